@@ -1,0 +1,38 @@
+# `make demo` and `make test` are the two commands a new user needs; both set up .venv by themselves.
+PYTHON ?= python3
+BIN := .venv/bin
+SEED ?= 1
+
+.PHONY: demo test check lint bench campaign-coverage vectors picture clean
+
+.venv/.ready: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+demo: .venv/.ready ## a million keyboards, from the device to demo/report.html
+	$(BIN)/ldp demo --out demo
+
+test: lint ## lint, types and the fast tests
+	$(BIN)/pytest -n 2 -m 'not slow'
+
+lint: .venv/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+check: .venv/.ready ## the slow tests beyond `make test`
+	$(BIN)/pytest -m slow
+
+bench: .venv/.ready ## ours, the peer's, the ratio, the machine
+	$(BIN)/python -m simulations.benchmarks
+
+campaign-coverage: .venv/.ready ## ten demos and three billion-user tables; exits non-zero when a bar is missed
+	$(BIN)/python -m simulations.coverage --out simulations/results/coverage.json
+
+vectors: .venv/.ready ## rewrite the golden vectors
+	$(BIN)/python -m tests.vectors
+
+clean:
+	rm -rf .venv demo .mypy_cache .pytest_cache .ruff_cache

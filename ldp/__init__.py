@@ -1,0 +1,33 @@
+"""Telemetry under local differential privacy: device encoders, server decoders, one accountant.
+
+`import ldp` loads nothing; every public name is imported on first use (PEP 562), so that an app
+that only encodes never pays for numpy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from ldp.mechanisms.cms import CountMeanSketch as CountMeanSketch
+    from ldp.mechanisms.randomized_response import CoinResponse as CoinResponse
+    from ldp.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
+
+_HOMES = {
+    "CoinResponse": "ldp.mechanisms.randomized_response",
+    "RandomizedResponse": "ldp.mechanisms.randomized_response",
+    "CountMeanSketch": "ldp.mechanisms.cms",
+}
+
+__all__ = ["CoinResponse", "CountMeanSketch", "RandomizedResponse", "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ldp' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,19 @@
+"""The budget accountant everyone shares; knows no mechanism, standard library only."""
+
+from ldp.accounting.composition import group, parallel, sequential
+from ldp.accounting.cost import Cost, Neighbours
+from ldp.accounting.explain import in_words, posterior
+from ldp.accounting.ledger import Ledger
+from ldp.accounting.policy import Caps
+
+__all__ = [
+    "Caps",
+    "Cost",
+    "Ledger",
+    "Neighbours",
+    "group",
+    "in_words",
+    "parallel",
+    "posterior",
+    "sequential",
+]

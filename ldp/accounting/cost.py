@@ -1,0 +1,34 @@
+"""Cost: what one release takes from a person's budget, and between which neighbours it holds."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ldp.errors import ParameterError
+
+
+class Neighbours(Enum):
+    """Two data sets are neighbours when one can be made from the other by this."""
+
+    REPLACE_VALUE = "replace the value of one report"
+    ADD_REMOVE = "add or remove one person"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """(epsilon, delta)-differential privacy for a stated neighbour relation.
+
+    `epsilon` >= 0 in natural logarithms, may be infinite; `delta` in [0, 1]. Example:
+
+    >>> Cost(epsilon=2.0).delta
+    0.0
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    neighbours: Neighbours = Neighbours.REPLACE_VALUE
+
+    def __post_init__(self) -> None:
+        if not self.epsilon >= 0:
+            raise ParameterError(f"a cost's epsilon must be >= 0, got {self.epsilon!r}")
+        if not 0 <= self.delta <= 1:
+            raise ParameterError(f"a cost's delta must be in [0, 1], got {self.delta!r}")

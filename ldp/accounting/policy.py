@@ -1,0 +1,26 @@
+"""Caps: the most one budget group may ever say about a person."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from ldp.errors import ParameterError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caps:
+    """Limits in epsilon: on one report, on any span of length `window`, and for life.
+
+    The window slides: it is no calendar day, and what is not spent in it does not roll over.
+    """
+
+    window: timedelta
+    window_epsilon: float
+    lifetime_epsilon: float
+    report_epsilon: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.window <= timedelta(0):
+            raise ParameterError("window must be longer than nothing")
+        limits = (self.window_epsilon, self.lifetime_epsilon, self.report_epsilon)
+        if any(limit is not None and not limit > 0 for limit in limits):
+            raise ParameterError("every cap must be > 0")

@@ -1,0 +1,77 @@
+"""The `ldp` command: one file a group of commands, loaded when it is called.
+
+Every mistake of a user ends as one line on stderr and exit status 2.
+"""
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+import ldp
+from ldp.errors import LdpError
+
+_COMMANDS = {
+    "demo": ("demo", "demo"),
+    "registry": ("registry", "registry"),
+    "plan": ("plan", "plan"),
+    "simulate": ("collect", "simulate"),
+    "aggregate": ("collect", "aggregate"),
+    "merge": ("collect", "merge"),
+    "decode": ("estimate", "decode"),
+    "report": ("estimate", "report"),
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        module, attribute = _COMMANDS[name]
+        command: click.Command = getattr(import_module(f"ldp.cli.{module}"), attribute)
+        return command
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(ldp.__version__, prog_name="ldp")
+def commands() -> None:
+    """Telemetry under local differential privacy.
+
+    \b
+    Try it:      ldp demo
+    Simulate:    ldp simulate city --registry metrics.toml --population city.csv --reports store
+    Aggregate:   ldp aggregate city --registry metrics.toml store --out city.table
+    Decode:      ldp decode city.table --out estimates.csv
+    Look:        ldp report estimates.csv --out report.html
+    """
+
+
+def main() -> None:
+    """Runs the command line; exit status 0, or 2 with one line on stderr."""
+    try:
+        commands.main(standalone_mode=False)
+    except LdpError as error:
+        _fail(str(error))
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message())
+    except click.UsageError as error:
+        where = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+        _fail(error.format_message().rstrip(".") + where)
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        _fail(f"{error.filename or 'input or output'}: {error.strerror or error}")
+
+
+def _fail(message: str) -> None:
+    print(f"ldp: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)

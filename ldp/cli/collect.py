@@ -1,0 +1,153 @@
+"""`ldp simulate`, `aggregate` and `merge`: from values to a table."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from functools import reduce
+from operator import add
+from pathlib import Path
+
+import click
+
+from ldp.cli.options import DAY, JSON, REGISTRY, SEED, generator, progress, say
+from ldp.collection import ReportWriter, report_files
+from ldp.collection import aggregate as aggregated
+from ldp.errors import ParameterError, ReportError
+from ldp.registry import Registry
+from ldp.table import Table
+
+
+@click.command()
+@click.argument("metric")
+@REGISTRY
+@click.option(
+    "--population", required=True, help='CSV value,count or value,frequency; "-" reads stdin.'
+)
+@click.option("--users", type=int, help="Sample so many users; without it the counts are fixed.")
+@click.option("--reports", type=click.Path(path_type=Path), help="Store to add the reports to.")
+@click.option("--day", type=DAY, help="Day of ingestion of the reports; today without it.")
+@click.option("--table", type=click.Path(path_type=Path), help="Draw the table, no reports.")
+@SEED
+@JSON
+def simulate(
+    metric: str,
+    registry: Path,
+    population: str,
+    users: int | None,
+    reports: Path | None,
+    day: datetime | None,
+    table: Path | None,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Simulate METRIC for a population: report by report, or the table at once.
+
+    \b
+    Example: ldp simulate city --registry metrics.toml --population city.csv --reports store
+    Example: ldp simulate city --registry metrics.toml --population city.csv --users 1000000000 \\
+                 --table city.table
+    """
+    from ldp.simulation import Population, draw_table
+    from ldp.simulation import simulate as reported
+
+    if (reports is None) == (table is None):
+        raise ParameterError("give either --reports or --table")
+    if day is not None and reports is None:
+        raise ParameterError("--day goes with --reports")
+    asked = Registry.load(registry).metric(metric)
+    people, randomness = Population.from_csv(population), generator(seed)
+    if users is not None:
+        people = people.sample(users, randomness)
+    mechanism = asked.mechanism
+    if table is not None:
+        drawn = draw_table(mechanism, people.values, counts=people.counts, generator=randomness)
+        replace(drawn, dictionary=asked.candidates()).save(table)
+        place = table
+    else:
+        assert reports is not None
+        shown = progress("reports", people.users)
+        made = reported(mechanism, people, randomness)
+        on = day.date() if day else datetime.now(UTC).date()
+        with ReportWriter(reports, metric, asked.version, mechanism, on) as writer:
+            for rows, payloads in made:
+                writer.write(rows, payloads)
+                shown(len(rows))
+        place = writer.path
+    result = {"metric": metric, "reports": people.users, "written": str(place)}
+    say(result, f"{people.users:,} reports of {metric!r} -> {place}", as_json)
+
+
+@click.command()
+@click.argument("metric")
+@click.argument("stores", nargs=-1, required=True, type=click.Path(path_type=Path))
+@REGISTRY
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Table file to write.")
+@click.option("--since", type=DAY, help="First day.")
+@click.option("--until", type=DAY, help="Last day.")
+@click.option("--workers", type=click.IntRange(1, 256), default=2, show_default=True)
+@click.option("--skip-damaged", is_flag=True, help="Leave damaged files out, naming each.")
+@JSON
+def aggregate(
+    metric: str,
+    stores: tuple[Path, ...],
+    registry: Path,
+    out: Path,
+    since: datetime | None,
+    until: datetime | None,
+    workers: int,
+    skip_damaged: bool,
+    as_json: bool,
+) -> None:
+    """Count the stored reports of METRIC into a table.
+
+    \b
+    Example: ldp aggregate city --registry metrics.toml store --out city.table
+    """
+    asked = Registry.load(registry).metric(metric)
+    skipped: list[str] = []
+
+    def skip(error: ReportError) -> None:
+        skipped.append(str(error))
+        click.echo(f"skipped {error}", err=True)
+
+    first, last = _date(since), _date(until)
+    advance = progress("files", len(report_files(stores, metric, asked.version, first, last)))
+    table = aggregated(
+        stores,
+        metric,
+        asked.version,
+        asked.mechanism,
+        since=first,
+        until=last,
+        workers=workers,
+        dictionary=asked.candidates(),
+        on_damaged=skip if skip_damaged else None,
+        on_file=lambda _: advance(1),
+    )
+    if not table.total:
+        raise ReportError(f"no reports of metric {metric!r} could be counted")
+    table.save(out)
+    result = {"metric": metric, "reports": table.total, "skipped": skipped, "written": str(out)}
+    days = f"{len(table.windows)} day{'s' if len(table.windows) > 1 else ''}"
+    say(result, f"{table.total:,} reports of {metric!r} from {days} -> {out}", as_json)
+
+
+@click.command()
+@click.argument("tables", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Table file to write.")
+@JSON
+def merge(tables: tuple[Path, ...], out: Path, as_json: bool) -> None:
+    """Add tables of the same mechanism; exact in any order.
+
+    \b
+    Example: ldp merge monday.table tuesday.table --out week.table
+    """
+    combine: Callable[[Table, Table], Table] = add
+    total = reduce(combine, map(Table.load, tables))
+    total.save(out)
+    result = {"tables": len(tables), "reports": total.total, "written": str(out)}
+    say(result, f"{len(tables)} tables, {total.total:,} reports -> {out}", as_json)
+
+
+def _date(moment: datetime | None) -> date | None:
+    return moment.date() if moment else None

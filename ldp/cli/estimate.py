@@ -1,0 +1,95 @@
+"""`ldp decode` and `ldp report`: from a table to estimates and a page."""
+
+import csv
+import sys
+from pathlib import Path
+
+import click
+
+from ldp.cli.options import JSON, say
+from ldp.errors import ParameterError
+from ldp.estimates import CONTROLS, Rule
+
+
+@click.command()
+@click.argument("table", type=click.Path(path_type=Path))
+@click.option("--candidates", help="One value a line, or CSV with a value column; - reads stdin.")
+@click.option("--out", required=True, help="Estimates as CSV; - prints them.")
+@click.option("--method", type=click.Choice(["auto", "direct", "mean-sketch"]), default="auto")
+@click.option("--alpha", type=float, default=0.05, show_default=True, help="Error rate.")
+@click.option("--control", type=click.Choice(CONTROLS), default="fdr", show_default=True)
+@click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--threshold", type=float, help="Discover by count instead of by error rate.")
+@JSON
+def decode(
+    table: Path,
+    candidates: str | None,
+    out: str,
+    method: str,
+    alpha: float,
+    control: str,
+    level: float,
+    threshold: float | None,
+    as_json: bool,
+) -> None:
+    """Estimate how many reports of TABLE held each candidate.
+
+    Decoding again, with other candidates too, costs no privacy: it reads the table only.
+
+    \b
+    Example: ldp decode city.table --out estimates.csv
+    """
+    from ldp.server import Table
+    from ldp.server import decode as decoded
+
+    rule = Rule(alpha=alpha, control=control, threshold=threshold)
+    if not 0 < level < 1:
+        raise ParameterError("level must lie strictly between 0 and 1")
+    names = _candidates(candidates) if candidates else None
+    estimates = decoded(Table.load(table), names, method=method, rule=rule)
+    summary = estimates.summary(level)
+    if "warning" in summary:
+        click.echo(f"ldp: {summary['warning']}", err=True)
+    if out == "-":
+        click.echo(estimates.to_csv(level=level), nl=False)
+        return
+    estimates.to_csv(out, level)
+    found = summary["detected"]
+    words = (
+        f"{found} of {len(estimates.values):,} candidates discovered among "
+        f"{estimates.reports:,} reports (noise floor {summary['noise_floor']:,.0f}) -> {out}"
+    )
+    say({**summary, "written": out}, words, as_json)
+
+
+@click.command()
+@click.argument("estimates", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--title", help="Heading; the files' names without it.")
+@click.option("--truth", help="CSV value,count: drawn beside the estimates of a simulation.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="HTML file to write.")
+def report(estimates: tuple[Path, ...], title: str | None, truth: str | None, out: Path) -> None:
+    """Make one self-contained HTML page of ESTIMATES: no network, opens from disk.
+
+    \b
+    Example: ldp report estimates.csv --out report.html
+    """
+    from ldp.files import write_whole
+    from ldp.report import Results, render
+    from ldp.simulation import Population
+
+    known = Population.from_csv(truth).truth() if truth else None
+    write_whole(out, render([Results.load(path) for path in estimates], known, title))
+    click.echo(f"{out}")
+
+
+def _candidates(source: str) -> tuple[str, ...]:
+    """The values of a candidates file: plain lines, or the `value` column of a CSV."""
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ParameterError(f"{source}: not UTF-8 (byte {error.start})") from None
+    lines = [line for line in text.splitlines() if line]
+    header = lines[0].split(",") if lines else []
+    if "value" in header and (len(header) > 1 or source.endswith(".csv")):
+        lines = [row["value"] for row in csv.DictReader(lines) if row["value"]]
+    return tuple(lines)

@@ -1,0 +1,49 @@
+"""What several commands share: options, the seeded generator, progress, results as JSON."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+REGISTRY = click.option(
+    "--registry",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="metrics.toml, the registry of metrics.",
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+SEED = click.option(
+    "--seed", type=click.IntRange(min=0), help="Makes the run repeatable; fresh without it."
+)
+DAY = click.DateTime(["%Y-%m-%d"])
+
+
+def generator(seed: int | None) -> np.random.Generator:
+    """A generator for simulations: from `seed`, or fresh."""
+    return np.random.default_rng(seed)
+
+
+def say(result: dict[str, Any], words: str, as_json: bool) -> None:
+    """Prints the result of a command for a program or for a person."""
+    click.echo(json.dumps(result) if as_json else words)
+
+
+def progress(label: str, total: int) -> Callable[[int], None]:
+    """Call the answer with what was done; after two seconds on a terminal it shows a bar."""
+    started, done = time.monotonic(), 0
+
+    def advance(step: int) -> None:
+        nonlocal done
+        done += step
+        if sys.stderr.isatty() and time.monotonic() - started > 2:
+            filled = 30 * done // max(1, total)
+            end = "\n" if done >= total else ""
+            bar = "#" * filled + "." * (30 - filled)
+            print(f"\r{label} [{bar}] {100 * done // max(1, total)} %", end=end, file=sys.stderr)
+
+    return advance

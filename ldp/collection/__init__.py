@@ -1,0 +1,6 @@
+"""Between devices and decoders: the report store and aggregation on one machine."""
+
+from ldp.collection.aggregate import aggregate
+from ldp.collection.store import ReportWriter, StoredBatch, report_files
+
+__all__ = ["ReportWriter", "StoredBatch", "aggregate", "report_files"]

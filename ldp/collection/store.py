@@ -1,0 +1,152 @@
+"""The report store: Parquet files under metric=M/version=V/day=YYYY-MM-DD/.
+
+A file holds report bodies only (row, payload), in shuffled order, with the fingerprint of their
+mechanism in its metadata; the day of ingestion is its only time, and nothing names a sender.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import date
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ldp.errors import ReportError
+from ldp.files import replacing
+from ldp.mechanisms import Mechanism
+
+BLOCK = 65_536
+_FINGERPRINT = b"ldp.fingerprint"
+
+
+class ReportWriter:
+    """Writes one file of the store; the file appears whole when the `with` block succeeds.
+
+    `store`: the root folder; `part`: the file's name without ending, random by default, so that
+    a second run adds reports and never replaces any.
+    """
+
+    def __init__(
+        self,
+        store: str | Path,
+        metric: str,
+        version: int,
+        mechanism: Mechanism,
+        day: date,
+        part: str | None = None,
+    ) -> None:
+        folder = Path(store) / f"metric={metric}" / f"version={version}" / f"day={day.isoformat()}"
+        self.path = folder / f"{part or os.urandom(8).hex()}.parquet"
+        self._size = mechanism.layout.payload_bytes
+        self._schema = pa.schema(
+            [
+                pa.field("row", pa.uint32(), nullable=False),
+                pa.field("payload", pa.binary(self._size), nullable=False),
+            ],
+            metadata={_FINGERPRINT: mechanism.fingerprint.hex().encode()},
+        )
+        self._replacing: AbstractContextManager[Path] = replacing(self.path)
+
+    def __enter__(self) -> "ReportWriter":
+        self._writer = pq.ParquetWriter(
+            self._replacing.__enter__(),
+            self._schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=False,
+            write_statistics=False,
+        )
+        return self
+
+    def write(self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
+        """Appends a batch: `rows`, shape (n,), `payloads`, shape (n, payload bytes). The caller
+        has shuffled it."""
+        column = pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(self._size), len(rows), [None, pa.py_buffer(payloads.tobytes())]
+        )
+        row_numbers = pa.array(rows, type=pa.uint32())
+        table = pa.Table.from_arrays([row_numbers, column], schema=self._schema)
+        self._writer.write_table(table, row_group_size=BLOCK)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._writer.close()
+        self._replacing.__exit__(kind, error, trace)
+
+
+class StoredBatch(NamedTuple):
+    """Some reports of one file: `rows`, shape (n,); `payloads`, shape (n, payload bytes)."""
+
+    rows: NDArray[np.uint32]
+    payloads: NDArray[np.uint8]
+
+
+def report_files(
+    stores: Sequence[str | Path],
+    metric: str,
+    version: int,
+    since: date | None = None,
+    until: date | None = None,
+) -> list[tuple[str, Path]]:
+    """(day, file) of a metric's reports in `stores` (each once), the two days included, sorted.
+
+    Raises ReportError when a store is not a folder or there are no files at all.
+    """
+    found = []
+    for store in {Path(store).resolve(): Path(store) for store in stores}.values():
+        if not store.is_dir():
+            raise ReportError(f"{store} is not a folder of reports")
+        for path in (store / f"metric={metric}" / f"version={version}").glob("day=*/*.parquet"):
+            day = path.parent.name.removeprefix("day=")
+            if not path.name.startswith(".") and _within(day, path, since, until):
+                found.append((day, path))
+    if not found:
+        places = ", ".join(map(str, stores))
+        raise ReportError(f"no reports of metric {metric!r} version {version} in {places}")
+    return sorted(found)
+
+
+def read_reports(path: Path, mechanism: Mechanism) -> Iterator[StoredBatch]:
+    """The batches of one file; raises ReportError naming the file unless it is whole and of this
+    mechanism."""
+    size = mechanism.layout.payload_bytes
+    try:
+        with pq.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            fingerprint = (schema.metadata or {}).get(_FINGERPRINT, b"")
+            if fingerprint.decode("ascii", "replace") != mechanism.fingerprint.hex():
+                raise ReportError(
+                    f"{path}: reports of another mechanism (fingerprint "
+                    f"{fingerprint.decode('ascii', 'replace') or 'missing'}, expected "
+                    f"{mechanism.fingerprint.hex()})"
+                )
+            if schema.names != ["row", "payload"] or schema.types != [pa.uint32(), pa.binary(size)]:
+                raise ReportError(f"{path}: columns are not row and payload of {size} bytes")
+            for batch in file.iter_batches(batch_size=BLOCK):
+                rows, payloads = batch.columns
+                data = np.frombuffer(payloads.buffers()[1], dtype=np.uint8)
+                start = payloads.offset * size
+                yield StoredBatch(
+                    rows.to_numpy(),
+                    data[start : start + len(payloads) * size].reshape(len(payloads), size),
+                )
+    except (pa.ArrowException, OSError) as error:
+        raise ReportError(f"{path}: damaged: {str(error).splitlines()[0]}") from None
+
+
+def _within(day: str, path: Path, since: date | None, until: date | None) -> bool:
+    try:
+        parsed = date.fromisoformat(day)
+    except ValueError:
+        raise ReportError(f"{path.parent} is not named after a day") from None
+    return (since is None or since <= parsed) and (until is None or parsed <= until)

@@ -1,0 +1,170 @@
+"""Estimates: counts with standard errors, intervals, p-values and a discovery decision.
+
+The estimand is the number of reports in the table that held the value. Discoveries control the
+false-discovery rate (Benjamini and Hochberg 1995) or the family-wise error (Bonferroni); intervals
+of discovered values can be adjusted for having been selected (Benjamini and Yekutieli 2005).
+"""
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp.errors import ParameterError
+from ldp.files import write_whole
+
+Floats = NDArray[np.float64]
+CONTROLS = ("fdr", "bonferroni", "none")
+COLUMNS = (
+    *("value", "count", "std_error", "low", "high", "p_value"),
+    *("detected", "selected_low", "selected_high"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """When a value counts as discovered: count >= `threshold` if that is given, else a p-value
+    that passes `control` ("fdr", "bonferroni" or "none") at `alpha`."""
+
+    alpha: float = 0.05
+    control: str = "fdr"
+    threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < 1:
+            raise ParameterError("alpha must lie strictly between 0 and 1")
+        if self.control not in CONTROLS:
+            raise ParameterError(f"control must be one of {', '.join(CONTROLS)}")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Estimates:
+    """One estimate a candidate, in the order of the candidates.
+
+    `count`, `std_error`: float64 arrays, shape (candidates,), in reports, unbiased and therefore
+    sometimes negative. `p_value`: one-sided against a count of 0; NaN where no error rate is
+    claimed, and then nothing is discovered but by threshold. `reports`: reports in the table.
+    `noise`: standard error, in reports, of a value that nobody holds. `details`: method and table.
+    """
+
+    values: tuple[str, ...]
+    count: Floats
+    std_error: Floats
+    p_value: Floats
+    reports: int
+    noise: float
+    rule: Rule = field(default_factory=Rule)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def detected(self, rule: Rule | None = None) -> NDArray[np.bool_]:
+        """Which values are discovered under `rule` (default: the one decided at decoding)."""
+        rule = rule or self.rule
+        if rule.threshold is not None:
+            return self.count >= rule.threshold
+        p = np.where(np.isnan(self.p_value), 1.0, self.p_value)
+        if rule.control == "none":
+            return p <= rule.alpha
+        if rule.control == "bonferroni":
+            return p <= rule.alpha / p.size
+        ordered = np.sort(p)
+        passing = np.flatnonzero(ordered <= rule.alpha * np.arange(1, p.size + 1) / p.size)
+        return p <= (ordered[passing[-1]] if passing.size else -1.0)
+
+    def noise_floor(self) -> float:
+        """The smallest count, in reports, that the rule would discover (normal approximation)."""
+        from scipy.special import ndtri
+
+        if self.rule.threshold is not None:
+            return self.rule.threshold
+        share = {
+            "none": 1.0,
+            "bonferroni": 1 / len(self.values),
+            "fdr": max(1, int(self.detected().sum())) / len(self.values),
+        }[self.rule.control]
+        return float(-ndtri(self.rule.alpha * share) * self.noise)
+
+    def interval(
+        self, level: float = 0.95, *, selected: bool = False, population: bool = False
+    ) -> tuple[Floats, Floats]:
+        """(low, high), not clipped: nominal coverage `level` for the count in the table.
+
+        `selected`: adjusted for discovery: of the discovered values' intervals at least `level`
+        hold on average (level 1 - (1 - level) R / m for R discoveries among m candidates).
+        `population`: for the count expected in a new sample of as many reports; adds f(1 - f) n.
+        """
+        from scipy.special import ndtri
+
+        if not 0 < level < 1:
+            raise ParameterError("level must lie strictly between 0 and 1")
+        miss = 1 - level
+        if selected:
+            miss *= max(1, int(self.detected().sum())) / len(self.values)
+        spread = self.std_error
+        if population and self.reports:
+            share = np.clip(self.count / self.reports, 0, 1)
+            spread = np.sqrt(spread**2 + share * (1 - share) * self.reports)
+        reach = -ndtri(miss / 2) * spread
+        return self.count - reach, self.count + reach
+
+    def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """The columns of the CSV as dictionaries, largest count first; intervals clipped to
+        [0, reports]; None where a cell is empty."""
+        nominal = [np.clip(bound, 0, self.reports) for bound in self.interval(level)]
+        adjusted = [
+            np.clip(bound, 0, self.reports) for bound in self.interval(level, selected=True)
+        ]
+        detected = self.detected()
+        return [
+            {
+                "value": self.values[i],
+                "count": float(self.count[i]),
+                "std_error": float(self.std_error[i]),
+                "low": float(nominal[0][i]),
+                "high": float(nominal[1][i]),
+                "p_value": None if np.isnan(self.p_value[i]) else float(self.p_value[i]),
+                "detected": int(detected[i]),
+                "selected_low": float(adjusted[0][i]) if detected[i] else None,
+                "selected_high": float(adjusted[1][i]) if detected[i] else None,
+            }
+            for i in np.argsort(-self.count, kind="stable")
+        ]
+
+    def summary(self, level: float = 0.95) -> dict[str, Any]:
+        """What goes beside the CSV: method, table, level and controls."""
+        return {
+            **self.details,
+            "reports": self.reports,
+            "candidates": len(self.values),
+            "detected": int(self.detected().sum()),
+            "noise_std_error": self.noise,
+            "noise_floor": self.noise_floor(),
+            "level": level,
+            "alpha": self.rule.alpha,
+            "control": self.rule.control,
+            "threshold": self.rule.threshold,
+        }
+
+    def to_csv(self, path: str | Path | None = None, level: float = 0.95) -> str:
+        """The estimates as CSV text; with `path` also written there, and `summary` beside it."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        for row in self.rows(level):
+            writer.writerow({name: _cell(name, value) for name, value in row.items()})
+        if path is not None:
+            write_whole(Path(path), text.getvalue())
+            beside = Path(path).with_suffix(".json")
+            write_whole(beside, json.dumps(self.summary(level), indent=2) + "\n")
+        return text.getvalue()
+
+
+def _cell(name: str, value: Any) -> Any:
+    if value is None or not isinstance(value, float):
+        return value
+    return f"{value:.4g}" if name == "p_value" else f"{value:.2f}"

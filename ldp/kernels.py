@@ -1,0 +1,206 @@
+"""The bulk twin of the scalar code: hashing, packed Bernoulli bits, counting, gathering.
+
+Compiled with numba and held to `ldp.hashing`, `ldp.randomness` and `ldp.wire` by tests that compare
+every output. Knows layouts and addressings, no mechanism. Functions that take a row range touch no
+other row, so threads that own disjoint ranges share one table without locks.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from os import cpu_count
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ldp.hashing import FIELD, PolynomialRows
+from ldp.mechanisms.base import Addressing, Identity, Value
+from ldp.randomness import PROBABILITY_BITS
+
+_FIELD = np.uint64(FIELD)
+_LOW_32 = np.uint64((1 << 32) - 1)
+_LOW_29 = np.uint64((1 << 29) - 1)
+_3, _29, _32, _61 = (np.uint64(shift) for shift in (3, 29, 32, 61))
+NO_COLUMN = -1
+"""Stands for "touches no cell" where a column is expected."""
+
+
+def points(addressing: Addressing, values: Sequence[Value]) -> NDArray[np.uint64]:
+    """The points of many values: uint64 array, shape (values,)."""
+    return np.array([addressing.point(value) for value in values], dtype=np.uint64)
+
+
+@lru_cache(maxsize=4)
+def coefficients(addressing: PolynomialRows, rows: int) -> NDArray[np.uint64]:
+    """The polynomials of rows 0..rows-1: uint64 array, shape (rows, 3), highest power first."""
+    digests = b"".join(addressing.row_digest(row) for row in range(rows))
+    table = np.frombuffer(digests, dtype="<u8").reshape(rows, 3) % _FIELD
+    table.setflags(write=False)
+    return table
+
+
+def columns(
+    addressing: Addressing, rows: int, points: NDArray[np.uint64], at: NDArray[np.uint32]
+) -> NDArray[np.int64]:
+    """The column that points[i] touches in row at[i], or NO_COLUMN: int64 array, shape of points.
+
+    Raises TypeError for an addressing it has no bulk code for.
+    """
+    if isinstance(addressing, Identity):
+        listed = points.astype(np.int64)
+        listed[listed >= len(addressing.categories)] = NO_COLUMN
+        return listed
+    if isinstance(addressing, PolynomialRows):
+        polynomials = coefficients(addressing, rows)
+        found: NDArray[np.int64] = _polynomial_columns(
+            polynomials, points, at, np.uint64(addressing.width)
+        )
+        return found
+    raise TypeError(f"no bulk code for {type(addressing).__name__}")
+
+
+def scatter(
+    addressing: Addressing,
+    rows: int,
+    held: NDArray[np.int64],
+    by_value: NDArray[np.int64],
+    points: NDArray[np.uint64],
+    start: int,
+) -> None:
+    """held[r, column of points[i] in row start + r] += by_value[i, r], for the rows of `held`."""
+    if isinstance(addressing, PolynomialRows):
+        part = coefficients(addressing, rows)[start : start + len(held)]
+        _scatter_polynomial(held, by_value, part, points, np.uint64(addressing.width))
+        return
+    for r in range(len(held)):
+        at = np.full(points.size, start + r, dtype=np.uint32)
+        cells = columns(addressing, rows, points, at)
+        np.add.at(held[r], cells[cells != NO_COLUMN], by_value[cells != NO_COLUMN, r])
+
+
+def gather(
+    addressing: PolynomialRows, counts: NDArray[np.integer], points: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """For each point the counts of its cells summed over all rows, exactly: int64, shape of points.
+
+    The hash is fused with the gather, so the index table (points x rows) is never in memory.
+    """
+    rows = len(counts)
+    polynomials, width = coefficients(addressing, rows), np.uint64(addressing.width)
+    workers = min(rows, cpu_count() or 1)
+    bounds = np.linspace(0, rows, workers + 1).astype(int)
+
+    def part(start: int, stop: int) -> NDArray[np.int64]:
+        sums: NDArray[np.int64] = _gather_polynomial(
+            counts, polynomials, points, width, start, stop
+        )
+        return sums
+
+    with ThreadPoolExecutor(workers) as pool:
+        return sum(pool.map(part, bounds[:-1], bounds[1:]), np.zeros(points.size, dtype=np.int64))
+
+
+@njit(nogil=True, inline="always", cache=True)
+def _multiplied(a: Any, b: Any) -> Any:
+    """a b modulo 2**61 - 1, not fully reduced: below 2**61 + 8 for a, b below 2**61 + 8."""
+    a_low, a_high = a & _LOW_32, a >> _32
+    b_low, b_high = b & _LOW_32, b >> _32
+    low = a_low * b_low
+    middle = a_low * b_high + a_high * b_low
+    total = (
+        ((a_high * b_high) << _3)
+        + (middle >> _29)
+        + ((middle & _LOW_29) << _32)
+        + (low & _FIELD)
+        + (low >> _61)
+    )
+    return (total & _FIELD) + (total >> _61)
+
+
+@njit(nogil=True, inline="always", cache=True)
+def _column(a: Any, b: Any, c: Any, point: Any, width: Any) -> Any:
+    inner = _multiplied(a, point) + b
+    inner = (inner & _FIELD) + (inner >> _61)
+    hashed = _multiplied(inner, point) + c
+    hashed = (hashed & _FIELD) + (hashed >> _61)
+    if hashed >= _FIELD:
+        hashed -= _FIELD
+    return ((hashed >> _29) * width) >> _32
+
+
+@njit(nogil=True, cache=True)
+def _polynomial_columns(coefficients: Any, points: Any, at: Any, width: Any) -> Any:
+    found = np.empty(points.size, dtype=np.int64)
+    for i in range(points.size):
+        row = coefficients[at[i]]
+        found[i] = _column(row[0], row[1], row[2], points[i], width)
+    return found
+
+
+@njit(nogil=True, cache=True)
+def _gather_polynomial(
+    counts: Any, coefficients: Any, points: Any, width: Any, start: int, stop: int
+) -> Any:
+    sums = np.zeros(points.size, dtype=np.int64)
+    for row in range(start, stop):
+        a, b, c = coefficients[row, 0], coefficients[row, 1], coefficients[row, 2]
+        cells = counts[row]
+        for i in range(points.size):
+            sums[i] += cells[_column(a, b, c, points[i], width)]
+    return sums
+
+
+@njit(nogil=True, cache=True)
+def _scatter_polynomial(
+    held: Any, by_value: Any, coefficients: Any, points: Any, width: Any
+) -> None:
+    for row in range(held.shape[0]):
+        a, b, c = coefficients[row, 0], coefficients[row, 1], coefficients[row, 2]
+        for i in range(points.size):
+            held[row, _column(a, b, c, points[i], width)] += by_value[i, row]
+
+
+@njit(nogil=True, cache=True)
+def count_bits(counts: Any, rows: Any, payloads: Any, start: int, stop: int) -> None:
+    """counts[row, c] += bit c of the payload, for every report with start <= row < stop."""
+    for i in range(rows.size):
+        row = rows[i]
+        if start <= row < stop:
+            cells = counts[row]
+            for byte in range(payloads.shape[1]):
+                word = payloads[i, byte]
+                first = 8 * byte
+                for bit in range(min(8, cells.size - first)):
+                    cells[first + bit] += (word >> bit) & 1
+
+
+def packed_bernoulli(
+    generator: np.random.Generator, threshold: int, words: int
+) -> NDArray[np.uint64]:
+    """uint64 array, shape (words,): every bit 1 with probability threshold / 2**64 exactly.
+
+    The same comparison from the top bit down as `ldp.randomness.bernoulli`, 64 lanes a word; words
+    leave as soon as all their lanes are decided. `threshold` lies in [0, 2**64).
+    """
+    below = np.zeros(words, dtype=np.uint64)
+    undecided = np.full(words, ~np.uint64(0))
+    active = np.arange(words)
+    for position in range(PROBABILITY_BITS - 1, -1, -1):
+        drawn = generator.integers(0, 1 << 64, size=active.size, dtype=np.uint64)
+        if threshold >> position & 1:
+            below[active] |= undecided & ~drawn
+            undecided &= drawn
+        else:
+            undecided &= ~drawn
+        left = undecided != 0
+        active, undecided = active[left], undecided[left]
+        if not active.size:
+            break
+    return below
+
+
+def bernoulli_each(generator: np.random.Generator, threshold: int, size: int) -> NDArray[np.bool_]:
+    """bool array: each True with probability threshold / 2**64 exactly."""
+    return generator.integers(0, 1 << 64, size=size, dtype=np.uint64) < np.uint64(threshold)

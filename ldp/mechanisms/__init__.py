@@ -1,0 +1,36 @@
+"""The catalogue: every mechanism there is, one line each; one file each beside this one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ldp.errors import ParameterError
+from ldp.mechanisms.base import Encoder, Example, Mechanism
+from ldp.mechanisms.cms import CountMeanSketch
+from ldp.mechanisms.randomized_response import CoinResponse, RandomizedResponse
+
+CATALOGUE: dict[str, type[Mechanism]] = {
+    mechanism.name: mechanism for mechanism in (CoinResponse, RandomizedResponse, CountMeanSketch)
+}
+
+__all__ = [
+    "CATALOGUE",
+    "CoinResponse",
+    "CountMeanSketch",
+    "Encoder",
+    "Example",
+    "Mechanism",
+    "RandomizedResponse",
+    "from_parameters",
+]
+
+
+def from_parameters(parameters: Mapping[str, Any]) -> Mechanism:
+    """The mechanism that `Mechanism.parameters()` described; raises ParameterError."""
+    rest = dict(parameters)
+    name = rest.pop("mechanism", None)
+    if name not in CATALOGUE:
+        raise ParameterError(f"unknown mechanism {name!r}; known: {', '.join(CATALOGUE)}")
+    try:
+        return CATALOGUE[name](**rest)
+    except TypeError as error:
+        raise ParameterError(f"mechanism {name!r}: {str(error).split('() ')[-1]}") from None

@@ -1,0 +1,61 @@
+"""Simulated devices: every report through `mechanism.encoder(...).encode(value)`, into the store.
+
+Used where the real client code is to be seen at work; `simulate` gives the same law in bulk.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from datetime import date
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ldp.collection.store import BLOCK, ReportWriter
+from ldp.mechanisms import from_parameters
+from ldp.randomness import SeededBits, SystemBits
+from ldp.wire import split_report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """One process's part: `held` are the values of its devices, in random order; `seed` None
+    draws their noise from the operating system."""
+
+    mechanism: Mapping[str, Any]
+    metric: str
+    version: int
+    day: date
+    store: Path
+    part: str
+    held: Sequence[str]
+    seed: bytes | None
+
+
+def encode_share(share: Share) -> int:
+    """Encodes every device's value and stores the report; returns how many there were."""
+    mechanism = from_parameters(share.mechanism)
+    encoder = mechanism.encoder(SystemBits() if share.seed is None else SeededBits(share.seed))
+    size = mechanism.layout.payload_bytes
+    with ReportWriter(
+        share.store, share.metric, share.version, mechanism, share.day, share.part
+    ) as writer:
+        for start in range(0, len(share.held), BLOCK):
+            rows, payloads = [], []
+            for value in share.held[start : start + BLOCK]:
+                row, payload = split_report(
+                    encoder.encode(value), mechanism.header, mechanism.layout
+                )
+                rows.append(row)
+                payloads.append(payload)
+            block = np.frombuffer(b"".join(payloads), dtype=np.uint8)
+            writer.write(np.array(rows, dtype=np.uint32), block.reshape(-1, size))
+    return len(share.held)
+
+
+def encode_shares(shares: Sequence[Share], processes: int) -> Iterator[int]:
+    """Runs the shares in so many processes; yields the number of reports as each ends."""
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(encode_share, shares)

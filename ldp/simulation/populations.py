@@ -1,0 +1,119 @@
+"""Populations: which values people hold, and how many hold each."""
+
+import csv
+import io
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp.errors import ParameterError
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """`values` and the number of people who hold each: `counts`, int64, shape (values,).
+
+    A population read from frequencies holds them in `frequencies` (float64, they add to 1) and has
+    no counts until `sample` draws some.
+    """
+
+    values: tuple[str, ...]
+    counts: NDArray[np.int64] | None = None
+    frequencies: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.counts is None) == (self.frequencies is None):
+            raise ParameterError("a population has either counts or frequencies")
+        weights = self._weights()
+        if len(weights) != len(self.values) or not self.values:
+            raise ParameterError("a population needs values, and a count or frequency for each")
+        if len(set(self.values)) < len(self.values):
+            raise ParameterError("a population names a value twice")
+        if not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() <= 0:
+            raise ParameterError("a population's counts must be >= 0, and not all 0")
+
+    @property
+    def users(self) -> int:
+        """How many people there are."""
+        return int(self._fixed().sum())
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The frequency of each value, adding to 1."""
+        weights = self._weights().astype(np.float64)
+        return weights / float(weights.sum())
+
+    def sample(self, users: int, generator: np.random.Generator) -> "Population":
+        """`users` people drawn independently with these frequencies."""
+        if users < 1:
+            raise ParameterError("users must be 1 or more")
+        return Population(self.values, counts=generator.multinomial(users, self.shares))
+
+    def truth(self) -> dict[str, int]:
+        """Value -> count."""
+        return dict(zip(self.values, self._fixed().tolist(), strict=True))
+
+    def to_csv(self) -> str:
+        """`value,count`, largest first."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(("value", "count"))
+        writer.writerows(Counter(self.truth()).most_common())
+        return text.getvalue()
+
+    @classmethod
+    def from_csv(cls, path: str | Path) -> "Population":
+        """Reads `value,count` or `value,frequency` (UTF-8; "-" is standard input); raises
+        ParameterError with the line of the first mistake."""
+        try:
+            text = sys.stdin.read() if str(path) == "-" else Path(path).read_text("utf-8-sig")
+        except OSError as error:
+            raise ParameterError(f"cannot read {path}: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise ParameterError(f"{path}: not UTF-8 (byte {error.start})") from None
+        rows = csv.reader(io.StringIO(text))
+        header = next(rows, list[str]())
+        if header not in (["value", "count"], ["value", "frequency"]):
+            raise ParameterError(f"{path}: line 1 must be value,count or value,frequency")
+        kind = header[1]
+        weights: dict[str, float] = {}
+        for row in rows:
+            if not row:
+                continue
+            where = f"{path}: line {rows.line_num}"
+            if len(row) != 2 or not row[0]:
+                raise ParameterError(f"{where} must hold a value and a {kind}")
+            if row[0] in weights:
+                raise ParameterError(f"{where} repeats a value")
+            weights[row[0]] = _weight(row[1], kind, where)
+        if not weights or not any(weights.values()):
+            raise ParameterError(f"{path}: nobody holds any value")
+        numbers = list(weights.values())
+        if kind == "count":
+            return cls(tuple(weights), counts=np.array(numbers, dtype=np.int64))
+        return cls(tuple(weights), frequencies=np.array(numbers) / sum(numbers))
+
+    def _weights(self) -> NDArray[np.int64] | NDArray[np.float64]:
+        weights = self.counts if self.counts is not None else self.frequencies
+        assert weights is not None
+        return weights
+
+    def _fixed(self) -> NDArray[np.int64]:
+        if self.counts is None:
+            raise ParameterError("the population has frequencies only; say how many users")
+        return self.counts
+
+
+def _weight(text: str, kind: str, where: str) -> float:
+    wanted = "a whole number from 0 to 10**15" if kind == "count" else "a number >= 0"
+    try:
+        number = int(text) if kind == "count" else float(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= 10**15:
+        raise ParameterError(f"{where}: {kind} must be {wanted}")
+    return number

@@ -1,0 +1,97 @@
+"""The exact table draw: the law of the table that n reports would make, at the price of its cells.
+
+Given how many holders of its values a row received, every cell of a BITS table is the sum of two
+binomials and a row of an INDEX table is a binomial plus a multinomial; a billion clients cost what
+the table costs. Valid for one report a client, each with fresh randomness.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp import kernels
+from ldp.errors import ParameterError
+from ldp.mechanisms import Mechanism
+from ldp.table import Table, smallest
+from ldp.wire import Kind
+
+_BLOCK = 2048
+_SPARSE = 4
+
+
+def draw_table(
+    mechanism: Mechanism,
+    values: Sequence[str],
+    *,
+    generator: np.random.Generator,
+    counts: NDArray[np.int64] | None = None,
+    frequencies: NDArray[np.float64] | None = None,
+    users: int | None = None,
+) -> Table:
+    """A table with the exact law of one report from each client. Two laws, named by arguments:
+
+    `counts` (shape (values,)): how many clients hold each value is fixed; `frequencies` and
+    `users`: the clients are drawn first. Rows are drawn in blocks, each with a generator spawned
+    from `generator`, so the result does not depend on the number of processors.
+    """
+    if frequencies is not None and users is not None and counts is None:
+        counts = generator.multinomial(users, frequencies)
+    elif counts is None or frequencies is not None or users is not None:
+        raise ParameterError("give either counts, or frequencies and users")
+    held = np.flatnonzero(counts)
+    points = kernels.points(mechanism.addressing, [values[i] for i in held.tolist()])
+    rows, _ = mechanism.shape
+    starts = range(0, rows, _BLOCK)
+    sizes = [min(_BLOCK, rows - start) for start in starts]
+    shares = generator.multinomial(counts[held], np.array(sizes) / rows)
+
+    def block(number: int, spawned: np.random.Generator) -> tuple[NDArray[np.integer], ...]:
+        return _draw_block(
+            mechanism, points, shares[:, number], starts[number], sizes[number], spawned
+        )
+
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        drawn = list(pool.map(block, range(len(sizes)), generator.spawn(len(sizes))))
+    reports = np.concatenate([reports for _, reports in drawn])
+    kind = smallest(int(reports.max()))
+    cells = np.concatenate([counts.astype(kind) for counts, _ in drawn])
+    return Table(mechanism, cells, reports)
+
+
+def _draw_block(
+    mechanism: Mechanism,
+    points: NDArray[np.uint64],
+    counts: NDArray[np.int64],
+    start: int,
+    size: int,
+    generator: np.random.Generator,
+) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
+    """Counts and reports of rows start..start+size-1, given how many holders of each value (of
+    `points`) fell into them."""
+    by_value = np.stack([_spread(count, size, generator) for count in counts])
+    reports = by_value.sum(axis=0)
+    held = np.zeros((size, mechanism.shape.columns), dtype=np.int64)
+    kernels.scatter(mechanism.addressing, mechanism.shape.rows, held, by_value, points, start)
+    channel = mechanism.channel
+    if mechanism.kind is Kind.BITS:
+        shown = generator.binomial(held, float(channel.touched))
+        shown += generator.binomial(reports[:, None] - held, float(channel.untouched))
+    elif mechanism.kind is Kind.INDEX:
+        # telling the truth with p, else one of the others, is: the truth with p - q, else any
+        shown = generator.binomial(held, channel.gain)
+        columns = held.shape[1]
+        rest = reports - shown.sum(axis=1)
+        shown += generator.multinomial(rest, np.full(columns, 1 / columns))
+    else:
+        raise ParameterError(f"no table draw for reports of kind {mechanism.kind.value}")
+    return shown.astype(smallest(int(reports.max()))), reports
+
+
+def _spread(count: int, size: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """`count` reports over `size` rows, uniformly: int64, shape (size,)."""
+    if count < _SPARSE * size:  # cheaper one by one than a binomial for each row
+        return np.bincount(generator.integers(0, size, size=count), minlength=size)
+    return generator.multinomial(count, np.full(size, 1 / size))

@@ -1,0 +1,272 @@
+"""Tables of integer counts, and how reports are counted into them.
+
+`counts[row, column]` and `reports[row]` are all that the server keeps of the reports; adding tables
+is the only merge there is, exact in any order. No probability is applied here: de-biasing happens
+in `ldp.decoding`.
+"""
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ldp import wire
+from ldp.errors import DecodeError, LdpError, MergeError, ReportError
+from ldp.files import write_whole
+from ldp.mechanisms import Mechanism, from_parameters
+from ldp.wire import Kind, Layout
+
+Counts = NDArray[np.integer]
+_BATCH = 8192
+
+
+def smallest(most: int, signed: bool = False) -> np.dtype[np.integer]:
+    """The smallest integer type that holds counts up to `most` (down to -most when signed)."""
+    for size, name in wire.COUNT_TYPES.items():
+        if most < 1 << (8 * size - signed):
+            return np.dtype("<" + (name.replace("u", "i") if signed else name))
+    raise DecodeError("a table cannot count that many reports")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Counts of one mechanism's reports.
+
+    `counts`: integers, shape (rows, columns), the smallest type that fits; for INDEX and BITS the
+    number of reports that named the cell, for SIGN the sum of their signs. `reports`: int64, shape
+    (rows,). `windows`: ids of the collection windows (days) in it, sorted. `dictionary`: the
+    candidates its metric names, carried along so that the file can be decoded anywhere.
+    """
+
+    mechanism: Mechanism
+    counts: Counts
+    reports: NDArray[np.int64]
+    windows: tuple[str, ...] = ()
+    dictionary: tuple[str, ...] | None = None
+
+    @classmethod
+    def empty(cls, mechanism: Mechanism) -> "Table":
+        """The table of no reports: the neutral element of `+`."""
+        return TableBuilder(mechanism).build()
+
+    @property
+    def total(self) -> int:
+        """Number of reports."""
+        return int(self.reports.sum())
+
+    def __add__(self, other: "Table") -> "Table":
+        if not isinstance(other, Table):
+            return NotImplemented
+        if self.mechanism.fingerprint != other.mechanism.fingerprint:
+            raise MergeError(
+                f"tables of different mechanisms cannot be added: {self.mechanism.describe()} "
+                f"and {other.mechanism.describe()}"
+            )
+        reports = self.reports + other.reports
+        kind = smallest(int(reports.max()), self.mechanism.kind is Kind.SIGN)
+        counts = np.add(self.counts, other.counts, dtype=kind, casting="unsafe")
+        windows = tuple(sorted({*self.windows, *other.windows}))
+        dictionary = self.dictionary or other.dictionary
+        if other.dictionary not in (None, dictionary):
+            dictionary = None
+        return Table(self.mechanism, counts, reports, windows, dictionary)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Table)
+            and self.mechanism == other.mechanism
+            and (self.windows, self.dictionary) == (other.windows, other.dictionary)
+            and np.array_equal(self.reports, other.reports)
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<Table of {self.total} reports, {self.mechanism.describe()}>"
+
+    def to_bytes(self) -> bytes:
+        """The table as a self-identifying file: see `docs/wire.md`."""
+        most = int(self.reports.max())
+        buffers = [
+            np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+            for array in (self.counts, self.reports.astype(smallest(most)))
+        ]
+        part = {
+            "name": self.mechanism.name,
+            "mechanism": self.mechanism.parameters(),
+            "fingerprint": self.mechanism.fingerprint.hex(),
+            "windows": list(self.windows),
+            "types": [buffer.dtype.str[1:] for buffer in buffers],
+            "dictionary": self.dictionary,
+        }
+        return wire.pack_table(
+            {"tables": [part], "compression": "zstd"},
+            [pa.compress(buffer, codec="zstd", asbytes=True) for buffer in buffers],
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Table":
+        """Raises DecodeError for foreign or damaged bytes."""
+        description, (packed_counts, packed_reports) = wire.parse_table(data)
+        (part,) = description["tables"]
+        mechanism = from_parameters(part["mechanism"])
+        if mechanism.fingerprint.hex() != part["fingerprint"]:
+            raise DecodeError("table file's mechanism does not have the fingerprint it states")
+        rows, columns = mechanism.shape
+        counts, reports = (
+            np.frombuffer(
+                pa.decompress(packed, size * int(name[1:]), codec="zstd", asbytes=True),
+                dtype=f"<{name}",
+            )
+            for packed, size, name in zip(
+                (packed_counts, packed_reports), (rows * columns, rows), part["types"], strict=True
+            )
+        )
+        return cls(
+            mechanism,
+            counts.reshape(rows, columns),
+            reports.astype(np.int64),
+            tuple(part["windows"]),
+            part["dictionary"] and tuple(part["dictionary"]),
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Writes `to_bytes()` to `path`, atomically."""
+        write_whole(Path(path), self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Table":
+        """Reads a table file; raises DecodeError naming the file when it is foreign or damaged."""
+        try:
+            return cls.from_bytes(Path(path).read_bytes())
+        except LdpError as error:
+            raise DecodeError(f"{path}: {error}") from None
+
+
+def payload_numbers(
+    layout: Layout, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]
+) -> NDArray[np.int64]:
+    """The payloads of a batch as integers (for BITS only their last byte), checked.
+
+    `rows`, shape (n,); `payloads`, shape (n, payload bytes). Raises ReportError when a row, a
+    column or a padding bit is out of range.
+    """
+    if payloads.shape != (rows.size, layout.payload_bytes):
+        raise ReportError(
+            f"payloads of shape {payloads.shape}, expected {(rows.size, layout.payload_bytes)}"
+        )
+    if rows.size and int(rows.max()) >= layout.rows:
+        raise ReportError(f"a report names a row outside 0..{layout.rows - 1}")
+    last = payloads[:, -1:] if layout.kind is Kind.BITS else payloads
+    numbers = last.astype(np.int64) @ (1 << 8 * np.arange(last.shape[1], dtype=np.int64))
+    shift = 8 * (layout.payload_bytes - last.shape[1])
+    if rows.size and int(numbers.max()) << shift >= layout.payload_limit:
+        raise ReportError(
+            "a report has padding bits set"
+            if layout.kind is Kind.BITS
+            else f"a report names a column outside 0..{layout.columns - 1}"
+        )
+    return numbers
+
+
+class TableBuilder:
+    """Counts reports into a table; `build()` when done. Memory: one table, whatever is added.
+
+    >>> from ldp import CoinResponse
+    >>> mechanism = CoinResponse(alpha=0.5, beta=0.5)
+    >>> builder = TableBuilder(mechanism)
+    >>> builder.add_all(mechanism.encoder().encode("yes") for _ in range(100))
+    >>> builder.build().total
+    100
+    """
+
+    def __init__(self, mechanism: Mechanism, workers: int = 1) -> None:
+        self._mechanism = mechanism
+        self._workers = max(1, workers)
+        self._signed = mechanism.kind is Kind.SIGN
+        self._counts: Counts = np.zeros(mechanism.shape, dtype=smallest(0, self._signed))
+        self._reports = np.zeros(mechanism.shape.rows, dtype=np.int64)
+        self._windows: set[str] = set()
+
+    def add(self, report: bytes) -> None:
+        """Counts one report; raises ReportError, counting nothing, unless it is a whole valid
+        report of this mechanism."""
+        self.add_all([report])
+
+    def add_all(self, reports: Iterable[bytes]) -> None:
+        """Counts many reports; at the first bad one raises ReportError, those before it counted."""
+        header, layout = self._mechanism.header, self._mechanism.layout
+        rows: list[int] = []
+        payloads: list[bytes] = []
+        try:
+            for report in reports:
+                row, payload = wire.split_report(bytes(report), header, layout)
+                layout.payload_number(payload)
+                rows.append(row)
+                payloads.append(payload)
+                if len(rows) == _BATCH:
+                    self._add_split(rows, payloads)
+                    rows, payloads = [], []
+        finally:
+            self._add_split(rows, payloads)
+
+    def _add_split(self, rows: list[int], payloads: list[bytes]) -> None:
+        size = self._mechanism.layout.payload_bytes
+        block = np.frombuffer(b"".join(payloads), dtype=np.uint8).reshape(len(rows), size)
+        self.add_batch(np.array(rows, dtype=np.uint32), block)
+
+    def add_batch(
+        self,
+        rows: NDArray[np.uint32],
+        payloads: NDArray[np.uint8],
+        window: str | None = None,
+    ) -> None:
+        """Counts a batch: `rows`, shape (n,), and `payloads`, shape (n, payload bytes).
+
+        Raises ReportError, counting nothing of the batch, when a row, a column or a padding bit is
+        out of range.
+        """
+        numbers = payload_numbers(self._mechanism.layout, rows, payloads)
+        if not rows.size:
+            return
+        np.add.at(self._reports, rows, 1)
+        needed = smallest(int(self._reports[rows].max()), self._signed)
+        if needed.itemsize > self._counts.dtype.itemsize:
+            self._counts = self._counts.astype(needed)
+        if window is not None:
+            self._windows.add(window)
+        if self._mechanism.kind is Kind.BITS:
+            self._count_bits(rows, payloads)
+        elif self._mechanism.kind is Kind.INDEX:
+            np.add.at(self._counts, (rows, numbers), 1)
+        else:
+            signs = (1 - 2 * (numbers & 1)).astype(self._counts.dtype)
+            np.add.at(self._counts, (rows, numbers >> 1), signs)
+
+    def build(self) -> Table:
+        """The table of what was counted so far; the builder must not be used afterwards."""
+        for array in (self._counts, self._reports):
+            array.setflags(write=False)
+        return Table(self._mechanism, self._counts, self._reports, tuple(sorted(self._windows)))
+
+    def _count_bits(self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
+        from ldp.kernels import count_bits  # late: numba takes half a second to import
+
+        bounds = np.linspace(0, self._reports.size, self._workers + 1).astype(int)
+        payloads = np.ascontiguousarray(payloads)
+        if self._workers == 1:
+            count_bits(self._counts, rows, payloads, 0, self._reports.size)
+            return
+        with ThreadPoolExecutor(self._workers) as pool:
+            list(
+                pool.map(
+                    lambda start, stop: count_bits(self._counts, rows, payloads, start, stop),
+                    bounds[:-1],
+                    bounds[1:],
+                )
+            )

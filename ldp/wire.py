@@ -1,0 +1,200 @@
+"""Reports and tables as bytes: the only module that knows byte order and layout.
+
+A report is a 10-byte header (format version, mechanism id, mechanism fingerprint) and a body (row,
+payload). There are three kinds of report; the layout of each is data, so that array code can read
+the same bytes. Everything is little-endian; `docs/wire.md` is the specification for other
+languages. What the numbers in a report mean is the mechanisms' business, not this module's.
+"""
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+from bitarray import frozenbitarray
+
+from ldp.errors import DecodeError, ReportError
+
+REPORT_VERSION = 1
+TABLE_VERSION = 1
+TABLE_MAGIC = b"ldp-table"
+COUNT_TYPES = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}
+"""Bytes of an unsigned count -> its little-endian array type, without the byte-order mark."""
+
+_HEADER = struct.Struct("<BB8s")
+HEADER_BYTES = _HEADER.size
+_CHECKSUM_BYTES = 16
+
+
+class Kind(Enum):
+    """What a report says about its row: one column, some columns, or one column with a sign."""
+
+    INDEX = "index"
+    BITS = "bits"
+    SIGN = "sign"
+
+
+@dataclass(frozen=True)
+class Index:
+    row: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Bits:
+    row: int
+    bits: frozenbitarray
+    """One bit a column, column 0 first."""
+
+
+@dataclass(frozen=True)
+class Sign:
+    row: int
+    column: int
+    sign: int
+    """+1 or -1."""
+
+
+Report = Index | Bits | Sign
+
+
+def _bytes_for(numbers: int) -> int:
+    """Bytes that hold any of the integers below `numbers`; none where there is no choice."""
+    return ((numbers - 1).bit_length() + 7) // 8
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The body of a report: `row_bytes` of row number, then `payload_bytes`.
+
+    The payload is the column (INDEX), 2 * column + (1 for a minus) (SIGN), or the columns' bits,
+    column c being bit c % 8 of byte c // 8 (BITS, unused high bits zero).
+    """
+
+    kind: Kind
+    rows: int
+    columns: int
+
+    @cached_property
+    def row_bytes(self) -> int:
+        return _bytes_for(self.rows)
+
+    @cached_property
+    def payload_limit(self) -> int:
+        """The payload, read as an integer, is below this."""
+        return {
+            Kind.INDEX: self.columns,
+            Kind.SIGN: 2 * self.columns,
+            Kind.BITS: 1 << self.columns,
+        }[self.kind]
+
+    @cached_property
+    def payload_bytes(self) -> int:
+        return _bytes_for(self.payload_limit)
+
+    @cached_property
+    def body_bytes(self) -> int:
+        return self.row_bytes + self.payload_bytes
+
+    def payload_number(self, payload: bytes) -> int:
+        """The payload as an integer; refuses columns out of range and set padding bits."""
+        number = int.from_bytes(payload, "little")
+        if number >= self.payload_limit:
+            raise ReportError(
+                "report has padding bits set"
+                if self.kind is Kind.BITS
+                else f"report names a column outside 0..{self.columns - 1}"
+            )
+        return number
+
+
+@dataclass(frozen=True)
+class Header:
+    """Whose report it is: the mechanism's id (1 byte) and its fingerprint (8 bytes)."""
+
+    mechanism_id: int
+    fingerprint: bytes
+
+    def to_bytes(self) -> bytes:
+        return _HEADER.pack(REPORT_VERSION, self.mechanism_id, self.fingerprint)
+
+
+def pack_report(header: bytes, layout: Layout, row: int, number: int) -> bytes:
+    """A whole report: `header`, row, payload. Trusts its arguments; encoders call it."""
+    return (
+        header
+        + row.to_bytes(layout.row_bytes, "little")
+        + number.to_bytes(layout.payload_bytes, "little")
+    )
+
+
+def split_report(data: bytes, header: Header, layout: Layout) -> tuple[int, bytes]:
+    """Row and payload of a report, after every check that needs no look into the payload."""
+    expected = HEADER_BYTES + layout.body_bytes
+    if len(data) != expected:
+        raise ReportError(f"report has {len(data)} bytes, this mechanism's have {expected}")
+    version, mechanism_id, fingerprint = _HEADER.unpack_from(data)
+    if version != REPORT_VERSION:
+        raise ReportError(f"report has format version {version}, this is {REPORT_VERSION}")
+    if (mechanism_id, fingerprint) != (header.mechanism_id, header.fingerprint):
+        raise ReportError(
+            f"report is of mechanism {mechanism_id}/{fingerprint.hex()}, "
+            f"expected {header.mechanism_id}/{header.fingerprint.hex()}"
+        )
+    start = HEADER_BYTES + layout.row_bytes
+    row = int.from_bytes(data[HEADER_BYTES:start], "little")
+    if row >= layout.rows:
+        raise ReportError(f"report names a row outside 0..{layout.rows - 1}")
+    return row, data[start:]
+
+
+def parse_report(data: bytes, header: Header, layout: Layout) -> Report:
+    """The report in `data`; raises ReportError unless every bit of it is as it should be."""
+    row, payload = split_report(data, header, layout)
+    number = layout.payload_number(payload)
+    if layout.kind is Kind.INDEX:
+        return Index(row, number)
+    if layout.kind is Kind.SIGN:
+        return Sign(row, number >> 1, -1 if number & 1 else 1)
+    bits = frozenbitarray(buffer=payload, endian="little")
+    return Bits(row, bits[: layout.columns])
+
+
+def pack_table(description: Mapping[str, Any], buffers: Sequence[bytes]) -> bytes:
+    """Magic, version, length of the description, description (JSON), buffers, checksum.
+
+    The sizes of the buffers are written into the description under "buffers".
+    """
+    text = json.dumps(
+        {**description, "buffers": [len(buffer) for buffer in buffers]}, sort_keys=True
+    ).encode()
+    start = TABLE_MAGIC + bytes([TABLE_VERSION]) + len(text).to_bytes(4, "little")
+    checksum = hashlib.blake2b(start + text, digest_size=_CHECKSUM_BYTES)
+    for buffer in buffers:
+        checksum.update(buffer)
+    return b"".join([start, text, *buffers, checksum.digest()])
+
+
+def parse_table(data: bytes) -> tuple[dict[str, Any], list[memoryview]]:
+    """The description and the buffers of a table file; refuses foreign and damaged bytes."""
+    opening = len(TABLE_MAGIC) + 1
+    if data[: len(TABLE_MAGIC)] != TABLE_MAGIC:
+        raise DecodeError("not a table file")
+    if data[opening - 1 : opening] != bytes([TABLE_VERSION]):
+        raise DecodeError(f"table file of another format version, this is {TABLE_VERSION}")
+    view = memoryview(data)
+    checksum = hashlib.blake2b(view[:-_CHECKSUM_BYTES], digest_size=_CHECKSUM_BYTES)
+    if checksum.digest() != data[-_CHECKSUM_BYTES:]:
+        raise DecodeError("damaged table file: its checksum does not fit")
+    start = opening + 4
+    end = start + int.from_bytes(data[opening:start], "little")
+    description = json.loads(data[start:end])
+    buffers = []
+    for size in description["buffers"]:
+        buffers.append(view[end : end + size])
+        end += size
+    return description, buffers
