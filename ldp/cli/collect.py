@@ -58,14 +58,14 @@ def simulate(
     people, randomness = Population.from_csv(population), generator(seed)
     if users is not None:
         people = people.sample(users, randomness)
-    mechanism = asked.mechanism
+    mechanism, total = asked.mechanism, people.users
     if table is not None:
         drawn = draw_table(mechanism, people.values, counts=people.counts, generator=randomness)
         replace(drawn, dictionary=asked.candidates()).save(table)
         place = table
     else:
         assert reports is not None
-        shown = progress("reports", people.users)
+        shown = progress("reports", total)
         made = reported(mechanism, people, randomness)
         on = day.date() if day else datetime.now(UTC).date()
         with ReportWriter(reports, metric, asked.version, mechanism, on) as writer:
@@ -73,8 +73,8 @@ def simulate(
                 writer.write(rows, payloads)
                 shown(len(rows))
         place = writer.path
-    result = {"metric": metric, "reports": people.users, "written": str(place)}
-    say(result, f"{people.users:,} reports of {metric!r} -> {place}", as_json)
+    result = {"metric": metric, "reports": total, "written": str(place)}
+    say(result, f"{total:,} reports of {metric!r} -> {place}", as_json)
 
 
 @click.command()

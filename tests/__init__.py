@@ -1,0 +1,1 @@
+"""Tests mirror the package; conformance and audit run over the whole catalogue."""

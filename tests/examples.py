@@ -1,0 +1,56 @@
+"""What the catalogue-wide tests run on: every mechanism's own examples, and one toy.
+
+The toy is the third kind of report, a sign, which no catalogued mechanism uses yet; it is also the
+proof that a mechanism is one class: nothing else here knows it.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import pytest
+
+from ldp.channel import Channel, keep_probability
+from ldp.mechanisms import CATALOGUE
+from ldp.mechanisms.base import Example, Identity, Mechanism, Shape
+from ldp.wire import Kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignToy(Mechanism):
+    """One Hadamard coefficient of a category, its sign told truly with e**eps / (e**eps + 1)."""
+
+    name: ClassVar[str] = "sign-toy"
+    wire_id: ClassVar[int] = 255
+    kind: ClassVar[Kind] = Kind.SIGN
+
+    epsilon: float
+
+    @cached_property
+    def channel(self) -> Channel:
+        keep = keep_probability(self.epsilon, others=1)
+        return Channel(touched=keep, untouched=1 - keep)
+
+    @cached_property
+    def addressing(self) -> Identity:
+        return Identity(("a", "b", "c", "d"))
+
+    @cached_property
+    def shape(self) -> Shape:
+        return Shape(1, 4)
+
+    @staticmethod
+    def examples() -> tuple[Example, ...]:
+        return (Example(SignToy(epsilon=1.5), ("a", "b", "d")),)
+
+
+def _named(examples: list[Example]) -> list[object]:
+    return [
+        pytest.param(example, id=f"{example.mechanism.name}-{number}")
+        for number, example in enumerate(examples)
+    ]
+
+
+CATALOGUED = [example for mechanism in CATALOGUE.values() for example in mechanism.examples()]
+for_each_mechanism = pytest.mark.parametrize("example", _named(CATALOGUED))
+for_each_kind = pytest.mark.parametrize("example", _named([*CATALOGUED, *SignToy.examples()]))

@@ -1,0 +1,115 @@
+"""Costs add exactly, caps hold whatever is asked, and a refused charge changes nothing."""
+
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ldp.accounting import Caps, Cost, Ledger, Neighbours, group, parallel, posterior, sequential
+from ldp.errors import BudgetExceeded, ParameterError
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+CAPS = Caps(window=DAY, window_epsilon=8.0, lifetime_epsilon=20.0, report_epsilon=4.0)
+EPSILONS = st.floats(0, 100)
+
+
+@pytest.mark.exact
+@given(st.lists(EPSILONS, max_size=30))
+def test_sequential_costs_add_and_are_never_rounded_down(epsilons: list[float]) -> None:
+    total = sequential(Cost(epsilon=epsilon) for epsilon in epsilons).epsilon
+    exact = sum(map(Fraction, epsilons), Fraction(0))
+    assert exact <= Fraction(total) <= exact * (1 + Fraction(1, 2**52))
+
+
+@pytest.mark.exact
+def test_parallel_costs_are_the_largest_and_groups_multiply() -> None:
+    costs = [Cost(epsilon=1.0, delta=0.1), Cost(epsilon=3.0)]
+    assert parallel(costs) == Cost(epsilon=3.0, delta=0.1)
+    assert group(Cost(epsilon=1.5), 4).epsilon == 6.0
+
+
+@pytest.mark.exact
+def test_costs_of_different_neighbours_refuse_to_combine() -> None:
+    costs = [Cost(epsilon=1.0), Cost(epsilon=1.0, neighbours=Neighbours.ADD_REMOVE)]
+    for combine in (sequential, parallel):
+        with pytest.raises(ParameterError, match="neighbour"):
+            combine(costs)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("bad", [-1.0, float("nan")])
+def test_a_cost_has_a_possible_epsilon(bad: float) -> None:
+    with pytest.raises(ParameterError):
+        Cost(epsilon=bad)
+
+
+@pytest.mark.exact
+@given(st.lists(st.tuples(st.floats(0, 5), st.integers(-30, 60)), max_size=40))
+def test_no_history_passes_a_cap(asked: list[tuple[float, int]]) -> None:
+    """Charges of any size at any times, clocks set back included."""
+    ledger, now = Ledger({"g": CAPS}), START
+    granted: list[tuple[datetime, Fraction]] = []
+    latest = START
+    for epsilon, hours in asked:
+        now += timedelta(hours=hours)
+        before = ledger.spent("g")
+        try:
+            ledger.charge("g", Cost(epsilon=epsilon), now=now)
+        except BudgetExceeded:
+            assert ledger.spent("g") == before
+        else:
+            latest = max(now, latest) if granted else now
+            granted.append((latest, Fraction(epsilon)))
+    assert sum(epsilon for _, epsilon in granted) <= 20
+    for time, _ in granted:
+        window = [epsilon for other, epsilon in granted if time - DAY < other <= time]
+        assert sum(window) <= 8
+    assert all(epsilon <= 4 for _, epsilon in granted)
+
+
+@pytest.mark.exact
+def test_the_window_slides_and_nothing_rolls_over() -> None:
+    ledger = Ledger({"g": CAPS})
+    for _ in range(2):
+        ledger.charge("g", Cost(epsilon=4.0), now=START)
+    with pytest.raises(BudgetExceeded, match="window"):
+        ledger.charge("g", Cost(epsilon=0.1), now=START + DAY / 2)
+    assert ledger.remaining("g", now=START + 10 * DAY) == 8.0
+    ledger.charge("g", Cost(epsilon=4.0), now=START + DAY)
+    for _ in range(2):
+        ledger.charge("g", Cost(epsilon=4.0), now=START + 3 * DAY)
+    with pytest.raises(BudgetExceeded, match="life"):
+        ledger.charge("g", Cost(epsilon=0.5), now=START + 99 * DAY)
+
+
+@pytest.mark.exact
+def test_a_clock_set_back_frees_nothing() -> None:
+    ledger = Ledger({"g": CAPS})
+    for _ in range(2):
+        ledger.charge("g", Cost(epsilon=4.0), now=START)
+    with pytest.raises(BudgetExceeded):
+        ledger.charge("g", Cost(epsilon=4.0), now=START - 30 * DAY)
+
+
+@pytest.mark.exact
+def test_wrong_use_is_one_clear_error() -> None:
+    ledger = Ledger({"g": CAPS})
+    with pytest.raises(ParameterError, match="unknown budget group"):
+        ledger.charge("typing", Cost(epsilon=1.0), now=START)
+    with pytest.raises(ParameterError, match="zone"):
+        ledger.charge("g", Cost(epsilon=1.0), now=datetime(2026, 1, 1))
+    with pytest.raises(ParameterError, match="pure"):
+        ledger.charge("g", Cost(epsilon=1.0, delta=1e-6), now=START)
+    with pytest.raises(ParameterError, match="cap"):
+        Caps(window=DAY, window_epsilon=0.0, lifetime_epsilon=1.0)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("prior", "epsilon", "after"), [(0.5, 2, 0.881), (0.5, 4, 0.982), (0.01, 4, 0.355)]
+)
+def test_posterior_odds(prior: float, epsilon: float, after: float) -> None:
+    assert posterior(prior, epsilon) == pytest.approx(after, abs=5e-4)

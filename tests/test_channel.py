@@ -1,0 +1,101 @@
+"""The epsilon that is printed is that of the thresholds that run, and never above the one asked."""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ldp import CoinResponse, CountMeanSketch, RandomizedResponse
+from ldp.channel import Channel, keep_probability, round_up
+from ldp.errors import ParameterError
+from ldp.mechanisms import Mechanism
+
+EPSILONS = st.floats(1e-6, 64, exclude_min=True)
+
+
+def _cms(epsilon: float) -> Mechanism:
+    return CountMeanSketch(epsilon=epsilon, rows=4, width=8, seed="00")
+
+
+@pytest.mark.exact
+@given(EPSILONS, st.integers(2, 3000))
+def test_printed_epsilon_is_exact_rounded_up_and_at_most_the_one_asked(
+    epsilon: float, categories: int
+) -> None:
+    names = tuple(map(str, range(categories)))
+    for mechanism in (_cms(epsilon), RandomizedResponse(categories=names, epsilon=epsilon)):
+        exact = mechanism.channel.exact_epsilon
+        assert exact <= Decimal(epsilon)
+        assert exact <= Decimal(mechanism.cost.epsilon) <= Decimal(epsilon)
+        assert Decimal(math.nextafter(mechanism.cost.epsilon, 0)) < exact
+
+
+@pytest.mark.exact
+@given(st.floats(0.01, 30), st.integers(1, 3000))
+def test_no_higher_threshold_would_keep_the_promise(epsilon: float, others: int) -> None:
+    keep = keep_probability(epsilon, others)
+    for probability, allowed in ((keep, True), (keep + Fraction(1, 2**64), False)):
+        channel = Channel(touched=probability, untouched=(1 - probability) / others)
+        assert (channel.exact_epsilon <= Decimal(epsilon)) is allowed
+
+
+@pytest.mark.exact
+@given(st.floats(0.001, 0.999), st.floats(0.001, 0.999))
+def test_coin_epsilon_is_the_larger_log_ratio_of_the_two_answers(alpha: float, beta: float) -> None:
+    a, b = Fraction(alpha), Fraction(beta)
+    yes = (a + (1 - a) * b) / ((1 - a) * b)
+    no = (a + (1 - a) * (1 - b)) / ((1 - a) * (1 - b))
+    epsilon = CoinResponse(alpha=alpha, beta=beta).cost.epsilon
+    assert epsilon <= round_up(Decimal(float(max(yes, no))).ln()) * (1 + 1e-12)
+    assert epsilon == pytest.approx(math.log(max(yes, no)), rel=1e-9)
+
+
+@pytest.mark.exact
+def test_two_fair_coins_cost_ln_three_and_count_with_the_textbook_error() -> None:
+    coins = CoinResponse(alpha=0.5, beta=0.5)
+    assert coins.channel.worst_ratio == 3
+    for frequency in (0.0, 0.2, 1.0):  # independent of it when beta = 1/2, population fixed
+        assert coins.std_error(100, frequency) == pytest.approx(math.sqrt(3 * 100 / 4))
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, 64.1, 1e-20, True, "4"], ids=repr)
+def test_an_epsilon_that_cannot_be_honoured_is_refused(epsilon: float) -> None:
+    with pytest.raises(ParameterError, match="epsilon"):
+        _cms(epsilon)
+    with pytest.raises(ParameterError, match="epsilon"):
+        RandomizedResponse(categories=("a", "b"), epsilon=epsilon)
+
+
+@pytest.mark.exact
+@given(st.fractions(0, 1), st.integers(1, 10**9))
+def test_the_estimator_returns_the_holders_of_expected_counts(share: Fraction, n: int) -> None:
+    channel = _cms(2.0).channel
+    held = share * n
+    expected = held * channel.touched + (n - held) * channel.untouched
+    assert channel.holders(float(expected), n) == pytest.approx(float(held), abs=1e-6 * n)
+
+
+@pytest.mark.exact
+def test_the_variance_is_that_of_two_binomials() -> None:
+    channel = RandomizedResponse(categories=tuple("abcd"), epsilon=1.0).channel
+    p, q = float(channel.touched), float(channel.untouched)
+    by_hand = (0.3 * p * (1 - p) + 0.7 * q * (1 - q)) / (p - q) ** 2
+    assert channel.variance(0.3) == pytest.approx(by_hand)
+
+
+@pytest.mark.exact
+def test_posterior_of_a_half_at_epsilon_two() -> None:
+    mechanism = RandomizedResponse(categories=("a", "b"), epsilon=2.0)
+    assert mechanism.channel.posterior(0.5) == pytest.approx(math.e**2 / (1 + math.e**2))
+
+
+@pytest.mark.exact
+@given(st.fractions())
+def test_round_up_is_the_smallest_double_not_below(exact: Fraction) -> None:
+    rounded = round_up(exact)
+    assert Fraction(rounded) >= exact
+    assert Fraction(math.nextafter(rounded, -math.inf)) < exact

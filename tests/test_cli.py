@@ -1,0 +1,260 @@
+"""The commands on a user's own data, and one clear line with status 2 for every mistake."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ldp import cli
+
+CITIES = Path(__file__).parent / "data" / "cities.csv"
+REGISTRY = """\
+[product]
+name = "weather"
+
+[group.places]
+window = "1d"
+window_epsilon = 8.0
+lifetime_epsilon = 64.0
+
+[metric.city]
+version = 1
+group = "places"
+description = "Where people ask for the weather"
+owners = ["team@example.org"]
+expires = 2027-12-31
+mechanism = "cms"
+epsilon = 4.0
+rows = 128
+width = 256
+dictionary = "cities.txt"
+
+[metric.home]
+version = 1
+group = "places"
+description = "Where people live"
+owners = ["team@example.org"]
+expires = 2027-12-31
+mechanism = "rr"
+epsilon = 3.0
+categories = "cities.txt"
+"""
+NAMES = [line.rsplit(",", 1)[0].strip('"') for line in CITIES.read_text().splitlines()[1:]]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("metrics.toml").write_text(REGISTRY)
+    Path("cities.txt").write_text("\n".join(NAMES) + "\n")
+    shutil.copy(CITIES, "cities.csv")
+    return tmp_path
+
+
+def run(words: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Runs a command line in this process; returns its exit status."""
+    monkeypatch.setattr(sys, "argv", ["ldp", *words.split()])
+    try:
+        cli.main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("metric", ["city", "home"])
+def test_the_whole_job_on_a_csv_of_city_names(
+    metric: str,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    registry = "--registry metrics.toml"
+    for words in (
+        f"simulate {metric} {registry} --population cities.csv --reports store --day 2026-01-01",
+        f"simulate {metric} {registry} --population cities.csv --users 9 --reports store --seed 2",
+        f"aggregate {metric} {registry} store --out one.table --until 2026-01-01",
+        f"simulate {metric} {registry} --population cities.csv --table two.table --seed 1",
+        "merge one.table two.table --out both.table",
+        "decode both.table --out estimates.csv --alpha 0.01",
+        "report estimates.csv --truth cities.csv --out page.html",
+    ):
+        assert run(words, monkeypatch) == 0, capsys.readouterr().err
+    rows = [line.split(",") for line in Path("estimates.csv").read_text().splitlines()]
+    assert len(rows) == 1 + len(NAMES)
+    assert rows[1][0] == "Oslo"
+    assert abs(float(rows[1][1]) - 8200) < 6 * float(rows[1][2])
+    summary = json.loads(Path("estimates.json").read_text())
+    assert summary["reports"] == 24_000
+    assert summary["method"] == {"city": "mean-sketch", "home": "direct"}[metric]
+    page = Path("page.html").read_text()
+    assert "Tromsø" in page
+    assert "http" not in page, "the page loads nothing"
+
+
+@pytest.mark.exact
+def test_results_as_json(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(
+        "simulate home --registry metrics.toml --population cities.csv --table t --json",
+        monkeypatch,
+    )
+    assert json.loads(capsys.readouterr().out)["reports"] == 12_000
+    run("decode t --out e.csv --json", monkeypatch)
+    assert json.loads(capsys.readouterr().out)["candidates"] == len(NAMES)
+    run("plan --domain 100 --users 1000 --epsilon 2 --json", monkeypatch)
+    forecasts = json.loads(capsys.readouterr().out)["forecasts"]
+    assert {forecast["mechanism"] for forecast in forecasts} == {"rr", "cms"}
+    run("registry check metrics.toml --json", monkeypatch)
+    assert json.loads(capsys.readouterr().out)["worst_case_epsilon"]["places"]["life"] == 64.0
+
+
+@pytest.mark.exact
+def test_the_plan_prefers_randomised_response_for_few_values_and_the_sketch_for_many(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for domain, best in ((4, "rr"), (100_000, "cms")):
+        run(f"plan --domain {domain} --users 1000000 --epsilon 4 --json", monkeypatch)
+        assert json.loads(capsys.readouterr().out)["forecasts"][0]["mechanism"] == best
+
+
+@pytest.mark.exact
+def test_a_simulation_with_a_seed_is_repeatable(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        words = "simulate city --registry metrics.toml --population cities.csv --seed 7 --table"
+        assert run(f"{words} {name}", monkeypatch) == 0
+    assert Path("a").read_bytes() == Path("b").read_bytes()
+
+
+@pytest.mark.exact
+def test_candidates_from_a_csv_with_quotes(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("simulate city --registry metrics.toml --population cities.csv --table t", monkeypatch)
+    assert run("decode t --candidates cities.csv --out e.csv", monkeypatch) == 0
+    assert '"Ås, Akershus"' in Path("e.csv").read_text()
+
+
+SIMULATE = "simulate city --registry metrics.toml --population cities.csv"
+BAD = {
+    "unknown metric": ("simulate cty --registry metrics.toml --population cities.csv --table t",
+                       "did you mean 'city'"),
+    "value not among the categories": (
+        "simulate home --registry metrics.toml --population foreign.csv --table t",
+        "not one of the 9 categories",
+    ),
+    "foreign table": ("decode cities.csv --out e.csv", "cities.csv: not a table file"),
+    "missing table": ("decode nothing.table --out e.csv", "nothing.table"),
+    "other mechanism's table": ("merge city.table home.table --out t", "cannot be added"),
+    "empty store": (
+        "aggregate city --registry metrics.toml empty --out t", "no reports of metric 'city'",
+    ),
+    "negative count": (
+        "simulate city --registry metrics.toml --population negative.csv --table t",
+        "line 3: count must be a whole number",
+    ),
+    "typo in a key": ("registry check typo.toml", "did you mean 'epsilon'"),
+    "epsilon of zero": ("plan --domain 10 --users 10 --epsilon 0", "epsilon must be > 0"),
+    "epsilon that is no number": ("plan --domain 10 --users 10 --epsilon nan", "epsilon must be"),
+    "epsilon above 64": ("plan --domain 10 --users 10 --epsilon 65", "at most 64"),
+    "no user": ("plan --domain 10 --users 0 --epsilon 1", "users must be"),
+    "a domain of one": ("plan --domain 1 --users 5 --epsilon 1", "domain must be"),
+    "neither reports nor table": (SIMULATE, "--reports or --table"),
+    "bad alpha": ("decode city.table --out e.csv --alpha 2", "alpha must lie"),
+    "bad level": ("decode city.table --out e.csv --level 1", "level must lie"),
+    "wrong method": ("decode city.table --out e.csv --method direct", "does not fit"),
+    "missing option": ("decode city.table", "Missing option '--out'"),
+    "unknown command": ("decod city.table", "No such command"),
+    "frequencies without users": (
+        "simulate city --registry metrics.toml --population shares.csv --table t", "how many users",
+    ),
+    "no header": (
+        "simulate city --registry metrics.toml --population cities.txt --table t", "line 1 must be",
+    ),
+    "estimates that are none": ("report cities.csv --out t", "not an estimates file"),
+    "damaged report file": (
+        "aggregate city --registry metrics.toml damaged --out t", "part.parquet: damaged",
+    ),
+    "output in a file's place": ("decode city.table --out cities.csv/e.csv", "cities.csv"),
+}  # fmt: skip
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("name", BAD)
+def test_a_mistake_is_one_line_with_status_2_and_writes_nothing(
+    name: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words, message = BAD[name]
+    Path("foreign.csv").write_text("value,count\nOslo,5\nAtlantis,5\n")
+    Path("negative.csv").write_text("value,count\nOslo,5\nBergen,-3\n")
+    Path("shares.csv").write_text("value,frequency\nOslo,0.5\nBergen,0.5\n")
+    Path("typo.toml").write_text(REGISTRY.replace("epsilon = 4.0", "epsilom = 4.0"))
+    Path("empty").mkdir()
+    damaged = Path("damaged/metric=city/version=1/day=2026-01-01")
+    damaged.mkdir(parents=True)
+    (damaged / "part.parquet").write_bytes(b"PAR1 but no more")
+    for metric in ("city", "home"):
+        run(
+            f"simulate {metric} --registry metrics.toml --population cities.csv "
+            f"--table {metric}.table --seed 1",
+            monkeypatch,
+        )
+    capsys.readouterr()
+    before = {path: path.stat().st_mtime_ns for path in here.rglob("*")}
+    assert run(words, monkeypatch) == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert "Traceback" not in said.err
+    assert "Atlantis" not in said.err
+    assert said.out == ""
+    assert {path: path.stat().st_mtime_ns for path in here.rglob("*")} == before
+
+
+@pytest.mark.exact
+def test_a_damaged_file_can_be_skipped_and_is_named(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(f"{SIMULATE} --reports store", monkeypatch)
+    (folder,) = Path("store").glob("metric=city/version=1/day=*")
+    (folder / "bad.parquet").write_bytes(b"nothing")
+    words = "aggregate city --registry metrics.toml store --out t --skip-damaged"
+    assert run(words, monkeypatch) == 0
+    said = capsys.readouterr()
+    assert "bad.parquet" in said.err
+    assert "12,000 reports" in said.out
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "command",
+    ["", "demo", "registry check", "registry lock", "plan", "simulate", "aggregate", "merge",
+     "decode", "report"],
+)  # fmt: skip
+def test_every_command_has_help_with_an_example(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(f"{command} --help", monkeypatch) == 0
+    shown = capsys.readouterr().out
+    assert f"ldp {command}".strip() in shown
+    assert "Example:" in shown or not command
+
+
+@pytest.mark.exact
+def test_without_the_server_extra_the_command_says_so(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise ModuleNotFoundError('no click', name='click')")
+    done = subprocess.run(
+        [sys.executable, "-m", "ldp", "--help"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert done.stderr.strip().endswith("pip install 'ldp-telemetry[server]'")
+    assert "Traceback" not in done.stderr

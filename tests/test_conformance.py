@@ -1,0 +1,295 @@
+"""Laws that every mechanism of the catalogue inherits; nothing here knows any of them."""
+
+import dataclasses
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldp import kernels
+from ldp.audit import report_law
+from ldp.errors import MergeError, ReportError
+from ldp.mechanisms import CATALOGUE, Mechanism, from_parameters
+from ldp.mechanisms.base import Example
+from ldp.randomness import SeededBits
+from ldp.server import Table, TableBuilder
+from ldp.simulation import draw_table, encode_batch
+from ldp.wire import HEADER_BYTES, Bits, Index, Kind, Report, Sign, parse_report
+from tests.examples import CATALOGUED, for_each_kind, for_each_mechanism
+from tests.statistics import ALPHA, law_p
+
+
+def some_reports(example: Example, count: int, seed: bytes = b"conformance") -> list[bytes]:
+    encoder = example.mechanism.encoder(SeededBits(seed))
+    return [encoder.encode(example.values[i % len(example.values)]) for i in range(count)]
+
+
+def table_of(mechanism: Mechanism, reports: list[bytes]) -> Table:
+    builder = TableBuilder(mechanism)
+    builder.add_all(reports)
+    return builder.build()
+
+
+def counted_by_hand(mechanism: Mechanism, reports: list[bytes]) -> np.ndarray:
+    """The counts from the scalar reading of each report."""
+    counts = np.zeros(mechanism.shape, dtype=np.int64)
+    for data in reports:
+        report: Report = parse_report(data, mechanism.header, mechanism.layout)
+        if isinstance(report, Bits):
+            counts[report.row] += np.array(report.bits.tolist())
+        elif isinstance(report, Index):
+            counts[report.row, report.column] += 1
+        else:
+            assert isinstance(report, Sign)
+            counts[report.row, report.column] += report.sign
+    return counts
+
+
+@pytest.mark.exact
+@for_each_kind
+def test_a_report_is_read_back_and_every_truncation_and_extension_refused(
+    example: Example,
+) -> None:
+    mechanism = example.mechanism
+    for data in some_reports(example, 20):
+        assert len(data) == HEADER_BYTES + mechanism.layout.body_bytes
+        assert parse_report(data, mechanism.header, mechanism.layout).row >= 0
+        for cut in range(len(data)):
+            with pytest.raises(ReportError):
+                parse_report(data[:cut], mechanism.header, mechanism.layout)
+        with pytest.raises(ReportError, match="bytes"):
+            parse_report(data + b"\0", mechanism.header, mechanism.layout)
+
+
+@pytest.mark.exact
+@for_each_kind
+def test_a_changed_header_is_refused_and_a_changed_body_is_never_misread(example: Example) -> None:
+    """Every single-byte change of a report is refused, or is another valid report."""
+    mechanism = example.mechanism
+    (data,) = some_reports(example, 1)
+    valid = {
+        mechanism.header.to_bytes()
+        + row.to_bytes(mechanism.layout.row_bytes, "little")
+        + number.to_bytes(mechanism.layout.payload_bytes, "little")
+        for row in range(mechanism.shape.rows)
+        for number in range(mechanism.layout.payload_limit)
+    }
+    for place in range(len(data)):
+        for byte in range(256):
+            changed = data[:place] + bytes([byte]) + data[place + 1 :]
+            builder = TableBuilder(mechanism)
+            if changed in valid:
+                builder.add(changed)
+                assert builder.build().total == 1
+            else:
+                with pytest.raises(ReportError):
+                    builder.add(changed)
+                with pytest.raises(ReportError):
+                    parse_report(changed, mechanism.header, mechanism.layout)
+                assert builder.build().total == 0
+
+
+@pytest.mark.exact
+@for_each_kind
+def test_a_table_counts_what_the_scalar_reading_says(example: Example) -> None:
+    reports = some_reports(example, 300)
+    table = table_of(example.mechanism, reports)
+    assert (table.counts == counted_by_hand(example.mechanism, reports)).all()
+    assert table.total == 300
+
+
+@for_each_kind
+@settings(max_examples=25, deadline=None)
+@given(cuts=st.lists(st.integers(0, 60), min_size=2, max_size=2), order=st.permutations(range(3)))
+@pytest.mark.exact
+def test_tables_add_in_any_grouping_and_order(
+    example: Example, cuts: list[int], order: list[int]
+) -> None:
+    reports = some_reports(example, 60)
+    low, high = sorted(cuts)
+    parts = [
+        table_of(example.mechanism, part)
+        for part in (reports[:low], reports[low:high], reports[high:])
+    ]
+    a, b, c = (parts[i] for i in order)
+    whole = table_of(example.mechanism, reports)
+    assert (a + b) + c == whole
+    assert a + (b + c) == whole
+    assert whole + Table.empty(example.mechanism) == whole
+    assert (a + b).counts.dtype.itemsize == 1
+
+
+@pytest.mark.exact
+@for_each_mechanism
+def test_a_table_file_is_read_back(example: Example) -> None:
+    table = dataclasses.replace(
+        table_of(example.mechanism, some_reports(example, 700)),
+        windows=("2026-01-01",),
+        dictionary=("a", "ü"),
+    )
+    assert Table.from_bytes(table.to_bytes()) == table
+
+
+@pytest.mark.exact
+def test_tables_of_different_mechanisms_do_not_add_and_both_are_named() -> None:
+    first, second = CATALOGUED[0].mechanism, CATALOGUED[-1].mechanism
+    with pytest.raises(MergeError) as caught:
+        Table.empty(first) + Table.empty(second)
+    assert first.fingerprint.hex() in str(caught.value)
+    assert second.fingerprint.hex() in str(caught.value)
+
+
+@pytest.mark.exact
+@for_each_mechanism
+def test_parameters_survive_json_and_no_other_mechanism_shares_the_fingerprint(
+    example: Example,
+) -> None:
+    mechanism = example.mechanism
+    again = from_parameters(json.loads(json.dumps(mechanism.parameters())))
+    assert again == mechanism
+    assert again.fingerprint == mechanism.fingerprint
+    others = [other.mechanism for other in CATALOGUED if other.mechanism != mechanism]
+    assert mechanism.fingerprint not in {other.fingerprint for other in others}
+
+
+@pytest.mark.exact
+def test_names_and_wire_ids_are_unique() -> None:
+    assert len({mechanism.wire_id for mechanism in CATALOGUE.values()}) == len(CATALOGUE)
+    assert all(name == mechanism.name for name, mechanism in CATALOGUE.items())
+
+
+@pytest.mark.exact
+@for_each_kind
+def test_a_mechanism_is_frozen_and_its_encoder_shows_nothing(example: Example) -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        example.mechanism.name = "other"  # type: ignore[misc]
+    encoder = example.mechanism.encoder(SeededBits(b"hidden"))
+    assert "hidden" not in repr(encoder)
+    assert "hidden" not in repr(vars(encoder))
+
+
+@pytest.mark.exact
+@for_each_mechanism
+def test_the_estimator_is_exactly_unbiased_for_every_cell(example: Example) -> None:
+    """E[holders of a cell | one report] is 1 where the value touches it, and 0 elsewhere, exactly:
+    the expectation runs over the enumerated law in fractions."""
+    mechanism, channel = example.mechanism, example.mechanism.channel
+    rows, columns = mechanism.shape
+    for value in example.values:
+        law = report_law(mechanism, value)
+        for row in range(rows):
+            for column in range(columns):
+                reported = sum(
+                    (
+                        probability
+                        for (at, number), probability in law.items()
+                        if at == row and _names(mechanism, number, column)
+                    ),
+                    Fraction(0),
+                )
+                holders = (reported * rows - channel.untouched) / (
+                    channel.touched - channel.untouched
+                )
+                assert holders == (column in mechanism.cells(value, row))
+
+
+def _names(mechanism: Mechanism, number: int, column: int) -> bool:
+    return number == column if mechanism.kind is Kind.INDEX else bool(number >> column & 1)
+
+
+@pytest.mark.exact
+@for_each_mechanism
+def test_a_value_that_is_no_value_is_refused_before_a_bit_is_drawn(example: Example) -> None:
+    class NoBits:
+        def draw(self, count: int) -> int:
+            raise AssertionError("a bit was drawn")
+
+    for value in (3.5, None, ["a"], "\ud800"):
+        with pytest.raises(ValueError, match="value"):
+            example.mechanism.encoder(NoBits()).encode(value)  # type: ignore[arg-type]
+
+
+def cell_law(example: Example, row: int, column: int, held: tuple[int, ...]) -> dict[int, float]:
+    """The exact law of one cell of the table of held[i] reports of each value: a convolution of
+    binomials, because every report names the cell independently."""
+    mechanism = example.mechanism
+    rows = mechanism.shape.rows
+    law = np.ones(1)
+    for value, count in zip(example.values, held, strict=True):
+        touched = column in mechanism.cells(value, row)
+        channel = mechanism.channel
+        p = float(channel.touched if touched else channel.untouched) / rows
+        for _ in range(count):
+            law = np.convolve(law, [1 - p, p])
+    return dict(enumerate(law))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("way", ["device", "bulk", "drawn"])
+@for_each_mechanism
+def test_every_way_to_a_table_has_the_same_exact_law(example: Example, way: str) -> None:
+    """3,000 tables of a fixed population, made from device reports, from bulk reports and drawn
+    without reports: the count of every cell has its exact law (false failure: ALPHA)."""
+    mechanism, repeats = example.mechanism, 3000
+    held = tuple(4 - i for i in range(len(example.values)))
+    generator = np.random.default_rng(11)
+    encoder = mechanism.encoder(SeededBits(way.encode()))
+    points = np.repeat(kernels.points(mechanism.addressing, example.values), held)
+    tables = []
+    for _ in range(repeats):
+        if way == "drawn":
+            values = [str(value) for value in example.values]
+            tables.append(
+                draw_table(mechanism, values, counts=np.array(held), generator=generator).counts
+            )
+        elif way == "bulk":
+            builder = TableBuilder(mechanism)
+            builder.add_batch(*encode_batch(mechanism, points, generator))
+            tables.append(builder.build().counts)
+        else:
+            pairs = zip(example.values, held, strict=True)
+            reports = [encoder.encode(value) for value, count in pairs for _ in range(count)]
+            tables.append(counted_by_hand(mechanism, reports))
+    drawn = np.stack(tables).astype(np.int64)
+    rows, columns = mechanism.shape
+    for row in range(rows):
+        for column in range(columns):
+            law = cell_law(example, row, column, held)
+            assert law_p(drawn[:, row, column], law) > ALPHA / (rows * columns)
+    wrong = cell_law(example, 0, 0, tuple(2 * count for count in held))
+    assert law_p(drawn[:, 0, 0], wrong) < ALPHA  # the twin: twice the reports would be noticed
+
+
+@pytest.mark.statistical
+@for_each_mechanism
+def test_a_table_drawn_from_frequencies_samples_its_population(example: Example) -> None:
+    """With `frequencies` and `users` a cell is Binomial(users, mean probability): more spread than
+    with fixed counts, which the twin shows."""
+    mechanism, users, repeats = example.mechanism, 12, 4000
+    values = [str(value) for value in example.values]
+    shares = np.array([0.5] + [0.5 / (len(values) - 1)] * (len(values) - 1))
+    generator = np.random.default_rng(5)
+    counts = np.array(
+        [
+            draw_table(
+                mechanism, values, frequencies=shares, users=users, generator=generator
+            ).counts[0, 0]
+            for _ in range(repeats)
+        ]
+    ).astype(np.int64)
+    channel = mechanism.channel
+    touched = [float(0 in mechanism.cells(value, 0)) for value in values]
+    p = sum(
+        share * (float(channel.untouched) + channel.gain * hit)
+        for share, hit in zip(shares, touched, strict=True)
+    )
+    p /= mechanism.shape.rows
+    law = np.ones(1)
+    for _ in range(users):
+        law = np.convolve(law, [1 - p, p])
+    assert law_p(counts, dict(enumerate(law))) > ALPHA
+    if mechanism.cost.epsilon > 1.5:
+        assert law_p(counts, dict(enumerate(np.roll(law, 1)))) < ALPHA

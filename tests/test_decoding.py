@@ -1,0 +1,221 @@
+"""Estimates: unbiased, with intervals that cover and discoveries that keep their error rate."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ldp import CoinResponse, CountMeanSketch, RandomizedResponse
+from ldp.decoding.mean_sketch import sum_of_squares
+from ldp.errors import DecodeError
+from ldp.estimates import Estimates, Rule
+from ldp.mechanisms import Mechanism
+from ldp.randomness import SeededBits
+from ldp.server import Table, TableBuilder, decode
+from ldp.simulation import draw_table
+from tests.statistics import ALPHA, mean_p, share_p
+
+ZIPF = np.array([4000, 2000, 1300, 1000, 800, 670, 570, 500, 440, 400])
+NAMES = tuple(f"value-{i}" for i in range(40))
+COUNTS = np.append(ZIPF, np.zeros(30, dtype=np.int64))
+
+
+def sketch(seed: int, **changes: float) -> CountMeanSketch:
+    settings = {"epsilon": 4.0, "rows": 256, "width": 64, **changes}
+    return CountMeanSketch(**settings, seed=f"{seed:08x}")  # type: ignore[arg-type]
+
+
+def errors(mechanism: str, repeats: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """estimate - truth and the stated standard errors of all candidates, shape (repeats,
+    candidates), over independent tables; sketches redraw their hash functions."""
+    generator = np.random.default_rng(3)
+    found, stated = [], []
+    chosen: Mechanism
+    for seed in range(repeats):
+        if mechanism == "cms":
+            chosen, names, counts = sketch(seed), NAMES, COUNTS
+        else:
+            names, counts = NAMES[:10], ZIPF
+            chosen = RandomizedResponse(categories=names, epsilon=1.5)
+        table = draw_table(chosen, names, counts=counts, generator=generator)
+        estimates = decode(table, names)
+        found.append(estimates.count - counts)
+        stated.append(estimates.std_error)
+    return np.array(found), np.array(stated)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("mechanism", ["rr", "cms"])
+def test_estimates_are_unbiased_and_their_standard_errors_right(mechanism: str) -> None:
+    """Over 400 independent tables every candidate's error averages to 0, and the squared errors of
+    a table to their stated variance (normal tails, split over the candidates)."""
+    found, stated = errors(mechanism, 400)
+    for column in found.T:
+        assert mean_p(column, 0.0, column.std(ddof=1)) > ALPHA / found.shape[1]
+    ratios = (found**2).mean(axis=1) / (stated**2).mean(axis=1)
+    assert mean_p(ratios, 1.0, ratios.std(ddof=1)) > ALPHA
+    tight = 1.25 * ratios  # the twin: standard errors 10 % too small
+    assert mean_p(tight, 1.0, tight.std(ddof=1)) < ALPHA
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("mechanism", ["rr", "cms"])
+def test_nominal_intervals_cover(mechanism: str) -> None:
+    found, stated = errors(mechanism, 400)
+    scores = found / stated
+    held = int((np.abs(scores) < 1.959964).sum())
+    assert share_p(held, scores.size, 0.94, 0.96) > ALPHA
+    narrow = int((np.abs(scores) < 0.8 * 1.959964).sum())
+    assert share_p(narrow, scores.size, 0.94, 0.96) < ALPHA  # the twin: errors 20 % too small
+
+
+@pytest.mark.statistical
+def test_many_reports_need_the_collision_term() -> None:
+    """At 1e8 reports in 256 rows the hash functions are most of the error: intervals hold with
+    the term in the variance, and fall far short without it."""
+    generator = np.random.default_rng(9)
+    counts = COUNTS * 10_000
+    held = bare = trials = 0
+    for seed in range(60):
+        table = draw_table(sketch(seed), NAMES, counts=counts, generator=generator)
+        estimates = decode(table, NAMES)
+        error = np.abs(estimates.count - counts)
+        noise = np.sqrt(table.total * table.mechanism.channel.variance(0.0)) * 64 / 63
+        held += int((error < 1.959964 * estimates.std_error).sum())
+        bare += int((error < 1.959964 * noise).sum())
+        trials += counts.size
+    assert share_p(held, trials, 0.93, 0.97) > ALPHA
+    assert bare / trials < 0.5
+
+
+@pytest.mark.statistical
+def test_the_sum_of_squares_is_estimated_without_bias() -> None:
+    generator = np.random.default_rng(4)
+    counts = COUNTS * 1000
+    found = np.array(
+        [
+            sum_of_squares(draw_table(sketch(seed), NAMES, counts=counts, generator=generator))
+            for seed in range(100)
+        ]
+    )
+    assert mean_p(found, float((counts.astype(float) ** 2).sum()), found.std(ddof=1)) > ALPHA
+
+
+@pytest.mark.exact
+def test_the_sum_of_squares_is_never_negative() -> None:
+    generator = np.random.default_rng(4)
+    single = draw_table(
+        sketch(1), NAMES, counts=np.eye(1, 40, dtype=np.int64)[0], generator=generator
+    )
+    assert sum_of_squares(single) >= 0
+
+
+def discoveries(control: str, repeats: int) -> NDArray[np.float64]:
+    """False-discovery proportions over independent tables with redrawn hash functions."""
+    generator = np.random.default_rng(8)
+    proportions = []
+    for seed in range(repeats):
+        table = draw_table(sketch(seed), NAMES, counts=COUNTS, generator=generator)
+        found = decode(table, NAMES, rule=Rule(control=control)).detected()
+        proportions.append((found & (COUNTS == 0)).sum() / max(1, found.sum()))
+    return np.array(proportions)
+
+
+@pytest.mark.statistical
+def test_discoveries_keep_the_false_discovery_rate() -> None:
+    """Benjamini-Hochberg at 0.05 with 30 of 40 candidates held by nobody: 0.0375 expected."""
+    controlled = discoveries("fdr", 400)
+    error = controlled.std(ddof=1)
+    assert mean_p(controlled, 0.05 * 30 / 40, error) > ALPHA
+    wild = discoveries("none", 400)
+    assert mean_p(wild, 0.05 * 30 / 40, wild.std(ddof=1)) < ALPHA  # the twin
+
+
+@pytest.mark.exact
+def test_a_direct_p_value_is_the_binomial_tail_of_nobody() -> None:
+    mechanism = CoinResponse(alpha=0.5, beta=0.5)
+    builder = TableBuilder(mechanism)
+    encoder = mechanism.encoder(SeededBits(b"p"))
+    builder.add_all(encoder.encode("no") for _ in range(3))
+    table = builder.build()
+    yes = int(table.counts[0, 0])
+    tail = sum({0: 27, 1: 27, 2: 9, 3: 1}[k] / 64 for k in range(yes, 4))  # Binomial(3, 1/4) >= yes
+    assert decode(table).p_value[0] == pytest.approx(tail)
+
+
+@pytest.mark.exact
+def test_few_rows_claim_no_error_rate() -> None:
+    table = draw_table(sketch(1, rows=63), NAMES, counts=COUNTS, generator=np.random.default_rng(1))
+    estimates = decode(table, NAMES)
+    assert np.isnan(estimates.p_value).all()
+    assert not estimates.detected().any()
+    assert estimates.detected(Rule(threshold=2000.0)).any()
+    assert "regression" in estimates.summary()["warning"]
+
+
+@pytest.mark.exact
+def test_decoding_again_gives_the_same_numbers_for_the_same_candidate() -> None:
+    table = draw_table(sketch(1), NAMES, counts=COUNTS, generator=np.random.default_rng(1))
+    many, one = decode(table, NAMES), decode(table, NAMES[3:4])
+    assert one.count[0] == many.count[3]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("candidates", "message"), [((), "empty"), (("a", "a"), "twice"), (None, "candidates")]
+)
+def test_bad_candidates_are_refused(candidates: tuple[str, ...] | None, message: str) -> None:
+    table = draw_table(sketch(1), NAMES, counts=COUNTS, generator=np.random.default_rng(1))
+    with pytest.raises(DecodeError, match=message):
+        decode(table, candidates)
+
+
+@pytest.mark.exact
+def test_an_empty_table_is_refused() -> None:
+    with pytest.raises(DecodeError, match="no reports"):
+        decode(Table.empty(sketch(1)), NAMES)
+
+
+def toy(p_values: list[float]) -> Estimates:
+    count = np.arange(len(p_values), dtype=float)
+    return Estimates(
+        values=tuple(map(str, range(len(p_values)))),
+        count=count,
+        std_error=np.full(count.size, 2.0),
+        p_value=np.array(p_values),
+        reports=100,
+        noise=2.0,
+    )
+
+
+@pytest.mark.exact
+def test_benjamini_hochberg_on_a_worked_example() -> None:
+    """The 15 p-values of Benjamini and Hochberg 1995, section 4.1: four are rejected at 0.05."""
+    published = [
+        *(0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344),
+        *(0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0),
+    ]
+    estimates = toy(published)
+    assert estimates.detected().tolist() == [True] * 4 + [False] * 11
+    assert estimates.detected(Rule(control="bonferroni")).sum() == 3
+    assert estimates.detected(Rule(control="none")).sum() == 9
+
+
+@pytest.mark.exact
+def test_intervals_widen_for_selection_and_for_the_population() -> None:
+    estimates = toy([0.0001, 0.5, 0.5, 0.5])
+    low, high = estimates.interval(0.95)
+    assert (high - low) / 2 == pytest.approx(np.full(4, 1.959964 * 2), rel=1e-6)
+    low, high = estimates.interval(0.95, selected=True)  # 1 of 4 discovered: level 1 - 0.05 / 4
+    assert (high - low) / 2 == pytest.approx(np.full(4, 2.497705 * 2), rel=1e-6)
+    low, high = estimates.interval(0.95, population=True)
+    spread = np.sqrt(4 + estimates.count * (1 - estimates.count / 100))
+    assert (high - low) / 2 == pytest.approx(1.959964 * spread, rel=1e-6)
+
+
+@pytest.mark.exact
+def test_the_csv_is_in_falling_order_and_clipped() -> None:
+    lines = toy([0.0001, 0.5, 0.5, 0.5]).to_csv().splitlines()
+    assert lines[0].startswith("value,count,std_error,low,high,p_value,detected")
+    assert [line.split(",")[0] for line in lines[1:]] == ["3", "2", "1", "0"]
+    assert lines[-1] == "0,0.00,2.00,0.00,3.92,0.0001,1,0.00,5.00"
+    assert lines[1].endswith(",0.5,0,,")

@@ -1,0 +1,111 @@
+"""The demo does what it says: every report from the device encoder, every number from the files."""
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+USERS = 3000
+
+
+def ldp(*words: str | Path, patch: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The command line in a process; `patch` is a folder whose sitecustomize every process of the
+    demo imports first."""
+    path = os.pathsep.join(filter(None, [str(patch or ""), os.environ.get("PYTHONPATH", "")]))
+    return subprocess.run(
+        [sys.executable, "-m", "ldp", *map(str, words)],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def estimates(path: Path) -> dict[str, str]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return {row["value"]: row["count"] for row in csv.DictReader(file)}
+
+
+def decoded(folder: Path, name: str) -> dict[str, str]:
+    """The demo's own store, aggregated and decoded again by hand."""
+    table, out = folder / f"{name}.table", folder / f"{name}.csv"
+    words = ("emoji", "--registry", folder / "metrics.toml", folder / "reports", "--out", table)
+    assert ldp("aggregate", *words).returncode == 0
+    assert ldp("decode", table, "--out", out).returncode == 0
+    return estimates(out)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo")
+    done = ldp("demo", "--users", str(USERS), "--out", folder, "--seed", "1")
+    assert done.returncode == 0, done.stderr
+    assert "noise floor" in done.stdout
+    return folder
+
+
+@pytest.mark.exact
+def test_the_demo_writes_what_it_promises(demo: Path) -> None:
+    assert len(estimates(demo / "estimates.csv")) == 2600
+    truth = estimates(demo / "truth.csv")
+    assert sum(map(int, truth.values())) == USERS
+    assert sum(name.startswith("absent-") for name in truth) == 1631
+    assert "<title>Emoji" in (demo / "report.html").read_text("utf-8")
+
+
+@pytest.mark.exact
+def test_a_demo_with_a_seed_is_repeatable_and_replaces_the_one_before(
+    demo: Path, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        done = ldp("demo", "--users", str(USERS), "--out", tmp_path, "--seed", "1")
+        assert done.returncode == 0
+        assert (tmp_path / "estimates.csv").read_text() == (demo / "estimates.csv").read_text()
+
+
+@pytest.mark.exact
+def test_the_demo_fails_when_the_device_encoder_does(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "from ldp.mechanisms.base import Encoder\n"
+        "def encode(self, value):\n"
+        "    raise RuntimeError('the device encoder was called')\n"
+        "Encoder.encode = encode\n"
+    )
+    done = ldp("demo", "--users", str(USERS), "--out", tmp_path / "out", patch=tmp_path)
+    assert done.returncode != 0
+    assert "the device encoder was called" in done.stderr
+    assert not (tmp_path / "out" / "estimates.csv").exists()
+
+
+@pytest.mark.exact
+def test_the_device_encoder_is_called_once_for_each_report(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import atexit, os, sys\n"
+        "from ldp.mechanisms.base import Encoder\n"
+        "honest, calls = Encoder.encode, [0]\n"
+        "def encode(self, value):\n"
+        "    calls[0] += 1\n"
+        f"    open({str(tmp_path / 'calls')!r} + str(os.getpid()), 'w').write(str(calls[0]))\n"
+        "    return honest(self, value)\n"
+        "Encoder.encode = encode\n"
+    )
+    done = ldp("demo", "--users", "500", "--out", tmp_path / "out", patch=tmp_path)
+    assert done.returncode == 0, done.stderr
+    counted = [int(path.read_text()) for path in tmp_path.glob("calls*")]
+    assert sum(counted) == 500
+    assert len(counted) == 2, "two processes"
+
+
+@pytest.mark.exact
+def test_the_estimates_come_from_the_files_alone(demo: Path) -> None:
+    again = decoded(demo, "again")
+    assert again == estimates(demo / "estimates.csv")
+    files = sorted((demo / "reports").rglob("*.parquet"))
+    hidden = files[0].rename(demo / "removed.parquet")
+    try:
+        assert decoded(demo, "fewer") != again
+    finally:
+        hidden.rename(files[0])

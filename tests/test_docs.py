@@ -1,0 +1,59 @@
+"""Everything the documentation shows is run: doctests of pages and modules, README's examples."""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
+
+import pytest
+
+import ldp
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+README = (ROOT / "README.md").read_text("utf-8")
+MODULES = [module.name for module in walk_packages(ldp.__path__, "ldp.")]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_examples_of_a_page_run(page: Path) -> None:
+    result = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
+    assert result.failed == 0
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("name", [name for name in MODULES if not name.endswith("__main__")])
+def test_the_examples_of_a_module_run(name: str) -> None:
+    assert doctest.testmod(import_module(name)).failed == 0
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text("utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.exact
+def test_the_three_uses_of_the_readme_run_in_order(tmp_path: Path) -> None:
+    """Shell and Python blocks between "## Three uses" and the next heading, each a process."""
+    uses = README.split("## Three uses")[1].split("\n## ")[0]
+    blocks = re.findall(r"```(sh|python|toml|csv)\n(.*?)```", uses, re.DOTALL)
+    assert [kind for kind, _ in blocks].count("python") >= 2
+    commands = str(Path(sys.executable).parent)
+    environment = {**os.environ, "PATH": commands + os.pathsep + os.environ["PATH"]}
+    for kind, text in blocks:
+        if kind in ("toml", "csv"):
+            (tmp_path / {"toml": "metrics.toml", "csv": "cities.csv"}[kind]).write_text(text)
+            continue
+        run = ["bash", "-ec", text] if kind == "sh" else [sys.executable, "-c", text]
+        done = subprocess.run(
+            run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr

@@ -1,0 +1,107 @@
+"""Row hashing: known answers, independence over a whole small family, and the bulk twin."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ldp import kernels
+from ldp.errors import ParameterError
+from ldp.hashing import FIELD, PolynomialRows, derived_seed, value_point
+from ldp.mechanisms.base import Identity
+
+POINTS = st.integers(0, FIELD - 1)
+SEEDS = st.binary(min_size=1, max_size=64).map(bytes.hex)
+
+
+@pytest.mark.exact
+def test_text_and_its_utf8_bytes_are_the_same_value() -> None:
+    assert value_point("naïve") == value_point("naïve".encode())
+
+
+@pytest.mark.exact
+def test_the_point_of_the_empty_value_is_that_of_an_empty_murmur3() -> None:
+    assert value_point("") == 0
+
+
+@pytest.mark.exact
+def test_text_that_is_no_unicode_is_refused_without_showing_it() -> None:
+    with pytest.raises(ParameterError) as caught:
+        value_point("secret\ud800")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.exact
+@given(SEEDS, st.integers(2, 1 << 24), st.lists(POINTS, min_size=1, max_size=20), st.data())
+def test_bulk_columns_equal_scalar_columns(
+    seed: str, width: int, points: list[int], data: st.DataObject
+) -> None:
+    rows = PolynomialRows(seed, width)
+    extremes = [0, 1, FIELD - 1, 1 << 32, (1 << 32) - 1, 1 << 60]
+    at = [data.draw(st.integers(0, 4)) for _ in points + extremes]
+    bulk = kernels.columns(
+        rows, 5, np.array(points + extremes, dtype=np.uint64), np.array(at, dtype=np.uint32)
+    )
+    scalar = [rows.cells(point, row)[0] for point, row in zip(points + extremes, at, strict=True)]
+    assert bulk.tolist() == scalar
+    assert all(0 <= column < width for column in scalar)
+
+
+@pytest.mark.exact
+def test_bulk_gather_and_scatter_equal_loops() -> None:
+    rows, points = PolynomialRows("0a", 16), np.array([5, 7, FIELD - 1], dtype=np.uint64)
+    counts = np.random.default_rng(1).integers(0, 99, size=(70, 16)).astype(np.uint8)
+    by_loop = [
+        sum(int(counts[row, rows.cells(int(point), row)[0]]) for row in range(70))
+        for point in points
+    ]
+    assert kernels.gather(rows, counts, points).tolist() == by_loop
+
+    held = np.zeros((10, 16), dtype=np.int64)
+    added = np.arange(30).reshape(3, 10)
+    kernels.scatter(rows, 70, held, added, points, 20)
+    looped = np.zeros_like(held)
+    for r in range(10):
+        for i, point in enumerate(points):
+            looped[r, rows.cells(int(point), 20 + r)[0]] += added[i, r]
+    assert (held == looped).all()
+
+
+@pytest.mark.exact
+def test_values_that_touch_nothing_have_no_column() -> None:
+    places = Identity(("yes",), untouching=("no",))
+    points = kernels.points(places, ["no", "yes"])
+    found = kernels.columns(places, 1, points, np.zeros(2, dtype=np.uint32))
+    assert found.tolist() == [kernels.NO_COLUMN, 0]
+
+
+@pytest.mark.statistical
+def test_three_values_fall_into_columns_independently() -> None:
+    """Over 40,000 rows the triple of columns of three values is uniform on 4**3 outcomes:
+    each count is Binomial(40000, 1/64) when the rows' polynomials are random."""
+    from tests.statistics import ALPHA, law_p
+
+    rows = PolynomialRows("5eed", 4)
+    values = [value_point(name) for name in ("lol", "afk", "brb")]
+    triples = np.array(
+        [
+            sum(rows.cells(point, row)[0] << 2 * i for i, point in enumerate(values))
+            for row in range(40_000)
+        ]
+    )
+    uniform = dict.fromkeys(range(64), 1 / 64)
+    assert law_p(triples, uniform) > ALPHA
+    pairwise_only = (triples & 15) | ((triples & 3) ^ (triples >> 2 & 3)) << 4
+    assert law_p(pairwise_only, uniform) < ALPHA  # the twin: 2-wise but not 3-wise independent
+
+
+@pytest.mark.exact
+def test_derived_seeds_separate_the_names() -> None:
+    assert derived_seed("ab", "c", "1") != derived_seed("a", "bc", "1")
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("seed", ["", "0", "xy", "00" * 65, b"00"], ids=repr)
+def test_a_seed_that_is_no_hex_of_1_to_64_bytes_is_refused(seed: str) -> None:
+    with pytest.raises(ParameterError, match="seed"):
+        PolynomialRows(seed, 8)

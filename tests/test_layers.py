@@ -1,0 +1,114 @@
+"""No layer imports upwards; the device side stays light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ldp
+
+PACKAGE = Path(ldp.__file__).parent
+LAYERS: list[set[str]] = [
+    {"errors", "randomness", "files"},
+    {"channel", "hashing"},
+    {"accounting", "wire"},
+    {"mechanisms"},
+    {"registry"},
+    {"client"},
+    {"kernels"},
+    {"table", "estimates"},
+    {"decoding"},
+    {"server"},
+    {"collection", "audit"},
+    {"simulation", "planning"},
+    {"report"},
+    {"cli"},
+    {"__main__", "__init__"},
+]
+FLOOR = {name: number for number, names in enumerate(LAYERS) for name in names}
+DEVICE_SAFE = FLOOR["client"]
+# imported late, inside functions: numba is heavy; kernels know no table
+LATE = {("table", "kernels"), ("decoding", "kernels")}
+
+
+def room(path: Path) -> str:
+    """The file or folder right below the package."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> set[str]:
+    """Every module that the file imports, inside functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            assert node.module is not None
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path))
+def test_a_module_imports_only_from_below(path: Path) -> None:
+    here = room(path)
+    for name in imports(path):
+        parts = name.split(".")
+        if parts[0] in ("simulations", "tests"):
+            pytest.fail(f"{path} imports {name}")
+        if parts[0] == "ldp" and len(parts) > 1 and parts[1] in FLOOR and parts[1] != here:
+            assert FLOOR[parts[1]] <= FLOOR[here], f"{here} imports upwards: {name}"
+        if FLOOR[here] <= DEVICE_SAFE:
+            assert parts[0] in {*sys.stdlib_module_names, "ldp", "mmh3", "bitarray"}, name
+
+
+@pytest.mark.exact
+def test_accounting_knows_no_mechanism_and_mechanisms_no_table() -> None:
+    for folder, forbidden in (
+        ("accounting", {"mechanisms"}),
+        ("mechanisms", {"table", "decoding", "kernels"}),
+    ):
+        for path in (PACKAGE / folder).glob("*.py"):
+            named = {name.split(".")[1] for name in imports(path) if name.startswith("ldp.")}
+            assert not named & forbidden, path
+
+
+@pytest.mark.exact
+def test_importing_the_client_loads_nothing_heavy() -> None:
+    code = "import sys, ldp.client; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in done.stdout.split()}
+    assert {"ldp", "mmh3", "bitarray"} <= loaded
+    assert not loaded & {"numpy", "scipy", "numba", "pyarrow", "sklearn", "click", "random"}
+
+
+@pytest.mark.exact
+def test_importing_the_package_loads_no_module_of_it() -> None:
+    code = "import sys, ldp; print(*[n for n in sys.modules if n.startswith('ldp')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["ldp"]
+
+
+@pytest.mark.exact
+def test_only_the_demo_and_its_loader_name_a_data_set() -> None:
+    naming = {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        if "emoji" in path.read_text().lower()
+    }
+    # the presets and docstrings carry Apple's own name of its published setting
+    assert naming <= {
+        *("cli/demo.py", "simulation/datasets.py"),
+        *("mechanisms/presets.py", "mechanisms/cms.py"),
+    }
+
+
+@pytest.mark.exact
+def test_every_public_name_can_be_imported() -> None:
+    for name in ldp.__all__:
+        assert getattr(ldp, name)
+    with pytest.raises(AttributeError, match="no attribute"):
+        _ = ldp.Nothing

@@ -1,0 +1,161 @@
+"""metrics.toml: every mistake is one line that says where and what would be right."""
+
+from pathlib import Path
+
+import pytest
+
+from ldp.errors import RegistryError
+from ldp.registry import Registry
+
+GOOD = """\
+[product]
+name = "keyboard"
+
+[group.typing]
+window = "1d"
+window_epsilon = 8.0
+lifetime_epsilon = 64.0
+report_epsilon = 4.0
+
+[metric.city]
+version = 1
+group = "typing"
+description = "Where people are"
+owners = ["team@example.org"]
+expires = 2027-12-31
+mechanism = "cms"
+epsilon = 4.0
+rows = 128
+width = 64
+dictionary = "city.txt"
+
+[metric.browser]
+version = 2
+group = "typing"
+description = "Which browser"
+owners = ["team@example.org"]
+expires = 2027-12-31
+mechanism = "rr"
+epsilon = 2.0
+categories = ["chrome", "firefox"]
+reports_per_window = 2
+"""
+
+
+def written(folder: Path, text: str = GOOD) -> Path:
+    (folder / "city.txt").write_text("Oslo\nBergen\n")
+    (folder / "metrics.toml").write_text(text)
+    return folder / "metrics.toml"
+
+
+@pytest.mark.exact
+def test_a_registry_is_read(tmp_path: Path) -> None:
+    registry = Registry.load(written(tmp_path))
+    city, browser = registry.metric("city"), registry.metric("browser")
+    assert city.candidates() == ("Oslo", "Bergen")
+    assert city.mechanism.shape == (128, 64)
+    assert browser.candidates() is None
+    assert browser.mechanism.parameters()["categories"] == ["chrome", "firefox"]
+
+
+@pytest.mark.exact
+def test_the_worst_case_counts_windows_that_straddle_a_day_and_stops_at_the_caps(
+    tmp_path: Path,
+) -> None:
+    worst = Registry.load(written(tmp_path)).worst_case("typing")
+    per_window = 4.0 + 2 * 2.0
+    assert worst["day"] == pytest.approx(2 * per_window)
+    assert worst["year"] == worst["life"] == 64.0
+
+
+@pytest.mark.exact
+def test_the_default_seed_depends_on_product_metric_and_version(tmp_path: Path) -> None:
+    def fingerprint(text: str) -> bytes:
+        return Registry.load(written(tmp_path, text)).metric("city").mechanism.fingerprint
+
+    same = fingerprint(GOOD)
+    assert fingerprint(GOOD) == same
+    assert fingerprint(GOOD.replace("keyboard", "camera")) != same
+    assert fingerprint(GOOD.replace("version = 1", "version = 3")) != same
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("epsilon = 4.0\nrows", "epsilom = 4.0\nrows", r"did you mean 'epsilon'"),
+        ("window_epsilon", "window_epsilom", r"group\.typing.*did you mean 'window_epsilon'"),
+        ("[metric.city]", "[metrics.city]", "unknown key 'metrics'; did you mean 'metric'"),
+        ("epsilon = 4.0\nrows", "epsilon = -1.0\nrows", "epsilon must be > 0"),
+        ("epsilon = 4.0\nrows", "epsilon = nan\nrows", "epsilon must be > 0"),
+        ("epsilon = 4.0\nrows", "epsilon = 65.0\nrows", "at most 64"),
+        ("epsilon = 4.0\nrows", "epsilon = 5.0\nrows", "its group's cap is 4.0"),
+        ("epsilon = 4.0\nrows", 'epsilon = "4"\nrows', "epsilon must be a number"),
+        ("rows = 128\n", "", "needs rows"),
+        ("rows = 128", "rows = 1.5", "rows must be a whole number"),
+        ('group = "typing"', 'group = "other"', "group must be one of typing"),
+        ("expires = 2027-12-31", 'expires = "2027-12-31"', "expires must be a date"),
+        ('mechanism = "rr"', 'mechanism = "grr"', "mechanism must be one of"),
+        ('window = "1d"', 'window = "1 day"', "length of time"),
+        ("version = 2", "version = 0", "version must be"),
+        ('owners = ["team@example.org"]', "owners = []", "owners must be"),
+        ("reports_per_window = 2", "reports_per_window = 0", "reports_per_window"),
+        ("reports_per_window = 2", 'memoise = "epoch"', "memoise is not supported"),
+        ("reports_per_window = 2", 'presence = "hidden"', "presence is not supported"),
+        ('["chrome", "firefox"]', '["chrome"]', "categories must be 2 or more"),
+        ('["chrome", "firefox"]', '"missing.txt"', "cannot read .*missing.txt"),
+        ("[product]", "[product", "not valid TOML"),
+        ('name = "keyboard"', "", "needs a name"),
+        ("[metric.browser]", '[metric."no/slash"]', "name has letters"),
+        ('mechanism = "rr"', 'preset = "apple-pie"', "preset must be one of"),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_what_is_right(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    assert old in GOOD
+    with pytest.raises(RegistryError, match=message) as caught:
+        Registry.load(written(tmp_path, GOOD.replace(old, new)))
+    assert "\n" not in str(caught.value)
+    assert "metrics.toml" in str(caught.value)
+
+
+@pytest.mark.exact
+def test_an_unknown_metric_names_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(RegistryError, match="did you mean 'city'"):
+        Registry.load(written(tmp_path)).metric("cty")
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("changed", ["mechanism", "dictionary"])
+def test_a_change_without_a_new_version_is_caught(tmp_path: Path, changed: str) -> None:
+    path = written(tmp_path)
+    Registry.load(path).lock()
+    Registry.load(path).check_lock()
+    text = GOOD.replace("rows = 128", "rows = 256") if changed == "mechanism" else GOOD
+    path.write_text(text)
+    if changed == "dictionary":
+        (tmp_path / "city.txt").write_text("Oslo\nBergen\nBodø\n")
+    with pytest.raises(RegistryError, match=f"changed its {changed}.*version 2"):
+        Registry.load(path).check_lock()
+    path.write_text(text.replace("version = 1", "version = 2"))
+    Registry.load(path).check_lock()
+
+
+@pytest.mark.exact
+def test_an_older_registry_is_compared_the_same_way(tmp_path: Path) -> None:
+    older = tmp_path / "older"
+    older.mkdir()
+    before = Registry.load(written(older))
+    now = Registry.load(written(tmp_path, GOOD.replace("width = 64", "width = 32")))
+    with pytest.raises(RegistryError, match="metric 'city' changed its mechanism"):
+        now.check_against(before)
+    now.check_against(now)
+
+
+@pytest.mark.exact
+def test_a_broken_lock_says_how_to_mend_it(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    (tmp_path / "metrics.lock").write_text("{}")
+    with pytest.raises(RegistryError, match="ldp registry lock"):
+        Registry.load(path).check_lock()

@@ -1,0 +1,178 @@
+"""The report store and aggregation: whole files, exact counts, damage named."""
+
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from ldp import CountMeanSketch, RandomizedResponse
+from ldp.collection import ReportWriter, aggregate, report_files
+from ldp.errors import ReportError
+from ldp.kernels import points
+from ldp.server import Table, TableBuilder
+from ldp.simulation import Population, encode_batch, simulate
+
+MECHANISM = CountMeanSketch(epsilon=4.0, rows=300, width=40, seed="abcd")
+DAY = date(2026, 1, 5)
+PEOPLE = Population(("a", "b", "c"), counts=np.array([3000, 2000, 150]))
+
+
+def stored(store: Path, seed: int, day: date = DAY) -> Path:
+    """One file of 5,150 simulated reports."""
+    generator = np.random.default_rng(seed)
+    with ReportWriter(store, "letters", 1, MECHANISM, day) as writer:
+        for batch in simulate(MECHANISM, PEOPLE, generator):
+            writer.write(*batch)
+    return writer.path
+
+
+def counted(*stores: Path, **options: object) -> Table:
+    return aggregate(stores, "letters", 1, MECHANISM, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.exact
+def test_the_layout_is_the_documented_one_and_holds_nothing_else(tmp_path: Path) -> None:
+    path = stored(tmp_path, 1)
+    assert path.parent == tmp_path / "metric=letters" / "version=1" / "day=2026-01-05"
+    file = pq.read_table(path, partitioning=None)
+    assert file.column_names == ["row", "payload"]
+    assert file.num_rows == 5150
+    assert (file.schema.metadata or {})[b"ldp.fingerprint"].decode() == MECHANISM.fingerprint.hex()
+
+
+@pytest.mark.exact
+def test_files_and_days_add_and_workers_change_nothing(tmp_path: Path) -> None:
+    first = stored(tmp_path, 1)
+    alone = counted(tmp_path)
+    stored(tmp_path, 2, date(2026, 1, 6))
+    both = counted(tmp_path)
+    assert both.total == 10_300
+    assert both.windows == ("2026-01-05", "2026-01-06")
+    assert counted(tmp_path, since=date(2026, 1, 6)) + alone == both
+    assert counted(tmp_path, workers=3) == both
+    assert counted(tmp_path, tmp_path) == both, "a store named twice counts once"
+    first.unlink()
+    assert counted(tmp_path).total == 5150
+
+
+@pytest.mark.exact
+def test_replacing_a_thousand_reports_changes_the_table_by_exactly_those(tmp_path: Path) -> None:
+    path = stored(tmp_path, 1)
+    before = counted(tmp_path)
+    rows, payloads = (
+        pq.read_table(path, partitioning=None).column(name).to_pylist()
+        for name in ("row", "payload")
+    )
+    rows = np.array(rows, dtype=np.uint32)
+    bodies = np.frombuffer(b"".join(payloads), dtype=np.uint8).reshape(len(rows), -1)
+    fresh = encode_batch(
+        MECHANISM,
+        np.repeat(points(MECHANISM.addressing, ["c"]), 1000),
+        np.random.default_rng(3),
+    )
+    replaced = np.arange(1000) * 5
+    change = []
+    for batch in ((rows[replaced], bodies[replaced]), fresh):
+        builder = TableBuilder(MECHANISM)
+        builder.add_batch(*batch)
+        change.append(builder.build().counts.astype(int))
+    rows, bodies = rows.copy(), bodies.copy()
+    rows[replaced], bodies[replaced] = fresh
+    path.unlink()
+    with ReportWriter(tmp_path, "letters", 1, MECHANISM, DAY) as writer:
+        writer.write(rows, bodies)
+    difference = counted(tmp_path).counts.astype(int) - before.counts
+    assert (difference == change[1] - change[0]).all()
+    assert difference.any()
+
+
+@pytest.mark.exact
+def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    writer = ReportWriter(tmp_path, "letters", 1, MECHANISM, DAY)
+
+    def interrupted() -> None:
+        with writer:
+            writer.write(np.zeros(1, np.uint32), np.zeros((1, 5), np.uint8))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("damage", ["truncated", "foreign", "empty"])
+def test_a_damaged_file_is_named_and_can_be_skipped_whole(tmp_path: Path, damage: str) -> None:
+    stored(tmp_path, 1)
+    good = counted(tmp_path)
+    bad = stored(tmp_path, 2)
+    data = bad.read_bytes()
+    bad.write_bytes({"truncated": data[:-500], "foreign": b"hello", "empty": b""}[damage])
+    with pytest.raises(ReportError, match=bad.name):
+        counted(tmp_path)
+    skipped: list[str] = []
+    table = counted(tmp_path, on_damaged=lambda error: skipped.append(str(error)))
+    assert table == good
+    assert len(skipped) == 1
+    assert bad.name in skipped[0]
+
+
+@pytest.mark.exact
+def test_reports_damaged_inside_a_whole_file_are_caught(tmp_path: Path) -> None:
+    with ReportWriter(tmp_path, "letters", 1, MECHANISM, DAY) as writer:
+        writer.write(np.array([300], np.uint32), np.zeros((1, 5), np.uint8))
+    with pytest.raises(ReportError, match=r"row outside 0\.\.299"):
+        counted(tmp_path)
+
+
+@pytest.mark.exact
+def test_reports_of_another_mechanism_are_refused_by_name(tmp_path: Path) -> None:
+    stored(tmp_path, 1)
+    other = RandomizedResponse(categories=("a", "b"), epsilon=1.0)
+    with pytest.raises(ReportError, match="another mechanism"):
+        aggregate([tmp_path], "letters", 1, other)
+
+
+@pytest.mark.exact
+def test_an_empty_store_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="no reports"):
+        report_files([tmp_path], "letters", 1)
+    with pytest.raises(ReportError, match="not a folder"):
+        report_files([tmp_path / "nowhere"], "letters", 1)
+
+
+@pytest.mark.exact
+def test_a_table_grows_its_counts_when_a_row_needs_it(tmp_path: Path) -> None:
+    mechanism = RandomizedResponse(categories=("a", "b"), epsilon=8.0)
+    people = Population(("a", "b"), counts=np.array([70_000, 0]))
+    builder = TableBuilder(mechanism)
+    for batch in simulate(mechanism, people, np.random.default_rng(1)):
+        builder.add_batch(*batch)
+    table = builder.build()
+    assert table.counts.dtype == np.uint32
+    assert table.counts.sum() == 70_000
+    table.save(tmp_path / "t.table")
+    assert Table.load(tmp_path / "t.table") == table
+
+
+@pytest.mark.exact
+def test_foreign_and_damaged_tables_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "t.table"
+    stored(tmp_path, 1)
+    counted(tmp_path).save(path)
+    data = path.read_bytes()
+    for changed in (b"", b"hello", data[:-1], data[:40], data[:99] + b"\0" + data[100:]):
+        path.write_bytes(changed)
+        with pytest.raises(ValueError, match=r"t\.table"):
+            Table.load(path)
+
+
+@pytest.mark.exact
+def test_simulated_reports_are_each_person_once_in_mixed_order() -> None:
+    mechanism = RandomizedResponse(categories=("a", "b", "c"), epsilon=60.0)
+    batches = list(simulate(mechanism, PEOPLE, np.random.default_rng(1)))
+    told = np.concatenate([payloads[:, 0] for _, payloads in batches])
+    assert np.bincount(told).tolist() == [3000, 2000, 150]  # at epsilon 60 nobody lies
+    assert (told[:1000] == 2).any(), "rare values are not kept for the end"
