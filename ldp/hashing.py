@@ -6,6 +6,7 @@ family (Wegman and Carter 1981), whose coefficients are a keyed BLAKE2b of the r
 """
 
 import hashlib
+import re
 from dataclasses import dataclass
 
 import mmh3
@@ -56,12 +57,8 @@ class PolynomialRows:
     width: int
 
     def __post_init__(self) -> None:
-        try:
-            size = len(bytes.fromhex(self.seed))
-        except (TypeError, ValueError):
-            raise ParameterError("seed must be text of hexadecimal digits") from None
-        if not 1 <= size <= 64:
-            raise ParameterError(f"seed must have 1 to 64 bytes, got {size}")
+        if not isinstance(self.seed, str) or not re.fullmatch("([0-9a-f]{2}){1,64}", self.seed):
+            raise ParameterError("seed must be 1 to 64 bytes as lower-case hexadecimal digits")
 
     def row_digest(self, row: int) -> bytes:
         """24 bytes: a, b, c as 8 bytes little-endian each, before reduction to the field."""

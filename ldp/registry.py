@@ -7,6 +7,7 @@ dictionary, so that a change without a new version is caught.
 
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -106,9 +107,12 @@ class Registry:
         pinned = {name: metric.pinned() for name, metric in sorted(self.metrics.items())}
         write_whole(self.lock_path, json.dumps({"metrics": pinned}, indent=2) + "\n")
 
-    def check_lock(self) -> None:
-        """Raises RegistryError when a metric changed since `lock` without a new version; a
-        registry without a lock passes."""
+    def check(self) -> None:
+        """Raises RegistryError when a dictionary cannot be read, or a metric changed since `lock`
+        without a new version; a registry that was never locked passes the second."""
+        now = {name: metric.pinned() for name, metric in self.metrics.items()}
+        for metric in self.metrics.values():
+            metric.candidates()
         if not self.lock_path.exists():
             return
         try:
@@ -117,8 +121,12 @@ class Registry:
             raise RegistryError(
                 f"{self.lock_path}: not a lock file; run `ldp registry lock`"
             ) from None
-        for name, metric in self.metrics.items():
-            self._compare(name, pinned.get(name), metric.pinned(), str(self.lock_path))
+        for name, pins in now.items():
+            self._compare(name, pinned.get(name), pins, str(self.lock_path))
+
+    def expired(self, today: date) -> list[str]:
+        """The metrics whose last day lies before `today`."""
+        return [name for name, metric in self.metrics.items() if metric.expires < today]
 
     def check_against(self, older: "Registry") -> None:
         """Raises RegistryError when a metric differs from `older`'s without a new version."""
@@ -178,8 +186,9 @@ def read_lines(path: Path) -> tuple[str, ...]:
 
 def duration(text: object) -> timedelta:
     """A length of time such as "1d", "12h" or "30m"."""
-    if isinstance(text, str) and text[:-1].isdigit() and text[-1] in _UNITS:
-        return timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
+    found = re.fullmatch("([0-9]{1,5})([mhd])", text) if isinstance(text, str) else None
+    if found:
+        return timedelta(**{_UNITS[found[2]]: int(found[1])})
     raise RegistryError('a length of time must be text like "1d", "12h" or "30m"')
 
 
@@ -231,8 +240,9 @@ def _metric(
             raise RegistryError(f"{where} needs {key}")
     if type(keys["version"]) is not int or keys["version"] < 1:
         raise RegistryError(f"{where}: version must be a whole number, 1 or more")
-    if keys["group"] not in groups:
-        raise RegistryError(f"{where}: group must be one of {', '.join(groups)}")
+    if "dictionary" in keys and not isinstance(keys["dictionary"], str):
+        raise RegistryError(f"{where}: dictionary must be the name of a file")
+    _one_of(f"{where}: group", keys["group"], groups)
     if type(keys["expires"]) is not date:
         raise RegistryError(f"{where}: expires must be a date such as 2027-12-31, without quotes")
     owners = keys["owners"]
@@ -275,14 +285,10 @@ def _mechanism(
     derived from product, metric and version; categories may be a file."""
     parameters: dict[str, Any] = {}
     if "preset" in keys:
-        if keys["preset"] not in PRESETS:
-            raise RegistryError(f"preset must be one of {', '.join(PRESETS)}")
-        parameters.update(PRESETS[keys["preset"]].parameters)
+        parameters.update(PRESETS[_one_of("preset", keys["preset"], PRESETS)].parameters)
     if "mechanism" in keys:
         parameters["mechanism"] = keys["mechanism"]
-    name = parameters.get("mechanism")
-    if name not in CATALOGUE:
-        raise RegistryError(f"mechanism must be one of {', '.join(CATALOGUE)}")
+    name = _one_of("mechanism", parameters.get("mechanism"), CATALOGUE)
     wanted = {field.name for field in fields(CATALOGUE[name])}
     _known("", keys, METRIC_KEYS | wanted)
     parameters.update({key: value for key, value in keys.items() if key in wanted})
@@ -301,6 +307,12 @@ def _section(parent: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
     if not isinstance(section, dict):
         raise RegistryError(f"needs a section [{where}]")
     return section
+
+
+def _one_of(what: str, name: Any, known: Mapping[str, Any]) -> str:
+    if not isinstance(name, str) or name not in known:
+        raise RegistryError(f"{what} must be one of {', '.join(known)}")
+    return name
 
 
 def _known(where: str, keys: Mapping[str, Any], known: set[str]) -> None:

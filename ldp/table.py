@@ -39,7 +39,8 @@ class Table:
     `counts`: integers, shape (rows, columns), the smallest type that fits; for INDEX and BITS the
     number of reports that named the cell, for SIGN the sum of their signs. `reports`: int64, shape
     (rows,). `windows`: ids of the collection windows (days) in it, sorted. `dictionary`: the
-    candidates its metric names, carried along so that the file can be decoded anywhere.
+    candidates its metric names, carried along so that the file can be decoded anywhere; adding
+    tables with different ones keeps all candidates, sorted.
     """
 
     mechanism: Mechanism
@@ -70,9 +71,10 @@ class Table:
         kind = smallest(int(reports.max()), self.mechanism.kind is Kind.SIGN)
         counts = np.add(self.counts, other.counts, dtype=kind, casting="unsafe")
         windows = tuple(sorted({*self.windows, *other.windows}))
-        dictionary = self.dictionary or other.dictionary
-        if other.dictionary not in (None, dictionary):
-            dictionary = None
+        dictionaries = {self.dictionary, other.dictionary} - {None}
+        dictionary = dictionaries.pop() if dictionaries else None
+        for different in dictionaries:
+            dictionary = tuple(sorted({*(dictionary or ()), *(different or ())}))
         return Table(self.mechanism, counts, reports, windows, dictionary)
 
     def __eq__(self, other: object) -> bool:
@@ -111,7 +113,20 @@ class Table:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Table":
-        """Raises DecodeError for foreign or damaged bytes."""
+        """Raises DecodeError for foreign or damaged bytes, and for impossible counts."""
+        try:
+            table = cls._read(data)
+        except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+            if isinstance(error, LdpError):
+                raise DecodeError(str(error)) from None
+            raise DecodeError("table file's description or counts cannot be read") from None
+        most, least = table.counts.max(axis=1), table.counts.min(axis=1)
+        if (most > table.reports).any() or (least < -table.reports).any():
+            raise DecodeError("table file counts more in a cell than there were reports")
+        return table
+
+    @classmethod
+    def _read(cls, data: bytes) -> "Table":
         description, (packed_counts, packed_reports) = wire.parse_table(data)
         (part,) = description["tables"]
         mechanism = from_parameters(part["mechanism"])

@@ -77,7 +77,7 @@ def test_the_window_slides_and_nothing_rolls_over() -> None:
         ledger.charge("g", Cost(epsilon=4.0), now=START)
     with pytest.raises(BudgetExceeded, match="window"):
         ledger.charge("g", Cost(epsilon=0.1), now=START + DAY / 2)
-    assert ledger.remaining("g", now=START + 10 * DAY) == 8.0
+    assert ledger.remaining("g", now=START + 10 * DAY) == 4.0, "the cap of one report"
     ledger.charge("g", Cost(epsilon=4.0), now=START + DAY)
     for _ in range(2):
         ledger.charge("g", Cost(epsilon=4.0), now=START + 3 * DAY)
@@ -109,7 +109,15 @@ def test_wrong_use_is_one_clear_error() -> None:
 
 @pytest.mark.exact
 @pytest.mark.parametrize(
-    ("prior", "epsilon", "after"), [(0.5, 2, 0.881), (0.5, 4, 0.982), (0.01, 4, 0.355)]
+    ("prior", "epsilon", "after"),
+    [
+        (0.5, 720, 1.0),
+        (0, 9, 0.0),
+        (0.5, float("inf"), 1.0),
+        (0.5, 2, 0.881),
+        (0.5, 4, 0.982),
+        (0.01, 4, 0.355),
+    ],
 )
 def test_posterior_odds(prior: float, epsilon: float, after: float) -> None:
     assert posterior(prior, epsilon) == pytest.approx(after, abs=5e-4)

@@ -134,6 +134,18 @@ def test_a_table_file_is_read_back(example: Example) -> None:
 
 
 @pytest.mark.exact
+@given(st.lists(st.none() | st.permutations(["x", "y"]) | st.just(["z"]), min_size=3, max_size=3))
+def test_dictionaries_merge_in_any_grouping_and_order(
+    dictionaries: list[list[str] | None],
+) -> None:
+    empty = Table.empty(CATALOGUED[0].mechanism)
+    a, b, c = (
+        dataclasses.replace(empty, dictionary=None if d is None else tuple(d)) for d in dictionaries
+    )
+    assert (a + b) + c == a + (b + c) == (c + b) + a
+
+
+@pytest.mark.exact
 def test_tables_of_different_mechanisms_do_not_add_and_both_are_named() -> None:
     first, second = CATALOGUED[0].mechanism, CATALOGUED[-1].mechanism
     with pytest.raises(MergeError) as caught:

@@ -101,7 +101,7 @@ def test_derived_seeds_separate_the_names() -> None:
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("seed", ["", "0", "xy", "00" * 65, b"00"], ids=repr)
+@pytest.mark.parametrize("seed", ["", "0", "xy", "00" * 65, "00FF", "00 ff", b"00"], ids=repr)
 def test_a_seed_that_is_no_hex_of_1_to_64_bytes_is_refused(seed: str) -> None:
     with pytest.raises(ParameterError, match="seed"):
         PolynomialRows(seed, 8)

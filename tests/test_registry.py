@@ -1,5 +1,6 @@
 """metrics.toml: every mistake is one line that says where and what would be right."""
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,12 @@ def test_the_default_seed_depends_on_product_metric_and_version(tmp_path: Path) 
         ("reports_per_window = 2", "reports_per_window = 0", "reports_per_window"),
         ("reports_per_window = 2", 'memoise = "epoch"', "memoise is not supported"),
         ("reports_per_window = 2", 'presence = "hidden"', "presence is not supported"),
+        ('mechanism = "rr"', 'mechanism = ["rr"]', "mechanism must be one of"),
+        ('group = "typing"', 'group = ["typing"]', "group must be one of typing"),
+        ('mechanism = "rr"', "preset = [1]", "preset must be one of"),
+        ('dictionary = "city.txt"', "dictionary = 5", "dictionary must be the name"),
+        ('window = "1d"', 'window = "²d"', "length of time"),
+        ('window = "1d"', 'window = "9999999999999d"', "length of time"),
         ('["chrome", "firefox"]', '["chrome"]', "categories must be 2 or more"),
         ('["chrome", "firefox"]', '"missing.txt"', "cannot read .*missing.txt"),
         ("[product]", "[product", "not valid TOML"),
@@ -131,15 +138,15 @@ def test_an_unknown_metric_names_the_nearest(tmp_path: Path) -> None:
 def test_a_change_without_a_new_version_is_caught(tmp_path: Path, changed: str) -> None:
     path = written(tmp_path)
     Registry.load(path).lock()
-    Registry.load(path).check_lock()
+    Registry.load(path).check()
     text = GOOD.replace("rows = 128", "rows = 256") if changed == "mechanism" else GOOD
     path.write_text(text)
     if changed == "dictionary":
         (tmp_path / "city.txt").write_text("Oslo\nBergen\nBodø\n")
     with pytest.raises(RegistryError, match=f"changed its {changed}.*version 2"):
-        Registry.load(path).check_lock()
+        Registry.load(path).check()
     path.write_text(text.replace("version = 1", "version = 2"))
-    Registry.load(path).check_lock()
+    Registry.load(path).check()
 
 
 @pytest.mark.exact
@@ -154,8 +161,23 @@ def test_an_older_registry_is_compared_the_same_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.exact
+def test_a_dictionary_that_cannot_be_read_is_found_by_a_check(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    (tmp_path / "city.txt").unlink()
+    with pytest.raises(RegistryError, match=r"cannot read .*city\.txt"):
+        Registry.load(path).check()
+
+
+@pytest.mark.exact
+def test_a_metric_expires_after_its_last_day(tmp_path: Path) -> None:
+    registry = Registry.load(written(tmp_path))
+    assert registry.expired(date(2027, 12, 31)) == []
+    assert registry.expired(date(2028, 1, 1)) == ["city", "browser"]
+
+
+@pytest.mark.exact
 def test_a_broken_lock_says_how_to_mend_it(tmp_path: Path) -> None:
     path = written(tmp_path)
     (tmp_path / "metrics.lock").write_text("{}")
     with pytest.raises(RegistryError, match="ldp registry lock"):
-        Registry.load(path).check_lock()
+        Registry.load(path).check()

@@ -2,14 +2,15 @@
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from ldp import CountMeanSketch, RandomizedResponse
+from ldp import CountMeanSketch, RandomizedResponse, wire
 from ldp.collection import ReportWriter, aggregate, report_files
-from ldp.errors import ReportError
+from ldp.errors import DecodeError, ReportError
 from ldp.kernels import points
 from ldp.server import Table, TableBuilder
 from ldp.simulation import Population, encode_batch, simulate
@@ -167,6 +168,24 @@ def test_foreign_and_damaged_tables_are_refused_by_name(tmp_path: Path) -> None:
         path.write_bytes(changed)
         with pytest.raises(ValueError, match=r"t\.table"):
             Table.load(path)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("description", [{"x": 1}, {"tables": [{}]}, {"tables": []}])
+def test_a_table_file_with_a_wrong_description_is_refused(
+    tmp_path: Path, description: dict[str, Any]
+) -> None:
+    for buffers in ([], [b"", b""]):
+        (tmp_path / "t.table").write_bytes(wire.pack_table(description, buffers))
+        with pytest.raises(DecodeError, match=r"t\.table"):
+            Table.load(tmp_path / "t.table")
+
+
+@pytest.mark.exact
+def test_impossible_counts_are_refused() -> None:
+    table = Table(MECHANISM, np.full((300, 40), 9, np.uint8), np.full(300, 8, np.int64))
+    with pytest.raises(DecodeError, match="more in a cell"):
+        Table.from_bytes(table.to_bytes())
 
 
 @pytest.mark.exact

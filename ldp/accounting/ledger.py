@@ -77,6 +77,7 @@ class Ledger:
         left = min(
             Fraction(caps.window_epsilon) - Fraction(self.spent_in_window(group, now=now)),
             Fraction(caps.lifetime_epsilon) - Fraction(self.spent(group)),
+            *([] if caps.report_epsilon is None else [Fraction(caps.report_epsilon)]),
         )
         return max(0.0, -round_up(-left))
 

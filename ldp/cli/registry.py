@@ -1,5 +1,6 @@
 """`ldp registry`: check and lock metrics.toml."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -32,9 +33,10 @@ def check(file: Path, against: Path | None, as_json: bool) -> None:
     Example: ldp registry check metrics.toml --against main/metrics.toml
     """
     loaded = Registry.load(file)
-    loaded.check_lock()
+    loaded.check()
     if against is not None:
         loaded.check_against(Registry.load(against))
+    expired = loaded.expired(datetime.now(UTC).date())
     worst = {name: loaded.worst_case(name) for name in loaded.groups}
     lines = [
         f"{file}: {len(loaded.metrics)} metrics, {len(loaded.groups)} groups, as they should be"
@@ -44,7 +46,8 @@ def check(file: Path, against: Path | None, as_json: bool) -> None:
         f"{spans['life']:g} for life"
         for name, spans in worst.items()
     ]
-    say({"worst_case_epsilon": worst}, "\n".join(lines), as_json)
+    lines += [f"metric {name} has expired" for name in expired]
+    say({"expired": expired, "worst_case_epsilon": worst}, "\n".join(lines), as_json)
 
 
 @registry.command()
@@ -56,6 +59,6 @@ def lock(file: Path) -> None:
     Example: ldp registry lock metrics.toml
     """
     loaded = Registry.load(file)
-    loaded.check_lock()
+    loaded.check()
     loaded.lock()
     click.echo(f"{loaded.lock_path}: {len(loaded.metrics)} metrics pinned")

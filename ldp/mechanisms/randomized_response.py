@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, floor
+from numbers import Real
 from typing import ClassVar
 
 from ldp.channel import Channel, keep_probability, require_epsilon, round_up
 from ldp.errors import ParameterError
+from ldp.hashing import value_bytes
 from ldp.mechanisms.base import Example, Identity, Mechanism, Shape
 from ldp.randomness import PROBABILITY_ONE
 from ldp.wire import Kind
@@ -43,8 +45,9 @@ class CoinResponse(Mechanism):
 
     def __post_init__(self) -> None:
         for name, probability in (("alpha", self.alpha), ("beta", self.beta)):
-            if not 0 < probability < 1:
-                raise ParameterError(f"{name} must lie strictly between 0 and 1")
+            if not isinstance(probability, Real) or not 0 < probability < 1:
+                raise ParameterError(f"{name} must be a number strictly between 0 and 1")
+            object.__setattr__(self, name, float(probability))
         require_epsilon(round_up(self.channel.exact_epsilon))
 
     @cached_property
@@ -105,6 +108,8 @@ class RandomizedResponse(Mechanism):
             raise ParameterError("every category must be text")
         if len(set(self.categories)) < max(2, len(self.categories)):
             raise ParameterError("categories must be 2 or more, all different")
+        for category in self.categories:
+            value_bytes(category)
         _ = self.channel  # refuses an epsilon that no threshold can honour
 
     @cached_property
