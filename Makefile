@@ -1,7 +1,6 @@
 # `make demo` and `make test` are the two commands a new user needs; both set up .venv by themselves.
 PYTHON ?= python3
 BIN := .venv/bin
-SEED ?= 1
 
 .PHONY: demo test check lint bench campaign-coverage vectors picture clean
 
@@ -33,6 +32,10 @@ campaign-coverage: .venv/.ready ## ten demos and three billion-user tables; exit
 
 vectors: .venv/.ready ## rewrite the golden vectors
 	$(BIN)/python -m tests.vectors
+
+picture: demo ## redraw the picture in the README; needs Chromium
+	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1100,900 \
+	  --user-data-dir=$$(mktemp -d) --screenshot=docs/images/report.png file://$(CURDIR)/demo/report.html
 
 clean:
 	rm -rf .venv demo .mypy_cache .pytest_cache .ruff_cache
