@@ -1,0 +1,1 @@
+"""Studies and benchmarks of `ldp`, run from the root of the repository."""

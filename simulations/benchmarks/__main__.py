@@ -1,0 +1,116 @@
+"""Prints every benchmark: ours, its bar, the peer's figure, their ratio, and the machine.
+
+A bar on size that is missed makes the exit status 1; a bar on time does so only under
+LDP_BENCH_STRICT=1, which needs the machine's name in LDP_BENCH_MACHINE.
+"""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from simulations.benchmarks import peers
+from simulations.benchmarks.measuring import calibration, machine
+from simulations.benchmarks.ours import BENCHMARKS, Benchmark
+
+HEADER = ("benchmark", "ours", "bar", peers.PEER, "peer / ours")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="simulations.benchmarks", description=__doc__)
+    parser.add_argument("--no-peers", action="store_true", help="leave the peer out")
+    parser.add_argument("--out", type=Path, help="also write the results there, as JSON")
+    asked = parser.parse_args()
+    strict = os.environ.get("LDP_BENCH_STRICT") == "1"
+    if strict and not os.environ.get("LDP_BENCH_MACHINE"):
+        print("LDP_BENCH_STRICT=1 needs the machine's name in LDP_BENCH_MACHINE", file=sys.stderr)
+        return 2
+
+    where, speed = machine(), calibration()
+    theirs = {} if asked.no_peers else _peers()  # first: see launcher.py
+    ours: dict[str, float] = {}
+    with TemporaryDirectory() as folder:
+        for benchmark in BENCHMARKS:
+            _progress(benchmark.name)
+            ours[benchmark.key] = benchmark.measure(Path(folder))
+
+    missed = [one for one in BENCHMARKS if not one.is_met(ours[one.key])]
+    _print_table([HEADER, *(_line(one, ours[one.key], theirs.get(one.key)) for one in BENCHMARKS)])
+    if theirs:
+        print(f"\n{peers.MEASURED}")
+    print(
+        f"\n{where['name'] or 'Machine'}: {where['cpu']}, {where['cores']} cores, "
+        f"{where['memory_gib']} GiB, Python {where['python']}. Calibration: Python loop "
+        f"{speed['python_loop_ms']:.0f} ms, numpy sort {speed['numpy_sort_ms']:.0f} ms."
+    )
+    if asked.out:
+        results = [
+            {
+                "key": one.key,
+                "name": one.name,
+                "unit": one.unit,
+                "ours": ours[one.key],
+                "bar": one.bar,
+                "met": one.is_met(ours[one.key]),
+                "peer": theirs.get(one.key),
+            }
+            for one in BENCHMARKS
+        ]
+        written = {
+            "machine": where,
+            "calibration": speed,
+            "peer": {"name": peers.PEER, "measured": peers.MEASURED} if theirs else None,
+            "results": results,
+        }
+        asked.out.parent.mkdir(parents=True, exist_ok=True)
+        asked.out.write_text(json.dumps(written, indent=2) + "\n")
+    for one in missed:
+        fails = strict or not one.is_timed
+        print(f"bar missed{'' if fails else ' (not strict)'}: {one.name}", file=sys.stderr)
+    return int(any(strict or not one.is_timed for one in missed))
+
+
+def _peers() -> dict[str, float]:
+    """The peer's figures; none, and a line that says why, when it cannot be run."""
+    _progress(f"{peers.PEER}, in {peers.ENVIRONMENT}")
+    try:
+        return peers.figures()
+    except peers.PeerMissing as reason:
+        print(f"peer missing: {peers.PEER}: {reason}", file=sys.stderr)
+        return {}
+
+
+def _line(benchmark: Benchmark, ours: float, peer: float | None) -> tuple[str, ...]:
+    unit = benchmark.unit
+    return (
+        benchmark.name,
+        f"{_number(ours)} {unit}",
+        "" if benchmark.bar is None else f"<= {_number(benchmark.bar)} {unit}",
+        "" if peer is None else f"{_number(peer)} {unit}",
+        "" if peer is None else f"{_number(peer / ours)} x",
+    )
+
+
+def _number(figure: float) -> str:
+    """Three digits, or all of a larger whole number."""
+    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}"
+
+
+def _print_table(lines: list[tuple[str, ...]]) -> None:
+    """Markdown, aligned."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rule = ("-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:]))
+    for line in (lines[0], rule, *lines[1:]):
+        name, *cells = line
+        padded = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+        print("| " + " | ".join([name.ljust(widths[0]), *padded]) + " |")
+
+
+def _progress(doing: str) -> None:
+    print(f"... {doing}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""How things are measured: time, memory, imports, installed size, and the machine they ran on.
+
+Nothing here knows what is measured. Standard library only (numpy for the calibration), because the
+peer is measured by the same functions in an environment of its own.
+"""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any, NamedTuple
+
+MIB = 2**20
+
+
+def fastest(work: Callable[[], object], repeats: int) -> float:
+    """Seconds of the quietest of some runs: other processes only ever add time."""
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+class Run(NamedTuple):
+    """One command: wall time in seconds, and the peak of its largest process in MiB."""
+
+    seconds: float
+    peak_mib: float
+
+
+def run(command: Iterable[str | Path], environment: Mapping[str, str] | None = None) -> Run:
+    """Runs a command to its end, its output dropped; raises RuntimeError with what it said when it
+    fails. `environment` is added to this process's."""
+    launcher = [sys.executable, "-m", "simulations.benchmarks.launcher"]
+    done = subprocess.run(
+        [*launcher, *map(str, command)],
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip())
+    return Run(**json.loads(done.stdout))
+
+
+def import_seconds(module: str, repeats: int = 15) -> float:
+    """What a fresh interpreter takes to import the module, beyond what it takes to do nothing:
+    the difference of two medians over alternating runs."""
+    times: dict[str, list[float]] = {"pass": [], f"import {module}": []}
+    for _ in range(repeats):
+        for code, taken in times.items():
+            started = time.perf_counter()
+            subprocess.run([sys.executable, "-c", code], check=True)
+            taken.append(time.perf_counter() - started)
+    bare, loaded = (statistics.median(taken) for taken in times.values())
+    return loaded - bare
+
+
+def installed_mib(packages: Iterable[str]) -> float:
+    """Size of the files of installed packages, without bytecode."""
+    paths = [
+        Path(str(file.locate()))
+        for package in packages
+        for file in distribution(package).files or []
+    ]
+    return size_mib(paths)
+
+
+def size_mib(paths: Iterable[Path]) -> float:
+    """Size of the files among the paths, without bytecode and other caches."""
+    return (
+        sum(p.stat().st_size for p in paths if p.is_file() and "__pycache__" not in p.parts) / MIB
+    )
+
+
+def calibration() -> dict[str, float]:
+    """Milliseconds of two fixed tasks, to compare machines by: a loop of pure Python (2 million
+    additions) and a sort of 2 million doubles in numpy."""
+    import numpy as np
+
+    numbers = np.random.default_rng(1).random(2_000_000)
+
+    def loop() -> int:
+        total = 0
+        for i in range(2_000_000):
+            total += i & 7
+        return total
+
+    return {
+        "python_loop_ms": 1e3 * fastest(loop, 5),
+        "numpy_sort_ms": 1e3 * fastest(lambda: np.sort(numbers), 5),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """The processor, cores, memory and Python that figures belong to, and the machine's name if
+    LDP_BENCH_MACHINE gives one."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "name": os.environ.get("LDP_BENCH_MACHINE", ""),
+        "cpu": models[0] if models else platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory / 2**30, 1),
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,236 @@
+"""The benchmarks: what `ldp` does, in which unit, and the bar it has to meet.
+
+Every figure is better when it is lower. `key` is also the name under which the peer's figure for
+the same work, in the same unit, is looked up (`pure_ldp.py`).
+"""
+
+import re
+import sys
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import requires
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simulations.benchmarks.measuring import (
+    Run,
+    fastest,
+    import_seconds,
+    installed_mib,
+    run,
+    size_mib,
+)
+
+if TYPE_CHECKING:
+    from ldp.client import CountMeanSketch
+
+LDP = (sys.executable, "-m", "ldp")
+CANDIDATES = 2600  # the size Apple published for its popular emoji
+REPORTS = 1_000_000
+CLIENTS = 10**9
+REGISTRY = """\
+[product]
+name = "benchmark"
+
+[group.words]
+window = "1d"
+window_epsilon = 4.0
+lifetime_epsilon = 120.0
+
+[metric.word]
+version = 1
+group = "words"
+description = "Which word people type"
+owners = ["benchmark@example.org"]
+expires = 2030-12-31
+preset = "apple-emoji"
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """`measure` gets an empty folder shared by one run's benchmarks and returns a figure in
+    `unit`; `bar` is the most it may be."""
+
+    key: str
+    name: str
+    unit: str
+    measure: Callable[[Path], float]
+    bar: float | None = None
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the figure depends on how fast and how busy the machine is."""
+        return self.unit in ("us", "ms", "s")
+
+    def is_met(self, figure: float) -> bool:
+        return self.bar is None or figure <= self.bar
+
+
+def apple_preset() -> "CountMeanSketch":
+    from ldp.client import CountMeanSketch
+
+    return CountMeanSketch(epsilon=4.0, rows=65536, width=1024, seed="00ff")
+
+
+def words() -> list[str]:
+    return [f"word-{rank}" for rank in range(1, CANDIDATES + 1)]
+
+
+def encode(folder: Path) -> float:
+    from ldp.randomness import SystemBits
+
+    encoder, values = apple_preset().encoder(SystemBits()), words()
+
+    def all_words() -> None:
+        for value in values:
+            encoder.encode(value)
+
+    return 1e6 * fastest(all_words, 7) / len(values)
+
+
+def wire_bytes(folder: Path) -> float:
+    return len(apple_preset().encoder().encode("lol"))
+
+
+def dependencies() -> set[str]:
+    """The packages that the base install brings, theirs included, from the metadata."""
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    found: set[str] = set()
+    wanted: list[str] = project["dependencies"]
+    while wanted:
+        requirement = wanted.pop()
+        name = re.match(r"[\w.-]+", requirement)
+        if name and "extra ==" not in requirement and name[0].lower() not in found:
+            found.add(name[0].lower())
+            wanted.extend(requires(name[0]) or [])
+    return found
+
+
+def installed(folder: Path) -> float:
+    import ldp
+
+    return installed_mib(dependencies()) + size_mib(Path(ldp.__path__[0]).rglob("*"))
+
+
+@cache
+def aggregated(folder: Path) -> Run:
+    """A million reports in a store, counted by the command: the fastest and the largest of three.
+    Leaves words.table in the folder."""
+    registry, population, store = folder / "metrics.toml", folder / "words.csv", folder / "store"
+    registry.write_text(REGISTRY)
+    lines = [f"{word},{1 / rank}" for rank, word in enumerate(words(), 1)]
+    population.write_text("\n".join(["value,frequency", *lines]) + "\n")
+    asked: list[str | Path] = ["word", "--registry", registry]
+    people = ["--population", str(population), "--users", str(REPORTS), "--seed", "1"]
+    run([*LDP, "simulate", *asked, *people, "--reports", store])
+    runs = [
+        run([*LDP, "aggregate", *asked, store, "--out", folder / "words.table"]) for _ in range(3)
+    ]
+    return Run(min(one.seconds for one in runs), max(one.peak_mib for one in runs))
+
+
+def demo(folder: Path) -> float:
+    """From a state without compiled kernels, as after installation."""
+    fresh = {"NUMBA_CACHE_DIR": str(folder / "numba")}
+    return run([*LDP, "demo", "--seed", "1", "--out", folder / "demo"], fresh).seconds
+
+
+def draw(folder: Path) -> float:
+    import numpy as np
+
+    from ldp.simulation import draw_table
+
+    mechanism, values, weights = apple_preset(), words(), 1 / np.arange(1.0, CANDIDATES + 1)
+    shares, generator = weights / weights.sum(), np.random.default_rng(1)
+    return fastest(
+        lambda: draw_table(
+            mechanism, values, frequencies=shares, users=CLIENTS, generator=generator
+        ),
+        2,
+    )
+
+
+def decode(folder: Path) -> float:
+    from ldp.server import Table
+    from ldp.server import decode as decoded
+
+    aggregated(folder)
+    table, candidates = Table.load(folder / "words.table"), words()
+    decoded(table, candidates[:2])  # compiles the kernels
+    return 1e3 * fastest(lambda: decoded(table, candidates), 5) / CANDIDATES
+
+
+BENCHMARKS = (
+    Benchmark(
+        key="encode",
+        name="encode one CMS report, system randomness",
+        unit="us",
+        measure=encode,
+        bar=50,
+    ),
+    Benchmark(
+        key="wire",
+        name="one CMS report on the wire",
+        unit="bytes",
+        measure=wire_bytes,
+        bar=130 + 16,
+    ),
+    Benchmark(
+        key="import",
+        name="import of the client, over a bare interpreter",
+        unit="ms",
+        measure=lambda folder: 1e3 * import_seconds("ldp.client"),
+        bar=60,
+    ),
+    Benchmark(
+        key="dependencies",
+        name="dependencies of the base install",
+        unit="packages",
+        measure=lambda folder: len(dependencies()),
+        bar=2,
+    ),
+    Benchmark(
+        key="installed",
+        name="base install on disk, dependencies included",
+        unit="MiB",
+        measure=installed,
+        bar=5,
+    ),
+    Benchmark(
+        key="aggregate",
+        name="aggregate 1,000,000 reports",
+        unit="s",
+        measure=lambda folder: aggregated(folder).seconds,
+        bar=10,
+    ),
+    Benchmark(
+        key="aggregate_memory",
+        name="its peak memory",
+        unit="MiB",
+        measure=lambda folder: aggregated(folder).peak_mib,
+        bar=1.5 * 1024,
+    ),
+    Benchmark(
+        key="decode",
+        name="decode 2,600 candidates, for each",
+        unit="ms",
+        measure=decode,
+    ),
+    Benchmark(
+        key="draw",
+        name="draw the table of 1,000,000,000 clients",
+        unit="s",
+        measure=draw,
+        bar=20,
+    ),
+    Benchmark(
+        key="demo",
+        name="the whole demo",
+        unit="s",
+        measure=demo,
+        bar=60,
+    ),
+)

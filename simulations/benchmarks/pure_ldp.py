@@ -1,0 +1,61 @@
+"""The peer's figures, measured in its own environment and printed as JSON by key.
+
+pure-ldp 1.2.0 (Cormode, Maddock and Maple 2021) has Apple's count mean sketch as CMSClient and
+CMSServer. It runs at the Apple preset in full; only the decoder is tried on fewer candidates, and
+its figure is per candidate. Run by `peers.py`, where ldp is not installed.
+"""
+
+import json
+import resource
+import time
+import warnings
+from importlib import import_module
+from importlib.metadata import distributions
+
+from simulations.benchmarks.measuring import fastest, import_seconds, installed_mib
+
+MODULE = "pure_ldp.frequency_oracles.apple_cms"
+EPSILON, ROWS, WIDTH = 4, 65536, 1024
+REPORTS, BLOCK, CANDIDATES = 1_000_000, 10_000, 100
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    cms = import_module(MODULE)
+    server = cms.CMSServer(EPSILON, ROWS, WIDTH)
+    client = cms.CMSClient(EPSILON, server.get_hash_funcs(), WIDTH)
+    words = [f"word-{rank}" for rank in range(1, 2601)]
+
+    def encode() -> None:
+        for word in words:
+            client.privatise(word)
+
+    encode_us = 1e6 * fastest(encode, 7) / len(words)
+    seconds = 0.0
+    for start in range(0, REPORTS, BLOCK):  # a million reports at once would be 8 GB
+        block = [client.privatise(words[i % len(words)]) for i in range(start, start + BLOCK)]
+        started = time.perf_counter()
+        server.aggregate_all(block)
+        seconds += time.perf_counter() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+    def decode() -> None:
+        for word in words[:CANDIDATES]:
+            server.estimate(word)
+
+    packages = {found.metadata["Name"].lower() for found in distributions()} - {"pip", "setuptools"}
+    figures = {
+        "encode": encode_us,
+        "wire": client.privatise("lol")[0].nbytes,
+        "import": 1e3 * import_seconds(MODULE, 7),
+        "dependencies": len(packages) - 1,
+        "installed": installed_mib(packages),
+        "aggregate": seconds,
+        "aggregate_memory": peak,
+        "decode": 1e3 * fastest(decode, 2) / CANDIDATES,
+    }
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

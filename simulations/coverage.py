@@ -1,0 +1,200 @@
+"""Do the intervals hold and the discoveries keep their error rate, at full size?
+
+`python -m simulations.coverage` runs ten demos (a million device reports each) and three tables of
+a billion users with redrawn hash functions, prints each bar beside the figure, writes them as JSON
+and exits 1 when one is missed. `--sample` draws tables instead of running demos: half a minute.
+"""
+
+import argparse
+import json
+import math
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from scipy.special import ndtri
+
+from ldp import CountMeanSketch
+from ldp.estimates import Rule
+from ldp.report import Results
+from ldp.server import decode
+from ldp.simulation import Population, draw_table
+from ldp.simulation.datasets import emoji
+
+Z = -float(ndtri(0.025))
+ABSENT = tuple(f"absent-{i:04d}" for i in range(1, 1632))
+
+
+@dataclass(frozen=True)
+class Run:
+    """Shares of one run; `false` and `false_uncontrolled` are false-discovery proportions."""
+
+    nominal: float
+    printed: float
+    selected: float
+    false: float
+    false_uncontrolled: float
+    held_by_nobody: float
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One line of the result: a figure, what it must be, whether it is."""
+
+    what: str
+    figure: float
+    wanted: str
+    met: bool
+
+
+def measure(controlled: Results, uncontrolled: Results, truth: Mapping[str, int]) -> Run:
+    """What the files that `ldp decode` wrote say, held against the truth."""
+    rows = controlled.rows
+    compared = controlled.compared(truth)
+
+    def false(results: Results) -> float:
+        found = results.discovered
+        return sum(not truth.get(row["value"], 0) for row in found) / max(1, len(found))
+
+    return Run(
+        nominal=float(
+            np.mean(
+                [abs(row["count"] - truth[row["value"]]) <= Z * row["std_error"] for row in rows]
+            )
+        ),
+        printed=compared["intervals_hold"],
+        selected=compared["selected_hold"],
+        false=false(controlled),
+        false_uncontrolled=false(uncontrolled),
+        held_by_nobody=float(np.mean([truth[row["value"]] == 0 for row in rows])),
+    )
+
+
+def demos(seeds: int) -> Iterator[Run]:
+    """The demo itself, as a user runs it, decoded a second time without control."""
+    ldp = [sys.executable, "-m", "ldp"]
+    for seed in range(1, seeds + 1):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            subprocess.run(
+                [*ldp, "demo", "--seed", str(seed), "--out", name], check=True, capture_output=True
+            )
+            wild = folder / "uncontrolled.csv"
+            words = ["decode", str(folder / "emoji.table"), "--control", "none", "--out", str(wild)]
+            subprocess.run([*ldp, *words], check=True, capture_output=True)
+            truth = Population.from_csv(folder / "truth.csv").truth()
+            yield measure(Results.load(folder / "estimates.csv"), Results.load(wild), truth)
+
+
+def people(users: int, generator: np.random.Generator) -> Population:
+    """The demo's population: real symbols, and candidates that nobody holds."""
+    drawn = emoji().sample(users, generator)
+    assert drawn.counts is not None
+    return Population(
+        drawn.values + ABSENT, counts=np.append(drawn.counts, np.zeros(len(ABSENT), dtype=np.int64))
+    )
+
+
+def sketch(seed: int) -> CountMeanSketch:
+    return CountMeanSketch(epsilon=4.0, rows=65_536, width=1_024, seed=f"{seed:08x}")
+
+
+def draws(seeds: int) -> Iterator[Run]:
+    """The demo's job with the table drawn instead of reported."""
+    for seed in range(1, seeds + 1):
+        generator = np.random.default_rng(seed)
+        held = people(1_000_000, generator)
+        table = draw_table(sketch(seed), held.values, counts=held.counts, generator=generator)
+        with tempfile.TemporaryDirectory() as name:
+            results = []
+            for control in ("fdr", "none"):
+                path = Path(name) / f"{control}.csv"
+                decode(table, held.values, rule=Rule(control=control)).to_csv(path)
+                results.append(Results.load(path))
+            yield measure(results[0], results[1], held.truth())
+
+
+def billions(tables: int) -> Iterator[tuple[float, float]]:
+    """Shares of nominal intervals that hold at 1e9 users: as they are, and without the collision
+    term in the standard error."""
+    for seed in range(1, tables + 1):
+        generator = np.random.default_rng([seed, 10**9])
+        held = people(10**9, generator)
+        mechanism = sketch(1000 + seed)
+        table = draw_table(mechanism, held.values, counts=held.counts, generator=generator)
+        estimates = decode(table, held.values)
+        assert held.counts is not None
+        error = np.abs(estimates.count - held.counts)
+        share = np.clip(estimates.count / table.total, 0, 1)
+        bare = (
+            mechanism.width
+            / (mechanism.width - 1)
+            * np.sqrt(table.total * mechanism.channel.variance(share))
+        )
+        yield (
+            float(np.mean(error <= Z * estimates.std_error)),
+            float(np.mean(error <= Z * bare)),
+        )
+
+
+def bars(runs: list[Run], large: list[tuple[float, float]]) -> list[Bar]:
+    """Every line that must hold."""
+    nominal = float(np.mean([run.nominal for run in runs]))
+    selected = float(np.mean([run.selected for run in runs]))
+    target = 0.05 * float(np.mean([run.held_by_nobody for run in runs]))
+    made = [
+        Bar("nominal intervals that hold", nominal, "0.94 to 0.96", 0.94 <= nominal <= 0.96),
+        Bar("intervals of discoveries that hold", selected, ">= 0.94", selected >= 0.94),
+    ]
+    for name, kept in (("false", True), ("false_uncontrolled", False)):
+        proportions = np.array([getattr(run, name) for run in runs])
+        error = float(proportions.std(ddof=1)) / math.sqrt(len(runs))
+        mean = float(proportions.mean())
+        near = abs(mean - target) <= 4 * error
+        wanted = f"{'' if kept else 'not '}within 4 x {error:.4f} of {target:.4f}"
+        what = "false-discovery proportion" + ("" if kept else " with --control none")
+        made.append(Bar(what, mean, wanted, near is kept))
+    for number, (held, bare) in enumerate(large, 1):
+        at = f"1e9 users, table {number}: intervals that hold"
+        made.append(Bar(at, held, "0.94 to 0.96", 0.94 <= held <= 0.96))
+        made.append(Bar(f"{at} without collision term", bare, "< 0.80", bare < 0.80))
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sample", action="store_true", help="tables instead of demos")
+    parser.add_argument("--out", type=Path, help="JSON file to write")
+    asked = parser.parse_args()
+    runs = list(draws(8) if asked.sample else demos(10))
+    large = list(billions(1 if asked.sample else 3))
+    made = bars(runs, large)
+    for bar in made:
+        print(f"{'ok  ' if bar.met else 'MISS'} {bar.figure:.4f}  {bar.what} (wanted {bar.wanted})")
+    printed = float(np.mean([run.printed for run in runs]))
+    print(f"     {printed:.4f}  intervals as printed, clipped to [0, reports], hold")
+    if asked.out:
+        commit = subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+        )
+        result = {
+            "made": datetime.now(UTC).isoformat(timespec="seconds"),
+            "commit": commit.stdout.strip(),
+            "machine": f"{platform.platform()}, Python {platform.python_version()}",
+            "seeds": list(range(1, len(runs) + 1)),
+            "bars": [bar.__dict__ for bar in made],
+            "runs": [run.__dict__ for run in runs],
+        }
+        asked.out.parent.mkdir(parents=True, exist_ok=True)
+        asked.out.write_text(json.dumps(result, indent=1) + "\n")
+    sys.exit(0 if all(bar.met for bar in made) else 1)
+
+
+if __name__ == "__main__":
+    main()
