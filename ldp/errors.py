@@ -28,5 +28,9 @@ class RegistryError(LdpError, ValueError):
     """metrics.toml, or a file it names, is wrong."""
 
 
+class MissingPackage(LdpError, ImportError):
+    """An optional package is needed for this."""
+
+
 class BudgetExceeded(LdpError, RuntimeError):
     """A charge would pass one of the caps; nothing was charged."""

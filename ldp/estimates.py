@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.errors import ParameterError
+from ldp.errors import MissingPackage, ParameterError
 from ldp.files import write_whole
 
 Floats = NDArray[np.float64]
@@ -162,6 +162,20 @@ class Estimates:
             beside = Path(path).with_suffix(".json")
             write_whole(beside, json.dumps(self.summary(level), indent=2) + "\n")
         return text.getvalue()
+
+    def to_arrow(self, level: float = 0.95) -> Any:
+        """The columns of the CSV as a pyarrow Table."""
+        import pyarrow
+
+        return pyarrow.Table.from_pylist(self.rows(level))
+
+    def to_pandas(self, level: float = 0.95) -> Any:
+        """The columns of the CSV as a pandas DataFrame; raises MissingPackage without pandas."""
+        try:
+            import pandas
+        except ModuleNotFoundError:
+            raise MissingPackage("to_pandas needs pandas: pip install pandas") from None
+        return pandas.DataFrame(self.rows(level))
 
 
 def _cell(name: str, value: Any) -> Any:

