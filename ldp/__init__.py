@@ -13,14 +13,22 @@ if TYPE_CHECKING:
     from ldp.mechanisms.cms import CountMeanSketch as CountMeanSketch
     from ldp.mechanisms.randomized_response import CoinResponse as CoinResponse
     from ldp.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
+    from ldp.mechanisms.unary import UnaryEncoding as UnaryEncoding
 
 _HOMES = {
     "CoinResponse": "ldp.mechanisms.randomized_response",
     "RandomizedResponse": "ldp.mechanisms.randomized_response",
+    "UnaryEncoding": "ldp.mechanisms.unary",
     "CountMeanSketch": "ldp.mechanisms.cms",
 }
 
-__all__ = ["CoinResponse", "CountMeanSketch", "RandomizedResponse", "__version__"]
+__all__ = [
+    "CoinResponse",
+    "CountMeanSketch",
+    "RandomizedResponse",
+    "UnaryEncoding",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> object:

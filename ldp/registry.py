@@ -10,7 +10,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from datetime import date, timedelta
 from difflib import get_close_matches
 from pathlib import Path
@@ -296,7 +296,11 @@ def _mechanism(
         parameters.setdefault("seed", derived_seed(*identity))
     if isinstance(parameters.get("categories"), str):
         parameters["categories"] = read_lines(path.parent / parameters["categories"])
-    missing = wanted - parameters.keys()
+    missing = {
+        field.name
+        for field in fields(CATALOGUE[name])
+        if field.default is MISSING and field.name not in parameters
+    }
     if missing:
         raise RegistryError(f"mechanism {name!r} needs {', '.join(sorted(missing))}")
     return from_parameters(parameters)

@@ -9,7 +9,14 @@
 
 from ldp.accounting import Caps, Cost, Ledger
 from ldp.errors import BudgetExceeded, LdpError, ParameterError
-from ldp.mechanisms import CoinResponse, CountMeanSketch, Encoder, Mechanism, RandomizedResponse
+from ldp.mechanisms import (
+    CoinResponse,
+    CountMeanSketch,
+    Encoder,
+    Mechanism,
+    RandomizedResponse,
+    UnaryEncoding,
+)
 
 __all__ = [
     "BudgetExceeded",
@@ -23,4 +30,5 @@ __all__ = [
     "Mechanism",
     "ParameterError",
     "RandomizedResponse",
+    "UnaryEncoding",
 ]

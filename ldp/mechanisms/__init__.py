@@ -7,9 +7,11 @@ from ldp.errors import ParameterError
 from ldp.mechanisms.base import Encoder, Example, Mechanism
 from ldp.mechanisms.cms import CountMeanSketch
 from ldp.mechanisms.randomized_response import CoinResponse, RandomizedResponse
+from ldp.mechanisms.unary import UnaryEncoding
 
 CATALOGUE: dict[str, type[Mechanism]] = {
-    mechanism.name: mechanism for mechanism in (CoinResponse, RandomizedResponse, CountMeanSketch)
+    mechanism.name: mechanism
+    for mechanism in (CoinResponse, RandomizedResponse, UnaryEncoding, CountMeanSketch)
 }
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "Example",
     "Mechanism",
     "RandomizedResponse",
+    "UnaryEncoding",
     "from_parameters",
 ]
 

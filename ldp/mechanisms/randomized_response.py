@@ -13,8 +13,7 @@ from typing import ClassVar
 
 from ldp.channel import Channel, keep_probability, require_epsilon, round_up
 from ldp.errors import ParameterError
-from ldp.hashing import value_bytes
-from ldp.mechanisms.base import Example, Identity, Mechanism, Shape
+from ldp.mechanisms.base import Example, Identity, Mechanism, Shape, require_categories
 from ldp.randomness import PROBABILITY_ONE
 from ldp.wire import Kind
 
@@ -100,16 +99,8 @@ class RandomizedResponse(Mechanism):
     epsilon: float
 
     def __post_init__(self) -> None:
-        if isinstance(self.categories, str):
-            raise ParameterError("categories must be a list of texts, not one text")
-        object.__setattr__(self, "categories", tuple(self.categories))
+        object.__setattr__(self, "categories", require_categories(self.categories))
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
-        if not all(isinstance(category, str) for category in self.categories):
-            raise ParameterError("every category must be text")
-        if len(set(self.categories)) < max(2, len(self.categories)):
-            raise ParameterError("categories must be 2 or more, all different")
-        for category in self.categories:
-            value_bytes(category)
         _ = self.channel  # refuses an epsilon that no threshold can honour
 
     @cached_property
