@@ -33,7 +33,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     return Estimates(
         values=candidates,
         count=count,
-        std_error=np.sqrt(n * channel.variance(share)),
+        std_error=np.sqrt(mechanism.variance(n, share)),
         p_value=binom.sf(reported - 1, n, float(channel.untouched)),
         reports=n,
         noise=mechanism.std_error(n),

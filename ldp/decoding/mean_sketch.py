@@ -35,17 +35,14 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
 
     mechanism, n = table.mechanism, table.total
     rows, width = mechanism.shape
-    stretch = width / (width - 1)
     held = mechanism.channel.holders(_reported(table, candidates), n)
-    count = stretch * (held - n / width)
+    count = width / (width - 1) * (held - n / width)
     share = np.clip(count / n, 0, 1)
     squares = sum_of_squares(table)
 
     def std_error(share: Floats) -> Floats:
-        noise = stretch**2 * mechanism.channel.variance(share) * n
-        others = np.maximum(squares - (share * n) ** 2, 0.0)
-        collisions = ((1 - share) * n * (1 - 1 / rows) + others / rows) / (width - 1)
-        error: Floats = np.sqrt(noise + collisions)
+        others = np.maximum(squares / n**2 - share**2, 0.0)
+        error: Floats = np.sqrt(mechanism.variance(n, share, others))
         return error
 
     none = std_error(np.zeros(1))[0]

@@ -167,14 +167,18 @@ class Mechanism(ABC):
         """One line that names the mechanism in messages: no values, no seeds."""
         return f"{self.name} {self.shape.rows}x{self.shape.columns} {self.fingerprint.hex()}"
 
-    def std_error(self, reports: int, frequency: float = 0.0, others_squared: float = 0.0) -> float:
-        """Standard error, in reports, of the estimated count of a value.
+    def variance(self, reports: int, frequency: Any = 0.0, others_squared: Any = 0.0) -> Any:
+        """Variance, in reports squared, of the estimated count of a value: numbers or arrays.
 
         `reports`: how many were collected; `frequency`: the share that holds the value;
         `others_squared`: sum of the squared frequencies of all other values (only a sketch's
-        collisions depend on it). For a fixed population: sqrt(reports * channel.variance).
+        collisions depend on it). For a fixed population: reports * channel.variance(frequency).
         """
-        return math.sqrt(reports * self.channel.variance(frequency))
+        return reports * self.channel.variance(frequency)
+
+    def std_error(self, reports: int, frequency: float = 0.0, others_squared: float = 0.0) -> float:
+        """Standard error, in reports, of the estimated count of a value: root of `variance`."""
+        return math.sqrt(self.variance(reports, frequency, others_squared))
 
     def detectable_frequency(
         self,
