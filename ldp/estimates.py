@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,29 @@ COLUMNS = (
     *("value", "count", "std_error", "low", "high", "p_value"),
     *("detected", "selected_low", "selected_high"),
 )
+
+
+class Law(Protocol):
+    """The law of an estimate's error, in standard errors."""
+
+    def upper(self, p: float) -> float:
+        """How far above the truth an estimate lies with probability p."""
+        ...
+
+    def lower(self, p: float) -> float:
+        """How far below the truth an estimate lies with probability p."""
+        ...
+
+
+class Normal:
+    """The normal law, for errors that are sums of many small ones."""
+
+    def upper(self, p: float) -> float:
+        from scipy.special import ndtri
+
+        return float(-ndtri(p))
+
+    lower = upper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +73,8 @@ class Estimates:
     `count`, `std_error`: float64 arrays, shape (candidates,), in reports, unbiased and therefore
     sometimes negative. `p_value`: one-sided against a count of 0; NaN where no error rate is
     claimed, and then nothing is discovered but by threshold. `reports`: reports in the table.
-    `noise`: standard error, in reports, of a value that nobody holds. `details`: method and table.
+    `noise`: standard error, in reports, of a value that nobody holds. `law`: of the errors.
+    `details`: method and table.
     """
 
     values: tuple[str, ...]
@@ -59,6 +83,7 @@ class Estimates:
     p_value: Floats
     reports: int
     noise: float
+    law: Law = field(default_factory=Normal)
     rule: Rule = field(default_factory=Rule)
     details: Mapping[str, Any] = field(default_factory=dict)
 
@@ -77,9 +102,7 @@ class Estimates:
         return p <= (ordered[passing[-1]] if passing.size else -1.0)
 
     def noise_floor(self) -> float:
-        """The smallest count, in reports, that the rule would discover (normal approximation)."""
-        from scipy.special import ndtri
-
+        """The smallest count, in reports, that the rule would discover."""
         if self.rule.threshold is not None:
             return self.rule.threshold
         share = {
@@ -87,7 +110,7 @@ class Estimates:
             "bonferroni": 1 / len(self.values),
             "fdr": max(1, int(self.detected().sum())) / len(self.values),
         }[self.rule.control]
-        return float(-ndtri(self.rule.alpha * share) * self.noise)
+        return self.law.upper(self.rule.alpha * share) * self.noise
 
     def interval(
         self, level: float = 0.95, *, selected: bool = False, population: bool = False
@@ -98,8 +121,6 @@ class Estimates:
         hold on average (level 1 - (1 - level) R / m for R discoveries among m candidates).
         `population`: for the count expected in a new sample of as many reports; adds f(1 - f) n.
         """
-        from scipy.special import ndtri
-
         if not 0 < level < 1:
             raise ParameterError("level must lie strictly between 0 and 1")
         miss = 1 - level
@@ -109,8 +130,10 @@ class Estimates:
         if population and self.reports:
             share = np.clip(self.count / self.reports, 0, 1)
             spread = np.sqrt(spread**2 + share * (1 - share) * self.reports)
-        reach = -ndtri(miss / 2) * spread
-        return self.count - reach, self.count + reach
+        return (
+            self.count - self.law.upper(miss / 2) * spread,
+            self.count + self.law.lower(miss / 2) * spread,
+        )
 
     def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
         """The columns of the CSV as dictionaries, largest count first; intervals clipped to

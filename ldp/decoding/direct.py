@@ -6,6 +6,7 @@ variance of `Channel.variance` (Wang et al. 2017, "pure" protocols).
 
 import numpy as np
 
+from ldp.decoding.error_law import error_law
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import Estimates, Rule
 from ldp.table import Table
@@ -37,5 +38,6 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
         p_value=binom.sf(reported - 1, n, float(channel.untouched)),
         reports=n,
         noise=mechanism.std_error(n),
+        law=error_law(channel, n),
         rule=rule,
     )

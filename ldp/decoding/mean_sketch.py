@@ -7,17 +7,22 @@ floor that no number of reports lowers. Its size depends on F2, the sum of squar
 values, which is estimated from the table itself.
 """
 
-from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp.decoding.error_law import ErrorLaw, error_law
 from ldp.estimates import Estimates, Floats, Rule
 from ldp.hashing import PolynomialRows
 from ldp.table import Table
 
 MIN_ROWS = 64
-"""Below this the collision error is not close to normal: no p-value, no error rate."""
+"""Below this collisions hardly average out: no p-value, no error rate."""
+CLEARLY_HELD = 4.0
+"""Standard errors above 0 from which a candidate's own collisions are reckoned one by one."""
+MOST_LUMPS = 512
+BLOCK = 1024
 FEW_ROWS = (
     f"fewer than {MIN_ROWS} rows: collisions do not average out, so no error rate is claimed and "
     "nothing is discovered but by threshold; a regression decoder is recommended"
@@ -25,37 +30,57 @@ FEW_ROWS = (
 
 
 def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
-    """Estimates with the collision error in every standard error.
+    """Estimates with the collision error in every standard error and p-value.
 
     With S the sum over rows of the unbiased cells a candidate touches, n reports, k rows and m
     columns: count = m/(m-1) (S - n/m). Time: candidates x rows hashes, about 2 ns each; memory:
     the table and the candidates.
     """
-    from scipy.special import ndtr
-
     mechanism, n = table.mechanism, table.total
     rows, width = mechanism.shape
-    held = mechanism.channel.holders(_reported(table, candidates), n)
-    count = width / (width - 1) * (held - n / width)
+    named = _named(table, candidates)
+    count = width / (width - 1) * (mechanism.channel.holders(named, n) - n / width)
     share = np.clip(count / n, 0, 1)
     squares = sum_of_squares(table)
-
-    def std_error(share: Floats) -> Floats:
-        others = np.maximum(squares / n**2 - share**2, 0.0)
-        error: Floats = np.sqrt(mechanism.variance(n, share, others))
-        return error
-
-    none = std_error(np.zeros(1))[0]
-    enough = rows >= MIN_ROWS
+    others = np.maximum(squares / n**2 - share**2, 0.0)
+    std_error = np.sqrt(mechanism.variance(n, share, others))
+    details: dict[str, Any] = {"sum_of_squared_counts": squares}
+    law = _error_law(table, count, std_error, squares)
+    p_value = law.p_value(named)
+    if rows < MIN_ROWS:
+        p_value = np.full(count.size, np.nan)
+        details["warning"] = FEW_ROWS
     return Estimates(
         values=candidates,
         count=count,
-        std_error=std_error(share),
-        p_value=ndtr(-count / none) if enough else np.full(count.size, np.nan),
+        std_error=std_error,
+        p_value=p_value,
         reports=n,
-        noise=float(none),
+        noise=mechanism.std_error(n, 0.0, squares / n**2),
+        law=law,
         rule=rule,
-        details={"sum_of_squared_counts": squares} | ({} if enough else {"warning": FEW_ROWS}),
+        details=details,
+    )
+
+
+def _error_law(table: Table, count: Floats, std_error: Floats, squares: float) -> ErrorLaw:
+    """The error law of a value nobody holds, given what the candidates' estimates tell about who
+    collides with whom. Squares of estimates are taken without the noise that is in them."""
+    net = count**2 - std_error**2
+    heavy = count > CLEARLY_HELD * std_error
+    small = max(0.0, float(net[~heavy].sum()))
+    unknown = max(0.0, squares - float(net[heavy].sum()) - small)
+    counts = np.sqrt(np.sort(net[heavy])[::-1])
+    small += float((counts[MOST_LUMPS:] ** 2).sum())
+    rows, width = table.mechanism.shape
+    return error_law(
+        table.mechanism.channel,
+        table.total,
+        rows=rows,
+        width=width,
+        heavy=counts[:MOST_LUMPS].tolist(),
+        small_squares=small,
+        unknown=unknown,
     )
 
 
@@ -63,29 +88,22 @@ def sum_of_squares(table: Table) -> float:
     """F2, the sum of squared counts of all values, estimated from the cells; floored at 0.
 
     The expected sum of squared unbiased cells is m n B + n (1 - 1/k) + n**2/(k m)
-    + F2 (1 - 1/m)/k, with B the channel's variance for a cell; solve for F2. The sums of squares
-    are exact integers, so nothing is lost however large n is.
+    + F2 (1 - 1/m)/k, with B the channel's variance for a cell; solve for F2. Cells are de-biased
+    before they are squared, so nothing is lost to cancellation however large n is.
     """
     rows, width = table.mechanism.shape
-    channel = table.mechanism.channel
-    squared = reported = 0  # exact: Python integers do not overflow
-    for start in range(0, rows, 4096):
-        block = table.counts[start : start + 4096].astype(np.int64)
-        squared += int(np.einsum("rc,rc->", block, block))
-        reported += int(block.sum(axis=1) @ table.reports[start : start + 4096])
-    row_squares = sum(int(reports) ** 2 for reports in table.reports)
-    q, n = channel.untouched, table.total
-    cells = (squared - 2 * q * reported + width * q * q * row_squares) / (
-        channel.touched - channel.untouched
-    ) ** 2
-    held = n * channel.touched * (1 - channel.touched)
-    other = (width - 1) * n * q * (1 - q)
-    noise = (held + other) / (channel.touched - channel.untouched) ** 2
-    excess = cells - noise - n * (1 - Fraction(1, rows)) - Fraction(n * n, rows * width)
-    return max(0.0, float(excess * rows / (1 - Fraction(1, width))))
+    channel, n = table.mechanism.channel, table.total
+    cells = 0.0
+    for start in range(0, rows, BLOCK):
+        part = slice(start, start + BLOCK)
+        held = channel.holders(table.counts[part], table.reports[part, None])
+        cells += float(np.vdot(held, held))
+    noise = n * (channel.variance(1.0) + (width - 1) * channel.variance(0.0))
+    excess: float = cells - noise - n * (1 - 1 / rows) - n**2 / (rows * width)
+    return max(0.0, excess * rows / (1 - 1 / width))
 
 
-def _reported(table: Table, candidates: tuple[str, ...]) -> NDArray[np.int64]:
+def _named(table: Table, candidates: tuple[str, ...]) -> NDArray[np.int64]:
     """For each candidate the counts of its cells, summed over the rows."""
     from ldp.kernels import gather, points  # late: numba takes half a second to import
 
