@@ -33,7 +33,7 @@ def require_epsilon(epsilon: float) -> float:
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float):
         raise ParameterError("epsilon must be a number")
     if not 0 < epsilon <= MAX_EPSILON:
-        raise ParameterError(f"epsilon must be > 0 and at most 64, got {epsilon!r}")
+        raise ParameterError("epsilon must be > 0 and at most 64")
     return float(epsilon)
 
 

@@ -8,6 +8,7 @@ of discovered values can be adjusted for having been selected (Benjamini and Yek
 import csv
 import io
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +65,8 @@ class Rule:
             raise ParameterError("alpha must lie strictly between 0 and 1")
         if self.control not in CONTROLS:
             raise ParameterError(f"control must be one of {', '.join(CONTROLS)}")
+        if self.threshold is not None and not 0 < self.threshold < math.inf:
+            raise ParameterError("threshold must be a number of reports above 0")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -181,9 +184,10 @@ class Estimates:
         for row in self.rows(level):
             writer.writerow({name: _cell(name, value) for name, value in row.items()})
         if path is not None:
+            summary = json.dumps(self.summary(level), indent=2, allow_nan=False)
+            beside = summary_path(Path(path))
             write_whole(Path(path), text.getvalue())
-            beside = Path(path).with_suffix(".json")
-            write_whole(beside, json.dumps(self.summary(level), indent=2) + "\n")
+            write_whole(beside, summary + "\n")
         return text.getvalue()
 
     def to_arrow(self, level: float = 0.95) -> Any:
@@ -199,6 +203,13 @@ class Estimates:
         except ModuleNotFoundError:
             raise MissingPackage("to_pandas needs pandas: pip install pandas") from None
         return pandas.DataFrame(self.rows(level))
+
+
+def summary_path(path: Path) -> Path:
+    """Where the summary of the estimates in `path` stands: E.json for E.csv, else path + .json."""
+    if path.suffix == ".json":
+        raise ParameterError(f"{path}: that name is for the summary; name the estimates .csv")
+    return path.with_suffix(".json") if path.suffix == ".csv" else Path(f"{path}.json")
 
 
 def _cell(name: str, value: Any) -> Any:

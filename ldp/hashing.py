@@ -7,6 +7,7 @@ family (Wegman and Carter 1981), whose coefficients are a keyed BLAKE2b of the r
 
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 
 import mmh3
@@ -23,10 +24,9 @@ def value_bytes(value: str | bytes) -> bytes:
         return value
     if not isinstance(value, str):
         raise ParameterError("a value must be str or bytes")
-    try:
+    with suppress(UnicodeEncodeError):  # its own error would carry the value along
         return value.encode()
-    except UnicodeEncodeError:
-        raise ParameterError("a value holds text that is not valid Unicode") from None
+    raise ParameterError("a value holds text that is not valid Unicode")
 
 
 def value_point(value: str | bytes) -> int:

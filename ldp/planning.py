@@ -10,6 +10,7 @@ from ldp.wire import HEADER_BYTES
 
 ROWS, WIDTH = 65_536, 1_024
 MOST_CATEGORIES = 1_000_000
+MOST_USERS = 10**15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +44,8 @@ def forecasts(
     """
     if not 2 <= domain <= MOST_CATEGORIES:
         raise ParameterError(f"domain must be from 2 to {MOST_CATEGORIES} values")
-    if users < 1:
-        raise ParameterError("users must be 1 or more")
+    if not 1 <= users <= MOST_USERS:
+        raise ParameterError(f"users must be from 1 to {MOST_USERS}")
     if not 0 <= frequency <= 1:
         raise ParameterError("frequency must lie in [0, 1]")
     total = fsum(1 / rank for rank in range(1, domain + 1))

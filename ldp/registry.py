@@ -5,8 +5,11 @@ what would be right. metrics.lock, beside it, pins each metric's version, mechan
 dictionary, so that a change without a new version is caught.
 """
 
+import csv
 import hashlib
+import io
 import json
+import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -19,7 +22,7 @@ from typing import Any
 from ldp.accounting.composition import exact_sum
 from ldp.accounting.policy import Caps
 from ldp.errors import LdpError, RegistryError
-from ldp.files import write_whole
+from ldp.files import read_lines, write_whole
 from ldp.hashing import derived_seed
 from ldp.mechanisms import CATALOGUE, Mechanism, from_parameters
 from ldp.mechanisms.presets import PRESETS
@@ -29,6 +32,7 @@ METRIC_KEYS = {
     *("version", "group", "description", "owners", "expires", "mechanism", "preset"),
     *("dictionary", "memoise", "reports_per_window", "presence"),
 }
+MOST_REPORTS_PER_WINDOW = 10_000
 REQUIRED = ("version", "group", "description", "owners", "expires")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -57,8 +61,8 @@ class Metric:
     reports_per_window: int
 
     def candidates(self) -> tuple[str, ...] | None:
-        """The lines of the dictionary, or None when the metric names none."""
-        return read_lines(self.dictionary) if self.dictionary else None
+        """The values of the dictionary, or None when the metric names none."""
+        return read_values(self.dictionary) if self.dictionary else None
 
     def pinned(self) -> dict[str, Any]:
         """What metrics.lock keeps of the metric."""
@@ -85,8 +89,10 @@ class Registry:
         path = Path(path)
         try:
             document = tomllib.loads(_read(path).decode())
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except ValueError as error:
             raise RegistryError(f"{path}: not valid TOML: {error}") from None
+        except RecursionError:
+            raise RegistryError(f"{path}: nested too deeply") from None
         try:
             return _registry(path, document)
         except LdpError as error:
@@ -103,26 +109,42 @@ class Registry:
         return self.path.with_name("metrics.lock")
 
     def lock(self) -> None:
-        """Writes metrics.lock beside the registry."""
-        pinned = {name: metric.pinned() for name, metric in sorted(self.metrics.items())}
-        write_whole(self.lock_path, json.dumps({"metrics": pinned}, indent=2) + "\n")
+        """Writes metrics.lock beside the registry, after `check`; metrics that were removed stay in
+        it, so that a name and version never come to mean something else."""
+        self.check()
+        pinned = self._locked() | {name: metric.pinned() for name, metric in self.metrics.items()}
+        text = json.dumps({"metrics": dict(sorted(pinned.items()))}, indent=2)
+        write_whole(self.lock_path, text + "\n")
 
-    def check(self) -> None:
+    def check(self) -> list[str]:
         """Raises RegistryError when a dictionary cannot be read, or a metric changed since `lock`
-        without a new version; a registry that was never locked passes the second."""
-        now = {name: metric.pinned() for name, metric in self.metrics.items()}
-        for metric in self.metrics.values():
+        without a new version; returns the metrics that are not locked yet."""
+        locked = self._locked()
+        for name, metric in self.metrics.items():
             metric.candidates()
+            self._compare(name, locked.get(name), metric.pinned(), str(self.lock_path))
+        return [name for name in self.metrics if name not in locked]
+
+    def _locked(self) -> dict[str, dict[str, Any]]:
+        """What metrics.lock pins; nothing where there is none."""
         if not self.lock_path.exists():
-            return
+            return {}
         try:
-            pinned = json.loads(_read(self.lock_path))["metrics"]
-        except (ValueError, KeyError, TypeError):
+            pinned: dict[str, dict[str, Any]] = json.loads(_read(self.lock_path))["metrics"]
+            whole = all(
+                type(pins["version"]) is int
+                and isinstance(pins["fingerprint"], str)
+                and isinstance(pins["dictionary_sha256"], str | None)
+                for pins in pinned.values()
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            whole = False
+        if not whole:
             raise RegistryError(
-                f"{self.lock_path}: not a lock file; run `ldp registry lock`"
-            ) from None
-        for name, pins in now.items():
-            self._compare(name, pinned.get(name), pins, str(self.lock_path))
+                f"{self.lock_path}: damaged; restore it from version control, or delete it and run "
+                "`ldp registry lock` again"
+            )
+        return pinned
 
     def expired(self, today: date) -> list[str]:
         """The metrics whose last day lies before `today`."""
@@ -156,10 +178,9 @@ class Registry:
         per_window = min(
             caps.window_epsilon,
             exact_sum(
-                metric.mechanism.cost.epsilon
+                metric.reports_per_window * metric.mechanism.cost.epsilon
                 for metric in self.metrics.values()
                 if metric.group == group
-                for _ in range(metric.reports_per_window)
             ),
         )
         spans = {"day": timedelta(days=1), "year": timedelta(days=366)}
@@ -170,18 +191,29 @@ class Registry:
         return worst | {"life": caps.lifetime_epsilon if per_window else 0.0}
 
 
-def read_lines(path: Path) -> tuple[str, ...]:
-    """The values of a candidates file: one a line, UTF-8; blank lines are skipped."""
+def read_values(path: Path) -> tuple[str, ...]:
+    """The values of a candidates file: one a line, UTF-8, blank lines skipped; or the `value`
+    column of a CSV, which its name or its first line tells."""
     try:
-        lines = _read(path).decode().splitlines()
+        text = _read(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise RegistryError(f"{path}: not UTF-8 (byte {error.start})") from None
-    values = tuple(line for line in lines if line)
+    values = read_lines(text)
+    columns = values[0].split(",") if values else []
+    if path.suffix == ".csv" or (len(columns) > 1 and "value" in columns):
+        if "value" not in columns:
+            raise RegistryError(f"{path}: a CSV of candidates needs a column named value")
+        try:
+            rows = list(csv.DictReader(io.StringIO(text, newline="")))
+        except csv.Error as error:
+            raise RegistryError(f"{path}: not a CSV file: {error}") from None
+        values = [row["value"] for row in rows if row["value"]]
     if not values:
         raise RegistryError(f"{path}: holds no values")
-    if len(set(values)) < len(values):
-        raise RegistryError(f"{path}: names a value twice")
-    return values
+    repeated = len(values) - len(set(values))
+    if repeated:
+        raise RegistryError(f"{path}: names {repeated} values more than once")
+    return tuple(values)
 
 
 def duration(text: object) -> timedelta:
@@ -196,7 +228,7 @@ def _registry(path: Path, document: dict[str, Any]) -> Registry:
     _known("the top level", document, {"product", "group", "metric"})
     product = _section(document, "product", "product")
     _known("[product]", product, {"name"})
-    if not isinstance(product.get("name"), str):
+    if not isinstance(product.get("name"), str) or not product["name"]:
         raise RegistryError("[product] needs a name")
     groups = {
         name: _group(name, _section(document["group"], name, f"group.{name}"))
@@ -253,16 +285,18 @@ def _metric(
     if keys.get("presence", "public") != "public":
         raise RegistryError(f'{where}: presence is not supported by this version, only "public"')
     reports = keys.get("reports_per_window", 1)
-    if type(reports) is not int or reports < 1:
-        raise RegistryError(f"{where}: reports_per_window must be a whole number, 1 or more")
+    if type(reports) is not int or not 1 <= reports <= MOST_REPORTS_PER_WINDOW:
+        most = MOST_REPORTS_PER_WINDOW
+        raise RegistryError(f"{where}: reports_per_window must be a whole number, 1 to {most}")
     try:
         mechanism = _mechanism(path, where, keys, (product, name, str(keys["version"])))
     except LdpError as error:
         raise RegistryError(f"{where}: {error}") from None
-    cap = groups[keys["group"]].caps.report_epsilon
-    if cap is not None and mechanism.cost.epsilon > cap:
+    caps = groups[keys["group"]].caps
+    limits = [caps.window_epsilon, caps.lifetime_epsilon, caps.report_epsilon or math.inf]
+    if mechanism.cost.epsilon > min(limits):
         raise RegistryError(
-            f"{where}: costs {mechanism.cost.epsilon} a report, its group's cap is {cap}"
+            f"{where}: a report costs {mechanism.cost.epsilon}, its group's cap is {min(limits)}"
         )
     dictionary = path.parent / keys["dictionary"] if "dictionary" in keys else None
     return Metric(
@@ -290,12 +324,16 @@ def _mechanism(
         parameters["mechanism"] = keys["mechanism"]
     name = _one_of("mechanism", parameters.get("mechanism"), CATALOGUE)
     wanted = {field.name for field in fields(CATALOGUE[name])}
+    for key in keys.keys() - wanted - METRIC_KEYS:
+        if any(key in mechanism.__dataclass_fields__ for mechanism in CATALOGUE.values()):
+            takes = ", ".join(field.name for field in fields(CATALOGUE[name]))
+            raise RegistryError(f"mechanism {name!r} takes {takes}, not {key!r}")
     _known("", keys, METRIC_KEYS | wanted)
     parameters.update({key: value for key, value in keys.items() if key in wanted})
     if "seed" in wanted:
         parameters.setdefault("seed", derived_seed(*identity))
     if isinstance(parameters.get("categories"), str):
-        parameters["categories"] = read_lines(path.parent / parameters["categories"])
+        parameters["categories"] = read_values(path.parent / parameters["categories"])
     missing = {
         field.name
         for field in fields(CATALOGUE[name])

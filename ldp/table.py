@@ -22,6 +22,8 @@ from ldp.wire import Kind, Layout
 
 Counts = NDArray[np.integer]
 _BATCH = 8192
+MOST_REPORTS = 10**18
+"""Sums of so many still fit 64 bits."""
 
 
 def smallest(most: int, signed: bool = False) -> np.dtype[np.integer]:
@@ -30,6 +32,16 @@ def smallest(most: int, signed: bool = False) -> np.dtype[np.integer]:
         if most < 1 << (8 * size - signed):
             return np.dtype("<" + (name.replace("u", "i") if signed else name))
     raise DecodeError("a table cannot count that many reports")
+
+
+_UNREADABLE = (
+    *(ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError),
+    *(RecursionError, SystemError, OSError, pa.ArrowException),
+)
+
+
+def _texts(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +69,7 @@ class Table:
     @property
     def total(self) -> int:
         """Number of reports."""
-        return int(self.reports.sum())
+        return int(self.reports.sum(dtype=np.int64))
 
     def __add__(self, other: "Table") -> "Table":
         if not isinstance(other, Table):
@@ -67,6 +79,8 @@ class Table:
                 f"tables of different mechanisms cannot be added: {self.mechanism.describe()} "
                 f"and {other.mechanism.describe()}"
             )
+        if self.total + other.total > MOST_REPORTS:
+            raise MergeError(f"a table holds at most {MOST_REPORTS} reports")
         reports = self.reports + other.reports
         kind = smallest(int(reports.max()), self.mechanism.kind is Kind.SIGN)
         counts = np.add(self.counts, other.counts, dtype=kind, casting="unsafe")
@@ -116,13 +130,18 @@ class Table:
         """Raises DecodeError for foreign or damaged bytes, and for impossible counts."""
         try:
             table = cls._read(data)
-        except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
-            if isinstance(error, LdpError):
-                raise DecodeError(str(error)) from None
+        except LdpError as error:
+            raise DecodeError(str(error)) from None
+        except _UNREADABLE:
             raise DecodeError("table file's description or counts cannot be read") from None
+        kind, reports = table.mechanism.kind, table.reports
         most, least = table.counts.max(axis=1), table.counts.min(axis=1)
-        if (most > table.reports).any() or (least < -table.reports).any():
-            raise DecodeError("table file counts more in a cell than there were reports")
+        possible = (reports >= 0).all() and (most <= reports).all()
+        possible &= (least >= (-reports if kind is Kind.SIGN else 0)).all()
+        if kind is Kind.INDEX:
+            possible &= (table.counts.sum(axis=1, dtype=np.int64) == reports).all()
+        if not possible or sum(reports.tolist()) > MOST_REPORTS:
+            raise DecodeError("table file holds counts that no reports can make")
         return table
 
     @classmethod
@@ -132,6 +151,11 @@ class Table:
         mechanism = from_parameters(part["mechanism"])
         if mechanism.fingerprint.hex() != part["fingerprint"]:
             raise DecodeError("table file's mechanism does not have the fingerprint it states")
+        windows, dictionary = part["windows"], part["dictionary"]
+        if not _texts(windows) or not (dictionary is None or _texts(dictionary)):
+            raise DecodeError("table file's windows or dictionary are not lists of texts")
+        if not {*part["types"]} <= {f"{sign}{size}" for size in wire.COUNT_TYPES for sign in "ui"}:
+            raise DecodeError("table file's counts are not integers")
         rows, columns = mechanism.shape
         counts, reports = (
             np.frombuffer(
@@ -146,8 +170,8 @@ class Table:
             mechanism,
             counts.reshape(rows, columns),
             reports.astype(np.int64),
-            tuple(part["windows"]),
-            part["dictionary"] and tuple(part["dictionary"]),
+            tuple(windows),
+            None if dictionary is None else tuple(dictionary),
         )
 
     def save(self, path: str | Path) -> None:
@@ -175,7 +199,7 @@ def payload_numbers(
         raise ReportError(
             f"payloads of shape {payloads.shape}, expected {(rows.size, layout.payload_bytes)}"
         )
-    if rows.size and int(rows.max()) >= layout.rows:
+    if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < layout.rows:
         raise ReportError(f"a report names a row outside 0..{layout.rows - 1}")
     last = payloads[:, -1:] if layout.kind is Kind.BITS else payloads
     numbers = last.astype(np.int64) @ (1 << 8 * np.arange(last.shape[1], dtype=np.int64))
@@ -220,6 +244,8 @@ class TableBuilder:
         payloads: list[bytes] = []
         try:
             for report in reports:
+                if not isinstance(report, bytes | bytearray | memoryview):
+                    raise ReportError("a report must be bytes")
                 row, payload = wire.split_report(bytes(report), header, layout)
                 layout.payload_number(payload)
                 rows.append(row)
@@ -246,6 +272,8 @@ class TableBuilder:
         Raises ReportError, counting nothing of the batch, when a row, a column or a padding bit is
         out of range.
         """
+        if not self._counts.flags.writeable:
+            raise ReportError("the table is built; start another TableBuilder")
         numbers = payload_numbers(self._mechanism.layout, rows, payloads)
         if not rows.size:
             return
@@ -264,7 +292,7 @@ class TableBuilder:
             np.add.at(self._counts, (rows, numbers >> 1), signs)
 
     def build(self) -> Table:
-        """The table of what was counted so far; the builder must not be used afterwards."""
+        """The table of what was counted; the builder takes no more reports afterwards."""
         for array in (self._counts, self._reports):
             array.setflags(write=False)
         return Table(self._mechanism, self._counts, self._reports, tuple(sorted(self._windows)))

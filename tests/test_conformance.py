@@ -219,9 +219,12 @@ def test_a_value_that_is_no_value_is_refused_before_a_bit_is_drawn(example: Exam
         def draw(self, count: int) -> int:
             raise AssertionError("a bit was drawn")
 
-    for value in (3.5, None, ["a"], "\ud800"):
-        with pytest.raises(ValueError, match="value"):
+    for value in (3.5, None, ["a"], "secret\ud800"):
+        with pytest.raises(ValueError, match="value") as caught:
             example.mechanism.encoder(NoBits()).encode(value)  # type: ignore[arg-type]
+        chain = [caught.value, caught.value.__context__, caught.value.__cause__]
+        assert chain[1:] == [None, None], "a chained error would carry the value along"
+        assert "secret" not in str(caught.value)
 
 
 def cell_law(example: Example, row: int, column: int, held: tuple[int, ...]) -> dict[int, float]:

@@ -4,6 +4,7 @@ import csv
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ def ldp(*words: str | Path, patch: Path | None = None) -> subprocess.CompletedPr
     path = os.pathsep.join(filter(None, [str(patch or ""), os.environ.get("PYTHONPATH", "")]))
     return subprocess.run(
         [sys.executable, "-m", "ldp", *map(str, words)],
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": path, "LDP_DEBUG": "1"},
         capture_output=True,
         text=True,
         check=False,
@@ -78,6 +79,29 @@ def test_the_demo_fails_when_the_device_encoder_does(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "the device encoder was called" in done.stderr
     assert not (tmp_path / "out" / "estimates.csv").exists()
+
+
+@pytest.mark.exact
+def test_workers_end_with_a_killed_demo(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "ldp", "demo", "--users", "2000000", "--out", str(tmp_path)]
+    started = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    workers: list[str] = []
+    for _ in range(100):
+        time.sleep(0.1)
+        found = subprocess.run(
+            ["pgrep", "-P", str(started.pid)], capture_output=True, text=True, check=False
+        )
+        workers = found.stdout.split()
+        if len(workers) >= 3:  # two workers and multiprocessing's resource tracker
+            break
+    time.sleep(1)
+    started.kill()
+    started.wait()
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert workers
+    assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
 
 
 @pytest.mark.exact

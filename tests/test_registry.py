@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ldp.errors import RegistryError
-from ldp.registry import Registry
+from ldp.registry import Registry, read_values
 
 GOOD = """\
 [product]
@@ -103,6 +103,14 @@ def test_the_default_seed_depends_on_product_metric_and_version(tmp_path: Path) 
         ("reports_per_window = 2", "reports_per_window = 0", "reports_per_window"),
         ("reports_per_window = 2", 'memoise = "epoch"', "memoise is not supported"),
         ("reports_per_window = 2", 'presence = "hidden"', "presence is not supported"),
+        ("rows = 128\nwidth = 64", "rows = 16777216\nwidth = 16777216", "rows times width"),
+        ("window_epsilon = 8.0", "window_epsilon = 1.0", "its group's cap is 1.0"),
+        ("window_epsilon = 8.0", "window_epsilon = inf", "cap must be a number"),
+        ("reports_per_window = 2", "reports_per_window = 1000000000", "1 to 10000"),
+        ('categories = ["chrome", "firefox"]', "alpha = 0.5", "'rr' takes categories, epsilon"),
+        ("version = 1", "version = 1" + "0" * 5000, "not valid TOML"),
+        ("version = 1", "version = " + "[" * 5000, "not valid TOML|nested too deeply"),
+        ('name = "keyboard"', 'name = ""', "needs a name"),
         ('mechanism = "rr"', 'mechanism = ["rr"]', "mechanism must be one of"),
         ('group = "typing"', 'group = ["typing"]', "group must be one of typing"),
         ('mechanism = "rr"', "preset = [1]", "preset must be one of"),
@@ -176,8 +184,37 @@ def test_a_metric_expires_after_its_last_day(tmp_path: Path) -> None:
 
 
 @pytest.mark.exact
-def test_a_broken_lock_says_how_to_mend_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text", ["{}", "", '{"metrics": []}', '{"metrics": {"city": 5}}', '{"metrics": {"city": {}}}']
+)
+def test_a_broken_lock_says_how_to_mend_it(tmp_path: Path, text: str) -> None:
     path = written(tmp_path)
-    (tmp_path / "metrics.lock").write_text("{}")
-    with pytest.raises(RegistryError, match="ldp registry lock"):
+    (tmp_path / "metrics.lock").write_text(text)
+    for use in (Registry.load(path).check, Registry.load(path).lock):
+        with pytest.raises(RegistryError, match="damaged; restore it"):
+            use()
+
+
+@pytest.mark.exact
+def test_a_removed_metric_keeps_its_version_taken(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    assert Registry.load(path).check() == ["city", "browser"], "not locked yet"
+    Registry.load(path).lock()
+    assert Registry.load(path).check() == []
+    path.write_text(GOOD[: GOOD.index("[metric.browser]")])
+    Registry.load(path).lock()
+    path.write_text(GOOD.replace("epsilon = 2.0", "epsilon = 1.0"))
+    with pytest.raises(RegistryError, match="metric 'browser' changed its mechanism"):
         Registry.load(path).check()
+
+
+@pytest.mark.exact
+def test_values_end_at_newlines_only_and_a_csv_gives_its_value_column(tmp_path: Path) -> None:
+    names = ("a\u2028b", "c\x0bd", "e\x85f")
+    (tmp_path / "lines.txt").write_text("\n".join(names) + "\r\n", newline="")
+    assert read_values(tmp_path / "lines.txt") == names
+    (tmp_path / "table.csv").write_text('count,value\n3,"a, b"\n2,"two\nlines"\n', newline="")
+    assert read_values(tmp_path / "table.csv") == ("a, b", "two\nlines")
+    (tmp_path / "table.csv").write_text("name,n\nOslo,3\n")
+    with pytest.raises(RegistryError, match="column named value"):
+        read_values(tmp_path / "table.csv")

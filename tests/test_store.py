@@ -1,16 +1,20 @@
 """The report store and aggregation: whole files, exact counts, damage named."""
 
+import os
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ldp import CountMeanSketch, RandomizedResponse, wire
 from ldp.collection import ReportWriter, aggregate, report_files
-from ldp.errors import DecodeError, ReportError
+from ldp.errors import DecodeError, MergeError, ParameterError, ReportError
+from ldp.files import write_whole
 from ldp.kernels import points
 from ldp.server import Table, TableBuilder
 from ldp.simulation import Population, encode_batch, simulate
@@ -183,9 +187,88 @@ def test_a_table_file_with_a_wrong_description_is_refused(
 
 @pytest.mark.exact
 def test_impossible_counts_are_refused() -> None:
-    table = Table(MECHANISM, np.full((300, 40), 9, np.uint8), np.full(300, 8, np.int64))
-    with pytest.raises(DecodeError, match="more in a cell"):
-        Table.from_bytes(table.to_bytes())
+    index = RandomizedResponse(categories=("a", "b"), epsilon=1.0)
+    reports = np.full(300, 8, np.int64)
+    for table in (
+        Table(MECHANISM, np.full((300, 40), 9, np.uint8), reports),
+        Table(MECHANISM, np.full((300, 40), -1, np.int8), reports),
+        Table(index, np.array([[7, 7]], np.uint8), np.array([7])),
+    ):
+        with pytest.raises(DecodeError, match="no reports can make"):
+            Table.from_bytes(table.to_bytes())
+    floats = Table(MECHANISM, np.full((300, 40), np.nan), reports)
+    with pytest.raises(DecodeError, match="not integers"):
+        Table.from_bytes(floats.to_bytes())
+    wrong: Any = (3,)
+    numbered = replace(Table.empty(index), windows=wrong).to_bytes()
+    with pytest.raises(DecodeError, match="not lists of texts"):
+        Table.from_bytes(numbered)
+
+
+@pytest.mark.exact
+def test_tables_that_would_overflow_do_not_add() -> None:
+    index = RandomizedResponse(categories=("a", "b"), epsilon=1.0)
+    large = Table(index, np.array([[10**18, 0]]), np.array([10**18]))
+    with pytest.raises(MergeError, match="at most"):
+        large + large
+
+
+@pytest.mark.exact
+def test_a_built_table_takes_no_more_reports_and_no_row_is_negative() -> None:
+    builder = TableBuilder(MECHANISM)
+    with pytest.raises(ReportError, match="row outside"):
+        builder.add_batch(np.array([-1]), np.zeros((1, 5), np.uint8))
+    for wrong in (None, "text", 5):
+        with pytest.raises(ReportError, match="must be bytes"):
+            builder.add(wrong)  # type: ignore[arg-type]
+    table = builder.build()
+    report = MECHANISM.encoder().encode("a")
+    with pytest.raises(ReportError, match="the table is built"):
+        builder.add(report)
+    assert table.total == 0
+
+
+@pytest.mark.exact
+def test_a_flipped_bit_is_refused_or_changes_nothing(tmp_path: Path) -> None:
+    """60 single-bit flips all over a file: none is counted as another report."""
+    path = stored(tmp_path, 1)
+    good, data = counted(tmp_path), path.read_bytes()
+    refused = 0
+    for place in np.random.default_rng(1).integers(0, 8 * len(data), size=60).tolist():
+        changed = bytearray(data)
+        changed[place // 8] ^= 1 << place % 8
+        path.write_bytes(changed)
+        try:
+            assert counted(tmp_path) == good
+        except ReportError:
+            refused += 1
+    assert refused > 50
+
+
+@pytest.mark.exact
+def test_a_report_without_a_payload_is_refused(tmp_path: Path) -> None:
+    path = stored(tmp_path, 1)
+    metadata = pq.read_schema(path).metadata
+    fields = [("row", pa.uint32()), ("payload", pa.binary(5))]
+    rows = pa.table(
+        {"row": [1, 2], "payload": [b"12345", None]}, schema=pa.schema(fields, metadata=metadata)
+    )
+    pq.write_table(rows, path)
+    with pytest.raises(ReportError, match="missing its row or payload"):
+        counted(tmp_path)
+
+
+@pytest.mark.exact
+def test_a_link_is_followed_and_a_device_or_folder_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    write_whole(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "new"
+    os.mkfifo(tmp_path / "pipe")
+    for place in ("pipe", "."):
+        with pytest.raises(ParameterError, match="can be replaced"):
+            write_whole(tmp_path / place, "new")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 @pytest.mark.exact

@@ -1,5 +1,6 @@
 """Caps: the most one budget group may ever say about a person."""
 
+import math
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -22,5 +23,5 @@ class Caps:
         if self.window <= timedelta(0):
             raise ParameterError("window must be longer than nothing")
         limits = (self.window_epsilon, self.lifetime_epsilon, self.report_epsilon)
-        if any(limit is not None and not limit > 0 for limit in limits):
-            raise ParameterError("every cap must be > 0")
+        if any(limit is not None and not 0 < limit < math.inf for limit in limits):
+            raise ParameterError("every cap must be a number > 0")

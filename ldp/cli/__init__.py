@@ -70,6 +70,12 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         _fail(f"{error.filename or 'input or output'}: {error.strerror or error}")
+    except MemoryError:
+        _fail("not enough memory for a table of this size")
+    except Exception as error:  # a mistake of ours: the traceback only for those who ask for it
+        if os.environ.get("LDP_DEBUG"):
+            raise
+        _fail(f"internal error ({type(error).__name__}); LDP_DEBUG=1 shows where")
 
 
 def _fail(message: str) -> None:

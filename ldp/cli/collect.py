@@ -9,10 +9,11 @@ from pathlib import Path
 
 import click
 
-from ldp.cli.options import DAY, JSON, REGISTRY, SEED, generator, progress, say
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SEED, generator, progress, say
 from ldp.collection import ReportWriter, report_files
 from ldp.collection import aggregate as aggregated
 from ldp.errors import ParameterError, ReportError
+from ldp.files import write_whole
 from ldp.registry import Registry
 from ldp.table import Table
 
@@ -24,9 +25,10 @@ from ldp.table import Table
     "--population", required=True, help='CSV value,count or value,frequency; "-" reads stdin.'
 )
 @click.option("--users", type=int, help="Sample so many users; without it the counts are fixed.")
-@click.option("--reports", type=click.Path(path_type=Path), help="Store to add the reports to.")
+@click.option("--reports", type=FILE, help="Store to add the reports to.")
 @click.option("--day", type=DAY, help="Day of ingestion of the reports; today without it.")
-@click.option("--table", type=click.Path(path_type=Path), help="Draw the table, no reports.")
+@click.option("--table", type=FILE, help="Draw the table, no reports.")
+@click.option("--truth", type=FILE, help="Also write the true counts there, as CSV.")
 @SEED
 @JSON
 def simulate(
@@ -37,6 +39,7 @@ def simulate(
     reports: Path | None,
     day: datetime | None,
     table: Path | None,
+    truth: Path | None,
     seed: int | None,
     as_json: bool,
 ) -> None:
@@ -59,6 +62,12 @@ def simulate(
     if users is not None:
         people = people.sample(users, randomness)
     mechanism, total = asked.mechanism, people.users
+    for value in people.values:
+        mechanism.addressing.point(
+            value
+        )  # a foreign value stops the run before anything is written
+    if truth is not None:
+        write_whole(truth, people.to_csv())
     if table is not None:
         drawn = draw_table(mechanism, people.values, counts=people.counts, generator=randomness)
         replace(drawn, dictionary=asked.candidates()).save(table)
@@ -79,9 +88,9 @@ def simulate(
 
 @click.command()
 @click.argument("metric")
-@click.argument("stores", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("stores", nargs=-1, required=True, type=FILE)
 @REGISTRY
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Table file to write.")
+@click.option("--out", required=True, type=FILE, help="Table file to write.")
 @click.option("--since", type=DAY, help="First day.")
 @click.option("--until", type=DAY, help="Last day.")
 @click.option("--workers", type=click.IntRange(1, 256), default=2, show_default=True)
@@ -111,6 +120,8 @@ def aggregate(
         click.echo(f"skipped {error}", err=True)
 
     first, last = _date(since), _date(until)
+    if first and last and last < first:
+        raise ParameterError("--until lies before --since")
     advance = progress("files", len(report_files(stores, metric, asked.version, first, last)))
     table = aggregated(
         stores,
@@ -133,8 +144,8 @@ def aggregate(
 
 
 @click.command()
-@click.argument("tables", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Table file to write.")
+@click.argument("tables", nargs=-1, required=True, type=FILE)
+@click.option("--out", required=True, type=FILE, help="Table file to write.")
 @JSON
 def merge(tables: tuple[Path, ...], out: Path, as_json: bool) -> None:
     """Add tables of the same mechanism; exact in any order.
@@ -143,7 +154,11 @@ def merge(tables: tuple[Path, ...], out: Path, as_json: bool) -> None:
     Example: ldp merge monday.table tuesday.table --out week.table
     """
     combine: Callable[[Table, Table], Table] = add
-    total = reduce(combine, map(Table.load, tables))
+    loaded = [Table.load(path) for path in tables]
+    windows = [window for table in loaded for window in table.windows]
+    if len(set(windows)) < len(windows):
+        click.echo("note: some days are in more than one of these tables", err=True)
+    total = reduce(combine, loaded)
     total.save(out)
     result = {"tables": len(tables), "reports": total.total, "written": str(out)}
     say(result, f"{len(tables)} tables, {total.total:,} reports -> {out}", as_json)

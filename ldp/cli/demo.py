@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from ldp.cli.options import SEED, generator, progress
+from ldp.cli.options import FILE, SEED, generator, progress
 from ldp.errors import LdpError, ParameterError
 from ldp.files import write_whole
 from ldp.registry import Metric, Registry
@@ -48,7 +48,7 @@ dictionary = "emoji.txt"
 
 @click.command()
 @click.option("--users", type=click.IntRange(1), default=1_000_000, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), default=Path("demo"), show_default=True)
+@click.option("--out", type=FILE, default=Path("demo"), show_default=True)
 @click.option("--control", type=click.Choice(["fdr", "bonferroni", "none"]), default="fdr")
 @SEED
 def demo(users: int, out: Path, control: str, seed: int | None) -> None:
@@ -60,6 +60,9 @@ def demo(users: int, out: Path, control: str, seed: int | None) -> None:
     Example: ldp demo --out demo --seed 1
     """
     started = time.monotonic()
+    marker = out / "metrics.toml"
+    if out.exists() and any(out.iterdir()) and not _is_ours(marker):
+        raise ParameterError(f"{out} is neither empty nor an earlier demo's; choose another --out")
     write_whole(out / "metrics.toml", REGISTRY)
     symbols = emoji()
     absent = tuple(f"absent-{i:04d}" for i in range(1, DICTIONARY - len(symbols.values) + 1))
@@ -89,6 +92,10 @@ def demo(users: int, out: Path, control: str, seed: int | None) -> None:
         _run([str(word) for word in command])
     _show(estimates, people)
     click.echo(f"\n{page} shows it all; {time.monotonic() - started:.0f} s in total.")
+
+
+def _is_ours(registry: Path) -> bool:
+    return registry.is_file() and registry.read_text("utf-8", "replace") == REGISTRY
 
 
 def _collect(

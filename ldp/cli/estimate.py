@@ -1,18 +1,16 @@
 """`ldp decode` and `ldp report`: from a table to estimates and a page."""
 
-import csv
-import sys
 from pathlib import Path
 
 import click
 
-from ldp.cli.options import JSON, say
+from ldp.cli.options import FILE, JSON, keep, say
 from ldp.errors import ParameterError
-from ldp.estimates import CONTROLS, Rule
+from ldp.estimates import CONTROLS, Rule, summary_path
 
 
 @click.command()
-@click.argument("table", type=click.Path(path_type=Path))
+@click.argument("table", type=FILE)
 @click.option("--candidates", help="One value a line, or CSV with a value column; - reads stdin.")
 @click.option("--out", required=True, help="Estimates as CSV; - prints them.")
 @click.option("--method", type=click.Choice(["auto", "direct", "mean-sketch"]), default="auto")
@@ -39,19 +37,26 @@ def decode(
     \b
     Example: ldp decode city.table --out estimates.csv
     """
+    from ldp.registry import read_values
     from ldp.server import Table
     from ldp.server import decode as decoded
 
     rule = Rule(alpha=alpha, control=control, threshold=threshold)
     if not 0 < level < 1:
         raise ParameterError("level must lie strictly between 0 and 1")
-    names = _candidates(candidates) if candidates else None
+    if out != "-":
+        keep(Path(out), table)
+        keep(summary_path(Path(out)), table)
+    names = None
+    if candidates:
+        names = read_values(Path("/dev/stdin" if candidates == "-" else candidates))
     estimates = decoded(Table.load(table), names, method=method, rule=rule)
     summary = estimates.summary(level)
     if "warning" in summary:
         click.echo(f"ldp: {summary['warning']}", err=True)
     if out == "-":
-        click.echo(estimates.to_csv(level=level), nl=False)
+        listed = {**summary, "estimates": estimates.rows(level)}
+        say(listed, estimates.to_csv(level=level).rstrip("\n"), as_json)
         return
     estimates.to_csv(out, level)
     found = summary["detected"]
@@ -63,10 +68,10 @@ def decode(
 
 
 @click.command()
-@click.argument("estimates", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("estimates", nargs=-1, required=True, type=FILE)
 @click.option("--title", help="Heading; the files' names without it.")
 @click.option("--truth", help="CSV value,count: drawn beside the estimates of a simulation.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="HTML file to write.")
+@click.option("--out", required=True, type=FILE, help="HTML file to write.")
 def report(estimates: tuple[Path, ...], title: str | None, truth: str | None, out: Path) -> None:
     """Make one self-contained HTML page of ESTIMATES: no network, opens from disk.
 
@@ -77,19 +82,7 @@ def report(estimates: tuple[Path, ...], title: str | None, truth: str | None, ou
     from ldp.report import Results, render
     from ldp.simulation import Population
 
+    keep(out, *estimates)
     known = Population.from_csv(truth).truth() if truth else None
     write_whole(out, render([Results.load(path) for path in estimates], known, title))
     click.echo(f"{out}")
-
-
-def _candidates(source: str) -> tuple[str, ...]:
-    """The values of a candidates file: plain lines, or the `value` column of a CSV."""
-    try:
-        text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ParameterError(f"{source}: not UTF-8 (byte {error.start})") from None
-    lines = [line for line in text.splitlines() if line]
-    header = lines[0].split(",") if lines else []
-    if "value" in header and (len(header) > 1 or source.endswith(".csv")):
-        lines = [row["value"] for row in csv.DictReader(lines) if row["value"]]
-    return tuple(lines)

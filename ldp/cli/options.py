@@ -10,9 +10,24 @@ from typing import Any
 import click
 import numpy as np
 
+from ldp.errors import ParameterError
+
+
+class _File(click.Path):
+    """The name of a file or folder. "-" is refused where there is no stream to mean."""
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> Any:
+        if str(value) == "-":
+            self.fail('"-" is not supported here; name a file', parameter, context)
+        return super().convert(value, parameter, context)
+
+
+FILE = _File(path_type=Path)
 REGISTRY = click.option(
     "--registry",
-    type=click.Path(path_type=Path),
+    type=FILE,
     required=True,
     help="metrics.toml, the registry of metrics.",
 )
@@ -21,6 +36,12 @@ SEED = click.option(
     "--seed", type=click.IntRange(min=0), help="Makes the run repeatable; fresh without it."
 )
 DAY = click.DateTime(["%Y-%m-%d"])
+
+
+def keep(out: Path, *inputs: Path) -> None:
+    """Raises ParameterError when the output would replace one of the inputs."""
+    if out.resolve() in [path.resolve() for path in inputs]:
+        raise ParameterError(f"{out} is also an input; name another file for the output")
 
 
 def generator(seed: int | None) -> np.random.Generator:

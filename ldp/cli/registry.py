@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
-from ldp.cli.options import JSON, say
+from ldp.cli.options import FILE, JSON, say
 from ldp.registry import Registry
 
-_FILE = click.argument("file", type=click.Path(path_type=Path))
+_FILE = click.argument("file", type=FILE)
 
 
 @click.group()
@@ -22,7 +22,7 @@ def registry() -> None:
 
 @registry.command()
 @_FILE
-@click.option("--against", type=click.Path(path_type=Path), help="An older registry to compare to.")
+@click.option("--against", type=FILE, help="An older registry to compare to.")
 @JSON
 def check(file: Path, against: Path | None, as_json: bool) -> None:
     """Validate FILE, compare it with its lock, print each group's worst-case epsilon.
@@ -33,32 +33,33 @@ def check(file: Path, against: Path | None, as_json: bool) -> None:
     Example: ldp registry check metrics.toml --against main/metrics.toml
     """
     loaded = Registry.load(file)
-    loaded.check()
+    unlocked = loaded.check()
     if against is not None:
         loaded.check_against(Registry.load(against))
     expired = loaded.expired(datetime.now(UTC).date())
     worst = {name: loaded.worst_case(name) for name in loaded.groups}
-    lines = [
-        f"{file}: {len(loaded.metrics)} metrics, {len(loaded.groups)} groups, as they should be"
-    ]
+    lines = [f"{file} is well formed: metrics {', '.join(loaded.metrics)}"]
     lines += [
         f"group {name}: epsilon at most {spans['day']:g} a day, {spans['year']:g} a year, "
         f"{spans['life']:g} for life"
         for name, spans in worst.items()
     ]
     lines += [f"metric {name} has expired" for name in expired]
-    say({"expired": expired, "worst_case_epsilon": worst}, "\n".join(lines), as_json)
+    lines += [f"metric {name} is not locked yet: run `ldp registry lock`" for name in unlocked]
+    result = {"expired": expired, "not_locked": unlocked, "worst_case_epsilon": worst}
+    say(result, "\n".join(lines), as_json)
 
 
 @registry.command()
 @_FILE
-def lock(file: Path) -> None:
+@JSON
+def lock(file: Path, as_json: bool) -> None:
     """Write metrics.lock beside FILE: what each metric means today.
 
     \b
     Example: ldp registry lock metrics.toml
     """
     loaded = Registry.load(file)
-    loaded.check()
     loaded.lock()
-    click.echo(f"{loaded.lock_path}: {len(loaded.metrics)} metrics pinned")
+    result = {"locked": list(loaded.metrics), "written": str(loaded.lock_path)}
+    say(result, f"metrics pinned: {', '.join(loaded.metrics)} -> {loaded.lock_path}", as_json)

@@ -61,6 +61,7 @@ class ReportWriter:
             compression_level=1,
             use_dictionary=False,
             write_statistics=False,
+            write_page_checksum=True,
         )
         return self
 
@@ -121,7 +122,7 @@ def read_reports(path: Path, mechanism: Mechanism) -> Iterator[StoredBatch]:
     mechanism."""
     size = mechanism.layout.payload_bytes
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             schema = file.schema_arrow
             fingerprint = (schema.metadata or {}).get(_FINGERPRINT, b"")
             if fingerprint.decode("ascii", "replace") != mechanism.fingerprint.hex():
@@ -134,6 +135,8 @@ def read_reports(path: Path, mechanism: Mechanism) -> Iterator[StoredBatch]:
                 raise ReportError(f"{path}: columns are not row and payload of {size} bytes")
             for batch in file.iter_batches(batch_size=BLOCK):
                 rows, payloads = batch.columns
+                if rows.null_count or payloads.null_count:
+                    raise ReportError(f"{path}: damaged: a report is missing its row or payload")
                 data = np.frombuffer(payloads.buffers()[1], dtype=np.uint8)
                 start = payloads.offset * size
                 yield StoredBatch(

@@ -39,7 +39,11 @@ def decode(
     if candidates is None and isinstance(addressing, Identity):
         candidates = addressing.categories
     if candidates is None:
-        raise DecodeError(f"a {table.mechanism.name} table needs a list of candidates")
+        raise DecodeError(
+            f"a {table.mechanism.name} table needs a list of candidates (--candidates FILE)"
+        )
+    if isinstance(candidates, str):
+        raise DecodeError("candidates must be a list of values, not one text")
     if not candidates:
         raise DecodeError("the list of candidates is empty")
     if len(set(candidates)) < len(candidates):

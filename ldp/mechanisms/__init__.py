@@ -31,7 +31,7 @@ def from_parameters(parameters: Mapping[str, Any]) -> Mechanism:
     """The mechanism that `Mechanism.parameters()` described; raises ParameterError."""
     rest = dict(parameters)
     name = rest.pop("mechanism", None)
-    if name not in CATALOGUE:
+    if not isinstance(name, str) or name not in CATALOGUE:
         raise ParameterError(f"unknown mechanism {name!r}; known: {', '.join(CATALOGUE)}")
     try:
         return CATALOGUE[name](**rest)

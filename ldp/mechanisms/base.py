@@ -59,11 +59,11 @@ class Identity:
         }
 
     def point(self, value: Value) -> int:
-        try:
-            return self._points[value]
-        except (KeyError, TypeError):
+        found = self._points.get(value) if isinstance(value, str | bytes) else None
+        if found is None:  # not raised while handling a KeyError: that would carry the value along
             many = len(self._points) // 2
-            raise ParameterError(f"value is not one of the {many} categories") from None
+            raise ParameterError(f"value is not one of the {many} categories")
+        return found
 
     def cells(self, point: int, row: int) -> tuple[int, ...]:
         return (point,) if point < len(self.categories) else ()
@@ -71,7 +71,7 @@ class Identity:
 
 def require_categories(categories: Sequence[str]) -> tuple[str, ...]:
     """The categories as a tuple of 2 or more distinct texts, or a ParameterError."""
-    if isinstance(categories, str) or not all(isinstance(one, str) for one in categories):
+    if not isinstance(categories, list | tuple) or not all(isinstance(c, str) for c in categories):
         raise ParameterError("categories must be a list of texts")
     if len(set(categories)) < max(2, len(categories)):
         raise ParameterError("categories must be 2 or more, all different")
@@ -195,6 +195,10 @@ class Mechanism(ABC):
         """
         from statistics import NormalDist  # late: it is slow to import and devices never plan
 
+        if not 0 < alpha < 1 or not 0 < power < 1 or candidates < 1 or reports < 1:
+            raise ParameterError(
+                "alpha and power must lie strictly between 0 and 1, candidates and reports be >= 1"
+            )
         critical = NormalDist().inv_cdf(1 - alpha / candidates)
         wanted = NormalDist().inv_cdf(power)
         threshold = critical * self.std_error(reports, 0.0, others_squared)

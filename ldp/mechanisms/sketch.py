@@ -16,6 +16,8 @@ from ldp.hashing import MAX_WIDTH, PolynomialRows
 from ldp.mechanisms.base import Mechanism, Shape
 
 MAX_ROWS = 1 << 24
+MAX_CELLS = 1 << 30
+"""A server keeps a number for every cell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +25,7 @@ class MeanSketch(Mechanism, ABC):
     """A value touches one column of every row; `rows` is Apple's k, `width` its m.
 
     `seed`: lower-case hex, public, shared by devices and server. Raises ParameterError for rows
-    outside 1..2**24, width outside 2..2**24, and an epsilon outside (0, 64].
+    outside 1..2**24, width outside 2..2**24, more than 2**30 cells, epsilon outside (0, 64].
     """
 
     epsilon: float
@@ -39,6 +41,8 @@ class MeanSketch(Mechanism, ABC):
         ):
             if type(number) is not int or not least <= number <= most:
                 raise ParameterError(f"{name} must be a whole number from {least} to {most}")
+        if self.rows * self.width > MAX_CELLS:
+            raise ParameterError(f"rows times width must be at most {MAX_CELLS}")
         _ = self.channel, self.addressing  # refuses what no threshold or seed can honour
 
     @cached_property

@@ -3,12 +3,14 @@
 Used where the real client code is to be seen at work; `simulate` gives the same law in bulk.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import date
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -55,7 +57,20 @@ def encode_share(share: Share) -> int:
     return len(share.held)
 
 
+def _end_with_parent() -> None:
+    """A killed parent must not leave its workers waiting for ever."""
+
+    def watch() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
 def encode_shares(shares: Sequence[Share], processes: int) -> Iterator[int]:
     """Runs the shares in so many processes; yields the number of reports as each ends."""
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    context = get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=_end_with_parent) as pool:
         yield from pool.map(encode_share, shares)

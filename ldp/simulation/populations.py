@@ -6,11 +6,14 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp.errors import ParameterError
+
+MOST_USERS = 10**15
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +36,11 @@ class Population:
             raise ParameterError("a population needs values, and a count or frequency for each")
         if len(set(self.values)) < len(self.values):
             raise ParameterError("a population names a value twice")
-        if not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() <= 0:
+        total = sum(weights.tolist())
+        if not np.isfinite(weights).all() or weights.min() < 0 or not total > 0:
             raise ParameterError("a population's counts must be >= 0, and not all 0")
+        if self.counts is not None and total > MOST_USERS:
+            raise ParameterError(f"a population has at most {MOST_USERS} people")
 
     @property
     def users(self) -> int:
@@ -49,8 +55,8 @@ class Population:
 
     def sample(self, users: int, generator: np.random.Generator) -> "Population":
         """`users` people drawn independently with these frequencies."""
-        if users < 1:
-            raise ParameterError("users must be 1 or more")
+        if not 1 <= users <= MOST_USERS:
+            raise ParameterError(f"users must be from 1 to {MOST_USERS}")
         return Population(self.values, counts=generator.multinomial(users, self.shares))
 
     def truth(self) -> dict[str, int]:
@@ -70,12 +76,19 @@ class Population:
         """Reads `value,count` or `value,frequency` (UTF-8; "-" is standard input); raises
         ParameterError with the line of the first mistake."""
         try:
-            text = sys.stdin.read() if str(path) == "-" else Path(path).read_text("utf-8-sig")
+            data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
+            text = data.decode("utf-8-sig")
         except OSError as error:
             raise ParameterError(f"cannot read {path}: {error.strerror}") from None
         except UnicodeDecodeError as error:
             raise ParameterError(f"{path}: not UTF-8 (byte {error.start})") from None
-        rows = csv.reader(io.StringIO(text))
+        try:
+            return cls._from_rows(csv.reader(io.StringIO(text, newline="")), path)
+        except csv.Error as error:
+            raise ParameterError(f"{path}: not a CSV file: {error}") from None
+
+    @classmethod
+    def _from_rows(cls, rows: Any, path: str | Path) -> "Population":
         header = next(rows, list[str]())
         if header not in (["value", "count"], ["value", "frequency"]):
             raise ParameterError(f"{path}: line 1 must be value,count or value,frequency")
@@ -109,11 +122,11 @@ class Population:
 
 
 def _weight(text: str, kind: str, where: str) -> float:
-    wanted = "a whole number from 0 to 10**15" if kind == "count" else "a number >= 0"
+    wanted = f"a whole number from 0 to {MOST_USERS}" if kind == "count" else "a number >= 0"
     try:
         number = int(text) if kind == "count" else float(text)
     except ValueError:
         number = -1
-    if not 0 <= number <= 10**15:
+    if not 0 <= number <= MOST_USERS:
         raise ParameterError(f"{where}: {kind} must be {wanted}")
     return number
