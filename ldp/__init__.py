@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from ldp.mechanisms.cms import CountMeanSketch as CountMeanSketch
+    from ldp.mechanisms.hcms import HadamardCountMeanSketch as HadamardCountMeanSketch
     from ldp.mechanisms.randomized_response import CoinResponse as CoinResponse
     from ldp.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
     from ldp.mechanisms.unary import UnaryEncoding as UnaryEncoding
@@ -20,11 +21,13 @@ _HOMES = {
     "RandomizedResponse": "ldp.mechanisms.randomized_response",
     "UnaryEncoding": "ldp.mechanisms.unary",
     "CountMeanSketch": "ldp.mechanisms.cms",
+    "HadamardCountMeanSketch": "ldp.mechanisms.hcms",
 }
 
 __all__ = [
     "CoinResponse",
     "CountMeanSketch",
+    "HadamardCountMeanSketch",
     "RandomizedResponse",
     "UnaryEncoding",
     "__version__",

@@ -102,6 +102,41 @@ def gather(
         return sum(pool.map(part, bounds[:-1], bounds[1:]), np.zeros(points.size, dtype=np.int64))
 
 
+def walsh_hadamard(counts: NDArray[np.integer]) -> NDArray[np.int64]:
+    """For every row the sums over columns l of counts[row, l] (-1)**popcount(l & cell): int64,
+    shape of `counts`, whose columns must be a power of two."""
+    sums = counts.astype(np.int64)
+    bounds = np.linspace(0, len(sums), (cpu_count() or 1) + 1).astype(int)
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        list(pool.map(lambda start, stop: _butterflies(sums[start:stop]), bounds[:-1], bounds[1:]))
+    return sums
+
+
+@njit(nogil=True, cache=True)
+def _butterflies(sums: Any) -> None:
+    for row in range(sums.shape[0]):
+        cells = sums[row]
+        half = 1
+        while half < cells.size:
+            for start in range(0, cells.size, 2 * half):
+                for i in range(start, start + half):
+                    low, high = cells[i], cells[i + half]
+                    cells[i], cells[i + half] = low + high, low - high
+            half *= 2
+
+
+@njit(nogil=True, cache=True)
+def negative_signs(columns: Any, cells: Any) -> Any:
+    """popcount(columns[i] & cells[i]) & 1: whether the Hadamard sign is a minus. int64 array."""
+    found = columns & cells
+    for i in range(found.size):
+        word = found[i]
+        for shift in (32, 16, 8, 4, 2, 1):
+            word ^= word >> shift
+        found[i] = word & 1
+    return found
+
+
 @njit(nogil=True, inline="always", cache=True)
 def _multiplied(a: Any, b: Any) -> Any:
     """a b modulo 2**61 - 1, not fully reduced: below 2**61 + 8 for a, b below 2**61 + 8."""

@@ -1,10 +1,11 @@
 """What the catalogue-wide tests run on: every mechanism's own examples, and one toy.
 
-The toy is the third kind of report, a sign, which no catalogued mechanism uses yet; it is also the
-proof that a mechanism is one class: nothing else here knows it.
+The toy is a sign without hashing, and the proof that a mechanism is one class: nothing else here
+knows it.
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
@@ -29,7 +30,7 @@ class SignToy(Mechanism):
     @cached_property
     def channel(self) -> Channel:
         keep = keep_probability(self.epsilon, others=1)
-        return Channel(touched=keep, untouched=1 - keep)
+        return Channel(touched=keep, untouched=Fraction(1, 2), differing=(1, 1))
 
     @cached_property
     def addressing(self) -> Identity:

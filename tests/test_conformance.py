@@ -13,7 +13,7 @@ from ldp import kernels
 from ldp.audit import report_law
 from ldp.errors import MergeError, ReportError
 from ldp.mechanisms import CATALOGUE, Mechanism, from_parameters
-from ldp.mechanisms.base import Example
+from ldp.mechanisms.base import Example, Value
 from ldp.randomness import SeededBits
 from ldp.server import Table, TableBuilder
 from ldp.simulation import draw_table, encode_batch
@@ -209,7 +209,12 @@ def test_the_estimator_is_exactly_unbiased_for_every_cell(example: Example) -> N
 
 
 def _names(mechanism: Mechanism, number: int, column: int) -> bool:
-    return number == column if mechanism.kind is Kind.INDEX else bool(number >> column & 1)
+    """Whether a payload names a column: by itself, by its bit, or by its Hadamard sign there."""
+    if mechanism.kind is Kind.INDEX:
+        return number == column
+    if mechanism.kind is Kind.BITS:
+        return bool(number >> column & 1)
+    return ((number >> 1) & column).bit_count() & 1 == number & 1
 
 
 @pytest.mark.exact
@@ -227,19 +232,31 @@ def test_a_value_that_is_no_value_is_refused_before_a_bit_is_drawn(example: Exam
         assert "secret" not in str(caught.value)
 
 
+def adds(mechanism: Mechanism, number: int, column: int) -> int:
+    """What a payload adds to a cell of its row: 1 or 0, or for SIGN its sign in its column."""
+    if mechanism.kind is not Kind.SIGN:
+        return int(_names(mechanism, number, column))
+    return (1 - 2 * (number & 1)) * (number >> 1 == column)
+
+
+def report_cell_law(example: Example, value: Value, row: int, column: int) -> np.ndarray:
+    """P(one report of the value adds -1, 0, +1 to the cell), from the enumerated law."""
+    law = np.zeros(3)
+    for (at, number), probability in report_law(example.mechanism, value).items():
+        added = adds(example.mechanism, number, column) if at == row else 0
+        law[1 + added] += float(probability)
+    return law
+
+
 def cell_law(example: Example, row: int, column: int, held: tuple[int, ...]) -> dict[int, float]:
-    """The exact law of one cell of the table of held[i] reports of each value: a convolution of
-    binomials, because every report names the cell independently."""
-    mechanism = example.mechanism
-    rows = mechanism.shape.rows
+    """The exact law of one cell of the table of held[i] reports of each value: a convolution,
+    because reports are independent."""
     law = np.ones(1)
     for value, count in zip(example.values, held, strict=True):
-        touched = column in mechanism.cells(value, row)
-        channel = mechanism.channel
-        p = float(channel.touched if touched else channel.untouched) / rows
+        one = report_cell_law(example, value, row, column)
         for _ in range(count):
-            law = np.convolve(law, [1 - p, p])
-    return dict(enumerate(law))
+            law = np.convolve(law, one)
+    return {i - sum(held): p for i, p in enumerate(law)}
 
 
 @pytest.mark.statistical
@@ -295,16 +312,14 @@ def test_a_table_drawn_from_frequencies_samples_its_population(example: Example)
             for _ in range(repeats)
         ]
     ).astype(np.int64)
-    channel = mechanism.channel
-    touched = [float(0 in mechanism.cells(value, 0)) for value in values]
-    p = sum(
-        share * (float(channel.untouched) + channel.gain * hit)
-        for share, hit in zip(shares, touched, strict=True)
+    one = sum(
+        share * report_cell_law(example, value, 0, 0)
+        for share, value in zip(shares, example.values, strict=True)
     )
-    p /= mechanism.shape.rows
     law = np.ones(1)
     for _ in range(users):
-        law = np.convolve(law, [1 - p, p])
-    assert law_p(counts, dict(enumerate(law))) > ALPHA
+        law = np.convolve(law, one)
+    assert law_p(counts, {i - users: p for i, p in enumerate(law)}) > ALPHA
     if mechanism.cost.epsilon > 1.5:
-        assert law_p(counts, dict(enumerate(np.roll(law, 1)))) < ALPHA
+        shifted = {i - users + 1: p for i, p in enumerate(law)}
+        assert law_p(counts, shifted) < ALPHA

@@ -1,5 +1,6 @@
 """Estimates: unbiased, with intervals that cover and discoveries that keep their error rate."""
 
+from collections.abc import Callable
 from importlib.util import find_spec
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from ldp import CoinResponse, CountMeanSketch, RandomizedResponse
+from ldp import CoinResponse, CountMeanSketch, HadamardCountMeanSketch, RandomizedResponse
 from ldp.decoding.mean_sketch import sum_of_squares
+from ldp.decoding.named import named_counts
 from ldp.errors import DecodeError, MissingPackage
 from ldp.estimates import COLUMNS, Estimates, Rule
 from ldp.mechanisms import Mechanism
@@ -27,6 +29,14 @@ def sketch(seed: int, **changes: float) -> CountMeanSketch:
     return CountMeanSketch(**settings, seed=f"{seed:08x}")  # type: ignore[arg-type]
 
 
+def hadamard_sketch(seed: int) -> HadamardCountMeanSketch:
+    return HadamardCountMeanSketch(epsilon=4.0, rows=128, width=64, seed=f"{seed:08x}")
+
+
+def _squares(table: Table) -> float:
+    return sum_of_squares(table, named_counts(table))
+
+
 def errors(mechanism: str, repeats: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """estimate - truth and the stated standard errors of all candidates, shape (repeats,
     candidates), over independent tables; sketches redraw their hash functions."""
@@ -36,6 +46,8 @@ def errors(mechanism: str, repeats: int) -> tuple[NDArray[np.float64], NDArray[n
     for seed in range(repeats):
         if mechanism == "cms":
             chosen, names, counts = sketch(seed), NAMES, COUNTS
+        elif mechanism == "hcms":
+            chosen, names, counts = hadamard_sketch(seed), NAMES, COUNTS
         else:
             names, counts = NAMES[:10], ZIPF
             chosen = RandomizedResponse(categories=names, epsilon=1.5)
@@ -47,7 +59,7 @@ def errors(mechanism: str, repeats: int) -> tuple[NDArray[np.float64], NDArray[n
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("mechanism", ["rr", "cms"])
+@pytest.mark.parametrize("mechanism", ["rr", "cms", "hcms"])
 def test_estimates_are_unbiased_and_their_standard_errors_right(mechanism: str) -> None:
     """Over 400 independent tables every candidate's error averages to 0, and the squared errors of
     a table to their stated variance (normal tails, split over the candidates)."""
@@ -61,7 +73,7 @@ def test_estimates_are_unbiased_and_their_standard_errors_right(mechanism: str) 
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("mechanism", ["rr", "cms"])
+@pytest.mark.parametrize("mechanism", ["rr", "cms", "hcms"])
 def test_nominal_intervals_cover(mechanism: str) -> None:
     found, stated = errors(mechanism, 400)
     scores = found / stated
@@ -96,7 +108,7 @@ def test_the_sum_of_squares_is_estimated_without_bias() -> None:
     counts = COUNTS * 1000
     found = np.array(
         [
-            sum_of_squares(draw_table(sketch(seed), NAMES, counts=counts, generator=generator))
+            _squares(draw_table(sketch(seed), NAMES, counts=counts, generator=generator))
             for seed in range(100)
         ]
     )
@@ -109,9 +121,7 @@ def test_the_sum_of_squares_does_not_overflow() -> None:
     counts = np.array([6, 3, 1]) * 10**11
     chosen = CountMeanSketch(epsilon=4.0, rows=64, width=1024, seed="01")
     table = draw_table(chosen, NAMES[:3], counts=counts, generator=np.random.default_rng(1))
-    assert sum_of_squares(table) == pytest.approx(
-        float((counts.astype(float) ** 2).sum()), rel=0.02
-    )
+    assert _squares(table) == pytest.approx(float((counts.astype(float) ** 2).sum()), rel=0.02)
 
 
 @pytest.mark.exact
@@ -120,27 +130,30 @@ def test_the_sum_of_squares_is_never_negative() -> None:
     single = draw_table(
         sketch(1), NAMES, counts=np.eye(1, 40, dtype=np.int64)[0], generator=generator
     )
-    assert sum_of_squares(single) >= 0
+    assert _squares(single) >= 0
 
 
-def discoveries(control: str, repeats: int) -> NDArray[np.float64]:
+def discoveries(
+    control: str, repeats: int, make: Callable[[int], Mechanism] = sketch
+) -> NDArray[np.float64]:
     """False-discovery proportions over independent tables with redrawn hash functions."""
     generator = np.random.default_rng(8)
     proportions = []
     for seed in range(repeats):
-        table = draw_table(sketch(seed), NAMES, counts=COUNTS, generator=generator)
+        table = draw_table(make(seed), NAMES, counts=COUNTS, generator=generator)
         found = decode(table, NAMES, rule=Rule(control=control)).detected()
         proportions.append((found & (COUNTS == 0)).sum() / max(1, found.sum()))
     return np.array(proportions)
 
 
 @pytest.mark.statistical
-def test_discoveries_keep_the_false_discovery_rate() -> None:
+@pytest.mark.parametrize("make", [sketch, hadamard_sketch])
+def test_discoveries_keep_the_false_discovery_rate(make: Callable[[int], Mechanism]) -> None:
     """Benjamini-Hochberg at 0.05 with 30 of 40 candidates held by nobody: 0.0375 expected."""
-    controlled = discoveries("fdr", 400)
+    controlled = discoveries("fdr", 400, make)
     error = controlled.std(ddof=1)
     assert mean_p(controlled, 0.05 * 30 / 40, error) > ALPHA
-    wild = discoveries("none", 400)
+    wild = discoveries("none", 400, make)
     assert mean_p(wild, 0.05 * 30 / 40, wild.std(ddof=1)) < ALPHA  # the twin
 
 

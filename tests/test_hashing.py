@@ -1,5 +1,7 @@
 """Row hashing: known answers, independence over a whole small family, and the bulk twin."""
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -65,6 +67,17 @@ def test_bulk_gather_and_scatter_equal_loops() -> None:
         for i, point in enumerate(points):
             looped[r, rows.cells(int(point), 20 + r)[0]] += added[i, r]
     assert (held == looped).all()
+
+
+@pytest.mark.exact
+@given(st.integers(0, 6), st.integers(1, 5), st.randoms())
+def test_the_fast_walsh_hadamard_transform_equals_the_matrix(
+    power: int, rows: int, random: Random
+) -> None:
+    width = 1 << power
+    counts = np.array([[random.randint(-9, 9) for _ in range(width)] for _ in range(rows)])
+    signs = [[1 - 2 * ((i & j).bit_count() & 1) for j in range(width)] for i in range(width)]
+    assert (kernels.walsh_hadamard(counts) == counts @ np.array(signs)).all()
 
 
 @pytest.mark.exact

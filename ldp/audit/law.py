@@ -50,7 +50,7 @@ def _probability(
     if mechanism.kind is Kind.SIGN:
         (truth,) = touched
         negative = ((number >> 1) & truth).bit_count() & 1
-        told = channel.touched if negative == number & 1 else channel.untouched
+        told = channel.touched if negative == number & 1 else 1 - channel.touched
         return told / columns
     probability = Fraction(1)
     for column in range(columns):

@@ -180,8 +180,8 @@ def _show(estimates: Path, people: Population) -> None:
         f"The noise: a standard error of {summary['noise_std_error']:,.0f} reports for every "
         f"symbol; about {summary['noise_floor']:,.0f}\nreports are needed to be discovered. "
         f"{below} of the {typed} symbols that somebody typed ({below / typed:.0%}) lie\nbelow that "
-        "noise floor: they are found by luck or not at all. The last symbols\nof the list tend to be "
-        "estimated too high, because that is why they are on it."
+        "noise floor: they are found by luck or not at all. The last symbols\nof the list tend to "
+        "be estimated too high, because that is why they are on it."
     )
     if compared["selected_hold"] is not None:
         click.echo(

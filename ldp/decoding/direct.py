@@ -7,6 +7,7 @@ variance of `Channel.variance` (Wang et al. 2017, "pure" protocols).
 import numpy as np
 
 from ldp.decoding.error_law import error_law
+from ldp.decoding.named import named_counts
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import Estimates, Rule
 from ldp.table import Table
@@ -28,14 +29,14 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
         raise DecodeError(f"a candidate is unknown to the mechanism: {error}") from None
     if not all(cells):
         raise DecodeError("a candidate touches no cell; its count is the rest of the reports")
-    reported = table.counts[0, [cell for (cell,) in cells]].astype(np.int64)
-    count = channel.holders(reported, n)
+    named = named_counts(table)[0, [cell for (cell,) in cells]].astype(np.int64)
+    count = channel.holders(named, n)
     share = np.clip(count / n, 0, 1)
     return Estimates(
         values=candidates,
         count=count,
         std_error=np.sqrt(mechanism.variance(n, share)),
-        p_value=binom.sf(reported - 1, n, float(channel.untouched)),
+        p_value=binom.sf(named - 1, n, float(channel.untouched)),
         reports=n,
         noise=mechanism.std_error(n),
         law=error_law(channel, n),

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.decoding.error_law import ErrorLaw, error_law
+from ldp.decoding.named import named_counts
 from ldp.estimates import Estimates, Floats, Rule
-from ldp.hashing import PolynomialRows
+from ldp.mechanisms.sketch import MeanSketch
 from ldp.table import Table
 
 MIN_ROWS = 64
@@ -36,12 +37,16 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     columns: count = m/(m-1) (S - n/m). Time: candidates x rows hashes, about 2 ns each; memory:
     the table and the candidates.
     """
+    from ldp.kernels import gather, points  # late: numba takes half a second to import
+
     mechanism, n = table.mechanism, table.total
+    assert isinstance(mechanism, MeanSketch)
     rows, width = mechanism.shape
-    named = _named(table, candidates)
+    cells = named_counts(table)
+    named = gather(mechanism.addressing, cells, points(mechanism.addressing, candidates))
     count = width / (width - 1) * (mechanism.channel.holders(named, n) - n / width)
     share = np.clip(count / n, 0, 1)
-    squares = sum_of_squares(table)
+    squares = sum_of_squares(table, cells)
     others = np.maximum(squares / n**2 - share**2, 0.0)
     std_error = np.sqrt(mechanism.variance(n, share, others))
     details: dict[str, Any] = {"sum_of_squared_counts": squares}
@@ -84,8 +89,10 @@ def _error_law(table: Table, count: Floats, std_error: Floats, squares: float) -
     )
 
 
-def sum_of_squares(table: Table) -> float:
+def sum_of_squares(table: Table, named: NDArray[np.integer]) -> float:
     """F2, the sum of squared counts of all values, estimated from the cells; floored at 0.
+
+    `named`: how many reports name each cell, shape (rows, columns).
 
     The expected sum of squared unbiased cells is m n B + n (1 - 1/k) + n**2/(k m)
     + F2 (1 - 1/m)/k, with B the channel's variance for a cell; solve for F2. Cells are de-biased
@@ -96,17 +103,8 @@ def sum_of_squares(table: Table) -> float:
     cells = 0.0
     for start in range(0, rows, BLOCK):
         part = slice(start, start + BLOCK)
-        held = channel.holders(table.counts[part], table.reports[part, None])
+        held = channel.holders(named[part], table.reports[part, None])
         cells += float(np.vdot(held, held))
     noise = n * (channel.variance(1.0) + (width - 1) * channel.variance(0.0))
     excess: float = cells - noise - n * (1 - 1 / rows) - n**2 / (rows * width)
     return max(0.0, excess * rows / (1 - 1 / width))
-
-
-def _named(table: Table, candidates: tuple[str, ...]) -> NDArray[np.int64]:
-    """For each candidate the counts of its cells, summed over the rows."""
-    from ldp.kernels import gather, points  # late: numba takes half a second to import
-
-    addressing = table.mechanism.addressing
-    assert isinstance(addressing, PolynomialRows)
-    return gather(addressing, table.counts, points(addressing, candidates))

@@ -6,12 +6,16 @@ from typing import Any
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Encoder, Example, Mechanism
 from ldp.mechanisms.cms import CountMeanSketch
+from ldp.mechanisms.hcms import HadamardCountMeanSketch
 from ldp.mechanisms.randomized_response import CoinResponse, RandomizedResponse
 from ldp.mechanisms.unary import UnaryEncoding
 
 CATALOGUE: dict[str, type[Mechanism]] = {
     mechanism.name: mechanism
-    for mechanism in (CoinResponse, RandomizedResponse, UnaryEncoding, CountMeanSketch)
+    for mechanism in (
+        *(CoinResponse, RandomizedResponse, UnaryEncoding),
+        *(CountMeanSketch, HadamardCountMeanSketch),
+    )
 }
 
 __all__ = [
@@ -20,6 +24,7 @@ __all__ = [
     "CountMeanSketch",
     "Encoder",
     "Example",
+    "HadamardCountMeanSketch",
     "Mechanism",
     "RandomizedResponse",
     "UnaryEncoding",

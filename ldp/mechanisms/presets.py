@@ -18,12 +18,14 @@ class Preset(NamedTuple):
 _APPLE = "Apple 2017, Learning with Privacy at Scale, and Differential Privacy Overview"
 
 
-def _apple_cms(epsilon: float, width: int) -> Preset:
-    return Preset({"mechanism": "cms", "epsilon": epsilon, "rows": 65536, "width": width}, _APPLE)
+def _apple(mechanism: str, epsilon: float, rows: int, width: int) -> Preset:
+    parameters = {"mechanism": mechanism, "epsilon": epsilon, "rows": rows, "width": width}
+    return Preset(parameters, _APPLE)
 
 
 PRESETS: dict[str, Preset] = {
-    "apple-emoji": _apple_cms(epsilon=4.0, width=1024),
-    "apple-safari-autoplay": _apple_cms(epsilon=8.0, width=1024),
-    "apple-health-types": _apple_cms(epsilon=2.0, width=256),
+    "apple-emoji": _apple("cms", epsilon=4.0, rows=65536, width=1024),
+    "apple-safari-autoplay": _apple("cms", epsilon=8.0, rows=65536, width=1024),
+    "apple-safari-energy": _apple("hcms", epsilon=4.0, rows=1024, width=32768),
+    "apple-health-types": _apple("cms", epsilon=2.0, rows=65536, width=256),
 }

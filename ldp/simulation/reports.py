@@ -14,7 +14,7 @@ from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.base import threshold
 from ldp.simulation.populations import Population
-from ldp.wire import Kind
+from ldp.wire import Kind, Layout
 
 BATCH = 65_536
 _MOST_REPORTS = 10**9
@@ -55,7 +55,7 @@ def encode_batch(
         return rows, _bits(mechanism, columns, generator)
     if mechanism.kind is Kind.INDEX:
         return rows, _indexes(mechanism, columns, generator)
-    raise ParameterError(f"no bulk reports of kind {mechanism.kind.value}")
+    return rows, _signs(mechanism, columns, generator)
 
 
 def _bits(
@@ -82,6 +82,26 @@ def _indexes(
     layout = mechanism.layout
     keep = kernels.bernoulli_each(generator, threshold(mechanism.channel.touched), columns.size)
     other = generator.integers(0, layout.columns - 1, size=columns.size)
-    reported = np.where(keep, columns, other + (other >= columns))
+    return _as_bytes(np.where(keep, columns, other + (other >= columns)), layout)
+
+
+def _signs(
+    mechanism: Mechanism, cells: NDArray[np.int64], generator: np.random.Generator
+) -> NDArray[np.uint8]:
+    columns, negative = draw_signs(mechanism, cells, generator)
+    return _as_bytes(columns << 1 | negative, mechanism.layout)
+
+
+def draw_signs(
+    mechanism: Mechanism, cells: NDArray[np.int64], generator: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For reports whose values touch `cells`: the columns they draw, and 1 where they tell a minus;
+    int64 arrays, shape of `cells`."""
+    columns = generator.integers(0, mechanism.shape.columns, size=cells.size)
+    told = kernels.bernoulli_each(generator, threshold(mechanism.channel.touched), cells.size)
+    return columns, kernels.negative_signs(columns, cells) ^ ~told.astype(np.int64) & 1
+
+
+def _as_bytes(numbers: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
     shifts = 8 * np.arange(layout.payload_bytes)
-    return (reported[:, None] >> shifts & 0xFF).astype(np.uint8)
+    return (numbers[:, None] >> shifts & 0xFF).astype(np.uint8)

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from ldp import kernels
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
+from ldp.simulation.reports import draw_signs
 from ldp.table import Table, smallest
 from ldp.wire import Kind
 
 _BLOCK = 2048
 _SPARSE = 4
+_VALUES, _CHUNK = 256, 4096
 
 
 def draw_table(
@@ -56,7 +58,7 @@ def draw_table(
     with ThreadPoolExecutor(cpu_count()) as pool:
         drawn = list(pool.map(block, range(len(sizes)), generator.spawn(len(sizes))))
     reports = np.concatenate([reports for _, reports in drawn])
-    kind = smallest(int(reports.max()))
+    kind = smallest(int(reports.max()), mechanism.kind is Kind.SIGN)
     cells = np.concatenate([counts.astype(kind) for counts, _ in drawn])
     return Table(mechanism, cells, reports)
 
@@ -73,21 +75,46 @@ def _draw_block(
     `points`) fell into them."""
     by_value = np.stack([_spread(count, size, generator) for count in counts])
     reports = by_value.sum(axis=0)
+    if mechanism.kind is Kind.SIGN:
+        return _draw_sign_sums(mechanism, points, by_value, start, generator), reports
     held = np.zeros((size, mechanism.shape.columns), dtype=np.int64)
     kernels.scatter(mechanism.addressing, mechanism.shape.rows, held, by_value, points, start)
     channel = mechanism.channel
     if mechanism.kind is Kind.BITS:
         shown = generator.binomial(held, float(channel.touched))
         shown += generator.binomial(reports[:, None] - held, float(channel.untouched))
-    elif mechanism.kind is Kind.INDEX:
+    else:
         # telling the truth with p, else one of the others, is: the truth with p - q, else any
         shown = generator.binomial(held, channel.gain)
         columns = held.shape[1]
         rest = reports - shown.sum(axis=1)
         shown += generator.multinomial(rest, np.full(columns, 1 / columns))
-    else:
-        raise ParameterError(f"no table draw for reports of kind {mechanism.kind.value}")
     return shown.astype(smallest(int(reports.max()))), reports
+
+
+def _draw_sign_sums(
+    mechanism: Mechanism,
+    points: NDArray[np.uint64],
+    by_value: NDArray[np.int64],
+    start: int,
+    generator: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Sums of signs of each cell, one report at a time but without its bytes: a sign depends on
+    which values drew its column, so there is no shorter law. Time: about 30 ns a report."""
+    rows, columns = mechanism.shape
+    sums = np.zeros((by_value.shape[1], columns), dtype=np.int64)
+    for r in range(len(sums)):
+        at = np.full(points.size, start + r, dtype=np.uint32)
+        cells = kernels.columns(mechanism.addressing, rows, points, at)
+        for first in range(0, points.size, _VALUES):
+            some = slice(first, first + _VALUES)
+            left = by_value[some, r].copy()
+            while left.any():  # chunks of bounded size, however many reports a value has
+                taken = np.minimum(left, _CHUNK)
+                left -= taken
+                drawn, negative = draw_signs(mechanism, np.repeat(cells[some], taken), generator)
+                np.add.at(sums[r], drawn, 1 - 2 * negative)
+    return sums
 
 
 def _spread(count: int, size: int, generator: np.random.Generator) -> NDArray[np.int64]:
