@@ -1,14 +1,19 @@
 """Before anybody is asked for data: what each mechanism would see of it, at what price."""
 
+import math
 from dataclasses import asdict, dataclass
-from math import fsum
 from typing import Any
 
 from ldp.errors import ParameterError
-from ldp.mechanisms import CountMeanSketch, Mechanism, RandomizedResponse
+from ldp.mechanisms import (
+    CountMeanSketch,
+    HadamardCountMeanSketch,
+    Mechanism,
+    RandomizedResponse,
+    UnaryEncoding,
+)
 from ldp.wire import HEADER_BYTES
 
-ROWS, WIDTH = 65_536, 1_024
 MOST_CATEGORIES = 1_000_000
 MOST_USERS = 10**15
 
@@ -35,12 +40,20 @@ class Forecast:
 
 
 def forecasts(
-    *, domain: int, users: int, epsilon: float, frequency: float = 0.0, alpha: float = 0.05
+    *,
+    domain: int,
+    users: int,
+    epsilon: float,
+    frequency: float = 0.0,
+    alpha: float = 0.05,
+    max_report_bytes: int | None = None,
 ) -> list[Forecast]:
-    """One forecast a mechanism, the most sensitive first.
+    """One forecast a mechanism, the most sensitive first; none whose report has more bytes than
+    `max_report_bytes`.
 
     `domain`: number of possible values; `std_error` is that of a value held by `frequency` of the
-    users. Sketch collisions are those of a population with Zipf frequencies 1, 1/2, 1/3, ...
+    users. Sketches have the sizes that Apple published; their collisions are those of a population
+    with Zipf frequencies 1, 1/2, 1/3, ...
     """
     if not 2 <= domain <= MOST_CATEGORIES:
         raise ParameterError(f"domain must be from 2 to {MOST_CATEGORIES} values")
@@ -48,14 +61,22 @@ def forecasts(
         raise ParameterError(f"users must be from 1 to {MOST_USERS}")
     if not 0 <= frequency <= 1:
         raise ParameterError("frequency must lie in [0, 1]")
-    total = fsum(1 / rank for rank in range(1, domain + 1))
-    squares = fsum(1 / rank**2 for rank in range(1, domain + 1)) / total**2
+    total = math.fsum(1 / rank for rank in range(1, domain + 1))
+    squares = math.fsum(1 / rank**2 for rank in range(1, domain + 1)) / total**2
     categories = tuple(map(str, range(domain)))
     options: list[tuple[Mechanism, str]] = [
         (RandomizedResponse(categories=categories, epsilon=epsilon), f"{domain} categories"),
         (
-            CountMeanSketch(epsilon=epsilon, rows=ROWS, width=WIDTH, seed="00"),
-            f"rows = {ROWS}, width = {WIDTH}",
+            UnaryEncoding(categories=categories, epsilon=epsilon, variant="optimized"),
+            f"{domain} categories, optimized",
+        ),
+        (
+            CountMeanSketch(epsilon=epsilon, rows=65_536, width=1_024, seed="00"),
+            "rows = 65536, width = 1024",
+        ),
+        (
+            HadamardCountMeanSketch(epsilon=epsilon, rows=1_024, width=32_768, seed="00"),
+            "rows = 1024, width = 32768",
         ),
     ]
     made = [
@@ -73,4 +94,7 @@ def forecasts(
         )
         for mechanism, parameters in options
     ]
-    return sorted(made, key=lambda forecast: forecast.std_error_rare)
+    fitting = [one for one in made if one.report_bytes <= (max_report_bytes or math.inf)]
+    if not fitting:
+        raise ParameterError("no mechanism has reports that small")
+    return sorted(fitting, key=lambda forecast: forecast.std_error_rare)

@@ -186,7 +186,7 @@ def main() -> None:
         result = {
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
             "commit": commit.stdout.strip(),
-            "machine": f"{platform.platform()}, Python {platform.python_version()}",
+            "machine": f"{platform.machine()}, Python {platform.python_version()}",
             "seeds": list(range(1, len(runs) + 1)),
             "bars": [bar.__dict__ for bar in made],
             "runs": [run.__dict__ for run in runs],

@@ -111,7 +111,7 @@ def test_results_as_json(
     assert json.loads(capsys.readouterr().out)["candidates"] == len(NAMES)
     run("plan --domain 100 --users 1000 --epsilon 2 --json", monkeypatch)
     forecasts = json.loads(capsys.readouterr().out)["forecasts"]
-    assert {forecast["mechanism"] for forecast in forecasts} == {"rr", "cms"}
+    assert {forecast["mechanism"] for forecast in forecasts} == {"rr", "unary", "cms", "hcms"}
     run("registry check metrics.toml --json", monkeypatch)
     assert json.loads(capsys.readouterr().out)["worst_case_epsilon"]["places"]["life"] == 64.0
 
@@ -120,8 +120,9 @@ def test_results_as_json(
 def test_the_plan_prefers_randomised_response_for_few_values_and_the_sketch_for_many(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for domain, best in ((4, "rr"), (100_000, "cms")):
-        run(f"plan --domain {domain} --users 1000000 --epsilon 4 --json", monkeypatch)
+    for domain, best in ((4, "rr"), (2600, "unary"), (100_000, "cms")):
+        words = f"plan --domain {domain} --users 1000000 --epsilon 4 --max-report-bytes 400 --json"
+        run(words, monkeypatch)
         assert json.loads(capsys.readouterr().out)["forecasts"][0]["mechanism"] == best
 
 
