@@ -1,24 +1,49 @@
 """The audit passes every honest encoder and catches every mutant."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
-from ldp import CountMeanSketch
 from ldp.audit import audit_encoder, report_law, worst_ratio
-from ldp.audit.cells import check_reports, judge
+from ldp.audit.cells import Checks, binomial_bins, check_reports, disjoint_pairs, judge
+from ldp.hashing import PolynomialRows
 from ldp.kernels import points
-from ldp.mechanisms import Mechanism
-from ldp.mechanisms.base import Example
+from ldp.mechanisms import Mechanism, from_parameters
+from ldp.mechanisms.base import Example, Value
 from ldp.mechanisms.presets import PRESETS
 from ldp.randomness import SeededBits, SystemBits
 from ldp.simulation import encode_batch
 from tests.examples import CATALOGUED, for_each_kind, for_each_mechanism
-from tests.mutants import MUTANTS, Mutant, applies
+from tests.mutants import (
+    MUTANTS,
+    Mutant,
+    applies,
+    half_words_of_noise,
+    one_word_of_noise_for_the_row,
+    two_percent_without_noise,
+)
 from tests.statistics import ALPHA
 
 TRIALS = 20_000
+MUTANT_TRIALS = 10_000
+FULL_SIZE_TRIALS = 3000
+ANY_VALUES = ("😂", "", "a text that is longer than a word", b"\xff\x00 is no text")
+"""What a sketch is tried on, which takes any value: short, empty, long and no text."""
+NEED_MANY_COLUMNS = (
+    one_word_of_noise_for_the_row,
+    half_words_of_noise,
+    two_percent_without_noise,
+)
+"""Mutants that no small example has room for; at full size they are caught."""
+
+
+def _tried(example: Example) -> tuple[Value, ...]:
+    """The values an example is audited on."""
+    hashed = isinstance(example.mechanism.addressing, PolynomialRows)
+    return example.values + (ANY_VALUES if hashed else ())
 
 
 @pytest.mark.exact
@@ -39,7 +64,7 @@ def test_the_stated_epsilon_is_the_worst_ratio_of_the_enumerated_law(example: Ex
 def test_device_reports_have_the_law_they_claim(example: Example) -> None:
     encoder = example.mechanism.encoder(SeededBits(b"device"))
     audit = audit_encoder(
-        example.mechanism, example.values, encoder.encode, trials=TRIALS, alpha=ALPHA
+        example.mechanism, _tried(example), encoder.encode, trials=TRIALS, alpha=ALPHA
     )
     assert audit.passed, audit.findings[0]
 
@@ -50,7 +75,7 @@ def test_device_reports_have_the_law_they_claim(example: Example) -> None:
 def test_device_reports_with_system_randomness_have_the_law_they_claim(example: Example) -> None:
     encoder = example.mechanism.encoder(SystemBits())
     audit = audit_encoder(
-        example.mechanism, example.values, encoder.encode, trials=5 * TRIALS, alpha=ALPHA
+        example.mechanism, _tried(example), encoder.encode, trials=5 * TRIALS, alpha=ALPHA
     )
     assert audit.passed, audit.findings[0]
 
@@ -59,63 +84,91 @@ def test_device_reports_with_system_randomness_have_the_law_they_claim(example: 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_the_audit_catches_the_mutant(mutant: Mutant) -> None:
     caught = 0
-    for mechanism, values in CATALOGUED:
+    for example in CATALOGUED:
+        mechanism = example.mechanism
         if applies(mutant, mechanism):
             encode = mutant(mechanism, SeededBits(b"mutant"))
-            audit = audit_encoder(mechanism, values, encode, trials=TRIALS, alpha=ALPHA)
+            first, *_, last = _tried(example)
+            audit = audit_encoder(
+                mechanism, (first, last), encode, trials=MUTANT_TRIALS, alpha=ALPHA
+            )
             assert not audit.passed, f"{mutant.__name__} of {mechanism} was not caught"
             caught += 1
-    assert caught
+    assert caught or mutant in NEED_MANY_COLUMNS
 
 
-def _batch_findings(mechanism: Mechanism, value: str, trials: int) -> list[str]:
+def _batch_findings(mechanism: Mechanism, values: Sequence[Value], trials: int) -> list[str]:
     """Findings of the same checks on reports made in bulk."""
     generator = np.random.default_rng(7)
-    repeated = np.repeat(points(mechanism.addressing, [value]), trials)
-    rows, payloads = encode_batch(mechanism, repeated, generator)
-    numbers = [mechanism.layout.payload_number(row.tobytes()) for row in payloads]
-    checks = list(check_reports(mechanism, value, rows.astype(np.int64), payloads, numbers))
+    checks: list[Checks] = []
+    for value in values:
+        repeated = np.repeat(points(mechanism.addressing, [value]), trials)
+        rows, payloads = encode_batch(mechanism, repeated, generator)
+        numbers = [mechanism.layout.payload_number(row.tobytes()) for row in payloads]
+        checks += check_reports(mechanism, value, rows.astype(np.int64), payloads, numbers)
     return [str(finding) for finding in judge(checks, ALPHA).findings]
 
 
 @pytest.mark.statistical
 @for_each_mechanism
 def test_bulk_reports_have_the_law_of_device_reports(example: Example) -> None:
-    for value in example.values:
-        assert _batch_findings(example.mechanism, str(value), TRIALS) == []
+    assert _batch_findings(example.mechanism, _tried(example), TRIALS) == []
 
 
-@pytest.fixture(scope="module")
-def emoji_preset() -> CountMeanSketch:
-    parameters = {**PRESETS["apple-emoji"].parameters, "seed": "00ff"}
-    del parameters["mechanism"]
-    return CountMeanSketch(**parameters)
+def _full_size(preset: str) -> Mechanism:
+    return from_parameters({**PRESETS[preset].parameters, "seed": "00ff"})
+
+
+for_each_full_size = pytest.mark.parametrize("preset", ["apple-emoji", "apple-safari-energy"])
 
 
 @pytest.mark.statistical
-def test_twenty_thousand_device_reports_of_a_full_size_sketch_pass(
-    emoji_preset: CountMeanSketch,
-) -> None:
-    encoder = emoji_preset.encoder(SeededBits(b"full size"))
-    audit = audit_encoder(emoji_preset, ["😂"], encoder.encode, trials=TRIALS, alpha=ALPHA)
+@for_each_full_size
+def test_device_reports_of_a_full_size_sketch_pass(preset: str) -> None:
+    mechanism = _full_size(preset)
+    encoder = mechanism.encoder(SeededBits(b"full size"))
+    audit = audit_encoder(
+        mechanism, ANY_VALUES, encoder.encode, trials=FULL_SIZE_TRIALS, alpha=ALPHA
+    )
     assert audit.passed, audit.findings[0]
-    assert audit.checks > 3000
+    assert audit.checks > 3000 * len(ANY_VALUES)
 
 
 @pytest.mark.statistical
-def test_twenty_thousand_bulk_reports_of_a_full_size_sketch_pass(
-    emoji_preset: CountMeanSketch,
-) -> None:
-    assert _batch_findings(emoji_preset, "😂", TRIALS) == []
+@for_each_full_size
+def test_bulk_reports_of_a_full_size_sketch_pass(preset: str) -> None:
+    assert _batch_findings(_full_size(preset), ANY_VALUES, FULL_SIZE_TRIALS) == []
 
 
 @pytest.mark.statistical
+@for_each_full_size
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_the_audit_catches_the_mutant_at_full_size(
-    mutant: Mutant, emoji_preset: CountMeanSketch
-) -> None:
-    if not applies(mutant, emoji_preset):
+def test_the_audit_catches_the_mutant_at_full_size(mutant: Mutant, preset: str) -> None:
+    mechanism = _full_size(preset)
+    if not applies(mutant, mechanism):
         return
-    encode = mutant(emoji_preset, SeededBits(b"full size mutant"))
-    audit = audit_encoder(emoji_preset, ["😂"], encode, trials=4000, alpha=ALPHA)
+    encode = mutant(mechanism, SeededBits(b"full size mutant"))
+    first, *_, last = ANY_VALUES
+    audit = audit_encoder(mechanism, (first, last), encode, trials=FULL_SIZE_TRIALS, alpha=ALPHA)
     assert not audit.passed
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("length", [0, 1, 2, 7, 64])
+@pytest.mark.parametrize("apart", [1, 2, 3, 8, 64])
+def test_pairs_some_places_apart_are_split_into_two_disjoint_parts(length: int, apart: int) -> None:
+    parts = [np.stack(part) for part in disjoint_pairs(length, apart)]
+    for part in parts:
+        assert np.unique(part).size == part.size
+    together = sorted(np.concatenate(parts, axis=1).T.tolist())
+    assert together == [[i, i + apart] for i in range(length - apart)]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("size", "probability"), [(2, 0.5), (3, 0.27), (1023, 0.12), (40, 1e-6)])
+def test_bins_of_a_binomial_count_have_their_probabilities(size: int, probability: float) -> None:
+    edges, masses = binomial_bins(size, probability)
+    placed = np.searchsorted(edges, np.arange(size + 1))
+    law = binom.pmf(np.arange(size + 1), size, probability)
+    expected = np.bincount(placed, weights=law, minlength=masses.size)
+    np.testing.assert_allclose(masses, expected, rtol=1e-9, atol=0)

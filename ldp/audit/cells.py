@@ -1,12 +1,20 @@
 """The cell-by-cell audit: an encoder's bytes against what its mechanism claims.
 
 Nothing but the bytes is looked at. Every count that is checked is exactly binomial under the claim,
-so every p-value is exact; they share `alpha` by Bonferroni, which makes `alpha` the probability
-that an honest encoder fails.
+so every p-value is exact; they share `alpha` by Bonferroni, which makes `alpha` a bound on the
+probability that an honest encoder fails. Counts of cells are binomial given the rows, because the
+rows say which cells the value touches and the noise is independent of them.
+
+What is looked for: wrong probabilities (of rows, cells, whole reports), cells of one report that
+know of each other, reports that know of an earlier one, and single reports with too little noise.
+What no audit by bytes can see is a cheat too rare for the number of trials, one that waits for a
+value that is not tried, and noise that comes from a secret key and looks random.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +25,13 @@ from ldp.wire import Kind, split_report
 
 MOST_OUTCOMES = 4096
 """Up to so many different reports the joint law of all cells is checked, not only single cells."""
+
+LAGS = (*range(1, 9), 16, 32, 64, 128, 256, 512)
+"""Reports so many calls apart are checked for independence."""
+
+TAILS = (1e-16, 1e-9, 1e-6, 1e-4, 0.003, 0.03, 0.1, 0.25)
+"""Where the law of a binomial count is cut into bins, from below and from above: one report beyond
+1e-16 is a finding, at 1e-4 it takes about one in a hundred."""
 
 Checks = tuple[str, NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 """What is counted; observed counts; trials; claimed probabilities: arrays of one shape."""
@@ -69,7 +84,8 @@ def audit_encoder(
 ) -> Audit:
     """Encodes every value `trials` times and checks the reports against `mechanism`.
 
-    Raises ReportError when bytes are no report of the mechanism. Memory: trials x columns bytes.
+    Raises ReportError when bytes are no report of the mechanism. Memory: about ten times
+    trials x columns bytes.
     """
     checks: list[Checks] = []
     for value in values:
@@ -90,9 +106,13 @@ def judge(checks: Sequence[Checks], alpha: float) -> Audit:
     for what, observed, trials, probability in checks:
         p_values = binomial_p(observed, trials, probability)
         findings += [
-            Finding(f"{what} {i}", int(observed[i]), float((trials * probability)[i]), float(p))
-            for i, p in enumerate(p_values)
-            if p < alpha / total
+            Finding(
+                what if observed.size == 1 else f"{what} {i}",
+                int(observed[i]),
+                float(trials[i] * probability[i]),
+                float(p_values[i]),
+            )
+            for i in np.flatnonzero(p_values < alpha / total)
         ]
     return Audit(total, tuple(findings))
 
@@ -104,47 +124,67 @@ def check_reports(
     payloads: NDArray[np.uint8],
     numbers: Sequence[int],
 ) -> Iterator[Checks]:
-    """All that is checked of some reports of one value: rows, cells, neighbours, joint law, and
-    that consecutive reports are independent. `numbers` are the payloads as integers."""
-    n, shape = rows.size, mechanism.shape
-    blocks = min(shape.rows, MOST_OUTCOMES)
-    sizes = np.bincount(np.arange(shape.rows) * blocks // shape.rows)
-    counts = np.bincount(rows * blocks // shape.rows, minlength=blocks)
-    yield "reports in block of rows", counts, np.full(blocks, n), sizes / shape.rows
-    paired = rows[: n // 2 * 2].reshape(-1, 2)
-    together = np.array([int((paired[:, 0] == paired[:, 1]).sum())])
-    yield "consecutive reports in one row", together, np.array([n // 2]), np.array([1 / shape.rows])
-    if mechanism.kind is not Kind.SIGN:
-        yield from _cells(mechanism, value, rows, payloads, numbers)
+    """All that is checked of some reports of one value, in the order in which they were made.
+    `numbers` are the payloads as integers."""
+    yield from _uniform("row", rows, mechanism.shape.rows)
     if outcomes(mechanism) <= MOST_OUTCOMES:
         law = report_law(mechanism, value)
         claimed = np.array([float(probability) for probability in law.values()])
         keys = rows * mechanism.layout.payload_limit + np.array(numbers)
         counts = np.bincount(keys, minlength=claimed.size)
-        yield "reports equal to number", counts, np.full(claimed.size, n), claimed
-        alike = np.array([int((keys[: n // 2 * 2 : 2] == keys[1::2]).sum())])
-        equal = np.array([float((claimed**2).sum())])
-        yield "equal consecutive reports", alike, np.array([n // 2]), equal
+        yield "reports equal to number", counts, np.full(claimed.size, rows.size), claimed
+        yield from _alike("report", keys, float((claimed**2).sum()))
+    known = {int(row): mechanism.cells(value, int(row)) for row in np.unique(rows)}
+    true_cells = [known[row] for row in rows.tolist()]
+    if mechanism.kind is Kind.SIGN:
+        yield from _signs(mechanism, true_cells, numbers)
+    else:
+        yield from _cells(mechanism, true_cells, payloads, numbers)
+
+
+def _signs(
+    mechanism: Mechanism, true_cells: Sequence[tuple[int, ...]], numbers: Sequence[int]
+) -> Iterator[Checks]:
+    """Columns are uniform and independent; whatever they are, signs are told truly or not by
+    independent tosses."""
+    columns = np.array(numbers) >> 1
+    yield from _uniform("column", columns, mechanism.shape.columns)
+    told = np.array(
+        [
+            ((number >> 1 & truth).bit_count() ^ number ^ 1) & 1 == 1
+            for number, (truth,) in zip(numbers, true_cells, strict=True)
+        ]
+    )
+    blocks = _blocks(columns, mechanism.shape.columns)
+    claimed = float(mechanism.channel.touched)
+    trials = np.bincount(blocks)
+    yield (
+        "true signs in block of columns",
+        np.bincount(blocks[told], minlength=trials.size),
+        trials,
+        np.full(trials.size, claimed),
+    )
+    every = np.ones_like(told)
+    yield _sum("true signs", told, every, claimed)
+    yield from _lagged("true signs", told[:, None], every[:, None], claimed)
 
 
 def _cells(
     mechanism: Mechanism,
-    value: Value,
-    rows: NDArray[np.int64],
+    true_cells: Sequence[tuple[int, ...]],
     payloads: NDArray[np.uint8],
     numbers: Sequence[int],
 ) -> Iterator[Checks]:
-    """Every column over all rows, apart where the value touches it and where not; and, for bits,
-    every pair of neighbouring columns that the value does not touch."""
+    """Every column over all rows, apart where the value touches it and where not, and the first
+    touched cell of reports some calls apart; for bits, whether cells are independent too."""
     columns = mechanism.shape.columns
     if mechanism.kind is Kind.BITS:
         reported = np.unpackbits(payloads, axis=1, bitorder="little")[:, :columns] == 1
     else:
         reported = np.arange(columns) == np.array(numbers)[:, None]
     touched = np.zeros(reported.shape, dtype=bool)
-    known = {int(row): mechanism.cells(value, int(row)) for row in np.unique(rows)}
-    for i, row in enumerate(rows.tolist()):
-        touched[i, known[row]] = True
+    for i, cells in enumerate(true_cells):
+        touched[i, cells] = True
     channel = mechanism.channel
     for what, where, claimed in (
         ("touched cell reported, column", touched, float(channel.touched)),
@@ -152,16 +192,114 @@ def _cells(
     ):
         trials = where.sum(axis=0)
         yield what, (reported & where).sum(axis=0), trials, np.full(columns, claimed)
+    yield _sum("touched cells reported", reported & touched, touched, float(channel.touched))
+    first = touched.argmax(axis=1)[:, None]
+    holds = np.take_along_axis(touched, first, axis=1)
+    told = np.take_along_axis(reported, first, axis=1) & holds
+    yield from _lagged("touched cells", told, holds, float(channel.touched))
     if mechanism.kind is Kind.BITS:
-        cells = np.array([int(touched.sum())])
-        seen = np.array([int((reported & touched).sum())])
-        yield "touched cells reported in all", seen, cells, np.array([float(channel.touched)])
-        both = ~touched[:, 1:] & ~touched[:, :-1]
-        pair = reported[:, 1:] & reported[:, :-1] & both
-        claimed = float(channel.untouched) ** 2
-        yield (
-            "neighbours both reported, column",
-            pair.sum(axis=0),
-            both.sum(axis=0),
-            np.full(columns - 1, claimed),
-        )
+        yield from _noise(reported, touched, float(channel.touched), float(channel.untouched))
+
+
+def _noise(
+    reported: NDArray[np.bool_], touched: NDArray[np.bool_], told: float, lied: float
+) -> Iterator[Checks]:
+    """That the bits of all cells are independent: reported with probability `told` where touched
+    and `lied` elsewhere. The number of untouched cells that a report names, and that two reports
+    both name, is binomial; so is the number of pairs of cells named together, as long as no cell
+    is in two of the pairs."""
+    columns = reported.shape[1]
+    free = ~touched
+    noise = reported & free
+    yield from _counts("untouched cells reported", noise.sum(axis=1), free.sum(axis=1), lied)
+    yield from _lagged("untouched cells", noise, free, lied)
+    at, cell = np.nonzero(touched)
+    for apart in (1 << power for power in range((columns - 1).bit_length())):
+        what = f"cells {apart} apart both reported"
+        both = (noise[:, apart:] & noise[:, :-apart]).sum(axis=0)
+        trials = (free[:, apart:] & free[:, :-apart]).sum(axis=0)
+        yield f"{what}, from column", both, trials, np.full(both.size, lied**2)
+        for left, _ in disjoint_pairs(columns, apart):
+            yield _sum(what, both[left], trials[left], lied**2)
+        for other in (cell + apart, cell - apart):
+            inside = (other >= 0) & (other < columns)
+            i, truth, lie = at[inside], cell[inside], other[inside]
+            shown = reported[i, truth] & noise[i, lie]
+            yield _sum(f"touched and untouched {what}", shown, free[i, lie], told * lied)
+
+
+def _uniform(what: str, numbers: NDArray[np.int64], limit: int) -> Iterator[Checks]:
+    """That independent `numbers` are uniform below `limit`."""
+    sizes = np.bincount(_blocks(np.arange(limit), limit))
+    counts = np.bincount(_blocks(numbers, limit), minlength=sizes.size)
+    yield f"reports in {what} block", counts, np.full(sizes.size, numbers.size), sizes / limit
+    yield from _alike(what, numbers, 1 / limit)
+
+
+def _blocks(numbers: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+    """Numbers below `limit` by blocks of nearly equal size, MOST_OUTCOMES at most."""
+    return numbers * min(limit, MOST_OUTCOMES) // limit
+
+
+def disjoint_pairs(
+    length: int, apart: int
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """All pairs (i, i + apart) below `length`, in two parts: in each, no number is in two pairs, so
+    what happens to one pair is independent of all others."""
+    for start in (0, apart):
+        first = np.arange(start, max(start, length - apart))
+        first = first[(first - start) // apart % 2 == 0]
+        yield first, first + apart
+
+
+def _alike(what: str, keys: NDArray[np.int64], probability: float) -> Iterator[Checks]:
+    """That reports some calls apart have the same key as often as independent ones."""
+    for lag in LAGS:
+        for one, other in disjoint_pairs(keys.size, lag):
+            same = keys[one] == keys[other]
+            yield _sum(f"same {what} {lag} calls apart", same, np.ones_like(same), probability)
+
+
+def _lagged(
+    what: str, seen: NDArray[np.bool_], possible: NDArray[np.bool_], probability: float
+) -> Iterator[Checks]:
+    """That what is `seen` in some of the `possible` places, shape (reports, places), is seen in the
+    same place of two reports some calls apart as often as in independent ones."""
+    for lag in LAGS:
+        for one, other in disjoint_pairs(len(seen), lag):
+            both, where = seen[one] & seen[other], possible[one] & possible[other]
+            counts, sizes = both.sum(axis=1), where.sum(axis=1)
+            yield from _counts(f"{what} of both, {lag} calls apart", counts, sizes, probability**2)
+
+
+def _counts(
+    what: str, counts: NDArray[np.int64], sizes: NDArray[np.int64], probability: float
+) -> Iterator[Checks]:
+    """That independent `counts` are binomial (`sizes`, `probability`): their sum is, and so is how
+    many of one size fall into a bin of values; a count in a far tail needs no company to be
+    found, and counts that vary too much or too little are found by the other bins."""
+    yield _sum(what, counts, sizes, probability)
+    for size in np.unique(sizes[sizes > 1]).tolist():
+        edges, masses = binomial_bins(size, probability)
+        found = np.searchsorted(edges, counts[sizes == size])
+        observed = np.bincount(found, minlength=masses.size)
+        yield f"{what}, of {size}, bin", observed, np.full(masses.size, found.size), masses
+
+
+@lru_cache(maxsize=1024)
+def binomial_bins(size: int, probability: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The inclusive upper ends of all bins of a binomial count but the last, and the bins'
+    probabilities."""
+    from scipy.stats import binom
+
+    cuts = [binom.ppf(TAILS, size, probability), binom.isf(TAILS, size, probability)]
+    edges = np.unique(np.concatenate(cuts))
+    below = binom.cdf(edges, size, probability)
+    above = binom.sf(edges, size, probability)
+    inner = np.where(below[1:] < 0.5, np.diff(below), -np.diff(above))  # no cancellation in tails
+    return edges, np.concatenate([below[:1], inner, above[-1:]])
+
+
+def _sum(what: str, seen: NDArray[Any], possible: NDArray[Any], probability: float) -> Checks:
+    """One binomial count: everything seen, of everything possible."""
+    return what, np.array([seen.sum()]), np.array([possible.sum()]), np.array([probability])
