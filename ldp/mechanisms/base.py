@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,7 +19,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from ldp.accounting.cost import Cost
 from ldp.channel import Channel
 from ldp.errors import ParameterError
-from ldp.hashing import value_bytes
 from ldp.randomness import (
     PROBABILITY_ONE,
     BitSource,
@@ -67,17 +66,6 @@ class Identity:
 
     def cells(self, point: int, row: int) -> tuple[int, ...]:
         return (point,) if point < len(self.categories) else ()
-
-
-def require_categories(categories: Sequence[str]) -> tuple[str, ...]:
-    """The categories as a tuple of 2 or more distinct texts, or a ParameterError."""
-    if not isinstance(categories, list | tuple) or not all(isinstance(c, str) for c in categories):
-        raise ParameterError("categories must be a list of texts")
-    if len(set(categories)) < max(2, len(categories)):
-        raise ParameterError("categories must be 2 or more, all different")
-    for category in categories:
-        value_bytes(category)
-    return tuple(categories)
 
 
 class Shape(NamedTuple):

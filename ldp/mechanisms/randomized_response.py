@@ -13,7 +13,8 @@ from typing import ClassVar
 
 from ldp.channel import Channel, keep_probability, require_epsilon, round_up
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Example, Identity, Mechanism, Shape, require_categories
+from ldp.mechanisms.base import Example, Identity, Mechanism, Shape
+from ldp.mechanisms.categorical import Categorical
 from ldp.randomness import PROBABILITY_ONE
 from ldp.wire import Kind
 
@@ -75,7 +76,7 @@ class CoinResponse(Mechanism):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse(Mechanism):
+class RandomizedResponse(Categorical):
     """Tell the true category with probability p, else one of the others uniformly.
 
     Report: one category. With k categories p = e**epsilon / (e**epsilon + k - 1), rounded down to
@@ -88,34 +89,18 @@ class RandomizedResponse(Mechanism):
     >>> round(browsers.std_error(reports=10_000, frequency=0.2), 1)
     48.7
 
-    `categories`: 2 or more distinct texts; raises ParameterError otherwise.
+    Parameters, their ranges and errors: `Categorical`.
     """
 
     name: ClassVar[str] = "rr"
     wire_id: ClassVar[int] = 2
     kind: ClassVar[Kind] = Kind.INDEX
 
-    categories: tuple[str, ...]
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "categories", require_categories(self.categories))
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
-        _ = self.channel  # refuses an epsilon that no threshold can honour
-
     @cached_property
     def channel(self) -> Channel:
         others = len(self.categories) - 1
         keep = keep_probability(self.epsilon, others)
         return Channel(touched=keep, untouched=(1 - keep) / others)
-
-    @cached_property
-    def addressing(self) -> Identity:
-        return Identity(self.categories)
-
-    @cached_property
-    def shape(self) -> Shape:
-        return Shape(1, len(self.categories))
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

@@ -9,14 +9,15 @@ from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
-from ldp.channel import Channel, keep_probability, require_epsilon
+from ldp.channel import Channel, keep_probability
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Example, Identity, Mechanism, Shape, require_categories
+from ldp.mechanisms.base import Example
+from ldp.mechanisms.categorical import Categorical
 from ldp.wire import Kind
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnaryEncoding(Mechanism):
+class UnaryEncoding(Categorical):
     """Report a bit a category: 1 for the true one and 0 for the rest, each bit randomised.
 
     Report: one bit a category. `variant` "symmetric" tells every bit truly with probability
@@ -31,23 +32,19 @@ class UnaryEncoding(Mechanism):
     >>> round(letters.std_error(reports=10_000), 1)   # sqrt(4 n e**eps / (e**eps - 1)**2)
     85.1
 
-    `categories`: 2 or more distinct texts; raises ParameterError otherwise.
+    Other parameters, ranges and errors: `Categorical`.
     """
 
     name: ClassVar[str] = "unary"
     wire_id: ClassVar[int] = 4
     kind: ClassVar[Kind] = Kind.BITS
 
-    categories: tuple[str, ...]
-    epsilon: float
     variant: str = "symmetric"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "categories", require_categories(self.categories))
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
         if self.variant not in ("symmetric", "optimized"):
             raise ParameterError('variant must be "symmetric" or "optimized"')
-        _ = self.channel  # refuses an epsilon that no threshold can honour
+        super().__post_init__()
 
     @cached_property
     def channel(self) -> Channel:
@@ -56,14 +53,6 @@ class UnaryEncoding(Mechanism):
             return Channel(touched=keep, untouched=1 - keep, differing=(1, 1))
         rare = 1 - keep_probability(self.epsilon, others=1)
         return Channel(touched=Fraction(1, 2), untouched=rare, differing=(1, 1))
-
-    @cached_property
-    def addressing(self) -> Identity:
-        return Identity(self.categories)
-
-    @cached_property
-    def shape(self) -> Shape:
-        return Shape(1, len(self.categories))
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

@@ -1,0 +1,44 @@
+"""What mechanisms over a short list of categories share: a column for each, and one row."""
+
+from abc import ABC
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ldp.channel import require_epsilon
+from ldp.errors import ParameterError
+from ldp.hashing import value_bytes
+from ldp.mechanisms.base import Identity, Mechanism, Shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class Categorical(Mechanism, ABC):
+    """`categories`: 2 or more distinct texts, in the order of the columns; `epsilon` in (0, 64].
+    Raises ParameterError otherwise."""
+
+    categories: tuple[str, ...]
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "categories", require_categories(self.categories))
+        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        _ = self.channel  # refuses an epsilon that no threshold can honour
+
+    @cached_property
+    def addressing(self) -> Identity:
+        return Identity(self.categories)
+
+    @cached_property
+    def shape(self) -> Shape:
+        return Shape(1, len(self.categories))
+
+
+def require_categories(categories: Sequence[str]) -> tuple[str, ...]:
+    """The categories as a tuple of 2 or more distinct texts, or a ParameterError."""
+    if not isinstance(categories, list | tuple) or not all(isinstance(c, str) for c in categories):
+        raise ParameterError("categories must be a list of texts")
+    if len(set(categories)) < max(2, len(categories)):
+        raise ParameterError("categories must be 2 or more, all different")
+    for category in categories:
+        value_bytes(category)
+    return tuple(categories)
