@@ -12,6 +12,8 @@ import pytest
 
 from ldp import cli
 from ldp.cli.options import progress
+from ldp.mechanisms.base import _DRAW
+from ldp.wire import Kind
 
 CITIES = Path(__file__).parent / "data" / "cities.csv"
 REGISTRY = """\
@@ -126,6 +128,28 @@ def test_the_plan_prefers_randomised_response_for_few_values_and_the_sketch_for_
         assert json.loads(capsys.readouterr().out)["forecasts"][0]["mechanism"] == best
 
 
+@pytest.mark.statistical
+@pytest.mark.parametrize("metric", ["city", "home"])
+def test_an_audit_of_a_metric_passes_and_is_written_down(
+    metric: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = f"audit {metric} --registry metrics.toml --trials 1000 --report audit.json"
+    assert run(words, monkeypatch) == 0
+    assert capsys.readouterr().out.startswith(f"ok   {metric}: epsilon")
+    (audit,) = json.loads(Path("audit.json").read_text())["audits"]
+    assert 0 < audit["at_least"] <= audit["claimed"]
+    assert audit["checks"] > 100
+
+
+@pytest.mark.statistical
+def test_an_audit_of_a_cheat_fails_with_status_1(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(_DRAW, Kind.INDEX, lambda encoder, true_cells: true_cells[0])
+    assert run("audit home --registry metrics.toml --trials 1000", monkeypatch) == 1
+    assert capsys.readouterr().out.startswith("FAIL home: epsilon 3 claimed")
+
+
 @pytest.mark.exact
 def test_a_simulation_with_a_seed_is_repeatable(
     here: Path, monkeypatch: pytest.MonkeyPatch
@@ -209,6 +233,8 @@ BAD = {
     "more people than there are": (
         "simulate city --registry metrics.toml --population crowd.csv --table t", "at most",
     ),
+    "an audit of nothing": ("audit", "give one of METRIC"),
+    "an audit without a registry": ("audit city", "go together"),
     "somebody's folder": ("demo --users 3 --out .", "neither empty nor an earlier demo's"),
     "output in a file's place": ("decode city.table --out cities.csv/e.csv", "cities.csv"),
 }  # fmt: skip
@@ -312,8 +338,8 @@ def test_a_damaged_file_can_be_skipped_and_is_named(
 @pytest.mark.exact
 @pytest.mark.parametrize(
     "command",
-    ["", "demo", "registry check", "registry lock", "plan", "simulate", "aggregate", "merge",
-     "decode", "report"],
+    ["", "demo", "audit", "registry check", "registry lock", "plan", "simulate", "aggregate",
+     "merge", "decode", "report"],
 )  # fmt: skip
 def test_every_command_has_help_with_an_example(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

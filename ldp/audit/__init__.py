@@ -1,7 +1,8 @@
 """Is the privacy that is printed the privacy that is delivered? Exact laws, and encoders held to
 them by their bytes alone."""
 
+from ldp.audit.black_box import epsilon_at_least
 from ldp.audit.cells import Audit, Finding, audit_encoder
 from ldp.audit.law import report_law, worst_ratio
 
-__all__ = ["Audit", "Finding", "audit_encoder", "report_law", "worst_ratio"]
+__all__ = ["Audit", "Finding", "audit_encoder", "epsilon_at_least", "report_law", "worst_ratio"]

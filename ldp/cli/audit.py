@@ -1,0 +1,118 @@
+"""`ldp audit`: what an encoder delivers, held against what its mechanism prints."""
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from ldp.audit import audit_encoder, epsilon_at_least, worst_ratio
+from ldp.audit.cells import MOST_OUTCOMES
+from ldp.audit.law import outcomes
+from ldp.cli.options import FILE, JSON, say
+from ldp.errors import ParameterError
+from ldp.files import write_whole
+from ldp.mechanisms import CATALOGUE, Mechanism, from_parameters
+from ldp.mechanisms.base import Identity, Value
+from ldp.mechanisms.presets import PRESETS
+from ldp.registry import Registry
+
+ALPHA = 1e-6
+VALUES = ("lol", "a value of more than sixteen bytes", "")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One encoder's audit; `exact` is None where the whole law is too large to enumerate."""
+
+    name: str
+    claimed: float
+    exact: bool | None
+    checks: int
+    findings: list[str]
+    at_least: float
+
+    @property
+    def passed(self) -> bool:
+        return self.exact is not False and not self.findings and self.at_least <= self.claimed
+
+
+@click.command()
+@click.argument("metric", required=False)
+@click.option("--registry", type=FILE, help="metrics.toml, for METRIC.")
+@click.option("--preset", type=click.Choice(sorted(PRESETS)), help="A published setting.")
+@click.option("--all", "everything", is_flag=True, help="Every mechanism's examples and preset.")
+@click.option("--trials", type=click.IntRange(100), default=5000, show_default=True)
+@click.option("--report", type=FILE, help="Write what was checked there, as JSON.")
+@JSON
+def audit(
+    metric: str | None,
+    registry: Path | None,
+    preset: str | None,
+    everything: bool,
+    trials: int,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Hold a real encoder's bytes against the epsilon that is printed; status 1 if it fails.
+
+    Three checks: the enumerated law against the stated epsilon, exactly (small mechanisms); every
+    count of the encoder's reports against that law; and an epsilon that the encoder has at least,
+    from outside. An honest encoder fails with probability 2e-6 at most.
+
+    \b
+    Example: ldp audit city --registry metrics.toml
+    """
+    if [metric is not None, preset is not None, everything].count(True) != 1:
+        raise ParameterError("give one of METRIC with --registry, --preset or --all")
+    if (metric is None) != (registry is None):
+        raise ParameterError("METRIC and --registry go together")
+    subjects: list[tuple[str, Mechanism]] = []
+    if metric is not None and registry is not None:
+        subjects = [(metric, Registry.load(registry).metric(metric).mechanism)]
+    for name in sorted(PRESETS) if everything else [preset] if preset else []:
+        subjects.append((name, from_parameters({**PRESETS[name].parameters, "seed": "00"})))
+    if everything:
+        for name, kind in CATALOGUE.items():
+            subjects += [(f"{name} (example)", one.mechanism) for one in kind.examples()]
+    verdicts = [_audited(name, mechanism, trials) for name, mechanism in subjects]
+    result = {
+        "passed": all(verdict.passed for verdict in verdicts),
+        "trials": trials,
+        "alpha": ALPHA,
+        "audits": [{**asdict(verdict), "passed": verdict.passed} for verdict in verdicts],
+    }
+    if report is not None:
+        write_whole(report, json.dumps(result, indent=2) + "\n")
+    say(result, "\n".join(map(_line, verdicts)), as_json)
+    sys.exit(0 if result["passed"] else 1)
+
+
+def _audited(name: str, mechanism: Mechanism, trials: int) -> Verdict:
+    values: tuple[Value, ...] = VALUES
+    if isinstance(mechanism.addressing, Identity):
+        values = (mechanism.addressing.categories + mechanism.addressing.untouching)[:4]
+    encode = mechanism.encoder().encode
+    small = outcomes(mechanism) <= MOST_OUTCOMES
+    cells = audit_encoder(mechanism, values, encode, trials=trials, alpha=ALPHA)
+    return Verdict(
+        name=name,
+        claimed=mechanism.cost.epsilon,
+        exact=worst_ratio(mechanism, values) <= mechanism.channel.worst_ratio if small else None,
+        checks=cells.checks,
+        findings=[str(finding) for finding in cells.findings[:5]],
+        at_least=epsilon_at_least(
+            mechanism, (values[0], values[1]), encode, trials=2 * trials, error=ALPHA
+        ),
+    )
+
+
+def _line(verdict: Verdict) -> str:
+    exact = {True: "law exact", False: "LAW EXCEEDS IT", None: "law too large to enumerate"}
+    line = (
+        f"{'ok  ' if verdict.passed else 'FAIL'} {verdict.name}: epsilon {verdict.claimed:g} "
+        f"claimed, at least {verdict.at_least:.3g} seen from outside; {exact[verdict.exact]}; "
+        f"{verdict.checks:,} counts checked"
+    )
+    return "\n     ".join([line, *verdict.findings])

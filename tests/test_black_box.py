@@ -1,0 +1,54 @@
+"""The bound from outside stays below every honest claim, and rises above a broken one."""
+
+import pytest
+
+from ldp import CountMeanSketch, HadamardCountMeanSketch, RandomizedResponse, UnaryEncoding
+from ldp.audit import epsilon_at_least
+from ldp.mechanisms import Mechanism
+from ldp.mechanisms.base import Example
+from ldp.randomness import SeededBits
+from tests.examples import for_each_mechanism
+from tests.mutants import Mutant, epsilon_doubled, true_cell_never_flipped
+from tests.statistics import ALPHA
+
+SUBJECTS = [
+    RandomizedResponse(categories=("a", "b", "c"), epsilon=2.0),
+    UnaryEncoding(categories=("a", "b", "c"), epsilon=2.0),
+    CountMeanSketch(epsilon=2.0, rows=8, width=64, seed="00"),
+    HadamardCountMeanSketch(epsilon=2.0, rows=8, width=64, seed="00"),
+]
+
+
+def bound(mechanism: Mechanism, mutant: Mutant | None = None, trials: int = 20_000) -> float:
+    bits = SeededBits(b"black box")
+    encode = mutant(mechanism, bits) if mutant else mechanism.encoder(bits).encode
+    return epsilon_at_least(mechanism, ("a", "b"), encode, trials=trials, error=ALPHA)
+
+
+@pytest.mark.statistical
+@for_each_mechanism
+def test_an_honest_encoder_stays_below_its_claim(example: Example) -> None:
+    first, second = example.values[:2]
+    encode = example.mechanism.encoder(SeededBits(b"below")).encode
+    found = epsilon_at_least(example.mechanism, (first, second), encode, trials=10_000, error=ALPHA)
+    assert found <= example.mechanism.cost.epsilon
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("mechanism", SUBJECTS, ids=lambda mechanism: mechanism.name)
+def test_the_bound_comes_near_the_claim_and_passes_it_when_epsilon_is_doubled(
+    mechanism: Mechanism,
+) -> None:
+    assert 0.7 * mechanism.cost.epsilon < bound(mechanism) <= mechanism.cost.epsilon
+    assert bound(mechanism, epsilon_doubled) > mechanism.cost.epsilon
+
+
+@pytest.mark.statistical
+def test_a_cell_that_is_never_flipped_is_seen_from_outside() -> None:
+    assert bound(SUBJECTS[2], true_cell_never_flipped) > 2.5
+
+
+@pytest.mark.statistical
+def test_the_bound_never_claims_more_than_the_trials_show() -> None:
+    """Even an encoder without any noise: 200 reports cannot prove a large epsilon."""
+    assert 0 < bound(SUBJECTS[0], true_cell_never_flipped, trials=200) < 3
