@@ -1,5 +1,6 @@
 """`ldp` and `python -m ldp`: hands over to `ldp.cli`, or says which extra is missing."""
 
+import signal
 import sys
 
 
@@ -12,6 +13,7 @@ def main() -> None:
         sys.exit(
             f"ldp: the command line needs {missing.name!r}: pip install 'ldp-telemetry[server]'"
         )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends with clean-up, like Ctrl-C
     command_line()
 
 

@@ -1,6 +1,6 @@
 """`ldp simulate`, `aggregate` and `merge`: from values to a table."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import reduce
@@ -14,6 +14,7 @@ from ldp.collection import ReportWriter, report_files
 from ldp.collection import aggregate as aggregated
 from ldp.errors import ParameterError, ReportError
 from ldp.files import write_whole
+from ldp.mechanisms import Mechanism
 from ldp.registry import Registry
 from ldp.table import Table
 
@@ -62,10 +63,7 @@ def simulate(
     if users is not None:
         people = people.sample(users, randomness)
     mechanism, total = asked.mechanism, people.users
-    for value in people.values:
-        mechanism.addressing.point(
-            value
-        )  # a foreign value stops the run before anything is written
+    _check_values(population, mechanism, people.values)
     if truth is not None:
         write_whole(truth, people.to_csv())
     if table is not None:
@@ -162,6 +160,15 @@ def merge(tables: tuple[Path, ...], out: Path, as_json: bool) -> None:
     total.save(out)
     result = {"tables": len(tables), "reports": total.total, "written": str(out)}
     say(result, f"{len(tables)} tables, {total.total:,} reports -> {out}", as_json)
+
+
+def _check_values(source: str, mechanism: Mechanism, values: Sequence[str]) -> None:
+    """Stops the run, before anything is written, at a value that the mechanism does not know."""
+    for number, value in enumerate(values, 1):
+        try:
+            mechanism.addressing.point(value)
+        except ParameterError as error:
+            raise ParameterError(f"{source}: value {number} of {len(values)}: {error}") from None
 
 
 def _date(moment: datetime | None) -> date | None:
