@@ -1,6 +1,5 @@
 """`ldp` and `python -m ldp`: hands over to `ldp.cli`, or says which extra is missing."""
 
-import signal
 import sys
 
 
@@ -13,7 +12,6 @@ def main() -> None:
         sys.exit(
             f"ldp: the command line needs {missing.name!r}: pip install 'ldp-telemetry[server]'"
         )
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends with clean-up, like Ctrl-C
     command_line()
 
 

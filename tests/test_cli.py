@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -366,20 +365,6 @@ def test_progress_shows_on_a_terminal_after_two_seconds(
     assert shown[0] == ""
     assert "50 %" in shown[1]
     assert shown[2].endswith("100 %\n")
-
-
-@pytest.mark.exact
-def test_a_terminated_run_leaves_no_part_of_a_file(here: Path) -> None:
-    words = [sys.executable, "-m", "ldp", *f"{SIMULATE} --users 100000000 --reports out".split()]
-    with subprocess.Popen(words, stderr=subprocess.PIPE) as running:
-        for _ in range(200):
-            if list(Path().rglob("*.part")):
-                break
-            time.sleep(0.05)
-        assert list(Path().rglob("*.part"))
-        running.terminate()
-        assert running.wait(timeout=60) == 143
-    assert not [path for path in Path("out").rglob("*") if path.is_file()]
 
 
 @pytest.mark.exact
