@@ -14,14 +14,18 @@ if TYPE_CHECKING:
     from ldp.mechanisms.hcms import HadamardCountMeanSketch as HadamardCountMeanSketch
     from ldp.mechanisms.randomized_response import CoinResponse as CoinResponse
     from ldp.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
+    from ldp.mechanisms.rappor import Rappor as Rappor
+    from ldp.mechanisms.sfp import SequenceFragmentPuzzle as SequenceFragmentPuzzle
     from ldp.mechanisms.unary import UnaryEncoding as UnaryEncoding
 
 _HOMES = {
     "CoinResponse": "ldp.mechanisms.randomized_response",
     "RandomizedResponse": "ldp.mechanisms.randomized_response",
+    "Rappor": "ldp.mechanisms.rappor",
     "UnaryEncoding": "ldp.mechanisms.unary",
     "CountMeanSketch": "ldp.mechanisms.cms",
     "HadamardCountMeanSketch": "ldp.mechanisms.hcms",
+    "SequenceFragmentPuzzle": "ldp.mechanisms.sfp",
 }
 
 __all__ = [
@@ -29,6 +33,8 @@ __all__ = [
     "CountMeanSketch",
     "HadamardCountMeanSketch",
     "RandomizedResponse",
+    "Rappor",
+    "SequenceFragmentPuzzle",
     "UnaryEncoding",
     "__version__",
 ]

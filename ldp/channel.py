@@ -51,6 +51,11 @@ def keep_probability(epsilon: float | Fraction, others: int) -> Fraction:
     return Fraction(math.floor(scaled), PROBABILITY_ONE)
 
 
+def exact_log(ratio: Fraction) -> Decimal:
+    """ln(ratio) to 60 digits."""
+    return EXACT.ln(EXACT.divide(Decimal(ratio.numerator), Decimal(ratio.denominator)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Channel:
     """P(cell reported | touched) and P(cell reported | untouched), as exact fractions.
@@ -70,12 +75,25 @@ class Channel:
         if not self.untouched < self.touched:
             raise ParameterError(
                 "the report would carry no information: epsilon is too small for probabilities "
-                "in steps of 2**-64"
+                "in steps of 2**-64, or they do not differ"
             )
+
+    def then(self, touched: Fraction, untouched: Fraction) -> "Channel":
+        """The channel of reporting a cell of this one's report with probability `touched` where it
+        is 1 and `untouched` where it is 0."""
+        return Channel(
+            touched=self.touched * touched + (1 - self.touched) * untouched,
+            untouched=self.untouched * touched + (1 - self.untouched) * untouched,
+            differing=self.differing,
+        )
 
     @cached_property
     def worst_ratio(self) -> Fraction:
-        """max over reports and pairs of values of P(report | a) / P(report | b), exactly.
+        """max over reports and pairs of values of P(report | a) / P(report | b), exactly."""
+        return self.ratio(*self.differing)
+
+    def ratio(self, first: int, second: int) -> Fraction:
+        """The same for a pair whose values touch so many cells that the other one does not.
 
         Each cell that only a touches contributes touched/untouched when it is reported, each cell
         that only b touches (1 - untouched)/(1 - touched) when it is not; the larger of the two
@@ -83,14 +101,12 @@ class Channel:
         """
         shown = self.touched / self.untouched
         hidden = (1 - self.untouched) / (1 - self.touched)
-        first, second = self.differing
         return max(shown**first * hidden**second, shown**second * hidden**first)
 
     @cached_property
     def exact_epsilon(self) -> Decimal:
         """ln(worst_ratio) to 60 digits."""
-        ratio = self.worst_ratio
-        return EXACT.ln(EXACT.divide(Decimal(ratio.numerator), Decimal(ratio.denominator)))
+        return exact_log(self.worst_ratio)
 
     @cached_property
     def epsilon(self) -> float:

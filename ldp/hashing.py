@@ -2,18 +2,24 @@
 
 A value is hashed once to a point of the field of integers modulo 2**61 - 1 (MurmurHash3); each row
 of a sketch maps points to columns by its own random polynomial of degree 2, a 3-wise independent
-family (Wegman and Carter 1981), whose coefficients are a keyed BLAKE2b of the row number.
+family (Wegman and Carter 1981), whose coefficients are a keyed BLAKE2b of the row number. Bloom
+filters (Bloom 1970) hash the same way, or as google/rappor's clients do; so do tagged fragments of
+words.
 """
 
 import hashlib
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
 
 import mmh3
 
 from ldp.errors import ParameterError
 
+PAD = "\0"
+"""Fills a word up to its length; in no alphabet."""
 FIELD = (1 << 61) - 1
 MAX_WIDTH = 1 << 24
 
@@ -72,8 +78,147 @@ class PolynomialRows:
     def point(self, value: str | bytes) -> int:
         return value_point(value)
 
-    def cells(self, point: int, row: int) -> tuple[int, ...]:
+    def column(self, point: int, row: int) -> int:
         digest = self.row_digest(row)
         a, b, c = (int.from_bytes(digest[i : i + 8], "little") % FIELD for i in (0, 8, 16))
         hashed = ((a * point + b) * point + c) % FIELD
-        return (((hashed >> 29) * self.width) >> 32,)
+        return ((hashed >> 29) * self.width) >> 32
+
+    def cells(self, point: int, row: int) -> tuple[int, ...]:
+        return (self.column(point, row),)
+
+
+@dataclass(frozen=True)
+class PolynomialBloom:
+    """A Bloom filter a row: hash i of row j is row `hashes` j + i of `PolynomialRows`.
+
+    `seed`: as there; `bits`: size of the filter. Two hashes may fall on one bit.
+    """
+
+    seed: str
+    bits: int
+    hashes: int
+
+    @cached_property
+    def rows(self) -> PolynomialRows:
+        return PolynomialRows(self.seed, self.bits)
+
+    def point(self, value: str | bytes) -> int:
+        return value_point(value)
+
+    def cells(self, point: int, row: int) -> tuple[int, ...]:
+        first = row * self.hashes
+        return tuple(sorted({self.rows.column(point, first + i) for i in range(self.hashes)}))
+
+
+class Md5Scheme(NamedTuple):
+    """How a client of google/rappor cuts an MD5 digest into hashes: `size` bytes a hash (0: as
+    few as can address all bits), read in this byte `order`; its largest filter."""
+
+    size: int
+    order: Literal["little", "big"]
+    most_bits: int
+
+
+MD5_SCHEMES = {
+    "rappor-md5-1byte": Md5Scheme(1, "little", 256),
+    "rappor-md5-le": Md5Scheme(0, "little", 1 << 16),
+    "rappor-md5-be16": Md5Scheme(2, "big", 4096),
+}
+"""google/rappor @a13fa96: client/python and client/cpp up to 256 bits; client/cpp; client/java."""
+
+
+@dataclass(frozen=True)
+class Md5Bloom:
+    """google/rappor's filters: hash i of row j is bytes `size` i .. of MD5(j as 4 bytes big-endian
+    || value), modulo `bits`."""
+
+    scheme: str
+    bits: int
+    hashes: int
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes a hash."""
+        return MD5_SCHEMES[self.scheme].size or ((self.bits - 1).bit_length() + 7) // 8
+
+    def point(self, value: str | bytes) -> int:
+        """The bytes of the value after a 1, as one big-endian integer: nothing of it is lost."""
+        return int.from_bytes(b"\1" + value_bytes(value), "big")
+
+    def cells(self, point: int, row: int) -> tuple[int, ...]:
+        value = point.to_bytes((point.bit_length() + 7) // 8, "big")[1:]
+        digest = hashlib.md5(row.to_bytes(4, "big") + value, usedforsecurity=False).digest()
+        order, size = MD5_SCHEMES[self.scheme].order, self.size
+        parts = (digest[size * i : size * (i + 1)] for i in range(self.hashes))
+        return tuple(sorted({int.from_bytes(part, order) % self.bits for part in parts}))
+
+
+class Spelling(NamedTuple):
+    """Words of at most `length` letters of `alphabet`, in fragments of `fragment` letters, tagged
+    with `tag_bits` bits."""
+
+    length: int
+    alphabet: str
+    fragment: int
+    tag_bits: int
+
+    @property
+    def positions(self) -> int:
+        return self.length // self.fragment
+
+    def padded(self, word: str | bytes) -> str:
+        """The word filled up with PAD; raises ParameterError when it is no word."""
+        try:
+            text = value_bytes(word).decode()
+        except UnicodeDecodeError:
+            text = PAD
+        if not set(text) <= set(self.alphabet):
+            raise ParameterError("a value holds a letter outside the alphabet")
+        if len(text) > self.length:
+            raise ParameterError(f"a value has more than {self.length} letters; cut it first")
+        return text.ljust(self.length, PAD)
+
+
+@dataclass(frozen=True)
+class Fragments:
+    """Rows in blocks of `rows_each`, one block a position: the fragment there, after the tag of
+    the whole word, touches one column of each row of its block, by `PolynomialRows`."""
+
+    seed: str
+    width: int
+    rows_each: int
+    spelling: Spelling
+
+    @cached_property
+    def rows(self) -> PolynomialRows:
+        return PolynomialRows(self.seed, self.width)
+
+    def tag(self, word: str) -> int:
+        """The tag of a padded word: a keyed BLAKE2b of it, `tag_bits` bits."""
+        digest = hashlib.blake2b(
+            word.encode(), digest_size=8, key=bytes.fromhex(self.seed), person=b"ldp tag v1"
+        ).digest()
+        return int.from_bytes(digest, "little") & ((1 << self.spelling.tag_bits) - 1)
+
+    def fragment_point(self, tag: int, fragment: str) -> int:
+        """The point of a fragment: that of its tag, 2 bytes little-endian, and its letters."""
+        return value_point(tag.to_bytes(2, "little") + fragment.encode())
+
+    def fragment_points(self, value: str | bytes) -> list[int]:
+        """The points of the value's fragments, one a position."""
+        word, size = self.spelling.padded(value), self.spelling.fragment
+        tag = self.tag(word)
+        return [
+            self.fragment_point(tag, word[start : start + size])
+            for start in range(0, len(word), size)
+        ]
+
+    def point(self, value: str | bytes) -> int:
+        """The fragments' points, eight bytes each, as one integer."""
+        points = self.fragment_points(value)
+        return int.from_bytes(b"".join(point.to_bytes(8, "little") for point in points), "little")
+
+    def cells(self, point: int, row: int) -> tuple[int, ...]:
+        word = point >> 64 * (row // self.rows_each)
+        return (self.rows.column(word & ((1 << 64) - 1), row),)

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ldp.hashing import FIELD, PolynomialRows
+from ldp.hashing import FIELD, Fragments, Md5Bloom, PolynomialBloom, PolynomialRows
 from ldp.mechanisms.base import Addressing, Identity, Value
 from ldp.randomness import PROBABILITY_BITS
 
@@ -27,9 +27,26 @@ NO_COLUMN = -1
 """Stands for "touches no cell" where a column is expected."""
 
 
-def points(addressing: Addressing, values: Sequence[Value]) -> NDArray[np.uint64]:
-    """The points of many values: uint64 array, shape (values,)."""
-    return np.array([addressing.point(value) for value in values], dtype=np.uint64)
+def points(
+    addressing: Addressing, rows: int, values: Sequence[Value]
+) -> NDArray[np.unsignedinteger]:
+    """What stands for many values in bulk: their points, uint64, shape (values,); of words those of
+    all their fragments, shape (values, positions); and where a hash needs the whole value the
+    columns it touches, uint16, shape (values, rows, hashes), a column that two hashes name standing
+    there twice."""
+    if isinstance(addressing, Fragments):
+        return np.array(
+            [addressing.fragment_points(value) for value in values], dtype=np.uint64
+        ).reshape(len(values), addressing.spelling.positions)
+    listed = [addressing.point(value) for value in values]
+    if not isinstance(addressing, Md5Bloom):
+        return np.array(listed, dtype=np.uint64)
+    found = np.empty((len(listed), rows, addressing.hashes), dtype=np.uint16)
+    for i, point in enumerate(listed):
+        for row in range(rows):
+            cells = addressing.cells(point, row)
+            found[i, row] = cells + cells[-1:] * (addressing.hashes - len(cells))
+    return found
 
 
 @lru_cache(maxsize=4)
@@ -42,23 +59,50 @@ def coefficients(addressing: PolynomialRows, rows: int) -> NDArray[np.uint64]:
 
 
 def columns(
-    addressing: Addressing, rows: int, points: NDArray[np.uint64], at: NDArray[np.uint32]
+    addressing: Addressing, rows: int, points: NDArray[np.unsignedinteger], at: NDArray[np.uint32]
 ) -> NDArray[np.int64]:
-    """The column that points[i] touches in row at[i], or NO_COLUMN: int64 array, shape of points.
+    """The columns that points[i] touches in row at[i], filled up with NO_COLUMN: int64 array, shape
+    (points, hashes), one hash where there is no Bloom filter.
 
     Raises TypeError for an addressing it has no bulk code for.
     """
     if isinstance(addressing, Identity):
         listed = points.astype(np.int64)
         listed[listed >= len(addressing.categories)] = NO_COLUMN
-        return listed
+        return listed[:, None]
     if isinstance(addressing, PolynomialRows):
-        polynomials = coefficients(addressing, rows)
-        found: NDArray[np.int64] = _polynomial_columns(
-            polynomials, points, at, np.uint64(addressing.width)
-        )
-        return found
+        return _hashed(coefficients(addressing, rows), points, at, addressing.width)[:, None]
+    if isinstance(addressing, Fragments):
+        there = points[np.arange(len(points)), at // addressing.rows_each]
+        return _hashed(coefficients(addressing.rows, rows), there, at, addressing.width)[:, None]
+    if isinstance(addressing, PolynomialBloom):
+        hashes = addressing.hashes
+        polynomials = coefficients(addressing.rows, rows * hashes)
+        each = [
+            _hashed(polynomials, points, at * np.uint32(hashes) + np.uint32(i), addressing.bits)
+            for i in range(hashes)
+        ]
+        return _distinct(np.stack(each, axis=1))
+    if isinstance(addressing, Md5Bloom):
+        return _distinct(points[np.arange(len(points)), at].astype(np.int64))
     raise TypeError(f"no bulk code for {type(addressing).__name__}")
+
+
+def _hashed(
+    polynomials: NDArray[np.uint64],
+    points: NDArray[np.unsignedinteger],
+    at: NDArray[np.uint32],
+    width: int,
+) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = _polynomial_columns(polynomials, points, at, np.uint64(width))
+    return found
+
+
+def _distinct(found: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same, with NO_COLUMN where an earlier hash names the column."""
+    for i in range(1, found.shape[1]):
+        found[(found[:, :i] == found[:, i : i + 1]).any(axis=1), i] = NO_COLUMN
+    return found
 
 
 def scatter(
@@ -66,7 +110,7 @@ def scatter(
     rows: int,
     held: NDArray[np.int64],
     by_value: NDArray[np.int64],
-    points: NDArray[np.uint64],
+    points: NDArray[np.unsignedinteger],
     start: int,
 ) -> None:
     """held[r, column of points[i] in row start + r] += by_value[i, r], for the rows of `held`."""
@@ -75,9 +119,9 @@ def scatter(
         _scatter_polynomial(held, by_value, part, points, np.uint64(addressing.width))
         return
     for r in range(len(held)):
-        at = np.full(points.size, start + r, dtype=np.uint32)
-        cells = columns(addressing, rows, points, at)
-        np.add.at(held[r], cells[cells != NO_COLUMN], by_value[cells != NO_COLUMN, r])
+        at = np.full(len(points), start + r, dtype=np.uint32)
+        for cells in columns(addressing, rows, points, at).T:
+            np.add.at(held[r], cells[cells != NO_COLUMN], by_value[cells != NO_COLUMN, r])
 
 
 def gather(

@@ -1,12 +1,14 @@
 """Where private bits come from, and the two exact samplers every mechanism is built from.
 
 A `BitSource` hands out fair bits; `SystemBits` asks the operating system (devices), `SeededBits`
-stretches a seed with SHAKE-256 (golden vectors, tests, simulations). Both samplers use integers
+stretches a seed with SHAKE-256 (golden vectors, tests, simulations), `KeyedBits` does so from a
+device's secret (memoised responses). Both samplers use integers
 only: no float ever decides a private bit. Bernoulli sampling compares a uniform 64-bit number with
 an integer threshold one bit at a time from the top, in all lanes at once (Knuth and Yao 1976).
 """
 
 import hashlib
+import hmac
 import os
 from typing import Protocol
 
@@ -38,6 +40,7 @@ class SeededBits:
     bytes little-endian || seed).
     """
 
+    _DOMAIN = b"ldp seeded bits v1"
     _BLOCK = 4096
 
     def __init__(self, seed: bytes) -> None:
@@ -58,33 +61,56 @@ class SeededBits:
     def _next_block(self) -> bytes:
         number = self._blocks.to_bytes(8, "little")
         self._blocks += 1
-        return hashlib.shake_256(b"ldp seeded bits v1" + number + self._seed).digest(self._BLOCK)
+        return hashlib.shake_256(self._DOMAIN + number + self._seed).digest(self._BLOCK)
 
     def __repr__(self) -> str:
-        return "SeededBits(<seed not shown>)"
+        return f"{type(self).__name__}(<seed not shown>)"
 
 
-def bernoulli(source: BitSource, threshold: int, lanes: int = 1) -> int:
-    """`lanes` independent bits as one integer, each 1 with probability threshold / 2**64 exactly.
+class KeyedBits(SeededBits):
+    """A stream that only the holder of a secret can make, and the same whenever it is asked for
+    the same `message`: what is memoised without being stored.
 
-    In every lane a 64-bit uniform U is compared with `threshold` from the top bit down; a lane is
-    decided at the first bit where they differ, and drawing stops when all lanes are decided:
-    about log2(lanes) + 2 words instead of 64. `threshold` lies in [0, 2**64].
+    As `SeededBits`, with b"ldp keyed bits v1", blocks of 256 bytes, and HMAC-SHA256(secret,
+    message) as the seed.
     """
-    if threshold >= PROBABILITY_ONE:
-        return (1 << lanes) - 1
-    below = 0  # lanes where U < threshold is certain
-    undecided = (1 << lanes) - 1
+
+    _DOMAIN = b"ldp keyed bits v1"
+    _BLOCK = 256
+
+    def __init__(self, secret: bytes, message: bytes) -> None:
+        super().__init__(hmac.digest(secret, message, "sha256"))
+
+
+def bernoulli(
+    source: BitSource, threshold: int, lanes: int = 1, chosen: int = 0, chosen_threshold: int = 0
+) -> int:
+    """`lanes` independent bits as one integer, each 1 with probability threshold / 2**64 exactly;
+    in the lanes that are set in `chosen` with chosen_threshold / 2**64.
+
+    In every lane a 64-bit uniform U is compared with the threshold from the top bit down; a lane is
+    decided at the first bit where they differ, and drawing stops when all lanes are decided or no
+    threshold has a 1 left: about log2(lanes) + 2 words instead of 64. Thresholds lie in
+    [0, 2**64].
+    """
+    every = (1 << lanes) - 1
+    others = every & ~chosen
+    below = (others if threshold == PROBABILITY_ONE else 0) | (
+        chosen if chosen_threshold == PROBABILITY_ONE else 0
+    )  # lanes where U < threshold is certain
+    undecided = every & ~below
+    left = threshold | chosen_threshold
     for position in range(PROBABILITY_BITS - 1, -1, -1):
-        word = source.draw(lanes)
-        if threshold >> position & 1:
-            below |= undecided & ~word
-            undecided &= word
-        else:
-            undecided &= ~word
-        if not undecided:
+        left &= (2 << position) - 1
+        if not undecided or not left:
             break
-    return below  # lanes still undecided have U == threshold, which is not below
+        word = source.draw(lanes)
+        ones = (others if threshold >> position & 1 else 0) | (
+            chosen if chosen_threshold >> position & 1 else 0
+        )
+        below |= undecided & ones & ~word
+        undecided &= ~(word ^ ones)
+    return below  # lanes still undecided have U >= threshold, which is not below
 
 
 def uniform_below(source: BitSource, bound: int) -> int:

@@ -24,7 +24,7 @@ from ldp.accounting.policy import Caps
 from ldp.errors import LdpError, RegistryError
 from ldp.files import read_lines, write_whole
 from ldp.hashing import derived_seed
-from ldp.mechanisms import CATALOGUE, Mechanism, from_parameters
+from ldp.mechanisms import CATALOGUE, Catalogued, from_parameters
 from ldp.mechanisms.presets import PRESETS
 
 GROUP_KEYS = {"window", "window_epsilon", "lifetime_epsilon", "report_epsilon", "lateness"}
@@ -56,7 +56,7 @@ class Metric:
     description: str
     owners: tuple[str, ...]
     expires: date
-    mechanism: Mechanism
+    mechanism: Catalogued
     dictionary: Path | None
     reports_per_window: int
 
@@ -314,7 +314,7 @@ def _metric(
 
 def _mechanism(
     path: Path, where: str, keys: dict[str, Any], identity: tuple[str, ...]
-) -> Mechanism:
+) -> Catalogued:
     """The mechanism of a metric: its preset's parameters, then its own keys; a seed it lacks is
     derived from product, metric and version; categories may be a file."""
     parameters: dict[str, Any] = {}
@@ -322,7 +322,8 @@ def _mechanism(
         parameters.update(PRESETS[_one_of("preset", keys["preset"], PRESETS)].parameters)
     if "mechanism" in keys:
         parameters["mechanism"] = keys["mechanism"]
-    name = _one_of("mechanism", parameters.get("mechanism"), CATALOGUE)
+    what = "mechanism (the preset's was never published)" if "preset" in keys else "mechanism"
+    name = _one_of(what, parameters.get("mechanism"), CATALOGUE)
     wanted = {field.name for field in fields(CATALOGUE[name])}
     for key in keys.keys() - wanted - METRIC_KEYS:
         if any(key in mechanism.__dataclass_fields__ for mechanism in CATALOGUE.values()):
@@ -330,7 +331,7 @@ def _mechanism(
             raise RegistryError(f"mechanism {name!r} takes {takes}, not {key!r}")
     _known("", keys, METRIC_KEYS | wanted)
     parameters.update({key: value for key, value in keys.items() if key in wanted})
-    if "seed" in wanted:
+    if CATALOGUE[name].seeded(parameters):
         parameters.setdefault("seed", derived_seed(*identity))
     if isinstance(parameters.get("categories"), str):
         parameters["categories"] = read_values(path.parent / parameters["categories"])
@@ -340,7 +341,8 @@ def _mechanism(
         if field.default is MISSING and field.name not in parameters
     }
     if missing:
-        raise RegistryError(f"mechanism {name!r} needs {', '.join(sorted(missing))}")
+        unpublished = " (never published)" if "preset" in keys else ""
+        raise RegistryError(f"mechanism {name!r} needs {', '.join(sorted(missing))}{unpublished}")
     return from_parameters(parameters)
 
 

@@ -2,6 +2,16 @@
 
 from ldp.decoding import decode
 from ldp.estimates import Estimates, Rule
+from ldp.joint_table import JointTable, JointTableBuilder, load_table
 from ldp.table import Table, TableBuilder
 
-__all__ = ["Estimates", "Rule", "Table", "TableBuilder", "decode"]
+__all__ = [
+    "Estimates",
+    "JointTable",
+    "JointTableBuilder",
+    "Rule",
+    "Table",
+    "TableBuilder",
+    "decode",
+    "load_table",
+]

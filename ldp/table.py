@@ -5,10 +5,12 @@ is the only merge there is, exact in any order. No probability is applied here: 
 in `ldp.decoding`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 from ldp import wire
 from ldp.errors import DecodeError, LdpError, MergeError, ReportError
 from ldp.files import write_whole
-from ldp.mechanisms import Mechanism, from_parameters
+from ldp.mechanisms import Catalogued, Mechanism, from_parameters
 from ldp.wire import Kind, Layout
 
 Counts = NDArray[np.integer]
@@ -38,6 +40,17 @@ _UNREADABLE = (
     *(ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError),
     *(RecursionError, SystemError, OSError, pa.ArrowException),
 )
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """Whatever goes wrong with the content of a table file is a DecodeError."""
+    try:
+        yield
+    except LdpError as error:
+        raise DecodeError(str(error)) from None
+    except _UNREADABLE:
+        raise DecodeError("table file's description or counts cannot be read") from None
 
 
 def _texts(values: object) -> bool:
@@ -105,35 +118,45 @@ class Table:
     def __repr__(self) -> str:
         return f"<Table of {self.total} reports, {self.mechanism.describe()}>"
 
+    def with_dictionary(self, dictionary: tuple[str, ...] | None) -> "Table":
+        """The same table, carrying these candidates."""
+        return replace(self, dictionary=dictionary)
+
     def to_bytes(self) -> bytes:
         """The table as a self-identifying file: see `docs/wire.md`."""
+        part, buffers = self.packed(self.mechanism.name)
+        return wire.pack_table({"tables": [part], "compression": "zstd"}, buffers)
+
+    def packed(self, name: str) -> tuple[dict[str, Any], list[bytes]]:
+        """Its description in a table file, and its two buffers, compressed."""
         most = int(self.reports.max())
         buffers = [
             np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
             for array in (self.counts, self.reports.astype(smallest(most)))
         ]
         part = {
-            "name": self.mechanism.name,
+            "name": name,
             "mechanism": self.mechanism.parameters(),
             "fingerprint": self.mechanism.fingerprint.hex(),
             "windows": list(self.windows),
             "types": [buffer.dtype.str[1:] for buffer in buffers],
             "dictionary": self.dictionary,
         }
-        return wire.pack_table(
-            {"tables": [part], "compression": "zstd"},
-            [pa.compress(buffer, codec="zstd", asbytes=True) for buffer in buffers],
-        )
+        return part, [pa.compress(buffer, codec="zstd", asbytes=True) for buffer in buffers]
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Table":
         """Raises DecodeError for foreign or damaged bytes, and for impossible counts."""
-        try:
-            table = cls._read(data)
-        except LdpError as error:
-            raise DecodeError(str(error)) from None
-        except _UNREADABLE:
-            raise DecodeError("table file's description or counts cannot be read") from None
+        description, buffers = wire.parse_table(data)
+        with readable():
+            (part,) = description["tables"]
+            return cls.unpacked(part, buffers)
+
+    @classmethod
+    def unpacked(cls, part: Mapping[str, Any], buffers: Sequence[memoryview]) -> "Table":
+        """The table of such a description and buffers; raises DecodeError."""
+        with readable():
+            table = cls._read(part, buffers)
         kind, reports = table.mechanism.kind, table.reports
         most, least = table.counts.max(axis=1), table.counts.min(axis=1)
         possible = (reports >= 0).all() and (most <= reports).all()
@@ -145,10 +168,11 @@ class Table:
         return table
 
     @classmethod
-    def _read(cls, data: bytes) -> "Table":
-        description, (packed_counts, packed_reports) = wire.parse_table(data)
-        (part,) = description["tables"]
+    def _read(cls, part: Mapping[str, Any], buffers: Sequence[memoryview]) -> "Table":
+        packed_counts, packed_reports = buffers
         mechanism = from_parameters(part["mechanism"])
+        if not isinstance(mechanism, Mechanism):
+            raise DecodeError("table file holds one table of a mechanism that has several")
         if mechanism.fingerprint.hex() != part["fingerprint"]:
             raise DecodeError("table file's mechanism does not have the fingerprint it states")
         windows, dictionary = part["windows"], part["dictionary"]
@@ -188,7 +212,7 @@ class Table:
 
 
 def payload_numbers(
-    layout: Layout, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]
+    layout: Layout, rows: NDArray[np.integer], payloads: NDArray[np.uint8]
 ) -> NDArray[np.int64]:
     """The payloads of a batch as integers (for BITS only their last byte), checked.
 
@@ -213,6 +237,35 @@ def payload_numbers(
     return numbers
 
 
+def batches(
+    mechanism: Catalogued, reports: Iterable[bytes]
+) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.uint8]]]:
+    """Reports as rows and payloads, checked; at a bad one raises ReportError, after all before."""
+    header, layout = mechanism.header, mechanism.layout
+    rows: list[int] = []
+    payloads: list[bytes] = []
+
+    def batch() -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+        block = np.frombuffer(b"".join(payloads), dtype=np.uint8)
+        return np.array(rows, dtype=np.uint32), block.reshape(len(rows), layout.payload_bytes)
+
+    for report in reports:
+        try:
+            if not isinstance(report, bytes | bytearray | memoryview):
+                raise ReportError("a report must be bytes")
+            row, payload = wire.split_report(bytes(report), header, layout)
+            layout.payload_number(payload)
+        except ReportError:
+            yield batch()
+            raise
+        rows.append(row)
+        payloads.append(payload)
+        if len(rows) == _BATCH:
+            yield batch()
+            rows, payloads = [], []
+    yield batch()
+
+
 class TableBuilder:
     """Counts reports into a table; `build()` when done. Memory: one table, whatever is added.
 
@@ -225,6 +278,8 @@ class TableBuilder:
     """
 
     def __init__(self, mechanism: Mechanism, workers: int = 1) -> None:
+        if not isinstance(mechanism, Mechanism):
+            raise ReportError("reports of several parts are counted by a JointTableBuilder")
         self._mechanism = mechanism
         self._workers = max(1, workers)
         self._signed = mechanism.kind is Kind.SIGN
@@ -239,27 +294,8 @@ class TableBuilder:
 
     def add_all(self, reports: Iterable[bytes]) -> None:
         """Counts many reports; at the first bad one raises ReportError, those before it counted."""
-        header, layout = self._mechanism.header, self._mechanism.layout
-        rows: list[int] = []
-        payloads: list[bytes] = []
-        try:
-            for report in reports:
-                if not isinstance(report, bytes | bytearray | memoryview):
-                    raise ReportError("a report must be bytes")
-                row, payload = wire.split_report(bytes(report), header, layout)
-                layout.payload_number(payload)
-                rows.append(row)
-                payloads.append(payload)
-                if len(rows) == _BATCH:
-                    self._add_split(rows, payloads)
-                    rows, payloads = [], []
-        finally:
-            self._add_split(rows, payloads)
-
-    def _add_split(self, rows: list[int], payloads: list[bytes]) -> None:
-        size = self._mechanism.layout.payload_bytes
-        block = np.frombuffer(b"".join(payloads), dtype=np.uint8).reshape(len(rows), size)
-        self.add_batch(np.array(rows, dtype=np.uint32), block)
+        for rows, payloads in batches(self._mechanism, reports):
+            self.add_batch(rows, payloads)
 
     def add_batch(
         self,

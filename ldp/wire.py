@@ -1,9 +1,10 @@
 """Reports and tables as bytes: the only module that knows byte order and layout.
 
 A report is a 10-byte header (format version, mechanism id, mechanism fingerprint) and a body (row,
-payload). There are three kinds of report; the layout of each is data, so that array code can read
-the same bytes. Everything is little-endian; `docs/wire.md` is the specification for other
-languages. What the numbers in a report mean is the mechanisms' business, not this module's.
+payload). There are three kinds of report, and reports of several parts; the layout of each is data,
+so that array code can read the same bytes. Everything is little-endian; `docs/wire.md` is the
+specification for other languages. What the numbers in a report mean is the mechanisms' business,
+not this module's.
 """
 
 import hashlib
@@ -113,6 +114,54 @@ class Layout:
 
 
 @dataclass(frozen=True)
+class JointLayout:
+    """The body of a report of several parts: `row_bytes` of row number, then the bodies of the
+    parts. The table of the first part has `rows` times the rows of its body: those of row r start
+    at r * its rows."""
+
+    rows: int
+    parts: tuple[Layout, ...]
+
+    @cached_property
+    def row_bytes(self) -> int:
+        return _bytes_for(self.rows)
+
+    @cached_property
+    def payload_bytes(self) -> int:
+        return sum(part.body_bytes for part in self.parts)
+
+    @cached_property
+    def body_bytes(self) -> int:
+        return self.row_bytes + self.payload_bytes
+
+    def payload_number(self, payload: bytes) -> int:
+        """The payload as an integer; refuses what a part would refuse."""
+        start = 0
+        for part in self.parts:
+            middle, end = start + part.row_bytes, start + part.body_bytes
+            if int.from_bytes(payload[start:middle], "little") >= part.rows:
+                raise ReportError(f"report names a row outside 0..{part.rows - 1}")
+            part.payload_number(payload[middle:end])
+            start = end
+        return int.from_bytes(payload, "little")
+
+    def split(self, row: int, payload: bytes) -> list[tuple[int, bytes]]:
+        """For every part the row of its table, and its payload."""
+        found, start, first = [], 0, row * self.parts[0].rows
+        for part in self.parts:
+            middle, end = start + part.row_bytes, start + part.body_bytes
+            own = int.from_bytes(payload[start:middle], "little")
+            found.append((first + own, payload[middle:end]))
+            start, first = end, 0
+        return found
+
+
+def split_parts(layout: Layout | JointLayout, row: int, payload: bytes) -> list[tuple[int, bytes]]:
+    """For every part of a report the row of its table, and its payload."""
+    return layout.split(row, payload) if isinstance(layout, JointLayout) else [(row, payload)]
+
+
+@dataclass(frozen=True)
 class Header:
     """Whose report it is: the mechanism's id (1 byte) and its fingerprint (8 bytes)."""
 
@@ -132,7 +181,19 @@ def pack_report(header: bytes, layout: Layout, row: int, number: int) -> bytes:
     )
 
 
-def split_report(data: bytes, header: Header, layout: Layout) -> tuple[int, bytes]:
+def pack_joint_report(
+    header: bytes, layout: JointLayout, drawn: Sequence[tuple[int, int]]
+) -> bytes:
+    """A whole report of several parts, from the row and payload of each. Trusts its arguments."""
+    row = drawn[0][0] // layout.parts[0].rows
+    bodies = [
+        pack_report(b"", part, part_row % part.rows, number)
+        for part, (part_row, number) in zip(layout.parts, drawn, strict=True)
+    ]
+    return b"".join([header, row.to_bytes(layout.row_bytes, "little"), *bodies])
+
+
+def split_report(data: bytes, header: Header, layout: Layout | JointLayout) -> tuple[int, bytes]:
     """Row and payload of a report, after every check that needs no look into the payload."""
     expected = HEADER_BYTES + layout.body_bytes
     if len(data) != expected:
@@ -152,9 +213,17 @@ def split_report(data: bytes, header: Header, layout: Layout) -> tuple[int, byte
     return row, data[start:]
 
 
-def parse_report(data: bytes, header: Header, layout: Layout) -> Report:
-    """The report in `data`; raises ReportError unless every bit of it is as it should be."""
+def parse_report(data: bytes, header: Header, layout: Layout | JointLayout) -> tuple[Report, ...]:
+    """The parts of the report in `data`, one unless it is joint; raises ReportError unless every
+    bit of it is as it should be."""
     row, payload = split_report(data, header, layout)
+    layout.payload_number(payload)
+    parts = layout.parts if isinstance(layout, JointLayout) else (layout,)
+    split = zip(parts, split_parts(layout, row, payload), strict=True)
+    return tuple(_parsed(part, *found) for part, found in split)
+
+
+def _parsed(layout: Layout, row: int, payload: bytes) -> Report:
     number = layout.payload_number(payload)
     if layout.kind is Kind.INDEX:
         return Index(row, number)

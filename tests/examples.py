@@ -4,16 +4,17 @@ The toy is a sign without hashing, and the proof that a mechanism is one class: 
 knows it.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import pytest
 
 from ldp.channel import Channel, keep_probability
 from ldp.mechanisms import CATALOGUE
-from ldp.mechanisms.base import Example, Identity, Mechanism, Shape
+from ldp.mechanisms.base import Example, Identity, Mechanism, Shape, Value
 from ldp.wire import Kind
 
 
@@ -45,13 +46,33 @@ class SignToy(Mechanism):
         return (Example(SignToy(epsilon=1.5), ("a", "b", "d")),)
 
 
-def _named(examples: list[Example]) -> list[object]:
+class Tabled(NamedTuple):
+    """An example of a mechanism whose reports have one part, counted in one table."""
+
+    mechanism: Mechanism
+    values: tuple[Value, ...]
+
+
+def _named(examples: Sequence[Example | Tabled]) -> list[object]:
     return [
         pytest.param(example, id=f"{example.mechanism.name}-{number}")
         for number, example in enumerate(examples)
     ]
 
 
-CATALOGUED = [example for mechanism in CATALOGUE.values() for example in mechanism.examples()]
+def _tabled(examples: Iterable[Example]) -> list[Tabled]:
+    return [
+        Tabled(example.mechanism, example.values)
+        for example in examples
+        if isinstance(example.mechanism, Mechanism)
+    ]
+
+
+WHOLE = [example for mechanism in CATALOGUE.values() for example in mechanism.examples()]
+"""Everything in the catalogue, reports of several parts too."""
+CATALOGUED = _tabled(WHOLE)
+for_everything = pytest.mark.parametrize("example", _named(WHOLE))
 for_each_mechanism = pytest.mark.parametrize("example", _named(CATALOGUED))
-for_each_kind = pytest.mark.parametrize("example", _named([*CATALOGUED, *SignToy.examples()]))
+for_each_kind = pytest.mark.parametrize(
+    "example", _named([*CATALOGUED, *_tabled(SignToy.examples())])
+)

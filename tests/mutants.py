@@ -8,8 +8,8 @@ from fractions import Fraction
 from itertools import count
 
 from ldp.hashing import PolynomialRows, value_bytes
-from ldp.mechanisms.base import Mechanism, Value, threshold
-from ldp.randomness import BitSource, SeededBits, uniform_below
+from ldp.mechanisms.base import Mechanism, Value, as_bits, threshold
+from ldp.randomness import BitSource, SeededBits, bernoulli, uniform_below
 from ldp.wire import Kind, pack_report, split_report
 
 Encode = Callable[[Value], bytes]
@@ -76,13 +76,22 @@ def epsilon_doubled(mechanism: Mechanism, bits: BitSource) -> Encode:
     """Thresholds of twice the epsilon under the honest header."""
     encoder = mechanism.encoder(bits)
     channel = mechanism.channel
+    if mechanism.kind is Kind.BITS:
+        more, less = (threshold(_doubled(p)) for p in (channel.touched, channel.untouched))
+
+        def encode(value: Value) -> bytes:
+            row = uniform_below(bits, mechanism.shape.rows)
+            truth = as_bits(mechanism.cells(value, row))
+            number = bernoulli(bits, less, mechanism.shape.columns, truth, more)
+            return pack_report(mechanism.header.to_bytes(), mechanism.layout, row, number)
+
+        return encode
     if mechanism.kind is Kind.INDEX:
         others = mechanism.shape.columns - 1
         squared = (channel.touched / channel.untouched) ** 2
         encoder._touched = threshold(squared / (squared + others))
     else:
         encoder._touched = threshold(_doubled(channel.touched))
-        encoder._untouched = threshold(_doubled(channel.untouched))
     return encoder.encode
 
 
@@ -109,7 +118,7 @@ def row_from_value(mechanism: Mechanism, bits: BitSource) -> Encode:
 
     def encode(value: Value) -> bytes:
         row = mechanism.addressing.point(value) % mechanism.shape.rows
-        number = encoder._draw(encoder, mechanism.cells(value, row))
+        number = encoder._draw(mechanism.cells(value, row))
         return pack_report(mechanism.header.to_bytes(), mechanism.layout, row, number)
 
     return encode

@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ldp.audit import audit_encoder, report_law, worst_ratio
+from ldp.audit import audit_encoder, claimed_ratio, report_law, worst_ratio
 from ldp.audit.cells import Checks, binomial_bins, check_reports, disjoint_pairs, judge
-from ldp.hashing import PolynomialRows
-from ldp.kernels import points
-from ldp.mechanisms import Mechanism, from_parameters
+from ldp.errors import ParameterError
+from ldp.mechanisms import Catalogued, Mechanism, from_parameters
 from ldp.mechanisms.base import Example, Value
 from ldp.mechanisms.presets import PRESETS
 from ldp.randomness import SeededBits, SystemBits
-from ldp.simulation import encode_batch
-from tests.examples import CATALOGUED, for_each_kind, for_each_mechanism
+from ldp.simulation import encode_batch, points_of
+from tests.examples import CATALOGUED, Tabled, for_everything
 from tests.mutants import (
     MUTANTS,
     Mutant,
@@ -40,27 +39,31 @@ NEED_MANY_COLUMNS = (
 """Mutants that no small example has room for; at full size they are caught."""
 
 
-def _tried(example: Example) -> tuple[Value, ...]:
+def _tried(example: Example | Tabled) -> tuple[Value, ...]:
     """The values an example is audited on."""
-    hashed = isinstance(example.mechanism.addressing, PolynomialRows)
-    return example.values + (ANY_VALUES if hashed else ())
+    for value in ANY_VALUES:
+        try:
+            example.mechanism.check(value)
+        except ParameterError:
+            return example.values
+    return example.values + ANY_VALUES
 
 
 @pytest.mark.exact
-@for_each_kind
+@for_everything
 def test_the_law_of_the_reports_adds_to_one(example: Example) -> None:
     for value in example.values:
         assert sum(report_law(example.mechanism, value).values()) == Fraction(1)
 
 
 @pytest.mark.exact
-@for_each_kind
+@for_everything
 def test_the_stated_epsilon_is_the_worst_ratio_of_the_enumerated_law(example: Example) -> None:
-    assert worst_ratio(example.mechanism, example.values) == example.mechanism.channel.worst_ratio
+    assert worst_ratio(example.mechanism, example.values) == claimed_ratio(example.mechanism)
 
 
 @pytest.mark.statistical
-@for_each_kind
+@for_everything
 def test_device_reports_have_the_law_they_claim(example: Example) -> None:
     encoder = example.mechanism.encoder(SeededBits(b"device"))
     audit = audit_encoder(
@@ -71,7 +74,7 @@ def test_device_reports_have_the_law_they_claim(example: Example) -> None:
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@for_each_kind
+@for_everything
 def test_device_reports_with_system_randomness_have_the_law_they_claim(example: Example) -> None:
     encoder = example.mechanism.encoder(SystemBits())
     audit = audit_encoder(
@@ -97,26 +100,30 @@ def test_the_audit_catches_the_mutant(mutant: Mutant) -> None:
     assert caught or mutant in NEED_MANY_COLUMNS
 
 
-def _batch_findings(mechanism: Mechanism, values: Sequence[Value], trials: int) -> list[str]:
+def _batch_findings(mechanism: Catalogued, values: Sequence[Value], trials: int) -> list[str]:
     """Findings of the same checks on reports made in bulk."""
     generator = np.random.default_rng(7)
     checks: list[Checks] = []
     for value in values:
-        repeated = np.repeat(points(mechanism.addressing, [value]), trials)
-        rows, payloads = encode_batch(mechanism, repeated, generator)
-        numbers = [mechanism.layout.payload_number(row.tobytes()) for row in payloads]
-        checks += check_reports(mechanism, value, rows.astype(np.int64), payloads, numbers)
+        points = [np.repeat(part, trials, axis=0) for part in points_of(mechanism, [value])]
+        rows, payloads = encode_batch(mechanism, points, generator)
+        reports = [
+            (int(row), payload.tobytes()) for row, payload in zip(rows, payloads, strict=True)
+        ]
+        checks += check_reports(mechanism, value, reports)
     return [str(finding) for finding in judge(checks, ALPHA).findings]
 
 
 @pytest.mark.statistical
-@for_each_mechanism
+@for_everything
 def test_bulk_reports_have_the_law_of_device_reports(example: Example) -> None:
     assert _batch_findings(example.mechanism, _tried(example), TRIALS) == []
 
 
 def _full_size(preset: str) -> Mechanism:
-    return from_parameters({**PRESETS[preset].parameters, "seed": "00ff"})
+    mechanism = from_parameters({**PRESETS[preset].parameters, "seed": "00ff"})
+    assert isinstance(mechanism, Mechanism)
+    return mechanism
 
 
 for_each_full_size = pytest.mark.parametrize("preset", ["apple-emoji", "apple-safari-energy"])

@@ -9,20 +9,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldp import kernels
 from ldp.audit import report_law
 from ldp.errors import MergeError, ReportError
+from ldp.joint_table import JointTable, empty_builder
 from ldp.mechanisms import CATALOGUE, Mechanism, from_parameters
 from ldp.mechanisms.base import Example, Value
+from ldp.mechanisms.joint import parts_of
 from ldp.randomness import SeededBits
 from ldp.server import Table, TableBuilder
-from ldp.simulation import draw_table, encode_batch
+from ldp.simulation import draw_table, encode_batch, points_of
 from ldp.wire import HEADER_BYTES, Bits, Index, Kind, Report, Sign, parse_report
-from tests.examples import CATALOGUED, for_each_kind, for_each_mechanism
+from tests.examples import (
+    CATALOGUED,
+    WHOLE,
+    Tabled,
+    for_each_kind,
+    for_each_mechanism,
+    for_everything,
+)
 from tests.statistics import ALPHA, law_p
 
 
-def some_reports(example: Example, count: int, seed: bytes = b"conformance") -> list[bytes]:
+def some_reports(
+    example: Tabled | Example, count: int, seed: bytes = b"conformance"
+) -> list[bytes]:
     encoder = example.mechanism.encoder(SeededBits(seed))
     return [encoder.encode(example.values[i % len(example.values)]) for i in range(count)]
 
@@ -37,7 +47,8 @@ def counted_by_hand(mechanism: Mechanism, reports: list[bytes]) -> np.ndarray:
     """The counts from the scalar reading of each report."""
     counts = np.zeros(mechanism.shape, dtype=np.int64)
     for data in reports:
-        report: Report = parse_report(data, mechanism.header, mechanism.layout)
+        report: Report
+        (report,) = parse_report(data, mechanism.header, mechanism.layout)
         if isinstance(report, Bits):
             counts[report.row] += np.array(report.bits.tolist())
         elif isinstance(report, Index):
@@ -49,14 +60,16 @@ def counted_by_hand(mechanism: Mechanism, reports: list[bytes]) -> np.ndarray:
 
 
 @pytest.mark.exact
-@for_each_kind
+@for_everything
 def test_a_report_is_read_back_and_every_truncation_and_extension_refused(
     example: Example,
 ) -> None:
     mechanism = example.mechanism
     for data in some_reports(example, 20):
         assert len(data) == HEADER_BYTES + mechanism.layout.body_bytes
-        assert parse_report(data, mechanism.header, mechanism.layout).row >= 0
+        parts = parse_report(data, mechanism.header, mechanism.layout)
+        for report, part in zip(parts, parts_of(mechanism), strict=True):
+            assert 0 <= report.row < part.shape.rows
         for cut in range(len(data)):
             with pytest.raises(ReportError):
                 parse_report(data[:cut], mechanism.header, mechanism.layout)
@@ -65,7 +78,7 @@ def test_a_report_is_read_back_and_every_truncation_and_extension_refused(
 
 
 @pytest.mark.exact
-@for_each_kind
+@for_everything
 def test_a_changed_header_is_refused_and_a_changed_body_is_never_misread(example: Example) -> None:
     """Every single-byte change of a report is refused, or is another valid report."""
     mechanism = example.mechanism
@@ -74,13 +87,12 @@ def test_a_changed_header_is_refused_and_a_changed_body_is_never_misread(example
         mechanism.header.to_bytes()
         + row.to_bytes(mechanism.layout.row_bytes, "little")
         + number.to_bytes(mechanism.layout.payload_bytes, "little")
-        for row in range(mechanism.shape.rows)
-        for number in range(mechanism.layout.payload_limit)
+        for row, number in report_law(mechanism, example.values[0])
     }
     for place in range(len(data)):
         for byte in range(256):
             changed = data[:place] + bytes([byte]) + data[place + 1 :]
-            builder = TableBuilder(mechanism)
+            builder = empty_builder(mechanism)
             if changed in valid:
                 builder.add(changed)
                 assert builder.build().total == 1
@@ -94,7 +106,7 @@ def test_a_changed_header_is_refused_and_a_changed_body_is_never_misread(example
 
 @pytest.mark.exact
 @for_each_kind
-def test_a_table_counts_what_the_scalar_reading_says(example: Example) -> None:
+def test_a_table_counts_what_the_scalar_reading_says(example: Tabled) -> None:
     reports = some_reports(example, 300)
     table = table_of(example.mechanism, reports)
     assert (table.counts == counted_by_hand(example.mechanism, reports)).all()
@@ -106,7 +118,7 @@ def test_a_table_counts_what_the_scalar_reading_says(example: Example) -> None:
 @given(cuts=st.lists(st.integers(0, 60), min_size=2, max_size=2), order=st.permutations(range(3)))
 @pytest.mark.exact
 def test_tables_add_in_any_grouping_and_order(
-    example: Example, cuts: list[int], order: list[int]
+    example: Tabled, cuts: list[int], order: list[int]
 ) -> None:
     reports = some_reports(example, 60)
     low, high = sorted(cuts)
@@ -124,13 +136,48 @@ def test_tables_add_in_any_grouping_and_order(
 
 @pytest.mark.exact
 @for_each_mechanism
-def test_a_table_file_is_read_back(example: Example) -> None:
+def test_a_table_file_is_read_back(example: Tabled) -> None:
     table = dataclasses.replace(
         table_of(example.mechanism, some_reports(example, 700)),
         windows=("2026-01-01",),
         dictionary=("a", "ü"),
     )
     assert Table.from_bytes(table.to_bytes()) == table
+
+
+@pytest.mark.exact
+@for_everything
+def test_parts_are_counted_read_back_and_added_as_whole_reports_are(example: Example) -> None:
+    """What the device encodes, split by hand, counts as the builder counts it; files and sums too,
+    also of reports made in bulk."""
+    mechanism = example.mechanism
+    reports = some_reports(example, 90)
+    tables = []
+    for some in (reports[:40], reports[40:], reports):
+        builder = empty_builder(mechanism)
+        builder.add_all(some)
+        tables.append(builder.build())
+    first, second, whole = tables
+    assert first + second == whole  # type: ignore[operator]
+    assert type(whole).from_bytes(whole.to_bytes()) == whole
+    counted = whole.tables if isinstance(whole, JointTable) else (whole,)
+    for number, table in enumerate(counted):
+        counts = np.zeros(table.mechanism.shape, dtype=np.int64)
+        for data in reports:
+            report = parse_report(data, mechanism.header, mechanism.layout)[number]
+            if isinstance(report, Bits):
+                counts[report.row] += np.array(report.bits.tolist())
+            elif isinstance(report, Index):
+                counts[report.row, report.column] += 1
+            else:
+                counts[report.row, report.column] += report.sign
+        assert (table.counts == counts).all()
+        assert table.total == len(reports)
+    bulk = empty_builder(mechanism)
+    points = [part[[0, 1, 0]] for part in points_of(mechanism, example.values)]
+    bulk.add_batch(*encode_batch(mechanism, points, np.random.default_rng(1)), window="2026-01-01")
+    made = bulk.build()
+    assert (made.total, made.windows) == (3, ("2026-01-01",))
 
 
 @pytest.mark.exact
@@ -155,7 +202,7 @@ def test_tables_of_different_mechanisms_do_not_add_and_both_are_named() -> None:
 
 
 @pytest.mark.exact
-@for_each_mechanism
+@for_everything
 def test_parameters_survive_json_and_no_other_mechanism_shares_the_fingerprint(
     example: Example,
 ) -> None:
@@ -163,7 +210,7 @@ def test_parameters_survive_json_and_no_other_mechanism_shares_the_fingerprint(
     again = from_parameters(json.loads(json.dumps(mechanism.parameters())))
     assert again == mechanism
     assert again.fingerprint == mechanism.fingerprint
-    others = [other.mechanism for other in CATALOGUED if other.mechanism != mechanism]
+    others = [other.mechanism for other in WHOLE if other.mechanism != mechanism]
     assert mechanism.fingerprint not in {other.fingerprint for other in others}
 
 
@@ -175,7 +222,7 @@ def test_names_and_wire_ids_are_unique() -> None:
 
 @pytest.mark.exact
 @for_each_kind
-def test_a_mechanism_is_frozen_and_its_encoder_shows_nothing(example: Example) -> None:
+def test_a_mechanism_is_frozen_and_its_encoder_shows_nothing(example: Tabled) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         example.mechanism.name = "other"  # type: ignore[misc]
     encoder = example.mechanism.encoder(SeededBits(b"hidden"))
@@ -185,7 +232,7 @@ def test_a_mechanism_is_frozen_and_its_encoder_shows_nothing(example: Example) -
 
 @pytest.mark.exact
 @for_each_mechanism
-def test_the_estimator_is_exactly_unbiased_for_every_cell(example: Example) -> None:
+def test_the_estimator_is_exactly_unbiased_for_every_cell(example: Tabled) -> None:
     """E[holders of a cell | one report] is 1 where the value touches it, and 0 elsewhere, exactly:
     the expectation runs over the enumerated law in fractions."""
     mechanism, channel = example.mechanism, example.mechanism.channel
@@ -218,7 +265,7 @@ def _names(mechanism: Mechanism, number: int, column: int) -> bool:
 
 
 @pytest.mark.exact
-@for_each_mechanism
+@for_everything
 def test_a_value_that_is_no_value_is_refused_before_a_bit_is_drawn(example: Example) -> None:
     class NoBits:
         def draw(self, count: int) -> int:
@@ -239,7 +286,7 @@ def adds(mechanism: Mechanism, number: int, column: int) -> int:
     return (1 - 2 * (number & 1)) * (number >> 1 == column)
 
 
-def report_cell_law(example: Example, value: Value, row: int, column: int) -> np.ndarray:
+def report_cell_law(example: Tabled, value: Value, row: int, column: int) -> np.ndarray:
     """P(one report of the value adds -1, 0, +1 to the cell), from the enumerated law."""
     law = np.zeros(3)
     for (at, number), probability in report_law(example.mechanism, value).items():
@@ -248,7 +295,7 @@ def report_cell_law(example: Example, value: Value, row: int, column: int) -> np
     return law
 
 
-def cell_law(example: Example, row: int, column: int, held: tuple[int, ...]) -> dict[int, float]:
+def cell_law(example: Tabled, row: int, column: int, held: tuple[int, ...]) -> dict[int, float]:
     """The exact law of one cell of the table of held[i] reports of each value: a convolution,
     because reports are independent."""
     law = np.ones(1)
@@ -262,14 +309,14 @@ def cell_law(example: Example, row: int, column: int, held: tuple[int, ...]) -> 
 @pytest.mark.statistical
 @pytest.mark.parametrize("way", ["device", "bulk", "drawn"])
 @for_each_mechanism
-def test_every_way_to_a_table_has_the_same_exact_law(example: Example, way: str) -> None:
+def test_every_way_to_a_table_has_the_same_exact_law(example: Tabled, way: str) -> None:
     """3,000 tables of a fixed population, made from device reports, from bulk reports and drawn
     without reports: the count of every cell has its exact law (false failure: ALPHA)."""
     mechanism, repeats = example.mechanism, 3000
     held = tuple(4 - i for i in range(len(example.values)))
     generator = np.random.default_rng(11)
     encoder = mechanism.encoder(SeededBits(way.encode()))
-    points = np.repeat(kernels.points(mechanism.addressing, example.values), held)
+    points = [np.repeat(part, held, axis=0) for part in points_of(mechanism, example.values)]
     tables = []
     for _ in range(repeats):
         if way == "drawn":
@@ -297,7 +344,7 @@ def test_every_way_to_a_table_has_the_same_exact_law(example: Example, way: str)
 
 @pytest.mark.statistical
 @for_each_mechanism
-def test_a_table_drawn_from_frequencies_samples_its_population(example: Example) -> None:
+def test_a_table_drawn_from_frequencies_samples_its_population(example: Tabled) -> None:
     """With `frequencies` and `users` a cell is Binomial(users, mean probability): more spread than
     with fixed counts, which the twin shows."""
     mechanism, users, repeats = example.mechanism, 12, 4000

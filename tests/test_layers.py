@@ -19,6 +19,7 @@ LAYERS: list[set[str]] = [
     {"client"},
     {"kernels"},
     {"table", "estimates"},
+    {"joint_table"},
     {"decoding"},
     {"server"},
     {"collection", "audit"},

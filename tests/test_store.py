@@ -15,9 +15,8 @@ from ldp import CountMeanSketch, RandomizedResponse, wire
 from ldp.collection import ReportWriter, aggregate, report_files
 from ldp.errors import DecodeError, MergeError, ParameterError, ReportError
 from ldp.files import write_whole
-from ldp.kernels import points
 from ldp.server import Table, TableBuilder
-from ldp.simulation import Population, encode_batch, simulate
+from ldp.simulation import Population, encode_batch, points_of, simulate
 
 MECHANISM = CountMeanSketch(epsilon=4.0, rows=300, width=40, seed="abcd")
 DAY = date(2026, 1, 5)
@@ -34,7 +33,9 @@ def stored(store: Path, seed: int, day: date = DAY) -> Path:
 
 
 def counted(*stores: Path, **options: object) -> Table:
-    return aggregate(stores, "letters", 1, MECHANISM, **options)  # type: ignore[arg-type]
+    table = aggregate(stores, "letters", 1, MECHANISM, **options)  # type: ignore[arg-type]
+    assert isinstance(table, Table)
+    return table
 
 
 @pytest.mark.exact
@@ -74,7 +75,7 @@ def test_replacing_a_thousand_reports_changes_the_table_by_exactly_those(tmp_pat
     bodies = np.frombuffer(b"".join(payloads), dtype=np.uint8).reshape(len(rows), -1)
     fresh = encode_batch(
         MECHANISM,
-        np.repeat(points(MECHANISM.addressing, ["c"]), 1000),
+        [np.repeat(part, 1000) for part in points_of(MECHANISM, ["c"])],
         np.random.default_rng(3),
     )
     replaced = np.arange(1000) * 5

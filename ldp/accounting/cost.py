@@ -1,5 +1,6 @@
 """Cost: what one release takes from a person's budget, and between which neighbours it holds."""
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 
@@ -17,7 +18,9 @@ class Neighbours(Enum):
 class Cost:
     """(epsilon, delta)-differential privacy for a stated neighbour relation.
 
-    `epsilon` >= 0 in natural logarithms, may be infinite; `delta` in [0, 1]. Example:
+    `epsilon` >= 0 in natural logarithms, may be infinite; `delta` in [0, 1]. `lifetime`: the
+    epsilon of any number of reports about one value, where a memoised response bounds it; infinite
+    where every report has fresh noise, and their epsilons add. Example:
 
     >>> Cost(epsilon=2.0).delta
     0.0
@@ -25,10 +28,13 @@ class Cost:
 
     epsilon: float
     delta: float = 0.0
+    lifetime: float = math.inf
     neighbours: Neighbours = Neighbours.REPLACE_VALUE
 
     def __post_init__(self) -> None:
         if not self.epsilon >= 0:
             raise ParameterError(f"a cost's epsilon must be >= 0, got {self.epsilon!r}")
+        if not self.lifetime >= 0:
+            raise ParameterError(f"a cost's lifetime must be >= 0, got {self.lifetime!r}")
         if not 0 <= self.delta <= 1:
             raise ParameterError(f"a cost's delta must be in [0, 1], got {self.delta!r}")

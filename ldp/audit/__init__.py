@@ -3,6 +3,14 @@ them by their bytes alone."""
 
 from ldp.audit.black_box import epsilon_at_least
 from ldp.audit.cells import Audit, Finding, audit_encoder
-from ldp.audit.law import report_law, worst_ratio
+from ldp.audit.law import claimed_ratio, report_law, worst_ratio
 
-__all__ = ["Audit", "Finding", "audit_encoder", "epsilon_at_least", "report_law", "worst_ratio"]
+__all__ = [
+    "Audit",
+    "Finding",
+    "audit_encoder",
+    "claimed_ratio",
+    "epsilon_at_least",
+    "report_law",
+    "worst_ratio",
+]

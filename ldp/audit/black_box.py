@@ -11,15 +11,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.mechanisms.base import Mechanism, Value
-from ldp.wire import Kind, split_report
-
-EVENTS = 4
-"""Whether a report names the first value's cell, and whether the second's."""
+from ldp.mechanisms.base import Catalogued, Mechanism, Value
+from ldp.mechanisms.joint import parts_of
+from ldp.wire import Kind, split_parts, split_report
 
 
 def epsilon_at_least(
-    mechanism: Mechanism,
+    mechanism: Catalogued,
     pair: tuple[Value, Value],
     encode: Callable[[Value], bytes],
     *,
@@ -29,17 +27,34 @@ def epsilon_at_least(
     """An epsilon that the encoder has at least, wrong with probability `error` at most.
 
     `trials` reports of each value of `pair`. The events that tell two values of a linear channel
-    apart are which of their two cells a report names. Raises ReportError for foreign bytes.
+    apart are which of their cells a report names. Raises ReportError for foreign bytes.
+    """
+    seen = [
+        np.array([_event(mechanism, pair, encode(value)) for _ in range(trials)]) for value in pair
+    ]
+    return separation(seen, error)
+
+
+def separation(seen: Sequence[NDArray[np.int64]], error: float, tails: bool = False) -> float:
+    """The largest ln of P(event | one) / P(event | other) that `seen` shows with probability
+    1 - `error` at least: seen[0] and seen[1] are numbers >= 0, one for each trial.
+
+    An event is one of the numbers; with `tails`, all from one number up, or all below it.
     """
     from scipy.stats import beta
 
-    def events(value: Value) -> NDArray[np.int64]:
-        return np.array([_event(mechanism, pair, encode(value)) for _ in range(trials)])
-
-    seen = [events(value) for value in pair]
+    trials, numbers = len(seen[0]), 1 + int(max(part.max() for part in seen))
     half = trials // 2
-    chosen = [np.bincount(part[:half], minlength=EVENTS) for part in seen]
-    kept = [np.bincount(part[half:], minlength=EVENTS) for part in seen]
+
+    def counted(part: NDArray[np.int64]) -> NDArray[np.int64]:
+        counts = np.bincount(part, minlength=numbers)
+        if not tails:
+            return counts
+        below = counts.cumsum()
+        return np.concatenate([below, part.size - below])
+
+    chosen = [counted(part[:half]) for part in seen]
+    kept = [counted(part[half:]) for part in seen]
     n = trials - half
 
     def bound(counts: Sequence[NDArray[np.int64]], first: int, event: int, n: int) -> float:
@@ -48,19 +63,33 @@ def epsilon_at_least(
         high = float(beta.isf(error / 2, fewer + 1, n - fewer)) if fewer < n else 1.0
         return math.log(low / high) if low > high else 0.0
 
-    options = [(first, event) for first in (0, 1) for event in range(EVENTS)]
+    options = [(first, event) for first in (0, 1) for event in range(chosen[0].size)]
     first, event = max(options, key=lambda option: bound(chosen, option[0], option[1], half))
     return bound(kept, first, event, n)
 
 
-def _event(mechanism: Mechanism, pair: tuple[Value, Value], report: bytes) -> int:
+def _event(mechanism: Catalogued, pair: tuple[Value, Value], report: bytes) -> int:
     row, payload = split_report(report, mechanism.header, mechanism.layout)
-    number = mechanism.layout.payload_number(payload)
-    first, second = (
-        any(_names(mechanism, number, cell) for cell in mechanism.cells(value, row))
-        for value in pair
-    )
-    return 2 * first + second
+    event = 0
+    for part, part_row, number in part_numbers(mechanism, row, payload):
+        first, second = (set(part.cells(value, part_row)) for value in pair)
+        for cells in (first - second, second - first):
+            event *= 1 + len(cells)
+            event += sum(_names(part, number, cell) for cell in cells)
+    return event
+
+
+def part_numbers(
+    mechanism: Catalogued, row: int, payload: bytes
+) -> list[tuple[Mechanism, int, int]]:
+    """For every part of a report its mechanism, its row and its payload as an integer; raises
+    ReportError when one is out of range."""
+    mechanism.layout.payload_number(payload)
+    split = split_parts(mechanism.layout, row, payload)
+    return [
+        (part, part_row, int.from_bytes(part_payload, "little"))
+        for part, (part_row, part_payload) in zip(parts_of(mechanism), split, strict=True)
+    ]
 
 
 def _names(mechanism: Mechanism, number: int, cell: int) -> bool:

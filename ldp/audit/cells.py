@@ -14,14 +14,16 @@ value that is not tried, and noise that comes from a secret key and looks random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp.audit.law import outcomes, report_law
-from ldp.mechanisms.base import Mechanism, Value
-from ldp.wire import Kind, split_report
+from ldp.mechanisms.base import Catalogued, Mechanism, Value
+from ldp.mechanisms.joint import parts_of
+from ldp.wire import Kind, split_parts, split_report
 
 MOST_OUTCOMES = 4096
 """Up to so many different reports the joint law of all cells is checked, not only single cells."""
@@ -75,7 +77,7 @@ def binomial_p(
 
 
 def audit_encoder(
-    mechanism: Mechanism,
+    mechanism: Catalogued,
     values: Sequence[Value],
     encode: Callable[[Value], bytes],
     *,
@@ -92,10 +94,7 @@ def audit_encoder(
         split = [
             split_report(encode(value), mechanism.header, mechanism.layout) for _ in range(trials)
         ]
-        rows = np.array([row for row, _ in split])
-        numbers = [mechanism.layout.payload_number(payload) for _, payload in split]
-        payloads = np.frombuffer(b"".join(p for _, p in split), dtype=np.uint8)
-        checks += check_reports(mechanism, value, rows, payloads.reshape(trials, -1), numbers)
+        checks += check_reports(mechanism, value, split)
     return judge(checks, alpha)
 
 
@@ -118,28 +117,103 @@ def judge(checks: Sequence[Checks], alpha: float) -> Audit:
 
 
 def check_reports(
-    mechanism: Mechanism,
-    value: Value,
-    rows: NDArray[np.int64],
-    payloads: NDArray[np.uint8],
-    numbers: Sequence[int],
+    mechanism: Catalogued, value: Value, reports: Sequence[tuple[int, bytes]]
 ) -> Iterator[Checks]:
-    """All that is checked of some reports of one value, in the order in which they were made.
-    `numbers` are the payloads as integers."""
-    yield from _uniform("row", rows, mechanism.shape.rows)
+    """All that is checked of some reports (row, payload) of one value, in the order in which they
+    were made. Raises ReportError for a payload out of range."""
+    numbers = [(row, mechanism.layout.payload_number(payload)) for row, payload in reports]
     if outcomes(mechanism) <= MOST_OUTCOMES:
         law = report_law(mechanism, value)
         claimed = np.array([float(probability) for probability in law.values()])
-        keys = rows * mechanism.layout.payload_limit + np.array(numbers)
+        place = {key: i for i, key in enumerate(law)}
+        keys = np.array([place[key] for key in numbers])
         counts = np.bincount(keys, minlength=claimed.size)
-        yield "reports equal to number", counts, np.full(claimed.size, rows.size), claimed
+        yield "reports equal to number", counts, np.full(claimed.size, keys.size), claimed
         yield from _alike("report", keys, float((claimed**2).sum()))
-    known = {int(row): mechanism.cells(value, int(row)) for row in np.unique(rows)}
-    true_cells = [known[row] for row in rows.tolist()]
-    if mechanism.kind is Kind.SIGN:
-        yield from _signs(mechanism, true_cells, numbers)
+    split = [split_parts(mechanism.layout, row, payload) for row, payload in reports]
+    parts = [
+        _Reports.of(part, value, [report[number] for report in split])
+        for number, part in enumerate(parts_of(mechanism))
+    ]
+    for number, part in enumerate(parts, 1):
+        prefix = f"part {number}: " if len(parts) > 1 else ""
+        for what, *counted in _check_part(part):
+            yield (prefix + what, *counted)  # type: ignore[misc]
+    for one, other in combinations(parts, 2):
+        yield from _apart(one, other)
+
+
+@dataclass(frozen=True, eq=False)
+class _Reports:
+    """Reports of one value through one mechanism, and the cells that the value touches in each.
+
+    `reported`, `touched`: bool, shape (reports, columns), of BITS and INDEX reports.
+    """
+
+    mechanism: Mechanism
+    rows: NDArray[np.int64]
+    numbers: Sequence[int]
+    true_cells: Sequence[tuple[int, ...]]
+    reported: NDArray[np.bool_]
+    touched: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls, mechanism: Mechanism, value: Value, reports: Sequence[tuple[int, bytes]]
+    ) -> "_Reports":
+        columns = mechanism.shape.columns
+        numbers = [int.from_bytes(payload, "little") for _, payload in reports]
+        known = {row: mechanism.cells(value, row) for row in {row for row, _ in reports}}
+        true_cells = [known[row] for row, _ in reports]
+        if mechanism.kind is Kind.BITS:
+            block = np.frombuffer(b"".join(p for _, p in reports), dtype=np.uint8)
+            block = block.reshape(len(reports), -1)
+            reported = np.unpackbits(block, axis=1, bitorder="little")[:, :columns] == 1
+        elif mechanism.kind is Kind.INDEX:
+            reported = np.arange(columns) == np.array(numbers)[:, None]
+        else:
+            reported = np.zeros((len(reports), 0), dtype=bool)
+        touched = np.zeros(reported.shape, dtype=bool)
+        if reported.size:
+            for i, cells in enumerate(true_cells):
+                touched[i, cells] = True
+        rows = np.array([row for row, _ in reports])
+        return cls(mechanism, rows, numbers, true_cells, reported, touched)
+
+
+def _check_part(reports: _Reports) -> Iterator[Checks]:
+    yield from _uniform("row", reports.rows, reports.mechanism.shape.rows)
+    if reports.mechanism.kind is Kind.SIGN:
+        yield from _signs(reports.mechanism, reports.true_cells, reports.numbers)
     else:
-        yield from _cells(mechanism, true_cells, payloads, numbers)
+        yield from _cells(reports)
+
+
+def _apart(one: _Reports, other: _Reports) -> Iterator[Checks]:
+    """That two parts of a report, both BITS, know nothing of each other but the value."""
+    rows = other.mechanism.shape.rows
+    both_rows = one.rows * rows + other.rows
+    yield from _uniform("rows of both parts", both_rows, one.mechanism.shape.rows * rows)
+    told = (float(one.mechanism.channel.touched), float(other.mechanism.channel.touched))
+    lied = (float(one.mechanism.channel.untouched), float(other.mechanism.channel.untouched))
+    first, second = (_first(part) for part in (one, other))
+    yield _sum("true cells of both parts", first & second, np.ones_like(first), told[0] * told[1])
+    for part, true, chance in ((one, second, lied[0] * told[1]), (other, first, lied[1] * told[0])):
+        free = ~part.touched
+        lies = part.reported & free & true[:, None]
+        yield _sum("a true cell and the other part's lies", lies, free, chance)
+    width = min(one.reported.shape[1], other.reported.shape[1])
+    free = ~one.touched[:, :width] & ~other.touched[:, :width]
+    lies = one.reported[:, :width] & other.reported[:, :width] & free
+    chance = lied[0] * lied[1]
+    yield from _counts("lies of both parts", lies.sum(axis=1), free.sum(axis=1), chance)
+
+
+def _first(reports: _Reports) -> NDArray[np.bool_]:
+    """Whether each report names the first cell that its value touches."""
+    first = reports.touched.argmax(axis=1)[:, None]
+    named: NDArray[np.bool_] = np.take_along_axis(reports.reported, first, axis=1)[:, 0]
+    return named
 
 
 def _signs(
@@ -169,23 +243,11 @@ def _signs(
     yield from _lagged("true signs", told[:, None], every[:, None], claimed)
 
 
-def _cells(
-    mechanism: Mechanism,
-    true_cells: Sequence[tuple[int, ...]],
-    payloads: NDArray[np.uint8],
-    numbers: Sequence[int],
-) -> Iterator[Checks]:
+def _cells(reports: _Reports) -> Iterator[Checks]:
     """Every column over all rows, apart where the value touches it and where not, and the first
     touched cell of reports some calls apart; for bits, whether cells are independent too."""
-    columns = mechanism.shape.columns
-    if mechanism.kind is Kind.BITS:
-        reported = np.unpackbits(payloads, axis=1, bitorder="little")[:, :columns] == 1
-    else:
-        reported = np.arange(columns) == np.array(numbers)[:, None]
-    touched = np.zeros(reported.shape, dtype=bool)
-    for i, cells in enumerate(true_cells):
-        touched[i, cells] = True
-    channel = mechanism.channel
+    mechanism, reported, touched = reports.mechanism, reports.reported, reports.touched
+    columns, channel = mechanism.shape.columns, mechanism.channel
     for what, where, claimed in (
         ("touched cell reported, column", touched, float(channel.touched)),
         ("untouched cell reported, column", ~touched, float(channel.untouched)),

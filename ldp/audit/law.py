@@ -4,27 +4,43 @@ For small instances: every report, and its probability given a value, from the c
 that the mechanism states. The worst ratio of two such laws is e**epsilon by definition.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from itertools import permutations
+from itertools import permutations, product
 
-from ldp.mechanisms.base import Mechanism, Value
-from ldp.wire import Kind
+from ldp.mechanisms.base import Catalogued, Mechanism, Value
+from ldp.mechanisms.joint import parts_of
+from ldp.wire import JointLayout, Kind, pack_joint_report, split_report
 
 Law = Mapping[tuple[int, int], Fraction]
-"""(row, payload read as an integer) -> probability; payloads as in `ldp.wire.Layout`."""
+"""(row, payload read as an integer) -> probability; payloads as in `ldp.wire`."""
 
 
-def outcomes(mechanism: Mechanism) -> int:
+def outcomes(mechanism: Catalogued) -> int:
     """How many different reports there are."""
-    return mechanism.shape.rows * mechanism.layout.payload_limit
+    return math.prod(part.shape.rows * part.layout.payload_limit for part in parts_of(mechanism))
 
 
-def report_law(mechanism: Mechanism, value: Value) -> Law:
+def report_law(mechanism: Catalogued, value: Value) -> Law:
     """P(report | value) for every possible report; the probabilities add to exactly 1.
 
     Time and memory: `outcomes(mechanism)`.
     """
+    laws = [_part_law(part, value) for part in parts_of(mechanism)]
+    if not isinstance(mechanism.layout, JointLayout):
+        return laws[0]
+    layout, header = mechanism.layout, mechanism.header
+    law: dict[tuple[int, int], Fraction] = {}
+    for drawn in product(*(part.items() for part in laws)):
+        data = pack_joint_report(header.to_bytes(), layout, [key for key, _ in drawn])
+        row, payload = split_report(data, header, layout)
+        probability = math.prod((each for _, each in drawn), start=Fraction(1))
+        law[row, int.from_bytes(payload, "little")] = probability
+    return law
+
+
+def _part_law(mechanism: Mechanism, value: Value) -> Law:
     rows, columns = mechanism.shape
     law: dict[tuple[int, int], Fraction] = {}
     for row in range(rows):
@@ -34,7 +50,13 @@ def report_law(mechanism: Mechanism, value: Value) -> Law:
     return law
 
 
-def worst_ratio(mechanism: Mechanism, values: Sequence[Value]) -> Fraction:
+def claimed_ratio(mechanism: Catalogued) -> Fraction:
+    """The worst ratio that the mechanism's channels claim: those of its parts multiplied."""
+    ratios = (part.channel.worst_ratio for part in parts_of(mechanism))
+    return math.prod(ratios, start=Fraction(1))
+
+
+def worst_ratio(mechanism: Catalogued, values: Sequence[Value]) -> Fraction:
     """max over reports and ordered pairs of `values` of P(report | a) / P(report | b)."""
     laws = [report_law(mechanism, value) for value in values]
     return max(law[key] / other[key] for law, other in permutations(laws, 2) for key in law)

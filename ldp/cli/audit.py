@@ -7,24 +7,45 @@ from pathlib import Path
 
 import click
 
-from ldp.audit import audit_encoder, epsilon_at_least, worst_ratio
+from ldp.audit import audit_encoder, claimed_ratio, epsilon_at_least, worst_ratio
 from ldp.audit.cells import MOST_OUTCOMES
+from ldp.audit.history import exact_epsilon
 from ldp.audit.law import outcomes
 from ldp.cli.options import FILE, JSON, say
 from ldp.errors import ParameterError
 from ldp.files import write_whole
-from ldp.mechanisms import CATALOGUE, Mechanism, from_parameters
+from ldp.hashing import Fragments
+from ldp.mechanisms import CATALOGUE, Catalogued, Rappor, from_parameters
 from ldp.mechanisms.base import Identity, Value
-from ldp.mechanisms.presets import PRESETS
+from ldp.mechanisms.joint import parts_of
+from ldp.mechanisms.presets import COMPLETE
 from ldp.registry import Registry
 
 ALPHA = 1e-6
 VALUES = ("lol", "a value of more than sixteen bytes", "")
+DAYS = 8
+"""Length of the histories that memoised mechanisms are held against."""
+
+
+@dataclass(frozen=True)
+class Memoised:
+    """What DAYS reports tell, exactly: between two values that never change, which `lifetime`
+    bounds; between a history that never changes and one that does, per value and by epoch."""
+
+    lifetime: float
+    unchanging: float
+    changing_per_value: float
+    changing_by_epoch: float
+
+    @property
+    def passed(self) -> bool:
+        return max(self.unchanging, self.changing_by_epoch) <= self.lifetime
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One encoder's audit; `exact` is None where the whole law is too large to enumerate."""
+    """One encoder's audit; `exact` is None where the whole law is too large to enumerate,
+    `memoised` where nothing is."""
 
     name: str
     claimed: float
@@ -32,16 +53,19 @@ class Verdict:
     checks: int
     findings: list[str]
     at_least: float
+    memoised: Memoised | None
 
     @property
     def passed(self) -> bool:
-        return self.exact is not False and not self.findings and self.at_least <= self.claimed
+        memoised = self.memoised is None or self.memoised.passed
+        exact = self.exact is not False
+        return exact and memoised and not self.findings and self.at_least <= self.claimed
 
 
 @click.command()
 @click.argument("metric", required=False)
 @click.option("--registry", type=FILE, help="metrics.toml, for METRIC.")
-@click.option("--preset", type=click.Choice(sorted(PRESETS)), help="A published setting.")
+@click.option("--preset", type=click.Choice(sorted(COMPLETE)), help="A published setting.")
 @click.option("--all", "everything", is_flag=True, help="Every mechanism's examples and preset.")
 @click.option("--trials", type=click.IntRange(100), default=5000, show_default=True)
 @click.option("--report", type=FILE, help="Write what was checked there, as JSON.")
@@ -57,9 +81,10 @@ def audit(
 ) -> None:
     """Hold a real encoder's bytes against the epsilon that is printed; status 1 if it fails.
 
-    Three checks: the enumerated law against the stated epsilon, exactly (small mechanisms); every
-    count of the encoder's reports against that law; and an epsilon that the encoder has at least,
-    from outside. An honest encoder fails with probability 2e-6 at most.
+    Checks: the enumerated law against the stated epsilon, exactly (small mechanisms); every count
+    of the encoder's reports against that law; an epsilon that the encoder has at least, from
+    outside; and of memoised mechanisms what many days tell, exactly. An honest encoder fails with
+    probability 2e-6 at most.
 
     \b
     Example: ldp audit city --registry metrics.toml
@@ -68,11 +93,11 @@ def audit(
         raise ParameterError("give one of METRIC with --registry, --preset or --all")
     if (metric is None) != (registry is None):
         raise ParameterError("METRIC and --registry go together")
-    subjects: list[tuple[str, Mechanism]] = []
+    subjects: list[tuple[str, Catalogued]] = []
     if metric is not None and registry is not None:
         subjects = [(metric, Registry.load(registry).metric(metric).mechanism)]
-    for name in sorted(PRESETS) if everything else [preset] if preset else []:
-        subjects.append((name, from_parameters({**PRESETS[name].parameters, "seed": "00"})))
+    for name in sorted(COMPLETE) if everything else [preset] if preset else []:
+        subjects.append((name, from_parameters({**COMPLETE[name].parameters, "seed": "00"})))
     if everything:
         for name, kind in CATALOGUE.items():
             subjects += [(f"{name} (example)", one.mechanism) for one in kind.examples()]
@@ -89,23 +114,44 @@ def audit(
     sys.exit(0 if result["passed"] else 1)
 
 
-def _audited(name: str, mechanism: Mechanism, trials: int) -> Verdict:
-    values: tuple[Value, ...] = VALUES
-    if isinstance(mechanism.addressing, Identity):
-        values = (mechanism.addressing.categories + mechanism.addressing.untouching)[:4]
+def _audited(name: str, mechanism: Catalogued, trials: int) -> Verdict:
+    values = tried(mechanism)
     encode = mechanism.encoder().encode
     small = outcomes(mechanism) <= MOST_OUTCOMES
     cells = audit_encoder(mechanism, values, encode, trials=trials, alpha=ALPHA)
     return Verdict(
         name=name,
         claimed=mechanism.cost.epsilon,
-        exact=worst_ratio(mechanism, values) <= mechanism.channel.worst_ratio if small else None,
+        exact=worst_ratio(mechanism, values) <= claimed_ratio(mechanism) if small else None,
         checks=cells.checks,
         findings=[str(finding) for finding in cells.findings[:5]],
         at_least=epsilon_at_least(
             mechanism, (values[0], values[1]), encode, trials=2 * trials, error=ALPHA
         ),
+        memoised=_memoised(mechanism, values) if isinstance(mechanism, Rappor) else None,
     )
+
+
+def _memoised(mechanism: Rappor, values: tuple[Value, ...]) -> Memoised:
+    stays, other = (values[0],) * DAYS, (values[1],) * DAYS
+    changes = other[: DAYS // 2] + stays[DAYS // 2 :]
+    return Memoised(
+        lifetime=mechanism.cost.lifetime,
+        unchanging=float(exact_epsilon(mechanism, (stays, other), "per-value")),
+        changing_per_value=float(exact_epsilon(mechanism, (stays, changes), "per-value")),
+        changing_by_epoch=float(exact_epsilon(mechanism, (stays, changes), "epoch")),
+    )
+
+
+def tried(mechanism: Catalogued) -> tuple[Value, ...]:
+    """Two values or more that the mechanism knows."""
+    addressing = parts_of(mechanism)[0].addressing
+    if isinstance(addressing, Identity):
+        return (addressing.categories + addressing.untouching)[:4]
+    if isinstance(addressing, Fragments):
+        letters, length = addressing.spelling.alphabet, addressing.spelling.length
+        return letters[:2][:length], letters[-1] * length, ""
+    return VALUES
 
 
 def _line(verdict: Verdict) -> str:
@@ -115,4 +161,11 @@ def _line(verdict: Verdict) -> str:
         f"claimed, at least {verdict.at_least:.3g} seen from outside; {exact[verdict.exact]}; "
         f"{verdict.checks:,} counts checked"
     )
-    return "\n     ".join([line, *verdict.findings])
+    lines = [line, *verdict.findings]
+    if (told := verdict.memoised) is not None:
+        lines.append(
+            f"{DAYS} days memoised: {told.unchanging:.4g} between values that never change "
+            f"(lifetime {told.lifetime:.4g}); between histories that change at different times "
+            f"{told.changing_per_value:.4g} per value, {told.changing_by_epoch:.4g} by epoch"
+        )
+    return "\n     ".join(lines)

@@ -1,11 +1,11 @@
 """`ldp simulate`, `aggregate` and `merge`: from values to a table."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from functools import reduce
 from operator import add
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,9 +14,9 @@ from ldp.collection import ReportWriter, report_files
 from ldp.collection import aggregate as aggregated
 from ldp.errors import ParameterError, ReportError
 from ldp.files import write_whole
-from ldp.mechanisms import Mechanism
+from ldp.joint_table import load_table
+from ldp.mechanisms import Catalogued
 from ldp.registry import Registry
-from ldp.table import Table
 
 
 @click.command()
@@ -51,7 +51,7 @@ def simulate(
     Example: ldp simulate city --registry metrics.toml --population city.csv --users 1000000000 \\
                  --table city.table
     """
-    from ldp.simulation import Population, draw_table
+    from ldp.simulation import Population, draw_tables
     from ldp.simulation import simulate as reported
 
     if (reports is None) == (table is None):
@@ -67,8 +67,9 @@ def simulate(
     if truth is not None:
         write_whole(truth, people.to_csv())
     if table is not None:
-        drawn = draw_table(mechanism, people.values, counts=people.counts, generator=randomness)
-        replace(drawn, dictionary=asked.candidates()).save(table)
+        assert people.counts is not None
+        drawn = draw_tables(mechanism, people.values, people.counts, randomness)
+        drawn.with_dictionary(asked.candidates()).save(table)
         place = table
     else:
         assert reports is not None
@@ -151,22 +152,21 @@ def merge(tables: tuple[Path, ...], out: Path, as_json: bool) -> None:
     \b
     Example: ldp merge monday.table tuesday.table --out week.table
     """
-    combine: Callable[[Table, Table], Table] = add
-    loaded = [Table.load(path) for path in tables]
+    loaded: list[Any] = [load_table(path) for path in tables]
     windows = [window for table in loaded for window in table.windows]
     if len(set(windows)) < len(windows):
         click.echo("note: some days are in more than one of these tables", err=True)
-    total = reduce(combine, loaded)
+    total = reduce(add, loaded)
     total.save(out)
     result = {"tables": len(tables), "reports": total.total, "written": str(out)}
     say(result, f"{len(tables)} tables, {total.total:,} reports -> {out}", as_json)
 
 
-def _check_values(source: str, mechanism: Mechanism, values: Sequence[str]) -> None:
+def _check_values(source: str, mechanism: Catalogued, values: Sequence[str]) -> None:
     """Stops the run, before anything is written, at a value that the mechanism does not know."""
     for number, value in enumerate(values, 1):
         try:
-            mechanism.addressing.point(value)
+            mechanism.check(value)
         except ParameterError as error:
             raise ParameterError(f"{source}: value {number} of {len(values)}: {error}") from None
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from ldp.cli.options import FILE, JSON, keep, say
-from ldp.errors import ParameterError
+from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import CONTROLS, Rule, summary_path
 
 
@@ -37,9 +37,10 @@ def decode(
     \b
     Example: ldp decode city.table --out estimates.csv
     """
+    from ldp.joint_table import load_table
     from ldp.registry import read_values
-    from ldp.server import Table
     from ldp.server import decode as decoded
+    from ldp.table import Table
 
     rule = Rule(alpha=alpha, control=control, threshold=threshold)
     if not 0 < level < 1:
@@ -50,7 +51,10 @@ def decode(
     names = None
     if candidates:
         names = read_values(Path("/dev/stdin" if candidates == "-" else candidates))
-    estimates = decoded(Table.load(table), names, method=method, rule=rule)
+    loaded = load_table(table)
+    if not isinstance(loaded, Table):
+        raise DecodeError(f"{table}: a puzzle of words is not decoded from a list of candidates")
+    estimates = decoded(loaded, names, method=method, rule=rule)
     summary = estimates.summary(level)
     if "warning" in summary:
         click.echo(f"ldp: {summary['warning']}", err=True)

@@ -16,6 +16,8 @@ from ldp.mechanisms import (
     HadamardCountMeanSketch,
     Mechanism,
     RandomizedResponse,
+    Rappor,
+    SequenceFragmentPuzzle,
     UnaryEncoding,
 )
 
@@ -32,5 +34,7 @@ __all__ = [
     "Mechanism",
     "ParameterError",
     "RandomizedResponse",
+    "Rappor",
+    "SequenceFragmentPuzzle",
     "UnaryEncoding",
 ]

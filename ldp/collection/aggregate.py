@@ -1,21 +1,22 @@
 """Reports to one table on one machine: a stream of files, memory of one table and one block."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 from ldp.collection.store import read_reports, report_files
 from ldp.errors import ReportError
-from ldp.mechanisms import Mechanism
-from ldp.table import Table, TableBuilder, payload_numbers
+from ldp.joint_table import JointTable, empty_builder, split_batch
+from ldp.mechanisms import Catalogued
+from ldp.table import Table, payload_numbers
+from ldp.wire import JointLayout
 
 
 def aggregate(
     stores: Sequence[str | Path],
     metric: str,
     version: int,
-    mechanism: Mechanism,
+    mechanism: Catalogued,
     *,
     since: date | None = None,
     until: date | None = None,
@@ -23,7 +24,7 @@ def aggregate(
     dictionary: tuple[str, ...] | None = None,
     on_damaged: Callable[[ReportError], None] | None = None,
     on_file: Callable[[Path], None] | None = None,
-) -> Table:
+) -> Table | JointTable:
     """The table of a metric's stored reports.
 
     `workers` threads own disjoint ranges of the table's rows; `dictionary` goes into the table. A
@@ -31,7 +32,7 @@ def aggregate(
     instead and the file counts for nothing, whole: it is checked before the first of its reports is
     counted. `on_file` is told each file that was counted.
     """
-    builder = TableBuilder(mechanism, workers)
+    builder = empty_builder(mechanism, workers)
     for day, path in report_files(stores, metric, version, since, until):
         if on_damaged is not None:
             try:
@@ -46,13 +47,17 @@ def aggregate(
                 raise ReportError(f"{path}: {error}") from None
         if on_file is not None:
             on_file(path)
-    return replace(builder.build(), dictionary=dictionary)
+    return builder.build().with_dictionary(dictionary)
 
 
-def _check(path: Path, mechanism: Mechanism) -> None:
+def _check(path: Path, mechanism: Catalogued) -> None:
     """Reads the whole file and counts nothing; raises ReportError naming it."""
     for rows, payloads in read_reports(path, mechanism):
         try:
-            payload_numbers(mechanism.layout, rows, payloads)
+            layout = mechanism.layout
+            if isinstance(layout, JointLayout):
+                split_batch(layout, rows, payloads)
+            else:
+                payload_numbers(layout, rows, payloads)
         except ReportError as error:
             raise ReportError(f"{path}: {error}") from None

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ldp.errors import ReportError
 from ldp.files import replacing
-from ldp.mechanisms import Mechanism
+from ldp.mechanisms import Catalogued
 
 BLOCK = 65_536
 _FINGERPRINT = b"ldp.fingerprint"
@@ -37,7 +37,7 @@ class ReportWriter:
         store: str | Path,
         metric: str,
         version: int,
-        mechanism: Mechanism,
+        mechanism: Catalogued,
         day: date,
         part: str | None = None,
     ) -> None:
@@ -117,7 +117,7 @@ def report_files(
     return sorted(found)
 
 
-def read_reports(path: Path, mechanism: Mechanism) -> Iterator[StoredBatch]:
+def read_reports(path: Path, mechanism: Catalogued) -> Iterator[StoredBatch]:
     """The batches of one file; raises ReportError naming the file unless it is whole and of this
     mechanism."""
     size = mechanism.layout.payload_bytes

@@ -29,7 +29,9 @@ def decode(
     and for a method that does not fit the mechanism.
     """
     addressing = table.mechanism.addressing
-    natural = _NATURAL[type(addressing)]
+    natural = _NATURAL.get(type(addressing))
+    if natural is None:
+        raise DecodeError("Bloom filters cannot be decoded by this version; basic RAPPOR can")
     if method not in ("auto", *METHODS):
         raise ParameterError(f"method must be one of auto, {', '.join(METHODS)}")
     if method not in ("auto", natural):

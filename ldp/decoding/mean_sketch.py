@@ -43,7 +43,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     assert isinstance(mechanism, MeanSketch)
     rows, width = mechanism.shape
     cells = named_counts(table)
-    named = gather(mechanism.addressing, cells, points(mechanism.addressing, candidates))
+    named = gather(mechanism.addressing, cells, points(mechanism.addressing, rows, candidates))
     count = width / (width - 1) * (mechanism.channel.holders(named, n) - n / width)
     share = np.clip(count / n, 0, 1)
     squares = sum_of_squares(table, cells)

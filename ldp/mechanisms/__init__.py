@@ -4,36 +4,43 @@ from collections.abc import Mapping
 from typing import Any
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Encoder, Example, Mechanism
+from ldp.mechanisms.base import Catalogued, Encoder, Example, Mechanism
 from ldp.mechanisms.cms import CountMeanSketch
 from ldp.mechanisms.hcms import HadamardCountMeanSketch
+from ldp.mechanisms.joint import JointMechanism
 from ldp.mechanisms.randomized_response import CoinResponse, RandomizedResponse
+from ldp.mechanisms.rappor import Rappor
+from ldp.mechanisms.sfp import FragmentSketch, SequenceFragmentPuzzle
 from ldp.mechanisms.unary import UnaryEncoding
 
-CATALOGUE: dict[str, type[Mechanism]] = {
+CATALOGUE: dict[str, type[Catalogued]] = {
     mechanism.name: mechanism
     for mechanism in (
-        *(CoinResponse, RandomizedResponse, UnaryEncoding),
-        *(CountMeanSketch, HadamardCountMeanSketch),
+        *(CoinResponse, RandomizedResponse, UnaryEncoding, Rappor),
+        *(CountMeanSketch, HadamardCountMeanSketch, FragmentSketch, SequenceFragmentPuzzle),
     )
 }
 
 __all__ = [
     "CATALOGUE",
+    "Catalogued",
     "CoinResponse",
     "CountMeanSketch",
     "Encoder",
     "Example",
     "HadamardCountMeanSketch",
+    "JointMechanism",
     "Mechanism",
     "RandomizedResponse",
+    "Rappor",
+    "SequenceFragmentPuzzle",
     "UnaryEncoding",
     "from_parameters",
 ]
 
 
-def from_parameters(parameters: Mapping[str, Any]) -> Mechanism:
-    """The mechanism that `Mechanism.parameters()` described; raises ParameterError."""
+def from_parameters(parameters: Mapping[str, Any]) -> Catalogued:
+    """The mechanism that its `parameters()` described; raises ParameterError."""
     rest = dict(parameters)
     name = rest.pop("mechanism", None)
     if not isinstance(name, str) or name not in CATALOGUE:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -26,7 +26,7 @@ from ldp.randomness import (
     bernoulli,
     uniform_below,
 )
-from ldp.wire import Header, Kind, Layout, pack_report
+from ldp.wire import Header, JointLayout, Kind, Layout, pack_report
 
 Value = str | bytes
 
@@ -78,13 +78,22 @@ class Shape(NamedTuple):
 class Example(NamedTuple):
     """A small instance and values to try it on: conformance, audit and vectors run on these."""
 
-    mechanism: "Mechanism"
+    mechanism: "Catalogued"
     values: tuple[Value, ...]
 
 
+class DrawsReports(Protocol):
+    """An encoder: the only thing that makes a report of a value."""
+
+    def encode(self, value: Value) -> bytes:
+        """One report as bytes; raises ParameterError, before a bit is drawn, for a value that the
+        mechanism does not know."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
-class Mechanism(ABC):
-    """A local randomizer whose report is counted in a table of integers.
+class Catalogued(ABC):
+    """What everything in the catalogue has: parameters, a cost, reports as bytes.
 
     Subclasses are frozen, keyword-only dataclasses whose fields are their parameters.
     """
@@ -93,44 +102,34 @@ class Mechanism(ABC):
     """What metrics.toml calls it."""
     wire_id: ClassVar[int]
     """The mechanism byte of its reports; never reused."""
-    kind: ClassVar[Kind]
 
     @cached_property
     @abstractmethod
-    def channel(self) -> Channel:
-        """The exact probabilities; the only place they are written."""
+    def cost(self) -> Cost:
+        """What one report costs, from the probabilities that run."""
 
     @cached_property
     @abstractmethod
-    def addressing(self) -> Addressing:
-        """Which cells a value touches."""
+    def layout(self) -> Layout | JointLayout:
+        """What a report looks like after its header."""
 
-    @cached_property
     @abstractmethod
-    def shape(self) -> Shape:
-        """(rows, columns) of the table."""
+    def check(self, value: Value) -> None:
+        """Raises ParameterError for a value that the mechanism does not know."""
+
+    @abstractmethod
+    def encoder(self, bits: BitSource | None = None) -> "DrawsReports":
+        """Encodes values of this mechanism; `bits` defaults to the operating system's source."""
 
     @staticmethod
     @abstractmethod
-    def examples() -> tuple[Example, ...]:
+    def examples() -> tuple["Example", ...]:
         """Small instances that cover the mechanism's variants."""
 
-    def cells(self, value: Value, row: int) -> tuple[int, ...]:
-        """The columns of `row` that `value` touches; raises ParameterError for a foreign value."""
-        return self.addressing.cells(self.addressing.point(value), row)
-
-    def encoder(self, bits: BitSource | None = None) -> "Encoder":
-        """Encodes values of this mechanism; `bits` defaults to the operating system's source."""
-        return Encoder(self, SystemBits() if bits is None else bits)
-
-    @cached_property
-    def cost(self) -> Cost:
-        """What one report costs, from the probabilities that run."""
-        return Cost(epsilon=self.channel.epsilon)
-
-    @cached_property
-    def layout(self) -> Layout:
-        return Layout(self.kind, *self.shape)
+    @classmethod
+    def seeded(cls, parameters: Mapping[str, Any]) -> bool:
+        """Whether a mechanism of these parameters hashes with a public seed."""
+        return "seed" in cls.__dataclass_fields__
 
     def parameters(self) -> dict[str, Any]:
         """The mechanism as JSON-ready data; `ldp.mechanisms.from_parameters` reads it back."""
@@ -153,6 +152,51 @@ class Mechanism(ABC):
 
     def describe(self) -> str:
         """One line that names the mechanism in messages: no values, no seeds."""
+        return f"{self.name} {self.fingerprint.hex()}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mechanism(Catalogued, ABC):
+    """A local randomizer whose report is counted in one table of integers."""
+
+    kind: ClassVar[Kind]
+    memoisable: ClassVar[bool] = False
+    """Whether its encoder takes a secret, and memoises a permanent response under it."""
+
+    @cached_property
+    @abstractmethod
+    def channel(self) -> Channel:
+        """The exact probabilities; the only place they are written."""
+
+    @cached_property
+    @abstractmethod
+    def addressing(self) -> Addressing:
+        """Which cells a value touches."""
+
+    @cached_property
+    @abstractmethod
+    def shape(self) -> Shape:
+        """(rows, columns) of the table."""
+
+    def cells(self, value: Value, row: int) -> tuple[int, ...]:
+        """The columns of `row` that `value` touches; raises ParameterError for a foreign value."""
+        return self.addressing.cells(self.addressing.point(value), row)
+
+    def check(self, value: Value) -> None:
+        self.addressing.point(value)
+
+    def encoder(self, bits: BitSource | None = None) -> "Encoder":
+        return Encoder(self, SystemBits() if bits is None else bits)
+
+    @cached_property
+    def cost(self) -> Cost:
+        return Cost(epsilon=self.channel.epsilon)
+
+    @cached_property
+    def layout(self) -> Layout:
+        return Layout(self.kind, *self.shape)
+
+    def describe(self) -> str:
         return f"{self.name} {self.shape.rows}x{self.shape.columns} {self.fingerprint.hex()}"
 
     def variance(self, reports: int, frequency: Any = 0.0, others_squared: Any = 0.0) -> Any:
@@ -219,7 +263,6 @@ class Encoder:
         self._addressing = mechanism.addressing
         self._layout = mechanism.layout
         self._header = mechanism.header.to_bytes()
-        self._draw = _DRAW[mechanism.kind]
         channel = mechanism.channel
         self._touched = threshold(channel.touched)
         self._untouched = threshold(channel.untouched)
@@ -227,21 +270,28 @@ class Encoder:
     def encode(self, value: Value) -> bytes:
         """One report as bytes; raises ParameterError, before a bit is drawn, for a value that the
         mechanism does not know. The row is uniform and independent of the value."""
+        return pack_report(self._header, self._layout, *self.draw(value))
+
+    def draw(self, value: Value) -> tuple[int, int]:
+        """Row and payload, as an integer, of one report."""
         point = self._addressing.point(value)
-        row = uniform_below(self._bits, self._layout.rows)
-        true_cells = self._addressing.cells(point, row)
-        return pack_report(self._header, self._layout, row, self._draw(self, true_cells))
+        row = self._row()
+        return row, self._draw(self._addressing.cells(point, row))
 
     def __repr__(self) -> str:
         return f"<Encoder of {self._mechanism.describe()}>"
 
+    def _row(self) -> int:
+        return uniform_below(self._bits, self._layout.rows)
+
+    def _draw(self, true_cells: tuple[int, ...]) -> int:
+        """The payload, as an integer, of a value that touches these cells of the row."""
+        return _DRAW[self._layout.kind](self, true_cells)
+
     def _draw_bits(self, true_cells: tuple[int, ...]) -> int:
         """Every column's bit is 1 with probability `untouched`; the true cells' with `touched`."""
-        word = bernoulli(self._bits, self._untouched, self._layout.columns)
-        for cell in true_cells:
-            word &= ~(1 << cell)
-            word |= bernoulli(self._bits, self._touched) << cell
-        return word
+        columns, truth = self._layout.columns, as_bits(true_cells)
+        return bernoulli(self._bits, self._untouched, columns, truth, self._touched)
 
     def _draw_index(self, true_cells: tuple[int, ...]) -> int:
         """The true column with probability `touched`, else one of the others uniformly."""
@@ -269,5 +319,10 @@ _DRAW: dict[Kind, Callable[[Encoder, tuple[int, ...]], int]] = {
 
 
 def threshold(probability: Fraction) -> int:
-    """floor(2**64 * probability): exact for the thresholds that mechanisms run on."""
+    """floor(2**64 * probability): exact for the thresholds that encoders run on."""
     return math.floor(probability * PROBABILITY_ONE)
+
+
+def as_bits(cells: tuple[int, ...]) -> int:
+    """The integer whose bits at `cells`, all different, are 1."""
+    return sum(1 << cell for cell in cells)

@@ -1,7 +1,9 @@
-"""Published production settings, as data. What a company did not publish is not guessed here.
+"""Published production settings, as data. What a company did not publish is not guessed here: it is
+listed as unknown, and a metric that uses the preset has to say it.
 
-Source of Apple's: "Learning with Privacy at Scale" (2017) and Apple's "Differential Privacy
-Overview"; epsilon is per donation, so a day's loss is epsilon times the donations of that day.
+Sources: Apple, "Learning with Privacy at Scale" (2017) and "Differential Privacy Overview";
+Chromium, components/rappor, and Erlingsson et al. 2014. Apple's epsilon is per donation, so a day's
+loss is epsilon times the day's donations. Chrome's hash is not ours, its other parameters are.
 """
 
 from collections.abc import Mapping
@@ -9,23 +11,62 @@ from typing import Any, NamedTuple
 
 
 class Preset(NamedTuple):
-    """Parameters as metrics.toml would give them, and where they were published."""
+    """Parameters as metrics.toml would give them, where they were published, which were not, and
+    how many reports a day were sent (None: unknown)."""
 
     parameters: Mapping[str, Any]
     source: str
+    unknown: tuple[str, ...] = ()
+    reports_per_day: int | None = None
 
 
-_APPLE = "Apple 2017, Learning with Privacy at Scale, and Differential Privacy Overview"
+_PAPER = "Apple 2017, Learning with Privacy at Scale"
+_OVERVIEW = "Apple, Differential Privacy Overview"
+_CHROME = "Chromium, components/rappor; Erlingsson et al. 2014, RAPPOR"
+_SKETCH = ("mechanism", "rows", "width")
 
 
-def _apple(mechanism: str, epsilon: float, rows: int, width: int) -> Preset:
-    parameters = {"mechanism": mechanism, "epsilon": epsilon, "rows": rows, "width": width}
-    return Preset(parameters, _APPLE)
+def _chrome(bits: int, f: float) -> Preset:
+    parameters = {"bits": bits, "hashes": 2, "cohorts": 128, "f": f, "p": 0.25, "q": 0.75}
+    return Preset({"mechanism": "rappor", **parameters}, _CHROME)
 
 
 PRESETS: dict[str, Preset] = {
-    "apple-emoji": _apple("cms", epsilon=4.0, rows=65536, width=1024),
-    "apple-safari-autoplay": _apple("cms", epsilon=8.0, rows=65536, width=1024),
-    "apple-safari-energy": _apple("hcms", epsilon=4.0, rows=1024, width=32768),
-    "apple-health-types": _apple("cms", epsilon=2.0, rows=65536, width=256),
+    "apple-emoji": Preset(
+        {"mechanism": "cms", "epsilon": 4.0, "rows": 65536, "width": 1024},
+        f"{_PAPER}; {_OVERVIEW}",
+        reports_per_day=1,
+    ),
+    "apple-safari-autoplay": Preset(
+        {"mechanism": "cms", "epsilon": 8.0, "rows": 65536, "width": 1024},
+        f"{_PAPER}; {_OVERVIEW}",
+        reports_per_day=2,
+    ),
+    "apple-safari-energy": Preset(
+        {"mechanism": "hcms", "epsilon": 4.0, "rows": 1024, "width": 32768},
+        f"{_PAPER}; {_OVERVIEW}",
+        reports_per_day=2,
+    ),
+    "apple-health-types": Preset(
+        {"mechanism": "cms", "epsilon": 2.0, "rows": 65536, "width": 256},
+        f"{_PAPER}; {_OVERVIEW}",
+        reports_per_day=1,
+    ),
+    "apple-new-words": Preset(
+        {"mechanism": "sfp", "epsilon": 8.0, "rows": 2048, "width": 1024},
+        _PAPER,
+        unknown=("fragment_epsilon", "fragment_rows", "fragment_width"),
+    ),
+    "apple-quicktype": Preset({"epsilon": 8.0}, _OVERVIEW, _SKETCH, 2),
+    "apple-emoji-suggestions": Preset({"epsilon": 4.0}, _OVERVIEW, _SKETCH, 1),
+    "apple-lookup-hints": Preset({"epsilon": 4.0}, _OVERVIEW, _SKETCH, 2),
+    "apple-safari-crash": Preset({"epsilon": 4.0}, _OVERVIEW, _SKETCH, 2),
+    "chrome-uma": _chrome(32, 0.5),
+    "chrome-safe-browsing": _chrome(8, 0.5),
+    "chrome-etld-plus-one": _chrome(128, 0.5),
+    "chrome-uma-low-frequency": _chrome(32, 0.25),
+    "chrome-safe-browsing-low-frequency": _chrome(8, 0.25),
+    "chrome-etld-plus-one-low-frequency": _chrome(128, 0.25),
 }
+COMPLETE = {name: preset for name, preset in PRESETS.items() if not preset.unknown}
+"""Those of which nothing is unknown but the public seed, which every metric has of its own."""

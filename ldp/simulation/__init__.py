@@ -1,7 +1,14 @@
 """Populations, their reports, and tables drawn without reports; seeded numpy generators only."""
 
 from ldp.simulation.populations import Population
-from ldp.simulation.reports import encode_batch, simulate
-from ldp.simulation.tables import draw_table
+from ldp.simulation.reports import encode_batch, points_of, simulate
+from ldp.simulation.tables import draw_table, draw_tables
 
-__all__ = ["Population", "draw_table", "encode_batch", "simulate"]
+__all__ = [
+    "Population",
+    "draw_table",
+    "draw_tables",
+    "encode_batch",
+    "points_of",
+    "simulate",
+]

@@ -4,32 +4,35 @@ Noise comes from a numpy Generator, so this is for simulation only; a device use
 `mechanism.encoder()`. Both are held to the same cell-by-cell audit.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp import kernels
 from ldp.errors import ParameterError
-from ldp.mechanisms import Mechanism
-from ldp.mechanisms.base import threshold
+from ldp.joint_table import join_batch
+from ldp.mechanisms import Catalogued, Mechanism
+from ldp.mechanisms.base import Value, threshold
+from ldp.mechanisms.joint import parts_of
 from ldp.simulation.populations import Population
-from ldp.wire import Kind, Layout
+from ldp.wire import JointLayout, Kind, Layout
 
 BATCH = 65_536
 _MOST_REPORTS = 10**9
 Batch = tuple[NDArray[np.uint32], NDArray[np.uint8]]
+Points = NDArray[np.unsignedinteger]
 
 
 def simulate(
-    mechanism: Mechanism, population: Population, generator: np.random.Generator
+    mechanism: Catalogued, population: Population, generator: np.random.Generator
 ) -> Iterator[Batch]:
     """One report a person, in uniformly random order: (rows, payloads) by batches of 65,536.
 
     Every batch is a random subset of those not reported yet (multivariate hypergeometric) in
     random order, so memory is one batch whatever the population.
     """
-    points = kernels.points(mechanism.addressing, population.values)
+    points = points_of(mechanism, population.values)
     users = population.users
     if users >= _MOST_REPORTS:
         raise ParameterError("a billion reports or more: draw the table instead")
@@ -40,22 +43,39 @@ def simulate(
         taken = generator.multivariate_hypergeometric(left, size, method="marginals")
         left -= taken
         users -= size
-        held = generator.permutation(np.repeat(points, taken))
-        yield encode_batch(mechanism, held, generator)
+        holders = generator.permutation(np.repeat(np.arange(taken.size), taken))
+        yield encode_batch(mechanism, [part[holders] for part in points], generator)
+
+
+def points_of(mechanism: Catalogued, values: Sequence[Value]) -> list[Points]:
+    """The points of values, for each part of the mechanism's report (see `kernels.points`)."""
+    return [
+        kernels.points(part.addressing, part.shape.rows, values) for part in parts_of(mechanism)
+    ]
 
 
 def encode_batch(
-    mechanism: Mechanism, points: NDArray[np.uint64], generator: np.random.Generator
+    mechanism: Catalogued, points: Sequence[Points], generator: np.random.Generator
 ) -> Batch:
-    """One report for each point (see `kernels.points`): rows, uint32, shape (n,), and payloads,
-    uint8, shape (n, payload bytes)."""
-    rows = generator.integers(0, mechanism.shape.rows, size=points.size, dtype=np.uint32)
+    """One report for each value whose points (`points_of`) these are: rows, uint32, shape (n,), and
+    payloads, uint8, shape (n, payload bytes)."""
+    drawn = [
+        _encode_part(part, part_points, generator)
+        for part, part_points in zip(parts_of(mechanism), points, strict=True)
+    ]
+    if isinstance(mechanism.layout, JointLayout):
+        return join_batch(mechanism.layout, drawn)
+    return drawn[0]
+
+
+def _encode_part(mechanism: Mechanism, points: Points, generator: np.random.Generator) -> Batch:
+    rows = generator.integers(0, mechanism.shape.rows, size=len(points), dtype=np.uint32)
     columns = kernels.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
     if mechanism.kind is Kind.BITS:
         return rows, _bits(mechanism, columns, generator)
     if mechanism.kind is Kind.INDEX:
-        return rows, _indexes(mechanism, columns, generator)
-    return rows, _signs(mechanism, columns, generator)
+        return rows, _indexes(mechanism, columns[:, 0], generator)
+    return rows, _signs(mechanism, columns[:, 0], generator)
 
 
 def _bits(
@@ -63,16 +83,17 @@ def _bits(
 ) -> NDArray[np.uint8]:
     layout, channel = mechanism.layout, mechanism.channel
     words = -(-layout.columns // 64)
-    noise = kernels.packed_bernoulli(generator, threshold(channel.untouched), columns.size * words)
-    payloads = noise.astype("<u8").view(np.uint8).reshape(columns.size, 8 * words)
+    noise = kernels.packed_bernoulli(generator, threshold(channel.untouched), len(columns) * words)
+    payloads = noise.astype("<u8").view(np.uint8).reshape(len(columns), 8 * words)
     payloads = np.ascontiguousarray(payloads[:, : layout.payload_bytes])
     payloads[:, -1] &= 0xFF >> -layout.columns % 8
-    holders = np.flatnonzero(columns != kernels.NO_COLUMN)
-    cells = columns[holders]
-    at = holders, cells >> 3
-    bit = (1 << (cells & 7)).astype(np.uint8)
-    shown = kernels.bernoulli_each(generator, threshold(channel.touched), holders.size)
-    payloads[at] = np.where(shown, payloads[at] | bit, payloads[at] & ~bit)
+    for touched in columns.T:
+        holders = np.flatnonzero(touched != kernels.NO_COLUMN)
+        cells = touched[holders]
+        at = holders, cells >> 3
+        bit = (1 << (cells & 7)).astype(np.uint8)
+        shown = kernels.bernoulli_each(generator, threshold(channel.touched), holders.size)
+        payloads[at] = np.where(shown, payloads[at] | bit, payloads[at] & ~bit)
     return payloads
 
 

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from ldp import kernels
 from ldp.errors import ParameterError
-from ldp.mechanisms import Mechanism
+from ldp.joint_table import JointTable
+from ldp.mechanisms import Catalogued, JointMechanism, Mechanism
+from ldp.mechanisms.joint import parts_of
 from ldp.simulation.reports import draw_signs
 from ldp.table import Table, smallest
 from ldp.wire import Kind
@@ -44,7 +46,9 @@ def draw_table(
     elif counts is None or frequencies is not None or users is not None:
         raise ParameterError("give either counts, or frequencies and users")
     held = np.flatnonzero(counts)
-    points = kernels.points(mechanism.addressing, [values[i] for i in held.tolist()])
+    points = kernels.points(
+        mechanism.addressing, mechanism.shape.rows, [values[i] for i in held.tolist()]
+    )
     rows, _ = mechanism.shape
     starts = range(0, rows, _BLOCK)
     sizes = [min(_BLOCK, rows - start) for start in starts]
@@ -55,17 +59,35 @@ def draw_table(
             mechanism, points, shares[:, number], starts[number], sizes[number], spawned
         )
 
-    with ThreadPoolExecutor(cpu_count()) as pool:
-        drawn = list(pool.map(block, range(len(sizes)), generator.spawn(len(sizes))))
+    spawned = generator.spawn(len(sizes))
+    if len(sizes) == 1:
+        drawn = [block(0, spawned[0])]
+    else:
+        with ThreadPoolExecutor(cpu_count()) as pool:
+            drawn = list(pool.map(block, range(len(sizes)), spawned))
     reports = np.concatenate([reports for _, reports in drawn])
     kind = smallest(int(reports.max()), mechanism.kind is Kind.SIGN)
     cells = np.concatenate([counts.astype(kind) for counts, _ in drawn])
     return Table(mechanism, cells, reports)
 
 
+def draw_tables(
+    mechanism: Catalogued,
+    values: Sequence[str],
+    counts: NDArray[np.int64],
+    generator: np.random.Generator,
+) -> Table | JointTable:
+    """The same for any mechanism of the catalogue, `counts` clients holding each value: given
+    these, the tables of the parts of joint reports are independent."""
+    tables = tuple(
+        draw_table(part, values, counts=counts, generator=generator) for part in parts_of(mechanism)
+    )
+    return JointTable(mechanism, tables) if isinstance(mechanism, JointMechanism) else tables[0]
+
+
 def _draw_block(
     mechanism: Mechanism,
-    points: NDArray[np.uint64],
+    points: NDArray[np.unsignedinteger],
     counts: NDArray[np.int64],
     start: int,
     size: int,
@@ -94,7 +116,7 @@ def _draw_block(
 
 def _draw_sign_sums(
     mechanism: Mechanism,
-    points: NDArray[np.uint64],
+    points: NDArray[np.unsignedinteger],
     by_value: NDArray[np.int64],
     start: int,
     generator: np.random.Generator,
@@ -105,7 +127,7 @@ def _draw_sign_sums(
     sums = np.zeros((by_value.shape[1], columns), dtype=np.int64)
     for r in range(len(sums)):
         at = np.full(points.size, start + r, dtype=np.uint32)
-        cells = kernels.columns(mechanism.addressing, rows, points, at)
+        cells = kernels.columns(mechanism.addressing, rows, points, at)[:, 0]
         for first in range(0, points.size, _VALUES):
             some = slice(first, first + _VALUES)
             left = by_value[some, r].copy()

@@ -3,14 +3,46 @@
 from collections.abc import Callable
 from typing import Any
 
+from ldp.errors import DecodeError
 from ldp.hashing import PolynomialRows, derived_seed, value_point
+from ldp.joint_table import JointTable, empty_builder
+from ldp.mechanisms import Catalogued, CoinResponse, CountMeanSketch, RandomizedResponse, Rappor
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.base import threshold as as_threshold
-from ldp.randomness import SeededBits, bernoulli, uniform_below
-from ldp.server import TableBuilder, decode
-from tests.examples import CATALOGUED
+from ldp.mechanisms.joint import parts_of
+from ldp.mechanisms.permanent import message as as_message
+from ldp.randomness import KeyedBits, SeededBits, bernoulli, uniform_below
+from ldp.server import Table, decode
+from ldp.wire import HEADER_BYTES
+from tests.examples import WHOLE
 
+BERNOULLI = (
+    (1 << 63, 8, 0, 0),
+    (2**64 // 3, 64, 0, 0),
+    (2**64 - 1, 16, 0, 0),
+    (2**64, 4, 0, 0),
+    (0, 4, 0, 0),
+    (3 << 62, 1000, 0, 0),
+    (2**64 // 3, 64, 0xF0F0, 2**64 // 7),
+    (0, 16, 0xFF, 2**64),
+)
+"""threshold, lanes, chosen, chosen_threshold"""
+AWKWARD = (
+    RandomizedResponse(categories=("", "é", "😂", 'a"\\b', "\n\t\x00\x7f", "/"), epsilon=1.5),
+    CoinResponse(alpha=2.5e-07, beta=0.0001),
+    CoinResponse(alpha=1e-05, beta=0.1),
+    CountMeanSketch(epsilon=0.1 + 0.2, rows=1, width=1 << 24, seed="ff" * 64),
+)
+"""Mechanisms whose parameters are not easily written as JSON."""
+WIDE = Example(
+    CountMeanSketch(epsilon=4.0, rows=257, width=9, seed="00ff"), ("", "naïve", "😂", "a" * 40)
+)
+"""Two bytes of row, two of bits, values of more than one block."""
+SECRET = bytes(range(32))
 VALUES = ("", "lol", "naïve", "😂", "a" * 40)
+
+
+EXAMPLES = (*WHOLE, WIDE)
 
 
 def primitives() -> dict[str, Any]:
@@ -27,9 +59,18 @@ def primitives() -> dict[str, Any]:
                 "seed_hex": b"b".hex(),
                 "threshold": str(threshold),
                 "lanes": lanes,
-                "word": hex(bernoulli(SeededBits(b"b"), threshold, lanes)),
+                "chosen": hex(chosen),
+                "chosen_threshold": str(above),
+                "word": hex(bernoulli(SeededBits(b"b"), threshold, lanes, chosen, above)),
             }
-            for threshold, lanes in ((1 << 63, 8), (2**64 // 3, 64), (2**64 - 1, 16), (2**64, 4))
+            for threshold, lanes, chosen, above in BERNOULLI
+        ],
+        "keyed_bits": [
+            [SECRET.hex(), message.hex(), hex(KeyedBits(SECRET, message).draw(4000))]
+            for message in (b"", as_message("permanent", "keyboard/words/1") + b"\x05")
+        ],
+        "fingerprints": [
+            [mechanism.parameters(), mechanism.fingerprint.hex()] for mechanism in AWKWARD
         ],
         "uniform_below": [
             {
@@ -56,7 +97,7 @@ def primitives() -> dict[str, Any]:
 
 def of_mechanism(name: str) -> dict[str, Any]:
     """Every example of one mechanism: reports from a seed, their table, their estimates."""
-    examples = [example for example in CATALOGUED if example.mechanism.name == name]
+    examples = [example for example in EXAMPLES if example.mechanism.name == name]
     return {"examples": [_example(example) for example in examples]}
 
 
@@ -65,20 +106,22 @@ def _example(example: Example) -> dict[str, Any]:
     encoder = mechanism.encoder(SeededBits(b"golden"))
     values = [str(value) for value in example.values] * 8
     reports = [encoder.encode(value) for value in values]
-    builder = TableBuilder(mechanism)
+    builder = empty_builder(mechanism)
     builder.add_all(reports)
-    table = builder.build()
-    candidates = [str(value) for value in example.values if mechanism.cells(value, 0)]
-    estimates = decode(table, candidates)
+    built = builder.build()
+    tables = built.tables if isinstance(built, JointTable) else (built,)
     good = reports[0]
     return {
         "parameters": mechanism.parameters(),
         "fingerprint": mechanism.fingerprint.hex(),
-        "thresholds": {
-            "touched": str(as_threshold(mechanism.channel.touched)),
-            "untouched": str(as_threshold(mechanism.channel.untouched)),
-        },
         "epsilon": mechanism.cost.epsilon,
+        "thresholds": [
+            {
+                "touched": str(as_threshold(part.channel.touched)),
+                "untouched": str(as_threshold(part.channel.untouched)),
+            }
+            for part in parts_of(mechanism)
+        ],
         "seed_hex": b"golden".hex(),
         "reports": [[value, report.hex()] for value, report in zip(values, reports, strict=True)],
         "bad_reports": {
@@ -88,18 +131,57 @@ def _example(example: Example) -> dict[str, Any]:
             "mechanism id": (good[:1] + bytes([good[1] ^ 0x80]) + good[2:]).hex(),
             "fingerprint": (good[:2] + bytes([good[2] ^ 1]) + good[3:]).hex(),
             "payload out of range": (good[:-1] + b"\xff").hex(),
-        },
-        "table": {"counts": table.counts.tolist(), "reports": table.reports.tolist()},
-        "estimates": [
-            [value, round(float(count), 9), round(float(error), 9)]
-            for value, count, error in zip(
-                candidates, estimates.count, estimates.std_error, strict=True
-            )
+        }
+        | _row_out_of_range(mechanism, good),
+        "tables": [
+            {"counts": table.counts.tolist(), "reports": table.reports.tolist()} for table in tables
         ],
-    }
+        "estimates": [
+            _estimates(table, sorted({str(value) for value in example.values})) for table in tables
+        ],
+    } | ({"memoised": _memoised(mechanism, values)} if isinstance(mechanism, Rappor) else {})
+
+
+def _memoised(mechanism: Rappor, values: list[str]) -> list[dict[str, Any]]:
+    """Reports under a secret: first per value, then of an epoch."""
+    return [
+        {
+            "secret_hex": SECRET.hex(),
+            "metric": "keyboard/words/1",
+            "epoch": epoch,
+            "seed_hex": b"golden".hex(),
+            "reports": [[value, encoder.encode(value).hex()] for value in values],
+        }
+        for epoch in (None, "2026-W47")
+        for encoder in [
+            mechanism.encoder(
+                SeededBits(b"golden"), secret=SECRET, epoch=epoch, metric="keyboard/words/1"
+            )
+        ]
+    ]
+
+
+def _row_out_of_range(mechanism: Catalogued, good: bytes) -> dict[str, str]:
+    """A report of the first row that does not exist; none where the bytes cannot name one."""
+    size, rows = mechanism.layout.row_bytes, mechanism.layout.rows
+    if rows == 1 << 8 * size:
+        return {}
+    row = rows.to_bytes(size, "little")
+    return {"row out of range": (good[:HEADER_BYTES] + row + good[HEADER_BYTES + size :]).hex()}
+
+
+def _estimates(table: Table, candidates: list[str]) -> list[list[Any]] | None:
+    """Candidate, count, standard error; None where nothing decodes the table yet."""
+    candidates = [value for value in candidates if table.mechanism.cells(value, 0)]
+    try:
+        estimates = decode(table, candidates)
+    except DecodeError:
+        return None
+    numbers = zip(candidates, estimates.count, estimates.std_error, strict=True)
+    return [[value, round(float(n), 9), round(float(error), 9)] for value, n, error in numbers]
 
 
 FILES: dict[str, Callable[[], dict[str, Any]]] = {"primitives.json": primitives} | {
     f"{name}.json": (lambda name=name: of_mechanism(name))
-    for name in dict.fromkeys(example.mechanism.name for example in CATALOGUED)
+    for name in dict.fromkeys(example.mechanism.name for example in WHOLE)
 }

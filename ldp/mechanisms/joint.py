@@ -1,0 +1,80 @@
+"""Mechanisms whose report has several parts: each part is a mechanism with a channel and a table of
+its own, drawn independently, and what they cost adds up."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import NamedTuple
+
+from ldp.accounting.cost import Cost
+from ldp.channel import round_up
+from ldp.mechanisms.base import Catalogued, Mechanism, Value
+from ldp.randomness import BitSource, SystemBits
+from ldp.wire import JointLayout, pack_joint_report
+
+
+class Part(NamedTuple):
+    """One part of a report; `name` is that of its table."""
+
+    name: str
+    mechanism: Mechanism
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointMechanism(Catalogued, ABC):
+    """A report of several parts, all about the same value.
+
+    On the wire the row of the first part is split: `layout.rows` times as many rows as fit into
+    its part of the payload.
+    """
+
+    @cached_property
+    @abstractmethod
+    def parts(self) -> tuple[Part, ...]:
+        """The parts, in the order in which they are drawn."""
+
+    @cached_property
+    @abstractmethod
+    def layout(self) -> JointLayout:
+        """What the report looks like."""
+
+    @cached_property
+    def cost(self) -> Cost:
+        """The parts' costs, exactly added and rounded up."""
+        exact = [part.channel.exact_epsilon for _, part in self.parts]
+        return Cost(epsilon=round_up(sum(exact, start=Decimal(0))))
+
+    def check(self, value: Value) -> None:
+        for _, part in self.parts:
+            part.check(value)
+
+    def encoder(self, bits: BitSource | None = None) -> "JointEncoder":
+        return JointEncoder(self, SystemBits() if bits is None else bits)
+
+
+def parts_of(mechanism: Catalogued) -> tuple[Mechanism, ...]:
+    """The mechanisms, each with one table, whose reports make one report of this one."""
+    if isinstance(mechanism, JointMechanism):
+        return tuple(part for _, part in mechanism.parts)
+    assert isinstance(mechanism, Mechanism)
+    return (mechanism,)
+
+
+class JointEncoder:
+    """Draws one report a value through the channels of all parts."""
+
+    def __init__(self, mechanism: JointMechanism, bits: BitSource) -> None:
+        self._mechanism = mechanism
+        self._header = mechanism.header.to_bytes()
+        self._encoders = [part.encoder(bits) for _, part in mechanism.parts]
+
+    def encode(self, value: Value) -> bytes:
+        """One report as bytes; raises ParameterError, before a bit is drawn, for a value that a
+        part does not know."""
+        self._mechanism.check(value)
+        drawn = [encoder.draw(value) for encoder in self._encoders]
+        return pack_joint_report(self._header, self._mechanism.layout, drawn)
+
+    def __repr__(self) -> str:
+        return f"<Encoder of {self._mechanism.describe()}>"

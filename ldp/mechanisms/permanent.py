@@ -1,0 +1,202 @@
+"""Permanent responses: RAPPOR's first randomisation, made the same whenever it is asked for.
+
+A bit of the Bloom filter is kept with probability 1 - f, else replaced by a fair coin (Erlingsson
+et al. 2014, section 3.1, step 2). The noise is a keyed function of a secret, the metric and the
+filter, so nothing is stored: no value, no filter, no response. `Keyed` is ours; the others do what
+google/rappor's clients do (@a13fa96: client/python, client/cpp, client/java), byte for byte.
+"""
+
+import hashlib
+import hmac
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from ldp.errors import ParameterError
+from ldp.mechanisms.base import threshold
+from ldp.randomness import PROBABILITY_ONE, BitSource, KeyedBits, bernoulli, uniform_below
+
+STEPS = 128
+"""google/rappor's clients compare 7 random bits with 128 f."""
+
+
+class Secret(bytes):
+    """A device's or an account's secret; never shown."""
+
+    def __repr__(self) -> str:
+        return "<secret>"
+
+
+@dataclass(frozen=True)
+class Permanent(ABC):
+    """How a secret turns a filter of so many bits into its permanent response."""
+
+    most_bits: ClassVar[int] = 1 << 16
+
+    bits: int
+    cohorts: int
+    f: Fraction
+
+    def __post_init__(self) -> None:
+        if self.bits > self.most_bits:
+            raise ParameterError(f"this permanent response has {self.most_bits} bits at most")
+
+    @staticmethod
+    @abstractmethod
+    def runs(f: Fraction) -> Fraction:
+        """The f that really runs where `f` was asked for."""
+
+    @abstractmethod
+    def cohort(self, secret: bytes, metric: str) -> int:
+        """The cohort, 0 .. cohorts - 1, that the holder of the secret belongs to."""
+
+    @abstractmethod
+    def response(self, secret: bytes, metric: str, bloom: int) -> int:
+        """The permanent response to the filter `bloom`; both as integers, bit 0 lowest."""
+
+
+class Keyed(Permanent):
+    """Ours: `KeyedBits` of the purpose, the metric and the filter; f in steps of 2**-63, up."""
+
+    @staticmethod
+    def runs(f: Fraction) -> Fraction:
+        return Fraction(math.ceil(f * (1 << 63)), 1 << 63)
+
+    def cohort(self, secret: bytes, metric: str) -> int:
+        return uniform_below(KeyedBits(secret, message("cohort", metric)), self.cohorts)
+
+    def response(self, secret: bytes, metric: str, bloom: int) -> int:
+        filter_bytes = bloom.to_bytes((self.bits + 7) // 8, "little")
+        return self.drawn(KeyedBits(secret, message("permanent", metric) + filter_bytes), bloom)
+
+    def drawn(self, source: BitSource, bloom: int) -> int:
+        """A response with noise from `source`."""
+        lie = threshold(self.f / 2)
+        return bernoulli(source, lie, self.bits, bloom, PROBABILITY_ONE - lie)
+
+
+class _Google(Permanent):
+    """Byte i of a stream drives bit i: its low bit is the coin, the upper seven decide whether the
+    coin replaces the bit."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.cohorts & (self.cohorts - 1):
+            raise ParameterError("cohorts must be a power of two for google/rappor's clients")
+
+    def response(self, secret: bytes, metric: str, bloom: int) -> int:
+        replaced = STEPS * self.f
+        for i, byte in enumerate(self.stream(secret, metric, bloom)):
+            if byte >> 1 < replaced:
+                bloom = bloom & ~(1 << i) | (byte & 1) << i
+        return bloom
+
+    @abstractmethod
+    def stream(self, secret: bytes, metric: str, bloom: int) -> bytes:
+        """A byte for each bit."""
+
+
+class PythonClient(_Google):
+    """HMAC-SHA256 of the filter alone: two metrics of one secret share their noise, so a metric is
+    refused; give each its own secret. The cohort is ours, its client takes one as an argument."""
+
+    most_bits: ClassVar[int] = 32
+    cohort = Keyed.cohort
+
+    @staticmethod
+    def runs(f: Fraction) -> Fraction:
+        return Fraction(math.ceil(STEPS * f), STEPS)
+
+    def stream(self, secret: bytes, metric: str, bloom: int) -> bytes:
+        if metric:
+            raise ParameterError(
+                'permanent = "rappor-python" leaves the metric out of its noise: '
+                "give each metric a secret of its own, and no name"
+            )
+        return hmac.digest(secret, bloom.to_bytes(4, "big"), "sha256")[: self.bits]
+
+
+class CppClient(_Google):
+    """HMAC-SHA256 up to 32 bits, HMAC-DRBG beyond."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bits > 32 and self.bits % 8:
+            raise ParameterError('permanent = "rappor-cpp" has 32 bits at most, or a multiple of 8')
+
+    @staticmethod
+    def runs(f: Fraction) -> Fraction:
+        return Fraction(math.floor(STEPS * f), STEPS)
+
+    def cohort(self, secret: bytes, metric: str) -> int:
+        return int.from_bytes(self._digest(secret, b"", 4), "little") & (self.cohorts - 1)
+
+    def stream(self, secret: bytes, metric: str, bloom: int) -> bytes:
+        size = 4 if self.bits <= 32 else self.bits // 8
+        return self._digest(
+            secret, b"\1" + metric.encode() + bloom.to_bytes(size, "big"), self.bits
+        )
+
+    def _digest(self, secret: bytes, text: bytes, size: int) -> bytes:
+        if self.bits <= 32:
+            return hmac.digest(secret, text, "sha256")[:size]
+        return hmac_drbg(secret + text, size)
+
+
+class JavaClient(_Google):
+    """HMAC-DRBG, personalised by a digest of metric and filter (and, because its client hashes the
+    half-filled personalisation too, of a 1 and 19 zero bytes)."""
+
+    most_bits: ClassVar[int] = 4096
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.cohorts > STEPS:
+            raise ParameterError(f'permanent = "rappor-java" has {STEPS} cohorts at most')
+
+    @staticmethod
+    def runs(f: Fraction) -> Fraction:
+        return Fraction(math.floor(STEPS * f + Fraction(1, 2)), STEPS)
+
+    def cohort(self, secret: bytes, metric: str) -> int:
+        word = int.from_bytes(hmac_drbg(secret + b"\0", 4), "big", signed=True)
+        return abs(word) % STEPS & (self.cohorts - 1)
+
+    def stream(self, secret: bytes, metric: str, bloom: int) -> bytes:
+        filled = bloom.to_bytes((bloom.bit_length() + 7) // 8, "little")
+        digest = hashlib.sha256(metric.encode() + b"\0" + filled + b"\1" + bytes(19)).digest()
+        return hmac_drbg(secret + b"\1" + digest[:19], self.bits)
+
+
+PERMANENT: dict[str, type[Permanent]] = {
+    "keyed": Keyed,
+    "rappor-python": PythonClient,
+    "rappor-cpp": CppClient,
+    "rappor-java": JavaClient,
+}
+
+
+def message(purpose: str, *parts: str) -> bytes:
+    """The purpose and the parts, each preceded by its length as 4 bytes little-endian."""
+    texts = [part.encode() for part in (purpose, *parts)]
+    return b"".join(len(text).to_bytes(4, "little") + text for text in texts)
+
+
+def hmac_drbg(seed: bytes, size: int) -> bytes:
+    """`size` bytes of HMAC_DRBG with SHA-256 (NIST SP 800-90A, 10.1.2), instantiated with `seed`
+    and asked once."""
+
+    def digest(key: bytes, text: bytes) -> bytes:
+        return hmac.digest(key, text, "sha256")
+
+    key, value = bytes(32), b"\1" * 32
+    for step in (b"\0", b"\1"):
+        key = digest(key, value + step + seed)
+        value = digest(key, value)
+    stream = b""
+    while len(stream) < size:
+        value = digest(key, value)
+        stream += value
+    return stream[:size]

@@ -1,0 +1,336 @@
+"""RAPPOR: google/rappor's own test values, memoisation, cohorts, the worst pair, what f becomes."""
+
+import hashlib
+import hmac
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ldp import Rappor, kernels
+from ldp.errors import ParameterError
+from ldp.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom
+from ldp.mechanisms.base import Addressing, as_bits
+from ldp.mechanisms.permanent import CppClient, JavaClient, Keyed, PythonClient, hmac_drbg
+from ldp.randomness import SeededBits, SystemBits
+from ldp.wire import split_report
+from tests.statistics import ALPHA, law_p
+
+SECRET = b"client-secret"
+MOCK = [17 * i % 256 for i in range(1024)]
+"""The "random" bytes that the tests of client/cpp feed to its instantaneous response."""
+
+
+def instantaneous(permanent: int, start: int = 0) -> int:
+    """32 bits as client/cpp draws them with p = .75, q = .5: a byte of MOCK for each."""
+    p, q = (
+        sum((MOCK[start + first + i] < limit) << i for i in range(32))
+        for first, limit in ((0, 192), (32, 128))
+    )
+    return p & ~permanent | q & permanent
+
+
+def bloom(scheme: str, bits: int, value: str, cohort: int) -> int:
+    places = Md5Bloom(scheme, bits, 2)
+    return as_bits(places.cells(places.point(value), cohort))
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("scheme", "bits", "value", "cohort", "expected"),
+    [
+        ("rappor-md5-1byte", 16, "foo", 0, {6}),
+        ("rappor-md5-1byte", 32, "foo", 3, {4, 12}),
+        ("rappor-md5-1byte", 8, "v1", 0, {0, 2}),
+        ("rappor-md5-1byte", 8, "v1", 127, {7, 3}),
+        ("rappor-md5-1byte", 16, "abc", 0, {6, 13}),
+        ("rappor-md5-be16", 12, "Whizbang", 0, {7, 2}),
+        ("rappor-md5-be16", 12, "Xyzzy", 0, {9, 6}),
+        ("rappor-md5-be16", 12, "Thud", 0, {5, 4}),
+    ],
+)
+def test_google_rappors_filters(
+    scheme: str, bits: int, value: str, cohort: int, expected: set[int]
+) -> None:
+    places = Md5Bloom(scheme, bits, 2)
+    assert set(places.cells(places.point(value), cohort)) == expected
+
+
+@pytest.mark.exact
+def test_google_rappors_cpp_client_up_to_32_bits() -> None:
+    """Its unit test takes the encoder's id from a string that is freed before it is read, so the id
+    that made its expected values is the next string of that length: the secret."""
+    client = CppClient(32, 128, Fraction(1, 4))
+    assert client.cohort(SECRET, "") == 3
+    expected = {3: 2281639167, 4: 2281637247}
+    for cohort, bits in expected.items():
+        filled = bloom("rappor-md5-1byte", 32, "foo", cohort)
+        assert instantaneous(client.response(SECRET, "client-secret", filled)) == bits
+    assert instantaneous(client.response(SECRET, "client-secret", 0x123)) == 2784956095
+
+
+@pytest.mark.exact
+def test_google_rappors_cpp_client_beyond_32_bits() -> None:
+    client = CppClient(64, 128, Fraction(1, 4))
+    assert client.cohort(SECRET, "") == 93
+    permanent = client.response(SECRET, "client-secret", bloom("rappor-md5-le", 64, "foo", 93))
+    high, low = permanent >> 32, permanent & 0xFFFFFFFF
+    reported = instantaneous(high) << 32 | instantaneous(low, 64)
+    assert list(reported.to_bytes(8, "big")) == [134, 255, 11, 255, 252, 119, 240, 223]
+
+
+@pytest.mark.exact
+def test_google_rappors_java_client() -> None:
+    secret = hashlib.md5(b"Bar").digest() * 3
+    assert JavaClient(8, 1, Fraction(1, 4)).response(secret, "Foo", 0b11111101) == 0b01110101
+
+
+@pytest.mark.exact
+def test_google_rappors_python_client() -> None:
+    """Its generator cycles 0.0, 0.6, 0.0: p = .5 first, then q = .75, 16 draws each."""
+    client = PythonClient(16, 1, Fraction(1, 2))
+    permanent = client.response(b"secret", "", bloom("rappor-md5-1byte", 16, "abc", 0))
+    draws = [(0.0, 0.6, 0.0)[i % 3] for i in range(32)]
+    p = sum((draws[i] < 0.5) << i for i in range(16))
+    q = sum((draws[16 + i] < 0.75) << i for i in range(16))
+    assert p & ~permanent | q & permanent == 64493
+
+
+@pytest.mark.exact
+def test_hmac_drbg_goes_on_past_one_digest() -> None:
+    stream = hmac_drbg(b"seed", 80)
+    assert len(set(stream)) > 40
+    assert hmac_drbg(b"seed", 33) == stream[:33]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("permanent", "runs"),
+    [
+        ("rappor-python", Fraction(58, 128)),
+        ("rappor-cpp", Fraction(57, 128)),
+        ("rappor-java", Fraction(58, 128)),
+        ("keyed", Fraction(0.45)),
+    ],
+)
+def test_the_f_that_is_kept_and_printed_is_the_f_that_runs(permanent: str, runs: Fraction) -> None:
+    mechanism = Rappor(
+        bits=8, hashes=2, cohorts=128, f=0.45, p=0.39, q=0.61, seed="00", permanent=permanent
+    )
+    assert Fraction(mechanism.f) == runs == Fraction(mechanism.parameters()["f"])
+    lie = runs / 2
+    p, q = Fraction(0.39), Fraction(0.61)
+    assert mechanism.channel.touched == q * (1 - lie) + p * lie
+    assert mechanism.channel.untouched == p * (1 - lie) + q * lie
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("f", "one", "life"), [(0.5, 2.0433, 4.3944), (0.25, 3.1538, 7.7836)])
+def test_the_epsilons_that_were_published_for_chrome(f: float, one: float, life: float) -> None:
+    """The published 2.04 and 4.39, 3.15 and 7.78."""
+    mechanism = Rappor(bits=32, hashes=2, cohorts=128, f=f, p=0.25, q=0.75, seed="00")
+    assert mechanism.cost.epsilon == pytest.approx(one, abs=1e-4)
+    assert mechanism.cost.lifetime == pytest.approx(life, abs=1e-4)
+
+
+@pytest.mark.exact
+def test_without_a_permanent_response_nothing_bounds_a_life() -> None:
+    mechanism = Rappor(bits=8, hashes=2, cohorts=128, f=0, p=0.225, q=0.775, seed="00")
+    assert mechanism.cost.lifetime == math.inf
+    assert mechanism.cost.epsilon == pytest.approx(4.947, abs=1e-3)
+
+
+def number(mechanism: Rappor, report: bytes) -> tuple[int, int]:
+    row, payload = split_report(report, mechanism.header, mechanism.layout)
+    return row, mechanism.layout.payload_number(payload)
+
+
+ONE_TIME = Rappor(bits=64, hashes=2, cohorts=16, f=0.5, p=0.0, q=1.0, seed="00ff")
+"""Without instantaneous noise a report shows its permanent response."""
+
+
+@pytest.mark.exact
+def test_a_value_has_one_permanent_response_and_one_cohort_whatever_comes_between() -> None:
+    secret = bytes(range(32))
+    encoder = ONE_TIME.encoder(secret=secret, metric="a/1")
+    first = encoder.encode("lol")
+    encoder.encode("afk")
+    assert encoder.encode("lol") == first
+    assert ONE_TIME.encoder(secret=secret, metric="a/1").encode("lol") == first, "after a restart"
+
+
+@pytest.mark.exact
+def test_two_metrics_versions_or_secrets_share_no_noise() -> None:
+    secret = bytes(range(32))
+    bits = {
+        name: number(ONE_TIME, ONE_TIME.encoder(secret=key, metric=name).encode("lol"))
+        for name, key in (("a/1", secret), ("a/2", secret), ("b/1", secret), ("c", b"0" * 32))
+    }
+    assert len(set(bits.values())) == len(bits)
+    places = ONE_TIME.addressing
+    flips = [word ^ as_bits(places.cells(places.point("lol"), row)) for row, word in bits.values()]
+    agreeing = [64 - (a ^ b).bit_count() for i, a in enumerate(flips) for b in flips[:i]]
+    assert all(20 < same < 60 for same in agreeing)  # 40 of 64 agree on average by chance
+
+
+@pytest.mark.exact
+def test_an_epoch_knows_its_first_value_only() -> None:
+    encoder = ONE_TIME.encoder(secret=bytes(32), epoch="2026-W47")
+    first = encoder.encode("lol")
+    assert encoder.encode("afk") == first
+    assert ONE_TIME.encoder(secret=bytes(32), epoch="2026-W47").encode("lol") == first
+    assert ONE_TIME.encoder(secret=bytes(32), epoch="2026-W48").encode("lol") != first
+
+
+@pytest.mark.exact
+def test_a_secret_is_not_shown() -> None:
+    encoder = ONE_TIME.encoder(secret=b"hidden hidden hidden", epoch="e")
+    assert "hidden" not in repr(vars(encoder)) + repr(encoder)
+    digest = hmac.digest(b"hidden hidden hidden", b"x", "sha256")
+    assert repr(digest)[2:10] not in repr(vars(encoder))
+
+
+@pytest.mark.statistical
+def test_cohorts_of_secrets_are_uniform_and_independent_of_the_value() -> None:
+    """6,400 secrets over 16 cohorts: binomial counts (false failure: ALPHA); the cohort is decided
+    before any value is seen, and stays."""
+    rows: list[int] = []
+    for i in range(6400):
+        encoder = ONE_TIME.encoder(secret=i.to_bytes(32, "big"))
+        seen = {number(ONE_TIME, encoder.encode(value))[0] for value in ("lol", "afk")}
+        assert len(seen) == 1
+        rows += seen
+    assert law_p(np.array(rows), dict.fromkeys(range(16), 1 / 16)) > ALPHA
+
+
+@pytest.mark.exact
+def test_the_worst_pair_is_what_all_pairs_give_by_hand() -> None:
+    values = ("lol", "afk", "brb", "omg", "wtf")
+    mechanism = Rappor(bits=6, hashes=3, cohorts=3, f=0.5, p=0.25, q=0.75, seed="04")
+    channel, lasting = mechanism.channel, mechanism.lasting
+    assert lasting is not None
+    shown = math.log(channel.touched / channel.untouched)
+    hidden = math.log((1 - channel.untouched) / (1 - channel.touched))
+    step = math.log(lasting.touched / lasting.untouched)
+    found, life = 0.0, 0.0
+    for row, (one, other) in product(range(3), product(values, values)):
+        a, b = (set(mechanism.cells(value, row)) for value in (one, other))
+        found = max(found, len(a - b) * shown + len(b - a) * hidden)
+        life = max(life, len(a ^ b) * step)
+    pair = mechanism.worst_pair(values)
+    assert pair.epsilon == pytest.approx(found)
+    assert pair.lifetime == pytest.approx(life)
+    assert pair.epsilon <= mechanism.cost.epsilon
+    assert pair.lifetime < mechanism.cost.lifetime, "no pair of these shares no bit"
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "places",
+    [
+        PolynomialBloom("00ff", 16, 3),
+        Md5Bloom("rappor-md5-1byte", 16, 3),
+        Md5Bloom("rappor-md5-le", 300, 2),
+        Md5Bloom("rappor-md5-be16", 300, 2),
+    ],
+    ids=str,
+)
+def test_bulk_filters_equal_scalar_filters(places: Addressing) -> None:
+    values = [f"value {i}" for i in range(40)]
+    points = kernels.points(places, 5, values)
+    for row in range(5):
+        at = np.full(len(values), row, dtype=np.uint32)
+        bulk = kernels.columns(places, 5, points, at)
+        scalar = [places.cells(places.point(value), row) for value in values]
+        kept = [tuple(sorted(set(cells.tolist()) - {kernels.NO_COLUMN})) for cells in bulk]
+        assert kept == scalar
+        assert [int((cells != kernels.NO_COLUMN).sum()) for cells in bulk] == [
+            len(cells) for cells in scalar
+        ]
+
+
+BASE = {"bits": 8, "hashes": 2, "cohorts": 4, "f": 0.5, "p": 0.25, "q": 0.75, "seed": "00"}
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bits": 3}, "twice the hashes"),
+        ({"bits": 8.0}, "whole number"),
+        ({"hashes": 0}, "hashes must be a whole number"),
+        ({"cohorts": 0}, "cohorts must be a whole number"),
+        ({"f": 1.0}, "f below 1"),
+        ({"f": math.nan}, "f must be a number from 0 to 1"),
+        ({"p": 0.75}, "p must be below q"),
+        ({"q": math.inf}, "q must be a number from 0 to 1"),
+        ({"f": 0, "p": 0, "q": 1}, "give a value away"),
+        ({"f": 0, "p": 0}, "give a value away"),
+        ({"seed": ""}, "seed must be"),
+        ({"scheme": "sha1"}, "scheme must be one of"),
+        ({"scheme": "rappor-md5-1byte"}, "has no seed"),
+        ({"scheme": "rappor-md5-1byte", "seed": "", "bits": 512}, "256 bits at most"),
+        ({"scheme": "rappor-md5-be16", "seed": "", "bits": 32, "hashes": 9}, "room for 8 hashes"),
+        ({"scheme": "rappor-md5-1byte", "seed": "", "cohorts": 3}, "power of two"),
+        ({"permanent": "rappor-java", "cohorts": 256}, "128 cohorts at most"),
+        ({"permanent": "rappor-python", "bits": 64}, "32 bits at most"),
+        ({"permanent": "rappor-cpp", "bits": 63}, "multiple of 8"),
+        ({"permanent": "none"}, "permanent must be one of"),
+        ({"categories": ("a", "b")}, 'only scheme "identity"'),
+        ({"scheme": "identity", "seed": ""}, "one hash and one cohort"),
+    ],
+)
+def test_impossible_parameters_are_one_clear_line(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        Rappor(**{**BASE, **change})  # type: ignore[arg-type]
+
+
+@pytest.mark.exact
+def test_basic_rappor_has_a_bit_for_each_category_or_number() -> None:
+    named = Rappor(scheme="identity", categories=("a", "b", "c"), f=0.5, p=0.25, q=0.75)
+    assert (named.bits, named.cells("c", 0)) == (3, (2,))
+    numbered = Rappor(scheme="identity", bits=12, f=0.5, p=0.25, q=0.75)
+    assert numbered.cells("11", 0) == (11,)
+    for few in (("a",), ("a", "a"), ()):
+        with pytest.raises(ParameterError, match="2 or more"):
+            Rappor(scheme="identity", categories=few, f=0.5, p=0.25, q=0.75)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "arguments", [{"secret": b"short"}, {"epoch": "e"}, {"secret": "text" * 8}]
+)
+def test_a_secret_is_long_enough_or_refused(arguments: dict[str, object]) -> None:
+    with pytest.raises(ParameterError, match="a secret must be bytes, 16 or more"):
+        ONE_TIME.encoder(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.exact
+def test_a_response_that_forgets_the_metric_refuses_one() -> None:
+    mechanism = Rappor(bits=8, f=0.5, p=0.25, q=0.75, seed="00", permanent="rappor-python")
+    with pytest.raises(ParameterError, match="a secret of its own"):
+        mechanism.encoder(secret=bytes(32), metric="a/1").encode("lol")
+    mechanism.encoder(secret=bytes(32)).encode("lol")
+
+
+@pytest.mark.exact
+@given(st.floats(0, 1, exclude_max=True))
+def test_every_f_is_kept_exactly_and_never_made_smaller(f: float) -> None:
+    run = Keyed.runs(Fraction(f))
+    assert f <= run < Fraction(f) + Fraction(1, 2**62)
+    assert Fraction(float(run)) == run, "the number kept is the number that runs"
+    assert (run / 2 * 2**64).denominator == 1, "and so are its thresholds"
+
+
+@pytest.mark.exact
+def test_every_scheme_is_known_to_the_mechanism() -> None:
+    for scheme in MD5_SCHEMES:
+        mechanism = Rappor(bits=16, hashes=2, cohorts=4, f=0.5, p=0.25, q=0.75, scheme=scheme)
+        assert len(mechanism.encoder(SystemBits()).encode("a")) == 13
+        assert mechanism.encoder(SeededBits(b"")).encode(b"a") == mechanism.encoder(
+            SeededBits(b"")
+        ).encode("a")
