@@ -22,7 +22,9 @@ from ldp.randomness import PROBABILITY_BITS
 _FIELD = np.uint64(FIELD)
 _LOW_32 = np.uint64((1 << 32) - 1)
 _LOW_29 = np.uint64((1 << 29) - 1)
-_3, _29, _32, _61 = (np.uint64(shift) for shift in (3, 29, 32, 61))
+_1, _3, _29, _32, _61, _63 = (np.uint64(shift) for shift in (1, 3, 29, 32, 61, 63))
+_NO_LANES, _ALL_LANES = np.uint64(0), np.uint64((1 << 64) - 1)
+_STREAM = 32_768
 NO_COLUMN = -1
 """Stands for "touches no cell" where a column is expected."""
 
@@ -260,24 +262,40 @@ def packed_bernoulli(
 ) -> NDArray[np.uint64]:
     """uint64 array, shape (words,): every bit 1 with probability threshold / 2**64 exactly.
 
-    The same comparison from the top bit down as `ldp.randomness.bernoulli`, 64 lanes a word; words
-    leave as soon as all their lanes are decided. `threshold` lies in [0, 2**64).
+    The same comparison from the top bit down as `ldp.randomness.bernoulli`, 64 lanes a word, about
+    7 words drawn for each. `threshold` lies in [0, 2**64).
     """
-    below = np.zeros(words, dtype=np.uint64)
-    undecided = np.full(words, ~np.uint64(0))
-    active = np.arange(words)
-    for position in range(PROBABILITY_BITS - 1, -1, -1):
-        drawn = generator.integers(0, 1 << 64, size=active.size, dtype=np.uint64)
-        if threshold >> position & 1:
-            below[active] |= undecided & ~drawn
-            undecided &= drawn
-        else:
-            undecided &= ~drawn
-        left = undecided != 0
-        active, undecided = active[left], undecided[left]
-        if not active.size:
-            break
+    below = np.empty(words, dtype=np.uint64)
+    done = 0
+    while done < words:
+        # not random_raw: of some bit generators a raw word has 32 bits only
+        size = min(_STREAM, PROBABILITY_BITS + 8 * (words - done))
+        stream = generator.integers(0, 1 << 64, size=size, dtype=np.uint64)
+        done = _fill_below(below, done, np.uint64(threshold), stream)
     return below
+
+
+@njit(nogil=True, cache=True)
+def _fill_below(below: Any, done: int, threshold: Any, stream: Any) -> int:
+    """Fills `below` from `done` on while `stream` lasts; the number of words filled by then.
+
+    A word is begun only where the longest one would still fit: to begin and drop it for want of
+    bits would favour the words that are decided early. What is left of the stream is unseen.
+    """
+    used = 0
+    while done < below.size and used + PROBABILITY_BITS <= stream.size:
+        found, undecided = _NO_LANES, _ALL_LANES
+        bits = threshold  # those not compared yet; without a 1 among them nothing is below
+        while bits and undecided:
+            ones = _ALL_LANES if bits >> _63 else _NO_LANES
+            differing = undecided & (stream[used] ^ ones)
+            found |= differing & ones
+            undecided ^= differing
+            bits <<= _1
+            used += 1
+        below[done] = found
+        done += 1
+    return done
 
 
 def bernoulli_each(generator: np.random.Generator, threshold: int, size: int) -> NDArray[np.bool_]:

@@ -1,0 +1,109 @@
+"""The bulk sampler and the bulk counter do what their scalar definitions say, word by word."""
+
+from typing import cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ldp import kernels
+from ldp.randomness import PROBABILITY_ONE, bernoulli
+from tests.statistics import ALPHA, law_p
+
+U64 = st.integers(0, PROBABILITY_ONE - 1)
+EDGES = [0, 1, 3 << 62, 1 << 63, (1 << 63) - 1, PROBABILITY_ONE - 2, PROBABILITY_ONE - 1]
+
+
+class Recorded:
+    """A generator that keeps the blocks of words it hands out."""
+
+    def __init__(self, seed: int) -> None:
+        self.generator, self.blocks = np.random.default_rng(seed), list[list[int]]()
+
+    def integers(self, low: int, high: int, size: int, dtype: type) -> NDArray[np.uint64]:
+        drawn = self.generator.integers(low, high, size=size, dtype=dtype).astype(np.uint64)
+        self.blocks.append(drawn.tolist())
+        return drawn
+
+
+class Listed:
+    """Hands out the given words; `used` of them so far."""
+
+    def __init__(self, words: list[int]) -> None:
+        self.words, self.used = words, 0
+
+    def draw(self, count: int) -> int:
+        assert count == 64
+        self.used += 1
+        return self.words[self.used - 1]
+
+
+def one_by_one(blocks: list[list[int]], threshold: int, words: int) -> list[int]:
+    """What the scalar sampler makes of the same words, a block left where 64 may not be enough.
+
+    It draws to the end for lanes that tie with every 1 bit of the threshold so far; the bulk
+    sampler does not, because such a lane can no longer be below.
+    """
+    found: list[int] = []
+    for block in blocks:
+        at = 0
+        while len(found) < words and at + 64 <= len(block):
+            source = Listed(block[at:])
+            found.append(bernoulli(source, threshold, 64))
+            needed = 64 - ((threshold & -threshold).bit_length() - 1) if threshold else 0
+            at += min(source.used, needed)
+    return found
+
+
+@pytest.mark.exact
+@given(st.sampled_from(EDGES) | U64, st.integers(0, 300), st.integers(0, 99))
+def test_packed_bits_are_those_of_the_scalar_sampler(threshold: int, words: int, seed: int) -> None:
+    recorded = Recorded(seed)
+    generator = cast(np.random.Generator, recorded)
+    bulk = kernels.packed_bernoulli(generator, threshold, words)
+    assert bulk.tolist() == one_by_one(recorded.blocks, threshold, words)
+
+
+@pytest.mark.exact
+@given(st.lists(U64, min_size=64, max_size=64), st.sampled_from(EDGES) | U64, st.data())
+def test_every_lane_of_a_word_compares_its_own_uniform(
+    uniforms: list[int], threshold: int, data: st.DataObject
+) -> None:
+    tied = data.draw(st.integers(-1, 1))  # decided by the last bit; random pairs never tie
+    uniforms[data.draw(st.integers(0, 63))] = min(max(threshold + tied, 0), PROBABILITY_ONE - 1)
+    stream = [
+        sum((u >> position & 1) << lane for lane, u in enumerate(uniforms))
+        for position in range(63, -1, -1)
+    ]
+    below = np.zeros(1, dtype=np.uint64)
+    done = kernels._fill_below(below, 0, np.uint64(threshold), np.array(stream, dtype=np.uint64))
+    assert done == 1
+    assert [int(below[0]) >> lane & 1 for lane in range(64)] == [
+        int(u < threshold) for u in uniforms
+    ]
+
+
+@pytest.mark.exact
+def test_a_word_is_not_begun_where_the_stream_might_end_within_it() -> None:
+    below, stream = np.zeros(1, dtype=np.uint64), np.zeros(63, dtype=np.uint64)
+    assert kernels._fill_below(below, 0, np.uint64(1 << 63), stream) == 0
+    assert kernels._fill_below(below, 0, np.uint64(1 << 63), np.append(stream, stream[:1])) == 1
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("threshold", [1 << 62, 0x1E84_8000_0000_0001, (1 << 63) + 12345])
+def test_the_number_of_ones_of_a_word_is_binomial(threshold: int) -> None:
+    """40,000 words, so that dozens of blocks end within: the ones of each are Binomial(64, p)
+    (false failure: ALPHA for each threshold)."""
+    from scipy.stats import binom
+
+    words = kernels.packed_bernoulli(np.random.default_rng(3), threshold, 40_000)
+    ones = np.unpackbits(words.view(np.uint8)).reshape(-1, 64).sum(axis=1).astype(np.int64)
+
+    def law(p: float) -> dict[int, float]:
+        return {k: float(binom.pmf(k, 64, p)) for k in range(65)}
+
+    assert law_p(ones, law(threshold / PROBABILITY_ONE)) > ALPHA
+    assert law_p(ones, law(threshold / PROBABILITY_ONE + 0.01)) < ALPHA  # the twin: 1 % more
