@@ -22,7 +22,10 @@ from ldp.randomness import PROBABILITY_BITS
 _FIELD = np.uint64(FIELD)
 _LOW_32 = np.uint64((1 << 32) - 1)
 _LOW_29 = np.uint64((1 << 29) - 1)
-_1, _3, _29, _32, _61, _63 = (np.uint64(shift) for shift in (1, 3, 29, 32, 61, 63))
+_1, _3, _7, _29, _32, _61, _63 = (np.uint64(shift) for shift in (1, 3, 7, 29, 32, 61, 63))
+_EACH_BYTE = np.uint64(0x01_01_01_01_01_01_01_01)
+_ITS_BIT = np.uint64(0x80_40_20_10_08_04_02_01)
+_CARRY = np.uint64(0x7F_7F_7F_7F_7F_7F_7F_7F)
 _NO_LANES, _ALL_LANES = np.uint64(0), np.uint64((1 << 64) - 1)
 _STREAM = 32_768
 NO_COLUMN = -1
@@ -246,15 +249,18 @@ def _scatter_polynomial(
 @njit(nogil=True, cache=True)
 def count_bits(counts: Any, rows: Any, payloads: Any, start: int, stop: int) -> None:
     """counts[row, c] += bit c of the payload, for every report with start <= row < stop."""
+    spread = np.empty(payloads.shape[1], dtype=np.uint64)  # of one report, a byte a column
+    ones = spread.view(np.uint8)
     for i in range(rows.size):
         row = rows[i]
         if start <= row < stop:
+            for byte in range(spread.size):
+                # byte k of the product keeps bit k, and carries it into its top bit when it is set
+                kept = (np.uint64(payloads[i, byte]) * _EACH_BYTE) & _ITS_BIT
+                spread[byte] = ((kept + _CARRY) >> _7) & _EACH_BYTE
             cells = counts[row]
-            for byte in range(payloads.shape[1]):
-                word = payloads[i, byte]
-                first = 8 * byte
-                for bit in range(min(8, cells.size - first)):
-                    cells[first + bit] += (word >> bit) & 1
+            for c in range(cells.size):
+                cells[c] += ones[c]
 
 
 def packed_bernoulli(

@@ -107,3 +107,32 @@ def test_the_number_of_ones_of_a_word_is_binomial(threshold: int) -> None:
 
     assert law_p(ones, law(threshold / PROBABILITY_ONE)) > ALPHA
     assert law_p(ones, law(threshold / PROBABILITY_ONE + 0.01)) < ALPHA  # the twin: 1 % more
+
+
+@pytest.mark.exact
+@given(
+    st.integers(1, 5),
+    st.integers(1, 150),
+    st.integers(0, 40),
+    st.sampled_from([np.uint8, np.uint16, np.uint32, np.uint64]),
+    st.integers(0, 99),
+    st.data(),
+)
+def test_counted_bits_are_the_sums_of_unpacked_bits(
+    rows: int, columns: int, reports: int, kind: type, seed: int, data: st.DataObject
+) -> None:
+    generator = np.random.default_rng(seed)
+    at = generator.integers(0, rows, size=reports, dtype=np.uint32)
+    payloads = generator.integers(0, 256, size=(reports, -(-columns // 8)), dtype=np.uint8)
+    start = data.draw(st.integers(0, rows))
+    stop = data.draw(st.integers(start, rows))
+    expected: NDArray[np.integer] = np.full((rows, columns), 7, dtype=kind)
+    bits: NDArray[np.integer] = np.unpackbits(
+        payloads, axis=1, count=columns, bitorder="little"
+    ).astype(kind)
+    owned = (start <= at) & (at < stop)
+    np.add.at(expected, at[owned], bits[owned])
+    counts: NDArray[np.integer] = np.full((rows, columns), 7, dtype=kind)
+    kernels.count_bits(counts, at, payloads, start, stop)
+    assert (counts == expected).all()
+    assert counts.dtype == expected.dtype
