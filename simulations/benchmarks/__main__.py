@@ -15,12 +15,13 @@ from simulations.benchmarks import peers
 from simulations.benchmarks.measuring import calibration, machine
 from simulations.benchmarks.ours import BENCHMARKS, Benchmark
 
-HEADER = ("benchmark", "ours", "bar", peers.PEER, "peer / ours")
+NAMES = ", ".join(peers.PEERS.values())
+HEADER = ("benchmark", "ours", "bar", "peer", "peer / ours")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="simulations.benchmarks", description=__doc__)
-    parser.add_argument("--no-peers", action="store_true", help="leave the peer out")
+    parser.add_argument("--no-peers", action="store_true", help="leave the peers out")
     parser.add_argument("--out", type=Path, help="also write the results there, as JSON")
     asked = parser.parse_args()
     strict = os.environ.get("LDP_BENCH_STRICT") == "1"
@@ -61,7 +62,7 @@ def main() -> int:
         written = {
             "machine": where,
             "calibration": speed,
-            "peer": {"name": peers.PEER, "measured": peers.MEASURED} if theirs else None,
+            "peer": {"name": NAMES, "measured": peers.MEASURED} if theirs else None,
             "results": results,
         }
         asked.out.parent.mkdir(parents=True, exist_ok=True)
@@ -73,12 +74,12 @@ def main() -> int:
 
 
 def _peers() -> dict[str, float]:
-    """The peer's figures; none, and a line that says why, when it cannot be run."""
-    _progress(f"{peers.PEER}, in {peers.ENVIRONMENT}")
+    """The peers' figures; none, and a line that says why, when they cannot be run."""
+    _progress(f"{NAMES}, in {peers.ENVIRONMENT}")
     try:
         return peers.figures()
     except peers.PeerMissing as reason:
-        print(f"peer missing: {peers.PEER}: {reason}", file=sys.stderr)
+        print(f"peer missing: {NAMES}: {reason}", file=sys.stderr)
         return {}
 
 

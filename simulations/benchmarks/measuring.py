@@ -7,12 +7,13 @@ peer is measured by the same functions in an environment of its own.
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import distribution
+from importlib.metadata import PackageNotFoundError, distribution, requires
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,6 +64,24 @@ def import_seconds(module: str, repeats: int = 15) -> float:
             taken.append(time.perf_counter() - started)
     bare, loaded = (statistics.median(taken) for taken in times.values())
     return loaded - bare
+
+
+def with_dependencies(requirements: Iterable[str]) -> set[str]:
+    """The packages that the requirements bring, theirs included, from the metadata."""
+    found: set[str] = set()
+    wanted = list(requirements)
+    while wanted:
+        requirement = wanted.pop()
+        match = re.match(r"[\w.-]+", requirement)
+        name = re.sub(r"[-_.]+", "-", match[0].lower()) if match else ""
+        if not name or "extra ==" in requirement or name in found:
+            continue
+        try:
+            wanted.extend(requires(name) or [])
+        except PackageNotFoundError:
+            continue  # for another system or another Python
+        found.add(name)
+    return found
 
 
 def installed_mib(packages: Iterable[str]) -> float:

@@ -1,19 +1,18 @@
 """The benchmarks: what `ldp` does, in which unit, and the bar it has to meet.
 
 Every figure is better when it is lower. `key` is also the name under which the peer's figure for
-the same work, in the same unit, is looked up (`pure_ldp.py`).
+the same work, in the same unit, is looked up (`pure_ldp.py`, `multi_freq_ldpy.py`).
 """
 
-import re
 import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import requires
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simulations.benchmarks import batch
 from simulations.benchmarks.measuring import (
     Run,
     fastest,
@@ -21,10 +20,12 @@ from simulations.benchmarks.measuring import (
     installed_mib,
     run,
     size_mib,
+    with_dependencies,
 )
 
 if TYPE_CHECKING:
-    from ldp.client import CountMeanSketch
+    from ldp.client import CountMeanSketch, HadamardCountMeanSketch
+    from ldp.mechanisms import Mechanism
 
 LDP = (sys.executable, "-m", "ldp")
 CANDIDATES = 2600  # the size Apple published for its popular emoji
@@ -79,10 +80,11 @@ def words() -> list[str]:
     return [f"word-{rank}" for rank in range(1, CANDIDATES + 1)]
 
 
-def encode(folder: Path) -> float:
+def encode_us(mechanism: "Mechanism") -> float:
+    """One report on a device, the fastest of 7 rounds over 2,600 values."""
     from ldp.randomness import SystemBits
 
-    encoder, values = apple_preset().encoder(SystemBits()), words()
+    encoder, values = mechanism.encoder(SystemBits()), words()
 
     def all_words() -> None:
         for value in values:
@@ -91,22 +93,32 @@ def encode(folder: Path) -> float:
     return 1e6 * fastest(all_words, 7) / len(values)
 
 
-def wire_bytes(folder: Path) -> float:
-    return len(apple_preset().encoder().encode("lol"))
+def wire_bytes(mechanism: "Mechanism", value: str) -> float:
+    return len(mechanism.encoder().encode(value))
+
+
+def hadamard_preset() -> "HadamardCountMeanSketch":
+    from ldp.client import HadamardCountMeanSketch
+
+    return HadamardCountMeanSketch(epsilon=4.0, rows=1024, width=32768, seed="00ff")
+
+
+def batch_us(mechanism: "Mechanism") -> float:
+    """For each of 100,000 people, kernels compiled before; the fastest of 5."""
+    batch.answer(mechanism, 100)
+    return 1e6 * fastest(lambda: batch.answer(mechanism, batch.USERS), 5) / batch.USERS
+
+
+def batch_memory(folder: Path) -> float:
+    command = (sys.executable, "-m", "simulations.benchmarks.batch")
+    hardly_any, all_of_them = (run([*command, str(users)]) for users in (100, batch.USERS))
+    return all_of_them.peak_mib - hardly_any.peak_mib
 
 
 def dependencies() -> set[str]:
-    """The packages that the base install brings, theirs included, from the metadata."""
+    """The packages that the base install brings."""
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
-    found: set[str] = set()
-    wanted: list[str] = project["dependencies"]
-    while wanted:
-        requirement = wanted.pop()
-        name = re.match(r"[\w.-]+", requirement)
-        if name and "extra ==" not in requirement and name[0].lower() not in found:
-            found.add(name[0].lower())
-            wanted.extend(requires(name[0]) or [])
-    return found
+    return with_dependencies(project["dependencies"])
 
 
 def installed(folder: Path) -> float:
@@ -168,15 +180,30 @@ BENCHMARKS = (
         key="encode",
         name="encode one CMS report, system randomness",
         unit="us",
-        measure=encode,
+        measure=lambda folder: encode_us(apple_preset()),
         bar=50,
     ),
+    # RAPPOR's report on a device: a row like the one above.
     Benchmark(
         key="wire",
         name="one CMS report on the wire",
         unit="bytes",
-        measure=wire_bytes,
+        measure=lambda folder: wire_bytes(apple_preset(), "lol"),
         bar=130 + 16,
+    ),
+    Benchmark(
+        key="hcms_wire",
+        name="one HCMS report on the wire",
+        unit="bytes",
+        measure=lambda folder: wire_bytes(hadamard_preset(), "lol"),
+        bar=4 + 10,
+    ),
+    Benchmark(
+        key="unary_wire",
+        name="one unary report of 1,000 values on the wire",
+        unit="bytes",
+        measure=lambda folder: wire_bytes(batch.unary(), batch.VALUES[0]),
+        bar=125 + 10,
     ),
     Benchmark(
         key="import",
@@ -198,6 +225,27 @@ BENCHMARKS = (
         unit="MiB",
         measure=installed,
         bar=5,
+    ),
+    Benchmark(
+        key="unary_batch",
+        name="100,000 unary reports: encode, count, estimate, for each",
+        unit="us",
+        measure=lambda folder: batch_us(batch.unary()),
+        bar=0.77,
+    ),
+    Benchmark(
+        key="unary_batch_memory",
+        name="their memory, above the baseline",
+        unit="MiB",
+        measure=batch_memory,
+        bar=50,
+    ),
+    Benchmark(
+        key="cms_batch",
+        name="100,000 CMS reports, 2,048 rows: the same, for each",
+        unit="us",
+        measure=lambda folder: batch_us(batch.small_sketch()),
+        bar=0.91,
     ),
     Benchmark(
         key="aggregate",

@@ -1,4 +1,4 @@
-"""The peer's environment, `.venv-peers`, made on demand, and the peer's figures from it."""
+"""The peers' environment, `.venv-peers`, made on demand, and the peers' figures from it."""
 
 import json
 import shutil
@@ -6,24 +6,26 @@ import subprocess
 import sys
 from pathlib import Path
 
-PEER = "pure-ldp 1.2.0"
+PEERS = {"pure_ldp": "pure-ldp 1.2.0", "multi_freq_ldpy": "multi-freq-ldpy 0.2.5"}
+"""Module here that measures it -> name and version."""
 MEASURED = """\
-pure-ldp runs at the same settings, in memory, without a store or bytes on a wire.
-It decoded 100 of the 2,600 candidates, one independent call each: the figure is per candidate."""
+The peer of the unary rows is multi-freq-ldpy 0.2.5, of all others pure-ldp 1.2.0.
+Both run at the same settings, in memory, without a store or bytes on a wire.
+pure-ldp decoded 100 of the 2,600 candidates, one call each: the figure is per candidate."""
 ENVIRONMENT = Path(".venv-peers")
 PINS = Path(__file__).with_name("peers.txt")
 
 
 class PeerMissing(Exception):
-    """The peer cannot be installed or does not run here."""
+    """The peers cannot be installed or do not run here."""
 
 
 def figures() -> dict[str, float]:
-    """The peer's figures by key; raises PeerMissing with the reason, in one line."""
+    """The peers' figures by key; raises PeerMissing with the reason, in one line."""
     python = _environment()
-    measured: dict[str, float] = json.loads(
-        _output([python, "-m", "simulations.benchmarks.pure_ldp"])
-    )
+    measured: dict[str, float] = {}
+    for module in PEERS:
+        measured |= json.loads(_output([python, "-m", f"simulations.benchmarks.{module}"]))
     return measured
 
 

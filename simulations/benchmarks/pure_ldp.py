@@ -10,12 +10,19 @@ import resource
 import time
 import warnings
 from importlib import import_module
-from importlib.metadata import distributions
 
-from simulations.benchmarks.measuring import fastest, import_seconds, installed_mib
+from simulations.benchmarks.measuring import (
+    fastest,
+    import_seconds,
+    installed_mib,
+    with_dependencies,
+)
 
 MODULE = "pure_ldp.frequency_oracles.apple_cms"
 EPSILON, ROWS, WIDTH = 4, 65536, 1024
+BATCH_ROWS, BATCH = 2048, 100_000
+REQUIREMENTS = ("pure-ldp", "scikit-learn", "statsmodels")
+"""It declares only the first."""
 REPORTS, BLOCK, CANDIDATES = 1_000_000, 10_000, 100
 
 
@@ -43,7 +50,16 @@ def main() -> None:
         for word in words[:CANDIDATES]:
             server.estimate(word)
 
-    packages = {found.metadata["Name"].lower() for found in distributions()} - {"pip", "setuptools"}
+    def batch() -> None:
+        small = cms.CMSServer(EPSILON, BATCH_ROWS, WIDTH)
+        device = cms.CMSClient(EPSILON, small.get_hash_funcs(), WIDTH)
+        for start in range(0, BATCH, BLOCK):
+            block = range(start, start + BLOCK)
+            small.aggregate_all([device.privatise(words[i % 1000]) for i in block])
+        for word in words[:1000]:
+            small.estimate(word)
+
+    packages = with_dependencies(REQUIREMENTS)
     figures = {
         "encode": encode_us,
         "wire": client.privatise("lol")[0].nbytes,
@@ -52,6 +68,7 @@ def main() -> None:
         "installed": installed_mib(packages),
         "aggregate": seconds,
         "aggregate_memory": peak,
+        "cms_batch": 1e6 * fastest(batch, 1) / BATCH,
         "decode": 1e3 * fastest(decode, 2) / CANDIDATES,
     }
     print(json.dumps(figures))

@@ -1,0 +1,48 @@
+"""A batch of people, from values through report bytes to estimates, in blocks.
+
+Also a process of its own, `python -m simulations.benchmarks.batch USERS`, whose peak memory is
+compared with that of hardly any users: what is between them is what the batch takes.
+"""
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ldp.client import CountMeanSketch, UnaryEncoding
+    from ldp.mechanisms import Mechanism
+
+VALUES = tuple(f"value-{rank}" for rank in range(1, 1001))
+USERS = 100_000
+
+
+def unary() -> "UnaryEncoding":
+    from ldp.client import UnaryEncoding
+
+    return UnaryEncoding(categories=VALUES, epsilon=2.0, variant="optimized")
+
+
+def small_sketch() -> "CountMeanSketch":
+    from ldp.client import CountMeanSketch
+
+    return CountMeanSketch(epsilon=4.0, rows=2048, width=1024, seed="00ff")
+
+
+def answer(mechanism: "Mechanism", users: int) -> None:
+    """Encodes, counts and estimates all 1,000 values, of frequencies 1 / rank**1.1."""
+    import numpy as np
+
+    from ldp.server import TableBuilder, decode
+    from ldp.simulation import Population, simulate
+
+    weights, generator = np.arange(1.0, len(VALUES) + 1) ** -1.1, np.random.default_rng(1)
+    shares = weights / weights.sum()
+    population = Population(VALUES, frequencies=shares).sample(users, generator)
+    builder = TableBuilder(mechanism)
+    for rows, payloads in simulate(mechanism, population, generator):
+        builder.add_batch(rows, payloads)
+    decode(builder.build(), VALUES)
+
+
+if __name__ == "__main__":
+    answer(unary(), 100)  # what imports and compilers take is no part of the batch
+    answer(unary(), int(sys.argv[1]))
