@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check lint bench campaign-coverage vectors picture clean
+.PHONY: demo test check lint bench campaign-coverage campaign-variance vectors picture clean
 
 .venv/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -29,6 +29,9 @@ bench: .venv/.ready ## ours, the peer's, the ratio, the machine
 
 campaign-coverage: .venv/.ready ## ten demos and three billion-user tables; exits non-zero when a bar is missed
 	$(BIN)/python -m simulations.coverage --out simulations/results/coverage.json
+
+campaign-variance: .venv/.ready ## 90,000 tables a setting; exits non-zero when a variance is not its formula's
+	$(BIN)/python -m simulations.variance --out simulations/results/variance.json
 
 vectors: .venv/.ready ## rewrite the golden vectors
 	$(BIN)/python -m tests.vectors

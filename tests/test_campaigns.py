@@ -13,6 +13,7 @@ from ldp import RandomizedResponse
 from ldp.report import Results, render
 from ldp.server import decode
 from ldp.simulation import draw_table
+from simulations.variance import Setting, compare, draw, formulas, settings
 
 ROOT = Path(__file__).parent.parent
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -31,6 +32,54 @@ def test_a_sample_of_the_coverage_campaign_meets_its_bars() -> None:
     done = module("simulations.coverage", "--sample")
     assert done.returncode == 0, done.stdout
     assert "with --control none" in done.stdout
+
+
+def one(name: str) -> Setting:
+    """The setting of the variance campaign with the largest epsilon and the rarer value."""
+    found = [setting for setting in settings() if setting.parameters["mechanism"] == name]
+    return max(found, key=lambda setting: (setting.mechanism.cost.epsilon, -setting.frequency))
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_a_sample_of_the_variance_campaign_meets_its_bars() -> None:
+    """Bars at 4.5 standard errors: with a free seed one would be missed with probability 2e-4 at
+    most (two normal tails for each of 16 rows and two bars). The seed is fixed."""
+    done = module("simulations.variance", "--draws", "3000")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("ok  ") == len(settings())
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ["cms", "hcms"])
+def test_the_variance_check_fails_for_a_formula_without_collisions(name: str) -> None:
+    """The twin: without its collision term the formula is less than half of what is measured."""
+    setting = one(name)
+    stated, collisions = formulas(setting)
+    estimates = draw(setting, 1000, np.random.SeedSequence(1))
+    assert compare(setting, estimates, stated, sample=True).passed
+    assert not compare(setting, estimates, stated - collisions, sample=True).passed
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("sample", [False, True])
+def test_the_variance_check_fails_for_a_formula_ten_percent_off(sample: bool) -> None:
+    """The twin, on the exact law of a category's count: two binomials. An exact formula is refused
+    with probability 1e-5 at most, and the seed is fixed."""
+    setting, generator = one("unary"), np.random.default_rng(1)
+    channel, held, n = setting.mechanism.channel, int(setting.counts[0]), setting.reports
+    named = generator.binomial(held, float(channel.touched), 100_000)
+    named += generator.binomial(n - held, float(channel.untouched), 100_000)
+    estimates = np.asarray(channel.holders(named, n), dtype=np.float64)
+    stated, _ = formulas(setting)
+    assert compare(setting, estimates, stated, sample=sample).passed
+    for wrong in (1.1 * stated, stated / 1.1):
+        assert not compare(setting, estimates, wrong, sample=sample).passed
+    biased = estimates + 9 * np.sqrt(stated / estimates.size)
+    assert not compare(setting, biased, stated, sample=sample).passed
+    too_few = compare(setting, estimates[:10_000], stated, sample=sample)
+    assert too_few.passed is sample
 
 
 @pytest.mark.slow
