@@ -68,12 +68,18 @@ def _sketch(name: str, rows: int, width: int) -> dict[str, Any]:
     return {"mechanism": name, "rows": rows, "width": width, "seed": REDRAWN}
 
 
+_RAPPOR = {"mechanism": "rappor", "scheme": "identity", "categories": CATEGORIES}
 _1_AND_4 = ({"epsilon": 1.0}, {"epsilon": 4.0})
 SUBJECTS = (  # a mechanism is a line; one added at the end leaves the others' draws as they are
     Subject(_unary("symmetric"), _1_AND_4, reports=2_000),
     Subject(_unary("optimized"), _1_AND_4, reports=2_000),
     Subject(_sketch("cms", 64, 16), _1_AND_4, reports=3_000, values=(VALUE, *OTHERS)),
     Subject(_sketch("hcms", 16, 16), _1_AND_4, reports=2_000, values=(VALUE, *OTHERS)),
+    Subject(  # its bits: basic RAPPOR has one for each category; epsilon 1.02 and 3.89
+        _RAPPOR,
+        ({"f": 0.5, "p": 0.25, "q": 0.75}, {"f": 0.25, "p": 0.0, "q": 1.0}),
+        reports=2_000,
+    ),
 )
 
 
@@ -88,9 +94,14 @@ class Setting:
     def mechanisms(self, generator: np.random.Generator) -> Iterator[Mechanism]:
         """The mechanism for each table: every time with a new seed, if it has one."""
         if "seed" not in self.parameters:
-            yield from repeat(from_parameters(self.parameters))
+            yield from repeat(self._made({}))
         while True:
-            yield from_parameters({**self.parameters, "seed": generator.bytes(16).hex()})
+            yield self._made({"seed": generator.bytes(16).hex()})
+
+    def _made(self, seed: Mapping[str, str]) -> Mechanism:
+        mechanism = from_parameters({**self.parameters, **seed})
+        assert isinstance(mechanism, Mechanism)
+        return mechanism
 
     @property
     def mechanism(self) -> Mechanism:
@@ -156,7 +167,7 @@ def estimate(table: Table, point: np.uint64) -> float:
     mechanism, n = table.mechanism, table.total
     rows, width = mechanism.shape
     at = np.arange(rows, dtype=np.uint32)
-    cells = kernels.columns(mechanism.addressing, rows, np.full(rows, point), at)
+    cells = kernels.columns(mechanism.addressing, rows, np.full(rows, point), at)[:, 0]
     if mechanism.kind is Kind.SIGN:
         named = (int((table.counts * _signs(width)[cells]).sum()) + n) // 2
     else:
