@@ -1,15 +1,21 @@
 """Encoders that break their promise, each in one way; the audit must catch every one.
 
-A mutant alters `encode` only: its mechanism, and so the channel that it is held to, stays honest.
+Most alter `encode` only: their mechanism, and so the channel that they are held to, stays honest.
+The lists at the end say which check of the audit catches each.
 """
 
+import math
 from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 from fractions import Fraction
 from itertools import count
 
+from ldp.accounting import Cost
 from ldp.hashing import PolynomialRows, value_bytes
+from ldp.mechanisms import Rappor
 from ldp.mechanisms.base import Mechanism, Value, as_bits, threshold
-from ldp.randomness import BitSource, SeededBits, bernoulli, uniform_below
+from ldp.randomness import PROBABILITY_ONE, BitSource, SeededBits, bernoulli, uniform_below
 from ldp.wire import Kind, pack_report, split_report
 
 Encode = Callable[[Value], bytes]
@@ -234,6 +240,13 @@ def long_values_without_noise(mechanism: Mechanism, bits: BitSource) -> Encode:
     return lambda value: (plain if len(value_bytes(value)) > 4 else honest)(value)
 
 
+def seeded_generator_on_the_device(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """Every device's generator starts from the same seed: one device alone looks right, so only an
+    audit of many devices' first reports sees it."""
+    seed = bits.draw(64).to_bytes(8, "little")
+    return lambda value: mechanism.encoder(SeededBits(seed)).encode(value)
+
+
 def applies(mutant: Mutant, mechanism: Mechanism) -> bool:
     """Whether the mutant makes sense for the mechanism's kind of report and shape."""
     bits, index = mechanism.kind is Kind.BITS, mechanism.kind is Kind.INDEX
@@ -275,4 +288,89 @@ MUTANTS: tuple[Mutant, ...] = (
     half_words_of_noise,
     two_percent_without_noise,
     long_values_without_noise,
+    seeded_generator_on_the_device,
 )
+"""Caught by check B, the bytes of reports: `audit_encoder`."""
+
+
+def thresholds_rounded_the_wrong_way(mechanism: Mechanism) -> Mechanism:
+    """One step of 2**-64 more truth, one less of lies: no number of reports would show it."""
+    wrong = copy(mechanism)
+    step, channel = Fraction(1, PROBABILITY_ONE), mechanism.channel
+    lies = channel.untouched
+    if channel.touched + lies == 1:
+        lies -= step
+    elif mechanism.kind is Kind.INDEX:
+        lies -= step / (mechanism.shape.columns - 1)
+    elif channel.touched == Fraction(1, 2):
+        wrong.__dict__["channel"] = replace(channel, untouched=lies - step)
+        return wrong
+    wrong.__dict__["channel"] = replace(channel, touched=channel.touched + step, untouched=lies)
+    return wrong
+
+
+def a_bit_too_many_told(mechanism: Mechanism) -> Mechanism:
+    """Claims two values to differ in fewer cells than they do."""
+    wrong = copy(mechanism)
+    first, second = mechanism.channel.differing
+    fewer = replace(mechanism.channel, differing=(first, max(0, second - 1)))
+    wrong.__dict__["channel"] = fewer
+    return wrong
+
+
+def epsilon_printed_too_small(mechanism: Mechanism) -> Mechanism:
+    """Rounds the printed epsilon down instead of up."""
+    wrong = copy(mechanism)
+    wrong.__dict__["cost"] = Cost(epsilon=math.nextafter(mechanism.cost.epsilon, 0))
+    return wrong
+
+
+LawMutant = Callable[[Mechanism], Mechanism]
+LAW_MUTANTS: tuple[LawMutant, ...] = (
+    thresholds_rounded_the_wrong_way,
+    a_bit_too_many_told,
+    epsilon_printed_too_small,
+)
+"""Caught by check A, the exact law: `exact_findings`. The first is out of reach of any other."""
+
+HistoryMutant = Callable[[Rappor, bytes, BitSource], Encode]
+
+
+def device_of(make: Callable[[bytes, BitSource], Encode]) -> Callable[[], Encode]:
+    """New devices, each with a secret and a stream of its own."""
+    number = count()
+
+    def device() -> Encode:
+        secret = next(number).to_bytes(32, "big")
+        return make(secret, SeededBits(b"device" + secret))
+
+    return device
+
+
+def value_followed_within_an_epoch(mechanism: Rappor, secret: bytes, bits: BitSource) -> Encode:
+    """An epoch's encoder is made anew for each report, and so freezes every value."""
+    return lambda value: mechanism.encoder(bits, secret=secret, epoch="e").encode(value)
+
+
+def permanent_response_forgotten(mechanism: Rappor, secret: bytes, bits: BitSource) -> Encode:
+    """A fresh permanent response every day: averaging takes the noise away."""
+    return mechanism.encoder(bits).encode
+
+
+def cohort_drawn_for_every_report(mechanism: Rappor, secret: bytes, bits: BitSource) -> Encode:
+    """Every cohort has a permanent response of its own, and each costs eps_inf."""
+    encoder = mechanism.encoder(bits, secret=secret)
+
+    def encode(value: Value) -> bytes:
+        encoder._cohort = uniform_below(bits, mechanism.cohorts)
+        return encoder.encode(value)
+
+    return encode
+
+
+HISTORY_MUTANTS: tuple[HistoryMutant, ...] = (
+    value_followed_within_an_epoch,
+    permanent_response_forgotten,
+    cohort_drawn_for_every_report,
+)
+"""Caught by check C, many days: `ldp.audit.history`."""

@@ -2,26 +2,38 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import count
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ldp.audit import audit_encoder, claimed_ratio, report_law, worst_ratio
+from ldp.audit import (
+    audit_encoder,
+    claimed_ratio,
+    exact_findings,
+    report_law,
+    worst_ratio,
+)
 from ldp.audit.cells import Checks, binomial_bins, check_reports, disjoint_pairs, judge
 from ldp.errors import ParameterError
-from ldp.mechanisms import Catalogued, Mechanism, from_parameters
+from ldp.mechanisms import Catalogued, Mechanism, SequenceFragmentPuzzle, from_parameters
 from ldp.mechanisms.base import Example, Value
-from ldp.mechanisms.presets import PRESETS
+from ldp.mechanisms.presets import COMPLETE, PRESETS
 from ldp.randomness import SeededBits, SystemBits
 from ldp.simulation import encode_batch, points_of
+from ldp.wire import pack_joint_report
 from tests.examples import CATALOGUED, Tabled, for_everything
 from tests.mutants import (
+    LAW_MUTANTS,
     MUTANTS,
+    LawMutant,
     Mutant,
+    a_bit_too_many_told,
     applies,
     half_words_of_noise,
     one_word_of_noise_for_the_row,
+    thresholds_rounded_the_wrong_way,
     two_percent_without_noise,
 )
 from tests.statistics import ALPHA
@@ -98,6 +110,69 @@ def test_the_audit_catches_the_mutant(mutant: Mutant) -> None:
             assert not audit.passed, f"{mutant.__name__} of {mechanism} was not caught"
             caught += 1
     assert caught or mutant in NEED_MANY_COLUMNS
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("mutant", LAW_MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_the_exact_law_catches_the_mutant(mutant: LawMutant) -> None:
+    caught = 0
+    for example in CATALOGUED:
+        assert exact_findings(example.mechanism, example.values) == []
+        asked = "epsilon" in example.mechanism.parameters()
+        differing = example.mechanism.channel.differing[1] > 0
+        if mutant is thresholds_rounded_the_wrong_way and not asked:
+            continue  # nobody asked for an epsilon: the probabilities are the parameters
+        if mutant is a_bit_too_many_told and not differing:
+            continue
+        assert exact_findings(mutant(example.mechanism), example.values), example.mechanism
+        caught += 1
+    assert caught > 5
+
+
+@pytest.mark.statistical
+def test_thresholds_rounded_the_wrong_way_are_beyond_the_reach_of_reports() -> None:
+    """Only check A can see them: the bytes of an encoder that runs on them pass every other."""
+    example = next(e for e in CATALOGUED if e.mechanism.name == "cms")
+    wrong = thresholds_rounded_the_wrong_way(example.mechanism)
+    encode = wrong.encoder(SeededBits(b"wrong way")).encode
+    audit = audit_encoder(
+        example.mechanism, example.values, encode, trials=MUTANT_TRIALS, alpha=ALPHA
+    )
+    assert audit.passed
+    assert exact_findings(wrong, example.values)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("preset", COMPLETE)
+def test_the_law_of_every_preset_is_exact(preset: str) -> None:
+    mechanism = from_parameters({**COMPLETE[preset].parameters, "seed": "00ff"})
+    assert exact_findings(mechanism, ANY_VALUES) == []
+
+
+@pytest.mark.statistical
+def test_two_parts_that_share_their_noise_are_caught() -> None:
+    """The second part of a joint report repeats the first one's stream."""
+    puzzle = SequenceFragmentPuzzle(
+        epsilon=4.0,
+        fragment_epsilon=2.0,
+        rows=16,
+        width=32,
+        fragment_rows=8,
+        fragment_width=32,
+        seed="00ff",
+        length=4,
+    )
+    honest = puzzle.encoder(SeededBits(b"honest"))
+    audit = audit_encoder(puzzle, ("abc",), honest.encode, trials=5000, alpha=ALPHA)
+    assert audit.passed, audit.findings[0]
+    seeds = count()
+
+    def shared(value: Value) -> bytes:
+        seed = next(seeds).to_bytes(8, "little")
+        drawn = [part.encoder(SeededBits(seed)).draw(value) for _, part in puzzle.parts]
+        return pack_joint_report(puzzle.header.to_bytes(), puzzle.layout, drawn)
+
+    assert not audit_encoder(puzzle, ("abc",), shared, trials=5000, alpha=ALPHA).passed
 
 
 def _batch_findings(mechanism: Catalogued, values: Sequence[Value], trials: int) -> list[str]:

@@ -3,7 +3,7 @@ them by their bytes alone."""
 
 from ldp.audit.black_box import epsilon_at_least
 from ldp.audit.cells import Audit, Finding, audit_encoder
-from ldp.audit.law import claimed_ratio, report_law, worst_ratio
+from ldp.audit.law import claimed_ratio, exact_findings, report_law, worst_ratio
 
 __all__ = [
     "Audit",
@@ -11,6 +11,7 @@ __all__ = [
     "audit_encoder",
     "claimed_ratio",
     "epsilon_at_least",
+    "exact_findings",
     "report_law",
     "worst_ratio",
 ]

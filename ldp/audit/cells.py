@@ -11,6 +11,7 @@ What no audit by bytes can see is a cheat too rare for the number of trials, one
 value that is not tried, and noise that comes from a secret key and looks random.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,13 +21,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.audit.law import outcomes, report_law
+from ldp.audit.law import MOST_OUTCOMES, outcomes, report_law
 from ldp.mechanisms.base import Catalogued, Mechanism, Value
 from ldp.mechanisms.joint import parts_of
 from ldp.wire import Kind, split_parts, split_report
 
-MOST_OUTCOMES = 4096
-"""Up to so many different reports the joint law of all cells is checked, not only single cells."""
+CHUNK = 20_000
+"""Reports looked at together."""
 
 LAGS = (*range(1, 9), 16, 32, 64, 128, 256, 512)
 """Reports so many calls apart are checked for independence."""
@@ -87,15 +88,32 @@ def audit_encoder(
     """Encodes every value `trials` times and checks the reports against `mechanism`.
 
     Raises ReportError when bytes are no report of the mechanism. Memory: about ten times
-    trials x columns bytes.
+    min(trials, CHUNK) x columns bytes.
     """
     checks: list[Checks] = []
     for value in values:
-        split = [
-            split_report(encode(value), mechanism.header, mechanism.layout) for _ in range(trials)
-        ]
-        checks += check_reports(mechanism, value, split)
+        pool: dict[tuple[str, int], Checks] = {}
+        for done in range(0, trials, CHUNK):
+            split = [
+                split_report(encode(value), mechanism.header, mechanism.layout)
+                for _ in range(min(CHUNK, trials - done))
+            ]
+            _add(pool, check_reports(mechanism, value, split))
+        checks += pool.values()
     return judge(checks, alpha)
+
+
+def _add(pool: dict[tuple[str, int], Checks], checks: Iterator[Checks]) -> None:
+    """Adds the counts of a chunk of reports to those of earlier chunks, check by check: binomial
+    counts of independent reports and one probability add to a binomial count."""
+    times: Counter[str] = Counter()
+    for what, observed, trials, probability in checks:
+        key = what, times[what]
+        times[what] += 1
+        if key in pool:
+            _, before, tried, _ = pool[key]
+            observed, trials = observed + before, trials + tried
+        pool[key] = what, observed, trials, probability
 
 
 def judge(checks: Sequence[Checks], alpha: float) -> Audit:
@@ -198,10 +216,9 @@ def _apart(one: _Reports, other: _Reports) -> Iterator[Checks]:
     lied = (float(one.mechanism.channel.untouched), float(other.mechanism.channel.untouched))
     first, second = (_first(part) for part in (one, other))
     yield _sum("true cells of both parts", first & second, np.ones_like(first), told[0] * told[1])
-    for part, true, chance in ((one, second, lied[0] * told[1]), (other, first, lied[1] * told[0])):
-        free = ~part.touched
-        lies = part.reported & free & true[:, None]
-        yield _sum("a true cell and the other part's lies", lies, free, chance)
+    for part, true, chance in ((one, second, lied[0]), (other, first, lied[1])):
+        lies, free = (part.reported & ~part.touched)[true], ~part.touched[true]
+        yield _sum("lies where the other part's true cell is told", lies, free, chance)
     width = min(one.reported.shape[1], other.reported.shape[1])
     free = ~one.touched[:, :width] & ~other.touched[:, :width]
     lies = one.reported[:, :width] & other.reported[:, :width] & free

@@ -58,7 +58,6 @@ def exact_epsilon(mechanism: Rappor, pair: Pair, memoise: str) -> Decimal:
 def epsilon_at_least(
     mechanism: Rappor,
     pair: Pair,
-    memoise: str,
     device: Device,
     *,
     trials: int,
@@ -67,10 +66,11 @@ def epsilon_at_least(
     """An epsilon that the histories of real devices have at least, wrong with probability `error`.
 
     Each trial is a new device that lives a whole history. What it sent is reduced to the log-ratio
-    that an honest encoder would give it, in steps of 1 / STEPS, and cut where that separates best.
+    that an honest per-value encoder would give it, in steps of 1 / STEPS, and cut where that
+    separates best: the bound holds whatever the encoder does.
     """
     shown = [
-        np.array([_score(mechanism, pair, memoise, history, device()) for _ in range(trials)])
+        np.array([_score(mechanism, pair, history, device()) for _ in range(trials)])
         for history in pair
     ]
     least = min(part.min() for part in shown)
@@ -78,14 +78,26 @@ def epsilon_at_least(
     return separation(levels, error, tails=True)
 
 
+def cohorts_named(mechanism: Rappor, history: History, device: Device, *, trials: int) -> set[int]:
+    """How many cohorts a device names in a history: of one that is memoised, one."""
+    named = set()
+    for _ in range(trials):
+        encode = device()
+        reports = [
+            split_report(encode(value), mechanism.header, mechanism.layout) for value in history
+        ]
+        named.add(len({row for row, _ in reports}))
+    return named
+
+
 def _score(
-    mechanism: Rappor, pair: Pair, memoise: str, history: History, encode: Callable[[Value], bytes]
+    mechanism: Rappor, pair: Pair, history: History, encode: Callable[[Value], bytes]
 ) -> float:
     """ln of P(what this device sends | first history) / P(it | second)."""
     sent = [split_report(encode(value), mechanism.header, mechanism.layout) for value in history]
     row = sent[0][0]
     words = [mechanism.layout.payload_number(payload) for _, payload in sent]
-    days = _filters(mechanism, pair, memoise, row)
+    days = _filters(mechanism, pair, "per-value", row)
     ones = [
         [word for word, day in zip(words, days, strict=True) if day == kind]
         for kind in dict.fromkeys(days)
@@ -94,7 +106,7 @@ def _score(
         _log_ratio(
             *_law(mechanism, kinds)[tuple(sum(w >> bit & 1 for w in shown) for shown in ones)]
         )
-        for bit, kinds in enumerate(_kinds(mechanism, pair, memoise, row))
+        for bit, kinds in enumerate(_kinds(mechanism, pair, "per-value", row))
     )
 
 

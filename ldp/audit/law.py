@@ -6,15 +6,22 @@ that the mechanism states. The worst ratio of two such laws is e**epsilon by def
 
 import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 
+from ldp.channel import exact_log
 from ldp.mechanisms.base import Catalogued, Mechanism, Value
 from ldp.mechanisms.joint import parts_of
 from ldp.wire import JointLayout, Kind, pack_joint_report, split_report
 
 Law = Mapping[tuple[int, int], Fraction]
 """(row, payload read as an integer) -> probability; payloads as in `ldp.wire`."""
+
+
+MOST_OUTCOMES = 4096
+"""Up to so many different reports their whole law is enumerated."""
+ROWS = 256
 
 
 def outcomes(mechanism: Catalogued) -> int:
@@ -60,6 +67,47 @@ def worst_ratio(mechanism: Catalogued, values: Sequence[Value]) -> Fraction:
     """max over reports and ordered pairs of `values` of P(report | a) / P(report | b)."""
     laws = [report_law(mechanism, value) for value in values]
     return max(law[key] / other[key] for law, other in permutations(laws, 2) for key in law)
+
+
+def exact_findings(mechanism: Catalogued, values: Sequence[Value]) -> list[str]:
+    """What refutes the mechanism's claim in rational arithmetic (check A); empty when nothing does.
+
+    The worst ratio of the values' laws, over all reports where these can be enumerated and else
+    over the cells in which two values differ, must not exceed the claimed one; the logarithm of
+    that, to 60 digits, must not exceed the epsilon printed, nor that the one asked for.
+    """
+    claimed = claimed_ratio(mechanism)
+    enumerable = outcomes(mechanism) <= MOST_OUTCOMES
+    found = worst_ratio(mechanism, values) if enumerable else _worst_by_cells(mechanism, values)
+    findings = []
+    if found > claimed:
+        findings.append(f"the law's worst ratio is {float(found):g}, claimed {float(claimed):g}")
+    exact = exact_log(claimed)
+    if exact > Decimal(mechanism.cost.epsilon):
+        findings.append(f"epsilon is {exact}, printed {mechanism.cost.epsilon!r}")
+    asked = mechanism.parameters().get("epsilon")
+    if asked is not None and exact > Decimal(asked):
+        findings.append(f"epsilon is {exact}, asked for {asked!r}")
+    return findings
+
+
+def _worst_by_cells(mechanism: Catalogued, values: Sequence[Value]) -> Fraction:
+    """The worst ratio of two values over the first ROWS rows of every part."""
+    worst = Fraction(1)
+    for one, other in combinations(values, 2):
+        ratio = Fraction(1)
+        for part in parts_of(mechanism):
+            pairs = [
+                ({*part.cells(one, row)}, {*part.cells(other, row)})
+                for row in range(min(ROWS, part.shape.rows))
+            ]
+            # a report that is one column names the first value's cell or the second's, not both
+            ratio *= max(
+                part.channel.ratio(len(a - b), 0 if part.kind is Kind.INDEX else len(b - a))
+                for a, b in pairs
+            )
+        worst = max(worst, ratio)
+    return worst
 
 
 def _probability(

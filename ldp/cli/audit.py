@@ -1,16 +1,15 @@
 """`ldp audit`: what an encoder delivers, held against what its mechanism prints."""
 
 import json
+import math
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 import click
 
-from ldp.audit import audit_encoder, claimed_ratio, epsilon_at_least, worst_ratio
-from ldp.audit.cells import MOST_OUTCOMES
+from ldp.audit import audit_encoder, epsilon_at_least, exact_findings
 from ldp.audit.history import exact_epsilon
-from ldp.audit.law import outcomes
 from ldp.cli.options import FILE, JSON, say
 from ldp.errors import ParameterError
 from ldp.files import write_whole
@@ -30,26 +29,29 @@ DAYS = 8
 @dataclass(frozen=True)
 class Memoised:
     """What DAYS reports tell, exactly: between two values that never change, which `lifetime`
-    bounds; between a history that never changes and one that does, per value and by epoch."""
+    bounds; between a history that never changes and one that does, per value and by epoch. None
+    is infinite, which JSON has no number for."""
 
-    lifetime: float
-    unchanging: float
-    changing_per_value: float
-    changing_by_epoch: float
+    lifetime: float | None
+    unchanging: float | None
+    changing_per_value: float | None
+    changing_by_epoch: float | None
 
     @property
     def passed(self) -> bool:
-        return max(self.unchanging, self.changing_by_epoch) <= self.lifetime
+        bound = _or_infinite(self.lifetime)
+        return max(map(_or_infinite, (self.unchanging, self.changing_by_epoch))) <= bound
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One encoder's audit; `exact` is None where the whole law is too large to enumerate,
-    `memoised` where nothing is."""
+    """One encoder's audit: what refutes its exact law; how many counts were checked, of one encoder
+    and of new ones, and what refutes those; an epsilon that it has at least; `memoised` is None
+    where nothing is."""
 
     name: str
     claimed: float
-    exact: bool | None
+    exact: list[str]
     checks: int
     findings: list[str]
     at_least: float
@@ -58,8 +60,8 @@ class Verdict:
     @property
     def passed(self) -> bool:
         memoised = self.memoised is None or self.memoised.passed
-        exact = self.exact is not False
-        return exact and memoised and not self.findings and self.at_least <= self.claimed
+        found = self.exact or self.findings
+        return not found and memoised and self.at_least <= self.claimed
 
 
 @click.command()
@@ -81,10 +83,10 @@ def audit(
 ) -> None:
     """Hold a real encoder's bytes against the epsilon that is printed; status 1 if it fails.
 
-    Checks: the enumerated law against the stated epsilon, exactly (small mechanisms); every count
-    of the encoder's reports against that law; an epsilon that the encoder has at least, from
-    outside; and of memoised mechanisms what many days tell, exactly. An honest encoder fails with
-    probability 2e-6 at most.
+    Checks: the law against the stated epsilon, in fractions; every count of reports against that
+    law, of one encoder and of a new one for each report; an epsilon that the encoder has at least,
+    from outside; and of memoised mechanisms what many days tell, in fractions. An honest encoder
+    fails with probability 2e-6 at most.
 
     \b
     Example: ldp audit city --registry metrics.toml
@@ -117,14 +119,16 @@ def audit(
 def _audited(name: str, mechanism: Catalogued, trials: int) -> Verdict:
     values = tried(mechanism)
     encode = mechanism.encoder().encode
-    small = outcomes(mechanism) <= MOST_OUTCOMES
-    cells = audit_encoder(mechanism, values, encode, trials=trials, alpha=ALPHA)
+    audits = [
+        audit_encoder(mechanism, values, each, trials=trials, alpha=ALPHA / 2)
+        for each in (encode, lambda value: mechanism.encoder().encode(value))
+    ]
     return Verdict(
         name=name,
         claimed=mechanism.cost.epsilon,
-        exact=worst_ratio(mechanism, values) <= claimed_ratio(mechanism) if small else None,
-        checks=cells.checks,
-        findings=[str(finding) for finding in cells.findings[:5]],
+        exact=exact_findings(mechanism, values),
+        checks=sum(audit.checks for audit in audits),
+        findings=[str(finding) for audit in audits for finding in audit.findings[:3]],
         at_least=epsilon_at_least(
             mechanism, (values[0], values[1]), encode, trials=2 * trials, error=ALPHA
         ),
@@ -135,12 +139,17 @@ def _audited(name: str, mechanism: Catalogued, trials: int) -> Verdict:
 def _memoised(mechanism: Rappor, values: tuple[Value, ...]) -> Memoised:
     stays, other = (values[0],) * DAYS, (values[1],) * DAYS
     changes = other[: DAYS // 2] + stays[DAYS // 2 :]
-    return Memoised(
-        lifetime=mechanism.cost.lifetime,
-        unchanging=float(exact_epsilon(mechanism, (stays, other), "per-value")),
-        changing_per_value=float(exact_epsilon(mechanism, (stays, changes), "per-value")),
-        changing_by_epoch=float(exact_epsilon(mechanism, (stays, changes), "epoch")),
+    exact = (
+        mechanism.cost.lifetime,
+        exact_epsilon(mechanism, (stays, other), "per-value"),
+        exact_epsilon(mechanism, (stays, changes), "per-value"),
+        exact_epsilon(mechanism, (stays, changes), "epoch"),
     )
+    return Memoised(*(float(number) if math.isfinite(number) else None for number in exact))
+
+
+def _or_infinite(number: float | None) -> float:
+    return math.inf if number is None else number
 
 
 def tried(mechanism: Catalogued) -> tuple[Value, ...]:
@@ -155,17 +164,17 @@ def tried(mechanism: Catalogued) -> tuple[Value, ...]:
 
 
 def _line(verdict: Verdict) -> str:
-    exact = {True: "law exact", False: "LAW EXCEEDS IT", None: "law too large to enumerate"}
     line = (
         f"{'ok  ' if verdict.passed else 'FAIL'} {verdict.name}: epsilon {verdict.claimed:g} "
-        f"claimed, at least {verdict.at_least:.3g} seen from outside; {exact[verdict.exact]}; "
-        f"{verdict.checks:,} counts checked"
+        f"claimed, at least {verdict.at_least:.3g} seen from outside; its law is "
+        f"{'NOT ' if verdict.exact else ''}exact; {verdict.checks:,} counts checked"
     )
-    lines = [line, *verdict.findings]
+    lines = [line, *verdict.exact, *verdict.findings]
     if (told := verdict.memoised) is not None:
+        lifetime, unchanging, per_value, by_epoch = map(_or_infinite, astuple(told))
         lines.append(
-            f"{DAYS} days memoised: {told.unchanging:.4g} between values that never change "
-            f"(lifetime {told.lifetime:.4g}); between histories that change at different times "
-            f"{told.changing_per_value:.4g} per value, {told.changing_by_epoch:.4g} by epoch"
+            f"{DAYS} days memoised: {unchanging:.4g} between values that never change (lifetime "
+            f"{lifetime:.4g}); between histories that change at different times {per_value:.4g} "
+            f"per value, {by_epoch:.4g} by epoch"
         )
     return "\n     ".join(lines)

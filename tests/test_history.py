@@ -1,0 +1,132 @@
+"""Many days of a memoised value: what each mode promises, exactly and from outside (check C)."""
+
+from itertools import count
+
+import pytest
+
+from ldp import Rappor
+from ldp.audit import audit_encoder
+from ldp.audit.history import Device, cohorts_named, epsilon_at_least, exact_epsilon
+from ldp.mechanisms.base import Value
+from ldp.randomness import SeededBits
+from tests.mutants import (
+    HISTORY_MUTANTS,
+    HistoryMutant,
+    cohort_drawn_for_every_report,
+    device_of,
+    permanent_response_forgotten,
+)
+from tests.statistics import ALPHA
+
+BASIC = Rappor(bits=2, scheme="identity", f=0.5, p=0.25, q=0.75)
+NOISY = Rappor(bits=2, scheme="identity", f=0.75, p=0.1, q=0.9)
+BLOOM = Rappor(bits=6, hashes=2, cohorts=4, f=0.75, p=0.1, q=0.9, seed="00ff")
+TRIALS = 3000
+
+
+def stays(value: str, days: int) -> tuple[str, ...]:
+    return (value,) * days
+
+
+def changes(first: str, then: str, days: int) -> tuple[str, ...]:
+    return (first,) * (days // 2) + (then,) * (days - days // 2)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("days", "published", "by_epoch"), [(2, 1.47, 1.69), (4, 3.39, 2.13), (6, 5.49, 2.19)]
+)
+def test_what_a_changing_value_tells(days: int, published: float, by_epoch: float) -> None:
+    """Per value it grows beyond any bound; by epoch it never reaches eps_inf = 2.197."""
+    pair = (stays("0", days), changes("1", "0", days))
+    assert float(exact_epsilon(BASIC, pair, "per-value")) == pytest.approx(published, abs=0.005)
+    assert float(exact_epsilon(BASIC, pair, "epoch")) == pytest.approx(by_epoch, abs=0.005)
+
+
+@pytest.mark.exact
+def test_sixteen_days_tell_more_than_sixteen_reports_may_cost() -> None:
+    """Memoised reports are not independent: T eps_1 bounds nothing either."""
+    pair = (stays("0", 16), changes("0", "1", 16))
+    assert float(exact_epsilon(BASIC, pair, "per-value")) > 16 * BASIC.cost.epsilon
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("mechanism", [BASIC, NOISY, BLOOM])
+def test_a_value_that_never_changes_costs_its_lifetime_at_most(mechanism: Rappor) -> None:
+    for days in (1, 2, 5, 20):
+        pair = (stays("0", days), stays("1", days))
+        told = float(exact_epsilon(mechanism, pair, "per-value"))
+        assert told <= mechanism.cost.lifetime
+        if days == 1:
+            assert told <= mechanism.cost.epsilon
+    assert told > 0.9 * mechanism.worst_pair(["0", "1"]).lifetime, "and comes near it"
+
+
+@pytest.mark.exact
+def test_one_day_is_one_report_and_without_instantaneous_noise_a_change_is_seen() -> None:
+    pair = (stays("0", 1), stays("1", 1))
+    assert float(exact_epsilon(BASIC, pair, "epoch")) == pytest.approx(BASIC.cost.epsilon)
+    one_time = Rappor(bits=2, scheme="identity", f=0.5, p=0.0, q=1.0)
+    changing = (stays("0", 2), changes("0", "1", 2))
+    assert exact_epsilon(one_time, changing, "per-value").is_infinite()
+
+
+def honest(mechanism: Rappor, epoch: str | None) -> Device:
+    return device_of(
+        lambda secret, bits: mechanism.encoder(bits, secret=secret, epoch=epoch).encode
+    )
+
+
+DAYS = 6
+CHANGING = (stays("0", DAYS), changes("1", "0", DAYS))
+UNCHANGING = (stays("0", DAYS), stays("1", DAYS))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("mechanism", [NOISY, BLOOM], ids=["basic", "bloom"])
+def test_devices_keep_what_each_mode_promises_and_per_value_breaks_outside_its_condition(
+    mechanism: Rappor,
+) -> None:
+    """Each bound is wrong with probability ALPHA at most, whatever the encoder does."""
+    lifetime = mechanism.cost.lifetime
+    for pair, epoch in ((UNCHANGING, None), (UNCHANGING, "e"), (CHANGING, "e")):
+        device = honest(mechanism, epoch)
+        seen = epsilon_at_least(mechanism, pair, device, trials=TRIALS, error=ALPHA)
+        assert seen <= lifetime
+        assert cohorts_named(mechanism, pair[1], device, trials=50) == {1}
+    if mechanism is NOISY:
+        broken = honest(mechanism, None)
+        seen = epsilon_at_least(mechanism, CHANGING, broken, trials=TRIALS, error=ALPHA)
+        assert seen > 2 * lifetime, "per value, a change gives away more than eps_inf"
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("mutant", HISTORY_MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_check_c_catches_the_mutant(mutant: HistoryMutant) -> None:
+    if mutant is cohort_drawn_for_every_report:
+        device = device_of(lambda secret, bits: mutant(BLOOM, secret, bits))
+        assert cohorts_named(BLOOM, UNCHANGING[0], device, trials=50) != {1}
+        return
+    pair = UNCHANGING if mutant is permanent_response_forgotten else CHANGING
+    device = device_of(lambda secret, bits: mutant(NOISY, secret, bits))
+    seen = epsilon_at_least(NOISY, pair, device, trials=TRIALS, error=ALPHA)
+    assert seen > NOISY.cost.lifetime
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("epoch", [None, "2026-W47"])
+@pytest.mark.parametrize("mechanism", [BLOOM, *(e.mechanism for e in Rappor.examples())], ids=str)
+def test_one_memoised_report_of_many_devices_has_the_law_of_a_fresh_one(
+    mechanism: Rappor, epoch: str | None
+) -> None:
+    """To somebody without the secret, keyed noise is noise: the same audit, cell by cell."""
+    number = count()
+
+    def encode(value: Value) -> bytes:
+        secret = next(number).to_bytes(32, "big")
+        bits = SeededBits(b"instantaneous" + secret)
+        return mechanism.encoder(bits, secret=secret, epoch=epoch).encode(value)
+
+    values = mechanism.categories[:2] or ("lol", "afk")
+    audit = audit_encoder(mechanism, values, encode, trials=5000, alpha=ALPHA)
+    assert audit.passed, audit.findings[0]
