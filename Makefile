@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check lint bench campaign-coverage campaign-variance vectors picture clean
+.PHONY: demo test check lint bench campaign-audit campaign-coverage campaign-variance vectors picture clean
 
 .venv/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -26,6 +26,9 @@ check: .venv/.ready ## the slow tests beyond `make test`
 
 bench: .venv/.ready ## ours, the peer's, the ratio, the machine
 	$(BIN)/python -m simulations.benchmarks
+
+campaign-audit: .venv/.ready ## a million reports of every published setting; exits non-zero when one is not what it claims
+	$(BIN)/python -m simulations.audit --out simulations/results/audit.json
 
 campaign-coverage: .venv/.ready ## ten demos and three billion-user tables; exits non-zero when a bar is missed
 	$(BIN)/python -m simulations.coverage --out simulations/results/coverage.json

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ldp import RandomizedResponse
+from ldp.mechanisms.presets import COMPLETE
 from ldp.report import Results, render
 from ldp.server import decode
 from ldp.simulation import draw_table
@@ -32,6 +33,15 @@ def test_a_sample_of_the_coverage_campaign_meets_its_bars() -> None:
     done = module("simulations.coverage", "--sample")
     assert done.returncode == 0, done.stdout
     assert "with --control none" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_a_sample_of_the_audit_campaign_passes() -> None:
+    """Fresh randomness: an honest encoder fails with probability 2e-5 at most (ten presets)."""
+    done = module("simulations.audit", "--reports", "20000")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("ok  ") == len(COMPLETE)
 
 
 def one(name: str) -> Setting:

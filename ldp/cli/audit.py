@@ -3,65 +3,18 @@
 import json
 import math
 import sys
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple
 from pathlib import Path
 
 import click
 
-from ldp.audit import audit_encoder, epsilon_at_least, exact_findings
-from ldp.audit.history import exact_epsilon
+from ldp.audit.verdict import ALPHA, DAYS, Verdict, audited
 from ldp.cli.options import FILE, JSON, say
 from ldp.errors import ParameterError
 from ldp.files import write_whole
-from ldp.hashing import Fragments
-from ldp.mechanisms import CATALOGUE, Catalogued, Rappor, from_parameters
-from ldp.mechanisms.base import Identity, Value
-from ldp.mechanisms.joint import parts_of
+from ldp.mechanisms import CATALOGUE, Catalogued, from_parameters
 from ldp.mechanisms.presets import COMPLETE
 from ldp.registry import Registry
-
-ALPHA = 1e-6
-VALUES = ("lol", "a value of more than sixteen bytes", "")
-DAYS = 8
-"""Length of the histories that memoised mechanisms are held against."""
-
-
-@dataclass(frozen=True)
-class Memoised:
-    """What DAYS reports tell, exactly: between two values that never change, which `lifetime`
-    bounds; between a history that never changes and one that does, per value and by epoch. None
-    is infinite, which JSON has no number for."""
-
-    lifetime: float | None
-    unchanging: float | None
-    changing_per_value: float | None
-    changing_by_epoch: float | None
-
-    @property
-    def passed(self) -> bool:
-        bound = _or_infinite(self.lifetime)
-        return max(map(_or_infinite, (self.unchanging, self.changing_by_epoch))) <= bound
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One encoder's audit: what refutes its exact law; how many counts were checked, of one encoder
-    and of new ones, and what refutes those; an epsilon that it has at least; `memoised` is None
-    where nothing is."""
-
-    name: str
-    claimed: float
-    exact: list[str]
-    checks: int
-    findings: list[str]
-    at_least: float
-    memoised: Memoised | None
-
-    @property
-    def passed(self) -> bool:
-        memoised = self.memoised is None or self.memoised.passed
-        found = self.exact or self.findings
-        return not found and memoised and self.at_least <= self.claimed
 
 
 @click.command()
@@ -103,7 +56,7 @@ def audit(
     if everything:
         for name, kind in CATALOGUE.items():
             subjects += [(f"{name} (example)", one.mechanism) for one in kind.examples()]
-    verdicts = [_audited(name, mechanism, trials) for name, mechanism in subjects]
+    verdicts = [audited(name, mechanism, trials) for name, mechanism in subjects]
     result = {
         "passed": all(verdict.passed for verdict in verdicts),
         "trials": trials,
@@ -116,53 +69,6 @@ def audit(
     sys.exit(0 if result["passed"] else 1)
 
 
-def _audited(name: str, mechanism: Catalogued, trials: int) -> Verdict:
-    values = tried(mechanism)
-    encode = mechanism.encoder().encode
-    audits = [
-        audit_encoder(mechanism, values, each, trials=trials, alpha=ALPHA / 2)
-        for each in (encode, lambda value: mechanism.encoder().encode(value))
-    ]
-    return Verdict(
-        name=name,
-        claimed=mechanism.cost.epsilon,
-        exact=exact_findings(mechanism, values),
-        checks=sum(audit.checks for audit in audits),
-        findings=[str(finding) for audit in audits for finding in audit.findings[:3]],
-        at_least=epsilon_at_least(
-            mechanism, (values[0], values[1]), encode, trials=2 * trials, error=ALPHA
-        ),
-        memoised=_memoised(mechanism, values) if isinstance(mechanism, Rappor) else None,
-    )
-
-
-def _memoised(mechanism: Rappor, values: tuple[Value, ...]) -> Memoised:
-    stays, other = (values[0],) * DAYS, (values[1],) * DAYS
-    changes = other[: DAYS // 2] + stays[DAYS // 2 :]
-    exact = (
-        mechanism.cost.lifetime,
-        exact_epsilon(mechanism, (stays, other), "per-value"),
-        exact_epsilon(mechanism, (stays, changes), "per-value"),
-        exact_epsilon(mechanism, (stays, changes), "epoch"),
-    )
-    return Memoised(*(float(number) if math.isfinite(number) else None for number in exact))
-
-
-def _or_infinite(number: float | None) -> float:
-    return math.inf if number is None else number
-
-
-def tried(mechanism: Catalogued) -> tuple[Value, ...]:
-    """Two values or more that the mechanism knows."""
-    addressing = parts_of(mechanism)[0].addressing
-    if isinstance(addressing, Identity):
-        return (addressing.categories + addressing.untouching)[:4]
-    if isinstance(addressing, Fragments):
-        letters, length = addressing.spelling.alphabet, addressing.spelling.length
-        return letters[:2][:length], letters[-1] * length, ""
-    return VALUES
-
-
 def _line(verdict: Verdict) -> str:
     line = (
         f"{'ok  ' if verdict.passed else 'FAIL'} {verdict.name}: epsilon {verdict.claimed:g} "
@@ -171,7 +77,9 @@ def _line(verdict: Verdict) -> str:
     )
     lines = [line, *verdict.exact, *verdict.findings]
     if (told := verdict.memoised) is not None:
-        lifetime, unchanging, per_value, by_epoch = map(_or_infinite, astuple(told))
+        lifetime, unchanging, per_value, by_epoch = (
+            math.inf if number is None else number for number in astuple(told)
+        )
         lines.append(
             f"{DAYS} days memoised: {unchanging:.4g} between values that never change (lifetime "
             f"{lifetime:.4g}); between histories that change at different times {per_value:.4g} "

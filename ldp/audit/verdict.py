@@ -1,0 +1,106 @@
+"""One audit of everything: a mechanism and its real encoder, by checks A (exact law), B (bytes of
+one device and of many, a bound from outside) and C (many days, where a response is memoised)."""
+
+import math
+from dataclasses import dataclass
+
+from ldp.audit.black_box import epsilon_at_least
+from ldp.audit.cells import audit_encoder
+from ldp.audit.history import exact_epsilon
+from ldp.audit.law import exact_findings
+from ldp.hashing import Fragments
+from ldp.mechanisms import Catalogued, Rappor
+from ldp.mechanisms.base import Identity, Value
+from ldp.mechanisms.joint import parts_of
+
+ALPHA = 1e-6
+VALUES = ("lol", "a value of more than sixteen bytes", "")
+DAYS = 8
+"""Length of the histories that memoised mechanisms are held against."""
+
+
+@dataclass(frozen=True)
+class Memoised:
+    """What DAYS reports tell, exactly: between two values that never change, which `lifetime`
+    bounds; between a history that never changes and one that does, per value and by epoch. None
+    is infinite, which JSON has no number for."""
+
+    lifetime: float | None
+    unchanging: float | None
+    changing_per_value: float | None
+    changing_by_epoch: float | None
+
+    @property
+    def passed(self) -> bool:
+        bound = _or_infinite(self.lifetime)
+        return max(map(_or_infinite, (self.unchanging, self.changing_by_epoch))) <= bound
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One encoder's audit: what refutes its exact law; how many counts were checked, of one encoder
+    and of new ones, and what refutes those; an epsilon that it has at least; `memoised` is None
+    where nothing is."""
+
+    name: str
+    claimed: float
+    exact: list[str]
+    checks: int
+    findings: list[str]
+    at_least: float
+    memoised: Memoised | None
+
+    @property
+    def passed(self) -> bool:
+        memoised = self.memoised is None or self.memoised.passed
+        found = self.exact or self.findings
+        return not found and memoised and self.at_least <= self.claimed
+
+
+def audited(name: str, mechanism: Catalogued, trials: int) -> Verdict:
+    """Encodes every value that is tried `trials` times on one device and on as many new ones, and
+    two of them 2 x `trials` times more. An honest encoder fails with probability 2 ALPHA."""
+    values = tried(mechanism)
+    encode = mechanism.encoder().encode
+    audits = [
+        audit_encoder(mechanism, values, each, trials=trials, alpha=ALPHA / 2)
+        for each in (encode, lambda value: mechanism.encoder().encode(value))
+    ]
+    return Verdict(
+        name=name,
+        claimed=mechanism.cost.epsilon,
+        exact=exact_findings(mechanism, values),
+        checks=sum(audit.checks for audit in audits),
+        findings=[str(finding) for audit in audits for finding in audit.findings[:3]],
+        at_least=epsilon_at_least(
+            mechanism, (values[0], values[1]), encode, trials=2 * trials, error=ALPHA
+        ),
+        memoised=_held_for_days(mechanism, values) if isinstance(mechanism, Rappor) else None,
+    )
+
+
+def _held_for_days(mechanism: Rappor, values: tuple[Value, ...]) -> Memoised:
+    stays, other = (values[0],) * DAYS, (values[1],) * DAYS
+    changes = other[: DAYS // 2] + stays[DAYS // 2 :]
+    exact = (
+        mechanism.cost.lifetime,
+        exact_epsilon(mechanism, (stays, other), "per-value"),
+        exact_epsilon(mechanism, (stays, changes), "per-value"),
+        exact_epsilon(mechanism, (stays, changes), "epoch"),
+    )
+    return Memoised(*(float(number) if math.isfinite(number) else None for number in exact))
+
+
+def _or_infinite(number: float | None) -> float:
+    return math.inf if number is None else number
+
+
+def tried(mechanism: Catalogued) -> tuple[Value, ...]:
+    """Two values or more that the mechanism knows."""
+    addressing = parts_of(mechanism)[0].addressing
+    if isinstance(addressing, Identity):
+        return (addressing.categories + addressing.untouching)[:4]
+    if isinstance(addressing, Fragments):
+        letters, length = addressing.spelling.alphabet, addressing.spelling.length
+        return letters[:2][:length], letters[-1] * length, ""
+    return VALUES

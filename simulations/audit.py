@@ -1,0 +1,76 @@
+"""Every published production setting, audited with a million reports of its real encoder.
+
+`python -m simulations.audit` takes every preset of which all parameters were published, with system
+randomness, prints a line for each, writes what was checked as JSON and exits 1 when one fails.
+"""
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+
+from ldp.audit.verdict import ALPHA, Verdict, audited, tried
+from ldp.mechanisms import Catalogued, from_parameters
+from ldp.mechanisms.presets import COMPLETE
+
+REPORTS = 1_000_000
+PROCESSES = 2
+
+
+def mechanism(preset: str) -> Catalogued:
+    return from_parameters({**COMPLETE[preset].parameters, "seed": "00ff"})
+
+
+def trials(preset: str, reports: int) -> int:
+    """For so many reports in check B: each value is tried on one device and on many."""
+    return -(-reports // (2 * len(tried(mechanism(preset)))))
+
+
+def one(preset: str, reports: int) -> tuple[Verdict, float]:
+    started = time.perf_counter()
+    verdict = audited(preset, mechanism(preset), trials(preset, reports))
+    return verdict, time.perf_counter() - started
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="simulations.audit", description=__doc__)
+    parser.add_argument("--reports", type=int, default=REPORTS, help="of each preset")
+    parser.add_argument("--out", type=Path, help="write the result there, as JSON")
+    asked = parser.parse_args()
+    verdicts = []
+    context = get_context("spawn")
+    with ProcessPoolExecutor(PROCESSES, mp_context=context) as pool:
+        running = [pool.submit(one, preset, asked.reports) for preset in COMPLETE]
+        for task in running:
+            verdict, seconds = task.result()
+            verdicts.append(verdict)
+            print(
+                f"{'ok  ' if verdict.passed else 'FAIL'} {verdict.name}: epsilon "
+                f"{verdict.claimed:.4f} claimed, {verdict.at_least:.4f} seen; {verdict.checks:,} "
+                f"counts, {seconds:.0f} s",
+                flush=True,
+            )
+    if asked.out is not None:
+        commit = ("git", "describe", "--always", "--dirty")
+        result = {
+            "date": datetime.now(UTC).date().isoformat(),
+            "commit": subprocess.run(commit, capture_output=True, text=True).stdout.strip(),
+            "machine": f"{platform.machine()}, Python {platform.python_version()}",
+            "randomness": "the operating system's: no seed",
+            "reports": asked.reports,
+            "alpha": ALPHA,
+            "audits": [{**asdict(verdict), "passed": verdict.passed} for verdict in verdicts],
+        }
+        asked.out.write_text(json.dumps(result, indent=2, allow_nan=False) + "\n")
+    return 0 if all(verdict.passed for verdict in verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
