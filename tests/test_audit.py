@@ -254,3 +254,20 @@ def test_bins_of_a_binomial_count_have_their_probabilities(size: int, probabilit
     law = binom.pmf(np.arange(size + 1), size, probability)
     expected = np.bincount(placed, weights=law, minlength=masses.size)
     np.testing.assert_allclose(masses, expected, rtol=1e-9, atol=0)
+
+
+@pytest.mark.exact
+@for_everything
+def test_an_audit_in_chunks_checks_what_one_of_a_piece_does(
+    example: Example, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checks keep their shapes whatever a chunk happens to hold, so that counts can be added."""
+    from ldp.audit import cells
+
+    for chunk in (7, 1000):
+        monkeypatch.setattr(cells, "CHUNK", chunk)
+        encoder = example.mechanism.encoder(SeededBits(b"chunks"))
+        audit = audit_encoder(
+            example.mechanism, example.values[:1], encoder.encode, trials=100, alpha=ALPHA
+        )
+        assert audit.passed, audit.findings[0]

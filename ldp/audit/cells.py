@@ -248,7 +248,7 @@ def _signs(
     )
     blocks = _blocks(columns, mechanism.shape.columns)
     claimed = float(mechanism.channel.touched)
-    trials = np.bincount(blocks)
+    trials = np.bincount(blocks, minlength=min(mechanism.shape.columns, MOST_OUTCOMES))
     yield (
         "true signs in block of columns",
         np.bincount(blocks[told], minlength=trials.size),
