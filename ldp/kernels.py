@@ -8,6 +8,7 @@ other row, so threads that own disjoint ranges share one table without locks.
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import product
 from os import cpu_count
 from typing import Any
 
@@ -91,6 +92,53 @@ def columns(
     if isinstance(addressing, Md5Bloom):
         return _distinct(points[np.arange(len(points)), at].astype(np.int64))
     raise TypeError(f"no bulk code for {type(addressing).__name__}")
+
+
+def bloom_map(
+    addressing: PolynomialBloom | Md5Bloom, rows: int, values: Sequence[Value]
+) -> NDArray[np.unsignedinteger]:
+    """The columns that each value's hashes name in every row: uint8 or uint16, shape (values, rows,
+    hashes); a column that two hashes name may stand there twice."""
+    placed = points(addressing, rows, values)
+    kind = np.uint8 if addressing.bits <= 256 else np.uint16
+    if isinstance(addressing, Md5Bloom):
+        return placed.astype(kind)
+    polynomials = coefficients(addressing.rows, rows * addressing.hashes)
+    found = np.empty((len(values), rows, addressing.hashes), dtype=kind)
+    for row, i in product(range(rows), range(addressing.hashes)):
+        at = np.full(placed.size, row * addressing.hashes + i, dtype=np.uint32)
+        found[:, row, i] = _hashed(polynomials, placed, at, addressing.bits)
+    return found
+
+
+def sum_cells(
+    places: NDArray[np.unsignedinteger], cells: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """For every value the sum of the `cells`, shape (rows, columns), that its hashes name, each
+    once: `places` as by `bloom_map`; float64, shape (values,)."""
+    bounds = np.linspace(0, len(places), (cpu_count() or 1) + 1).astype(int)
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        parts = pool.map(
+            lambda start, stop: _sum_cells(places[start:stop], cells), bounds[:-1], bounds[1:]
+        )
+        return np.concatenate(list(parts))
+
+
+@njit(nogil=True, cache=True)
+def _sum_cells(places: Any, cells: Any) -> Any:
+    sums = np.zeros(places.shape[0])
+    for value in range(places.shape[0]):
+        total = 0.0
+        for row in range(places.shape[1]):
+            named = places[value, row]
+            for i in range(named.size):
+                twice = False
+                for earlier in range(i):
+                    twice |= named[earlier] == named[i]
+                if not twice:
+                    total += cells[row, named[i]]
+        sums[value] = total
+    return sums
 
 
 def _hashed(

@@ -1,26 +1,41 @@
 """`ldp decode` and `ldp report`: from a table to estimates and a page."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ldp.cli.options import FILE, JSON, keep, say
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import CONTROLS, Rule, summary_path
+from ldp.hashing import MD5_SCHEMES
+
+if TYPE_CHECKING:
+    from ldp.table import Table
+
+METHODS = ("auto", "direct", "mean-sketch", "regression", "lasso-ols")
 
 
 @click.command()
-@click.argument("table", type=FILE)
+@click.argument("table", type=FILE, required=False)
+@click.option("--rappor-params", type=FILE, help="google/rappor's params file, instead of TABLE.")
+@click.option("--rappor-counts", type=FILE, help="Its counts file.")
+@click.option("--rappor-map", type=FILE, help="Its map of candidates; or give --candidates.")
+@click.option("--rappor-hash", type=click.Choice(sorted(MD5_SCHEMES)), help="How clients hash.")
 @click.option("--candidates", help="One value a line, or CSV with a value column; - reads stdin.")
 @click.option("--out", required=True, help="Estimates as CSV; - prints them.")
-@click.option("--method", type=click.Choice(["auto", "direct", "mean-sketch"]), default="auto")
+@click.option("--method", type=click.Choice(METHODS), default="auto")
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Error rate.")
 @click.option("--control", type=click.Choice(CONTROLS), default="fdr", show_default=True)
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--threshold", type=float, help="Discover by count instead of by error rate.")
 @JSON
 def decode(
-    table: Path,
+    table: Path | None,
+    rappor_params: Path | None,
+    rappor_counts: Path | None,
+    rappor_map: Path | None,
+    rappor_hash: str | None,
     candidates: str | None,
     out: str,
     method: str,
@@ -30,31 +45,47 @@ def decode(
     threshold: float | None,
     as_json: bool,
 ) -> None:
-    """Estimate how many reports of TABLE held each candidate.
+    """Estimate how many reports of TABLE, or of google/rappor's files, held each candidate.
 
     Decoding again, with other candidates too, costs no privacy: it reads the table only.
 
     \b
     Example: ldp decode city.table --out estimates.csv
+    Example: ldp decode --rappor-params params.csv --rappor-counts counts.csv \\
+                 --rappor-map map.csv --out estimates.csv
     """
-    from ldp.joint_table import load_table
+    from ldp.google_rappor import SCHEME, read_map, read_table
     from ldp.registry import read_values
     from ldp.server import decode as decoded
-    from ldp.table import Table
 
+    files = [path for path in (table, rappor_params, rappor_counts, rappor_map) if path]
+    if (table is None) == (rappor_params is None) or (rappor_params is None) != (
+        rappor_counts is None
+    ):
+        raise ParameterError("give either TABLE, or --rappor-params and --rappor-counts")
+    if rappor_params is None and (rappor_map or rappor_hash):
+        raise ParameterError("--rappor-map and --rappor-hash go with --rappor-params")
+    if rappor_params is not None and (rappor_map is None) == (candidates is None):
+        raise ParameterError("give either --rappor-map or --candidates")
     rule = Rule(alpha=alpha, control=control, threshold=threshold)
     if not 0 < level < 1:
         raise ParameterError("level must lie strictly between 0 and 1")
     if out != "-":
-        keep(Path(out), table)
-        keep(summary_path(Path(out)), table)
+        keep(Path(out), *files)
+        keep(summary_path(Path(out)), *files)
     names = None
     if candidates:
         names = read_values(Path("/dev/stdin" if candidates == "-" else candidates))
-    loaded = load_table(table)
-    if not isinstance(loaded, Table):
-        raise DecodeError(f"{table}: a puzzle of words is not decoded from a list of candidates")
-    estimates = decoded(loaded, names, method=method, rule=rule)
+    if table is not None:
+        estimates = decoded(_single(table), names, method=method, rule=rule)
+    else:
+        assert rappor_params is not None
+        assert rappor_counts is not None
+        counted = read_table(rappor_params, rappor_counts, rappor_hash or SCHEME)
+        places = None
+        if rappor_map is not None:
+            names, places = read_map(rappor_map, counted)
+        estimates = decoded(counted, names, method=method, rule=rule, places=places)
     summary = estimates.summary(level)
     if "warning" in summary:
         click.echo(f"ldp: {summary['warning']}", err=True)
@@ -69,6 +100,16 @@ def decode(
         f"{estimates.reports:,} reports (noise floor {summary['noise_floor']:,.0f}) -> {out}"
     )
     say({**summary, "written": out}, words, as_json)
+
+
+def _single(path: Path) -> "Table":
+    from ldp.joint_table import load_table
+    from ldp.table import Table
+
+    loaded = load_table(path)
+    if not isinstance(loaded, Table):
+        raise DecodeError(f"{path}: a puzzle of words is not decoded from a list of candidates")
+    return loaded
 
 
 @click.command()

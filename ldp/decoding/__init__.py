@@ -3,15 +3,30 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp.decoding import candidates as bloom
 from ldp.decoding import direct, mean_sketch
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import Estimates, Rule
-from ldp.hashing import PolynomialRows
+from ldp.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
 from ldp.mechanisms.base import Identity
 from ldp.table import Table
 
-METHODS = {"direct": direct.decode, "mean-sketch": mean_sketch.decode}
-_NATURAL = {Identity: "direct", PolynomialRows: "mean-sketch"}
+METHODS = {
+    "direct": direct.decode,
+    "mean-sketch": mean_sketch.decode,
+    "regression": bloom.regression,
+    "lasso-ols": bloom.lasso_ols,
+}
+FITTING = {
+    Identity: ("direct",),
+    PolynomialRows: ("mean-sketch",),
+    PolynomialBloom: ("regression", "lasso-ols"),
+    Md5Bloom: ("regression", "lasso-ols"),
+}
+"""The methods for each way of addressing; "auto" is the first."""
 
 
 def decode(
@@ -20,21 +35,21 @@ def decode(
     *,
     method: str = "auto",
     rule: Rule | None = None,
+    places: NDArray[np.unsignedinteger] | None = None,
 ) -> Estimates:
     """Counts of the candidates in `table`.
 
     `candidates` default to the table's dictionary or the mechanism's own categories; `method` is
-    "auto", "direct" or "mean-sketch". Decoding again, with other candidates too, costs no privacy:
-    it reads the table only. Raises DecodeError for an empty table, for no or repeated candidates,
-    and for a method that does not fit the mechanism.
+    one of `METHODS`, or "auto", the first of those that fit. Decoding again, with other candidates
+    too, costs no privacy: it reads the table only. `places`: the bits that the candidates of a
+    RAPPOR table set, where a map gives them (`ldp.google_rappor.read_map`). Raises DecodeError for
+    an empty table, for no or repeated candidates, and for a method that does not fit the mechanism.
     """
     addressing = table.mechanism.addressing
-    natural = _NATURAL.get(type(addressing))
-    if natural is None:
-        raise DecodeError("Bloom filters cannot be decoded by this version; basic RAPPOR can")
+    fitting = FITTING[type(addressing)]
     if method not in ("auto", *METHODS):
         raise ParameterError(f"method must be one of auto, {', '.join(METHODS)}")
-    if method not in ("auto", natural):
+    if method not in ("auto", *fitting):
         raise DecodeError(f"method {method!r} does not fit a {table.mechanism.name} table")
     if candidates is None:
         candidates = table.dictionary
@@ -52,9 +67,13 @@ def decode(
         raise DecodeError("the list of candidates names a value twice")
     if not table.total:
         raise DecodeError("the table holds no reports")
-    estimates = METHODS[natural](table, tuple(candidates), rule or Rule())
+    method = fitting[0] if method == "auto" else method
+    if places is None:
+        estimates = METHODS[method](table, tuple(candidates), rule or Rule())
+    else:
+        estimates = bloom.from_map(table, tuple(candidates), places, rule or Rule(), method)
     described = {
-        "method": natural,
+        "method": method,
         "mechanism": table.mechanism.name,
         "fingerprint": table.mechanism.fingerprint.hex(),
         "epsilon": table.mechanism.cost.epsilon,

@@ -1,0 +1,178 @@
+"""RAPPOR's candidates: which strings of a list explain the bits of all cohorts, and how often.
+
+In every cohort c a bit's unbiased share y = holders / reports is the share of people whose Bloom
+filter sets it. With x_j the filter of candidate j, b_j its share and m = 1 - (1 - 1/k)**h the mean
+of a filter of k bits and h hashes,
+
+    y - m = sum over j of b_j (x_j - m) + noise:
+
+subtracting m makes strings that are not on the list a flat background instead of a bias. Rows are
+weighted by the exact variance of a bit. `lasso_ols` is the decoder of Erlingsson et al. 2014,
+section 4; `regression` is least squares on all candidates, or on those that forward selection
+leaves.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp import kernels
+from ldp.errors import DecodeError
+from ldp.estimates import Estimates, Floats, Rule
+from ldp.hashing import Md5Bloom, PolynomialBloom
+from ldp.regression import Fit, forward_selection, least_squares, nonnegative_lasso
+from ldp.regression.least_squares import Places
+from ldp.table import Table
+
+FEW = 0.8
+"""Up to so many candidates for each equation all of them are fitted together."""
+MOST_TOGETHER = 4_000
+MOST_CHOSEN = 500
+MOST_LASSO = 200_000_000
+"""Numbers in the lasso's design matrix: 1.6 GB."""
+
+Map = NDArray[np.unsignedinteger]
+"""The bits that each candidate's hashes set, shape (candidates, cohorts, hashes)."""
+
+
+@dataclass(frozen=True, eq=False)
+class BloomDesign:
+    """Columns weight (x_j - mean), never all made: `weight`, shape (cohorts, bits)."""
+
+    map: Map
+    weight: Floats
+    mean: float
+
+    def columns(self, chosen: Places) -> Floats:
+        cohorts, bits = self.weight.shape
+        filters = np.zeros((chosen.size, cohorts, bits))
+        places = np.arange(chosen.size)[:, None], np.arange(cohorts)
+        for i in range(self.map.shape[2]):
+            filters[*places, self.map[chosen, :, i]] = 1
+        made: Floats = ((filters - self.mean) * self.weight).reshape(chosen.size, cohorts * bits).T
+        return made
+
+    def correlations(self, residual: Floats) -> Floats:
+        cells = self.weight * residual.reshape(self.weight.shape)
+        found: Floats = kernels.sum_cells(self.map, cells) - self.mean * cells.sum()
+        return found
+
+    def norms(self) -> Floats:
+        return self._norms
+
+    @cached_property
+    def _norms(self) -> Floats:
+        squares = self.weight**2
+        own = kernels.sum_cells(self.map, squares * (1 - 2 * self.mean))
+        norms: Floats = np.sqrt(np.maximum(own + self.mean**2 * squares.sum(), 0))
+        return norms
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """What a table says of every bit: `share`, the unbiased share of holders, and `reports` behind
+    it; shapes (cohorts, bits) and (cohorts, 1)."""
+
+    table: Table
+    share: Floats
+    reports: Floats
+    mean: float
+
+    @classmethod
+    def of(cls, table: Table, hashes: int) -> "Shares":
+        reports = table.reports[:, None].astype(np.float64)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = table.mechanism.channel.holders(table.counts, reports) / reports
+        mean = 1 - (1 - 1 / table.mechanism.shape.columns) ** hashes
+        return cls(table, np.where(reports > 0, share, mean), reports, mean)
+
+    def weight(self, holders: Floats) -> Floats:
+        """1 / standard deviation of every share, when so many hold the bit; 0 without reports."""
+        channel = self.table.mechanism.channel
+        p, q = float(channel.touched), float(channel.untouched)
+        reported = q + np.clip(holders, 0, 1) * (p - q)
+        return np.sqrt(self.reports / (reported * (1 - reported))) * (p - q)
+
+
+def regression(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
+    """Least squares on all candidates where there are at least 1 / FEW equations for each, else on
+    those that forward selection at the rule's error rate chooses.
+
+    A candidate that is not chosen is estimated as if it were added to those that are.
+    """
+    return from_map(table, candidates, bloom_map(table, candidates), rule, "regression")
+
+
+def lasso_ols(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
+    """The non-negative lasso chooses, least squares estimates (Erlingsson et al. 2014)."""
+    return from_map(table, candidates, bloom_map(table, candidates), rule, "lasso-ols")
+
+
+def bloom_map(table: Table, candidates: tuple[str, ...]) -> Map:
+    """The bits that each candidate's hashes set in every cohort."""
+    addressing = table.mechanism.addressing
+    assert isinstance(addressing, PolynomialBloom | Md5Bloom)
+    return kernels.bloom_map(addressing, table.mechanism.shape.rows, candidates)
+
+
+def from_map(
+    table: Table, candidates: tuple[str, ...], bits: Map, rule: Rule, method: str
+) -> Estimates:
+    """Estimates of candidates whose hashes set these `bits`."""
+    from scipy.stats import norm
+
+    shares = Shares.of(table, bits.shape[2])
+    equations = int((table.reports > 0).sum()) * table.mechanism.shape.columns
+
+    def fitted(holders: Floats) -> tuple[BloomDesign, Places, Fit]:
+        weight = shares.weight(holders)
+        design = BloomDesign(bits, weight, shares.mean)
+        target = ((shares.share - shares.mean) * weight).ravel()
+        chosen = _chosen(design, target, equations, rule, method)
+        return design, chosen, least_squares(design.columns(chosen), target)
+
+    weights = np.broadcast_to(shares.reports, shares.share.shape)
+    average = np.full(shares.share.shape, np.average(shares.share, weights=weights))
+    design, chosen, fit = fitted(average)
+    flat = BloomDesign(bits[chosen], np.ones_like(shares.share), shares.mean)
+    explained = flat.columns(np.arange(chosen.size)) @ fit.coefficients
+    design, chosen, fit = fitted(shares.mean + explained.reshape(shares.share.shape))
+
+    n, norms = table.total, np.maximum(design.norms(), 1e-300)
+    share = design.correlations(fit.residual) / norms**2
+    error = np.sqrt(fit.scale) / norms
+    share[chosen], error[chosen] = fit.coefficients, fit.std_errors
+    return Estimates(
+        values=candidates,
+        count=n * share,
+        std_error=n * error,
+        p_value=norm.sf(share / error),
+        reports=n,
+        noise=float(n * np.median(error)),
+        rule=rule,
+        details={
+            "method": method,
+            "equations": equations,
+            "fitted": int(chosen.size),
+            "residual_variance": fit.scale,
+            "unexplained_share": float(1 - fit.coefficients.sum()),
+        },
+    )
+
+
+def _chosen(design: BloomDesign, target: Floats, equations: int, rule: Rule, method: str) -> Places:
+    candidates = len(design.map)
+    if method == "lasso-ols":
+        if candidates * target.size > MOST_LASSO:
+            most = MOST_LASSO // target.size
+            raise DecodeError(
+                f"the lasso's design matrix holds {most} candidates at most; use method regression"
+            )
+        return nonnegative_lasso(design.columns(np.arange(candidates)), target)
+    if candidates <= min(FEW * equations, MOST_TOGETHER):
+        return np.arange(candidates)
+    return forward_selection(
+        design, target, rate=rule.alpha, most=min(MOST_CHOSEN, int(FEW * equations))
+    )

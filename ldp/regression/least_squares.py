@@ -1,0 +1,106 @@
+"""Least squares with honest errors, and which columns to fit where there are too many.
+
+Equations come in with unit variance: rows are divided by their standard deviations beforehand. A
+column that is not in the fit adds to the residuals, so errors are scaled by what is left over.
+Source of the entry level: Benjamini and Hochberg 1995, applied to the next column in line.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+BATCH = 10
+"""A tenth of what is chosen, and one more, may enter at once."""
+SINGULAR = 1e-9
+
+
+class Design(Protocol):
+    """Columns of a regression, of which few are ever made."""
+
+    def columns(self, chosen: Places) -> Floats:
+        """The chosen columns: shape (equations, chosen)."""
+        ...
+
+    def correlations(self, residual: Floats) -> Floats:
+        """Every column times `residual`, shape (equations,): shape (columns,)."""
+        ...
+
+    def norms(self) -> Floats:
+        """Lengths of the columns: shape (columns,)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Least squares of `target` on some columns.
+
+    `coefficients`, `std_errors`: shape (columns,); the error is infinite for a column that the
+    others determine. `residual`: shape (equations,); `scale` = max(1, its variance), which the
+    errors include.
+    """
+
+    coefficients: Floats
+    std_errors: Floats
+    residual: Floats
+    scale: float
+
+
+def least_squares(columns: Floats, target: Floats) -> Fit:
+    """Minimises |columns b - target|**2: `columns`, shape (equations, n), `target`, (equations,).
+
+    Errors are the roots of scale (A'A)**-1, scale = max(1, |residual|**2 / (equations - n)).
+    """
+    equations, n = columns.shape
+    if not n:
+        scale = max(1.0, float(target @ target) / equations)
+        return Fit(np.empty(0), np.empty(0), target, scale)
+    values, vectors = np.linalg.eigh(columns.T @ columns)
+    kept = values > SINGULAR * values[-1]
+    part = vectors[:, kept]
+    inverse = part / values[kept]
+    coefficients = inverse @ (part.T @ (columns.T @ target))
+    residual = target - columns @ coefficients
+    scale = max(1.0, float(residual @ residual) / max(1, equations - n))
+    std_errors = np.sqrt(scale * (inverse * part).sum(axis=1))
+    determined = (vectors[:, ~kept] ** 2).sum(axis=1) > SINGULAR
+    std_errors[determined] = math.inf
+    return Fit(coefficients, std_errors, residual, scale)
+
+
+def forward_selection(design: Design, target: Floats, *, rate: float, most: int) -> Places:
+    """The columns, at most `most`, that enter a fit of non-negative coefficients one after the
+    other, in their order.
+
+    With s chosen of n, a column enters when the one-sided p-value of its correlation with the
+    residual is at most rate (s + 1) / n; it leaves for good when its coefficient falls below its
+    error. Time: about 10 ln(chosen) + 10 passes over the columns.
+    """
+    from scipy.stats import norm
+
+    norms = design.norms()
+    possible = norms > 0
+    chosen = np.empty(0, dtype=np.intp)
+    fit = least_squares(design.columns(chosen), target)
+    while chosen.size < most:
+        z = np.full(norms.size, -np.inf)
+        found = design.correlations(fit.residual)
+        z[possible] = found[possible] / (norms[possible] * math.sqrt(fit.scale))
+        level = norm.isf(rate * (chosen.size + 1) / norms.size)
+        batch = min(chosen.size // BATCH + 1, most - chosen.size)
+        entering = np.argsort(-z, kind="stable")[:batch]
+        entering = entering[z[entering] > level]
+        if not entering.size:
+            break
+        possible[entering] = False
+        chosen = np.concatenate([chosen, entering])
+        fit = least_squares(design.columns(chosen), target)
+        weak = fit.coefficients < fit.std_errors
+        if weak.any():
+            chosen = chosen[~weak]
+            fit = least_squares(design.columns(chosen), target)
+    return chosen

@@ -1,0 +1,284 @@
+"""RAPPOR's decoders: known answers, google/rappor's own cases, error rates."""
+
+import csv
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ldp import Rappor, kernels
+from ldp.errors import DecodeError
+from ldp.estimates import Estimates, Rule
+from ldp.google_rappor import (
+    read_map,
+    read_table,
+    write_counts,
+    write_map,
+    write_params,
+    write_results,
+)
+from ldp.hashing import PolynomialBloom
+from ldp.regression import forward_selection, least_squares, nonnegative_lasso
+from ldp.server import Table, decode
+from ldp.simulation import draw_table
+from tests.statistics import ALPHA
+
+CASES = Path(__file__).parent / "data" / "rappor"
+NAMES = sorted(path.name for path in CASES.iterdir())
+METHODS = ("regression", "lasso-ols")
+
+
+@pytest.mark.exact
+def test_the_worked_example_of_the_thesis() -> None:
+    """Three answers on bits {1,2}, {1,3}, {2,3}; the bits count 6,000, 7,000 and 5,000."""
+    columns = np.array([[1.0, 1, 0], [1, 0, 1], [0, 1, 1]])
+    target = np.array([6000.0, 7000, 5000])
+    chosen = nonnegative_lasso(columns, target)
+    fit = least_squares(columns[:, chosen], target)
+    assert chosen.tolist() == [0, 1, 2]
+    np.testing.assert_allclose(fit.coefficients, [4000, 2000, 3000], rtol=1e-9)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("equations", "n"), [(60, 5), (12, 12)])
+def test_least_squares_of_a_known_singular_value_decomposition(equations: int, n: int) -> None:
+    generator = np.random.default_rng(1)
+    left = np.linalg.qr(generator.normal(size=(equations, n)))[0]
+    right = np.linalg.qr(generator.normal(size=(n, n)))[0]
+    values = np.linspace(1, 30, n)
+    columns, truth = (left * values) @ right.T, generator.normal(size=n)
+    fit = least_squares(columns, columns @ truth)
+    np.testing.assert_allclose(fit.coefficients, truth, rtol=1e-7)
+    np.testing.assert_allclose(fit.std_errors**2, ((right / values) ** 2).sum(axis=1), rtol=1e-7)
+    assert fit.scale == 1.0
+    noisy = least_squares(columns, columns @ truth + 3 * generator.normal(size=equations))
+    if equations > n:
+        assert 4 < noisy.scale < 20  # unit variance is claimed and 9 is there
+
+
+@pytest.mark.exact
+def test_a_column_that_others_determine_has_no_error_to_speak_of() -> None:
+    columns = np.array([[1.0, 1, 0], [1, 1, 0], [0, 0, 2]])
+    fit = least_squares(columns, np.array([2.0, 2, 4]))
+    assert np.isinf(fit.std_errors).tolist() == [True, True, False]
+    assert fit.coefficients[2] == pytest.approx(2)
+
+
+class Dense:
+    def __init__(self, matrix: NDArray[np.float64]) -> None:
+        self.matrix = matrix
+
+    def columns(self, chosen: NDArray[np.intp]) -> NDArray[np.float64]:
+        return self.matrix[:, chosen]
+
+    def correlations(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.matrix.T @ residual
+
+    def norms(self) -> NDArray[np.float64]:
+        norms: NDArray[np.float64] = np.sqrt((self.matrix**2).sum(axis=0))
+        return norms
+
+
+@pytest.mark.exact
+def test_forward_selection_finds_what_is_there_and_hardly_more() -> None:
+    generator = np.random.default_rng(2)
+    matrix = generator.normal(size=(200, 1000))
+    held = np.array([3, 50, 700])
+    target = matrix[:, held] @ [2.0, 1.0, 0.7] + generator.normal(size=200)
+    chosen = forward_selection(Dense(matrix), target, rate=0.001, most=50)
+    assert sorted(chosen.tolist()) == held.tolist()
+    assert forward_selection(Dense(matrix), target, rate=0.001, most=2).size == 2
+    nothing = forward_selection(Dense(matrix), generator.normal(size=200), rate=1e-6, most=50)
+    assert nothing.size == 0
+
+
+@pytest.mark.exact
+def test_the_map_and_its_sums_equal_the_scalar_hashes() -> None:
+    places = PolynomialBloom("00ff", 16, 3)
+    values = [f"value {i}" for i in range(30)]
+    found = kernels.bloom_map(places, 4, values)
+    cells = np.arange(64.0).reshape(4, 16)
+    sums = []
+    for value, mapped in zip(values, found, strict=True):
+        scalar = [places.cells(places.point(value), row) for row in range(4)]
+        assert [tuple(sorted(set(row.tolist()))) for row in mapped] == scalar
+        sums.append(sum(cells[row, cell] for row in range(4) for cell in scalar[row]))
+    assert kernels.sum_cells(found, cells).tolist() == sums
+
+
+def shipped(name: str) -> tuple[Table, tuple[str, ...], dict[str, int], dict[str, float]]:
+    folder = CASES / name
+    table = read_table(folder / "params.csv", folder / "counts.csv")
+    listed = gzip.decompress((folder / "candidates.txt.gz").read_bytes()).decode().split("\n")
+    with open(folder / "truth.csv", newline="") as text:
+        truth = {row["string"]: int(row["count"]) for row in csv.DictReader(text)}
+    reference = json.loads((folder / "reference_metrics.json").read_text())
+    return table, tuple(filter(None, listed)), truth, reference
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("name", NAMES)
+def test_our_hashes_are_those_of_google_rappors_maps(name: str) -> None:
+    table, candidates, _, _ = shipped(name)
+    names, places = read_map(CASES / name / "map_sample.csv", table)
+    assert set(names) <= set(candidates)
+    for value, rows in zip(names, places, strict=True):
+        scalar = [table.mechanism.cells(value, row) for row in range(len(rows))]
+        assert [tuple(sorted(set(row.tolist()))) for row in rows] == scalar
+
+
+def scored(
+    estimates: Estimates, truth: dict[str, int], noise: float
+) -> tuple[int, int, int, float]:
+    """Detected, false, found of those of 3 sigma or more, total variation on candidates."""
+    n, detected = sum(truth.values()), estimates.detected()
+    held = np.array([truth.get(value, 0) for value in estimates.values])
+    shown = np.where(detected, estimates.count, 0) / estimates.reports
+    large = held / n >= 3 * noise
+    variation = float(abs(shown - held / n).sum()) / 2
+    false = int((detected & (held == 0)).sum())
+    return int(detected.sum()), false, int((detected & large).sum()), variation
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", NAMES)
+def test_google_rappors_cases_are_decoded_at_least_as_well_as_by_its_own_decoder(
+    name: str, method: str
+) -> None:
+    """Of every shipped case: fewer false strings, no fewer of those of 3 standard deviations but
+    one, no larger total variation. 3 to 10 % of the strings that are held are not on the lists."""
+    table, candidates, truth, reference = shipped(name)
+    estimates = decode(table, candidates, method=method)
+    detected, false, found, variation = scored(estimates, truth, reference["noise_sd"])
+    assert false <= min(max(5, 0.15 * detected), reference["false_pos"] + 1)
+    assert found >= reference["recall_3sd"][0] - 1  # type: ignore[index]
+    assert variation <= reference["tv_on_candidates"]
+
+
+TYPICAL = {"bits": 8, "hashes": 2, "cohorts": 128, "f": 0.5, "p": 0.25, "q": 0.75}
+
+
+def error_rates(method: str, listed: int, control: str, tables: int) -> tuple[float, float, float]:
+    """Mean and standard error of the false-discovery proportion, and the share of the selected
+    intervals that hold, of tables whose 100 strings are all on the list."""
+    generator = np.random.default_rng(3)
+    weights = np.exp(-np.arange(100) / 20)
+    values = tuple(f"v{i}" for i in range(listed))
+    false, covered, detections = [], 0, 0
+    for number in range(tables):
+        mechanism = Rappor(**TYPICAL, seed=f"{number:08x}")  # type: ignore[arg-type]
+        counts = np.zeros(listed, dtype=np.int64)
+        counts[:100] = generator.multinomial(300_000, weights / weights.sum())
+        table = draw_table(mechanism, values, counts=counts, generator=generator)
+        estimates = decode(table, values, method=method, rule=Rule(control=control))
+        detected = estimates.detected()
+        false.append(float((detected & (counts == 0)).sum() / max(1, detected.sum())))
+        low, high = estimates.interval(selected=True)
+        covered += int(((low <= counts) & (counts <= high) & detected).sum())
+        detections += int(detected.sum())
+    return float(np.mean(false)), float(np.std(false) / tables**0.5), covered / detections
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("listed", [200, 1200], ids=["fewer than equations", "more"])
+@pytest.mark.parametrize("method", METHODS)
+def test_false_discoveries_stay_at_their_rate_and_selected_intervals_cover(
+    method: str, listed: int
+) -> None:
+    """60 tables each, seeds fixed; the twin without correction is far beyond."""
+    mean, error, covered = error_rates(method, listed, "fdr", 60)
+    assert mean <= 0.05 + 2 * error
+    assert covered >= 0.93
+    uncorrected, error, _ = error_rates(method, listed, "none", 20)
+    assert uncorrected > 0.05 + 5 * error
+
+
+@pytest.mark.statistical
+def test_a_named_candidates_estimate_is_unbiased_and_its_error_honest() -> None:
+    """Fitted together with all others, over redrawn hash functions: z-scores of one candidate named
+    beforehand have mean 0 and variance 1 (both to 5 standard errors: 6e-7 each)."""
+    generator, values = np.random.default_rng(4), tuple(f"v{i}" for i in range(40))
+    counts = np.arange(40)[::-1] * 500
+    z = []
+    for number in range(300):
+        mechanism = Rappor(**TYPICAL, seed=f"{number:08x}")  # type: ignore[arg-type]
+        table = draw_table(mechanism, values, counts=counts, generator=generator)
+        estimates = decode(table, values)
+        z.append((estimates.count[7] - counts[7]) / estimates.std_error[7])
+    assert abs(np.mean(z)) < 5 / 300**0.5
+    assert abs(np.var(z) - 1) < 5 * (2 / 300) ** 0.5
+    assert ALPHA < 1e-5
+
+
+@pytest.mark.exact
+def test_google_rappors_files_are_written_as_they_are_read(tmp_path: Path) -> None:
+    table, candidates, _, _ = shipped("exp-small-typical")
+    assert isinstance(table.mechanism, Rappor)
+    write_params(table.mechanism, tmp_path / "params.csv")
+    write_counts(table, tmp_path / "counts.csv")
+    again = read_table(tmp_path / "params.csv", tmp_path / "counts.csv")
+    assert again == table
+    original = (CASES / "exp-small-typical" / "counts.csv").read_text()
+    assert (tmp_path / "counts.csv").read_text() == original.replace("\r\n", "\n")
+    names, places = read_map(CASES / "exp-small-typical" / "map_sample.csv", table)
+    write_map(names, places, table.mechanism.bits, tmp_path / "map.csv")
+    mapped, same = read_map(tmp_path / "map.csv", table)
+    assert mapped == names
+    assert (same == places).all()
+    estimates = decode(table, candidates)
+    write_results(estimates, tmp_path / "results.csv")
+    rows = list(csv.DictReader((tmp_path / "results.csv").read_text().splitlines()))
+    assert len(rows) == int(estimates.detected().sum())
+    assert list(rows[0]) == [
+        *("string", "estimate", "std_error"),
+        *("proportion", "prop_std_error", "prop_low_95", "prop_high_95"),
+    ]
+    by_map = decode(table, names, places=places)
+    by_hash = decode(table, names)
+    np.testing.assert_allclose(by_map.count, by_hash.count, rtol=1e-9)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("params.csv", "k,h,m\n1,2,3\n", "must be a header k,h,m,p,q,f and one row"),
+        ("params.csv", "k,h,m,p,q,f\n8,2,x,.25,.75,.5\n", "must be whole numbers"),
+        ("params.csv", "k,h,m,p,q,f\n8,2,2,.75,.25,.5\n", "p must be below q"),
+        ("counts.csv", "10,1,2\n10,1,2\n", "has 2 rows of 3 numbers"),
+        ("counts.csv", "10,1,2,3\n10,1\n", "rows must be of one length"),
+        ("counts.csv", "10,1,2,3,99\n10,1,2,3,4\n", "line 1 counts a bit below 0 or above"),
+        ("counts.csv", "10,1,2,3,x\n10,1,2,3,4\n", "must be whole numbers"),
+        ("counts.csv", "", "rows must be of one length"),
+        ("map.csv", "a,1,5\nb,2\n", "line 2 has 1 positions"),
+        ("map.csv", "a,1,9\n", "lies outside its cohort's 4 bits"),
+        ("map.csv", "a,5,1\n", "lies outside its cohort's 4 bits"),
+        ("map.csv", "a,1,6\na,1,5\n", "none twice and none empty"),
+        ("map.csv", ",1,6\n", "none twice and none empty"),
+        ("map.csv", "a,1,x\n", "is no number"),
+        ("map.csv", "", "must name candidates"),
+    ],
+)
+def test_a_damaged_file_is_one_clear_line(
+    tmp_path: Path, file: str, text: str, message: str
+) -> None:
+    good = {
+        "params.csv": "k,h,m,p,q,f\n4,1,2,.25,.75,.5\n",
+        "counts.csv": "10,1,2,3,4\n10,4,3,2,1\n",
+        "map.csv": "a,1,5\nb,2,6\n",
+    }
+    for name, content in {**good, file: text}.items():
+        (tmp_path / name).write_text(content)
+
+    def read() -> None:
+        table = read_table(tmp_path / "params.csv", tmp_path / "counts.csv")
+        read_map(tmp_path / "map.csv", table)
+
+    with pytest.raises(DecodeError, match=message) as caught:
+        read()
+    assert file in str(caught.value)
