@@ -46,7 +46,11 @@ def decode(
     an empty table, for no or repeated candidates, and for a method that does not fit the mechanism.
     """
     addressing = table.mechanism.addressing
-    fitting = FITTING[type(addressing)]
+    fitting = FITTING.get(type(addressing))
+    if fitting is None:
+        raise DecodeError(
+            f"a {table.mechanism.name} table is decoded with the puzzle it is part of"
+        )
     if method not in ("auto", *METHODS):
         raise ParameterError(f"method must be one of auto, {', '.join(METHODS)}")
     if method not in ("auto", *fitting):

@@ -6,7 +6,14 @@ from typing import Any
 from ldp.errors import DecodeError
 from ldp.hashing import PolynomialRows, derived_seed, value_point
 from ldp.joint_table import JointTable, empty_builder
-from ldp.mechanisms import Catalogued, CoinResponse, CountMeanSketch, RandomizedResponse, Rappor
+from ldp.mechanisms import (
+    Catalogued,
+    CoinResponse,
+    CountMeanSketch,
+    RandomizedResponse,
+    Rappor,
+    SequenceFragmentPuzzle,
+)
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.base import threshold as as_threshold
 from ldp.mechanisms.joint import parts_of
@@ -34,15 +41,46 @@ AWKWARD = (
     CountMeanSketch(epsilon=0.1 + 0.2, rows=1, width=1 << 24, seed="ff" * 64),
 )
 """Mechanisms whose parameters are not easily written as JSON."""
-WIDE = Example(
-    CountMeanSketch(epsilon=4.0, rows=257, width=9, seed="00ff"), ("", "naïve", "😂", "a" * 40)
+WIDE = (
+    Example(
+        CountMeanSketch(epsilon=4.0, rows=257, width=9, seed="00ff"), ("", "naïve", "😂", "a" * 40)
+    ),
+    Example(
+        Rappor(
+            bits=12,
+            hashes=3,
+            cohorts=2,
+            f=0.3,
+            p=0.2,
+            q=0.9,
+            scheme="rappor-md5-1byte",
+            permanent="keyed",
+        ),
+        ("", "naïve", "😂", "a" * 40),
+    ),
+    Example(
+        SequenceFragmentPuzzle(
+            epsilon=0.8,
+            fragment_epsilon=0.3,
+            rows=3,
+            width=9,
+            fragment_rows=3,
+            fragment_width=11,
+            seed="00ff",
+            length=6,
+            alphabet="aé😂",
+            fragment=3,
+            tag_bits=11,
+        ),
+        ("", "aé😂aé", "😂" * 6),
+    ),
 )
-"""Two bytes of row, two of bits, values of more than one block."""
+"""More than a byte of row, of bits, of values; letters beyond ASCII; epsilons that do not split."""
 SECRET = bytes(range(32))
 VALUES = ("", "lol", "naïve", "😂", "a" * 40)
 
 
-EXAMPLES = (*WHOLE, WIDE)
+EXAMPLES = (*WHOLE, *WIDE)
 
 
 def primitives() -> dict[str, Any]:

@@ -1,0 +1,300 @@
+// A client of the wire format that knows the specification, docs/wire.md, and nothing else.
+// It checks the golden vectors of a folder: node tests/client.mjs tests/vectors
+// One line a file; at the first mismatch one line on the error stream, and exit code 1.
+import { createHash, createHmac } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
+
+const [F, ONE, UNIT] = [2n ** 61n - 1n, 2n ** 64n, 2n ** 1100n];
+const word = (n) => BigInt.asUintN(64, n);
+const rotl = (n, by) => word((n << by) | (n >> (64n - by)));
+const range = (length) => Array.from({ length }, (_, i) => i);
+const bit = (i) => 1n << BigInt(i);
+const digits = (n) => (n > 0n ? n.toString(2).length : 0);
+const size = (below) => Math.ceil(digits(BigInt(below) - 1n) / 8);
+const hex = (text) => Buffer.from(text, "hex");
+const integer = (bytes) => BigInt(`0x0${Buffer.from(bytes).reverse().toString("hex")}`);
+const toBytes = (n, length) => hex(BigInt(n).toString(16).padStart(2 * length, "0")).reverse();
+const padded = (bytes, length) => Buffer.concat([bytes, Buffer.alloc(length)], length);
+const words = (bytes) => range(bytes.length / 8).map((i) => bytes.readBigUInt64LE(8 * i));
+const refuse = (why) => { throw new Error(why); };
+// BLAKE2b: RFC 7693, with the personalisation of section 3
+const nibbles = (text) => Array.from(text, (digit) => parseInt(digit, 16));
+const IV = [0x6a09e667f3bcc908n, 0xbb67ae8584caa73bn, 0x3c6ef372fe94f82bn, 0xa54ff53a5f1d36f1n,
+  0x510e527fade682d1n, 0x9b05688c2b3e6c1fn, 0x1f83d9abfb41bd6bn, 0x5be0cd19137e2179n];
+const MIXED = nibbles("048c159d26ae37bf05af16bc278d349e");
+const SIGMA = nibbles("0123456789abcdefea489fd61c02b753b8c052fdae3671947931dcbe265a40f8905724af" +
+  "e1bc683d2c6a0b834d75fe19c51fed4a0763928bdb7ec13950f4862a6fe9b308c2d714a5a2847615fb9e3cd0");
+function blake2b(message, length, person, key = hex("")) {
+  const data = Buffer.concat([padded(key, key.length && 128), message]);
+  const head = padded(Buffer.of(length, key.length, 1, 1), 48);
+  let h = words(padded(Buffer.concat([head, Buffer.from(person)]), 64)).map((n, i) => n ^ IV[i]);
+  for (let at = 0; at === 0 || at < data.length; at += 128) {
+    const [m, v] = [words(padded(data.subarray(at), 128)), [...h, ...IV]];
+    v[12] ^= BigInt(Math.min(at + 128, data.length));
+    if (at + 128 >= data.length) v[14] = word(~v[14]);
+    [...SIGMA, ...SIGMA.slice(0, 32)].forEach((from, i) => {
+      const [a, b, c, d] = MIXED.slice(4 * ((i >> 1) % 8));
+      v[a] = word(v[a] + v[b] + m[from]);
+      v[d] = rotl(v[d] ^ v[a], i % 2 ? 48n : 32n);
+      v[c] = word(v[c] + v[d]);
+      v[b] = rotl(v[b] ^ v[c], i % 2 ? 1n : 40n);
+    });
+    h = h.map((n, i) => n ^ v[i] ^ v[i + 8]);
+  }
+  return Buffer.concat(h.map((n) => toBytes(n, 8)), length);
+}
+// Sections 1 to 3: value, point, column
+const valueBytes = (value) => Buffer.from(value.isWellFormed() ? value : refuse("no UTF-8 form"));
+function murmur(bytes) {
+  const mix1 = (k) => word(rotl(word(k * 0x87c37b91114253d5n), 31n) * 0x4cf5ad432745937fn);
+  const mix2 = (k) => word(rotl(word(k * 0x4cf5ad432745937fn), 33n) * 0x87c37b91114253d5n);
+  const fold = (k, by) => word((k ^ (k >> 33n)) * by);
+  const final = (k) => fold(fold(fold(k, 0xff51afd7ed558ccdn), 0xc4ceb9fe1a85ec53n), 1n);
+  const [blocks, length] = [bytes.length >> 4, BigInt(bytes.length)];
+  const k = words(padded(bytes, 16 * blocks + 16));
+  let [h1, h2] = [0n, 0n];
+  for (let i = 0; i < blocks; i += 1) {
+    h1 = word((rotl(h1 ^ mix1(k[2 * i]), 27n) + h2) * 5n + 0x52dce729n);
+    h2 = word((rotl(h2 ^ mix2(k[2 * i + 1]), 31n) + h1) * 5n + 0x38495ab5n);
+  }
+  h2 ^= mix2(k[2 * blocks + 1]) ^ length;
+  h1 = word((h1 ^ mix1(k[2 * blocks]) ^ length) + h2);
+  return word(final(h1) + final(word(h2 + h1)));
+}
+const point = (bytes) => murmur(bytes) % F;
+const rowDigest = (seed, row) => blake2b(toBytes(row, 4), 24, "ldp rows v1", hex(seed));
+function sketchColumn({ seed, width }, bytes, row) {
+  const [[a, b, c], x] = [words(rowDigest(seed, row)).map((n) => n % F), point(bytes)];
+  return Number(((((a * x * x + b * x + c) % F) >> 29n) * BigInt(width)) >> 32n);
+}
+const prefixed = (text) => [toBytes(valueBytes(text).length, 4), valueBytes(text)];
+const joined = (...texts) => Buffer.concat(texts.flatMap(prefixed));
+const derivedSeed = (names) => blake2b(joined(...names), 16, "ldp seed v1");
+// Section 4: [touched, untouched]; exact(x) and epsilon are whole numbers of 1 / UNIT
+const exact = (x) => (Number.isInteger(x) ? BigInt(x) * UNIT : exact(2 * x) / 2n);
+const exp = (e, term = UNIT, n = 1n) => term && term + exp(e, (term * e) / (UNIT * n), n + 1n);
+function answers(epsilon, others) {
+  const [truth, all] = [exp(epsilon), exp(epsilon) + BigInt(others) * UNIT];
+  const keep = (ONE * truth * 10n ** 30n - all) / (all * 10n ** 30n);
+  return [keep, (ONE - keep) / BigInt(others)];
+}
+const symmetric = (epsilon) => answers(epsilon / 2n, 1);
+const optimized = (epsilon) => [ONE / 2n, answers(epsilon, 1)[1]];
+const asDouble = (n, surplus = BigInt(digits(n) - 53)) => (n >> surplus) << surplus; // from below
+function coin(alpha, beta) {
+  const [truth, lie, all] = [alpha * UNIT, (UNIT - alpha) * beta, UNIT * UNIT];
+  return [(ONE * (truth + lie)) / all, (ONE * lie + all - 1n) / all];
+}
+// Section 5: random bits
+function randomBits(label, blockLength, seed) {
+  const block = (i) => createHash("shake256", { outputLength: blockLength })
+    .update(label).update(toBytes(i, 8)).update(seed).digest();
+  let [left, blocks] = [hex(""), 0];
+  return (n, length = Math.ceil(n / 8)) => {
+    for (; left.length < length; blocks += 1) left = Buffer.concat([left, block(blocks)]);
+    const taken = integer(left.subarray(0, length));
+    left = left.subarray(length);
+    return BigInt.asUintN(n, taken);
+  };
+}
+const hmac = (key, ...texts) => createHmac("sha256", key).update(Buffer.concat(texts)).digest();
+const seededBits = (seed) => randomBits("ldp seeded bits v1", 4096, hex(seed));
+const keyedBits = (...keyed) => randomBits("ldp keyed bits v1", 256, hmac(...keyed));
+const uniformBelow = (draw, bound, n = draw(digits(BigInt(bound) - 1n))) =>
+  n < bound ? Number(n) : uniformBelow(draw, bound);
+function bernoulli(draw, T, lanes, chosen = 0n, C = 0n) {
+  const every = bit(lanes) - 1n;
+  const pick = (t, c) => (t ? every & ~chosen : 0n) | (c ? chosen : 0n);
+  let below = pick(T === ONE, C === ONE);
+  let undecided = every & ~below;
+  for (let at = 63; at >= 0 && undecided && (T | C) & (bit(at + 1) - 1n); at -= 1) {
+    const [drawn, ones] = [draw(lanes), pick(T & bit(at), C & bit(at))];
+    below |= undecided & ones & ~drawn;
+    undecided &= ~(drawn ^ ones);
+  }
+  return below;
+}
+// Section 6: kinds of payload number n; a payload is drawn from a part, see below
+const skipping = (t, other) => (other < t ? other : other + 1);
+const INDEX = {
+  limit: (columns) => columns, vote: (n, column) => Number(n === column),
+  payload: ({ touched, columns }, draw, [t]) =>
+    bernoulli(draw, touched, 1) ? t : skipping(t, uniformBelow(draw, columns - 1)),
+};
+const bits = (columns) => columns.reduce((sum, column) => sum | bit(column), 0n);
+const BITS = {
+  limit: bit, vote: (n, column) => Number((n >> column) & 1n),
+  payload: ({ touched, untouched, columns }, draw, truth) =>
+    bernoulli(draw, untouched, columns, bits(truth), touched),
+};
+const parity = (n) => (n ? (n & 1n) ^ parity(n >> 1n) : 0n);
+const SIGN = {
+  limit: (columns) => 2 * columns,
+  vote: (n, column) => (n >> 1n === column ? 1 - 2 * Number(n & 1n) : 0),
+  payload({ touched, columns }, draw, [t]) {
+    const column = BigInt(uniformBelow(draw, columns));
+    return 2n * column + (parity(column & BigInt(t)) ^ 1n ^ bernoulli(draw, touched, 1));
+  },
+};
+// A part of a report; truth(value, row) lists the columns touched. The bytes hold three numbers:
+// block, row in the block and payload. Outside sfp there is one block, whose number has no bytes.
+function part(kind, rows, columns, [touched, untouched], truth, blocks = 1) {
+  if (untouched <= 0n || touched <= untouched || touched >= ONE) refuse("thresholds");
+  const limits = [blocks, rows / blocks, kind.limit(columns)].map(BigInt);
+  return { ...kind, rows, columns, touched, untouched, truth, limits };
+}
+const place = (list, value) => (list.includes(value) ? list.indexOf(value) : refuse("value"));
+const choice = (kind, p, thresholds) =>
+  part(kind, 1, p.categories.length, thresholds, (value) => [place(p.categories, value)]);
+const sketch = (kind, p, thresholds) => part(kind, p.rows, p.width, thresholds,
+  (value, row) => [sketchColumn(p, valueBytes(value), row)]);
+// RAPPOR, but for the schemes le and be16, of which there are no vectors
+const SCHEMES = {
+  polynomial: ({ seed, bits: width, hashes }, value, row, i) =>
+    sketchColumn({ seed, width }, valueBytes(value), row * hashes + i),
+  identity: (p, value) => place(p.categories, value),
+  "rappor-md5-1byte": (p, value, row, i) => createHash("md5")
+    .update(toBytes(row, 4).reverse()).update(valueBytes(value)).digest()[i] % p.bits,
+};
+function rappor(p) {
+  const [lie, low, high] = [p.f / 2, p.p, p.q].map((x) => (ONE * exact(x)) / UNIT);
+  const mixed = (mostly, seldom) => (mostly * (ONE - lie) + seldom * lie) / ONE;
+  const truth = (value, row) => range(p.hashes).map((i) => SCHEMES[p.scheme](p, value, row, i));
+  return { ...part(BITS, p.cohorts, p.bits, [mixed(high, low), mixed(low, high)], truth),
+    permanent: (draw, filter) => bernoulli(draw, lie, p.bits, filter, ONE - lie),
+    payload: (own, draw, columns) =>
+      bernoulli(draw, low, p.bits, own.permanent(draw, bits(columns)), high) };
+}
+function memoising(mechanism, { secret_hex, metric, epoch }) { // the permanent response is "keyed"
+  const [[own], given, kept] = [mechanism.parts, hex(secret_hex), {}];
+  const secret = epoch === null ? given : hmac(given, joined("epoch", epoch));
+  const keyed = (what, ...more) => keyedBits(secret, joined(what, metric), ...more);
+  const noise = (filter) => keyed("permanent", toBytes(filter, size(own.limits[2])));
+  const permanent = (_, filter) => (kept[epoch ?? filter] ??= own.permanent(noise(filter), filter));
+  const row = uniformBelow(keyed("cohort"), own.rows);
+  return { ...mechanism, parts: [{ ...own, row, permanent }] };
+}
+// Words, and the table of mechanisms: id, and parts from the parameters and the exact epsilon
+function fragments(p, epsilon, blocks) {
+  return part(BITS, p.rows, p.width, symmetric(epsilon), (value, row) => {
+    const [letters, alphabet] = [Array.from(value), Array.from(p.alphabet)];
+    if (letters.some((c) => !alphabet.includes(c)) || letters.length > p.length) refuse("value");
+    const filled = [...letters, ...Array(p.length - letters.length).fill("\0")];
+    const tag = integer(blake2b(valueBytes(filled.join("")), 8, "ldp tag v1", hex(p.seed)));
+    const from = p.fragment * Math.floor((row * p.length) / p.fragment / p.rows);
+    const fragment = valueBytes(filled.slice(from, from + p.fragment).join(""));
+    const tagged = Buffer.concat([toBytes(BigInt.asUintN(p.tag_bits, tag), 2), fragment]);
+    return [sketchColumn(p, tagged, row)];
+  }, blocks);
+}
+function sfp(p, epsilon) {
+  const [blocks, part] = [p.length / p.fragment, exact(p.fragment_epsilon)];
+  const seed = derivedSeed(["sfp fragments", p.seed]).toString("hex");
+  const own = { ...p, rows: p.fragment_rows * blocks, width: p.fragment_width, seed };
+  return [fragments(own, part, blocks), sketch(BITS, p, symmetric(asDouble(epsilon - part)))];
+}
+const yesNo = (value) => [[0], []][place(["yes", "no"], value)];
+const MECHANISMS = {
+  coin: [1, (p) => [part(BITS, 1, 1, coin(exact(p.alpha), exact(p.beta)), yesNo)]],
+  rr: [2, (p, epsilon) => [choice(INDEX, p, answers(epsilon, p.categories.length - 1))]],
+  cms: [3, (p, epsilon) => [sketch(BITS, p, symmetric(epsilon))]],
+  unary: [4, (p, epsilon) => [choice(BITS, p, { symmetric, optimized }[p.variant](epsilon))]],
+  rappor: [5, (p) => [rappor(p)]],
+  hcms: [6, (p, epsilon) => [sketch(SIGN, p, [answers(epsilon, 1)[0], ONE / 2n])]],
+  sfp: [7, sfp],
+  "sfp-fragments": [9, (p, epsilon) => [fragments(p, epsilon)]],
+};
+// Section 8: the fingerprint, of the one form of JSON
+const DOUBLES = ["alpha", "beta", "epsilon", "fragment_epsilon", "f", "p", "q"];
+const double = (x) => (x > 0 && x < 0.0001 ? x.toExponential().replace(/-(.)$/, "-0$1")
+  : `${x}`.replace(/^\d+$/, "$&.0"));
+const escaped = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+const ascii = (value) => JSON.stringify(value).replace(/[^ -~]/g, escaped);
+function fingerprint(p) {
+  const form = (key) => (DOUBLES.includes(key) ? double : ascii)(p[key]);
+  const members = Object.keys(p).sort().map((key) => `"${key}":${form(key)}`);
+  return blake2b(Buffer.from(`{${members}}`), 8, "ldp mechanism v1");
+}
+// Sections 6 and 7: reports
+function build(given) {
+  const [id, parts] = MECHANISMS[given.mechanism] ?? refuse(`unknown mechanism ${given.mechanism}`);
+  const built = parts(given, exact(given.epsilon ?? 0));
+  return { parts: built, limits: built.flatMap((own) => own.limits),
+    head: Buffer.concat([Buffer.from([1, id]), fingerprint(given)]) };
+}
+function encode({ parts, limits, head }, draw, value) {
+  const numbers = parts.flatMap((own) => {
+    const [row, inner] = [own.row ?? uniformBelow(draw, own.rows), Number(own.limits[1])];
+    return [Math.floor(row / inner), row % inner, own.payload(own, draw, own.truth(value, row))];
+  });
+  return Buffer.concat([head, ...numbers.map((n, i) => toBytes(n, size(limits[i])))]);
+}
+function parse({ parts, limits, head }, report) { // of each part row and payload, or null
+  const ends = limits.reduce((list, limit) => [...list, list.at(-1) + size(limit)], [10]);
+  if (report.length !== ends.at(-1) || !head.equals(report.subarray(0, 10))) return null;
+  const n = limits.map((_, i) => integer(report.subarray(ends[i], ends[i + 1])));
+  if (n.some((number, i) => number >= limits[i])) return null;
+  return parts.map((own, i) => [n[3 * i] * own.limits[1] + n[3 * i + 1], n[3 * i + 2]]);
+}
+// Section 11: the vectors; a check gives pairs: what this client says, what the vectors say
+const shown = (x) => JSON.stringify(Buffer.isBuffer(x) ? x.toString("hex") : x,
+  (_, inner) => (typeof inner === "bigint" ? `${inner}` : inner));
+function table({ rows, columns, vote }, named) {
+  const own = range(rows).map((row) => named.filter((pair) => pair[0] === BigInt(row)));
+  const sum = (pairs, column) => pairs.reduce((total, [, n]) => total + vote(n, BigInt(column)), 0);
+  return { counts: own.map((pairs) => range(columns).map((column) => sum(pairs, column))),
+    reports: own.map((pairs) => pairs.length) };
+}
+const encodeAll = (mechanism, { seed_hex, reports }, draw = seededBits(seed_hex)) =>
+  reports.map(([value, said]) => [encode(mechanism, draw, value), said]);
+function checkExample({ memoised = [], ...example }) {
+  const mechanism = build(example.parameters);
+  const { parts, head } = mechanism;
+  const read = (report) => parse(mechanism, hex(report));
+  const good = example.reports.map(([, said]) => read(said) ?? refuse(`refused a good ${said}`));
+  const devices = example.parameters.permanent === "keyed" ? memoised : [];
+  if (devices !== memoised && memoised.length) console.log("note: no memoised rappor-cpp here");
+  return [
+    [head.subarray(2), example.fingerprint],
+    [parts.map(({ touched, untouched }) => ({ touched, untouched })), example.thresholds],
+    ...encodeAll(mechanism, example),
+    [parts.map((own, i) => table(own, good.map((report) => report[i]))), example.tables],
+    ...Object.values(example.bad_reports).map((report) => [read(report), null]),
+    ...devices.flatMap((device) => encodeAll(memoising(mechanism, device), device)),
+  ];
+}
+const CHECKS = {
+  seeded_bits: ({ seed_hex, draws }, draw = seededBits(seed_hex)) =>
+    draws.map(([n, said]) => [draw(n), BigInt(said)]),
+  bernoulli: (list) => list.map((t) => [bernoulli(seededBits(t.seed_hex), BigInt(t.threshold),
+    t.lanes, BigInt(t.chosen), BigInt(t.chosen_threshold)), BigInt(t.word)]),
+  uniform_below: (list) => list.map((t) =>
+    [uniformBelow(seededBits(t.seed_hex), t.bound), t.number]),
+  keyed_bits: (list) => list.map(([k, m, said]) => [keyedBits(hex(k), hex(m))(4000), BigInt(said)]),
+  fingerprints: (list) => list.map(([parameters, said]) => [fingerprint(parameters), said]),
+  points: (list) => list.map(([value, said]) => [point(valueBytes(value)), said]),
+  polynomial_rows: ({ row_digests, columns, ...p }) => [
+    ...row_digests.map(([row, said]) => [rowDigest(p.seed, row), said]),
+    ...columns.map(([value, row, said]) => [sketchColumn(p, valueBytes(value), row), said])],
+  derived_seed: ([names, said]) => [[derivedSeed(names), said]],
+  examples: (list) => list.flatMap(checkExample),
+};
+function check([key, content]) {
+  const pairs = (CHECKS[key] ?? refuse(`unknown key ${key}`))(content);
+  for (const [here, said] of pairs.map((pair) => pair.map(shown)))
+    if (here !== said) refuse(`${key}: ${here.slice(0, 80)}, the vectors say ${said.slice(0, 80)}`);
+  return `${key} ${pairs.length}`;
+}
+let file = "usage: node client.mjs FOLDER";
+try {
+  const names = readdirSync(process.argv[2] ?? "").filter((name) => name.endsWith(".json")).sort();
+  if (names.length === 0) refuse("no vectors");
+  for (const name of names) {
+    file = `${process.argv[2]}/${name}`;
+    const checked = Object.entries(JSON.parse(readFileSync(file, "utf8"))).map(check);
+    console.log(`ok ${name}: ${checked.join(", ")}`);
+  }
+} catch (error) {
+  console.error(`${file}: ${error.message}`);
+  process.exitCode = 1;
+}
