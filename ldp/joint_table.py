@@ -46,7 +46,7 @@ class JointTable:
 
     def __add__(self, other: "JointTable") -> "JointTable":
         if not isinstance(other, JointTable):
-            return NotImplemented
+            raise MergeError("tables of several parts cannot be added to anything but their like")
         if self.mechanism.fingerprint != other.mechanism.fingerprint:
             raise MergeError(
                 f"tables of different mechanisms cannot be added: {self.mechanism.describe()} "
@@ -75,20 +75,24 @@ class JointTable:
     @classmethod
     def from_bytes(cls, data: bytes) -> "JointTable":
         """Raises DecodeError for foreign or damaged bytes, and for impossible counts."""
-        description, buffers = wire.parse_table(data)
         with readable():
+            description, buffers = wire.parse_table(data)
             mechanism = from_parameters(description["mechanism"])
             if not isinstance(mechanism, JointMechanism):
                 raise DecodeError("table file's reports do not have several parts")
             if mechanism.fingerprint.hex() != description["fingerprint"]:
                 raise DecodeError("table file's mechanism does not have the fingerprint it states")
             parts = description["tables"]
+            if [part["name"] for part in parts] != [name for name, _ in mechanism.parts]:
+                raise DecodeError("table file's tables are not named as its mechanism's parts")
+            if len(buffers) != 2 * len(parts):
+                raise DecodeError("table file does not have two buffers for each of its tables")
             tables = tuple(
                 Table.unpacked(part, buffers[2 * i : 2 * i + 2]) for i, part in enumerate(parts)
             )
             if [table.mechanism for table in tables] != [part for _, part in mechanism.parts]:
                 raise DecodeError("table file's tables are not those of its mechanism")
-        if len({(table.total, table.windows) for table in tables}) > 1:
+        if len({(table.total, table.windows, table.dictionary) for table in tables}) > 1:
             raise DecodeError("table file's tables count different reports")
         return cls(mechanism, tables)
 
@@ -176,7 +180,8 @@ def load_table(path: str | Path) -> Table | JointTable:
     damaged."""
     try:
         data = Path(path).read_bytes()
-        joint = "mechanism" in wire.parse_table(data)[0]
+        with readable():
+            joint = "mechanism" in wire.parse_table(data)[0]
         return JointTable.from_bytes(data) if joint else Table.from_bytes(data)
     except LdpError as error:
         raise DecodeError(f"{path}: {error}") from None

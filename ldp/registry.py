@@ -324,6 +324,8 @@ def _mechanism(
         parameters["mechanism"] = keys["mechanism"]
     what = "mechanism (the preset's was never published)" if "preset" in keys else "mechanism"
     name = _one_of(what, parameters.get("mechanism"), CATALOGUE)
+    if not CATALOGUE[name].is_whole:
+        raise RegistryError(f"mechanism {name!r} is a part of another one, no metric")
     wanted = {field.name for field in fields(CATALOGUE[name])}
     for key in keys.keys() - wanted - METRIC_KEYS:
         if any(key in mechanism.__dataclass_fields__ for mechanism in CATALOGUE.values()):

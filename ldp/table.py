@@ -86,7 +86,7 @@ class Table:
 
     def __add__(self, other: "Table") -> "Table":
         if not isinstance(other, Table):
-            return NotImplemented
+            raise MergeError("a table of one mechanism cannot be added to anything but its like")
         if self.mechanism.fingerprint != other.mechanism.fingerprint:
             raise MergeError(
                 f"tables of different mechanisms cannot be added: {self.mechanism.describe()} "
@@ -147,8 +147,10 @@ class Table:
     @classmethod
     def from_bytes(cls, data: bytes) -> "Table":
         """Raises DecodeError for foreign or damaged bytes, and for impossible counts."""
-        description, buffers = wire.parse_table(data)
         with readable():
+            description, buffers = wire.parse_table(data)
+            if "mechanism" in description:
+                raise DecodeError("table file holds the tables of reports that have several parts")
             (part,) = description["tables"]
             return cls.unpacked(part, buffers)
 

@@ -44,7 +44,7 @@ function blake2b(message, length, person, key = hex("")) {
   return Buffer.concat(h.map((n) => toBytes(n, 8)), length);
 }
 // Sections 1 to 3: value, point, column
-const valueBytes = (value) => Buffer.from(value.isWellFormed() ? value : refuse("no UTF-8 form"));
+const valueBytes = (value) => Buffer.from(/\p{Cs}/u.test(value) ? refuse("no UTF-8") : value);
 function murmur(bytes) {
   const mix1 = (k) => word(rotl(word(k * 0x87c37b91114253d5n), 31n) * 0x4cf5ad432745937fn);
   const mix2 = (k) => word(rotl(word(k * 0x4cf5ad432745937fn), 33n) * 0x87c37b91114253d5n);
@@ -166,9 +166,9 @@ function rappor(p) {
       bernoulli(draw, low, p.bits, own.permanent(draw, bits(columns)), high) };
 }
 function memoising(mechanism, { secret_hex, metric, epoch }) { // the permanent response is "keyed"
-  const [[own], given, kept] = [mechanism.parts, hex(secret_hex), {}];
+  const [[own], given, id, kept] = [mechanism.parts, hex(secret_hex), mechanism.head.slice(2), {}];
   const secret = epoch === null ? given : hmac(given, joined("epoch", epoch));
-  const keyed = (what, ...more) => keyedBits(secret, joined(what, metric), ...more);
+  const keyed = (what, ...more) => keyedBits(secret, joined(what, metric), id, ...more);
   const noise = (filter) => keyed("permanent", toBytes(filter, size(own.limits[2])));
   const permanent = (_, filter) => (kept[epoch ?? filter] ??= own.permanent(noise(filter), filter));
   const row = uniformBelow(keyed("cohort"), own.rows);

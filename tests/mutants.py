@@ -198,6 +198,30 @@ def true_flip_copied_to_the_left(mechanism: Mechanism, bits: BitSource) -> Encod
     return _flip_copied(mechanism, bits, -1)
 
 
+def true_flip_copied_three_to_the_right(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """The same three cells on, where no power of two lies."""
+    return _flip_copied(mechanism, bits, 3)
+
+
+def truth_told_in_half_the_rows(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """The true cell is always told in even rows and lied about twice as often in odd ones: over
+    all rows it looks right."""
+    lie = min(Fraction(1), 2 * (1 - mechanism.channel.touched))
+
+    def change(row: int, number: int, true_cells: tuple[int, ...]) -> int:
+        for cell in true_cells:
+            shown = 1 if row % 2 == 0 else 1 - bernoulli(bits, threshold(lie))
+            number = number & ~(1 << cell) | shown << cell
+        return number
+
+    return _altered(mechanism, bits, change)
+
+
+def noise_of_24_calls_ago(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """Calls 24 to 47 repeat the noise of calls 0 to 23, and so on."""
+    return _replayed(mechanism, bits, lambda call: call // 48 * 24 + call % 24)
+
+
 def one_word_of_noise_for_the_row(mechanism: Mechanism, bits: BitSource) -> Encode:
     """64 columns' flips, repeated over the whole row."""
     columns = mechanism.shape.columns
@@ -260,6 +284,8 @@ def applies(mutant: Mutant, mechanism: Mechanism) -> bool:
         payload_noise_kept_for_two_calls: bits,
         true_flip_copied_to_the_right: bits and columns > 1,
         true_flip_copied_to_the_left: bits and columns > 1,
+        true_flip_copied_three_to_the_right: bits and columns > 8,
+        truth_told_in_half_the_rows: bits and rows > 1,
         one_word_of_noise_for_the_row: bits and columns > 64,
         half_words_of_noise: bits and columns > 32,
         # With few columns an honest report is often the plain truth, and 2 % more of them are lost
@@ -284,6 +310,9 @@ MUTANTS: tuple[Mutant, ...] = (
     payload_noise_kept_for_two_calls,
     true_flip_copied_to_the_right,
     true_flip_copied_to_the_left,
+    true_flip_copied_three_to_the_right,
+    truth_told_in_half_the_rows,
+    noise_of_24_calls_ago,
     one_word_of_noise_for_the_row,
     half_words_of_noise,
     two_percent_without_noise,

@@ -10,7 +10,6 @@ from scipy.stats import binom
 
 from ldp.audit import (
     audit_encoder,
-    claimed_ratio,
     exact_findings,
     report_law,
     worst_ratio,
@@ -19,6 +18,7 @@ from ldp.audit.cells import Checks, binomial_bins, check_reports, disjoint_pairs
 from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, Mechanism, SequenceFragmentPuzzle, from_parameters
 from ldp.mechanisms.base import Example, Value
+from ldp.mechanisms.joint import claimed_ratio
 from ldp.mechanisms.presets import COMPLETE, PRESETS
 from ldp.randomness import SeededBits, SystemBits
 from ldp.simulation import encode_batch, points_of
@@ -34,6 +34,7 @@ from tests.mutants import (
     half_words_of_noise,
     one_word_of_noise_for_the_row,
     thresholds_rounded_the_wrong_way,
+    true_flip_copied_three_to_the_right,
     two_percent_without_noise,
 )
 from tests.statistics import ALPHA
@@ -44,6 +45,7 @@ FULL_SIZE_TRIALS = 3000
 ANY_VALUES = ("😂", "", "a text that is longer than a word", b"\xff\x00 is no text")
 """What a sketch is tried on, which takes any value: short, empty, long and no text."""
 NEED_MANY_COLUMNS = (
+    true_flip_copied_three_to_the_right,
     one_word_of_noise_for_the_row,
     half_words_of_noise,
     two_percent_without_noise,
@@ -173,6 +175,19 @@ def test_two_parts_that_share_their_noise_are_caught() -> None:
         return pack_joint_report(puzzle.header.to_bytes(), puzzle.layout, drawn)
 
     assert not audit_encoder(puzzle, ("abc",), shared, trials=5000, alpha=ALPHA).passed
+
+    bits = SeededBits(b"knowing")
+
+    def knowing(value: Value) -> bytes:
+        """The word's true cell is always told where the fragment's row is even."""
+        drawn = [part.encoder(bits).draw(value) for _, part in puzzle.parts]
+        (row, _), (word_row, word) = drawn
+        if row % 2 == 0:
+            (cell,) = puzzle.words.cells(value, word_row)
+            drawn[1] = word_row, word | 1 << cell
+        return pack_joint_report(puzzle.header.to_bytes(), puzzle.layout, drawn)
+
+    assert not audit_encoder(puzzle, ("abc",), knowing, trials=5000, alpha=ALPHA).passed
 
 
 def _batch_findings(mechanism: Catalogued, values: Sequence[Value], trials: int) -> list[str]:

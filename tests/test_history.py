@@ -7,7 +7,9 @@ import pytest
 from ldp import Rappor
 from ldp.audit import audit_encoder
 from ldp.audit.history import Device, cohorts_named, epsilon_at_least, exact_epsilon
+from ldp.audit.verdict import audited
 from ldp.mechanisms.base import Value
+from ldp.mechanisms.permanent import Keyed
 from ldp.randomness import SeededBits
 from tests.mutants import (
     HISTORY_MUTANTS,
@@ -111,6 +113,23 @@ def test_check_c_catches_the_mutant(mutant: HistoryMutant) -> None:
     device = device_of(lambda secret, bits: mutant(NOISY, secret, bits))
     seen = epsilon_at_least(NOISY, pair, device, trials=TRIALS, error=ALPHA)
     assert seen > NOISY.cost.lifetime
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("cheat", ["no permanent noise", "metric and secret forgotten"])
+def test_the_whole_audit_runs_the_memoised_encoder(
+    cheat: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mechanism = Rappor(bits=16, hashes=2, cohorts=4, f=0.5, p=0.25, q=0.75, seed="00ff")
+    assert audited("honest", mechanism, 2000).passed
+    if cheat == "no permanent noise":
+        monkeypatch.setattr(Keyed, "response", lambda self, secret, metric, bloom: bloom)
+    else:
+        honest = Keyed.response
+        monkeypatch.setattr(
+            Keyed, "response", lambda self, secret, metric, bloom: honest(self, b"", "", bloom)
+        )
+    assert not audited(cheat, mechanism, 2000).passed
 
 
 @pytest.mark.statistical

@@ -3,6 +3,8 @@
 import hashlib
 import hmac
 import math
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import product
 
@@ -15,7 +17,7 @@ from ldp import Rappor, kernels
 from ldp.errors import ParameterError
 from ldp.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom
 from ldp.mechanisms.base import Addressing, as_bits
-from ldp.mechanisms.permanent import CppClient, JavaClient, Keyed, PythonClient, hmac_drbg
+from ldp.mechanisms.permanent import CppClient, JavaClient, Keyed, PythonClient, Secret, hmac_drbg
 from ldp.randomness import SeededBits, SystemBits
 from ldp.wire import split_report
 from tests.statistics import ALPHA, law_p
@@ -187,11 +189,69 @@ def test_an_epoch_knows_its_first_value_only() -> None:
 
 
 @pytest.mark.exact
+def test_two_mechanisms_under_one_secret_and_metric_share_no_noise() -> None:
+    """With shared uniforms, bits on which f = 0.5 and f = 0.25 disagree would tell the truth."""
+    weak = Rappor(bits=64, hashes=2, cohorts=16, f=0.25, p=0.0, q=1.0, seed="00ff")
+    truths = lies = 0
+    for i in range(300):
+        secret = i.to_bytes(32, "big")
+        (row, one), (other_row, other) = (
+            number(mechanism, mechanism.encoder(secret=secret, metric="m").encode("lol"))
+            for mechanism in (ONE_TIME, weak)
+        )
+        if row == other_row:
+            filled = as_bits(ONE_TIME.cells("lol", row))
+            differing = one ^ other
+            truths += (differing & ~(other ^ filled)).bit_count()
+            lies += (differing & (other ^ filled)).bit_count()
+    assert lies > 100
+    assert truths > lies
+
+
+@pytest.mark.exact
+def test_an_epoch_goes_on_after_a_restart_with_the_response_of_its_first_value() -> None:
+    before = ONE_TIME.encoder(secret=bytes(32), epoch="e", metric="m")
+    assert before.frozen is None
+    report = before.encode("lol")
+    kept = before.frozen
+    after = ONE_TIME.encoder(secret=bytes(32), epoch="e", metric="m", frozen=kept)
+    assert after.encode("afk") == report
+    for wrong in (b"", bytes(9)):
+        with pytest.raises(ParameterError, match="8 bytes"):
+            ONE_TIME.encoder(secret=bytes(32), epoch="e", frozen=wrong)
+    with pytest.raises(ParameterError, match="only an epoch"):
+        ONE_TIME.encoder(secret=bytes(32), frozen=kept)
+
+
+@pytest.mark.exact
+def test_the_first_of_several_threads_freezes_the_epoch_for_all() -> None:
+    mechanism = Rappor(bits=4096, f=0.5, p=0.0, q=1.0, seed="00")
+    for run in range(20):
+        encoder = mechanism.encoder(secret=bytes(32), epoch=str(run))
+        with ThreadPoolExecutor(4) as pool:
+            reports = set(pool.map(encoder.encode, ("a", "b", "c", "d") * 2))
+        assert len(reports) == 1
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("text", [5, b"m", "secret\ud800"])
+def test_what_names_a_metric_or_an_epoch_is_text(text: object) -> None:
+    for name in ("metric", "epoch"):
+        with pytest.raises(ParameterError) as caught:
+            ONE_TIME.encoder(secret=bytes(32), **{name: text})  # type: ignore[arg-type]
+        assert "secret\ud800" not in str(caught.value)
+
+
+@pytest.mark.exact
 def test_a_secret_is_not_shown() -> None:
     encoder = ONE_TIME.encoder(secret=b"hidden hidden hidden", epoch="e")
     assert "hidden" not in repr(vars(encoder)) + repr(encoder)
     digest = hmac.digest(b"hidden hidden hidden", b"x", "sha256")
     assert repr(digest)[2:10] not in repr(vars(encoder))
+    kept = Secret(b"hidden")
+    assert {str(kept), f"{kept}", f"{kept!r}"} == {"<secret>"}
+    with pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(encoder)
 
 
 @pytest.mark.statistical
@@ -265,6 +325,9 @@ BASE = {"bits": 8, "hashes": 2, "cohorts": 4, "f": 0.5, "p": 0.25, "q": 0.75, "s
         ({"hashes": 0}, "hashes must be a whole number"),
         ({"cohorts": 0}, "cohorts must be a whole number"),
         ({"f": 1.0}, "f below 1"),
+        ({"f": 0.001, "permanent": "rappor-cpp"}, "f is so small"),
+        ({"scheme": ["identity"]}, "scheme must be one of"),
+        ({"permanent": ["keyed"]}, "permanent must be one of"),
         ({"f": math.nan}, "f must be a number from 0 to 1"),
         ({"p": 0.75}, "p must be below q"),
         ({"q": math.inf}, "q must be a number from 0 to 1"),
@@ -302,7 +365,14 @@ def test_basic_rappor_has_a_bit_for_each_category_or_number() -> None:
 
 @pytest.mark.exact
 @pytest.mark.parametrize(
-    "arguments", [{"secret": b"short"}, {"epoch": "e"}, {"secret": "text" * 8}]
+    "arguments",
+    [
+        {"secret": b"short"},
+        {"epoch": "e"},
+        {"secret": "text" * 8},
+        {"metric": "m"},
+        {"frozen": b""},
+    ],
 )
 def test_a_secret_is_long_enough_or_refused(arguments: dict[str, object]) -> None:
     with pytest.raises(ParameterError, match="a secret must be bytes, 16 or more"):
@@ -312,8 +382,8 @@ def test_a_secret_is_long_enough_or_refused(arguments: dict[str, object]) -> Non
 @pytest.mark.exact
 def test_a_response_that_forgets_the_metric_refuses_one() -> None:
     mechanism = Rappor(bits=8, f=0.5, p=0.25, q=0.75, seed="00", permanent="rappor-python")
-    with pytest.raises(ParameterError, match="a secret of its own"):
-        mechanism.encoder(secret=bytes(32), metric="a/1").encode("lol")
+    with pytest.raises(ParameterError, match="secret of its own"):
+        mechanism.encoder(secret=bytes(32), metric="a/1")
     mechanism.encoder(secret=bytes(32)).encode("lol")
 
 

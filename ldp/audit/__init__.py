@@ -3,13 +3,12 @@ them by their bytes alone."""
 
 from ldp.audit.black_box import epsilon_at_least
 from ldp.audit.cells import Audit, Finding, audit_encoder
-from ldp.audit.law import claimed_ratio, exact_findings, report_law, worst_ratio
+from ldp.audit.law import exact_findings, report_law, worst_ratio
 
 __all__ = [
     "Audit",
     "Finding",
     "audit_encoder",
-    "claimed_ratio",
     "epsilon_at_least",
     "exact_findings",
     "report_law",

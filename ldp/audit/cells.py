@@ -8,7 +8,8 @@ rows say which cells the value touches and the noise is independent of them.
 What is looked for: wrong probabilities (of rows, cells, whole reports), cells of one report that
 know of each other, reports that know of an earlier one, and single reports with too little noise.
 What no audit by bytes can see is a cheat too rare for the number of trials, one that waits for a
-value that is not tried, and noise that comes from a secret key and looks random.
+value that is not tried, cells or calls that depend on each other at places nobody looks at (chosen
+by a hash, say), and noise that comes from a secret key and looks random.
 """
 
 from collections import Counter
@@ -29,7 +30,7 @@ from ldp.wire import Kind, split_parts, split_report
 CHUNK = 20_000
 """Reports looked at together."""
 
-LAGS = (*range(1, 9), 16, 32, 64, 128, 256, 512)
+LAGS = (*range(1, 33), 40, 48, 64, 96, 128, 192, 256, 384, 512)
 """Reports so many calls apart are checked for independence."""
 
 TAILS = (1e-16, 1e-9, 1e-6, 1e-4, 0.003, 0.03, 0.1, 0.25)
@@ -202,7 +203,7 @@ class _Reports:
 def _check_part(reports: _Reports) -> Iterator[Checks]:
     yield from _uniform("row", reports.rows, reports.mechanism.shape.rows)
     if reports.mechanism.kind is Kind.SIGN:
-        yield from _signs(reports.mechanism, reports.true_cells, reports.numbers)
+        yield from _signs(reports)
     else:
         yield from _cells(reports)
 
@@ -219,6 +220,11 @@ def _apart(one: _Reports, other: _Reports) -> Iterator[Checks]:
     for part, true, chance in ((one, second, lied[0]), (other, first, lied[1])):
         lies, free = (part.reported & ~part.touched)[true], ~part.touched[true]
         yield _sum("lies where the other part's true cell is told", lies, free, chance)
+    for told_here, rows_there, limit, chance in (
+        (first, other.rows, rows, told[0]),
+        (second, one.rows, one.mechanism.shape.rows, told[1]),
+    ):
+        yield from _by_row("true cell, by the other part", told_here, rows_there, limit, chance)
     width = min(one.reported.shape[1], other.reported.shape[1])
     free = ~one.touched[:, :width] & ~other.touched[:, :width]
     lies = one.reported[:, :width] & other.reported[:, :width] & free
@@ -233,11 +239,26 @@ def _first(reports: _Reports) -> NDArray[np.bool_]:
     return named
 
 
-def _signs(
-    mechanism: Mechanism, true_cells: Sequence[tuple[int, ...]], numbers: Sequence[int]
+def _by_row(
+    what: str, told: NDArray[np.bool_], rows: NDArray[np.int64], limit: int, probability: float
 ) -> Iterator[Checks]:
+    """That what is `told` does not depend on the row, one number below `limit` for each report: by
+    each of its bits, and row by row where there are not too many."""
+    for bit in range((limit - 1).bit_length()):
+        odd = rows >> bit & 1 == 1
+        for where in (odd, ~odd):
+            yield _sum(f"{what} by bit {bit} of the row", told[where], where[where], probability)
+    if limit <= MOST_OUTCOMES:
+        trials = np.bincount(rows, minlength=limit)
+        seen = np.bincount(rows[told], minlength=limit)
+        yield f"{what} in row", seen, trials, np.full(limit, probability)
+
+
+def _signs(reports: _Reports) -> Iterator[Checks]:
     """Columns are uniform and independent; whatever they are, signs are told truly or not by
     independent tosses."""
+    mechanism, numbers, true_cells = reports.mechanism, reports.numbers, reports.true_cells
+    rows, limit = reports.rows, mechanism.shape.rows
     columns = np.array(numbers) >> 1
     yield from _uniform("column", columns, mechanism.shape.columns)
     told = np.array(
@@ -257,6 +278,7 @@ def _signs(
     )
     every = np.ones_like(told)
     yield _sum("true signs", told, every, claimed)
+    yield from _by_row("true signs", told, rows, limit, claimed)
     yield from _lagged("true signs", told[:, None], every[:, None], claimed)
 
 
@@ -272,27 +294,39 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
         trials = where.sum(axis=0)
         yield what, (reported & where).sum(axis=0), trials, np.full(columns, claimed)
     yield _sum("touched cells reported", reported & touched, touched, float(channel.touched))
-    first = touched.argmax(axis=1)[:, None]
-    holds = np.take_along_axis(touched, first, axis=1)
-    told = np.take_along_axis(reported, first, axis=1) & holds
-    yield from _lagged("touched cells", told, holds, float(channel.touched))
+    for which in ("first", "last"):
+        there = touched if which == "first" else touched[:, ::-1]
+        cell = there.argmax(axis=1)
+        cell = cell if which == "first" else columns - 1 - cell
+        holds = np.take_along_axis(touched, cell[:, None], axis=1)
+        told = np.take_along_axis(reported, cell[:, None], axis=1) & holds
+        what = f"{which} touched cell"
+        yield from _lagged(what, told, holds, float(channel.touched))
+        held = holds[:, 0]
+        yield from _by_row(
+            what, told[held, 0], reports.rows[held], mechanism.shape.rows, float(channel.touched)
+        )
+        if mechanism.kind is Kind.BITS:
+            at = (cell[told[:, 0], None] + np.arange(1, columns)) % columns
+            free = ~np.take_along_axis(touched[told[:, 0]], at, axis=1)
+            lies = np.take_along_axis(reported[told[:, 0]], at, axis=1) & free
+            chance = np.full(columns - 1, float(channel.untouched))
+            yield f"lies so far from a told {what}", lies.sum(axis=0), free.sum(axis=0), chance
     if mechanism.kind is Kind.BITS:
-        yield from _noise(reported, touched, float(channel.touched), float(channel.untouched))
+        yield from _noise(reported, touched, float(channel.untouched))
 
 
 def _noise(
-    reported: NDArray[np.bool_], touched: NDArray[np.bool_], told: float, lied: float
+    reported: NDArray[np.bool_], touched: NDArray[np.bool_], lied: float
 ) -> Iterator[Checks]:
-    """That the bits of all cells are independent: reported with probability `told` where touched
-    and `lied` elsewhere. The number of untouched cells that a report names, and that two reports
-    both name, is binomial; so is the number of pairs of cells named together, as long as no cell
-    is in two of the pairs."""
+    """That the bits of untouched cells are independent: 1 with probability `lied`. The number that
+    a report names, and that two reports both name, is binomial; so is the number of pairs of cells
+    named together, as long as no cell is in two of the pairs."""
     columns = reported.shape[1]
     free = ~touched
     noise = reported & free
     yield from _counts("untouched cells reported", noise.sum(axis=1), free.sum(axis=1), lied)
     yield from _lagged("untouched cells", noise, free, lied)
-    at, cell = np.nonzero(touched)
     for apart in (1 << power for power in range((columns - 1).bit_length())):
         what = f"cells {apart} apart both reported"
         both = (noise[:, apart:] & noise[:, :-apart]).sum(axis=0)
@@ -300,16 +334,12 @@ def _noise(
         yield f"{what}, from column", both, trials, np.full(both.size, lied**2)
         for left, _ in disjoint_pairs(columns, apart):
             yield _sum(what, both[left], trials[left], lied**2)
-        for other in (cell + apart, cell - apart):
-            inside = (other >= 0) & (other < columns)
-            i, truth, lie = at[inside], cell[inside], other[inside]
-            shown = reported[i, truth] & noise[i, lie]
-            yield _sum(f"touched and untouched {what}", shown, free[i, lie], told * lied)
 
 
 def _uniform(what: str, numbers: NDArray[np.int64], limit: int) -> Iterator[Checks]:
     """That independent `numbers` are uniform below `limit`."""
-    sizes = np.bincount(_blocks(np.arange(limit), limit))
+    blocks = min(limit, MOST_OUTCOMES)
+    sizes = np.diff([-(-i * limit // blocks) for i in range(blocks + 1)])
     counts = np.bincount(_blocks(numbers, limit), minlength=sizes.size)
     yield f"reports in {what} block", counts, np.full(sizes.size, numbers.size), sizes / limit
     yield from _alike(what, numbers, 1 / limit)

@@ -12,7 +12,7 @@ from itertools import combinations, permutations, product
 
 from ldp.channel import exact_log
 from ldp.mechanisms.base import Catalogued, Mechanism, Value
-from ldp.mechanisms.joint import parts_of
+from ldp.mechanisms.joint import claimed_ratio, parts_of
 from ldp.wire import JointLayout, Kind, pack_joint_report, split_report
 
 Law = Mapping[tuple[int, int], Fraction]
@@ -55,12 +55,6 @@ def _part_law(mechanism: Mechanism, value: Value) -> Law:
         for number in range(mechanism.layout.payload_limit):
             law[row, number] = _probability(mechanism, touched, columns, number) / rows
     return law
-
-
-def claimed_ratio(mechanism: Catalogued) -> Fraction:
-    """The worst ratio that the mechanism's channels claim: those of its parts multiplied."""
-    ratios = (part.channel.worst_ratio for part in parts_of(mechanism))
-    return math.prod(ratios, start=Fraction(1))
 
 
 def worst_ratio(mechanism: Catalogued, values: Sequence[Value]) -> Fraction:

@@ -2,11 +2,14 @@
 one device and of many, a bound from outside) and C (many days, where a response is memoised)."""
 
 import math
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ldp.audit.black_box import epsilon_at_least
 from ldp.audit.cells import audit_encoder
-from ldp.audit.history import exact_epsilon
+from ldp.audit.history import cohorts_named, exact_epsilon
+from ldp.audit.history import epsilon_at_least as epsilon_over_days
 from ldp.audit.law import exact_findings
 from ldp.hashing import Fragments
 from ldp.mechanisms import Catalogued, Rappor
@@ -17,23 +20,29 @@ ALPHA = 1e-6
 VALUES = ("lol", "a value of more than sixteen bytes", "")
 DAYS = 8
 """Length of the histories that memoised mechanisms are held against."""
+DEVICES, LEAST_DEVICES = 10, 200
+"""So many fewer devices live such a history than there are trials, but at least so many."""
 
 
 @dataclass(frozen=True)
 class Memoised:
     """What DAYS reports tell, exactly: between two values that never change, which `lifetime`
     bounds; between a history that never changes and one that does, per value and by epoch. None
-    is infinite, which JSON has no number for."""
+    is infinite, which JSON has no number for. And what real devices show: an epsilon that they
+    have `at_least` under each mode's promise, and how many cohorts one names."""
 
     lifetime: float | None
     unchanging: float | None
     changing_per_value: float | None
     changing_by_epoch: float | None
+    at_least: float
+    cohorts: int
 
     @property
     def passed(self) -> bool:
+        promised = self.unchanging, self.changing_by_epoch, self.at_least
         bound = _or_infinite(self.lifetime)
-        return max(map(_or_infinite, (self.unchanging, self.changing_by_epoch))) <= bound
+        return max(map(_or_infinite, promised)) <= bound and self.cohorts == 1
 
 
 @dataclass(frozen=True)
@@ -59,12 +68,18 @@ class Verdict:
 
 def audited(name: str, mechanism: Catalogued, trials: int) -> Verdict:
     """Encodes every value that is tried `trials` times on one device and on as many new ones, and
-    two of them 2 x `trials` times more. An honest encoder fails with probability 2 ALPHA."""
+    two of them 2 x `trials` times more; with a memoised response also on as many devices with a
+    secret, and some for DAYS. An honest encoder fails with probability 3 ALPHA at most."""
     values = tried(mechanism)
-    encode = mechanism.encoder().encode
+    encode, held = mechanism.encoder().encode, None
+    ways: list[Callable[[Value], bytes]] = [encode, lambda value: mechanism.encoder().encode(value)]
+    if isinstance(mechanism, Rappor):
+        ways.append(lambda value: _device(mechanism)(value))
+        ways.append(lambda value: _device(mechanism, "e")(value))
+        held = _held_for_days(mechanism, values, trials)
     audits = [
-        audit_encoder(mechanism, values, each, trials=trials, alpha=ALPHA / 2)
-        for each in (encode, lambda value: mechanism.encoder().encode(value))
+        audit_encoder(mechanism, values, way, trials=trials, alpha=ALPHA / len(ways))
+        for way in ways
     ]
     return Verdict(
         name=name,
@@ -75,11 +90,16 @@ def audited(name: str, mechanism: Catalogued, trials: int) -> Verdict:
         at_least=epsilon_at_least(
             mechanism, (values[0], values[1]), encode, trials=2 * trials, error=ALPHA
         ),
-        memoised=_held_for_days(mechanism, values) if isinstance(mechanism, Rappor) else None,
+        memoised=held,
     )
 
 
-def _held_for_days(mechanism: Rappor, values: tuple[Value, ...]) -> Memoised:
+def _device(mechanism: Rappor, epoch: str | None = None) -> Callable[[Value], bytes]:
+    """A new device with a secret of its own, memoising per value or by epoch."""
+    return mechanism.encoder(secret=os.urandom(32), epoch=epoch).encode
+
+
+def _held_for_days(mechanism: Rappor, values: tuple[Value, ...], trials: int) -> Memoised:
     stays, other = (values[0],) * DAYS, (values[1],) * DAYS
     changes = other[: DAYS // 2] + stays[DAYS // 2 :]
     exact = (
@@ -88,7 +108,26 @@ def _held_for_days(mechanism: Rappor, values: tuple[Value, ...]) -> Memoised:
         exact_epsilon(mechanism, (stays, changes), "per-value"),
         exact_epsilon(mechanism, (stays, changes), "epoch"),
     )
-    return Memoised(*(float(number) if math.isfinite(number) else None for number in exact))
+    devices = max(LEAST_DEVICES, trials // DEVICES)
+    seen = [
+        epsilon_over_days(mechanism, pair, device, trials=devices, error=ALPHA / 2)
+        for pair, device in (
+            ((stays, other), lambda: _device(mechanism)),
+            ((stays, changes), lambda: _device(mechanism, "e")),
+        )
+    ]
+    cohorts = cohorts_named(mechanism, changes, lambda: _device(mechanism), trials=devices)
+    lifetime, unchanging, per_value, by_epoch = (
+        float(number) if math.isfinite(number) else None for number in exact
+    )
+    return Memoised(
+        lifetime=lifetime,
+        unchanging=unchanging,
+        changing_per_value=per_value,
+        changing_by_epoch=by_epoch,
+        at_least=max(seen),
+        cohorts=max(cohorts),
+    )
 
 
 def _or_infinite(number: float | None) -> float:

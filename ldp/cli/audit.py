@@ -38,8 +38,8 @@ def audit(
 
     Checks: the law against the stated epsilon, in fractions; every count of reports against that
     law, of one encoder and of a new one for each report; an epsilon that the encoder has at least,
-    from outside; and of memoised mechanisms what many days tell, in fractions. An honest encoder
-    fails with probability 2e-6 at most.
+    from outside; and of memoised mechanisms what many days tell, in fractions and from outside. An
+    honest encoder fails with probability 3e-6 at most.
 
     \b
     Example: ldp audit city --registry metrics.toml
@@ -77,12 +77,13 @@ def _line(verdict: Verdict) -> str:
     )
     lines = [line, *verdict.exact, *verdict.findings]
     if (told := verdict.memoised) is not None:
-        lifetime, unchanging, per_value, by_epoch = (
+        lifetime, unchanging, per_value, by_epoch, at_least, _ = (
             math.inf if number is None else number for number in astuple(told)
         )
         lines.append(
             f"{DAYS} days memoised: {unchanging:.4g} between values that never change (lifetime "
             f"{lifetime:.4g}); between histories that change at different times {per_value:.4g} "
-            f"per value, {by_epoch:.4g} by epoch"
+            f"per value, {by_epoch:.4g} by epoch; devices show at least {at_least:.3g} of what is "
+            "promised"
         )
     return "\n     ".join(lines)

@@ -22,6 +22,7 @@ METHODS = ("auto", "direct", "mean-sketch", "regression", "lasso-ols")
 @click.option("--rappor-counts", type=FILE, help="Its counts file.")
 @click.option("--rappor-map", type=FILE, help="Its map of candidates; or give --candidates.")
 @click.option("--rappor-hash", type=click.Choice(sorted(MD5_SCHEMES)), help="How clients hash.")
+@click.option("--part", help="Which table of a file that holds several, as words of a puzzle.")
 @click.option("--candidates", help="One value a line, or CSV with a value column; - reads stdin.")
 @click.option("--out", required=True, help="Estimates as CSV; - prints them.")
 @click.option("--method", type=click.Choice(METHODS), default="auto")
@@ -36,6 +37,7 @@ def decode(
     rappor_counts: Path | None,
     rappor_map: Path | None,
     rappor_hash: str | None,
+    part: str | None,
     candidates: str | None,
     out: str,
     method: str,
@@ -77,7 +79,7 @@ def decode(
     if candidates:
         names = read_values(Path("/dev/stdin" if candidates == "-" else candidates))
     if table is not None:
-        estimates = decoded(_single(table), names, method=method, rule=rule)
+        estimates = decoded(_single(table, part), names, method=method, rule=rule)
     else:
         assert rappor_params is not None
         assert rappor_counts is not None
@@ -102,14 +104,19 @@ def decode(
     say({**summary, "written": out}, words, as_json)
 
 
-def _single(path: Path) -> "Table":
+def _single(path: Path, part: str | None) -> "Table":
     from ldp.joint_table import load_table
     from ldp.table import Table
 
     loaded = load_table(path)
-    if not isinstance(loaded, Table):
-        raise DecodeError(f"{path}: a puzzle of words is not decoded from a list of candidates")
-    return loaded
+    if isinstance(loaded, Table):
+        if part is not None:
+            raise DecodeError(f"{path}: holds one table, leave --part out")
+        return loaded
+    names = [name for name, _ in loaded.mechanism.parts]
+    if part not in names:
+        raise DecodeError(f"{path}: holds several tables; name one with --part: {', '.join(names)}")
+    return loaded[part]
 
 
 @click.command()

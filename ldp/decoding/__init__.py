@@ -45,6 +45,8 @@ def decode(
     RAPPOR table set, where a map gives them (`ldp.google_rappor.read_map`). Raises DecodeError for
     an empty table, for no or repeated candidates, and for a method that does not fit the mechanism.
     """
+    if not isinstance(table, Table):
+        raise DecodeError("decode one part of it, by its name: table['words']")
     addressing = table.mechanism.addressing
     fitting = FITTING.get(type(addressing))
     if fitting is None:

@@ -1,8 +1,9 @@
 """What every mechanism is, and how every report is drawn.
 
 A mechanism is a frozen value that states its channel and which cells a value touches; costs,
-reports, tables, estimates, simulations and audits follow from that. `Encoder.encode` is the one
-place where something about a value leaves the device: read `_DRAW` to see exactly what.
+reports, tables, estimates, simulations and audits follow from that. What leaves a device is what an
+encoder draws: read `Encoder.draw` and `_DRAW` to see exactly what. RAPPOR draws in two steps
+(`RapporEncoder._draw`), a joint mechanism once for each of its parts.
 """
 
 import dataclasses
@@ -102,6 +103,8 @@ class Catalogued(ABC):
     """What metrics.toml calls it."""
     wire_id: ClassVar[int]
     """The mechanism byte of its reports; never reused."""
+    is_whole: ClassVar[bool] = True
+    """Whether it can be a metric's by itself."""
 
     @cached_property
     @abstractmethod

@@ -1,14 +1,15 @@
 """Mechanisms whose report has several parts: each part is a mechanism with a channel and a table of
 its own, drawn independently, and what they cost adds up."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
 from ldp.accounting.cost import Cost
-from ldp.channel import round_up
+from ldp.channel import exact_log, round_up
 from ldp.mechanisms.base import Catalogued, Mechanism, Value
 from ldp.randomness import BitSource, SystemBits
 from ldp.wire import JointLayout, pack_joint_report
@@ -41,9 +42,8 @@ class JointMechanism(Catalogued, ABC):
 
     @cached_property
     def cost(self) -> Cost:
-        """The parts' costs, exactly added and rounded up."""
-        exact = [part.channel.exact_epsilon for _, part in self.parts]
-        return Cost(epsilon=round_up(sum(exact, start=Decimal(0))))
+        """The parts' costs, added: the logarithm of their ratios' product, rounded up."""
+        return Cost(epsilon=round_up(exact_log(claimed_ratio(self))))
 
     def check(self, value: Value) -> None:
         for _, part in self.parts:
@@ -59,6 +59,12 @@ def parts_of(mechanism: Catalogued) -> tuple[Mechanism, ...]:
         return tuple(part for _, part in mechanism.parts)
     assert isinstance(mechanism, Mechanism)
     return (mechanism,)
+
+
+def claimed_ratio(mechanism: Catalogued) -> Fraction:
+    """The worst ratio that the mechanism's channels claim: those of its parts multiplied."""
+    ratios = (part.channel.worst_ratio for part in parts_of(mechanism))
+    return math.prod(ratios, start=Fraction(1))
 
 
 class JointEncoder:

@@ -3,7 +3,8 @@
 A bit of the Bloom filter is kept with probability 1 - f, else replaced by a fair coin (Erlingsson
 et al. 2014, section 3.1, step 2). The noise is a keyed function of a secret, the metric and the
 filter, so nothing is stored: no value, no filter, no response. `Keyed` is ours; the others do what
-google/rappor's clients do (@a13fa96: client/python, client/cpp, client/java), byte for byte.
+google/rappor's clients do (@a13fa96: client/python, client/cpp, client/java), byte for byte. Their
+messages leave out the mechanism, and their cohorts the metric: give them a secret for each metric.
 """
 
 import hashlib
@@ -12,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import threshold
@@ -28,16 +29,27 @@ class Secret(bytes):
     def __repr__(self) -> str:
         return "<secret>"
 
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret is not pickled")
+
 
 @dataclass(frozen=True)
 class Permanent(ABC):
     """How a secret turns a filter of so many bits into its permanent response."""
 
     most_bits: ClassVar[int] = 1 << 16
+    knows_metrics: ClassVar[bool] = True
 
     bits: int
     cohorts: int
     f: Fraction
+    identity: bytes = b""
+    """Fingerprint of the mechanism, so that two of them never share noise."""
 
     def __post_init__(self) -> None:
         if self.bits > self.most_bits:
@@ -47,6 +59,14 @@ class Permanent(ABC):
     @abstractmethod
     def runs(f: Fraction) -> Fraction:
         """The f that really runs where `f` was asked for."""
+
+    def check(self, metric: str) -> None:
+        """Raises ParameterError for a metric that there is no room for."""
+        if metric and not self.knows_metrics:
+            raise ParameterError(
+                "this permanent response leaves the metric out of its noise: give each metric a "
+                "secret of its own, and no name"
+            )
 
     @abstractmethod
     def cohort(self, secret: bytes, metric: str) -> int:
@@ -58,18 +78,21 @@ class Permanent(ABC):
 
 
 class Keyed(Permanent):
-    """Ours: `KeyedBits` of the purpose, the metric and the filter; f in steps of 2**-63, up."""
+    """Ours: `KeyedBits` of the purpose, the metric, the mechanism and the filter; f in steps of
+    2**-63, up."""
 
     @staticmethod
     def runs(f: Fraction) -> Fraction:
         return Fraction(math.ceil(f * (1 << 63)), 1 << 63)
 
     def cohort(self, secret: bytes, metric: str) -> int:
-        return uniform_below(KeyedBits(secret, message("cohort", metric)), self.cohorts)
+        about = message("cohort", metric) + self.identity
+        return uniform_below(KeyedBits(secret, about), self.cohorts)
 
     def response(self, secret: bytes, metric: str, bloom: int) -> int:
+        about = message("permanent", metric) + self.identity
         filter_bytes = bloom.to_bytes((self.bits + 7) // 8, "little")
-        return self.drawn(KeyedBits(secret, message("permanent", metric) + filter_bytes), bloom)
+        return self.drawn(KeyedBits(secret, about + filter_bytes), bloom)
 
     def drawn(self, source: BitSource, bloom: int) -> int:
         """A response with noise from `source`."""
@@ -103,6 +126,7 @@ class PythonClient(_Google):
     refused; give each its own secret. The cohort is ours, its client takes one as an argument."""
 
     most_bits: ClassVar[int] = 32
+    knows_metrics: ClassVar[bool] = False
     cohort = Keyed.cohort
 
     @staticmethod
@@ -110,11 +134,6 @@ class PythonClient(_Google):
         return Fraction(math.ceil(STEPS * f), STEPS)
 
     def stream(self, secret: bytes, metric: str, bloom: int) -> bytes:
-        if metric:
-            raise ParameterError(
-                'permanent = "rappor-python" leaves the metric out of its noise: '
-                "give each metric a secret of its own, and no name"
-            )
         return hmac.digest(secret, bloom.to_bytes(4, "big"), "sha256")[: self.bits]
 
 

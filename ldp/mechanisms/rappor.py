@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 from ldp.accounting.cost import Cost
 from ldp.channel import Channel, exact_log, round_up
 from ldp.errors import ParameterError
-from ldp.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom
+from ldp.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom, value_bytes
 from ldp.mechanisms.base import (
     Addressing,
     Encoder,
@@ -112,12 +112,16 @@ class Rappor(Mechanism):
                 raise ParameterError(f"{name} must be a whole number from 1 to {most}")
         if self.bits < 2 * self.hashes:
             raise ParameterError("bits must be at least twice the hashes, and 2 or more")
-        if self.scheme not in SCHEMES:
+        if not isinstance(self.scheme, str) or self.scheme not in SCHEMES:
             raise ParameterError(f"scheme must be one of {', '.join(SCHEMES)}")
-        keep(self, "permanent", self.permanent or SCHEMES[self.scheme])
-        if self.permanent not in PERMANENT:
+        if self.permanent == "":
+            keep(self, "permanent", SCHEMES[self.scheme])
+        if not isinstance(self.permanent, str) or self.permanent not in PERMANENT:
             raise ParameterError(f"permanent must be one of {', '.join(PERMANENT)}")
-        keep(self, "f", float(PERMANENT[self.permanent].runs(_probability("f", self.f))))
+        runs = PERMANENT[self.permanent].runs(_probability("f", self.f))
+        if self.f and not runs:
+            raise ParameterError(f"f is so small that {self.permanent} would run without it")
+        keep(self, "f", float(runs))
         keep(self, "p", _rounded(_probability("p", self.p), math.ceil))
         keep(self, "q", _rounded(_probability("q", self.q), math.floor))
         if not self.p < self.q or not self.f < 1:
@@ -201,7 +205,8 @@ class Rappor(Mechanism):
     @cached_property
     def memory(self) -> Permanent:
         """How a secret decides the cohort and the permanent response."""
-        return PERMANENT[self.permanent](self.bits, self.cohorts, Fraction(self.f))
+        kind = PERMANENT[self.permanent]
+        return kind(self.bits, self.cohorts, Fraction(self.f), self.fingerprint)
 
     def encoder(
         self,
@@ -210,30 +215,45 @@ class Rappor(Mechanism):
         secret: bytes | None = None,
         epoch: str | None = None,
         metric: str = "",
+        frozen: bytes | None = None,
     ) -> "RapporEncoder":
         """Encodes values, with instantaneous noise from `bits` (default: the operating system's).
 
         Without `secret` every report draws its cohort and permanent response anew and costs
         `cost.epsilon`; nothing is memoised. With `secret` (16 bytes or more, kept by the device or
-        the account, never sent) cohort and permanent responses are functions of it and of
-        `metric`, its name and version:
+        the account, never sent) cohort and permanent responses are functions of it, of this
+        mechanism and of `metric`, its name and version:
 
         - alone, memoised *per value*: reports about one value cost `cost.lifetime` in total, as
           published. Between histories that change at different times there is no bound.
         - with `epoch` (its name, such as "2026-W47"), memoised *by epoch*: the first value encoded
           is the only one of the epoch, whatever comes later, so any number of reports of an epoch
-          costs `cost.lifetime`, for all histories; epochs add. Make one encoder an epoch.
+          costs `cost.lifetime`, for all histories; epochs add. That takes one encoder an epoch on
+          all that share the secret: after a restart, or on a second device, hand `frozen`, the
+          first encoder's (a response, no value), to the next.
 
-        Raises ParameterError for a short secret, and for an epoch without one.
+        Raises ParameterError for a short secret, for an epoch, metric or `frozen` without one, and
+        for a metric that `permanent` has no room for.
         """
         source = SystemBits() if bits is None else bits
-        if secret is None and epoch is None:
+        texts = [text for text in (epoch, metric) if text is not None]
+        if not all(isinstance(text, str) for text in texts):
+            raise ParameterError("epoch and metric must be texts")
+        for text in texts:
+            value_bytes(text)
+        if secret is None and not epoch and not metric and frozen is None:
             return RapporEncoder(self, source)
         if not isinstance(secret, bytes) or len(secret) < LEAST_SECRET:
             raise ParameterError(f"a secret must be bytes, {LEAST_SECRET} or more")
+        if frozen is not None and epoch is None:
+            raise ParameterError("only an epoch freezes a response")
         if epoch is not None:
             secret = hmac.digest(secret, message("epoch", epoch), "sha256")
-        return RapporEncoder(self, source, Secret(secret), metric, frozen=epoch is not None)
+        self.memory.check(metric)
+        encoder = RapporEncoder(self, source, Secret(secret), metric, freezes=epoch is not None)
+        if frozen is not None:
+            encoder.frozen = frozen
+        return encoder
 
     def worst_pair(self, values: Iterable[str]) -> Pair:
         """What reports tell of a known dictionary, in the worst cohort; exact, at most `cost`.
@@ -291,25 +311,45 @@ class RapporEncoder(Encoder):
         bits: BitSource,
         secret: Secret | None = None,
         metric: str = "",
-        frozen: bool = False,
+        freezes: bool = False,
     ) -> None:
         super().__init__(mechanism, bits)
         self._memory = mechanism.memory
         self._secret = secret
         self._metric = metric
         self._cohort = None if secret is None else self._memory.cohort(secret, metric)
-        self._frozen = frozen
-        self._response: int | None = None
+        self._freezes = freezes
+        self._first: dict[str, int] = {}
         self._p, self._q = threshold(Fraction(mechanism.p)), threshold(Fraction(mechanism.q))
+
+    @property
+    def frozen(self) -> bytes | None:
+        """The permanent response that the epoch's reports are about; None before the first. It is
+        randomised, but not for good: keep it on the device."""
+        response = self._first.get("response")
+        return None if response is None else response.to_bytes(self._size, "little")
+
+    @frozen.setter
+    def frozen(self, response: bytes) -> None:
+        if not isinstance(response, bytes) or len(response) != self._size:
+            raise ParameterError(f"a frozen response has {self._size} bytes")
+        if int.from_bytes(response, "little") >> self._layout.columns:
+            raise ParameterError("a frozen response has padding bits set")
+        self._first["response"] = int.from_bytes(response, "little")
+
+    @property
+    def _size(self) -> int:
+        return self._layout.payload_bytes
 
     def _row(self) -> int:
         return super()._row() if self._cohort is None else self._cohort
 
     def _draw(self, true_cells: tuple[int, ...]) -> int:
-        response = self._response
+        response = self._first.get("response")
         if response is None:
             response = self._permanent(as_bits(true_cells))
-            self._response = response if self._frozen else None
+            if self._freezes:  # the first of several threads wins, for all of them
+                response = self._first.setdefault("response", response)
         return bernoulli(self._bits, self._p, self._layout.columns, response, self._q)
 
     def _permanent(self, bloom: int) -> int:

@@ -6,6 +6,7 @@ the whole word, the tag, so that fragments of one word can be put together again
 """
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -35,6 +36,7 @@ class FragmentSketch(CountMeanSketch):
 
     name: ClassVar[str] = "sfp-fragments"
     wire_id: ClassVar[int] = 9
+    is_whole: ClassVar[bool] = False
 
     length: int
     alphabet: str
@@ -136,6 +138,9 @@ class SequenceFragmentPuzzle(JointMechanism):
             object.__setattr__(self, name, require_epsilon(getattr(self, name)))
         if not self.fragment_epsilon < self.epsilon:
             raise ParameterError("fragment_epsilon must be below epsilon, the word takes the rest")
+        if not isinstance(self.seed, str):
+            raise ParameterError("seed must be text")
+        value_bytes(self.seed)
         if type(self.fragment_rows) is not int or self.fragment_rows < 1:
             raise ParameterError("fragment_rows must be a whole number, 1 or more")
         _ = self.parts, self.layout
@@ -150,7 +155,7 @@ class SequenceFragmentPuzzle(JointMechanism):
             epsilon=self.fragment_epsilon,
             rows=self.fragment_rows * positions,
             width=self.fragment_width,
-            seed=derived_seed("sfp fragments", str(self.seed)),
+            seed=derived_seed("sfp fragments", self.seed),
             length=self.length,
             alphabet=self.alphabet,
             fragment=self.fragment,
@@ -177,9 +182,13 @@ class SequenceFragmentPuzzle(JointMechanism):
         one = Layout(fragments.kind, self.fragment_rows, fragments.columns)
         return JointLayout(positions, (one, words))
 
-    def cut(self, value: str) -> str:
-        """The first `length` letters."""
-        return value[: self.length]
+    def cut(self, value: Value) -> Value:
+        """The first `length` letters; what is no text stays as it is, to be refused."""
+        with suppress(UnicodeDecodeError):
+            text = value.decode() if isinstance(value, bytes) else value
+            if isinstance(text, str) and len(text) > self.length:
+                return text[: self.length]
+        return value
 
     def encoder(self, bits: BitSource | None = None, *, truncate: bool = False) -> "WordEncoder":
         """Encodes words; with `truncate` longer ones are cut, and counted in `truncated`."""
@@ -214,8 +223,9 @@ class WordEncoder(JointEncoder):
         self.truncated = 0
 
     def encode(self, value: Value) -> bytes:
-        if self._cut is not None and isinstance(value, str):
-            short = self._cut(value)
-            self.truncated += short != value
-            value = short
-        return super().encode(value)
+        if self._cut is None:
+            return super().encode(value)
+        short = self._cut(value)
+        report = super().encode(short)
+        self.truncated += short != value
+        return report
