@@ -1,6 +1,6 @@
 """Tables of reports that have several parts: one table a part, counted and added together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from ldp import wire
 from ldp.errors import DecodeError, LdpError, MergeError, ReportError
 from ldp.files import write_whole
 from ldp.mechanisms import Catalogued, JointMechanism, Mechanism, from_parameters
-from ldp.table import Table, TableBuilder, batches, payload_numbers, readable
+from ldp.table import CountsReports, Table, TableBuilder, payload_numbers, readable
 from ldp.wire import JointLayout
 
 
@@ -101,21 +101,12 @@ class JointTable:
         write_whole(Path(path), self.to_bytes())
 
 
-class JointTableBuilder:
+class JointTableBuilder(CountsReports):
     """Counts reports of several parts; like `TableBuilder`."""
 
     def __init__(self, mechanism: JointMechanism, workers: int = 1) -> None:
-        self._mechanism = mechanism
+        self._mechanism: JointMechanism = mechanism
         self._builders = [TableBuilder(part, workers) for _, part in mechanism.parts]
-
-    def add(self, report: bytes) -> None:
-        """Counts one report; raises ReportError, counting nothing, unless it is whole and valid."""
-        self.add_all([report])
-
-    def add_all(self, reports: Iterable[bytes]) -> None:
-        """Counts many reports; at the first bad one raises ReportError, those before it counted."""
-        for rows, payloads in batches(self._mechanism, reports):
-            self.add_batch(rows, payloads)
 
     def add_batch(
         self,
@@ -123,8 +114,6 @@ class JointTableBuilder:
         payloads: NDArray[np.uint8],
         window: str | None = None,
     ) -> None:
-        """Counts a batch: `rows`, shape (n,), and `payloads`, shape (n, payload bytes); raises
-        ReportError, counting nothing of the batch, when a part of it is out of range."""
         split = split_batch(self._mechanism.layout, rows, payloads)
         for builder, (part_rows, part_payloads) in zip(self._builders, split, strict=True):
             builder.add_batch(part_rows, part_payloads, window)

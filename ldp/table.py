@@ -5,6 +5,7 @@ is the only merge there is, exact in any order. No probability is applied here: 
 in `ldp.decoding`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -268,7 +269,34 @@ def batches(
     yield batch()
 
 
-class TableBuilder:
+class CountsReports(ABC):
+    """Counts reports one by one or by batches, whatever it counts them into."""
+
+    _mechanism: Catalogued
+
+    def add(self, report: bytes) -> None:
+        """Counts one report; raises ReportError, counting nothing, unless it is a whole valid
+        report of this mechanism."""
+        self.add_all([report])
+
+    def add_all(self, reports: Iterable[bytes]) -> None:
+        """Counts many reports; at the first bad one raises ReportError, those before it counted."""
+        for rows, payloads in batches(self._mechanism, reports):
+            self.add_batch(rows, payloads)
+
+    @abstractmethod
+    def add_batch(
+        self,
+        rows: NDArray[np.uint32],
+        payloads: NDArray[np.uint8],
+        window: str | None = None,
+    ) -> None:
+        """Counts a batch: `rows`, shape (n,), and `payloads`, shape (n, payload bytes); raises
+        ReportError, counting nothing of the batch, when a row, a column or a padding bit is out of
+        range."""
+
+
+class TableBuilder(CountsReports):
     """Counts reports into a table; `build()` when done. Memory: one table, whatever is added.
 
     >>> from ldp import CoinResponse
@@ -282,22 +310,12 @@ class TableBuilder:
     def __init__(self, mechanism: Mechanism, workers: int = 1) -> None:
         if not isinstance(mechanism, Mechanism):
             raise ReportError("reports of several parts are counted by a JointTableBuilder")
-        self._mechanism = mechanism
+        self._mechanism: Mechanism = mechanism
         self._workers = max(1, workers)
         self._signed = mechanism.kind is Kind.SIGN
         self._counts: Counts = np.zeros(mechanism.shape, dtype=smallest(0, self._signed))
         self._reports = np.zeros(mechanism.shape.rows, dtype=np.int64)
         self._windows: set[str] = set()
-
-    def add(self, report: bytes) -> None:
-        """Counts one report; raises ReportError, counting nothing, unless it is a whole valid
-        report of this mechanism."""
-        self.add_all([report])
-
-    def add_all(self, reports: Iterable[bytes]) -> None:
-        """Counts many reports; at the first bad one raises ReportError, those before it counted."""
-        for rows, payloads in batches(self._mechanism, reports):
-            self.add_batch(rows, payloads)
 
     def add_batch(
         self,
@@ -305,11 +323,6 @@ class TableBuilder:
         payloads: NDArray[np.uint8],
         window: str | None = None,
     ) -> None:
-        """Counts a batch: `rows`, shape (n,), and `payloads`, shape (n, payload bytes).
-
-        Raises ReportError, counting nothing of the batch, when a row, a column or a padding bit is
-        out of range.
-        """
         if not self._counts.flags.writeable:
             raise ReportError("the table is built; start another TableBuilder")
         numbers = payload_numbers(self._mechanism.layout, rows, payloads)
