@@ -167,9 +167,21 @@ def scatter(
     start: int,
 ) -> None:
     """held[r, column of points[i] in row start + r] += by_value[i, r], for the rows of `held`."""
+    stop = start + len(held)
     if isinstance(addressing, PolynomialRows):
-        part = coefficients(addressing, rows)[start : start + len(held)]
+        part = coefficients(addressing, rows)[start:stop]
         _scatter_polynomial(held, by_value, part, points, np.uint64(addressing.width))
+        return
+    if isinstance(addressing, Fragments):
+        for position, there in enumerate(np.ascontiguousarray(points.T)):
+            first = max(start, position * addressing.rows_each)
+            last = min(stop, (position + 1) * addressing.rows_each)
+            if first < last:
+                at_once = slice(first - start, last - start)
+                part = coefficients(addressing.rows, rows)[first:last]
+                _scatter_polynomial(
+                    held[at_once], by_value[:, at_once], part, there, np.uint64(addressing.width)
+                )
         return
     for r in range(len(held)):
         at = np.full(len(points), start + r, dtype=np.uint32)
@@ -288,10 +300,11 @@ def _gather_polynomial(
 def _scatter_polynomial(
     held: Any, by_value: Any, coefficients: Any, points: Any, width: Any
 ) -> None:
-    for row in range(held.shape[0]):
-        a, b, c = coefficients[row, 0], coefficients[row, 1], coefficients[row, 2]
-        for i in range(points.size):
-            held[row, _column(a, b, c, points[i], width)] += by_value[i, row]
+    for i in range(points.size):
+        for row in range(held.shape[0]):
+            if by_value[i, row]:
+                a, b, c = coefficients[row, 0], coefficients[row, 1], coefficients[row, 2]
+                held[row, _column(a, b, c, points[i], width)] += by_value[i, row]
 
 
 @njit(nogil=True, cache=True)

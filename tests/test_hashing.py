@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ldp import kernels
 from ldp.errors import ParameterError
-from ldp.hashing import FIELD, PolynomialRows, derived_seed, value_point
+from ldp.hashing import FIELD, Fragments, PolynomialRows, Spelling, derived_seed, value_point
 from ldp.mechanisms.base import Identity
 
 POINTS = st.integers(0, FIELD - 1)
@@ -66,6 +66,21 @@ def test_bulk_gather_and_scatter_equal_loops() -> None:
     for r in range(10):
         for i, point in enumerate(points):
             looped[r, rows.cells(int(point), 20 + r)[0]] += added[i, r]
+    assert (held == looped).all()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("start", "size"), [(0, 15), (3, 9), (5, 5), (7, 2)])
+def test_bulk_scatter_of_fragments_equals_a_loop(start: int, size: int) -> None:
+    """Blocks that begin and end within a position's five rows, or span several positions."""
+    fragments = Fragments("0a", 16, 5, Spelling(6, "abc", 2, 8))
+    words = ("", "a", "abc", "cabcab")
+    added = np.arange(len(words) * size).reshape(len(words), size)
+    held, looped = (np.zeros((size, 16), dtype=np.int64) for _ in range(2))
+    kernels.scatter(fragments, 15, held, added, kernels.points(fragments, 15, words), start)
+    for i, word in enumerate(words):
+        for r in range(size):
+            looped[r, fragments.cells(fragments.point(word), start + r)[0]] += added[i, r]
     assert (held == looped).all()
 
 

@@ -95,12 +95,20 @@ def _draw_block(
 ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
     """Counts and reports of rows start..start+size-1, given how many holders of each value (of
     `points`) fell into them."""
-    by_value = np.stack([_spread(count, size, generator) for count in counts])
-    reports = by_value.sum(axis=0)
     if mechanism.kind is Kind.SIGN:
-        return _draw_sign_sums(mechanism, points, by_value, start, generator), reports
+        by_value = np.stack([_spread(count, size, generator) for count in counts])
+        sums = _draw_sign_sums(mechanism, points, by_value, start, generator)
+        return sums, by_value.sum(axis=0)
     held = np.zeros((size, mechanism.shape.columns), dtype=np.int64)
-    kernels.scatter(mechanism.addressing, mechanism.shape.rows, held, by_value, points, start)
+    reports = np.zeros(size, dtype=np.int64)
+    present = np.flatnonzero(counts)
+    for first in range(0, present.size, _VALUES):  # memory: that many values, not all
+        some = present[first : first + _VALUES]
+        by_value = np.stack([_spread(count, size, generator) for count in counts[some]])
+        reports += by_value.sum(axis=0)
+        kernels.scatter(
+            mechanism.addressing, mechanism.shape.rows, held, by_value, points[some], start
+        )
     channel = mechanism.channel
     if mechanism.kind is Kind.BITS:
         shown = generator.binomial(held, float(channel.touched))
