@@ -68,6 +68,21 @@ class Rule:
         if self.threshold is not None and not 0 < self.threshold < math.inf:
             raise ParameterError("threshold must be a number of reports above 0")
 
+    def discovers(self, count: Floats, p_value: Floats) -> NDArray[np.bool_]:
+        """Which of these counts, float64, with p-values of the same shape, count as discovered;
+        one whose p-value is NaN only by threshold."""
+        if self.threshold is not None:
+            return count >= self.threshold
+        p = np.where(np.isnan(p_value), 1.0, p_value)
+        tests = max(1, p.size)
+        if self.control == "none":
+            return p <= self.alpha
+        if self.control == "bonferroni":
+            return p <= self.alpha / tests
+        ordered = np.sort(p, axis=None)
+        passing = np.flatnonzero(ordered <= self.alpha * np.arange(1, p.size + 1) / tests)
+        return p <= (ordered[passing[-1]] if passing.size else -1.0)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimates:
@@ -92,17 +107,7 @@ class Estimates:
 
     def detected(self, rule: Rule | None = None) -> NDArray[np.bool_]:
         """Which values are discovered under `rule` (default: the one decided at decoding)."""
-        rule = rule or self.rule
-        if rule.threshold is not None:
-            return self.count >= rule.threshold
-        p = np.where(np.isnan(self.p_value), 1.0, self.p_value)
-        if rule.control == "none":
-            return p <= rule.alpha
-        if rule.control == "bonferroni":
-            return p <= rule.alpha / p.size
-        ordered = np.sort(p)
-        passing = np.flatnonzero(ordered <= rule.alpha * np.arange(1, p.size + 1) / p.size)
-        return p <= (ordered[passing[-1]] if passing.size else -1.0)
+        return (rule or self.rule).discovers(self.count, self.p_value)
 
     def noise_floor(self) -> float:
         """The smallest count, in reports, that the rule would discover."""
@@ -110,8 +115,8 @@ class Estimates:
             return self.rule.threshold
         share = {
             "none": 1.0,
-            "bonferroni": 1 / len(self.values),
-            "fdr": max(1, int(self.detected().sum())) / len(self.values),
+            "bonferroni": 1 / max(1, len(self.values)),
+            "fdr": self._share_detected(),
         }[self.rule.control]
         return self.law.upper(self.rule.alpha * share) * self.noise
 
@@ -128,7 +133,7 @@ class Estimates:
             raise ParameterError("level must lie strictly between 0 and 1")
         miss = 1 - level
         if selected:
-            miss *= max(1, int(self.detected().sum())) / len(self.values)
+            miss *= self._share_detected()
         spread = self.std_error
         if population and self.reports:
             share = np.clip(self.count / self.reports, 0, 1)
@@ -137,6 +142,10 @@ class Estimates:
             self.count - self.law.upper(miss / 2) * spread,
             self.count + self.law.lower(miss / 2) * spread,
         )
+
+    def _share_detected(self) -> float:
+        """Discoveries among the candidates, either reckoned as 1 where there is none."""
+        return max(1, int(self.detected().sum())) / max(1, len(self.values))
 
     def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
         """The columns of the CSV as dictionaries, largest count first; intervals clipped to

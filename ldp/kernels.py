@@ -190,14 +190,19 @@ def scatter(
 
 
 def gather(
-    addressing: PolynomialRows, counts: NDArray[np.integer], points: NDArray[np.uint64]
+    addressing: PolynomialRows,
+    counts: NDArray[np.integer],
+    points: NDArray[np.uint64],
+    polynomials: NDArray[np.uint64] | None = None,
 ) -> NDArray[np.int64]:
     """For each point the counts of its cells summed over all rows, exactly: int64, shape of points.
 
     The hash is fused with the gather, so the index table (points x rows) is never in memory.
+    `polynomials`: those of the rows of `counts` where they are not the first rows.
     """
-    rows = len(counts)
-    polynomials, width = coefficients(addressing, rows), np.uint64(addressing.width)
+    rows, width = len(counts), np.uint64(addressing.width)
+    if polynomials is None:
+        polynomials = coefficients(addressing, rows)
     workers = min(rows, cpu_count() or 1)
     bounds = np.linspace(0, rows, workers + 1).astype(int)
 

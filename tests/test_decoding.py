@@ -1,7 +1,9 @@
 """Estimates: unbiased, with intervals that cover and discoveries that keep their error rate."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from ldp.errors import DecodeError, MissingPackage
 from ldp.estimates import COLUMNS, Estimates, Rule
 from ldp.mechanisms import Mechanism
 from ldp.randomness import SeededBits
+from ldp.report import Results, render
 from ldp.server import Table, TableBuilder, decode
 from ldp.simulation import draw_table
 from tests.statistics import ALPHA, mean_p, share_p
@@ -309,6 +312,22 @@ def test_benjamini_hochberg_on_a_worked_example() -> None:
     assert estimates.detected().tolist() == [True] * 4 + [False] * 11
     assert estimates.detected(Rule(control="bonferroni")).sum() == 3
     assert estimates.detected(Rule(control="none")).sum() == 9
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("control", ["fdr", "bonferroni", "none"])
+def test_no_candidates_are_no_discoveries(control: str, tmp_path: Path) -> None:
+    estimates = replace(toy([]), rule=Rule(control=control), details=decode(some_table()).details)
+    assert estimates.detected().tolist() == []
+    assert estimates.noise_floor() > 0
+    assert len(estimates.to_csv(tmp_path / "none.csv").splitlines()) == 1
+    assert "<html" in render([Results.load(tmp_path / "none.csv")])
+
+
+def some_table() -> Table:
+    mechanism = CoinResponse(alpha=0.5, beta=0.5)
+    generator = np.random.default_rng(1)
+    return draw_table(mechanism, ("yes", "no"), counts=np.array([5, 5]), generator=generator)
 
 
 @pytest.mark.exact

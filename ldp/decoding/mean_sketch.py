@@ -7,6 +7,7 @@ floor that no number of reports lowers. Its size depends on F2, the sum of squar
 values, which is estimated from the table itself.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,31 +42,52 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
 
     mechanism, n = table.mechanism, table.total
     assert isinstance(mechanism, MeanSketch)
-    rows, width = mechanism.shape
-    cells = named_counts(table)
+    cells, rows = named_counts(table), mechanism.rows
     named = gather(mechanism.addressing, cells, points(mechanism.addressing, rows, candidates))
+    found = measure(table, cells, named)
+    details: dict[str, Any] = {"sum_of_squared_counts": found.squares}
+    if rows < MIN_ROWS:
+        details["warning"] = FEW_ROWS
+    return Estimates(
+        values=candidates,
+        count=found.count,
+        std_error=found.std_error,
+        p_value=found.p_value,
+        reports=n,
+        noise=mechanism.std_error(n, 0.0, found.squares / n**2),
+        law=found.law,
+        rule=rule,
+        details=details,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Estimates of some points of a sketch; `p_value` is NaN below MIN_ROWS, `squares` is F2."""
+
+    count: Floats
+    std_error: Floats
+    p_value: Floats
+    law: ErrorLaw
+    squares: float
+
+
+def measure(table: Table, cells: NDArray[np.integer], named: NDArray[np.int64]) -> Measured:
+    """What `named` reports, shape (points,), in the cells of each point tell of those who hold it.
+
+    `cells`: how many reports name each cell, shape (rows, columns). Hashes nothing, so it does not
+    matter which of its metric's rows the table holds.
+    """
+    mechanism, n = table.mechanism, table.total
+    rows, width = mechanism.shape
     count = width / (width - 1) * (mechanism.channel.holders(named, n) - n / width)
     share = np.clip(count / n, 0, 1)
     squares = sum_of_squares(table, cells)
     others = np.maximum(squares / n**2 - share**2, 0.0)
     std_error = np.sqrt(mechanism.variance(n, share, others))
-    details: dict[str, Any] = {"sum_of_squared_counts": squares}
     law = _error_law(table, count, std_error, squares)
-    p_value = law.p_value(named)
-    if rows < MIN_ROWS:
-        p_value = np.full(count.size, np.nan)
-        details["warning"] = FEW_ROWS
-    return Estimates(
-        values=candidates,
-        count=count,
-        std_error=std_error,
-        p_value=p_value,
-        reports=n,
-        noise=mechanism.std_error(n, 0.0, squares / n**2),
-        law=law,
-        rule=rule,
-        details=details,
-    )
+    p_value = law.p_value(named) if rows >= MIN_ROWS else np.full(count.size, np.nan)
+    return Measured(count, std_error, p_value, law, squares)
 
 
 def _error_law(table: Table, count: Floats, std_error: Floats, squares: float) -> ErrorLaw:

@@ -66,12 +66,12 @@ class Results:
             with path.open(encoding="utf-8-sig", newline="") as file:
                 reader = csv.DictReader(file)
                 columns, cells = tuple(reader.fieldnames or ()), list(reader)
-            rows = [_row(row) for row in cells] if columns == COLUMNS else []
+            rows = [_row(row) for row in cells] if columns == COLUMNS else None
         except OSError as error:
             raise DecodeError(f"cannot read {path}: {error.strerror}") from None
         except (ValueError, csv.Error):
             raise DecodeError(f"{path}: not as `ldp decode` wrote it") from None
-        if not rows:
+        if rows is None:
             raise DecodeError(f"{path}: not an estimates file")
         try:
             summary = json.loads(beside.read_text("utf-8"))
