@@ -1,6 +1,7 @@
 """The door for aggregation scripts: tables, decoding, estimates."""
 
 from ldp.decoding import decode
+from ldp.decoding.puzzle import discover
 from ldp.estimates import Estimates, Rule
 from ldp.joint_table import JointTable, JointTableBuilder, load_table
 from ldp.table import Table, TableBuilder
@@ -13,5 +14,6 @@ __all__ = [
     "Table",
     "TableBuilder",
     "decode",
+    "discover",
     "load_table",
 ]
