@@ -1,14 +1,16 @@
 """Words are found from their fragments, and hardly ever one that nobody holds."""
 
 import json
+import sys
 from collections.abc import Sequence
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ldp import CountMeanSketch, SequenceFragmentPuzzle
+from ldp import CountMeanSketch, SequenceFragmentPuzzle, cli
 from ldp.decoding import puzzle
 from ldp.decoding.puzzle import assemble, fragments_of, join
 from ldp.errors import DecodeError, ParameterError
@@ -262,3 +264,109 @@ def test_heavy_words_are_found_and_words_of_one_report_each_are_not() -> None:
         assert found(discover(table, rule=STRICT)) == set(HEAVY)
     alone = ["".join(letters) for letters in product("abcdef", repeat=5)][::2]
     assert found(discover(drawn(small(), alone, [1] * len(alone)), rule=STRICT)) == set()
+
+
+def run(words: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["ldp", *words.split()])
+    try:
+        cli.main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+REGISTRY = """\
+[product]
+name = "keyboard"
+
+[group.typing]
+window = "1d"
+window_epsilon = 16.0
+lifetime_epsilon = 64.0
+
+[metric.words]
+version = 1
+group = "typing"
+description = "Words that no dictionary has"
+owners = ["team@example.org"]
+expires = 2027-12-31
+mechanism = "sfp"
+epsilon = 12.0
+fragment_epsilon = 6.0
+rows = 128
+width = 128
+fragment_rows = 128
+fragment_width = 128
+length = 6
+tag_bits = 4
+
+[metric.city]
+version = 1
+group = "typing"
+description = "Where"
+owners = ["team@example.org"]
+expires = 2027-12-31
+mechanism = "rr"
+epsilon = 4.0
+categories = ["teh", "lol"]
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("metrics.toml").write_text(REGISTRY)
+    Path("words.csv").write_text("value,count\nteh,6000\nlol,4000\nbrb,3000\n")
+    return tmp_path
+
+
+@pytest.mark.exact
+def test_the_command_finds_words_in_a_table_and_in_a_store(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry = "--registry metrics.toml"
+    simulate = f"simulate words {registry} --population words.csv --seed 1"
+    assert run(f"{simulate} --table words.table", monkeypatch) == 0
+    assert run(f"{simulate} --reports store", monkeypatch) == 0
+    capsys.readouterr()
+    for source in ("words.table", f"words {registry} store"):
+        assert run(f"discover {source} --out found.csv --alpha 0.01 --json", monkeypatch) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert said["written"] == "found.csv"
+        assert said["detected"] == 3
+        assert said["control"] == "bonferroni"
+        rows = [line.split(",") for line in Path("found.csv").read_text().splitlines()]
+        assert [row[0] for row in rows[1:4]] == ["teh", "lol", "brb"]
+        assert json.loads(Path("found.json").read_text())["method"] == "puzzle"
+    assert run("report found.csv --truth words.csv --out page.html", monkeypatch) == 0
+    assert "teh" in Path("page.html").read_text()
+    words = "discover words.table --out - --threshold 3500 --top 100 --screen fdr"
+    assert run(words, monkeypatch) == 0
+    assert "teh" in capsys.readouterr().out
+
+
+@pytest.mark.exact
+def test_mistakes_end_as_one_clear_line(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry = "--registry metrics.toml"
+    Path("cities.csv").write_text("value,count\nteh,60\nlol,40\n")
+    run(f"simulate city {registry} --population cities.csv --table city.table", monkeypatch)
+    run(f"simulate words {registry} --population words.csv --table words.table", monkeypatch)
+    capsys.readouterr()
+    for words, message in {
+        "discover city.table --out e.csv": "city.table: no puzzle of words (sfp) but rr",
+        f"discover city {registry} store --out e.csv": "metric 'city': no puzzle of words",
+        f"discover words {registry} --out e.csv": "a metric with --registry and its stores",
+        "discover words.table store --out e.csv": "a metric with --registry and its stores",
+        "discover words.table --out words.table": "words.table is also an input",
+        "discover words.table --out e.csv --level 2": "level must lie",
+        "discover words.table --out e.csv --top 0": "top must be",
+        "discover nothing.table --out e.csv": "nothing.table: No such file",
+        "decode words.table --out e.csv": "ldp discover",
+    }.items():
+        assert run(words, monkeypatch) == 2, words
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
+    assert not Path("e.csv").exists()

@@ -21,6 +21,7 @@ _COMMANDS = {
     "aggregate": ("collect", "aggregate"),
     "merge": ("collect", "merge"),
     "decode": ("estimate", "decode"),
+    "discover": ("discover", "discover"),
     "report": ("estimate", "report"),
 }
 

@@ -7,7 +7,7 @@ import click
 
 from ldp.cli.options import FILE, JSON, keep, say
 from ldp.errors import DecodeError, ParameterError
-from ldp.estimates import CONTROLS, Rule, summary_path
+from ldp.estimates import CONTROLS, Estimates, Rule, summary_path
 from ldp.hashing import MD5_SCHEMES
 
 if TYPE_CHECKING:
@@ -70,11 +70,7 @@ def decode(
     if rappor_params is not None and (rappor_map is None) == (candidates is None):
         raise ParameterError("give either --rappor-map or --candidates")
     rule = Rule(alpha=alpha, control=control, threshold=threshold)
-    if not 0 < level < 1:
-        raise ParameterError("level must lie strictly between 0 and 1")
-    if out != "-":
-        keep(Path(out), *files)
-        keep(summary_path(Path(out)), *files)
+    check_output(out, level, *files)
     names = None
     if candidates:
         names = read_values(Path("/dev/stdin" if candidates == "-" else candidates))
@@ -88,6 +84,22 @@ def decode(
         if rappor_map is not None:
             names, places = read_map(rappor_map, counted)
         estimates = decoded(counted, names, method=method, rule=rule, places=places)
+    write_estimates(estimates, out, level, "candidates", as_json)
+
+
+def check_output(out: str, level: float, *inputs: Path) -> None:
+    """Raises ParameterError before any work when estimates cannot be written so."""
+    if not 0 < level < 1:
+        raise ParameterError("level must lie strictly between 0 and 1")
+    if out != "-":
+        keep(Path(out), *inputs)
+        keep(summary_path(Path(out)), *inputs)
+
+
+def write_estimates(
+    estimates: Estimates, out: str, level: float, tested: str, as_json: bool
+) -> None:
+    """Writes estimates of so many `tested` and says what was found; "-" prints them."""
     summary = estimates.summary(level)
     if "warning" in summary:
         click.echo(f"ldp: {summary['warning']}", err=True)
@@ -98,7 +110,7 @@ def decode(
     estimates.to_csv(out, level)
     found = summary["detected"]
     words = (
-        f"{found} of {len(estimates.values):,} candidates discovered among "
+        f"{found} of {len(estimates.values):,} {tested} discovered among "
         f"{estimates.reports:,} reports (noise floor {summary['noise_floor']:,.0f}) -> {out}"
     )
     say({**summary, "written": out}, words, as_json)
