@@ -1,5 +1,6 @@
 """The commands on a user's own data, and one clear line with status 2 for every mistake."""
 
+import csv
 import json
 import os
 import re
@@ -305,6 +306,114 @@ def test_estimates_as_json_on_standard_output(
     assert len(json.loads(capsys.readouterr().out)["estimates"]) == len(NAMES)
 
 
+WORDS = """
+[metric.words]
+version = 1
+group = "places"
+description = "New words"
+owners = ["team@example.org"]
+expires = 2027-12-31
+mechanism = "sfp"
+epsilon = 8.0
+fragment_epsilon = 4.0
+rows = 128
+width = 256
+fragment_rows = 128
+fragment_width = 256
+length = 4
+alphabet = "abcde"
+
+[metric.pages]
+version = 1
+group = "places"
+description = "Start pages"
+owners = ["team@example.org"]
+expires = 2027-12-31
+preset = "chrome-uma"
+"""
+
+
+@pytest.mark.exact
+def test_words_from_devices_to_discoveries(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("metrics.toml").write_text(REGISTRY + WORDS)
+    Path("words.csv").write_text("value,count\nabba,9000\ncab,7000\nbe,5000\ndead,4000\n")
+    simulated = "simulate words --registry metrics.toml --population words.csv --seed 1"
+    assert run(f"{simulated} --reports store", monkeypatch) == 0
+    assert run("aggregate words --registry metrics.toml store --out w.table", monkeypatch) == 0
+    assert run(f"{simulated} --table drawn.table", monkeypatch) == 0
+    assert run("merge w.table drawn.table --out both.table", monkeypatch) == 0
+    assert run("discover both.table --out found.csv", monkeypatch) == 0
+    with open("found.csv", newline="") as text:
+        found = [row["value"] for row in csv.DictReader(text) if row["detected"] == "1"]
+    assert set(found) == {"abba", "cab", "be", "dead"}
+    Path("asked.txt").write_text("cab\nbeda\n")
+    asked = "--candidates asked.txt --out asked.csv"
+    assert run(f"decode both.table --part words {asked}", monkeypatch) == 0
+    capsys.readouterr()
+    for part in ("", "--part letters"):
+        assert run(f"decode both.table {part} {asked}", monkeypatch) == 2
+        assert "--part: fragments, words" in capsys.readouterr().err
+    assert (
+        run("decode both.table --part fragments --candidates asked.txt --out x", monkeypatch) == 2
+    )
+    assert "the puzzle it is part of" in capsys.readouterr().err
+    run(f"{SIMULATE} --table city.table", monkeypatch)
+    capsys.readouterr()
+    for tables in ("both.table city.table", "city.table both.table"):
+        assert run(f"merge {tables} --out x", monkeypatch) == 2
+        assert "cannot be added" in capsys.readouterr().err
+    Path("long.csv").write_text("value,count\nabcdea,1\n")
+    long = "simulate words --registry metrics.toml --population long.csv --reports store"
+    assert run(long, monkeypatch) == 2
+    assert "more than 4 letters; cut it first" in capsys.readouterr().err
+
+
+@pytest.mark.exact
+def test_rappor_from_devices_to_discoveries(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("metrics.toml").write_text(REGISTRY + WORDS)
+    Path("pages.csv").write_text("value,count\na.example,30000\nb.example,20000\n")
+    words = "simulate pages --registry metrics.toml --population pages.csv --seed 1 --reports store"
+    assert run(words, monkeypatch) == 0
+    assert run("aggregate pages --registry metrics.toml store --out t", monkeypatch) == 0
+    listed = [f"{letter}.example" for letter in "abcdefgh"]
+    Path("listed.txt").write_text("\n".join(listed) + "\n")
+    for method in ("auto", "lasso-ols"):
+        decoded = f"decode t --candidates listed.txt --method {method} --out e.csv"
+        assert run(decoded, monkeypatch) == 0
+        with open("e.csv", newline="") as text:
+            rows = {row["value"]: row for row in csv.DictReader(text)}
+        assert [name for name in listed if rows[name]["detected"] == "1"] == listed[:2]
+        assert abs(float(rows["a.example"]["count"]) - 30000) < 5000
+    capsys.readouterr()
+    assert run("decode t --candidates listed.txt --method direct --out x", monkeypatch) == 2
+    assert "does not fit a rappor table" in capsys.readouterr().err
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("--rappor-params p --out x", "give either TABLE, or --rappor-params and --rappor-counts"),
+        ("t --rappor-map m --out x", "go with --rappor-params"),
+        ("--rappor-params p --rappor-counts c --out x", "give either --rappor-map or --candidates"),
+        ("--rappor-params p --rappor-counts c --rappor-map m --out x", "cannot read p"),
+    ],
+)
+def test_google_rappors_files_go_together(
+    here: Path,
+    arguments: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(f"decode {arguments}", monkeypatch) == 2
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.exact
 def test_a_mistake_of_ours_shows_no_traceback_unless_asked(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -339,7 +448,7 @@ def test_a_damaged_file_can_be_skipped_and_is_named(
 @pytest.mark.parametrize(
     "command",
     ["", "demo", "audit", "registry check", "registry lock", "plan", "simulate", "aggregate",
-     "merge", "decode", "report"],
+     "merge", "decode", "discover", "report"],
 )  # fmt: skip
 def test_every_command_has_help_with_an_example(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -105,6 +105,8 @@ class Catalogued(ABC):
     """The mechanism byte of its reports; never reused."""
     is_whole: ClassVar[bool] = True
     """Whether it can be a metric's by itself."""
+    memoisable: ClassVar[bool] = False
+    """Whether its encoder takes a secret, and memoises a permanent response under it."""
 
     @cached_property
     @abstractmethod
@@ -163,8 +165,6 @@ class Mechanism(Catalogued, ABC):
     """A local randomizer whose report is counted in one table of integers."""
 
     kind: ClassVar[Kind]
-    memoisable: ClassVar[bool] = False
-    """Whether its encoder takes a secret, and memoises a permanent response under it."""
 
     @cached_property
     @abstractmethod

@@ -177,10 +177,10 @@ def _example(example: Example) -> dict[str, Any]:
         "estimates": [
             _estimates(table, sorted({str(value) for value in example.values})) for table in tables
         ],
-    } | ({"memoised": _memoised(mechanism, values)} if isinstance(mechanism, Rappor) else {})
+    } | ({"memoised": _memoised(mechanism, values)} if mechanism.memoisable else {})
 
 
-def _memoised(mechanism: Rappor, values: list[str]) -> list[dict[str, Any]]:
+def _memoised(mechanism: Any, values: list[str]) -> list[dict[str, Any]]:
     """Reports under a secret: first per value, then of an epoch."""
     return [
         {
