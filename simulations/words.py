@@ -120,12 +120,18 @@ def bars(runs: list[Run]) -> list[Bar]:
     ]
 
 
+def head() -> str:
+    """The commit that is checked out."""
+    done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", action="store_true", help="one seed, one split")
     parser.add_argument("--out", type=Path, help="JSON file to write")
     asked = parser.parse_args()
-    words, runs = english(), list[Run]()
+    words, runs, commit = english(), list[Run](), head()  # the code that runs, whatever follows
     for split in list(SPLITS)[: 1 if asked.sample else None]:
         for seed in range(1, 1 + (1 if asked.sample else SPLITS[split])):
             for run in solve(seed, split, words):
@@ -135,12 +141,9 @@ def main() -> None:
     for bar in made:
         print(f"{'ok  ' if bar.met else 'MISS'} {bar.figure:g}  {bar.what} (wanted {bar.wanted})")
     if asked.out:
-        commit = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-        )
         result = {
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
-            "commit": commit.stdout.strip(),
+            "commit": commit,
             "machine": f"{platform.machine()}, Python {platform.python_version()}",
             "reports": REPORTS,
             "words": len(words.values),
