@@ -1,7 +1,7 @@
 """The door for aggregation scripts: tables, decoding, estimates."""
 
 from ldp.decoding import decode
-from ldp.decoding.puzzle import discover
+from ldp.decoding.puzzle import chance_screen, discover
 from ldp.estimates import Estimates, Rule
 from ldp.joint_table import JointTable, JointTableBuilder, load_table
 from ldp.table import Table, TableBuilder
@@ -13,6 +13,7 @@ __all__ = [
     "Rule",
     "Table",
     "TableBuilder",
+    "chance_screen",
     "decode",
     "discover",
     "load_table",

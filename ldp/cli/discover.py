@@ -22,10 +22,10 @@ from ldp.mechanisms import Catalogued, SequenceFragmentPuzzle
 @click.option("--threshold", type=float, help="Discover by count instead of by error rate.")
 @click.option(
     "--screen",
-    type=click.Choice(["bonferroni", "fdr"]),
+    type=click.Choice(["bonferroni", "fdr", "chance"]),
     default="bonferroni",
     show_default=True,
-    help="Which fragments are joined: fdr tries more, at the same error rate of words.",
+    help="Which fragments are joined; fdr and chance find more, at the same error rate of words.",
 )
 @click.option("--top", type=int, help="Join so many fragments of each position instead.")
 @JSON
@@ -51,6 +51,7 @@ def discover(
     from ldp.collection import aggregate
     from ldp.joint_table import JointTable, load_table
     from ldp.registry import Registry
+    from ldp.server import chance_screen
     from ldp.server import discover as discovered
 
     rule = Rule(alpha=alpha, control=control, threshold=threshold)
@@ -65,7 +66,10 @@ def discover(
         _require_puzzle(f"metric {source!r}", asked.mechanism)
         table = aggregate(stores, source, asked.version, asked.mechanism, workers=2)
     assert isinstance(table, JointTable)
-    estimates = discovered(table, rule=rule, screen=Rule(alpha=alpha, control=screen), top=top)
+    assert isinstance(table.mechanism, SequenceFragmentPuzzle)
+    loose = screen == "chance"
+    kept = chance_screen(table.mechanism) if loose else Rule(alpha=alpha, control=screen)
+    estimates = discovered(table, rule=rule, screen=kept, top=top)
     write_estimates(estimates, out, level, "words put together", as_json)
 
 

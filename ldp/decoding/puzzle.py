@@ -27,6 +27,8 @@ from ldp.table import Table
 
 MOST_WORDS = 100_000
 """Words that the fragments of one tag may spell; a tag with more is left out, and said to be."""
+CHANCE_WORDS = 100
+"""Words that `chance_screen` lets noise put together, on average."""
 MOST_TESTED = 1 << 25
 """Tagged fragments of all positions: a count and a p-value are in memory for each."""
 
@@ -42,8 +44,8 @@ def discover(
 
     1. Of each position every tag with every fragment is estimated from that position's rows.
     2. `screen` keeps what is significant among all fragments of all positions (Bonferroni at the
-       alpha of `rule` unless given; its threshold is in reports of one position). `top`: keeps the
-       so many largest of each position instead.
+       alpha of `rule` unless given; `chance_screen` finds more; a threshold is in reports of one
+       position). `top`: keeps the so many largest of each position instead.
     3. Kept fragments of one tag, one a position, make a word if they spell one (letters, then
        padding) and its tag is theirs. A tag whose fragments spell more than MOST_WORDS is left out:
        `details` lists it, with a warning.
@@ -88,6 +90,19 @@ def discover(
         )
         details["warning"] = "; ".join([*filter(None, [details.get("warning")]), warning])
     return replace(found, details=details)
+
+
+def chance_screen(puzzle: SequenceFragmentPuzzle) -> Rule:
+    """A loose screen, for few reports: it keeps a fragment nobody holds with probability p.
+
+    With f fragments and t tags, noise alone keeps f p fragments for each tag at a position, and
+    (f p)**positions products for each tag, one in t of which has it: p is chosen so that these are
+    CHANCE_WORDS words of all tags.
+    """
+    spelling = puzzle.fragments.spelling
+    fragments = sum(len(spelling.alphabet) ** size for size in range(spelling.fragment + 1))
+    alpha = CHANCE_WORDS ** (1 / spelling.positions) / fragments
+    return Rule(alpha=min(0.5, alpha), control="none")
 
 
 def fragments_of(spelling: Spelling) -> list[str]:
