@@ -127,7 +127,10 @@ def _single(path: Path, part: str | None) -> "Table":
         return loaded
     names = [name for name, _ in loaded.mechanism.parts]
     if part not in names:
-        raise DecodeError(f"{path}: holds several tables; name one with --part: {', '.join(names)}")
+        raise DecodeError(
+            f"{path}: holds several tables: use ldp discover, or name one with --part: "
+            f"{', '.join(names)}"
+        )
     return loaded[part]
 
 
