@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ldp import Rappor, kernels
-from ldp.errors import DecodeError
+from ldp import CountMeanSketch, Rappor, kernels
+from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import Estimates, Rule
 from ldp.google_rappor import (
     read_map,
@@ -213,6 +213,48 @@ def test_a_named_candidates_estimate_is_unbiased_and_its_error_honest() -> None:
     assert abs(np.mean(z)) < 5 / 300**0.5
     assert abs(np.var(z) - 1) < 5 * (2 / 300) ** 0.5
     assert ALPHA < 1e-5
+
+
+def pooled_table(
+    mechanism: Rappor, counts: NDArray[np.int64], reports: int, generator: np.random.Generator
+) -> Table:
+    """Of clients of basic RAPPOR who each send so many reports under one permanent response."""
+    truth = np.repeat(np.eye(mechanism.bits, dtype=bool), counts, axis=0)
+    lies = generator.random(truth.shape) < mechanism.f
+    permanent = np.where(lies, generator.random(truth.shape) < 0.5, truth)
+    shown = generator.binomial(reports, np.where(permanent, mechanism.q, mechanism.p))
+    total = reports * len(truth)
+    return Table(mechanism, shown.sum(axis=0)[None].astype(np.uint32), np.array([total]))
+
+
+@pytest.mark.statistical
+def test_pooled_reports_are_covered_when_it_is_said_how_many_a_client_sent() -> None:
+    """2,000 tables of 400 clients x 7 reports, Chrome's settings: the interval of one category
+    named beforehand holds in 95 % +- 2.5 % (5 standard errors: false failure below 1e-6); without
+    saying so in hardly more than 80 %."""
+    mechanism = Rappor(scheme="identity", bits=4, f=0.5, p=0.25, q=0.75)
+    counts, generator = np.array([200, 100, 60, 40]), np.random.default_rng(5)
+    held = {7: 0, 1: 0}
+    for _ in range(2000):
+        table = pooled_table(mechanism, counts, 7, generator)
+        for said in held:
+            low, high = decode(table, reports_per_client=said).interval()
+            held[said] += int(low[1] <= 7 * counts[1] <= high[1])
+    assert abs(held[7] / 2000 - 0.95) < 0.025
+    assert held[1] / 2000 < 0.85
+
+
+@pytest.mark.exact
+def test_only_a_permanent_response_is_pooled() -> None:
+    sketch = CountMeanSketch(epsilon=4.0, rows=64, width=16, seed="00")
+    table = draw_table(sketch, ("a",), counts=np.array([100]), generator=np.random.default_rng(1))
+    with pytest.raises(DecodeError, match="share no permanent response"):
+        decode(table, ("a",), reports_per_client=2)
+    basic = Rappor(scheme="identity", bits=4, f=0.5, p=0.25, q=0.75)
+    pooled = pooled_table(basic, np.array([50, 1, 1, 1]), 2, np.random.default_rng(1))
+    for wrong in (0.5, float("inf"), float("nan")):
+        with pytest.raises(ParameterError, match="1 or more"):
+            decode(pooled, reports_per_client=wrong)
 
 
 @pytest.mark.exact

@@ -22,6 +22,12 @@ METHODS = ("auto", "direct", "mean-sketch", "regression", "lasso-ols")
 @click.option("--rappor-counts", type=FILE, help="Its counts file.")
 @click.option("--rappor-map", type=FILE, help="Its map of candidates; or give --candidates.")
 @click.option("--rappor-hash", type=click.Choice(sorted(MD5_SCHEMES)), help="How clients hash.")
+@click.option(
+    "--reports-per-client",
+    type=click.FloatRange(min=1),
+    default=1,
+    help="Of a table that pools memoised reports: how many each client sent.",
+)
 @click.option("--part", help="Which table of a file that holds several, as words of a puzzle.")
 @click.option("--candidates", help="One value a line, or CSV with a value column; - reads stdin.")
 @click.option("--out", required=True, help="Estimates as CSV; - prints them.")
@@ -37,6 +43,7 @@ def decode(
     rappor_counts: Path | None,
     rappor_map: Path | None,
     rappor_hash: str | None,
+    reports_per_client: float,
     part: str | None,
     candidates: str | None,
     out: str,
@@ -75,7 +82,7 @@ def decode(
     if candidates:
         names = read_values(Path("/dev/stdin" if candidates == "-" else candidates))
     if table is not None:
-        estimates = decoded(_single(table, part), names, method=method, rule=rule)
+        counted, places = _single(table, part), None
     else:
         assert rappor_params is not None
         assert rappor_counts is not None
@@ -83,7 +90,14 @@ def decode(
         places = None
         if rappor_map is not None:
             names, places = read_map(rappor_map, counted)
-        estimates = decoded(counted, names, method=method, rule=rule, places=places)
+    estimates = decoded(
+        counted,
+        names,
+        method=method,
+        rule=rule,
+        places=places,
+        reports_per_client=reports_per_client,
+    )
     write_estimates(estimates, out, level, "candidates", as_json)
 
 

@@ -11,7 +11,8 @@ from ldp.decoding import direct, mean_sketch
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import Estimates, Rule
 from ldp.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
-from ldp.mechanisms.base import Identity
+from ldp.mechanisms.base import Identity, Mechanism
+from ldp.mechanisms.rappor import Rappor
 from ldp.table import Table
 
 METHODS = {
@@ -36,14 +37,17 @@ def decode(
     method: str = "auto",
     rule: Rule | None = None,
     places: NDArray[np.unsignedinteger] | None = None,
+    reports_per_client: float = 1,
 ) -> Estimates:
     """Counts of the candidates in `table`.
 
     `candidates` default to the table's dictionary or the mechanism's own categories; `method` is
     one of `METHODS`, or "auto", the first of those that fit. Decoding again, with other candidates
     too, costs no privacy: it reads the table only. `places`: the bits that the candidates of a
-    RAPPOR table set, where a map gives them (`ldp.google_rappor.read_map`). Raises DecodeError for
-    an empty table, for no or repeated candidates, and for a method that does not fit the mechanism.
+    RAPPOR table set, where a map gives them (`ldp.google_rappor.read_map`). `reports_per_client`:
+    how many reports each client sent, on average, under one permanent response (RAPPOR, memoised
+    per value); without it errors are too small. Raises DecodeError for an empty table, for no or
+    repeated candidates, and for a method that does not fit the mechanism.
     """
     if not isinstance(table, Table):
         raise DecodeError("decode one part of it, by its name: table['words']")
@@ -74,10 +78,13 @@ def decode(
     if not table.total:
         raise DecodeError("the table holds no reports")
     method = fitting[0] if method == "auto" else method
+    pooled, rule = _pooled(table.mechanism, reports_per_client), rule or Rule()
     if places is None:
-        estimates = METHODS[method](table, tuple(candidates), rule or Rule())
+        estimates = METHODS[method](table, tuple(candidates), rule, *pooled)
     else:
-        estimates = bloom.from_map(table, tuple(candidates), places, rule or Rule(), method)
+        estimates = bloom.from_map(
+            table, tuple(candidates), places, rule or Rule(), method, *pooled
+        )
     described = {
         "method": method,
         "mechanism": table.mechanism.name,
@@ -86,3 +93,14 @@ def decode(
         "windows": list(table.windows),
     }
     return replace(estimates, details={**described, **estimates.details})
+
+
+def _pooled(mechanism: Mechanism, reports_per_client: float) -> tuple[float, ...]:
+    """The variance that pooling adds to a bit of a report; nothing where there is no pooling."""
+    if reports_per_client == 1:
+        return ()
+    if not isinstance(mechanism, Rappor):
+        raise DecodeError(f"reports of {mechanism.name} share no permanent response")
+    if not 1 <= reports_per_client < np.inf:
+        raise ParameterError("reports_per_client must be 1 or more")
+    return (mechanism.pooled_variance(reports_per_client),)

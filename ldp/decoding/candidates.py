@@ -79,35 +79,40 @@ class Shares:
     share: Floats
     reports: Floats
     mean: float
+    pooled: float
 
     @classmethod
-    def of(cls, table: Table, hashes: int) -> "Shares":
+    def of(cls, table: Table, hashes: int, pooled: float) -> "Shares":
         reports = table.reports[:, None].astype(np.float64)
         with np.errstate(invalid="ignore", divide="ignore"):
             share = table.mechanism.channel.holders(table.counts, reports) / reports
         mean = 1 - (1 - 1 / table.mechanism.shape.columns) ** hashes
-        return cls(table, np.where(reports > 0, share, mean), reports, mean)
+        return cls(table, np.where(reports > 0, share, mean), reports, mean, pooled)
 
     def weight(self, holders: Floats) -> Floats:
         """1 / standard deviation of every share, when so many hold the bit; 0 without reports."""
         channel = self.table.mechanism.channel
         p, q = float(channel.touched), float(channel.untouched)
         reported = q + np.clip(holders, 0, 1) * (p - q)
-        return np.sqrt(self.reports / (reported * (1 - reported))) * (p - q)
+        return np.sqrt(self.reports / (reported * (1 - reported) + self.pooled)) * (p - q)
 
 
-def regression(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
+def regression(
+    table: Table, candidates: tuple[str, ...], rule: Rule, pooled: float = 0.0
+) -> Estimates:
     """Least squares on all candidates where there are at least 1 / FEW equations for each, else on
     those that forward selection at the rule's error rate chooses.
 
     A candidate that is not chosen is estimated as if it were added to those that are.
     """
-    return from_map(table, candidates, bloom_map(table, candidates), rule, "regression")
+    return from_map(table, candidates, bloom_map(table, candidates), rule, "regression", pooled)
 
 
-def lasso_ols(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
+def lasso_ols(
+    table: Table, candidates: tuple[str, ...], rule: Rule, pooled: float = 0.0
+) -> Estimates:
     """The non-negative lasso chooses, least squares estimates (Erlingsson et al. 2014)."""
-    return from_map(table, candidates, bloom_map(table, candidates), rule, "lasso-ols")
+    return from_map(table, candidates, bloom_map(table, candidates), rule, "lasso-ols", pooled)
 
 
 def bloom_map(table: Table, candidates: tuple[str, ...]) -> Map:
@@ -118,12 +123,18 @@ def bloom_map(table: Table, candidates: tuple[str, ...]) -> Map:
 
 
 def from_map(
-    table: Table, candidates: tuple[str, ...], bits: Map, rule: Rule, method: str
+    table: Table,
+    candidates: tuple[str, ...],
+    bits: Map,
+    rule: Rule,
+    method: str,
+    pooled: float = 0.0,
 ) -> Estimates:
-    """Estimates of candidates whose hashes set these `bits`."""
+    """Estimates of candidates whose hashes set these `bits`; `pooled`: the variance that a bit of a
+    report has beyond its own because it shares a permanent response with others."""
     from scipy.stats import norm
 
-    shares = Shares.of(table, bits.shape[2])
+    shares = Shares.of(table, bits.shape[2], pooled)
     equations = int((table.reports > 0).sum()) * table.mechanism.shape.columns
 
     def fitted(holders: Floats) -> tuple[BloomDesign, Places, Fit]:

@@ -9,17 +9,19 @@ import numpy as np
 from ldp.decoding.error_law import error_law
 from ldp.decoding.named import named_counts
 from ldp.errors import DecodeError, ParameterError
-from ldp.estimates import Estimates, Rule
+from ldp.estimates import Estimates, Normal, Rule
 from ldp.table import Table
 
 
-def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
+def decode(table: Table, candidates: tuple[str, ...], rule: Rule, pooled: float = 0.0) -> Estimates:
     """Estimates of a one-row table; p-values are exact binomial tails.
 
     A value that nobody holds is reported by each of the n devices with probability q, so its count
-    is Binomial(n, q). Raises DecodeError for a candidate that is no category.
+    is Binomial(n, q). With `pooled`, a variance that each report's bit has beyond that because it
+    shares a permanent response with others, p-values are normal. Raises DecodeError for a candidate
+    that is no category.
     """
-    from scipy.stats import binom
+    from scipy.stats import binom, norm
 
     mechanism, n = table.mechanism, table.total
     channel = mechanism.channel
@@ -32,13 +34,16 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     named = named_counts(table)[0, [cell for (cell,) in cells]].astype(np.int64)
     count = channel.holders(named, n)
     share = np.clip(count / n, 0, 1)
+    lies = float(channel.untouched)
+    beyond = n * pooled / channel.gain**2
+    noise = float(np.sqrt(mechanism.variance(n) + beyond))
     return Estimates(
         values=candidates,
         count=count,
-        std_error=np.sqrt(mechanism.variance(n, share)),
-        p_value=binom.sf(named - 1, n, float(channel.untouched)),
+        std_error=np.sqrt(mechanism.variance(n, share) + beyond),
+        p_value=norm.sf(count / noise) if pooled else binom.sf(named - 1, n, lies),
         reports=n,
-        noise=mechanism.std_error(n),
-        law=error_law(channel, n),
+        noise=noise,
+        law=Normal() if pooled else error_law(channel, n),
         rule=rule,
     )

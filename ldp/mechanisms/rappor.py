@@ -181,6 +181,13 @@ class Rappor(Mechanism):
             differing=(self.hashes, self.hashes),
         )
 
+    def pooled_variance(self, reports_per_client: float) -> float:
+        """What a bit's variance in a report grows by when each client sends so many under one
+        permanent response, whose own noise no averaging takes away:
+        (K - 1) (q - p)**2 (f/2) (1 - f/2)."""
+        half = self.f / 2
+        return (reports_per_client - 1) * (self.q - self.p) ** 2 * half * (1 - half)
+
     @cached_property
     def cost(self) -> Cost:
         return Cost(
