@@ -215,6 +215,18 @@ def test_a_named_candidates_estimate_is_unbiased_and_its_error_honest() -> None:
     assert ALPHA < 1e-5
 
 
+@pytest.mark.exact
+def test_strings_that_are_missing_from_the_list_are_noticed() -> None:
+    generator, values = np.random.default_rng(6), tuple(f"v{i}" for i in range(40))
+    mechanism = Rappor(**TYPICAL, seed="00ff")  # type: ignore[arg-type]
+    counts = np.arange(40)[::-1] * 5000
+    table = draw_table(mechanism, values, counts=counts, generator=generator)
+    assert "warning" not in decode(table, values).details
+    missing = decode(table, values[10:])
+    assert "are not on the list" in missing.details["warning"]
+    assert missing.details["unexplained_share"] > 0.2
+
+
 def pooled_table(
     mechanism: Rappor, counts: NDArray[np.int64], reports: int, generator: np.random.Generator
 ) -> Table:

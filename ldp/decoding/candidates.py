@@ -12,8 +12,10 @@ section 4; `regression` is least squares on all candidates, or on those that for
 leaves.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +31,8 @@ from ldp.table import Table
 FEW = 0.8
 """Up to so many candidates for each equation all of them are fitted together."""
 MOST_TOGETHER = 4_000
+UNEXPLAINED = 4.0
+"""Standard errors by which the residuals' variance must exceed 1 to be said."""
 MOST_CHOSEN = 500
 MOST_LASSO = 200_000_000
 """Numbers in the lasso's design matrix: 1.6 GB."""
@@ -155,6 +159,19 @@ def from_map(
     share = design.correlations(fit.residual) / norms**2
     error = np.sqrt(fit.scale) / norms
     share[chosen], error[chosen] = fit.coefficients, fit.std_errors
+    details: dict[str, Any] = {
+        "method": method,
+        "equations": equations,
+        "fitted": int(chosen.size),
+        "residual_variance": fit.scale,
+        "unexplained_share": float(1 - fit.coefficients.sum()),
+    }
+    if fit.scale > 1 + UNEXPLAINED * math.sqrt(2 / max(1, equations - chosen.size)):
+        details["warning"] = (
+            f"the residuals vary {fit.scale:.2f} times as much as noise would: strings that people "
+            "hold are not on the list, or too many for it, so the error rate and the intervals "
+            "are not promised"
+        )
     return Estimates(
         values=candidates,
         count=n * share,
@@ -163,13 +180,7 @@ def from_map(
         reports=n,
         noise=float(n * np.median(error)),
         rule=rule,
-        details={
-            "method": method,
-            "equations": equations,
-            "fitted": int(chosen.size),
-            "residual_variance": fit.scale,
-            "unexplained_share": float(1 - fit.coefficients.sum()),
-        },
+        details=details,
     )
 
 
