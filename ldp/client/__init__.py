@@ -7,19 +7,21 @@
 140
 """
 
+from typing import TYPE_CHECKING, Any
+
+from ldp import mechanisms
 from ldp.accounting import Caps, Cost, Ledger
 from ldp.errors import BudgetExceeded, LdpError, ParameterError
-from ldp.mechanisms import (
-    CoinResponse,
-    CountMeanSketch,
-    Encoder,
-    HadamardCountMeanSketch,
-    Mechanism,
-    RandomizedResponse,
-    Rappor,
-    SequenceFragmentPuzzle,
-    UnaryEncoding,
-)
+from ldp.mechanisms import Encoder, Mechanism
+
+if TYPE_CHECKING:
+    from ldp.mechanisms import CoinResponse as CoinResponse
+    from ldp.mechanisms import CountMeanSketch as CountMeanSketch
+    from ldp.mechanisms import HadamardCountMeanSketch as HadamardCountMeanSketch
+    from ldp.mechanisms import RandomizedResponse as RandomizedResponse
+    from ldp.mechanisms import Rappor as Rappor
+    from ldp.mechanisms import SequenceFragmentPuzzle as SequenceFragmentPuzzle
+    from ldp.mechanisms import UnaryEncoding as UnaryEncoding
 
 __all__ = [
     "BudgetExceeded",
@@ -38,3 +40,10 @@ __all__ = [
     "SequenceFragmentPuzzle",
     "UnaryEncoding",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Mechanisms are loaded when they are first asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module 'ldp.client' has no attribute {name!r}")
+    return getattr(mechanisms, name)

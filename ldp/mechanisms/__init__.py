@@ -1,25 +1,41 @@
-"""The catalogue: every mechanism there is, one line each; one file each beside this one."""
+"""The catalogue: every mechanism there is, one line each; one file each beside this one.
+
+None is loaded before it is used (PEP 562), so that an app pays for the mechanism it embeds.
+"""
 
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Catalogued, Encoder, Example, Mechanism
-from ldp.mechanisms.cms import CountMeanSketch
-from ldp.mechanisms.hcms import HadamardCountMeanSketch
-from ldp.mechanisms.joint import JointMechanism
-from ldp.mechanisms.randomized_response import CoinResponse, RandomizedResponse
-from ldp.mechanisms.rappor import Rappor
-from ldp.mechanisms.sfp import FragmentSketch, SequenceFragmentPuzzle
-from ldp.mechanisms.unary import UnaryEncoding
 
-CATALOGUE: dict[str, type[Catalogued]] = {
-    mechanism.name: mechanism
-    for mechanism in (
-        *(CoinResponse, RandomizedResponse, UnaryEncoding, Rappor),
-        *(CountMeanSketch, HadamardCountMeanSketch, FragmentSketch, SequenceFragmentPuzzle),
-    )
+if TYPE_CHECKING:
+    from ldp.mechanisms.cms import CountMeanSketch as CountMeanSketch
+    from ldp.mechanisms.hcms import HadamardCountMeanSketch as HadamardCountMeanSketch
+    from ldp.mechanisms.joint import JointMechanism as JointMechanism
+    from ldp.mechanisms.randomized_response import CoinResponse as CoinResponse
+    from ldp.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
+    from ldp.mechanisms.rappor import Rappor as Rappor
+    from ldp.mechanisms.sfp import FragmentSketch as FragmentSketch
+    from ldp.mechanisms.sfp import SequenceFragmentPuzzle as SequenceFragmentPuzzle
+    from ldp.mechanisms.unary import UnaryEncoding as UnaryEncoding
+
+    CATALOGUE: dict[str, type[Catalogued]]
+
+_CATALOGUED = {
+    "CoinResponse": "randomized_response",
+    "RandomizedResponse": "randomized_response",
+    "UnaryEncoding": "unary",
+    "Rappor": "rappor",
+    "CountMeanSketch": "cms",
+    "HadamardCountMeanSketch": "hcms",
+    "FragmentSketch": "sfp",
+    "SequenceFragmentPuzzle": "sfp",
 }
+"""Class -> its file: a line here is a mechanism's place in the catalogue."""
+_HOMES = {**_CATALOGUED, "JointMechanism": "joint"}
 
 __all__ = [
     "CATALOGUE",
@@ -28,6 +44,7 @@ __all__ = [
     "CountMeanSketch",
     "Encoder",
     "Example",
+    "FragmentSketch",
     "HadamardCountMeanSketch",
     "JointMechanism",
     "Mechanism",
@@ -39,13 +56,27 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> Any:
+    if name == "CATALOGUE":
+        return _catalogue()
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ldp.mechanisms' has no attribute {name!r}")
+    return getattr(import_module(f"ldp.mechanisms.{_HOMES[name]}"), name)
+
+
+@cache
+def _catalogue() -> dict[str, type[Catalogued]]:
+    """Every mechanism by the name that metrics.toml calls it."""
+    return {mechanism.name: mechanism for mechanism in map(__getattr__, _CATALOGUED)}
+
+
 def from_parameters(parameters: Mapping[str, Any]) -> Catalogued:
     """The mechanism that its `parameters()` described; raises ParameterError."""
-    rest = dict(parameters)
+    rest, known = dict(parameters), _catalogue()
     name = rest.pop("mechanism", None)
-    if not isinstance(name, str) or name not in CATALOGUE:
-        raise ParameterError(f"unknown mechanism {name!r}; known: {', '.join(CATALOGUE)}")
+    if not isinstance(name, str) or name not in known:
+        raise ParameterError(f"unknown mechanism {name!r}; known: {', '.join(known)}")
     try:
-        return CATALOGUE[name](**rest)
+        return known[name](**rest)
     except TypeError as error:
         raise ParameterError(f"mechanism {name!r}: {str(error).split('() ')[-1]}") from None
