@@ -30,8 +30,6 @@ LAYERS: list[set[str]] = [
 ]
 FLOOR = {name: number for number, names in enumerate(LAYERS) for name in names}
 DEVICE_SAFE = FLOOR["client"]
-# imported late, inside functions: numba is heavy; kernels know no table
-LATE = {("table", "kernels"), ("decoding", "kernels")}
 
 
 def room(path: Path) -> str:
@@ -84,6 +82,15 @@ def test_importing_the_client_loads_nothing_heavy() -> None:
     loaded = {name.split(".")[0] for name in done.stdout.split()}
     assert {"ldp", "mmh3", "bitarray"} <= loaded
     assert not loaded & {"numpy", "scipy", "numba", "pyarrow", "sklearn", "click", "random"}
+
+
+@pytest.mark.exact
+def test_importing_the_server_loads_no_compiler_and_no_regression() -> None:
+    code = "import sys, ldp.server; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in done.stdout.split()}
+    assert "numpy" in loaded
+    assert not loaded & {"numba", "sklearn", "click"}
 
 
 @pytest.mark.exact

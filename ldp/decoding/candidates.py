@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp import kernels
 from ldp.errors import DecodeError
 from ldp.estimates import Estimates, Floats, Rule
 from ldp.hashing import Md5Bloom, PolynomialBloom
@@ -59,8 +58,10 @@ class BloomDesign:
         return made
 
     def correlations(self, residual: Floats) -> Floats:
+        from ldp.kernels import sum_cells  # late: numba takes half a second to import
+
         cells = self.weight * residual.reshape(self.weight.shape)
-        found: Floats = kernels.sum_cells(self.map, cells) - self.mean * cells.sum()
+        found: Floats = sum_cells(self.map, cells) - self.mean * cells.sum()
         return found
 
     def norms(self) -> Floats:
@@ -68,8 +69,10 @@ class BloomDesign:
 
     @cached_property
     def _norms(self) -> Floats:
+        from ldp.kernels import sum_cells
+
         squares = self.weight**2
-        own = kernels.sum_cells(self.map, squares * (1 - 2 * self.mean))
+        own = sum_cells(self.map, squares * (1 - 2 * self.mean))
         norms: Floats = np.sqrt(np.maximum(own + self.mean**2 * squares.sum(), 0))
         return norms
 
@@ -121,6 +124,8 @@ def lasso_ols(
 
 def bloom_map(table: Table, candidates: tuple[str, ...]) -> Map:
     """The bits that each candidate's hashes set in every cohort."""
+    from ldp import kernels
+
     addressing = table.mechanism.addressing
     assert isinstance(addressing, PolynomialBloom | Md5Bloom)
     return kernels.bloom_map(addressing, table.mechanism.shape.rows, candidates)
