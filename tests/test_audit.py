@@ -171,7 +171,10 @@ def test_two_parts_that_share_their_noise_are_caught() -> None:
 
     def shared(value: Value) -> bytes:
         seed = next(seeds).to_bytes(8, "little")
-        drawn = [part.encoder(SeededBits(seed)).draw(value) for _, part in puzzle.parts]
+        drawn = [
+            part.encoder(SeededBits(seed)).draw(part.addressing.point(value))
+            for _, part in puzzle.parts
+        ]
         return pack_joint_report(puzzle.header.to_bytes(), puzzle.layout, drawn)
 
     assert not audit_encoder(puzzle, ("abc",), shared, trials=5000, alpha=ALPHA).passed
@@ -180,7 +183,7 @@ def test_two_parts_that_share_their_noise_are_caught() -> None:
 
     def knowing(value: Value) -> bytes:
         """The word's true cell is always told where the fragment's row is even."""
-        drawn = [part.encoder(bits).draw(value) for _, part in puzzle.parts]
+        drawn = [part.encoder(bits).draw(part.addressing.point(value)) for _, part in puzzle.parts]
         (row, _), (word_row, word) = drawn
         if row % 2 == 0:
             (cell,) = puzzle.words.cells(value, word_row)

@@ -273,11 +273,10 @@ class Encoder:
     def encode(self, value: Value) -> bytes:
         """One report as bytes; raises ParameterError, before a bit is drawn, for a value that the
         mechanism does not know. The row is uniform and independent of the value."""
-        return pack_report(self._header, self._layout, *self.draw(value))
+        return pack_report(self._header, self._layout, *self.draw(self._addressing.point(value)))
 
-    def draw(self, value: Value) -> tuple[int, int]:
-        """Row and payload, as an integer, of one report."""
-        point = self._addressing.point(value)
+    def draw(self, point: int) -> tuple[int, int]:
+        """Row and payload, as an integer, of one report of a value with this point."""
         row = self._row()
         return row, self._draw(self._addressing.cells(point, row))
 

@@ -78,8 +78,9 @@ class JointEncoder:
     def encode(self, value: Value) -> bytes:
         """One report as bytes; raises ParameterError, before a bit is drawn, for a value that a
         part does not know."""
-        self._mechanism.check(value)
-        drawn = [encoder.draw(value) for encoder in self._encoders]
+        points = [part.addressing.point(value) for _, part in self._mechanism.parts]
+        pairs = zip(self._encoders, points, strict=True)
+        drawn = [encoder.draw(point) for encoder, point in pairs]
         return pack_joint_report(self._header, self._mechanism.layout, drawn)
 
     def __repr__(self) -> str:
