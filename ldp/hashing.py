@@ -20,6 +20,8 @@ from ldp.errors import ParameterError
 
 PAD = "\0"
 """Fills a word up to its length; in no alphabet."""
+MOST_LETTERS = 64
+MOST_TAG_BITS = 16
 FIELD = (1 << 61) - 1
 MAX_WIDTH = 1 << 24
 
@@ -154,14 +156,33 @@ class Md5Bloom:
         return tuple(sorted({int.from_bytes(part, order) % self.bits for part in parts}))
 
 
-class Spelling(NamedTuple):
+@dataclass(frozen=True)
+class Spelling:
     """Words of at most `length` letters of `alphabet`, in fragments of `fragment` letters, tagged
-    with `tag_bits` bits."""
+    with `tag_bits` bits. Raises ParameterError for what spells no word."""
 
     length: int
     alphabet: str
     fragment: int
     tag_bits: int
+
+    def __post_init__(self) -> None:
+        for name, most in (
+            ("length", MOST_LETTERS),
+            ("fragment", MOST_LETTERS),
+            ("tag_bits", MOST_TAG_BITS),
+        ):
+            number = getattr(self, name)
+            if type(number) is not int or not 1 <= number <= most:
+                raise ParameterError(f"{name} must be a whole number from 1 to {most}")
+        letters = self.alphabet
+        if not isinstance(letters, str) or len(set(letters)) < max(2, len(letters)):
+            raise ParameterError("alphabet must be a text of 2 or more different letters")
+        value_bytes(letters)
+        if PAD in letters:
+            raise ParameterError("alphabet must not hold the character 0, which pads words")
+        if self.length % self.fragment:
+            raise ParameterError("length must be a multiple of fragment")
 
     @property
     def positions(self) -> int:

@@ -14,15 +14,13 @@ from typing import ClassVar
 
 from ldp.channel import require_epsilon
 from ldp.errors import ParameterError
-from ldp.hashing import PAD, Fragments, Spelling, derived_seed, value_bytes
+from ldp.hashing import Fragments, Spelling, derived_seed, value_bytes
 from ldp.mechanisms.base import Example, Value
 from ldp.mechanisms.cms import CountMeanSketch
 from ldp.mechanisms.joint import JointEncoder, JointMechanism, Part
 from ldp.randomness import BitSource, SystemBits
 from ldp.wire import JointLayout, Layout
 
-MOST_LETTERS = 64
-MOST_TAG_BITS = 16
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -44,22 +42,6 @@ class FragmentSketch(CountMeanSketch):
     tag_bits: int
 
     def __post_init__(self) -> None:
-        for name, most in (
-            ("length", MOST_LETTERS),
-            ("fragment", MOST_LETTERS),
-            ("tag_bits", MOST_TAG_BITS),
-        ):
-            number = getattr(self, name)
-            if type(number) is not int or not 1 <= number <= most:
-                raise ParameterError(f"{name} must be a whole number from 1 to {most}")
-        letters = self.alphabet
-        if not isinstance(letters, str) or len(set(letters)) < max(2, len(letters)):
-            raise ParameterError("alphabet must be a text of 2 or more different letters")
-        value_bytes(letters)
-        if PAD in letters:
-            raise ParameterError("alphabet must not hold the character 0, which pads words")
-        if self.length % self.fragment:
-            raise ParameterError("length must be a multiple of fragment")
         super().__post_init__()
         if self.rows % self.spelling.positions:
             raise ParameterError("rows must be a multiple of the positions, length / fragment")
@@ -148,12 +130,10 @@ class SequenceFragmentPuzzle(JointMechanism):
     @cached_property
     def fragments(self) -> FragmentSketch:
         """The part that tells of fragments."""
-        positions = 1
-        if type(self.length) is int and type(self.fragment) is int and self.fragment > 0:
-            positions = max(1, self.length // self.fragment)
+        spelling = Spelling(self.length, self.alphabet, self.fragment, self.tag_bits)
         return FragmentSketch(
             epsilon=self.fragment_epsilon,
-            rows=self.fragment_rows * positions,
+            rows=self.fragment_rows * spelling.positions,
             width=self.fragment_width,
             seed=derived_seed("sfp fragments", self.seed),
             length=self.length,
