@@ -5,20 +5,17 @@ randomness, prints a line for each, writes what was checked as JSON and exits 1 
 """
 
 import argparse
-import json
-import platform
-import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
-from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 
 from ldp.audit.verdict import ALPHA, Verdict, audited, tried
 from ldp.mechanisms import Catalogued, from_parameters
 from ldp.mechanisms.presets import COMPLETE
+from simulations import campaign
 
 REPORTS = 1_000_000
 PROCESSES = 2
@@ -43,7 +40,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="simulations.audit", description=__doc__)
     parser.add_argument("--reports", type=int, default=REPORTS, help="of each preset")
     parser.add_argument("--out", type=Path, help="write the result there, as JSON")
-    asked = parser.parse_args()
+    asked, started = parser.parse_args(), campaign.provenance()
     verdicts = []
     context = get_context("spawn")
     with ProcessPoolExecutor(PROCESSES, mp_context=context) as pool:
@@ -57,18 +54,13 @@ def main() -> int:
                 f"counts, {seconds:.0f} s",
                 flush=True,
             )
-    if asked.out is not None:
-        commit = ("git", "describe", "--always", "--dirty")
-        result = {
-            "date": datetime.now(UTC).date().isoformat(),
-            "commit": subprocess.run(commit, capture_output=True, text=True).stdout.strip(),
-            "machine": f"{platform.machine()}, Python {platform.python_version()}",
-            "randomness": "the operating system's: no seed",
-            "reports": asked.reports,
-            "alpha": ALPHA,
-            "audits": [{**asdict(verdict), "passed": verdict.passed} for verdict in verdicts],
-        }
-        asked.out.write_text(json.dumps(result, indent=2, allow_nan=False) + "\n")
+    result = {
+        "randomness": "the operating system's: no seed",
+        "reports": asked.reports,
+        "alpha": ALPHA,
+        "audits": [{**asdict(verdict), "passed": verdict.passed} for verdict in verdicts],
+    }
+    campaign.write(asked.out, started, result)
     return 0 if all(verdict.passed for verdict in verdicts) else 1
 
 

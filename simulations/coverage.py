@@ -6,15 +6,12 @@ and exits 1 when one is missed. `--sample` draws tables instead of running demos
 """
 
 import argparse
-import json
 import math
-import platform
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +23,8 @@ from ldp.report import Results
 from ldp.server import decode
 from ldp.simulation import Population, draw_table
 from ldp.simulation.datasets import emoji
+from simulations import campaign
+from simulations.campaign import Bar
 
 Z = -float(ndtri(0.025))
 ABSENT = tuple(f"absent-{i:04d}" for i in range(1, 1632))
@@ -41,16 +40,6 @@ class Run:
     false: float
     false_uncontrolled: float
     held_by_nobody: float
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One line of the result: a figure, what it must be, whether it is."""
-
-    what: str
-    figure: float
-    wanted: str
-    met: bool
 
 
 def measure(controlled: Results, uncontrolled: Results, truth: Mapping[str, int]) -> Run:
@@ -171,29 +160,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", action="store_true", help="tables instead of demos")
     parser.add_argument("--out", type=Path, help="JSON file to write")
-    asked = parser.parse_args()
+    asked, started = parser.parse_args(), campaign.provenance()
     runs = list(draws(8) if asked.sample else demos(10))
     large = list(billions(1 if asked.sample else 3))
     made = bars(runs, large)
-    for bar in made:
-        print(f"{'ok  ' if bar.met else 'MISS'} {bar.figure:.4f}  {bar.what} (wanted {bar.wanted})")
+    status = campaign.shown(made)
     printed = float(np.mean([run.printed for run in runs]))
     print(f"     {printed:.4f}  intervals as printed, clipped to [0, reports], hold")
-    if asked.out:
-        commit = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-        )
-        result = {
-            "made": datetime.now(UTC).isoformat(timespec="seconds"),
-            "commit": commit.stdout.strip(),
-            "machine": f"{platform.machine()}, Python {platform.python_version()}",
-            "seeds": list(range(1, len(runs) + 1)),
-            "bars": [bar.__dict__ for bar in made],
-            "runs": [run.__dict__ for run in runs],
-        }
-        asked.out.parent.mkdir(parents=True, exist_ok=True)
-        asked.out.write_text(json.dumps(result, indent=1) + "\n")
-    sys.exit(0 if all(bar.met for bar in made) else 1)
+    seeds = list(range(1, len(runs) + 1))
+    campaign.write(asked.out, started, {"seeds": seeds, "bars": made, "runs": runs})
+    sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -8,15 +8,11 @@ is sqrt((kurtosis - 1) / N), with the draws' own kurtosis (Cramér 1946, section
 """
 
 import argparse
-import json
 import math
-import platform
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 from itertools import islice, product, repeat
 from multiprocessing import get_context
@@ -34,6 +30,7 @@ from ldp.server import decode
 from ldp.simulation import draw_table
 from ldp.table import Table
 from ldp.wire import Kind
+from simulations import campaign
 
 DRAWS = 90_000
 """Of the full run: up to a kurtosis of 3.25 the sampling error is 0.5 % or less."""
@@ -267,26 +264,14 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=DRAWS, help="tables for each line")
     parser.add_argument("--seed", type=int, default=1, help="of the whole run")
     parser.add_argument("--out", type=Path, help="JSON file to write")
-    asked = parser.parse_args()
+    asked, started = parser.parse_args(), campaign.provenance()
     print("     mechanism       eps. freq.     formula   measured   ratio  s. error ", end="")
     print("kurtosis collisions   bias")
     made = []
     for row in rows(asked.draws, asked.seed):
         print(line(row), flush=True)
         made.append(row)
-    if asked.out:
-        commit = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-        )
-        result = {
-            "made": datetime.now(UTC).isoformat(timespec="seconds"),
-            "commit": commit.stdout.strip(),
-            "machine": f"{platform.machine()}, Python {platform.python_version()}",
-            "seed": asked.seed,
-            "rows": [row.__dict__ for row in made],
-        }
-        asked.out.parent.mkdir(parents=True, exist_ok=True)
-        asked.out.write_text(json.dumps(result, indent=1) + "\n")
+    campaign.write(asked.out, started, {"seed": asked.seed, "rows": made})
     sys.exit(0 if all(row.passed for row in made) else 1)
 
 

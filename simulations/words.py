@@ -7,16 +7,12 @@ JSON and exits 1 when one is missed. `--sample` runs one seed.
 """
 
 import argparse
-import json
 import math
-import platform
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +22,8 @@ from ldp.estimates import Rule
 from ldp.joint_table import JointTable
 from ldp.server import discover
 from ldp.simulation import Population, draw_tables
+from simulations import campaign
+from simulations.campaign import Bar
 
 REPORTS = 10_000_000
 RULE = Rule(alpha=0.001, control="bonferroni")
@@ -47,16 +45,6 @@ class Run:
     false: int
     put_together: int
     seconds: float
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One line of the result: a figure, what it must be, whether it is."""
-
-    what: str
-    figure: float
-    wanted: str
-    met: bool
 
 
 def english() -> Population:
@@ -120,39 +108,22 @@ def bars(runs: list[Run]) -> list[Bar]:
     ]
 
 
-def head() -> str:
-    """The commit that is checked out."""
-    done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    return done.stdout.strip()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", action="store_true", help="one seed, one split")
     parser.add_argument("--out", type=Path, help="JSON file to write")
-    asked = parser.parse_args()
-    words, runs, commit = english(), list[Run](), head()  # the code that runs, whatever follows
+    asked, started = parser.parse_args(), campaign.provenance()
+    words, runs = english(), list[Run]()
     for split in list(SPLITS)[: 1 if asked.sample else None]:
         for seed in range(1, 1 + (1 if asked.sample else SPLITS[split])):
             for run in solve(seed, split, words):
                 runs.append(run)
                 print(f"     {asdict(run)}", flush=True)
     made = bars(runs)
-    for bar in made:
-        print(f"{'ok  ' if bar.met else 'MISS'} {bar.figure:g}  {bar.what} (wanted {bar.wanted})")
-    if asked.out:
-        result = {
-            "made": datetime.now(UTC).isoformat(timespec="seconds"),
-            "commit": commit,
-            "machine": f"{platform.machine()}, Python {platform.python_version()}",
-            "reports": REPORTS,
-            "words": len(words.values),
-            "bars": [bar.__dict__ for bar in made],
-            "runs": [run.__dict__ for run in runs],
-        }
-        asked.out.parent.mkdir(parents=True, exist_ok=True)
-        asked.out.write_text(json.dumps(result, indent=1) + "\n")
-    sys.exit(0 if all(bar.met for bar in made) else 1)
+    status = campaign.shown(made)
+    task = {"reports": REPORTS, "words": len(words.values)}
+    campaign.write(asked.out, started, {**task, "bars": made, "runs": runs})
+    sys.exit(status)
 
 
 if __name__ == "__main__":

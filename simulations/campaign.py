@@ -1,0 +1,48 @@
+"""What the long runs share: a bar beside its figure, and a result file that says what made it."""
+
+import json
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One line of a result: a figure, what it must be, whether it is."""
+
+    what: str
+    figure: float
+    wanted: str
+    met: bool
+
+
+def shown(bars: Iterable[Bar]) -> int:
+    """Prints the bars; the exit status, 1 when one is missed."""
+    missed = 0
+    for bar in bars:
+        print(f"{'ok  ' if bar.met else 'MISS'} {bar.figure:.4g}  {bar.what} (wanted {bar.wanted})")
+        missed |= not bar.met
+    return int(missed)
+
+
+def provenance() -> dict[str, str]:
+    """When, of which commit and where; ask at the start, for the code that runs."""
+    command = ("git", "describe", "--always", "--abbrev=12", "--dirty")
+    commit = subprocess.run(command, capture_output=True, text=True, check=False)
+    return {
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": commit.stdout.strip(),
+        "machine": f"{platform.machine()}, Python {platform.python_version()}",
+    }
+
+
+def write(path: Path | None, made: Mapping[str, str], result: Mapping[str, Any]) -> None:
+    """The result as JSON, after its provenance, dataclasses as their fields; None writes none."""
+    if path is not None:
+        text = json.dumps({**made, **result}, indent=1, allow_nan=False, default=asdict)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
