@@ -33,7 +33,8 @@ Reports of one filter share a permanent bit."""
 Law = Mapping[tuple[int, ...], tuple[Fraction, Fraction]]
 """Ones that a bit shows on each kind of day -> P(such reports | history), for two histories and up
 to a factor that they share."""
-STEPS = 8
+MOST, PARTS = 50.0, 8
+"""Scores are cut at +-MOST: no number of devices can show so much; a unit has PARTS levels."""
 
 
 def exact_epsilon(mechanism: Rappor, pair: Pair, memoise: str) -> Decimal:
@@ -66,15 +67,14 @@ def epsilon_at_least(
     """An epsilon that the histories of real devices have at least, wrong with probability `error`.
 
     Each trial is a new device that lives a whole history. What it sent is reduced to the log-ratio
-    that an honest per-value encoder would give it, in steps of 1 / STEPS, and cut where that
+    that an honest per-value encoder would give it, in levels fixed beforehand, and cut where that
     separates best: the bound holds whatever the encoder does.
     """
     shown = [
         np.array([_score(mechanism, pair, history, device()) for _ in range(trials)])
         for history in pair
     ]
-    least = min(part.min() for part in shown)
-    levels = [np.floor(STEPS * (part - least)).astype(np.int64) for part in shown]
+    levels = [np.floor(PARTS * (part.clip(-MOST, MOST) + MOST)).astype(np.int64) for part in shown]
     return separation(levels, error, tails=True)
 
 
@@ -163,7 +163,7 @@ def _likelihood(
 
 
 def _log_ratio(one: Fraction, other: Fraction) -> float:
-    """ln(one / other), cut at 50 either way."""
+    """ln(one / other), MOST or -MOST where one of them cannot be."""
     if not one or not other:
-        return 50.0 * (bool(one) - bool(other))
-    return max(-50.0, min(50.0, log(one / other)))
+        return MOST * (bool(one) - bool(other))
+    return log(one / other)

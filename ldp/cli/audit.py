@@ -77,13 +77,15 @@ def _line(verdict: Verdict) -> str:
     )
     lines = [line, *verdict.exact, *verdict.findings]
     if (told := verdict.memoised) is not None:
-        lifetime, unchanging, per_value, by_epoch, at_least, _ = (
+        lifetime, unchanging, per_value, by_epoch, at_least, cohorts = (
             math.inf if number is None else number for number in astuple(told)
         )
         lines.append(
-            f"{DAYS} days memoised: {unchanging:.4g} between values that never change (lifetime "
-            f"{lifetime:.4g}); between histories that change at different times {per_value:.4g} "
-            f"per value, {by_epoch:.4g} by epoch; devices show at least {at_least:.3g} of what is "
-            "promised"
+            f"{DAYS} days memoised: epsilon {unchanging:.4g} between values that never change "
+            f"(lifetime {lifetime:.4g} claimed, at least {at_least:.3g} seen from outside); between "
+            f"histories that change at different times {per_value:.4g} per value, {by_epoch:.4g} "
+            "by epoch"
         )
+        if cohorts > 1:
+            lines.append(f"a device named {cohorts:.0f} cohorts: its value shows through them")
     return "\n     ".join(lines)
