@@ -16,7 +16,7 @@ from ldp.errors import DecodeError, LdpError
 from ldp.estimates import Estimates
 from ldp.files import write_whole
 from ldp.mechanisms.rappor import Rappor
-from ldp.table import Table, smallest
+from ldp.table import MOST_REPORTS, Table, smallest
 
 PARAMS = ("k", "h", "m", "p", "q", "f")
 RESULTS = (
@@ -41,6 +41,8 @@ def read_table(params: str | Path, counts: str | Path, scheme: str = SCHEME) -> 
             f"{rows} cohorts of 1 + {columns}"
         )
     reports, bits = numbers[:, 0], numbers[:, 1:]
+    if sum(reports.tolist()) > MOST_REPORTS:
+        raise DecodeError(f"{counts}: a table holds at most {MOST_REPORTS} reports")
     wrong = (bits < 0).any(axis=1) | (bits > reports[:, None]).any(axis=1)
     if wrong.any():
         line = 1 + int(wrong.argmax())
@@ -50,12 +52,13 @@ def read_table(params: str | Path, counts: str | Path, scheme: str = SCHEME) -> 
 
 def read_params(path: str | Path, scheme: str = SCHEME) -> Rappor:
     """The mechanism of a params file: a header k,h,m,p,q,f in any order, and one row."""
-    rows = list(csv.DictReader(io.StringIO(_text(path))))
-    if len(rows) != 1 or set(rows[0]) != set(PARAMS):
+    rows = [row for row in _rows(path) if row]
+    if len(rows) != 2 or sorted(rows[0]) != sorted(PARAMS) or len(rows[1]) != len(PARAMS):
         raise DecodeError(f"{path}: must be a header {','.join(PARAMS)} and one row")
+    said = dict(zip(*rows, strict=True))
     try:
-        k, h, m = (int(rows[0][name]) for name in "khm")
-        p, q, f = (float(rows[0][name]) for name in "pqf")
+        k, h, m = (int(said[name]) for name in "khm")
+        p, q, f = (float(said[name]) for name in "pqf")
     except ValueError:
         raise DecodeError(f"{path}: k, h, m must be whole numbers and p, q, f numbers") from None
     try:
@@ -83,7 +86,7 @@ def read_map(path: str | Path, table: Table) -> tuple[tuple[str, ...], NDArray[n
     bits, hashes, cohorts = mechanism.bits, mechanism.hashes, mechanism.cohorts
     names: list[str] = []
     found: list[list[int]] = []
-    for number, row in enumerate(csv.reader(io.StringIO(_text(path), newline="")), 1):
+    for number, row in enumerate(_rows(path), 1):
         try:
             numbers = [int(cell) for cell in row[1:]]
         except ValueError:
@@ -127,17 +130,21 @@ def write_results(estimates: Estimates, path: str | Path) -> None:
     _write(path, [RESULTS, *rows])
 
 
-def _text(path: str | Path) -> str:
+def _rows(path: str | Path) -> list[list[str]]:
+    """The rows of a CSV file; raises DecodeError."""
     try:
-        return Path(path).read_text("utf-8-sig")
+        with Path(path).open(encoding="utf-8-sig", newline="") as text:
+            return list(csv.reader(text))
     except OSError as error:
         raise DecodeError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise DecodeError(f"{path}: not UTF-8 (byte {error.start})") from None
+    except csv.Error as error:
+        raise DecodeError(f"{path}: {error}") from None
 
 
 def _integers(path: str | Path) -> NDArray[np.int64]:
-    rows = [row for row in csv.reader(io.StringIO(_text(path))) if row]
+    rows = [row for row in _rows(path) if row]
     if len({len(row) for row in rows}) != 1:
         raise DecodeError(f"{path}: rows must be of one length")
     try:

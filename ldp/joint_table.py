@@ -11,7 +11,7 @@ from ldp import wire
 from ldp.errors import DecodeError, LdpError, MergeError, ReportError
 from ldp.files import write_whole
 from ldp.mechanisms import Catalogued, JointMechanism, Mechanism, from_parameters
-from ldp.table import CountsReports, Table, TableBuilder, payload_numbers, readable
+from ldp.table import CountsReports, Table, TableBuilder, payload_numbers, readable, require_same
 from ldp.wire import JointLayout
 
 
@@ -47,11 +47,7 @@ class JointTable:
     def __add__(self, other: "JointTable") -> "JointTable":
         if not isinstance(other, JointTable):
             raise MergeError("tables of several parts cannot be added to anything but their like")
-        if self.mechanism.fingerprint != other.mechanism.fingerprint:
-            raise MergeError(
-                f"tables of different mechanisms cannot be added: {self.mechanism.describe()} "
-                f"and {other.mechanism.describe()}"
-            )
+        require_same(self.mechanism, other.mechanism)
         added = (a + b for a, b in zip(self.tables, other.tables, strict=True))
         return JointTable(self.mechanism, tuple(added))
 

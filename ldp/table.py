@@ -58,6 +58,15 @@ def _texts(values: object) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
+def require_same(one: Catalogued, other: Catalogued) -> None:
+    """Raises MergeError unless tables of these mechanisms count the same thing."""
+    if one.fingerprint != other.fingerprint:
+        raise MergeError(
+            f"tables of different mechanisms cannot be added: {one.describe()} and "
+            f"{other.describe()}"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Counts of one mechanism's reports.
@@ -88,11 +97,7 @@ class Table:
     def __add__(self, other: "Table") -> "Table":
         if not isinstance(other, Table):
             raise MergeError("a table of one mechanism cannot be added to anything but its like")
-        if self.mechanism.fingerprint != other.mechanism.fingerprint:
-            raise MergeError(
-                f"tables of different mechanisms cannot be added: {self.mechanism.describe()} "
-                f"and {other.mechanism.describe()}"
-            )
+        require_same(self.mechanism, other.mechanism)
         if self.total + other.total > MOST_REPORTS:
             raise MergeError(f"a table holds at most {MOST_REPORTS} reports")
         reports = self.reports + other.reports

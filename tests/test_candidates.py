@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ldp import CountMeanSketch, Rappor, kernels
+from ldp.decoding.candidates import bloom_map
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import Estimates, Rule
 from ldp.google_rappor import (
@@ -162,6 +163,22 @@ def test_google_rappors_cases_are_decoded_at_least_as_well_as_by_its_own_decoder
 TYPICAL = {"bits": 8, "hashes": 2, "cohorts": 128, "f": 0.5, "p": 0.25, "q": 0.75}
 
 
+@pytest.mark.exact
+@pytest.mark.parametrize("method", METHODS)
+def test_candidates_of_one_filter_cannot_be_told_apart_and_the_others_can(method: str) -> None:
+    generator, values = np.random.default_rng(7), tuple(f"v{i}" for i in range(40))
+    mechanism = Rappor(**{**TYPICAL, "cohorts": 16}, seed="00ff")  # type: ignore[arg-type]
+    counts = np.array([90_000, 60_000] + [0] * 38)
+    table = draw_table(mechanism, values, counts=counts, generator=generator)
+    places = bloom_map(table, values)
+    places[5] = places[0]
+    estimates = decode(table, values, method=method, places=places)
+    assert np.isinf(estimates.std_error[[0, 5]]).all()
+    assert np.flatnonzero(estimates.detected()).tolist() == [1]
+    assert sum(estimates.count[[0, 5]]) == pytest.approx(90_000, abs=5 * estimates.noise)
+    assert abs(estimates.count[1] - 60_000) < 5 * estimates.std_error[1]
+
+
 def error_rates(method: str, listed: int, control: str, tables: int) -> tuple[float, float, float]:
     """Mean and standard error of the false-discovery proportion, and the share of the selected
     intervals that hold, of tables whose 100 strings are all on the list."""
@@ -304,6 +321,11 @@ def test_google_rappors_files_are_written_as_they_are_read(tmp_path: Path) -> No
         ("params.csv", "k,h,m\n1,2,3\n", "must be a header k,h,m,p,q,f and one row"),
         ("params.csv", "k,h,m,p,q,f\n8,2,x,.25,.75,.5\n", "must be whole numbers"),
         ("params.csv", "k,h,m,p,q,f\n8,2,2,.75,.25,.5\n", "p must be below q"),
+        ("params.csv", "k,h,m,p,q,f\n8,2,2,.75,.25\n", "must be a header k,h,m,p,q,f and one row"),
+        ("params.csv", "k,h,m,p,q,f\n" + 200_000 * "9", "field larger than field limit"),
+        ("counts.csv", f"{10**18},1,2,3,4\n{10**18},4,3,2,1\n", "at most 10+ reports"),
+        ("counts.csv", "10,1,2,3,4\n" + 200_000 * "9", "field larger than field limit"),
+        ("map.csv", "a,1,6\n" + 200_000 * "b" + ",1,6\n", "field larger than field limit"),
         ("counts.csv", "10,1,2\n10,1,2\n", "has 2 rows of 3 numbers"),
         ("counts.csv", "10,1,2,3\n10,1\n", "rows must be of one length"),
         ("counts.csv", "10,1,2,3,99\n10,1,2,3,4\n", "line 1 counts a bit below 0 or above"),

@@ -82,9 +82,7 @@ def decode(
     if places is None:
         estimates = METHODS[method](table, tuple(candidates), rule, *pooled)
     else:
-        estimates = bloom.from_map(
-            table, tuple(candidates), places, rule or Rule(), method, *pooled
-        )
+        estimates = bloom.from_map(table, tuple(candidates), places, rule, method, *pooled)
     described = {
         "method": method,
         "mechanism": table.mechanism.name,

@@ -11,13 +11,11 @@ from typing import Any, NamedTuple
 
 
 class Preset(NamedTuple):
-    """Parameters as metrics.toml would give them, where they were published, which were not, and
-    how many reports a day were sent (None: unknown)."""
+    """Parameters as metrics.toml would give them, where they were published, and which were not."""
 
     parameters: Mapping[str, Any]
     source: str
     unknown: tuple[str, ...] = ()
-    reports_per_day: int | None = None
 
 
 _PAPER = "Apple 2017, Learning with Privacy at Scale"
@@ -35,32 +33,28 @@ PRESETS: dict[str, Preset] = {
     "apple-emoji": Preset(
         {"mechanism": "cms", "epsilon": 4.0, "rows": 65536, "width": 1024},
         f"{_PAPER}; {_OVERVIEW}",
-        reports_per_day=1,
     ),
     "apple-safari-autoplay": Preset(
         {"mechanism": "cms", "epsilon": 8.0, "rows": 65536, "width": 1024},
         f"{_PAPER}; {_OVERVIEW}",
-        reports_per_day=2,
     ),
     "apple-safari-energy": Preset(
         {"mechanism": "hcms", "epsilon": 4.0, "rows": 1024, "width": 32768},
         f"{_PAPER}; {_OVERVIEW}",
-        reports_per_day=2,
     ),
     "apple-health-types": Preset(
         {"mechanism": "cms", "epsilon": 2.0, "rows": 65536, "width": 256},
         f"{_PAPER}; {_OVERVIEW}",
-        reports_per_day=1,
     ),
     "apple-new-words": Preset(
         {"mechanism": "sfp", "epsilon": 8.0, "rows": 2048, "width": 1024},
         _PAPER,
         unknown=("fragment_epsilon", "fragment_rows", "fragment_width"),
     ),
-    "apple-quicktype": Preset({"epsilon": 8.0}, _OVERVIEW, _SKETCH, 2),
-    "apple-emoji-suggestions": Preset({"epsilon": 4.0}, _OVERVIEW, _SKETCH, 1),
-    "apple-lookup-hints": Preset({"epsilon": 4.0}, _OVERVIEW, _SKETCH, 2),
-    "apple-safari-crash": Preset({"epsilon": 4.0}, _OVERVIEW, _SKETCH, 2),
+    "apple-quicktype": Preset({"epsilon": 8.0}, _OVERVIEW, _SKETCH),
+    "apple-emoji-suggestions": Preset({"epsilon": 4.0}, _OVERVIEW, _SKETCH),
+    "apple-lookup-hints": Preset({"epsilon": 4.0}, _OVERVIEW, _SKETCH),
+    "apple-safari-crash": Preset({"epsilon": 4.0}, _OVERVIEW, _SKETCH),
     "chrome-uma": _chrome(32, 0.5),
     "chrome-safe-browsing": _chrome(8, 0.5),
     "chrome-etld-plus-one": _chrome(128, 0.5),

@@ -248,7 +248,7 @@ class Rappor(Mechanism):
             raise ParameterError("epoch and metric must be texts")
         for text in texts:
             value_bytes(text)
-        if secret is None and not epoch and not metric and frozen is None:
+        if secret is None and epoch is None and not metric and frozen is None:
             return RapporEncoder(self, source)
         if not isinstance(secret, bytes) or len(secret) < LEAST_SECRET:
             raise ParameterError(f"a secret must be bytes, {LEAST_SECRET} or more")
