@@ -92,7 +92,8 @@ class Estimates:
     sometimes negative. `p_value`: one-sided against a count of 0; NaN where no error rate is
     claimed, and then nothing is discovered but by threshold. `reports`: reports in the table.
     `noise`: standard error, in reports, of a value that nobody holds. `law`: of the errors.
-    `details`: method and table.
+    `details`: method and table. `projected`: what is printed as count where the counts were made
+    consistent (`ldp.decoding.consistency`); all else is of the unbiased ones.
     """
 
     values: tuple[str, ...]
@@ -104,6 +105,7 @@ class Estimates:
     law: Law = field(default_factory=Normal)
     rule: Rule = field(default_factory=Rule)
     details: Mapping[str, Any] = field(default_factory=dict)
+    projected: Floats | None = None
 
     def detected(self, rule: Rule | None = None) -> NDArray[np.bool_]:
         """Which values are discovered under `rule` (default: the one decided at decoding)."""
@@ -143,6 +145,10 @@ class Estimates:
             self.count + self.law.lower(miss / 2) * spread,
         )
 
+    def unexplained_share(self) -> float:
+        """The share of the reports that the discovered values do not account for; unclipped."""
+        return 1 - float(self.count[self.detected()].sum()) / max(1, self.reports)
+
     def _share_detected(self) -> float:
         """Discoveries among the candidates, either reckoned as 1 where there is none."""
         return max(1, int(self.detected().sum())) / max(1, len(self.values))
@@ -155,10 +161,11 @@ class Estimates:
             np.clip(bound, 0, self.reports) for bound in self.interval(level, selected=True)
         ]
         detected = self.detected()
+        printed = self.count if self.projected is None else self.projected
         return [
             {
                 "value": self.values[i],
-                "count": float(self.count[i]),
+                "count": float(printed[i]),
                 "std_error": float(self.std_error[i]),
                 "low": float(nominal[0][i]),
                 "high": float(nominal[1][i]),
@@ -167,7 +174,7 @@ class Estimates:
                 "selected_low": float(adjusted[0][i]) if detected[i] else None,
                 "selected_high": float(adjusted[1][i]) if detected[i] else None,
             }
-            for i in np.argsort(-self.count, kind="stable")
+            for i in np.lexsort((-self.count, -printed))
         ]
 
     def summary(self, level: float = 0.95) -> dict[str, Any]:
@@ -177,6 +184,7 @@ class Estimates:
             "reports": self.reports,
             "candidates": len(self.values),
             "detected": int(self.detected().sum()),
+            "unexplained_share": self.unexplained_share(),
             "noise_std_error": self.noise,
             "noise_floor": self.noise_floor(),
             "level": level,

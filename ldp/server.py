@@ -1,6 +1,7 @@
 """The door for aggregation scripts: tables, decoding, estimates."""
 
 from ldp.decoding import decode
+from ldp.decoding.consistency import consistent
 from ldp.decoding.puzzle import chance_screen, discover
 from ldp.estimates import Estimates, Rule
 from ldp.joint_table import JointTable, JointTableBuilder, load_table
@@ -14,6 +15,7 @@ __all__ = [
     "Table",
     "TableBuilder",
     "chance_screen",
+    "consistent",
     "decode",
     "discover",
     "load_table",

@@ -112,6 +112,10 @@ def test_results_as_json(
     assert json.loads(capsys.readouterr().out)["reports"] == 12_000
     run("decode t --out e.csv --json", monkeypatch)
     assert json.loads(capsys.readouterr().out)["candidates"] == len(NAMES)
+    run("decode t --out e.csv --consistency sum-to-n --json", monkeypatch)
+    assert json.loads(capsys.readouterr().out)["consistency"] == "sum-to-n"
+    counts = [float(row["count"]) for row in csv.DictReader(Path("e.csv").read_text().splitlines())]
+    assert sum(counts) == pytest.approx(12_000, abs=0.01 * len(NAMES))
     run("plan --domain 100 --users 1000 --epsilon 2 --json", monkeypatch)
     forecasts = json.loads(capsys.readouterr().out)["forecasts"]
     assert {forecast["mechanism"] for forecast in forecasts} == {"rr", "unary", "cms", "hcms"}

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ldp.decoding import METHODS
 from ldp.errors import DecodeError
 from ldp.estimates import Estimates, Rule
 from ldp.report import Results, render
+from ldp.report.page import TESTED
 
 DETAILS = {
     "method": "direct",
@@ -68,6 +70,26 @@ def test_labels_are_text_whatever_they_hold(tmp_path: Path) -> None:
     assert "two  spaces\nand a line</span>" in page
     assert "(empty)" in page
     assert page.count('class="row"') == 4
+
+
+@pytest.mark.exact
+def test_the_page_says_what_was_tested_what_it_explains_and_what_was_made_of_the_counts(
+    tmp_path: Path,
+) -> None:
+    page = words(render([results(tmp_path, method="puzzle", fragments_tested=12_345)]))
+    assert "90 % of the reports explained" in page
+    assert "put together from the fragments" in page
+    assert "12,345 tagged fragments were tested" in page
+    assert "made consistent" not in page
+    page = words(render([results(tmp_path, consistency_bias="all is too high")]))
+    assert "Estimates were made consistent: all is too high." in page
+    assert "binomial" in page
+    assert "of the reports explained" not in words(render([results(tmp_path, (1, 2, 3, 4))]))
+
+
+@pytest.mark.exact
+def test_every_method_that_decodes_is_told_on_the_page() -> None:
+    assert set(TESTED) == {*METHODS, "puzzle"}
 
 
 @pytest.mark.exact

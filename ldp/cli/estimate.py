@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 import click
 
 from ldp.cli.options import FILE, JSON, keep, say
+from ldp.decoding import METHODS
+from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import CONTROLS, Estimates, Rule, summary_path
 from ldp.hashing import MD5_SCHEMES
 
 if TYPE_CHECKING:
     from ldp.table import Table
-
-METHODS = ("auto", "direct", "mean-sketch", "regression", "lasso-ols")
 
 
 @click.command()
@@ -31,11 +31,18 @@ METHODS = ("auto", "direct", "mean-sketch", "regression", "lasso-ols")
 @click.option("--part", help="Which table of a file that holds several, as words of a puzzle.")
 @click.option("--candidates", help="One value a line, or CSV with a value column; - reads stdin.")
 @click.option("--out", required=True, help="Estimates as CSV; - prints them.")
-@click.option("--method", type=click.Choice(METHODS), default="auto")
+@click.option("--method", type=click.Choice(["auto", *METHODS]), default="auto")
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Error rate.")
 @click.option("--control", type=click.Choice(CONTROLS), default="fdr", show_default=True)
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--threshold", type=float, help="Discover by count instead of by error rate.")
+@click.option(
+    "--consistency",
+    type=click.Choice(CONSISTENCIES),
+    default="none",
+    show_default=True,
+    help="Print counts that could be counts: a smaller error in all, and a bias, which is stated.",
+)
 @JSON
 def decode(
     table: Path | None,
@@ -52,6 +59,7 @@ def decode(
     control: str,
     level: float,
     threshold: float | None,
+    consistency: str,
     as_json: bool,
 ) -> None:
     """Estimate how many reports of TABLE, or of google/rappor's files, held each candidate.
@@ -65,6 +73,7 @@ def decode(
     """
     from ldp.google_rappor import SCHEME, read_map, read_table
     from ldp.registry import read_values
+    from ldp.server import consistent
     from ldp.server import decode as decoded
 
     files = [path for path in (table, rappor_params, rappor_counts, rappor_map) if path]
@@ -98,6 +107,7 @@ def decode(
         places=places,
         reports_per_client=reports_per_client,
     )
+    estimates = consistent(estimates, consistency)
     write_estimates(estimates, out, level, "candidates", as_json)
 
 

@@ -169,7 +169,6 @@ def from_map(
         "equations": equations,
         "fitted": int(chosen.size),
         "residual_variance": fit.scale,
-        "unexplained_share": float(1 - fit.coefficients.sum()),
     }
     if fit.scale > 1 + UNEXPLAINED * math.sqrt(2 / max(1, equations - chosen.size)):
         details["warning"] = (

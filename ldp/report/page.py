@@ -31,8 +31,22 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
+TESTED = {
+    "direct": "The count of each candidate was tested against the law that it has if nobody holds "
+    "it: binomial, exactly, or normal where reports share a permanent response.",
+    "mean-sketch": "The average of each candidate's cells was tested against the law of noise and "
+    "collisions that it has if nobody holds it.",
+    "regression": "The candidates were fitted together by weighted least squares, or those that "
+    "forward selection chose where there are many, and each was tested against a count of 0.",
+    "lasso-ols": "A non-negative lasso chose candidates, least squares estimated those that it "
+    "chose, and each was tested against a count of 0.",
+    "puzzle": "Words were put together from the fragments that stand out, and each word was then "
+    "tested on a table of its own, whose noise had no part in choosing it.",
+}
+"""What each method does, for the page."""
+
 _SUMMARY: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("noise_std_error", "noise_floor"), _is_number),
+    **dict.fromkeys(("noise_std_error", "noise_floor", "unexplained_share"), _is_number),
     **dict.fromkeys(
         ("epsilon", "reports", "candidates", "detected"),
         lambda value: _is_number(value) and value >= 0,
@@ -41,7 +55,9 @@ _SUMMARY: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("method", "mechanism", "fingerprint"), _is_text),
     "control": lambda value: value in CONTROLS,
     "threshold": lambda value: value is None or _is_number(value),
-    "warning": lambda value: value is None or _is_text(value),
+    **dict.fromkeys(
+        ("warning", "consistency_bias"), lambda value: value is None or _is_text(value)
+    ),
     "windows": lambda value: isinstance(value, list) and all(map(_is_text, value)),
 }
 
@@ -203,6 +219,9 @@ def _section(results: Results, truth: Mapping[str, int] | None) -> dict[str, Any
     return {
         "summary": summary,
         "warning": summary.get("warning"),
+        "bias": summary.get("consistency_bias"),
+        "tested": TESTED.get(summary["method"], ""),
+        "explained": min(max(1 - summary["unexplained_share"], 0.0), 1.0),
         "rest": len(results.rows) - len(found),
         "comparison": None if truth is None else results.compared(truth),
         "floor": along(floor),

@@ -1,0 +1,55 @@
+"""Counts that could be counts: a labelled choice, made after decoding, never by itself.
+
+Unbiased estimates may lie below 0 and need not add up. Making them consistent lowers the error of
+the whole list and biases each of its counts; intervals, p-values and discoveries stay those of the
+unbiased estimates. Source: Wang et al., NDSS 2020 (arXiv 1905.08320), Base-Pos and Norm-Sub.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from ldp.errors import DecodeError, ParameterError
+from ldp.estimates import Estimates, Floats
+
+CONSISTENCIES = ("none", "non-negative", "sum-to-n")
+
+
+def consistent(estimates: Estimates, how: str) -> Estimates:
+    """The same estimates, their counts printed as `how` says, and the bias that this brings.
+
+    "non-negative": what is below 0 is 0. "sum-to-n": the nearest counts, in least squares, that are
+    0 or more and add to the number of reports; for lists that hold every value there is, because
+    the reports of values that are not on the list are given to those that are. "none": unbiased.
+    Raises ParameterError for anything else, and DecodeError where there is nothing to add up.
+    """
+    if how not in CONSISTENCIES:
+        raise ParameterError(f"consistency must be one of {', '.join(CONSISTENCIES)}")
+    if how == "none":
+        return replace(estimates, projected=None)
+    raw, n = estimates.count, estimates.reports
+    if how == "non-negative":
+        counts = np.maximum(raw, 0.0)
+        too_many = estimates.noise / math.sqrt(2 * math.pi)  # E max(0, Z) of a normal Z
+        bias = f"a value that nobody holds is given {too_many:,.0f} reports on average"
+    else:
+        if not raw.size:
+            raise DecodeError("there are no counts to add up")
+        shift = simplex_shift(raw, n)
+        counts = np.maximum(raw - shift, 0.0)
+        bias = (
+            f"every count was {'lowered' if shift > 0 else 'raised'} by {abs(shift):,.0f} and then "
+            "cut at 0: rare values are lost, and reports of values that are not on the list are "
+            "given to those that are"
+        )
+    details = {**estimates.details, "consistency": how, "consistency_bias": bias}
+    return replace(estimates, projected=counts, details=details)
+
+
+def simplex_shift(counts: Floats, total: float) -> float:
+    """The t for which the positive parts of counts - t add to `total` > 0: that is the projection
+    on the simplex (Held, Wolfe and Crowder 1974)."""
+    falling = np.sort(counts)[::-1]
+    shifts = (falling.cumsum() - total) / np.arange(1, falling.size + 1)
+    return float(shifts[np.flatnonzero(falling > shifts)[-1]])
