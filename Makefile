@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check lint bench campaign-audit campaign-coverage campaign-variance campaign-words vectors picture clean
+.PHONY: demo test check lint bench campaign-audit campaign-coverage campaign-intervals campaign-variance campaign-words vectors picture clean
 
 .venv/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -35,6 +35,9 @@ campaign-coverage: .venv/.ready ## ten demos and three billion-user tables; exit
 
 campaign-variance: .venv/.ready ## 90,000 tables a setting; exits non-zero when a variance is not its formula's
 	$(BIN)/python -m simulations.variance --out simulations/results/variance.json
+
+campaign-intervals: .venv/.ready ## 20,000 small tables a mechanism; exits non-zero when an interval does not hold in 95 %
+	$(BIN)/python -m simulations.intervals --out simulations/results/intervals.json
 
 campaign-words: .venv/.ready ## 20 puzzles of ten million English words; exits non-zero when too few are found or one is false
 	$(BIN)/python -m simulations.words --out simulations/results/words.json

@@ -2,7 +2,7 @@
 
 from ldp.decoding import decode
 from ldp.decoding.consistency import consistent
-from ldp.decoding.puzzle import chance_screen, discover
+from ldp.decoding.puzzle import discover
 from ldp.estimates import Estimates, Rule
 from ldp.joint_table import JointTable, JointTableBuilder, load_table
 from ldp.table import Table, TableBuilder
@@ -14,7 +14,6 @@ __all__ = [
     "Rule",
     "Table",
     "TableBuilder",
-    "chance_screen",
     "consistent",
     "decode",
     "discover",

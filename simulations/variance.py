@@ -10,7 +10,7 @@ is sqrt((kurtosis - 1) / N), with the draws' own kurtosis (Cramér 1946, section
 import argparse
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -140,10 +140,10 @@ class Row:
     passed: bool
 
 
-def settings() -> list[Setting]:
+def settings(subjects: Iterable[Subject] = SUBJECTS) -> list[Setting]:
     """Every subject at its epsilons and at both frequencies; the rest hold the others as 1/rank."""
     made = []
-    for subject in SUBJECTS:
+    for subject in subjects:
         weights = 1 / np.arange(1, len(subject.values))
         for epsilon, frequency in product(subject.epsilons, FREQUENCIES):
             held = round(frequency * subject.reports)

@@ -25,6 +25,7 @@ from ldp.hashing import PolynomialBloom
 from ldp.regression import forward_selection, least_squares, nonnegative_lasso
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
+from simulations.intervals import pooled_table
 from tests.statistics import ALPHA
 
 CASES = Path(__file__).parent / "data" / "rappor"
@@ -242,35 +243,6 @@ def test_strings_that_are_missing_from_the_list_are_noticed() -> None:
     missing = decode(table, values[10:])
     assert "are not on the list" in missing.details["warning"]
     assert missing.unexplained_share() > 0.2
-
-
-def pooled_table(
-    mechanism: Rappor, counts: NDArray[np.int64], reports: int, generator: np.random.Generator
-) -> Table:
-    """Of clients of basic RAPPOR who each send so many reports under one permanent response."""
-    truth = np.repeat(np.eye(mechanism.bits, dtype=bool), counts, axis=0)
-    lies = generator.random(truth.shape) < mechanism.f
-    permanent = np.where(lies, generator.random(truth.shape) < 0.5, truth)
-    shown = generator.binomial(reports, np.where(permanent, mechanism.q, mechanism.p))
-    total = reports * len(truth)
-    return Table(mechanism, shown.sum(axis=0)[None].astype(np.uint32), np.array([total]))
-
-
-@pytest.mark.statistical
-def test_pooled_reports_are_covered_when_it_is_said_how_many_a_client_sent() -> None:
-    """2,000 tables of 400 clients x 7 reports, Chrome's settings: the interval of one category
-    named beforehand holds in 95 % +- 2.5 % (5 standard errors: false failure below 1e-6); without
-    saying so in hardly more than 80 %."""
-    mechanism = Rappor(scheme="identity", bits=4, f=0.5, p=0.25, q=0.75)
-    counts, generator = np.array([200, 100, 60, 40]), np.random.default_rng(5)
-    held = {7: 0, 1: 0}
-    for _ in range(2000):
-        table = pooled_table(mechanism, counts, 7, generator)
-        for said in held:
-            low, high = decode(table, reports_per_client=said).interval()
-            held[said] += int(low[1] <= 7 * counts[1] <= high[1])
-    assert abs(held[7] / 2000 - 0.95) < 0.025
-    assert held[1] / 2000 < 0.85
 
 
 @pytest.mark.exact

@@ -22,10 +22,10 @@ from ldp.mechanisms import Catalogued, SequenceFragmentPuzzle
 @click.option("--threshold", type=float, help="Discover by count instead of by error rate.")
 @click.option(
     "--screen",
-    type=click.Choice(["bonferroni", "fdr", "chance"]),
-    default="bonferroni",
+    type=click.Choice(["chance", "fdr", "bonferroni"]),
+    default="chance",
     show_default=True,
-    help="Which fragments are joined; fdr and chance find more, at the same error rate of words.",
+    help="Which fragments are joined; the error rate of words is the same with each.",
 )
 @click.option("--top", type=int, help="Join so many fragments of each position instead.")
 @JSON
@@ -51,7 +51,6 @@ def discover(
     from ldp.collection import aggregate
     from ldp.joint_table import JointTable, load_table
     from ldp.registry import Registry
-    from ldp.server import chance_screen
     from ldp.server import discover as discovered
 
     rule = Rule(alpha=alpha, control=control, threshold=threshold)
@@ -67,8 +66,7 @@ def discover(
         table = aggregate(stores, source, asked.version, asked.mechanism, workers=2)
     assert isinstance(table, JointTable)
     assert isinstance(table.mechanism, SequenceFragmentPuzzle)
-    loose = screen == "chance"
-    kept = chance_screen(table.mechanism) if loose else Rule(alpha=alpha, control=screen)
+    kept = None if screen == "chance" else Rule(alpha=alpha, control=screen)
     estimates = discovered(table, rule=rule, screen=kept, top=top)
     write_estimates(estimates, out, level, "words put together", as_json)
 

@@ -43,9 +43,9 @@ def discover(
     """Finds the words of a puzzle: estimates of every word put together, decided by `rule`.
 
     1. Of each position every tag with every fragment is estimated from that position's rows.
-    2. `screen` keeps what is significant among all fragments of all positions (Bonferroni at the
-       alpha of `rule` unless given; `chance_screen` finds more; a threshold is in reports of one
-       position). `top`: keeps the so many largest of each position instead.
+    2. `screen` keeps what is significant among all fragments of all positions (`chance_screen`
+       unless given; a threshold is in reports of one position). `top`: keeps the so many largest of
+       each position instead.
     3. Kept fragments of one tag, one a position, make a word if they spell one (letters, then
        padding) and its tag is theirs. A tag whose fragments spell more than MOST_WORDS is left out:
        `details` lists it, with a warning.
@@ -67,7 +67,7 @@ def discover(
     if top is not None and (type(top) is not int or top < 1):
         raise ParameterError("top must be a whole number, 1 or more")
     rule = rule or Rule(control="bonferroni")
-    screen = screen or Rule(alpha=rule.alpha, control="bonferroni")
+    screen = screen or chance_screen(puzzle)
     kept = _kept(table["fragments"], puzzle, screen, top)
     words, left_out = assemble(puzzle.fragments.addressing, kept)
     found = decode(table["words"], words, rule=rule) if words else _nothing(table, rule)
@@ -93,7 +93,7 @@ def discover(
 
 
 def chance_screen(puzzle: SequenceFragmentPuzzle) -> Rule:
-    """A loose screen, for few reports: it keeps a fragment nobody holds with probability p.
+    """As loose as joining allows: it keeps a fragment that nobody holds with probability p.
 
     With f fragments and t tags, noise alone keeps f p fragments for each tag at a position, and
     (f p)**positions products for each tag, one in t of which has it: p is chosen so that these are
