@@ -236,7 +236,7 @@ function parse({ parts, limits, head }, report) { // of each part row and payloa
   if (n.some((number, i) => number >= limits[i])) return null;
   return parts.map((own, i) => [n[3 * i] * own.limits[1] + n[3 * i + 1], n[3 * i + 2]]);
 }
-// Section 11: the vectors; a check gives pairs: what this client says, what the vectors say
+// Section 12: the vectors; a check gives pairs: what this client says, what the vectors say
 const shown = (x) => JSON.stringify(Buffer.isBuffer(x) ? x.toString("hex") : x,
   (_, inner) => (typeof inner === "bigint" ? `${inner}` : inner));
 function table({ rows, columns, vote }, named) {

@@ -13,7 +13,7 @@ PACKAGE = Path(ldp.__file__).parent
 LAYERS: list[set[str]] = [
     {"errors", "randomness", "files"},
     {"channel", "hashing"},
-    {"accounting", "wire"},
+    {"accounting", "wire", "batch"},
     {"mechanisms"},
     {"registry"},
     {"client"},

@@ -16,6 +16,13 @@ from ldp.channel import round_up
 from ldp.errors import BudgetExceeded, ParameterError
 
 
+def room(caps: Caps, spent: Fraction, in_window: Fraction) -> Fraction:
+    """The epsilon that may still be charged, when so much is spent in the window that ends now and
+    in all; at most `report_epsilon` of it on one report."""
+    left = min(Fraction(caps.window_epsilon) - in_window, Fraction(caps.lifetime_epsilon) - spent)
+    return max(Fraction(0), left)
+
+
 class Ledger:
     """What each budget group of one person has spent.
 
@@ -74,12 +81,11 @@ class Ledger:
     def remaining(self, group: str, *, now: datetime) -> float:
         """The most that the group could be charged now, rounded down."""
         caps = self._caps_of(group)
-        left = min(
-            Fraction(caps.window_epsilon) - Fraction(self.spent_in_window(group, now=now)),
-            Fraction(caps.lifetime_epsilon) - Fraction(self.spent(group)),
-            *([] if caps.report_epsilon is None else [Fraction(caps.report_epsilon)]),
-        )
-        return max(0.0, -round_up(-left))
+        spent, in_window = self.spent(group), self.spent_in_window(group, now=now)
+        left = abs(
+            round_up(-room(caps, Fraction(spent), Fraction(in_window)))
+        )  # down, and not -0.0
+        return left if caps.report_epsilon is None else min(left, caps.report_epsilon)
 
     def _caps_of(self, group: str) -> Caps:
         if group not in self._caps:

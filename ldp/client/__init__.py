@@ -7,6 +7,7 @@
 140
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ldp import mechanisms
@@ -15,6 +16,11 @@ from ldp.errors import BudgetExceeded, LdpError, ParameterError
 from ldp.mechanisms import Encoder, Mechanism
 
 if TYPE_CHECKING:
+    from ldp.client.destinations import Collector as Collector
+    from ldp.client.destinations import Folder as Folder
+    from ldp.client.results import Declined as Declined
+    from ldp.client.results import Recorded as Recorded
+    from ldp.client.runtime import Client as Client
     from ldp.mechanisms import CoinResponse as CoinResponse
     from ldp.mechanisms import CountMeanSketch as CountMeanSketch
     from ldp.mechanisms import HadamardCountMeanSketch as HadamardCountMeanSketch
@@ -26,10 +32,14 @@ if TYPE_CHECKING:
 __all__ = [
     "BudgetExceeded",
     "Caps",
+    "Client",
     "CoinResponse",
+    "Collector",
     "Cost",
     "CountMeanSketch",
+    "Declined",
     "Encoder",
+    "Folder",
     "HadamardCountMeanSketch",
     "LdpError",
     "Ledger",
@@ -37,13 +47,24 @@ __all__ = [
     "ParameterError",
     "RandomizedResponse",
     "Rappor",
+    "Recorded",
     "SequenceFragmentPuzzle",
     "UnaryEncoding",
 ]
 
 
+_RUNTIME = {
+    "Client": "runtime",
+    **dict.fromkeys(("Collector", "Folder"), "destinations"),
+    **dict.fromkeys(("Declined", "Recorded"), "results"),
+}
+"""What is in a module of this folder, and loaded when it is first asked for."""
+
+
 def __getattr__(name: str) -> Any:
-    """Mechanisms are loaded when they are first asked for."""
+    """The runtime and the mechanisms are loaded when they are first asked for."""
     if name not in __all__:
         raise AttributeError(f"module 'ldp.client' has no attribute {name!r}")
+    if name in _RUNTIME:
+        return getattr(import_module(f"ldp.client.{_RUNTIME[name]}"), name)
     return getattr(mechanisms, name)

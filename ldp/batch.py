@@ -1,0 +1,101 @@
+"""Sealed batches as bytes: what a device sends, and a collector reads.
+
+A batch is a random id, the day on which it was sealed, and reports with the names and versions of
+their metrics, filled up with zeros to one of a few sizes. It holds nothing about its sender.
+`docs/wire.md`, section 11, is the specification for other languages.
+"""
+
+import struct
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import NamedTuple
+
+from ldp.errors import ParameterError, ReportError
+
+BATCH_MAGIC = b"ldp-batch"
+BATCH_VERSION = 1
+ID_BYTES = 16
+LEAST_BYTES, MOST_BYTES = 1 << 10, 1 << 20
+"""The smallest size class and the largest; each is twice the one before."""
+MOST_ITEMS = 500
+
+_HEAD = struct.Struct("<9sB16sIH")
+_ITEM = struct.Struct("<BII")
+_EPOCH = date(1970, 1, 1)
+
+
+class Item(NamedTuple):
+    """One report, with the name and version of its metric."""
+
+    metric: str
+    version: int
+    report: bytes
+
+    @property
+    def size(self) -> int:
+        """Its bytes in a batch."""
+        return _ITEM.size + len(self.metric.encode()) + len(self.report)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """`id`: 16 random bytes, drawn when it is sealed; `day`: UTC, of sealing."""
+
+    id: bytes
+    day: date
+    items: tuple[Item, ...]
+
+    def to_bytes(self) -> bytes:
+        """The batch filled up to its size class; raises ParameterError beyond the largest."""
+        parts = [
+            _HEAD.pack(
+                *(BATCH_MAGIC, BATCH_VERSION, self.id, (self.day - _EPOCH).days, len(self.items))
+            )
+        ]
+        for metric, version, report in self.items:
+            name = metric.encode()
+            parts += [_ITEM.pack(len(name), version, len(report)), name, report]
+        data = b"".join(parts)
+        if len(data) > MOST_BYTES or len(self.items) > MOST_ITEMS:
+            raise ParameterError(f"a batch has at most {MOST_ITEMS} reports and {MOST_BYTES} bytes")
+        return data.ljust(max(LEAST_BYTES, 1 << (len(data) - 1).bit_length()), b"\0")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Batch":
+        """Raises ReportError for anything that `to_bytes` does not write."""
+        try:
+            magic, version, identity, day, count = _HEAD.unpack_from(data)
+            if (magic, version) != (BATCH_MAGIC, BATCH_VERSION):
+                raise ReportError("not a batch of this format")
+            items, at = list[Item](), _HEAD.size
+            for _ in range(count):
+                named, metric_version, size = _ITEM.unpack_from(data, at)
+                at += _ITEM.size
+                name, report = data[at : at + named], data[at + named : at + named + size]
+                at += named + size
+                items.append(Item(name.decode(), metric_version, report))
+            batch = cls(identity, _EPOCH + timedelta(days=day), tuple(items))
+            whole = batch.to_bytes() == data
+        except ReportError:
+            raise
+        except (struct.error, ValueError, OverflowError):
+            whole = False
+        if not whole:
+            raise ReportError("a batch is damaged")
+        return batch
+
+
+def packed(items: list[Item]) -> list[tuple[Item, ...]]:
+    """The items in their order, in as few batches as their sizes allow; raises ParameterError for
+    an item that is larger than any batch."""
+    batches: list[list[Item]] = [[]]
+    size = _HEAD.size
+    for item in items:
+        if _HEAD.size + item.size > MOST_BYTES:
+            raise ParameterError(f"a report of {len(item.report)} bytes fits in no batch")
+        if size + item.size > MOST_BYTES or len(batches[-1]) == MOST_ITEMS:
+            batches.append([])
+            size = _HEAD.size
+        batches[-1].append(item)
+        size += item.size
+    return [tuple(batch) for batch in batches if batch]

@@ -1,0 +1,62 @@
+"""What a client answers: every call returns one of these, and none raises into the app."""
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal
+
+Consent = Literal["unknown", "granted", "withdrawn"]
+Reason = Literal["consent", "unknown metric", "value", "expired", "cap", "busy", "storage"]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The record took part in its period's draw, and is on disk: it survives a killed process, not
+    a power cut. Whether it was drawn is not said."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Declined:
+    """Nothing was kept, because of `reason`; `details` is one line for a log, without the value."""
+
+    reason: Reason
+    details: str
+
+    def __bool__(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Uploaded:
+    """One call of `upload`: batches acknowledged, reports in them that were refused for good,
+    batches still waiting, and why no more were sent ("" when none is left)."""
+
+    acknowledged: int = 0
+    refused: int = 0
+    waiting: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One sealed batch: its day, its reports by metric, and what became of it."""
+
+    day: date
+    reports: dict[str, int]
+    state: Literal["waiting", "acknowledged", "dropped"]
+
+
+@dataclass(frozen=True)
+class Status:
+    """`storage` is "" or what is wrong with the file; `pooled` records of the periods that run;
+    `waiting` sealed batches; `dropped` batches that were too old or too many."""
+
+    consent: Consent
+    storage: str
+    pooled: int
+    waiting: int
+    acknowledged: int
+    refused: int
+    dropped: int

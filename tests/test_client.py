@@ -1,0 +1,533 @@
+"""The client: every sentence of docs/device-protocol.md."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import permutations
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ldp.batch import Batch
+from ldp.client import Client, Collector, Declined, Folder, ParameterError, Recorded
+from ldp.client.destinations import Unreachable
+from ldp.client.device_file import DeviceFile, StorageError
+from ldp.client.periods import MOST_WAITING, enter
+from ldp.mechanisms.base import Encoder
+from ldp.randomness import SeededBits
+from ldp.registry import Registry
+from tests.device import METRIC, REGISTRY
+from tests.statistics import ALPHA, law_p
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+class Memory:
+    """A destination that keeps what it gets, and can be out of reach."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[bytes, bytes]] = []
+        self.down = False
+
+    def send(self, identity: bytes, body: bytes) -> int:
+        self.got.append((identity, body))
+        if self.down:
+            raise Unreachable("down")
+        return 0
+
+    @property
+    def items(self) -> list[Any]:
+        return [item for _, body in dict(self.got).items() for item in Batch.from_bytes(body).items]
+
+
+class App:
+    """A client with a clock of its own, on a registry of these metrics: name -> what differs."""
+
+    def __init__(self, folder: Path, metrics: dict[str, dict[str, Any]] | None = None) -> None:
+        self.folder, self.now, self.server = folder, NOON, Memory()
+        self.path = folder / "device.ldp"
+        self.write(metrics or {"city": {}})
+        self.client = self.open()
+
+    def write(self, metrics: dict[str, dict[str, Any]]) -> None:
+        usual = {"version": 1, "group": "places", "reports": 1, "expires": "2030-12-31"}
+        text = "".join(METRIC.format(name=name, **usual | own) for name, own in metrics.items())
+        (self.folder / "metrics.toml").write_text(REGISTRY + text)
+
+    def open(self, **changes: Any) -> Client:
+        settings = {
+            "registry": self.folder / "metrics.toml",
+            "destination": self.server,
+            "clock": lambda: self.now,
+            "jitter": timedelta(0),
+        }
+        return Client(self.path, **{**settings, **changes})
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with sqlite3.connect(self.path) as connection:
+            return connection.execute(query).fetchall()
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    made = App(tmp_path)
+    made.client.grant()
+    yield made
+    made.client.close()
+
+
+@pytest.mark.exact
+def test_before_consent_there_is_no_file_and_no_traffic(tmp_path: Path) -> None:
+    made = App(tmp_path)
+    assert made.client.record("city", "Oslo") == Declined("consent", "nobody has agreed yet")
+    assert made.client.upload().why == "consent"
+    assert made.client.consent == "unknown"
+    assert made.client.remaining() == {"places": 8.0, "other": 4.0}
+    assert made.client.sent() == []
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics.toml"]
+    made.client.withdraw()
+    assert not made.client.record("city", "Oslo")
+    made.now += 3 * DAY
+    assert made.client.upload().why == "consent"
+    assert made.server.got == []
+    assert made.client.grant()
+    assert made.client.record("city", "Oslo") == Recorded()
+
+
+@pytest.mark.exact
+def test_withdrawing_deletes_what_waits_and_keeps_what_was_spent(app: App) -> None:
+    app.client.record("city", "Oslo")
+    app.now += DAY
+    app.server.down = True
+    app.client.upload()
+    app.client.record("city", "Bergen")
+    assert (app.client.status().waiting, app.client.status().pooled) == (1, 1)
+    assert app.client.withdraw()
+    assert (app.client.status().waiting, app.client.status().pooled) == (0, 0)
+    app.server.down, sent = False, len(app.server.got)
+    app.now += DAY
+    assert app.client.upload().why == "consent"
+    assert len(app.server.got) == sent
+    app.client.grant()
+    assert app.rows("SELECT reports, epsilon FROM charges") == [(1, pytest.approx(4.0))]
+
+
+@pytest.mark.exact
+def test_a_period_is_sealed_by_the_first_call_after_its_end(app: App) -> None:
+    app.client.record("city", "Oslo")
+    app.now = NOON + timedelta(hours=11, minutes=59)
+    app.client.upload()
+    assert app.server.got == []
+    app.now = NOON + timedelta(hours=12)
+    app.client.record("city", "Oslo")
+    midnight = round(app.now.timestamp())
+    assert app.rows("SELECT at FROM charges") == [(midnight,)]
+    assert app.client.upload().acknowledged == 1
+    (item,) = app.server.items
+    assert (item.metric, item.version) == ("city", 1)
+    assert Batch.from_bytes(app.server.got[0][1]).day == date(2026, 1, 2)
+
+
+@pytest.mark.exact
+def test_each_period_that_was_missed_has_a_sample_of_its_own(app: App) -> None:
+    for _ in range(10):
+        for _ in range(5):
+            app.client.record("city", "Oslo")
+        app.now += DAY
+    app.client.upload()
+    assert app.rows("SELECT count(DISTINCT at), sum(reports) FROM charges") == [(10, 10)]
+    assert [one.reports for one in app.client.sent()] == [{"city": 1}] * 10
+    assert len(app.server.items) == 8, "two are older than the collector would take"
+
+
+@pytest.mark.exact
+def test_a_record_that_is_not_drawn_is_never_encoded(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded = []
+    honest = Encoder.encode
+
+    def counting(self: Encoder, value: str | bytes) -> bytes:
+        encoded.append(value)
+        return honest(self, value)
+
+    monkeypatch.setattr(Encoder, "encode", counting)
+    for number in range(2000):
+        before = app.rows("SELECT report FROM pool") if number % 100 == 0 else None
+        count = len(encoded)
+        app.client.record("city", "Oslo")
+        if before is not None:
+            changed = app.rows("SELECT report FROM pool") != before
+            assert len(encoded) > count or not changed
+    # the number encoded is a sum of independent coins 1 / n: 8.2, standard deviation 2.6
+    assert 1 <= len(encoded) <= 40
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("records", [2, 3, 7])
+def test_every_record_and_every_slot_is_as_likely_as_any_other(
+    tmp_path: Path, records: int
+) -> None:
+    """Three slots; which records are in which of them is uniform over all assignments."""
+    made = App(tmp_path, {"city": {"reports": 3}})
+    metric = Registry.load(tmp_path / "metrics.toml").metric("city")
+    file, bits, trials, seen = DeviceFile(made.path), SeededBits(b"slots"), 6000, Counter[Any]()
+    with file.transaction() as connection:
+        for trial in range(trials):
+            for number in range(records):
+                enter(connection, metric, trial, bits, partial(bytes, [number]))
+            held = connection.execute(
+                "SELECT slot, report FROM pool WHERE ends = ?", (trial,)
+            ).fetchall()
+            seen[tuple(sorted(held))] += 1
+    kept = min(3, records)
+    orders = {
+        tuple(sorted((slot, bytes([n])) for slot, n in zip(slots, chosen, strict=True)))
+        for chosen in permutations(range(records), kept)
+        for slots in permutations(range(3), kept)
+    }
+    numbers = {order: i for i, order in enumerate(sorted(orders))}
+    samples = np.array([numbers[order] for order, n in seen.items() for _ in range(n)])
+    law = dict.fromkeys(range(len(orders)), 1 / len(orders))
+    assert law_p(samples, law) > ALPHA
+    wrong = {0: 2 / len(orders), **dict.fromkeys(range(1, len(orders)), 1 / len(orders))}
+    assert law_p(samples, wrong) < ALPHA or len(orders) > 100  # the twin
+    file.close()
+
+
+@pytest.mark.exact
+def test_the_file_holds_no_value_and_no_time(app: App) -> None:
+    for hour in range(5):
+        app.now = NOON + timedelta(hours=hour, seconds=7 * hour)
+        app.client.record("city", "Hell")
+    columns = {
+        row[1] for table in ("pool", "seen") for row in app.rows(f"PRAGMA table_info({table})")
+    }
+    assert columns == {"metric", "version", "ends", "slot", "report", "records"}
+    assert {row[0] for row in app.rows("SELECT ends FROM pool")} == {
+        round(datetime(2026, 1, 2, tzinfo=UTC).timestamp())
+    }
+    app.client.close()
+    held = b"".join(path.read_bytes() for path in app.folder.glob("device.ldp*"))
+    assert b"Hell" not in held
+
+
+@pytest.mark.exact
+def test_a_grant_that_is_not_used_lapses(tmp_path: Path) -> None:
+    """The window holds two reports and the group has three metrics. Only one of them records: it is
+    sent in two days of three, although nobody else uses the allowance; never twice."""
+    made = App(tmp_path, {name: {} for name in ("city", "home", "work")})
+    made.client = made.open(bits=SeededBits(b"grants"))
+    made.client.grant()
+    sent = 0
+    for _ in range(30):
+        made.client.record("city", "Oslo")
+        made.now += DAY
+        made.client.upload()
+        assert len(made.server.items) - sent in (0, 1)
+        sent = len(made.server.items)
+    assert sent == 16  # then the lifetime of 64 is spent
+    made.client = made.open(bits=SeededBits(b"grants"))
+    days = [row[0] for row in made.rows("SELECT at FROM charges")]
+    assert len(set(days)) == 16
+    assert (max(days) - min(days)) / 86400 > 16, "on some days another metric was granted"
+    assert made.client.record("city", "Oslo").reason == "cap"  # type: ignore[union-attr]
+    made.client.close()
+
+
+@pytest.mark.exact
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.lists(st.tuples(st.integers(-100, 100), st.integers(1, 4), st.booleans()), max_size=60))
+def test_a_hostile_app_never_gets_more_than_the_caps(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int, bool]]
+) -> None:
+    """Clocks that jump by hours either way, two metrics of a group, restarts at any moment."""
+    made = App(tmp_path_factory.mktemp("app"), {"city": {"reports": 2}, "home": {"reports": 1}})
+    made.client.grant()
+    for hours, records, restart in steps:
+        made.now += timedelta(hours=hours)
+        for _ in range(records):
+            made.client.record("city", "Oslo")
+            made.client.record("home", "Oslo")
+        made.client.upload()
+        if restart:
+            made.client.close()
+            made.client = made.open()
+    charges = made.rows("SELECT at, reports * epsilon FROM charges ORDER BY number")
+    assert [at for at, _ in charges] == sorted(at for at, _ in charges)
+    assert sum(epsilon for _, epsilon in charges) <= 64 + 1e-9
+    for end, _ in charges:
+        assert sum(e for at, e in charges if end - 86400 < at <= end) <= 8 + 1e-9
+    sent = len(made.server.items) + sum(
+        sum(one.reports.values()) for one in made.client.sent() if one.state == "waiting"
+    )
+    assert sent == sum(reports for (reports,) in made.rows("SELECT reports FROM charges"))
+    made.client.close()
+
+
+@pytest.mark.exact
+def test_charges_follow_a_metric_into_another_group(app: App) -> None:
+    for _ in range(2):
+        app.client.record("city", "Oslo")
+        app.now += DAY
+        app.client.upload()
+    assert app.client.remaining()["other"] == 4.0
+    app.write({"city": {"group": "other", "version": 2}, "home": {}})
+    app.client.close()
+    app.client = app.open()
+    assert app.client.remaining() == {"places": pytest.approx(4.0), "other": 0.0}
+    assert app.client.record("city", "Oslo").reason == "cap"  # type: ignore[union-attr]
+    assert app.client.record("home", "Oslo")
+
+
+@pytest.mark.exact
+def test_a_retry_repeats_the_batch_byte_for_byte(app: App) -> None:
+    app.client.record("city", "Oslo")
+    app.now += DAY
+    app.server.down = True
+    for _ in range(5):
+        app.client.upload()
+        app.now += timedelta(hours=7)
+        app.client.close()
+        app.client = app.open()
+    app.server.down = False
+    assert app.client.upload().acknowledged == 1
+    assert len(app.server.got) == 6
+    assert len(set(app.server.got)) == 1
+    assert app.rows("SELECT body, state FROM batches") == [(None, "acknowledged")]
+    assert app.client.upload().acknowledged == 0
+    assert len(app.server.got) == 6
+
+
+@pytest.mark.exact
+def test_batches_that_are_too_old_or_too_many_are_dropped_and_counted(app: App) -> None:
+    app.server.down = True
+    app.client.record("city", "Oslo")
+    app.now += DAY
+    app.client.upload()
+    app.now += 9 * DAY
+    app.client.record("city", "Oslo")
+    app.now += DAY
+    app.client.upload()
+    assert (app.client.status().dropped, app.client.status().waiting) == (1, 1)
+    with sqlite3.connect(app.path) as connection:
+        for number in range(5):
+            connection.execute(
+                "INSERT INTO batches VALUES (?, '2026-01-11', '2026-02-11', 0, '{}', ?, 'waiting')",
+                (bytes([number]), bytes(MOST_WAITING // 4)),
+            )
+    app.client.record("city", "Oslo")
+    app.now += DAY
+    app.client.upload()
+    size = app.rows("SELECT sum(length(body)) FROM batches")[0][0]
+    assert size <= MOST_WAITING
+    assert app.client.status().dropped >= 3
+    assert app.rows("SELECT sum(reports) FROM charges") == [(3,)], "nothing is refunded"
+
+
+@pytest.mark.exact
+def test_failures_are_followed_by_longer_random_waits(app: App) -> None:
+    app.client.record("city", "Oslo")
+    app.now += DAY
+    app.server.down = True
+    waits = []
+    for failures in range(1, 12):
+        app.client.upload()
+        assert len(app.server.got) == failures
+        wait = app.rows("SELECT value FROM state WHERE name = 'next_try'")[0][0]
+        waits.append(wait - app.now.timestamp())
+        assert 0 <= waits[-1] <= min(60 * 2**failures, 6 * 3600)
+        app.client.close()
+        app.client = app.open()
+        if waits[-1] > 1:
+            app.now += timedelta(seconds=waits[-1] - 1)
+            assert app.client.upload().why == "waits after a failure"
+        app.now += timedelta(seconds=1)
+    assert len(set(waits)) > 8
+    late = app.open(jitter=timedelta(hours=5), bits=SeededBits(b"late"))
+    late.record("city", "Oslo")
+    app.now += DAY
+    late.record("city", "Oslo")
+    day = app.rows("SELECT not_before FROM batches ORDER BY not_before DESC")[0][0]
+    assert 0 < day - app.now.timestamp() <= 5 * 3600
+    late.close()
+
+
+@pytest.mark.exact
+def test_a_clock_that_was_set_back_waits(app: App) -> None:
+    app.now += timedelta(days=5)
+    app.client.record("city", "Oslo")
+    app.now -= timedelta(days=3)
+    for _ in range(3):
+        app.client.record("city", "Oslo")
+        app.now += DAY - timedelta(hours=1)
+        app.client.upload()
+        assert app.server.items == []
+    app.now += DAY
+    app.client.upload()
+    assert len(app.server.items) == 1
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("content", [b"not a database at all" * 100, b"", None])
+def test_a_damaged_or_foreign_file_is_refused_and_left_alone(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    made = App(tmp_path)
+    if content is None:
+        with sqlite3.connect(made.path) as connection:
+            connection.execute("CREATE TABLE mine (x)")
+    else:
+        made.path.write_bytes(content)
+    before = made.path.read_bytes()
+    granted = made.client.grant()
+    if content == b"":
+        assert granted, "an empty file is nobody's"
+        return
+    assert not granted
+    declined = made.client.record("city", "Oslo")
+    assert isinstance(declined, Declined)
+    assert declined.reason == "storage"
+    assert "Oslo" not in declined.details
+    assert made.client.status().storage
+    assert made.client.remaining() == {"places": 0.0, "other": 0.0}
+    assert made.client.upload().why
+    assert made.client.sent() == []
+    assert made.path.read_bytes() == before
+    with pytest.raises(StorageError):
+        made.open(strict=True).record("city", "Oslo")
+
+
+@pytest.mark.exact
+def test_mistakes_of_the_app_raise_only_when_it_asks_for_it(app: App) -> None:
+    assert app.client.record("cty", "Oslo") == Declined(
+        "unknown metric", "no metric 'cty' is registered"
+    )
+    declined = app.client.record("city", "Trondheim")
+    assert isinstance(declined, Declined)
+    assert declined.reason == "value"
+    assert "Trondheim" not in declined.details
+    strict = app.open(strict=True)
+    for metric, value in (("cty", "Oslo"), ("city", "Trondheim")):
+        with pytest.raises(ParameterError):
+            strict.record(metric, value)
+    strict.close()
+
+
+@pytest.mark.exact
+def test_an_expired_metric_is_declined_and_its_last_day_is_sent(tmp_path: Path) -> None:
+    made = App(tmp_path, {"city": {"expires": "2026-01-01"}})
+    made.client.grant()
+    assert made.client.record("city", "Oslo")
+    made.now += DAY
+    assert made.client.record("city", "Oslo").reason == "expired"  # type: ignore[union-attr]
+    made.client.upload()
+    assert len(made.server.items) == 1
+    made.client.close()
+
+
+@pytest.mark.exact
+def test_a_new_version_of_a_metric_sends_nothing_of_the_old_one(app: App) -> None:
+    app.client.record("city", "Oslo")
+    app.write({"city": {"version": 2}})
+    app.client.close()
+    app.client = app.open()
+    app.client.record("city", "Oslo")
+    app.now += DAY
+    app.client.upload()
+    assert [item.version for item in app.server.items] == [2]
+
+
+@pytest.mark.exact
+def test_a_folder_has_each_batch_once_and_whole(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "out")
+    for _ in range(2):
+        assert folder.send(b"\1" * 16, b"body") == 0
+    assert [path.read_bytes() for path in (tmp_path / "out").iterdir()] == [b"body"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Unreachable):
+        Folder(tmp_path / "file").send(b"\1" * 16, b"body")
+
+
+class Answers(BaseHTTPRequestHandler):
+    """A collector that gives the answers it was told to, and keeps what it got."""
+
+    answers: list[tuple[int, dict[str, str], bytes]]
+    got: list[tuple[str, bytes]]
+
+    def do_POST(self) -> None:
+        self.got.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+        status, headers, body = self.answers.pop(0)
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.mark.exact
+def test_a_collector_acknowledges_with_202_and_nothing_else() -> None:
+    Answers.got = []
+    Answers.answers = [
+        (202, {}, b'{"refused": []}'),
+        (202, {}, b'{"refused": [{"item": 3, "why": "expired"}]}'),
+        (202, {}, b"<html>"),
+        (200, {}, b'{"refused": []}'),
+        (302, {"Location": "http://elsewhere.example/"}, b""),
+        (409, {}, b""),
+        (503, {"Retry-After": "120"}, b""),
+        (429, {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, b""),
+    ]
+    server = HTTPServer(("127.0.0.1", 0), Answers)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    collector = Collector(f"http://127.0.0.1:{server.server_port}/telemetry/")
+    try:
+        assert [collector.send(b"", b"body") for _ in range(2)] == [0, 1]
+        waits = []
+        for message in ("cannot be read", "200", "302", "409", "503", "429"):
+            with pytest.raises(Unreachable, match=message) as caught:
+                collector.send(b"", b"body")
+            waits.append(caught.value.retry_after)
+        assert waits == [0, 0, 0, 0, 120, 0]
+        assert Answers.got == [("/telemetry/v1/reports", b"body")] * 8
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    with pytest.raises(Unreachable, match="cannot be reached"):
+        collector.send(b"", b"body")
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("url", ["http://collector.example", "ftp://127.0.0.1", "collector", ""])
+def test_an_address_without_tls_is_refused(url: str) -> None:
+    with pytest.raises(ParameterError, match="must be https"):
+        Collector(url)
+    Collector("https://collector.example/telemetry")
+
+
+@pytest.mark.exact
+def test_what_it_says_to_its_owner(app: App) -> None:
+    told = app.client.explain()
+    assert "Where people ask for the weather" in told
+    assert "98.2 times in 100" in told
+    assert "how many is visible" in told
+    assert "several devices" in told
+    assert repr(app.client) == "<Client of weather, consent granted>"

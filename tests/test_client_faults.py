@@ -1,0 +1,129 @@
+"""What is left when a device's process ends at the wrong moment: only files are looked at.
+
+Each time: what left costs no more than the ledger says, nothing acknowledged is missing, a batch
+that is sent twice is the same bytes, and a later process goes on.
+"""
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldp.batch import Batch
+from tests.device import EXITED
+
+ROOT = Path(__file__).parent.parent
+
+
+def device(folder: Path, *words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.device", str(folder), *words]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def lived(folder: Path, *words: str) -> tuple[int, str]:
+    process = device(folder, *words)
+    printed, _ = process.communicate(timeout=120)
+    return process.returncode, printed.strip()
+
+
+def checked(folder: Path, before: dict[str, bytes]) -> dict[str, bytes]:
+    """The batches in the folder, after everything that must hold was held."""
+    sent = {path.stem: path.read_bytes() for path in (folder / "sent").glob("*.batch")}
+    assert before.items() <= sent.items(), "a batch changed or vanished"
+    items = [item for body in sent.values() for item in Batch.from_bytes(body).items]
+    assert len({item.report for item in items}) <= len(items)
+    if not (folder / "device.ldp").exists():
+        assert not sent
+        return sent
+    with sqlite3.connect(folder / "device.ldp") as ledger:
+        tables = {row[0] for row in ledger.execute("SELECT name FROM sqlite_master")}
+        if "charges" not in tables:
+            assert not sent
+            return sent
+        charged = ledger.execute("SELECT at, metric, reports, epsilon FROM charges").fetchall()
+        batches = ledger.execute("SELECT id, body, state FROM batches").fetchall()
+        assert ledger.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    for metric in ("city", "home"):
+        left = sum(item.metric == metric for item in items)
+        assert left <= sum(reports for _, name, reports, _ in charged if name == metric)
+    for end in {at for at, *_ in charged}:
+        assert sum(n * epsilon for at, _, n, epsilon in charged if at == end) <= 8 + 1e-9
+    for identity, body, state in batches:
+        if state == "acknowledged":
+            assert identity.hex() in sent, "something acknowledged is lost"
+        elif identity.hex() in sent:
+            assert body == sent[identity.hex()], "a retry would send other bytes"
+    return sent
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_a_process_may_end_before_any_statement(tmp_path: Path) -> None:
+    """Two periods end in every life, so the statements of record, seal, send and acknowledge are
+    all passed; the next process, which is not ended, goes on from what is there."""
+    at, sent = 0, dict[str, bytes]()
+    folder = tmp_path / "at"
+    folder.mkdir()
+    while True:
+        at += 1
+        status, _ = lived(folder, "4", "--records", "1", "--exit-at", str(at))
+        sent = checked(folder, sent)
+        if status != EXITED:
+            break
+    assert status == 0
+    assert at > 100, "hardly a statement was executed"
+    assert lived(folder, "9")[0] == 0
+    after = checked(folder, sent)
+    assert len(after) > len(sent)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_a_process_may_be_killed_at_any_moment(tmp_path: Path) -> None:
+    """40 times, at random; when a later one is left alone everything that waited has left."""
+    moments, sent = np.random.default_rng(1), dict[str, bytes]()
+    for _ in range(40):
+        process = device(tmp_path, "0", "--until-killed")
+        time.sleep(moments.uniform(0.1, 0.6))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        sent = checked(tmp_path, sent)
+    assert len(sent) > 40
+    assert lived(tmp_path, "4")[0] == 0
+    checked(tmp_path, sent)
+    with sqlite3.connect(tmp_path / "device.ldp") as ledger:
+        states = dict(ledger.execute("SELECT state, count(*) FROM batches GROUP BY state"))
+    assert set(states) <= {"acknowledged", "dropped"}
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_two_processes_may_share_a_file(tmp_path: Path) -> None:
+    """Each with records of its own; between them no period holds more than its cap."""
+    assert lived(tmp_path, "1")[0] == 0
+    both = [device(tmp_path, "150") for _ in range(2)]
+    printed = [process.communicate(timeout=120)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert all(int(text) < 450 for text in printed), "one of them hardly got to the file"
+    assert len(checked(tmp_path, {})) > 40
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_a_full_disk_declines_and_loses_nothing(tmp_path: Path) -> None:
+    assert lived(tmp_path, "12")[0] == 0
+    sent = checked(tmp_path, {})
+    size = (tmp_path / "device.ldp").stat().st_size
+    for limit in (1, 4096, size - 1, size, size + 4096, 2 * size):
+        status, declined = lived(tmp_path, "6", "--file-limit", str(limit))
+        assert status == 0, "the app was crashed"
+        assert limit > 4096 or int(declined) == 36
+        sent = checked(tmp_path, sent)
+    status, declined = lived(tmp_path, "12")
+    assert (status, declined) == (0, "0")
+    assert len(checked(tmp_path, sent)) > len(sent)
