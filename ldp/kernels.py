@@ -5,12 +5,12 @@ every output. Knows layouts and addressings, no mechanism. Functions that take a
 other row, so threads that own disjoint ranges share one table without locks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import product
 from os import cpu_count
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numba import njit
@@ -21,14 +21,16 @@ from ldp.mechanisms.base import Addressing, Identity, Value
 from ldp.randomness import PROBABILITY_BITS
 
 _FIELD = np.uint64(FIELD)
-_LOW_32 = np.uint64((1 << 32) - 1)
-_LOW_29 = np.uint64((1 << 29) - 1)
-_1, _3, _7, _29, _32, _61, _63 = (np.uint64(shift) for shift in (1, 3, 7, 29, 32, 61, 63))
+_LOW_31, _LOW_30 = np.uint64((1 << 31) - 1), np.uint64((1 << 30) - 1)
+_1, _7, _29, _30, _31, _32, _61, _63 = (np.uint64(n) for n in (1, 7, 29, 30, 31, 32, 61, 63))
 _EACH_BYTE = np.uint64(0x01_01_01_01_01_01_01_01)
 _ITS_BIT = np.uint64(0x80_40_20_10_08_04_02_01)
 _CARRY = np.uint64(0x7F_7F_7F_7F_7F_7F_7F_7F)
 _NO_LANES, _ALL_LANES = np.uint64(0), np.uint64((1 << 64) - 1)
 _STREAM = 32_768
+_Part = TypeVar("_Part")
+_TILE = 2048
+"""Points hashed at once: their columns and sums stay in the cache nearest to a core."""
 NO_COLUMN = -1
 """Stands for "touches no cell" where a column is expected."""
 
@@ -116,12 +118,7 @@ def sum_cells(
 ) -> NDArray[np.float64]:
     """For every value the sum of the `cells`, shape (rows, columns), that its hashes name, each
     once: `places` as by `bloom_map`; float64, shape (values,)."""
-    bounds = np.linspace(0, len(places), (cpu_count() or 1) + 1).astype(int)
-    with ThreadPoolExecutor(cpu_count()) as pool:
-        parts = pool.map(
-            lambda start, stop: _sum_cells(places[start:stop], cells), bounds[:-1], bounds[1:]
-        )
-        return np.concatenate(list(parts))
+    return np.concatenate(_by_rows(lambda some: _sum_cells(places[some], cells), len(places)))
 
 
 @njit(nogil=True, cache=True)
@@ -197,32 +194,41 @@ def gather(
 ) -> NDArray[np.int64]:
     """For each point the counts of its cells summed over all rows, exactly: int64, shape of points.
 
-    The hash is fused with the gather, so the index table (points x rows) is never in memory.
-    `polynomials`: those of the rows of `counts` where they are not the first rows.
+    The hash is fused with the gather, so the index table (points x rows) is never in memory: 1 to 2
+    ns a point and row, shared by all cores. `polynomials`: those of the rows of `counts` where they
+    are not the first rows.
     """
-    rows, width = len(counts), np.uint64(addressing.width)
+    width = np.uint64(addressing.width)
     if polynomials is None:
-        polynomials = coefficients(addressing, rows)
-    workers = min(rows, cpu_count() or 1)
+        polynomials = coefficients(addressing, len(counts))
+    parts = _by_rows(
+        lambda some: _gather_polynomial(counts[some], polynomials[some], points, width), len(counts)
+    )
+    return sum(parts, np.zeros(points.size, dtype=np.int64))
+
+
+def sum_of_squares(
+    counts: NDArray[np.integer], scale: float, offsets: NDArray[np.float64]
+) -> float:
+    """The sum over all cells of (scale * counts[row, column] + offsets[row])**2; `offsets`: shape
+    (rows,)."""
+    parts = _by_rows(lambda some: _sum_of_squares(counts[some], scale, offsets[some]), len(counts))
+    return float(sum(parts))
+
+
+def _by_rows(work: Callable[[slice], _Part], rows: int) -> list[_Part]:
+    """`work` on as many slices of the rows as there are cores, each in its thread."""
+    workers = max(1, min(rows, cpu_count() or 1))
     bounds = np.linspace(0, rows, workers + 1).astype(int)
-
-    def part(start: int, stop: int) -> NDArray[np.int64]:
-        sums: NDArray[np.int64] = _gather_polynomial(
-            counts, polynomials, points, width, start, stop
-        )
-        return sums
-
     with ThreadPoolExecutor(workers) as pool:
-        return sum(pool.map(part, bounds[:-1], bounds[1:]), np.zeros(points.size, dtype=np.int64))
+        return list(pool.map(work, map(slice, bounds[:-1], bounds[1:])))
 
 
 def walsh_hadamard(counts: NDArray[np.integer]) -> NDArray[np.int64]:
     """For every row the sums over columns l of counts[row, l] (-1)**popcount(l & cell): int64,
     shape of `counts`, whose columns must be a power of two."""
     sums = counts.astype(np.int64)
-    bounds = np.linspace(0, len(sums), (cpu_count() or 1) + 1).astype(int)
-    with ThreadPoolExecutor(cpu_count()) as pool:
-        list(pool.map(lambda start, stop: _butterflies(sums[start:stop]), bounds[:-1], bounds[1:]))
+    _by_rows(lambda some: _butterflies(sums[some]), len(sums))
     return sums
 
 
@@ -252,30 +258,22 @@ def negative_signs(columns: Any, cells: Any) -> Any:
 
 
 @njit(nogil=True, inline="always", cache=True)
-def _multiplied(a: Any, b: Any) -> Any:
-    """a b modulo 2**61 - 1, not fully reduced: below 2**61 + 8 for a, b below 2**61 + 8."""
-    a_low, a_high = a & _LOW_32, a >> _32
-    b_low, b_high = b & _LOW_32, b >> _32
-    low = a_low * b_low
-    middle = a_low * b_high + a_high * b_low
+def _step(hashed: Any, high: Any, low: Any, added: Any) -> Any:
+    """hashed x + added modulo 2**61 - 1 with x = high 2**31 + low, not fully reduced: below
+    2**61 + 8 for `hashed` below that and `added` below 2**61. A product of halves below 2**32 is
+    one machine instruction, also of several at once."""
+    upper, lower = (hashed >> _31) & _LOW_31, hashed & _LOW_31
+    middle = upper * low + lower * high
     total = (
-        ((a_high * b_high) << _3)
-        + (middle >> _29)
-        + ((middle & _LOW_29) << _32)
-        + (low & _FIELD)
-        + (low >> _61)
+        ((upper * high) << _1) + lower * low + (middle >> _30) + ((middle & _LOW_30) << _31) + added
     )
     return (total & _FIELD) + (total >> _61)
 
 
 @njit(nogil=True, inline="always", cache=True)
-def _column(a: Any, b: Any, c: Any, point: Any, width: Any) -> Any:
-    inner = _multiplied(a, point) + b
-    inner = (inner & _FIELD) + (inner >> _61)
-    hashed = _multiplied(inner, point) + c
-    hashed = (hashed & _FIELD) + (hashed >> _61)
-    if hashed >= _FIELD:
-        hashed -= _FIELD
+def _column(a: Any, b: Any, c: Any, high: Any, low: Any, width: Any) -> Any:
+    hashed = _step(_step(a, high, low, b), high, low, c)
+    hashed = min(hashed, hashed - _FIELD)  # where it is below FIELD the difference wraps around
     return ((hashed >> _29) * width) >> _32
 
 
@@ -283,22 +281,41 @@ def _column(a: Any, b: Any, c: Any, point: Any, width: Any) -> Any:
 def _polynomial_columns(coefficients: Any, points: Any, at: Any, width: Any) -> Any:
     found = np.empty(points.size, dtype=np.int64)
     for i in range(points.size):
-        row = coefficients[at[i]]
-        found[i] = _column(row[0], row[1], row[2], points[i], width)
+        a, b, c = coefficients[at[i], 0], coefficients[at[i], 1], coefficients[at[i], 2]
+        found[i] = _column(a, b, c, points[i] >> _31, points[i] & _LOW_31, width)
     return found
 
 
 @njit(nogil=True, cache=True)
-def _gather_polynomial(
-    counts: Any, coefficients: Any, points: Any, width: Any, start: int, stop: int
-) -> Any:
+def _gather_polynomial(counts: Any, coefficients: Any, points: Any, width: Any) -> Any:
+    """A tile of points at a time: first their columns in a row, which the compiler does several at
+    once because it sees halves of 32 bits, then the counts there. Wide rows take larger tiles, so
+    that a row is fetched from afar for many points."""
     sums = np.zeros(points.size, dtype=np.int64)
-    for row in range(start, stop):
-        a, b, c = coefficients[row, 0], coefficients[row, 1], coefficients[row, 2]
-        cells = counts[row]
-        for i in range(points.size):
-            sums[i] += cells[_column(a, b, c, points[i], width)]
+    tile = max(_TILE, counts.shape[1])
+    found = np.empty(tile, dtype=np.uint32)
+    for first in range(0, points.size, tile):
+        some, here = points[first : first + tile], sums[first : first + tile]
+        high, low = (some >> _31).astype(np.uint32), (some & _LOW_31).astype(np.uint32)
+        for row in range(counts.shape[0]):
+            a, b, c = coefficients[row, 0], coefficients[row, 1], coefficients[row, 2]
+            cells = counts[row]
+            for i in range(some.size):
+                found[i] = _column(a, b, c, np.uint64(high[i]), np.uint64(low[i]), width)
+            for i in range(some.size):
+                here[i] += np.int64(cells[found[i]])
     return sums
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _sum_of_squares(counts: Any, scale: float, offsets: Any) -> float:
+    total = 0.0
+    for row in range(counts.shape[0]):
+        offset = offsets[row]
+        for column in range(counts.shape[1]):
+            cell = scale * counts[row, column] + offset
+            total += cell * cell
+    return total
 
 
 @njit(nogil=True, cache=True)
@@ -309,7 +326,8 @@ def _scatter_polynomial(
         for row in range(held.shape[0]):
             if by_value[i, row]:
                 a, b, c = coefficients[row, 0], coefficients[row, 1], coefficients[row, 2]
-                held[row, _column(a, b, c, points[i], width)] += by_value[i, row]
+                column = _column(a, b, c, points[i] >> _31, points[i] & _LOW_31, width)
+                held[row, column] += by_value[i, row]
 
 
 @njit(nogil=True, cache=True)

@@ -1,11 +1,13 @@
 """Row hashing: known answers, independence over a whole small family, and the bulk twin."""
 
+from fractions import Fraction
 from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from ldp import kernels
 from ldp.errors import ParameterError
@@ -58,6 +60,9 @@ def test_bulk_gather_and_scatter_equal_loops() -> None:
         for point in points
     ]
     assert kernels.gather(rows, counts, points).tolist() == by_loop
+    many = np.resize(points, 3 * kernels._TILE + 1)  # in several tiles, the last with one point
+    assert kernels.gather(rows, counts, many).tolist() == np.resize(by_loop, many.size).tolist()
+    assert kernels.gather(rows, counts[:1], points[:0]).tolist() == []
 
     held = np.zeros((10, 16), dtype=np.int64)
     added = np.arange(30).reshape(3, 10)
@@ -67,6 +72,30 @@ def test_bulk_gather_and_scatter_equal_loops() -> None:
         for i, point in enumerate(points):
             looped[r, rows.cells(int(point), 20 + r)[0]] += added[i, r]
     assert (held == looped).all()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("kind", [np.uint16, np.uint32, np.uint64, np.int64])
+def test_sums_of_the_largest_counts_are_exact(kind: type) -> None:
+    rows, points = PolynomialRows("0a", 5000), np.arange(3, dtype=np.uint64)
+    most = min(np.iinfo(kind).max, 10**18 - 1)  # a double has no room for its last digits
+    counts: NDArray[np.integer] = np.full((7, 5000), most, dtype=kind)
+    assert kernels.gather(rows, counts, points).tolist() == [7 * int(most)] * 3
+
+
+@pytest.mark.exact
+def test_the_sum_of_squares_equals_that_of_fractions() -> None:
+    counts = np.random.default_rng(1).integers(0, 1 << 40, size=(5, 37))
+    offsets = np.arange(5, dtype=np.float64) * -(2.0**39)
+    exact = sum(
+        (Fraction(1.5) * int(cell) + Fraction(offset)) ** 2
+        for row, offset in zip(counts, offsets, strict=True)
+        for cell in row
+    )
+    assert kernels.sum_of_squares(counts, 1.5, offsets) == pytest.approx(float(exact), rel=1e-13)
+    assert kernels.sum_of_squares(counts[:1].astype(np.uint64), 1.0, offsets[:1]) == pytest.approx(
+        float(sum(int(cell) ** 2 for cell in counts[0])), rel=1e-13
+    )
 
 
 @pytest.mark.exact

@@ -24,7 +24,6 @@ MIN_ROWS = 64
 CLEARLY_HELD = 4.0
 """Standard errors above 0 from which a candidate's own collisions are reckoned one by one."""
 MOST_LUMPS = 512
-BLOCK = 1024
 FEW_ROWS = (
     f"fewer than {MIN_ROWS} rows: collisions do not average out, so no error rate is claimed and "
     "nothing is discovered but by threshold; a regression decoder is recommended"
@@ -35,8 +34,8 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     """Estimates with the collision error in every standard error and p-value.
 
     With S the sum over rows of the unbiased cells a candidate touches, n reports, k rows and m
-    columns: count = m/(m-1) (S - n/m). Time: candidates x rows hashes, about 2 ns each; memory:
-    the table and the candidates.
+    columns: count = m/(m-1) (S - n/m). Time: candidates x rows hashes, 1 to 2 ns each, shared by
+    all cores; memory: the table and the candidates.
     """
     from ldp.kernels import gather, points  # late: numba takes half a second to import
 
@@ -120,13 +119,12 @@ def sum_of_squares(table: Table, named: NDArray[np.integer]) -> float:
     + F2 (1 - 1/m)/k, with B the channel's variance for a cell; solve for F2. Cells are de-biased
     before they are squared, so nothing is lost to cancellation however large n is.
     """
+    from ldp.kernels import sum_of_squares as summed
+
     rows, width = table.mechanism.shape
     channel, n = table.mechanism.channel, table.total
-    cells = 0.0
-    for start in range(0, rows, BLOCK):
-        part = slice(start, start + BLOCK)
-        held = channel.holders(named[part], table.reports[part, None])
-        cells += float(np.vdot(held, held))
+    scale, offsets = 1 / channel.gain, channel.holders(0, table.reports)
+    cells = summed(named, scale, offsets)
     noise = n * (channel.variance(1.0) + (width - 1) * channel.variance(0.0))
     excess: float = cells - noise - n * (1 - 1 / rows) - n**2 / (rows * width)
     return max(0.0, excess * rows / (1 - 1 / width))
