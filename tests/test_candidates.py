@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import hashlib
 import json
 from pathlib import Path
 
@@ -21,7 +22,8 @@ from ldp.google_rappor import (
     write_params,
     write_results,
 )
-from ldp.hashing import PolynomialBloom
+from ldp.hashing import Md5Bloom, PolynomialBloom
+from ldp.md5 import md5_of_rows
 from ldp.regression import forward_selection, least_squares, nonnegative_lasso
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
@@ -98,17 +100,41 @@ def test_forward_selection_finds_what_is_there_and_hardly_more() -> None:
 
 
 @pytest.mark.exact
-def test_the_map_and_its_sums_equal_the_scalar_hashes() -> None:
-    places = PolynomialBloom("00ff", 16, 3)
-    values = [f"value {i}" for i in range(30)]
+@pytest.mark.parametrize(
+    "places",
+    [
+        PolynomialBloom("00ff", 16, 3),
+        PolynomialBloom("00ff", 300, 2),
+        Md5Bloom("rappor-md5-1byte", 16, 3),
+        Md5Bloom("rappor-md5-le", 300, 2),
+        Md5Bloom("rappor-md5-be16", 300, 2),
+    ],
+    ids=str,
+)
+def test_the_map_and_its_sums_equal_the_scalar_hashes(places: PolynomialBloom | Md5Bloom) -> None:
+    values: list[str | bytes] = [*(f"value {i}" for i in range(30)), "", "naïve", b"\x00\xff"]
     found = kernels.bloom_map(places, 4, values)
-    cells = np.arange(64.0).reshape(4, 16)
+    assert found.dtype == (np.uint8 if places.bits <= 256 else np.uint16)
+    cells = np.arange(4.0 * places.bits).reshape(4, places.bits)
     sums = []
     for value, mapped in zip(values, found, strict=True):
         scalar = [places.cells(places.point(value), row) for row in range(4)]
         assert [tuple(sorted(set(row.tolist()))) for row in mapped] == scalar
         sums.append(sum(cells[row, cell] for row in range(4) for cell in scalar[row]))
     assert kernels.sum_cells(found, cells).tolist() == sums
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("rows", [1, 7, 300])
+def test_compiled_md5_equals_hashlib_at_every_length(rows: int) -> None:
+    """Up to three blocks; 51, 52, 115 and 116 letters are where the padding needs another one."""
+    letters = np.random.default_rng(1).integers(0, 256, size=150, dtype=np.uint8)
+    for size in range(151):
+        found = md5_of_rows(letters[:size], rows)
+        for row in {0, rows // 2, rows - 1}:
+            message = row.to_bytes(4, "big") + letters[:size].tobytes()
+            exact = hashlib.md5(message, usedforsecurity=False).digest()
+            assert found[:, row].tobytes() == exact, (size, row)
 
 
 def shipped(name: str) -> tuple[Table, tuple[str, ...], dict[str, int], dict[str, float]]:

@@ -17,6 +17,7 @@ LAYERS: list[set[str]] = [
     {"mechanisms"},
     {"registry"},
     {"client"},
+    {"md5"},
     {"kernels", "regression"},
     {"table", "estimates"},
     {"joint_table", "google_rappor"},
