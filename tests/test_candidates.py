@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ldp import CountMeanSketch, Rappor, kernels
-from ldp.decoding.candidates import bloom_map
+from ldp.decoding.candidates import BloomDesign, bloom_map
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import Estimates, Rule
 from ldp.google_rappor import (
@@ -25,6 +25,7 @@ from ldp.google_rappor import (
 from ldp.hashing import Md5Bloom, PolynomialBloom
 from ldp.md5 import md5_of_rows
 from ldp.regression import forward_selection, least_squares, nonnegative_lasso
+from ldp.regression.least_squares import _solved, _solved_by_eigenvalues
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
 from simulations.intervals import pooled_table
@@ -55,8 +56,8 @@ def test_least_squares_of_a_known_singular_value_decomposition(equations: int, n
     values = np.linspace(1, 30, n)
     columns, truth = (left * values) @ right.T, generator.normal(size=n)
     fit = least_squares(columns, columns @ truth)
-    np.testing.assert_allclose(fit.coefficients, truth, rtol=1e-7)
-    np.testing.assert_allclose(fit.std_errors**2, ((right / values) ** 2).sum(axis=1), rtol=1e-7)
+    np.testing.assert_allclose(fit.coefficients, truth, rtol=1e-9)
+    np.testing.assert_allclose(fit.std_errors**2, ((right / values) ** 2).sum(axis=1), rtol=1e-9)
     assert fit.scale == 1.0
     noisy = least_squares(columns, columns @ truth + 3 * generator.normal(size=equations))
     if equations > n:
@@ -69,6 +70,45 @@ def test_a_column_that_others_determine_has_no_error_to_speak_of() -> None:
     fit = least_squares(columns, np.array([2.0, 2, 4]))
     assert np.isinf(fit.std_errors).tolist() == [True, True, False]
     assert fit.coefficients[2] == pytest.approx(2)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("copies", [0, 1])
+def test_both_solvers_say_the_same_on_either_side_of_the_bound(copies: int) -> None:
+    """Cholesky gives up where the ratio of eigenvalues may pass 1e9, so for a repeated column."""
+    generator = np.random.default_rng(4)
+    columns = generator.normal(size=(90, 30)) * np.logspace(0, 3, 30)
+    columns = np.column_stack([columns, *[columns[:, 7]] * copies])
+    gram, right = columns.T @ columns, columns.T @ generator.normal(size=90)
+    quick = _solved(gram, right)
+    assert (quick is None) == bool(copies)
+    coefficients, variances = _solved_by_eigenvalues(gram, right)
+    alone = np.delete(np.arange(30), 7)
+    truth = np.linalg.inv(gram[:30, :30])
+    np.testing.assert_allclose(variances[alone], truth.diagonal()[alone], rtol=1e-8)
+    if quick is None:
+        assert np.isinf(variances[[7, 30]]).all()
+    else:
+        np.testing.assert_allclose(quick[0], coefficients, rtol=1e-8)
+        np.testing.assert_allclose(quick[1], variances, rtol=1e-9)
+
+
+@pytest.mark.exact
+def test_the_design_is_that_of_its_docstring() -> None:
+    """Every method against columns weight (x_j - mean) made of scalar hashes."""
+    generator, places = np.random.default_rng(5), PolynomialBloom("00ff", 8, 3)
+    values = [f"value {i}" for i in range(20)]
+    bits, weight = kernels.bloom_map(places, 6, values), generator.random((6, 8))
+    filters = np.zeros((20, 6, 8))
+    for i, value in enumerate(values):
+        for row in range(6):
+            filters[i, row, list(places.cells(places.point(value), row))] = 1
+    dense = ((filters - 0.3) * weight).reshape(20, 48).T
+    design, some, residual = BloomDesign(bits, weight, 0.3), np.array([7, 3, 19]), weight.ravel()
+    np.testing.assert_allclose(design.columns(some), dense[:, some], rtol=1e-12)
+    np.testing.assert_allclose(design.correlations(residual), dense.T @ residual, rtol=1e-12)
+    np.testing.assert_allclose(design.norms() ** 2, (dense**2).sum(axis=0), rtol=1e-12)
+    assert design.columns(some[:0]).shape == (48, 0)
 
 
 class Dense:

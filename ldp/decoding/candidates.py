@@ -50,12 +50,15 @@ class BloomDesign:
 
     def columns(self, chosen: Places) -> Floats:
         cohorts, bits = self.weight.shape
-        filters = np.zeros((chosen.size, cohorts, bits))
-        places = np.arange(chosen.size)[:, None], np.arange(cohorts)
-        for i in range(self.map.shape[2]):
-            filters[*places, self.map[chosen, :, i]] = 1
-        made: Floats = ((filters - self.mean) * self.weight).reshape(chosen.size, cohorts * bits).T
-        return made
+        made = np.empty((chosen.size, cohorts, bits))
+        made[:] = -self.mean * self.weight
+        named, rows = self.map[chosen], np.arange(cohorts)
+        for i in range(named.shape[2]):
+            cells = named[:, :, i]
+            made[np.arange(chosen.size)[:, None], rows, cells] = (1 - self.mean) * self.weight[
+                rows, cells
+            ]
+        return made.reshape(chosen.size, cohorts * bits).T
 
     def correlations(self, residual: Floats) -> Floats:
         from ldp.kernels import sum_cells  # late: numba takes half a second to import

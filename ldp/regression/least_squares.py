@@ -59,17 +59,40 @@ def least_squares(columns: Floats, target: Floats) -> Fit:
     if not n:
         scale = max(1.0, float(target @ target) / equations)
         return Fit(np.empty(0), np.empty(0), target, scale)
-    values, vectors = np.linalg.eigh(columns.T @ columns)
+    gram, right = columns.T @ columns, columns.T @ target
+    coefficients, variances = _solved(gram, right) or _solved_by_eigenvalues(gram, right)
+    residual = target - columns @ coefficients
+    scale = max(1.0, float(residual @ residual) / max(1, equations - n))
+    return Fit(coefficients, np.sqrt(scale * variances), residual, scale)
+
+
+def _solved(gram: Floats, right: Floats) -> tuple[Floats, Floats] | None:
+    """gram**-1 right and the diagonal of gram**-1, by Cholesky; None where an eigenvalue may lie
+    below SINGULAR times the largest: their ratio is at most that of the 1-norms."""
+    from scipy.linalg import lapack
+
+    factor, failed = lapack.dpotrf(gram, lower=True)
+    if failed:
+        return None
+    inverse, failed = lapack.dpotri(factor, lower=True)  # its lower triangle; above it zeros
+    diagonal = inverse.diagonal().copy()
+    size = np.abs(inverse)
+    largest = (size.sum(axis=0) + size.sum(axis=1) - diagonal).max()
+    if failed or not np.abs(gram).sum(axis=0).max() * largest < 1 / SINGULAR:
+        return None
+    return lapack.dpotrs(factor, right, lower=True)[0], diagonal
+
+
+def _solved_by_eigenvalues(gram: Floats, right: Floats) -> tuple[Floats, Floats]:
+    """The same with the pseudoinverse; infinite on its diagonal for columns that others
+    determine."""
+    values, vectors = np.linalg.eigh(gram)
     kept = values > SINGULAR * values[-1]
     part = vectors[:, kept]
     inverse = part / values[kept]
-    coefficients = inverse @ (part.T @ (columns.T @ target))
-    residual = target - columns @ coefficients
-    scale = max(1.0, float(residual @ residual) / max(1, equations - n))
-    std_errors = np.sqrt(scale * (inverse * part).sum(axis=1))
-    determined = (vectors[:, ~kept] ** 2).sum(axis=1) > SINGULAR
-    std_errors[determined] = math.inf
-    return Fit(coefficients, std_errors, residual, scale)
+    variances = (inverse * part).sum(axis=1)
+    variances[(vectors[:, ~kept] ** 2).sum(axis=1) > SINGULAR] = math.inf
+    return inverse @ (part.T @ right), variances
 
 
 def forward_selection(design: Design, target: Floats, *, rate: float, most: int) -> Places:
