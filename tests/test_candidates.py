@@ -25,7 +25,7 @@ from ldp.google_rappor import (
 from ldp.hashing import Md5Bloom, PolynomialBloom
 from ldp.md5 import md5_of_rows
 from ldp.regression import forward_selection, least_squares, nonnegative_lasso
-from ldp.regression.least_squares import _solved, _solved_by_eigenvalues
+from ldp.regression.least_squares import _largest, _solved, _solved_by_eigenvalues
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
 from simulations.intervals import pooled_table
@@ -91,6 +91,15 @@ def test_both_solvers_say_the_same_on_either_side_of_the_bound(copies: int) -> N
     else:
         np.testing.assert_allclose(quick[0], coefficients, rtol=1e-8)
         np.testing.assert_allclose(quick[1], variances, rtol=1e-9)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("count", [1, 3, 9, 40])
+def test_the_largest_are_those_of_a_stable_sort(count: int) -> None:
+    numbers = np.random.default_rng(6).integers(0, 6, size=40).astype(np.float64)
+    numbers[[0, 20]] = -np.inf
+    sorted_places = np.argsort(-numbers, kind="stable")[:count]
+    assert _largest(numbers, count).tolist() == sorted_places.tolist()
 
 
 @pytest.mark.exact

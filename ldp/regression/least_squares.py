@@ -115,7 +115,7 @@ def forward_selection(design: Design, target: Floats, *, rate: float, most: int)
         z[possible] = found[possible] / (norms[possible] * math.sqrt(fit.scale))
         level = norm.isf(rate * (chosen.size + 1) / norms.size)
         batch = min(chosen.size // BATCH + 1, most - chosen.size)
-        entering = np.argsort(-z, kind="stable")[:batch]
+        entering = _largest(z, batch)
         entering = entering[z[entering] > level]
         if not entering.size:
             break
@@ -127,3 +127,10 @@ def forward_selection(design: Design, target: Floats, *, rate: float, most: int)
             chosen = chosen[~weak]
             fit = least_squares(design.columns(chosen), target)
     return chosen
+
+
+def _largest(numbers: Floats, count: int) -> Places:
+    """Places of the `count` largest, largest first, of equal ones the first first."""
+    least = np.partition(numbers, -count)[-count]
+    places = np.flatnonzero(numbers >= least)
+    return places[np.argsort(-numbers[places], kind="stable")[:count]]
