@@ -18,11 +18,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ldp.decoding.bloom_maps import Map, bloom_map
 from ldp.errors import DecodeError
 from ldp.estimates import Estimates, Floats, Rule
-from ldp.hashing import Md5Bloom, PolynomialBloom
 from ldp.regression import Fit, forward_selection, least_squares, nonnegative_lasso
 from ldp.regression.least_squares import Places
 from ldp.table import Table
@@ -35,9 +34,6 @@ UNEXPLAINED = 4.0
 MOST_CHOSEN = 500
 MOST_LASSO = 200_000_000
 """Numbers in the lasso's design matrix: 1.6 GB."""
-
-Map = NDArray[np.unsignedinteger]
-"""The bits that each candidate's hashes set, shape (candidates, cohorts, hashes)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,15 +119,6 @@ def lasso_ols(
 ) -> Estimates:
     """The non-negative lasso chooses, least squares estimates (Erlingsson et al. 2014)."""
     return from_map(table, candidates, bloom_map(table, candidates), rule, "lasso-ols", pooled)
-
-
-def bloom_map(table: Table, candidates: tuple[str, ...]) -> Map:
-    """The bits that each candidate's hashes set in every cohort."""
-    from ldp import kernels
-
-    addressing = table.mechanism.addressing
-    assert isinstance(addressing, PolynomialBloom | Md5Bloom)
-    return kernels.bloom_map(addressing, table.mechanism.shape.rows, candidates)
 
 
 def from_map(
