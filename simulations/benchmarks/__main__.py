@@ -12,8 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from simulations.benchmarks import peers
-from simulations.benchmarks.measuring import calibration, machine
-from simulations.benchmarks.ours import BENCHMARKS, Benchmark
+from simulations.benchmarks.measuring import Benchmark, calibration, machine
+from simulations.benchmarks.ours import BENCHMARKS
 
 NAMES = ", ".join(peers.PEERS.values())
 HEADER = ("benchmark", "ours", "bar", "peer", "peer / ours")

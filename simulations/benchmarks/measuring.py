@@ -13,11 +13,32 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution, requires
 from pathlib import Path
 from typing import Any, NamedTuple
 
 MIB = 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """`measure` gets an empty folder shared by one run's benchmarks and returns a figure in
+    `unit`; `bar` is the most it may be."""
+
+    key: str
+    name: str
+    unit: str
+    measure: Callable[[Path], float]
+    bar: float | None = None
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the figure depends on how fast and how busy the machine is."""
+        return self.unit in ("us", "ms", "s")
+
+    def is_met(self, figure: float) -> bool:
+        return self.bar is None or figure <= self.bar
 
 
 def fastest(work: Callable[[], object], repeats: int) -> float:

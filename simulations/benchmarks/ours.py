@@ -6,14 +6,14 @@ the same work, in the same unit, is looked up (`pure_ldp.py`, `multi_freq_ldpy.p
 
 import sys
 import tomllib
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulations.benchmarks import batch
+from simulations.benchmarks import batch, decoding
+from simulations.benchmarks.decoding import apple_preset, chrome_preset, hadamard_preset
 from simulations.benchmarks.measuring import (
+    Benchmark,
     Run,
     fastest,
     import_seconds,
@@ -24,7 +24,7 @@ from simulations.benchmarks.measuring import (
 )
 
 if TYPE_CHECKING:
-    from ldp.client import CountMeanSketch, Encoder, HadamardCountMeanSketch, Rappor
+    from ldp.client import Encoder
     from ldp.mechanisms import Mechanism
 
 LDP = (sys.executable, "-m", "ldp")
@@ -50,32 +50,6 @@ preset = "apple-emoji"
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Benchmark:
-    """`measure` gets an empty folder shared by one run's benchmarks and returns a figure in
-    `unit`; `bar` is the most it may be."""
-
-    key: str
-    name: str
-    unit: str
-    measure: Callable[[Path], float]
-    bar: float | None = None
-
-    @property
-    def is_timed(self) -> bool:
-        """Whether the figure depends on how fast and how busy the machine is."""
-        return self.unit in ("us", "ms", "s")
-
-    def is_met(self, figure: float) -> bool:
-        return self.bar is None or figure <= self.bar
-
-
-def apple_preset() -> "CountMeanSketch":
-    from ldp.client import CountMeanSketch
-
-    return CountMeanSketch(epsilon=4.0, rows=65536, width=1024, seed="00ff")
-
-
 def words() -> list[str]:
     return [f"word-{rank}" for rank in range(1, CANDIDATES + 1)]
 
@@ -93,18 +67,6 @@ def encode_us(encoder: "Encoder") -> float:
 
 def wire_bytes(mechanism: "Mechanism", value: str) -> float:
     return len(mechanism.encoder().encode(value))
-
-
-def hadamard_preset() -> "HadamardCountMeanSketch":
-    from ldp.client import HadamardCountMeanSketch
-
-    return HadamardCountMeanSketch(epsilon=4.0, rows=1024, width=32768, seed="00ff")
-
-
-def chrome_preset() -> "Rappor":
-    from ldp.client import Rappor
-
-    return Rappor(bits=128, hashes=2, cohorts=128, f=0.5, p=0.25, q=0.75, seed="00ff")
 
 
 def batch_us(mechanism: "Mechanism") -> float:
@@ -223,6 +185,13 @@ BENCHMARKS = (
         bar=60,
     ),
     Benchmark(
+        key="import_rappor",
+        name="and of RAPPOR's mechanism",
+        unit="ms",
+        measure=lambda folder: 1e3 * import_seconds("ldp.client, ldp.mechanisms.rappor"),
+        bar=60,
+    ),
+    Benchmark(
         key="dependencies",
         name="dependencies of the base install",
         unit="packages",
@@ -276,7 +245,9 @@ BENCHMARKS = (
         name="decode 2,600 candidates, for each",
         unit="ms",
         measure=decode,
+        bar=0.115,  # 0.3 s for all
     ),
+    *decoding.BENCHMARKS,
     Benchmark(
         key="draw",
         name="draw the table of 1,000,000,000 clients",
