@@ -4,8 +4,6 @@ import csv
 import gzip
 import hashlib
 import json
-import pickle
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -411,7 +409,7 @@ def test_a_damaged_file_is_one_clear_line(
     assert file in str(caught.value)
 
 
-def kept_case() -> tuple[Table, tuple[str, ...]]:
+def small_case() -> tuple[Table, tuple[str, ...]]:
     values = tuple(f"v{i}" for i in range(30))
     mechanism = Rappor(**{**TYPICAL, "cohorts": 16}, seed="00ff")  # type: ignore[arg-type]
     counts = np.full(30, 1000)
@@ -419,63 +417,10 @@ def kept_case() -> tuple[Table, tuple[str, ...]]:
 
 
 @pytest.mark.exact
-def test_a_kept_map_is_read_instead_of_hashed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table, values = kept_case()
-    hashed = decode(table, values)
-    first = decode(table, values, cache=tmp_path / "maps")
-    other = decode(table, values[:29], cache=tmp_path / "maps")
-    assert len(list((tmp_path / "maps").glob("*.npy"))) == 2
-    assert other.values == values[:29]
-    monkeypatch.setattr(kernels, "bloom_map", lambda *_: pytest.fail("hashed again"))
-    again = decode(table, values, cache=tmp_path / "maps")
-    for one in (first, again):
-        assert (one.count == hashed.count).all()
-    reseeded = Rappor(**{**TYPICAL, "cohorts": 16}, seed="00fe")  # type: ignore[arg-type]
-    with pytest.raises(pytest.fail.Exception, match="hashed again"):
-        decode(Table(reseeded, table.counts, table.reports), values, cache=tmp_path / "maps")
-
-
-def flipped(data: bytes, at: int) -> bytes:
-    return data[:at] + bytes([data[at] ^ 1]) + data[at:][1:]
-
-
-@pytest.mark.exact
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda data: b"",
-        lambda data: data[:40],
-        lambda data: data[:-1],
-        lambda data: data + b"0",
-        lambda data: flipped(data, 200),  # a bit of the map
-        lambda data: flipped(data, len(data) - 1),  # of the checksum
-        lambda data: data.replace(b"'|u1'", b"'|i1'"),
-        lambda data: data.replace(b"(30, 16, 2)", b"(15, 32, 2)"),
-        lambda data: data.replace(b"'fortran_order': False", b"'fortran_order': True "),
-        lambda data: b"PK\x03\x04" + data,
-        lambda data: pickle.dumps([1, 2, 3]),
-    ],
-)
-def test_a_damaged_or_foreign_map_is_hashed_again(
-    tmp_path: Path, damage: Callable[[bytes], bytes]
-) -> None:
-    table, values = kept_case()
-    hashed = bloom_map(table, values, tmp_path)
-    (path,) = tmp_path.glob("*.npy")
-    whole = path.read_bytes()
-    path.write_bytes(damage(whole))
-    assert path.read_bytes() != whole
-    assert (bloom_map(table, values, tmp_path) == hashed).all()
-    assert path.read_bytes() == whole
-
-
-@pytest.mark.exact
 def test_more_candidates_than_a_map_holds_are_refused_with_the_number_that_fits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    table, values = kept_case()
+    table, values = small_case()
     monkeypatch.setattr(bloom_maps, "MOST_BYTES", 16 * 2 * 29 + 31)
     with pytest.raises(DecodeError, match="30 candidates are too many: 29 fit"):
         decode(table, values)
@@ -483,8 +428,8 @@ def test_more_candidates_than_a_map_holds_are_refused_with_the_number_that_fits(
 
 
 @pytest.mark.exact
-def test_places_outside_the_filters_are_refused(tmp_path: Path) -> None:
-    table, values = kept_case()
+def test_places_outside_the_filters_are_refused() -> None:
+    table, values = small_case()
     places = kernels.bloom_map(table.mechanism.addressing, 16, values)  # type: ignore[arg-type]
     for wrong in (places[:29], places[:, :15], places.astype(np.int64)):
         with pytest.raises(DecodeError, match="places must be unsigned integers of shape"):
@@ -492,11 +437,7 @@ def test_places_outside_the_filters_are_refused(tmp_path: Path) -> None:
     places[3, 2, 1] = 8
     with pytest.raises(DecodeError, match="a bit above 7"):
         decode(table, values, places=places)
-    with pytest.raises(ParameterError, match="either places or a cache"):
-        decode(table, values, places=places, cache=tmp_path)
     sketch = CountMeanSketch(epsilon=4.0, rows=64, width=16, seed="00")
     other = draw_table(sketch, ("a",), counts=np.array([9]), generator=np.random.default_rng(1))
-    with pytest.raises(DecodeError, match="cms table are not kept"):
-        decode(other, ("a",), cache=tmp_path)
     with pytest.raises(DecodeError, match="cms table takes no places"):
         decode(other, ("a",), places=places)

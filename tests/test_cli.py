@@ -405,7 +405,6 @@ def test_rappor_from_devices_to_discoveries(
         ("t --rappor-map m --out x", "go with --rappor-params"),
         ("--rappor-params p --rappor-counts c --out x", "give either --rappor-map or --candidates"),
         ("--rappor-params p --rappor-counts c --rappor-map m --out x", "cannot read p"),
-        ("--rappor-params p --rappor-counts c --rappor-map m --cache d --out x", "keeps hashes"),
     ],
 )
 def test_google_rappors_files_go_together(

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 )
 @click.option("--part", help="Which table of a file that holds several, as words of a puzzle.")
 @click.option("--candidates", help="One value a line, or CSV with a value column; - reads stdin.")
-@click.option("--cache", type=FILE, help="Folder that keeps RAPPOR candidates' hashes.")
 @click.option("--out", required=True, help="Estimates as CSV; - prints them.")
 @click.option("--method", type=click.Choice(["auto", *METHODS]), default="auto")
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Error rate.")
@@ -54,7 +53,6 @@ def decode(
     reports_per_client: float,
     part: str | None,
     candidates: str | None,
-    cache: Path | None,
     out: str,
     method: str,
     alpha: float,
@@ -87,8 +85,6 @@ def decode(
         raise ParameterError("--rappor-map and --rappor-hash go with --rappor-params")
     if rappor_params is not None and (rappor_map is None) == (candidates is None):
         raise ParameterError("give either --rappor-map or --candidates")
-    if rappor_map and cache:
-        raise ParameterError("--cache keeps hashes; with --rappor-map nothing is hashed")
     rule = Rule(alpha=alpha, control=control, threshold=threshold)
     check_output(out, level, *files)
     names = None
@@ -110,7 +106,6 @@ def decode(
         rule=rule,
         places=places,
         reports_per_client=reports_per_client,
-        cache=cache,
     )
     estimates = consistent(estimates, consistency)
     write_estimates(estimates, out, level, "candidates", as_json)

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp.decoding import candidates as bloom
 from ldp.decoding import direct, mean_sketch
-from ldp.decoding.bloom_maps import bloom_map
+from ldp.decoding.bloom_maps import require_places
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import Estimates, Rule
 from ldp.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
@@ -40,7 +39,6 @@ def decode(
     rule: Rule | None = None,
     places: NDArray[np.unsignedinteger] | None = None,
     reports_per_client: float = 1,
-    cache: str | Path | None = None,
 ) -> Estimates:
     """Counts of the candidates in `table`.
 
@@ -49,10 +47,9 @@ def decode(
     too, costs no privacy: it reads the table only. `places`: the bits that the candidates of a
     RAPPOR table set, where a map gives them (`ldp.google_rappor.read_map`). `reports_per_client`:
     how many reports each client sent, on average, under one permanent response (RAPPOR, memoised
-    per value); without it errors are too small. `cache`: a folder that keeps the hashes of a RAPPOR
-    table's candidates for the next time (`ldp.decoding.bloom_maps` says what is checked). Raises
-    DecodeError for an empty table, for no or repeated candidates, for a method that does not fit
-    the mechanism, and for more candidates or other places than their map can have.
+    per value); without it errors are too small. Raises DecodeError for an empty table, for no or
+    repeated candidates, for a method that does not fit the mechanism, and for more candidates or
+    other places than their map can have.
     """
     if not isinstance(table, Table):
         raise DecodeError("decode one part of it, by its name: table['words']")
@@ -84,16 +81,10 @@ def decode(
         raise DecodeError("the table holds no reports")
     method = fitting[0] if method == "auto" else method
     pooled, rule = _pooled(table.mechanism, reports_per_client), rule or Rule()
-    if cache is not None:
-        if places is not None:
-            raise ParameterError("give either places or a cache: what is given is not hashed")
-        if not isinstance(addressing, PolynomialBloom | Md5Bloom):
-            raise DecodeError(f"hashes of a {table.mechanism.name} table are not kept in a cache")
-        places = bloom_map(table, candidates, cache)
     if places is None:
         estimates = METHODS[method](table, tuple(candidates), rule, *pooled)
     else:
-        _require_places(table, len(candidates), places)
+        require_places(table, len(candidates), places)
         estimates = bloom.from_map(table, tuple(candidates), places, rule, method, *pooled)
     described = {
         "method": method,
@@ -103,18 +94,6 @@ def decode(
         "windows": list(table.windows),
     }
     return replace(estimates, details={**described, **estimates.details})
-
-
-def _require_places(table: Table, candidates: int, places: NDArray[np.unsignedinteger]) -> None:
-    """Raises DecodeError for what compiled code, which checks no bounds, must not be given."""
-    addressing, (rows, bits) = table.mechanism.addressing, table.mechanism.shape
-    if not isinstance(addressing, PolynomialBloom | Md5Bloom):
-        raise DecodeError(f"a {table.mechanism.name} table takes no places")
-    shape = (candidates, rows, addressing.hashes)
-    if places.dtype.kind != "u" or places.shape != shape:
-        raise DecodeError(f"places must be unsigned integers of shape {shape}")
-    if int(places.max()) >= bits:
-        raise DecodeError(f"places name a bit above {bits - 1}")
 
 
 def _pooled(mechanism: Mechanism, reports_per_client: float) -> tuple[float, ...]:
