@@ -15,7 +15,6 @@ from ldp.decoding import bloom_maps
 from ldp.decoding.bloom_maps import bloom_map
 from ldp.decoding.candidates import BloomDesign
 from ldp.errors import DecodeError, ParameterError
-from ldp.estimates import Rule
 from ldp.google_rappor import (
     read_map,
     read_table,
@@ -26,8 +25,9 @@ from ldp.google_rappor import (
 )
 from ldp.hashing import Md5Bloom, PolynomialBloom
 from ldp.md5 import md5_of_rows
-from ldp.regression import forward_selection, least_squares, nonnegative_lasso
-from ldp.regression.least_squares import _largest, _solved, _solved_by_eigenvalues
+from ldp.regression import least_squares, nonnegative_lasso
+from ldp.regression.debiased import nonnegative_path, refitted, unbiased
+from ldp.regression.least_squares import _solved, _solved_by_eigenvalues
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
 from simulations.intervals import pooled_table
@@ -37,6 +37,7 @@ from tests.statistics import ALPHA
 CASES = Path(__file__).parent / "data" / "rappor"
 NAMES = sorted(path.name for path in CASES.iterdir())
 METHODS = ("regression", "lasso-ols")
+TYPICAL = {"bits": 8, "hashes": 2, "cohorts": 128, "f": 0.5, "p": 0.25, "q": 0.75}
 
 
 @pytest.mark.exact
@@ -97,15 +98,6 @@ def test_both_solvers_say_the_same_on_either_side_of_the_bound(copies: int) -> N
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("count", [1, 3, 9, 40])
-def test_the_largest_are_those_of_a_stable_sort(count: int) -> None:
-    numbers = np.random.default_rng(6).integers(0, 6, size=40).astype(np.float64)
-    numbers[[0, 20]] = -np.inf
-    sorted_places = np.argsort(-numbers, kind="stable")[:count]
-    assert _largest(numbers, count).tolist() == sorted_places.tolist()
-
-
-@pytest.mark.exact
 def test_the_design_is_that_of_its_docstring() -> None:
     """Every method against columns weight (x_j - mean) made of scalar hashes."""
     generator, places = np.random.default_rng(5), PolynomialBloom("00ff", 8, 3)
@@ -139,16 +131,42 @@ class Dense:
 
 
 @pytest.mark.exact
-def test_forward_selection_finds_what_is_there_and_hardly_more() -> None:
-    generator = np.random.default_rng(2)
-    matrix = generator.normal(size=(200, 1000))
-    held = np.array([3, 50, 700])
-    target = matrix[:, held] @ [2.0, 1.0, 0.7] + generator.normal(size=200)
-    chosen = forward_selection(Dense(matrix), target, rate=0.001, most=50)
-    assert sorted(chosen.tolist()) == held.tolist()
-    assert forward_selection(Dense(matrix), target, rate=0.001, most=2).size == 2
-    nothing = forward_selection(Dense(matrix), generator.normal(size=200), rate=1e-6, most=50)
-    assert nothing.size == 0
+def test_few_columns_without_noise_are_fitted_as_by_least_squares() -> None:
+    generator = np.random.default_rng(1)
+    columns, truth = generator.normal(size=(300, 5)), np.array([40.0, 0, 3, 0, 7])
+    target = columns @ truth + generator.normal(size=300)
+    fit = nonnegative_path(Dense(columns), target, 300)
+    found, errors = unbiased(Dense(columns), fit, 300, 1.0)
+    exact = least_squares(columns, target)
+    large = truth > 0
+    np.testing.assert_allclose(found[large], exact.coefficients[large], atol=0.1 * errors.min())
+    np.testing.assert_allclose(errors[large], exact.std_errors[large] / exact.scale**0.5, rtol=0.02)
+    assert not refitted(Dense(columns), target, fit, 300).residual @ columns[:, 0] > 0.1
+
+
+@pytest.mark.statistical
+def test_more_columns_than_equations_have_unbiased_estimates_with_honest_errors() -> None:
+    """200 designs of 900 columns and 300 equations: z-scores of a column held by most, of one near
+    the noise and of an absent one have mean 0 (5 standard errors: 6e-7 each) and variance within
+    30 % of 1 (a standard error of it is 10 %: 3e-3 each, and seeds are fixed). The twin, the
+    coefficients as the lasso shrinks them, is off by more than 5 standard errors."""
+    truth = np.zeros(900)
+    truth[:30] = np.linspace(0.6, 0.1, 30)
+    z, shrunk = [], []
+    for seed in range(200):
+        generator = np.random.default_rng(seed)
+        design = Dense(generator.normal(size=(300, 900)))
+        target = design.matrix @ truth + generator.normal(size=300)
+        fit = nonnegative_path(design, target, 300)
+        scale = max(1.0, float(fit.residual @ fit.residual) / (300 - fit.chosen.size))
+        found, errors = unbiased(design, fit, 300, scale)
+        z.append(((found - truth) / errors)[[2, 25, 500]])
+        kept = np.zeros(900)
+        kept[fit.chosen] = fit.coefficients
+        shrunk.append(((kept - truth) / errors)[2])
+    assert (abs(np.mean(z, axis=0)) < 5 / 200**0.5).all()
+    assert (abs(np.var(z, axis=0) - 1) < 0.3).all()
+    assert abs(np.mean(shrunk)) > 5 / 200**0.5
 
 
 @pytest.mark.exact
@@ -243,42 +261,6 @@ def test_candidates_of_one_filter_cannot_be_told_apart_and_the_others_can(method
     assert np.flatnonzero(estimates.detected()).tolist() == [1]
     assert sum(estimates.count[[0, 5]]) == pytest.approx(90_000, abs=5 * estimates.noise)
     assert abs(estimates.count[1] - 60_000) < 5 * estimates.std_error[1]
-
-
-def error_rates(method: str, listed: int, control: str, tables: int) -> tuple[float, float, float]:
-    """Mean and standard error of the false-discovery proportion, and the share of the selected
-    intervals that hold, of tables whose 100 strings are all on the list."""
-    generator = np.random.default_rng(3)
-    weights = np.exp(-np.arange(100) / 20)
-    values = tuple(f"v{i}" for i in range(listed))
-    false, covered, detections = [], 0, 0
-    for number in range(tables):
-        mechanism = Rappor(**TYPICAL, seed=f"{number:08x}")  # type: ignore[arg-type]
-        counts = np.zeros(listed, dtype=np.int64)
-        counts[:100] = generator.multinomial(300_000, weights / weights.sum())
-        table = draw_table(mechanism, values, counts=counts, generator=generator)
-        estimates = decode(table, values, method=method, rule=Rule(control=control))
-        detected = estimates.detected()
-        false.append(float((detected & (counts == 0)).sum() / max(1, detected.sum())))
-        low, high = estimates.interval(selected=True)
-        covered += int(((low <= counts) & (counts <= high) & detected).sum())
-        detections += int(detected.sum())
-    return float(np.mean(false)), float(np.std(false) / tables**0.5), covered / detections
-
-
-@pytest.mark.slow
-@pytest.mark.statistical
-@pytest.mark.parametrize("listed", [200, 1200], ids=["fewer than equations", "more"])
-@pytest.mark.parametrize("method", METHODS)
-def test_false_discoveries_stay_at_their_rate_and_selected_intervals_cover(
-    method: str, listed: int
-) -> None:
-    """60 tables each, seeds fixed; the twin without correction misses the same bar."""
-    mean, error, covered = error_rates(method, listed, "fdr", 60)
-    assert mean <= 0.05 + 2 * error
-    assert covered >= 0.93
-    uncorrected, error, _ = error_rates(method, listed, "none", 20)
-    assert uncorrected > 0.05 + 2 * error
 
 
 @pytest.mark.statistical

@@ -8,8 +8,8 @@ of a filter of k bits and h hashes,
 
 subtracting m makes strings that are not on the list a flat background instead of a bias. Rows are
 weighted by the exact variance of a bit. `lasso_ols` is the decoder of Erlingsson et al. 2014,
-section 4; `regression` is least squares on all candidates, or on those that forward selection
-leaves.
+section 4; `regression` is the non-negative lasso with what it shrank given back
+(`ldp/regression/debiased.py`).
 """
 
 import math
@@ -22,16 +22,13 @@ import numpy as np
 from ldp.decoding.bloom_maps import Map, bloom_map
 from ldp.errors import DecodeError
 from ldp.estimates import Estimates, Floats, Rule
-from ldp.regression import Fit, forward_selection, least_squares, nonnegative_lasso
+from ldp.regression import least_squares, nonnegative_lasso
+from ldp.regression.debiased import Sparse, nonnegative_path, refitted, unbiased
 from ldp.regression.least_squares import Places
 from ldp.table import Table
 
-FEW = 0.8
-"""Up to so many candidates for each equation all of them are fitted together."""
-MOST_TOGETHER = 4_000
 UNEXPLAINED = 4.0
 """Standard errors by which the residuals' variance must exceed 1 to be said."""
-MOST_CHOSEN = 500
 MOST_LASSO = 200_000_000
 """Numbers in the lasso's design matrix: 1.6 GB."""
 
@@ -106,11 +103,8 @@ class Shares:
 def regression(
     table: Table, candidates: tuple[str, ...], rule: Rule, pooled: float = 0.0
 ) -> Estimates:
-    """Least squares on all candidates where there are at least 1 / FEW equations for each, else on
-    those that forward selection at the rule's error rate chooses.
-
-    A candidate that is not chosen is estimated as if it were added to those that are.
-    """
+    """Every candidate's estimate of the non-negative lasso, not shrunk: valid for candidates that
+    are in the fit and for those that are not, for more candidates than equations too."""
     return from_map(table, candidates, bloom_map(table, candidates), rule, "regression", pooled)
 
 
@@ -134,35 +128,40 @@ def from_map(
     from scipy.stats import norm
 
     shares = Shares.of(table, bits.shape[2], pooled)
-    equations = int((table.reports > 0).sum()) * table.mechanism.shape.columns
-
-    def fitted(holders: Floats) -> tuple[BloomDesign, Places, Fit]:
-        weight = shares.weight(holders)
+    cohorts = int((table.reports > 0).sum())
+    # strings that are missing from the list hardly move the sum of a cohort's bits, nor do others
+    contrasts = cohorts * (table.mechanism.shape.columns - 1)
+    fit: Sparse | None = None
+    weights = np.broadcast_to(shares.reports, shares.share.shape)
+    explained = np.full(shares.share.shape, np.average(shares.share, weights=weights))
+    for _ in range(2):
+        weight = shares.weight(explained)
         design = BloomDesign(bits, weight, shares.mean)
         target = ((shares.share - shares.mean) * weight).ravel()
-        chosen = _chosen(design, target, equations, rule, method)
-        return design, chosen, least_squares(design.columns(chosen), target)
-
-    weights = np.broadcast_to(shares.reports, shares.share.shape)
-    average = np.full(shares.share.shape, np.average(shares.share, weights=weights))
-    design, chosen, fit = fitted(average)
-    flat = BloomDesign(bits[chosen], np.ones_like(shares.share), shares.mean)
-    explained = flat.columns(np.arange(chosen.size)) @ fit.coefficients
-    design, chosen, fit = fitted(shares.mean + explained.reshape(shares.share.shape))
-
-    n, norms = table.total, np.maximum(design.norms(), 1e-300)
-    share = design.correlations(fit.residual) / norms**2
-    error = np.sqrt(fit.scale) / norms
-    share[chosen], error[chosen] = fit.coefficients, fit.std_errors
+        if method == "lasso-ols":
+            fit = _lasso(design, target)
+        elif fit is None:
+            fit = nonnegative_path(design, target, contrasts)
+        else:
+            fit = refitted(design, target, fit, contrasts)
+        flat = BloomDesign(bits[fit.chosen], np.ones_like(weight), shares.mean)
+        explained = flat.columns(np.arange(fit.chosen.size)) @ fit.coefficients
+        explained = shares.mean + explained.reshape(weight.shape)
+    assert fit is not None
+    left = fit.residual.reshape(weight.shape)
+    left = left - left.mean(axis=1, keepdims=True)
+    freedom = max(1, contrasts - fit.chosen.size)
+    scale = float((left**2).sum()) / freedom
+    share, error = unbiased(design, fit, contrasts, max(1.0, scale))
+    n = table.total
     details: dict[str, Any] = {
-        "method": method,
-        "equations": equations,
-        "fitted": int(chosen.size),
-        "residual_variance": fit.scale,
+        "equations": contrasts,
+        "fitted": int(fit.chosen.size),
+        "residual_variance": scale,
     }
-    if fit.scale > 1 + UNEXPLAINED * math.sqrt(2 / max(1, equations - chosen.size)):
+    if scale > 1 + UNEXPLAINED * math.sqrt(2 / freedom):
         details["warning"] = (
-            f"the residuals vary {fit.scale:.2f} times as much as noise would: strings that people "
+            f"the residuals vary {scale:.2f} times as much as noise would: strings that people "
             "hold are not on the list, or too many for it, so the error rate and the intervals "
             "are not promised"
         )
@@ -172,23 +171,19 @@ def from_map(
         std_error=n * error,
         p_value=norm.sf(share / error),
         reports=n,
-        noise=float(n * np.median(error)),
+        noise=float(n * np.median(np.minimum(error, 1.0))),
         rule=rule,
         details=details,
     )
 
 
-def _chosen(design: BloomDesign, target: Floats, equations: int, rule: Rule, method: str) -> Places:
+def _lasso(design: BloomDesign, target: Floats) -> Sparse:
     candidates = len(design.map)
-    if method == "lasso-ols":
-        if candidates * target.size > MOST_LASSO:
-            most = MOST_LASSO // target.size
-            raise DecodeError(
-                f"the lasso's design matrix holds {most} candidates at most; use method regression"
-            )
-        return nonnegative_lasso(design.columns(np.arange(candidates)), target)
-    if candidates <= min(FEW * equations, MOST_TOGETHER):
-        return np.arange(candidates)
-    return forward_selection(
-        design, target, rate=rule.alpha, most=min(MOST_CHOSEN, int(FEW * equations))
-    )
+    if candidates * target.size > MOST_LASSO:
+        most = MOST_LASSO // target.size
+        raise DecodeError(
+            f"the lasso's design matrix holds {most} candidates at most; use method regression"
+        )
+    chosen = nonnegative_lasso(design.columns(np.arange(candidates)), target)
+    fit = least_squares(design.columns(chosen), target)
+    return Sparse(chosen, fit.coefficients, fit.residual, 0.0)

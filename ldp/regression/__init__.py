@@ -1,6 +1,6 @@
-"""Regressions over arrays: least squares, forward selection, the lasso. Knows no mechanism."""
+"""Regressions over arrays: least squares, the lasso, and it without bias. Knows no mechanism."""
 
 from ldp.regression.lasso import nonnegative_lasso
-from ldp.regression.least_squares import Design, Fit, forward_selection, least_squares
+from ldp.regression.least_squares import Design, Fit, least_squares
 
-__all__ = ["Design", "Fit", "forward_selection", "least_squares", "nonnegative_lasso"]
+__all__ = ["Design", "Fit", "least_squares", "nonnegative_lasso"]

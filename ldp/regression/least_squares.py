@@ -1,8 +1,7 @@
-"""Least squares with honest errors, and which columns to fit where there are too many.
+"""Least squares with honest errors.
 
 Equations come in with unit variance: rows are divided by their standard deviations beforehand. A
 column that is not in the fit adds to the residuals, so errors are scaled by what is left over.
-Source of the entry level: Benjamini and Hochberg 1995, applied to the next column in line.
 """
 
 import math
@@ -14,8 +13,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
-BATCH = 10
-"""A tenth of what is chosen, and one more, may enter at once."""
 SINGULAR = 1e-9
 
 
@@ -93,44 +90,3 @@ def _solved_by_eigenvalues(gram: Floats, right: Floats) -> tuple[Floats, Floats]
     variances = (inverse * part).sum(axis=1)
     variances[(vectors[:, ~kept] ** 2).sum(axis=1) > SINGULAR] = math.inf
     return inverse @ (part.T @ right), variances
-
-
-def forward_selection(design: Design, target: Floats, *, rate: float, most: int) -> Places:
-    """The columns, at most `most`, that enter a fit of non-negative coefficients one after the
-    other, in their order.
-
-    With s chosen of n, a column enters when the one-sided p-value of its correlation with the
-    residual is at most rate (s + 1) / n; it leaves for good when its coefficient falls below its
-    error. Time: about 10 ln(chosen) + 10 passes over the columns.
-    """
-    from scipy.stats import norm
-
-    norms = design.norms()
-    possible = norms > 0
-    chosen = np.empty(0, dtype=np.intp)
-    fit = least_squares(design.columns(chosen), target)
-    while chosen.size < most:
-        z = np.full(norms.size, -np.inf)
-        found = design.correlations(fit.residual)
-        z[possible] = found[possible] / (norms[possible] * math.sqrt(fit.scale))
-        level = norm.isf(rate * (chosen.size + 1) / norms.size)
-        batch = min(chosen.size // BATCH + 1, most - chosen.size)
-        entering = _largest(z, batch)
-        entering = entering[z[entering] > level]
-        if not entering.size:
-            break
-        possible[entering] = False
-        chosen = np.concatenate([chosen, entering])
-        fit = least_squares(design.columns(chosen), target)
-        weak = fit.coefficients < fit.std_errors
-        if weak.any():
-            chosen = chosen[~weak]
-            fit = least_squares(design.columns(chosen), target)
-    return chosen
-
-
-def _largest(numbers: Floats, count: int) -> Places:
-    """Places of the `count` largest, largest first, of equal ones the first first."""
-    least = np.partition(numbers, -count)[-count]
-    places = np.flatnonzero(numbers >= least)
-    return places[np.argsort(-numbers[places], kind="stable")[:count]]
