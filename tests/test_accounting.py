@@ -1,5 +1,6 @@
 """Costs add exactly, caps hold whatever is asked, and a refused charge changes nothing."""
 
+import math
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
@@ -7,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldp.accounting import Caps, Cost, Ledger, Neighbours, group, parallel, posterior, sequential
+from ldp.accounting import (
+    Caps,
+    Cost,
+    Ledger,
+    Neighbours,
+    advanced,
+    group,
+    parallel,
+    posterior,
+    sequential,
+)
 from ldp.errors import BudgetExceeded, ParameterError
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -32,9 +43,61 @@ def test_parallel_costs_are_the_largest_and_groups_multiply() -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize(
+    ("epsilon", "times", "expected", "delta"),
+    [(0.1, 365, 14.1231, 1e-9), (0.5, 90, 41.559, 1e-9), (1, 90, 90, 0), (4, 90, 360, 0)],
+)
+def test_advanced_composition_is_its_formula_and_never_above_the_sum(
+    epsilon: float, times: int, expected: float, delta: float
+) -> None:
+    cost = advanced([Cost(epsilon=epsilon)] * times, 1e-9)
+    assert cost.epsilon == pytest.approx(expected, abs=5e-5)
+    assert cost.delta == delta
+
+
+@pytest.mark.exact
+@given(st.lists(st.floats(0, 0.2), min_size=200, max_size=230), st.floats(1e-12, 0.5))
+def test_advanced_composition_of_different_epsilons_is_rounded_up(
+    epsilons: list[float], delta: float
+) -> None:
+    cost = advanced((Cost(epsilon=epsilon) for epsilon in epsilons), delta)
+    mean = math.fsum(epsilon * math.tanh(epsilon / 2) for epsilon in epsilons)
+    squares = math.fsum(epsilon**2 for epsilon in epsilons)
+    formula = mean + math.sqrt(2 * math.log(1 / delta) * squares)
+    if cost.delta:
+        assert formula * (1 - 1e-12) <= cost.epsilon <= formula * (1 + 1e-12)
+    assert cost.epsilon <= sequential(Cost(epsilon=epsilon) for epsilon in epsilons).epsilon
+
+
+@pytest.mark.exact
+def test_advanced_composition_adds_the_releases_own_deltas() -> None:
+    costs = [Cost(epsilon=0.01, delta=1e-9)] * 1000
+    assert advanced(costs, 1e-6).delta == pytest.approx(2e-6)
+    assert advanced(costs, 1e-6).epsilon < 10 == pytest.approx(sequential(costs).epsilon)
+    assert advanced([Cost(epsilon=math.inf)], 1e-6).epsilon == math.inf
+    assert advanced([Cost(epsilon=1e300)], 1e-6) == Cost(epsilon=1e300)
+    for delta in (0.0, 1.0, math.nan):
+        with pytest.raises(ParameterError, match="delta"):
+            advanced(costs, delta)
+
+
+@pytest.mark.exact
+def test_a_groups_delta_grows_with_its_epsilon() -> None:
+    cost = Cost(epsilon=1.0, delta=1e-6)
+    together = group(cost, 3)
+    assert together.epsilon == 3.0
+    assert together.delta == pytest.approx(3e-6 * math.e**2, rel=1e-12)
+    one_by_one = 1e-6 * (1 + math.e + math.e**2)
+    assert together.delta >= one_by_one
+    assert group(cost, 1) == cost
+    assert group(Cost(epsilon=1e300, delta=1e-300), 2).delta == 1.0
+    assert group(Cost(epsilon=math.inf), 2) == Cost(epsilon=math.inf)
+
+
+@pytest.mark.exact
 def test_costs_of_different_neighbours_refuse_to_combine() -> None:
     costs = [Cost(epsilon=1.0), Cost(epsilon=1.0, neighbours=Neighbours.ADD_REMOVE)]
-    for combine in (sequential, parallel):
+    for combine in (sequential, parallel, lambda costs: advanced(costs, 1e-6)):
         with pytest.raises(ParameterError, match="neighbour"):
             combine(costs)
 

@@ -1,6 +1,6 @@
 """The budget accountant everyone shares; knows no mechanism, standard library only."""
 
-from ldp.accounting.composition import group, parallel, sequential
+from ldp.accounting.composition import advanced, group, parallel, sequential
 from ldp.accounting.cost import Cost, Neighbours
 from ldp.accounting.explain import in_words, posterior
 from ldp.accounting.ledger import Ledger
@@ -11,6 +11,7 @@ __all__ = [
     "Cost",
     "Ledger",
     "Neighbours",
+    "advanced",
     "group",
     "in_words",
     "parallel",
