@@ -1,4 +1,10 @@
-"""The budget accountant everyone shares; knows no mechanism, standard library only."""
+"""The budget accountant everyone shares; knows no mechanism, standard library only.
+
+`compose` is `ldp.privacy_loss`'s, for servers, and loaded when it is asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ldp.accounting.composition import advanced, group, parallel, sequential
 from ldp.accounting.cost import Cost, Neighbours
@@ -18,3 +24,11 @@ __all__ = [
     "posterior",
     "sequential",
 ]
+
+
+if not TYPE_CHECKING:  # for a checker the name would lead upwards: import it from ldp.privacy_loss
+
+    def __getattr__(name: str) -> Any:
+        if name != "compose":
+            raise AttributeError(f"module 'ldp.accounting' has no attribute {name!r}")
+        return getattr(import_module("ldp.privacy_loss"), name)

@@ -141,6 +141,18 @@ def decode(folder: Path) -> float:
     return 1e3 * fastest(lambda: decoded(table, candidates), 5) / CANDIDATES
 
 
+def compose() -> None:
+    """1,000 metrics, no two of one epsilon (0.1 to 4), a report a day each, for 90 days."""
+    from ldp.client import CountMeanSketch
+    from ldp.privacy_loss import compose
+
+    metrics = [
+        CountMeanSketch(epsilon=0.1 + 0.0039 * number, rows=65536, width=1024, seed="00ff")
+        for number in range(1000)
+    ]
+    compose((metric, 90) for metric in metrics).at(delta=1e-9)
+
+
 BENCHMARKS = (
     Benchmark(
         key="encode",
@@ -261,5 +273,12 @@ BENCHMARKS = (
         unit="s",
         measure=demo,
         bar=60,
+    ),
+    Benchmark(
+        key="compose",
+        name="compose 1,000 metrics x 90 days exactly",
+        unit="s",
+        measure=lambda folder: fastest(compose, 3),
+        bar=1,
     ),
 )
