@@ -1,6 +1,7 @@
 """The budget accountant everyone shares; knows no mechanism, standard library only.
 
-`compose` is `ldp.privacy_loss`'s, for servers, and loaded when it is asked for.
+`compose` and `amplify_by_shuffling` are `ldp.privacy_loss`'s, for servers, and loaded when they
+are asked for.
 """
 
 from importlib import import_module
@@ -26,9 +27,11 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # for a checker the name would lead upwards: import it from ldp.privacy_loss
+if (
+    not TYPE_CHECKING
+):  # for a checker the names would lead upwards: import them from ldp.privacy_loss
 
     def __getattr__(name: str) -> Any:
-        if name != "compose":
+        if name not in ("compose", "amplify_by_shuffling"):
             raise AttributeError(f"module 'ldp.accounting' has no attribute {name!r}")
         return getattr(import_module("ldp.privacy_loss"), name)

@@ -139,7 +139,7 @@ class Composition:
         for row, pair in enumerate(pairs):
             for place, (first, second) in enumerate(pair):
                 values[row, place] = _loss(first, second)
-                masses[row, place] = float(first)
+                masses[row, place] = max(float(first), 1e-300)  # no mass is lost to underflow
         return _Losses(values, masses, np.array([*pairs.values()], dtype=np.float64))
 
     def _law(self, wanted: Callable[[float, float, float], float]) -> _Law:

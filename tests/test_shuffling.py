@@ -1,0 +1,221 @@
+"""A shuffled report costs at least what enumerating small shuffles shows, and what is published."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from itertools import combinations_with_replacement, permutations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from ldp import CoinResponse, Rappor
+from ldp import accounting as accountant
+from ldp.accounting import Cost
+from ldp.audit import report_law
+from ldp.errors import ParameterError
+from ldp.mechanisms import Catalogued, Mechanism
+from ldp.mechanisms.base import Example, Value
+from ldp.privacy_loss import compose
+from ldp.privacy_loss.shuffling import (
+    amplify_by_shuffling,
+    clones_2021,
+    clones_2023,
+    shuffled_delta,
+)
+from tests.examples import for_everything
+from tests.test_composition import cms, hcms, rr, unary
+
+Batch = tuple[int, ...]
+"""Numbers of the reports in a shuffled batch, in order: all that it tells."""
+
+
+def _joined(batch: Mapping[Batch, float], report: Mapping[int, float]) -> dict[Batch, float]:
+    law: Counter[Batch] = Counter()
+    for (others, one), (number, other) in (
+        (first, second) for first in batch.items() for second in report.items()
+    ):
+        law[tuple(sorted((*others, number)))] += one * other  # type: ignore[assignment]
+    return dict(law)
+
+
+def enumerated(
+    mechanism: Catalogued, one: Value, other: Value, others: Sequence[Value], epsilon: float
+) -> float:
+    """delta of the batch of all reports, by the definition."""
+    numbers = {report: i for i, report in enumerate(report_law(mechanism, one))}
+
+    def law(value: Value) -> dict[int, float]:
+        return {numbers[z]: float(p) for z, p in report_law(mechanism, value).items()}
+
+    nobody: dict[Batch, float] = {(): 1.0}
+    rest = reduce(_joined, map(law, others), nobody)
+    first, second = _joined(rest, law(one)), _joined(rest, law(other))
+    return math.fsum(max(0.0, p - math.exp(epsilon) * second[z]) for z, p in first.items())
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("mechanism", "values", "people"),
+    [
+        (rr(2, 1.0), "01", 4),
+        (rr(3, 0.7), "012", 4),
+        (CoinResponse(alpha=0.3, beta=0.8), ("yes", "no"), 4),
+        (unary(1.0), "012", 3),
+        (unary(1.5, "optimized"), "012", 3),
+        (hcms(1.0), "013", 3),
+        (Rappor(bits=3, f=0.3, p=0.1, q=0.8, scheme="identity"), "012", 3),
+    ],
+    ids=["rr2", "rr3", "coin", "sue", "oue", "hcms", "rappor"],
+)
+def test_the_bound_is_never_below_an_enumerated_shuffle(
+    mechanism: Mechanism, values: Sequence[str], people: int
+) -> None:
+    local = mechanism.cost.epsilon
+    for epsilon in (0.0, 0.3 * local, 0.8 * local, local):
+        for n in range(1, people + 1):
+            bound = shuffled_delta(mechanism, reports=n, epsilon=epsilon, size=1 << 14)
+            for one, other in permutations(values, 2):
+                for others in combinations_with_replacement(values, n - 1):
+                    assert enumerated(mechanism, one, other, others, epsilon) <= bound + 1e-15
+
+
+@pytest.mark.exact
+@for_everything
+def test_every_mechanisms_bound_holds_for_two_people(example: Example) -> None:
+    mechanism, values = example.mechanism, example.values[:2]
+    for epsilon in (0.0, 0.5 * mechanism.cost.epsilon):
+        bound = shuffled_delta(mechanism, reports=2, epsilon=epsilon, size=1 << 14)
+        for one, other in permutations(values, 2):
+            for third in values:
+                assert enumerated(mechanism, one, other, [third], epsilon) <= bound
+
+
+def variation_ratio(epsilon: float, local: float, variation: float, reports: int) -> float:
+    """delta by the variation-ratio formula (Wang and others, VLDB 2024) at p = q = e**local and
+    total variation `variation`: no bound where that is below (e**local - 1) / (e**local + 1)."""
+    p = math.exp(local)
+    clone = variation / (p - 1)
+    most = reports - 1
+    middle, spread = 2 * clone * most, math.sqrt(2 * clone * most)
+    totals = np.arange(max(0, int(middle - 9 * spread)), min(most, int(middle + 9 * spread)) + 2)
+    width = int(5 * math.sqrt(totals[-1])) + 2
+    total = totals[:, None]
+    ups = total // 2 + np.arange(-width, width + 1)
+
+    def batch(ups: np.ndarray, total: np.ndarray) -> np.ndarray:
+        joint = binom.pmf(total, most, 2 * clone) * binom.pmf(ups, total, 0.5)
+        return np.asarray(np.nan_to_num(joint))
+
+    up, down, none = batch(ups - 1, total - 1), batch(ups, total - 1), batch(ups, total)
+    rest = (1 - clone - p * clone) * none
+    first, second = p * clone * up + clone * down + rest, clone * up + p * clone * down + rest
+    return float(np.maximum(0, first - math.exp(epsilon) * second).sum())
+
+
+@pytest.mark.exact
+def test_the_variation_ratio_is_below_the_truth_where_the_blanket_is_not() -> None:
+    """Three categories, four people who all hold the first one's value."""
+    mechanism = rr(3, 0.7)
+    delta = enumerated(mechanism, "0", "1", ["0"] * 3, 0.6)
+    variation = (math.exp(0.7) - 1) / (math.exp(0.7) + 2)
+    assert round(delta, 5) == 0.00603
+    assert round(variation_ratio(0.6, 0.7, variation, 4), 5) == 0.00203
+    assert delta <= shuffled_delta(mechanism, reports=4, epsilon=0.6) <= delta * 1.0001
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("mechanism", "variation"),
+    [(rr(2, 4.0), 1.0), (cms(4.0), (math.e**2 - 1) / (math.e**2 + 1) / math.tanh(2))],
+    ids=["rr", "cms"],
+)
+def test_among_many_people_it_agrees_with_the_variation_ratio(
+    mechanism: Mechanism, variation: float
+) -> None:
+    """`variation`: as a part of the largest that an epsilon of 4 allows, tanh(2)."""
+    epsilon = amplify_by_shuffling(mechanism, reports=100_000, delta=1e-6).epsilon
+    for factor, within in ((1.004, np.greater), (0.996, np.less)):
+        formula = variation_ratio(epsilon * factor, 4.0, variation * math.tanh(2), 100_000)
+        assert within(1e-6, formula)
+
+
+TABLE = {
+    (100_000, 1.0, 1e-8): (0.0824, 0.0686, 0.0169, 0.0135, 0.0121, 0.0117),
+    (100_000, 4.0, 1e-6): (0.535, 0.408, 0.118, 0.0820, 0.104, 0.0815),
+    (1_000_000, 4.0, 1e-8): (0.226, 0.167, 0.0451, 0.0316, 0.0398, 0.0313),
+    (1_000_000, 8.0, 1e-8): (1.09, 0.870, 0.381, 0.261, 0.374, 0.266),
+}
+"""(reports, local epsilon, delta) -> closed forms of 2021 and 2023; response over 2, over
+e**epsilon + 1, CMS, HCMS."""
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("case", "row"), TABLE.items(), ids=str)
+def test_known_amplifications_are_reproduced(
+    case: tuple[int, float, float], row: tuple[float, ...]
+) -> None:
+    reports, local, delta = case
+    closed = [form(local, reports=reports, delta=delta) for form in (clones_2021, clones_2023)]
+    mechanisms = rr(2, local), rr(round(math.exp(local) + 1), local), cms(local), hcms(local)
+    certified = [
+        amplify_by_shuffling(mechanism, reports=reports, delta=delta) for mechanism in mechanisms
+    ]
+    assert [*closed, *(cost.epsilon for cost in certified)] == pytest.approx(row, rel=0.01)
+    assert {cost.delta for cost in certified} == {delta}
+    for mechanism, cost in zip(mechanisms, certified, strict=True):
+        bound = shuffled_delta(mechanism, reports=reports, epsilon=cost.epsilon)
+        assert 0.99 * delta < bound <= delta
+
+
+@pytest.mark.exact
+@settings(deadline=None, max_examples=12)
+@given(st.floats(0.1, 2), st.integers(100, 5000), st.sampled_from([0.05, 0.3, 0.7]))
+def test_a_finer_lattice_lowers_the_bound_and_more_people_too(
+    local: float, reports: int, share: float
+) -> None:
+    def delta(reports: int, bits: int) -> float:
+        return shuffled_delta(cms(local), reports=reports, epsilon=share * local, size=1 << bits)
+
+    fine = delta(reports, 16)
+    assert 0.0 <= fine <= delta(reports, 11) * 1.01
+    assert delta(4 * reports, 16) <= fine
+
+
+@pytest.mark.exact
+def test_shuffling_one_report_is_no_protection_and_none_makes_it_worse() -> None:
+    mechanism = rr(3, 2.0)
+    for epsilon in (0.0, 1.0, 1.9):
+        alone = compose([(mechanism, 1)]).delta(epsilon)
+        assert shuffled_delta(mechanism, reports=1, epsilon=epsilon) == pytest.approx(alone, 1e-4)
+    assert shuffled_delta(mechanism, reports=5, epsilon=2.0) == 0.0
+    assert amplify_by_shuffling(mechanism, reports=2, delta=1e-9).epsilon <= 2.0
+    loud = Rappor(bits=64, hashes=16, cohorts=1, f=1e-6, p=0.0, q=1.0, seed="00")
+    assert amplify_by_shuffling(loud, reports=1000, delta=1e-6) == loud.cost
+    assert amplify_by_shuffling(rr(2, 0.1), reports=1000, delta=0.5) == Cost(epsilon=0, delta=0.5)
+    assert getattr(accountant, "amplify_by_shuffling") is amplify_by_shuffling  # noqa: B009
+
+
+@pytest.mark.exact
+def test_a_closed_form_outside_its_range_is_one_clear_error() -> None:
+    limit = math.log(100_000 / (16 * math.log(4e6)))
+    assert clones_2021(limit - 1e-9, reports=100_000, delta=1e-6) > 0
+    for form, local, reports in (
+        (clones_2021, limit + 1e-9, 100_000),
+        (clones_2021, 0.1, 10),
+        (clones_2023, math.log(100_000 / (8 * math.log(4e6)) - 1) + 1e-9, 100_000),
+    ):
+        with pytest.raises(ParameterError, match=r"closed form of 202. holds only where"):
+            form(local, reports=reports, delta=1e-6)
+    for wrong in ({"reports": 0}, {"reports": 2.0}, {"delta": 0.0}, {"delta": 1.0}):
+        asked: dict[str, Any] = {"reports": 1000, "delta": 1e-6, **wrong}
+        with pytest.raises(ParameterError, match="must"):
+            amplify_by_shuffling(rr(2, 1.0), **asked)
+        with pytest.raises(ParameterError, match="must"):
+            clones_2023(0.1, **asked)
+    with pytest.raises(ParameterError, match="epsilon"):
+        shuffled_delta(rr(2, 1.0), reports=10, epsilon=math.nan)
