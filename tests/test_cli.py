@@ -449,10 +449,82 @@ def test_a_damaged_file_can_be_skipped_and_is_named(
 
 
 @pytest.mark.exact
+def test_amplify_prints_both_costs_and_the_conditions(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = "amplify city --registry metrics.toml --users 100000 --delta 1e-6"
+    assert run(asked, monkeypatch) == 0
+    shown = capsys.readouterr().out
+    for words in (
+        "seen by itself            epsilon 4, delta 0",
+        "in a shuffled batch       epsilon 0.1042, delta 1e-06",
+        "epsilon 0.5347 (2021), 0.4078 (2023)",
+        "an independent party shuffles",
+        "at least 100,000 reports of the batch are honest",
+        "a person sends one report to a batch",
+    ):
+        assert words in shown
+    assert run(f"{asked} --per-person 2 --json", monkeypatch) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["local"] == {"epsilon": 8.0, "delta": 0.0}
+    assert result["shuffled"]["epsilon"] == pytest.approx(2 * 0.1041, abs=2e-4)
+    assert result["shuffled"]["delta"] == pytest.approx(2e-6 * 1.1097, rel=1e-3)
+    assert result["closed_forms"]["2021"] == pytest.approx(0.5346, abs=1e-4)
+    assert len(result["conditions"]) == 3
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("words", "local", "shuffled", "conditions"),
+    [
+        ("--mechanism rr --domain 2 --epsilon 4 -n 100000", 4.0, 0.118, 3),
+        ("--mechanism unary --epsilon 4 -n 100000", 4.0, 0.104, 3),
+        ("--mechanism hcms --epsilon 4 --reports 100000", 4.0, 0.0815, 3),
+        ("--preset chrome-uma --users 20", 2.043, 2.043, 4),
+    ],
+)
+def test_amplify_takes_a_preset_or_a_mechanism(
+    words: str,
+    local: float,
+    shuffled: float,
+    conditions: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of 20 people at most, shuffling changes hardly anything at so small a delta."""
+    assert run(f"amplify {words} --delta 1e-6 --json", monkeypatch) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["local"]["epsilon"] == pytest.approx(local, rel=1e-3)
+    assert result["shuffled"]["epsilon"] == pytest.approx(shuffled, rel=0.01)
+    assert len(result["conditions"]) == conditions
+    assert (result["closed_forms"]["2023"] is None) == ("20" in words.split())
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--delta 1e-6", "give one of METRIC with --registry, --preset or --mechanism"),
+        ("city --delta 1e-6", "METRIC and --registry go together"),
+        ("--mechanism cms --delta 1e-6", "--mechanism and --epsilon go together"),
+        ("--mechanism rr --epsilon 1 --delta 1e-6", "--mechanism rr and --domain go together"),
+        ("--mechanism cms --epsilon 1 --delta 1", "delta must lie strictly between 0 and 1"),
+    ],
+)
+def test_amplify_says_what_is_missing(
+    words: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(f"amplify {words} --users 1000", monkeypatch) == 2
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert shown.count("\n") == 1
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize(
     "command",
-    ["", "demo", "audit", "registry check", "registry lock", "plan", "simulate", "aggregate",
-     "merge", "decode", "discover", "report"],
+    ["", "demo", "amplify", "audit", "registry check", "registry lock", "plan", "simulate",
+     "aggregate", "merge", "decode", "discover", "report"],
 )  # fmt: skip
 def test_every_command_has_help_with_an_example(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

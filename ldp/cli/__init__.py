@@ -16,6 +16,7 @@ _COMMANDS = {
     "demo": ("demo", "demo"),
     "registry": ("registry", "registry"),
     "plan": ("plan", "plan"),
+    "amplify": ("amplify", "amplify"),
     "audit": ("audit", "audit"),
     "simulate": ("collect", "simulate"),
     "aggregate": ("collect", "aggregate"),

@@ -5,7 +5,8 @@ with some probability, independent of its value, and such reports hide the rest 
 Gascon and Nissim 2019, lemma 5.3). Closed forms that know an epsilon only stand beside it: Feldman,
 McMillan and Talwar 2021, theorem 3.1, and 2023, theorem 3.2. All hold on three conditions, and
 nothing here can check them: whoever shuffles works against no one, `reports` of the batch are
-honest, and a person sent one of them; of r shuffled reports about a person the costs compose.
+honest, and a person sent one of them. What a person sends to several batches composes
+(`ldp.accounting.sequential`); r reports in one batch are a group of r (`ldp.accounting.group`).
 """
 
 import math
