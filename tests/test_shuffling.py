@@ -196,6 +196,8 @@ def test_shuffling_one_report_is_no_protection_and_none_makes_it_worse() -> None
     assert amplify_by_shuffling(mechanism, reports=2, delta=1e-9).epsilon <= 2.0
     loud = Rappor(bits=64, hashes=16, cohorts=1, f=1e-6, p=0.0, q=1.0, seed="00")
     assert amplify_by_shuffling(loud, reports=1000, delta=1e-6) == loud.cost
+    loudest = cms(64.0)
+    assert amplify_by_shuffling(loudest, reports=10**7, delta=1e-8) == loudest.cost
     assert amplify_by_shuffling(rr(2, 0.1), reports=1000, delta=0.5) == Cost(epsilon=0, delta=0.5)
     assert getattr(accountant, "amplify_by_shuffling") is amplify_by_shuffling  # noqa: B009
 

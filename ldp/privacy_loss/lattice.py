@@ -121,7 +121,8 @@ def bound(terms: Sequence[Term], tilt: float, low: int, size: int) -> Bound:
     shares = np.zeros(size // 2 + 1, dtype=np.complex128)
     shares[alive] = np.exp(logarithm + 1j * phase)
     amount = np.exp(logarithm)
-    errors = np.where(doubt < 1, amount * np.expm1(np.minimum(doubt, 1)), np.exp(logarithm + doubt))
+    beside = np.exp(np.minimum(logarithm + doubt, 1))  # no two characteristic functions differ by e
+    errors = np.where(doubt < 1, amount * np.expm1(np.minimum(doubt, 1)), beside)
     error = 2 * float(errors.sum()) / size + math.exp(NOTHING)
     norm = math.sqrt(2 * float((amount**2).sum()) / size)
     error += 16 * ROUNDING * math.log2(size) * norm
