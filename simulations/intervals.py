@@ -30,7 +30,7 @@ BATCH = 500
 PROCESSES = 2
 LOW, HIGH, ERROR = 0.935, 0.965, 1e-6
 
-_BLOOM = {"mechanism": "rappor", "bits": 8, "hashes": 2, "cohorts": 8, "seed": REDRAWN}
+_BLOOM = {"mechanism": "rappor", "bits": 8, "hashes": 2, "cohorts": 16, "seed": REDRAWN}
 _WORDS = {"mechanism": "cms", "rows": 128, "width": 32, "seed": REDRAWN}
 MORE = (
     Subject(

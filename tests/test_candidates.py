@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ldp import CountMeanSketch, Rappor, kernels
 from ldp.decoding import bloom_maps
 from ldp.decoding.bloom_maps import bloom_map
-from ldp.decoding.candidates import BloomDesign
+from ldp.decoding.candidates import BloomDesign, Shares
 from ldp.errors import DecodeError, ParameterError
 from ldp.google_rappor import (
     read_map,
@@ -26,7 +26,7 @@ from ldp.google_rappor import (
 from ldp.hashing import Md5Bloom, PolynomialBloom
 from ldp.md5 import md5_of_rows
 from ldp.regression import least_squares, nonnegative_lasso
-from ldp.regression.debiased import nonnegative_path, refitted, unbiased
+from ldp.regression.debiased import Sparse, nonnegative_path, refitted, unbiased
 from ldp.regression.least_squares import _solved, _solved_by_eigenvalues
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
@@ -278,6 +278,35 @@ def test_a_named_candidates_estimate_is_unbiased_and_its_error_honest() -> None:
     assert abs(np.mean(z)) < 5 / 300**0.5
     assert abs(np.var(z) - 1) < 5 * (2 / 300) ** 0.5
     assert ALPHA < 1e-5
+
+
+@pytest.mark.exact
+def test_the_variance_around_a_tables_share_is_that_of_its_bits_and_holders() -> None:
+    """Against one matrix of all covariances of all bits, off the diagonal within a cohort what the
+    holders of a filter do together; without that and without the table's own part it is larger."""
+    generator, values = np.random.default_rng(8), tuple(f"v{i}" for i in range(6))
+    mechanism = Rappor(bits=8, hashes=2, cohorts=8, f=0.25, p=0.0, q=1.0, seed="00ff")
+    counts = np.array([8000, 5000, 3000, 2000, 1000, 1000])
+    table = draw_table(mechanism, values, counts=counts, generator=generator)
+    shares = Shares.of(table, 2, 0.0)
+    design = BloomDesign(bloom_map(table, values), shares.weight(shares.share), shares.mean)
+    chosen, n = np.arange(6), table.total
+    b = counts / n
+    found = shares.variances(design, Sparse(chosen, b, np.empty(0), 0.0))
+    columns = design.columns(chosen)
+    influence = np.linalg.solve(columns.T @ columns, columns.T) * design.weight.ravel()
+    filters = columns.T / design.weight.ravel()
+    together = np.zeros((64, 64))
+    for c in range(8):
+        bits = slice(8 * c, 8 * c + 8)
+        x = filters[:, bits]
+        block = x.T @ (np.diag(b) - np.outer(b, b)) @ x / table.reports[c]
+        np.fill_diagonal(block, 1 / design.weight[c] ** 2)
+        together[bits, bits] = block
+    expected = np.einsum("je,ef,jf->j", influence, together, influence) - b * (1 - b) / n
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    alone = np.diag(np.linalg.inv(columns.T @ columns))
+    assert found[0] < 0.9 * alone[0]
 
 
 @pytest.mark.exact

@@ -99,6 +99,34 @@ class Shares:
         reported = q + np.clip(holders, 0, 1) * (p - q)
         return np.sqrt(self.reports / (reported * (1 - reported) + self.pooled)) * (p - q)
 
+    def variances(self, design: "BloomDesign", fit: Sparse) -> Floats:
+        """Variance of every chosen candidate's estimate around its share of this table.
+
+        With A the least-squares weights of the bits and Z_c = A_c (X_c - m), so that Z_c[j, i] is
+        what one holder of i in cohort c adds to the estimate of j: noise of single bits, and which
+        holders happen to be in which cohort (two bits of one filter rise together),
+
+            sum over c of (A_c**2 noise_c + Z_c (diag b - b b') Z_c') / reports_c - b (1 - b) / n.
+
+        The last term takes off what only a population has, and not the table.
+        """
+        if not fit.chosen.size:
+            return np.empty(0)
+        columns, (cohorts, bits) = design.columns(fit.chosen), design.weight.shape
+        inverse = np.linalg.pinv(columns.T @ columns, hermitian=True)
+        flat = BloomDesign(design.map[fit.chosen], np.ones_like(design.weight), self.mean)
+        filters = flat.columns(np.arange(fit.chosen.size)).T.reshape(-1, cohorts, bits)
+        weights = (inverse @ columns.T).reshape(-1, cohorts, bits) * design.weight
+        b, found = np.maximum(fit.coefficients, 0.0), np.zeros(fit.chosen.size)
+        for c in np.flatnonzero(self.reports[:, 0] > 0):
+            own, x, reports = weights[:, c], filters[:, c], self.reports[c]
+            held = b @ x**2 - (b @ x) ** 2
+            moved = own @ x.T
+            found += own**2 @ (1 / design.weight[c] ** 2 - held / reports)
+            found += (moved**2 @ b - (moved @ b) ** 2) / reports
+        variances: Floats = np.maximum(found - b * (1 - b) / self.table.total, 0.0)
+        return variances
+
 
 def regression(
     table: Table, candidates: tuple[str, ...], rule: Rule, pooled: float = 0.0
@@ -153,6 +181,9 @@ def from_map(
     freedom = max(1, contrasts - fit.chosen.size)
     scale = float((left**2).sum()) / freedom
     share, error = unbiased(design, fit, contrasts, max(1.0, scale))
+    known = np.isfinite(error[fit.chosen])
+    of_table = np.sqrt(max(1.0, scale) * shares.variances(design, fit))
+    error[fit.chosen[known]] = of_table[known]
     n = table.total
     details: dict[str, Any] = {
         "equations": contrasts,
