@@ -438,5 +438,5 @@ def test_places_outside_the_filters_are_refused() -> None:
         decode(table, values, places=places)
     sketch = CountMeanSketch(epsilon=4.0, rows=64, width=16, seed="00")
     other = draw_table(sketch, ("a",), counts=np.array([9]), generator=np.random.default_rng(1))
-    with pytest.raises(DecodeError, match="cms table takes no places"):
+    with pytest.raises(DecodeError, match="'mean-sketch' takes no places"):
         decode(other, ("a",), places=places)

@@ -360,3 +360,44 @@ def test_the_csv_is_in_falling_order_and_clipped() -> None:
     assert [line.split(",")[0] for line in lines[1:]] == ["3", "2", "1", "0"]
     assert lines[-1] == "0,0.00,2.00,0.00,3.92,0.0001,1,0.00,5.00"
     assert lines[1].endswith(",0.5,0,,")
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("kind", [CountMeanSketch, HadamardCountMeanSketch])
+def test_a_regression_is_the_remedy_where_rows_are_few(
+    kind: type[CountMeanSketch] | type[HadamardCountMeanSketch],
+) -> None:
+    """16 rows of 64 cells, 50 of 200 values held: 20 tables' worth of 4,000 intervals hold in 95 %
+    +- 2.5 % (they are dependent, seeds are fixed), discoveries keep their rate, and the typical
+    error is less than half of that of the mean sketch, whose collisions do not average out. The
+    twin: half of the errors hold in 67 %."""
+    values, generator = tuple(f"v{i}" for i in range(200)), np.random.default_rng(1)
+    counts, weights = np.zeros(200, dtype=np.int64), 1 / np.arange(1.0, 51)
+    counts[:50] = generator.multinomial(200_000, weights / weights.sum())
+    held, narrow, false, errors = [], [], [], []
+    for seed in range(20):
+        mechanism = kind(epsilon=3.0, rows=16, width=64, seed=f"{seed:08x}")
+        table = draw_table(mechanism, values, counts=counts, generator=generator)
+        found, mean = decode(table, values, method="regression"), decode(table, values)
+        z = abs(found.count - counts) / found.std_error
+        held.append(np.mean(z <= 1.959964))
+        narrow.append(np.mean(z <= 0.98))
+        detected = found.detected()
+        false.append((detected & (counts == 0)).sum() / max(1, detected.sum()))
+        errors.append([np.median(abs(one.count - counts)) for one in (found, mean)])
+        assert "use method regression" in mean.details["warning"]
+        assert "warning" not in found.details
+    assert np.mean(held) == pytest.approx(0.95, abs=0.025)
+    assert np.mean(narrow) < 0.8
+    assert np.mean(false) <= 0.05 + 2 * np.std(false) / 20**0.5
+    ours, means = np.mean(errors, axis=0)
+    assert ours < means / 2
+
+
+@pytest.mark.exact
+def test_a_regression_is_refused_a_table_that_is_too_large_for_it() -> None:
+    mechanism = CountMeanSketch(epsilon=3.0, rows=1025, width=1024, seed="00")
+    table = draw_table(mechanism, ("a",), counts=np.array([9]), generator=np.random.default_rng(1))
+    for method in ("regression", "lasso-ols"):
+        with pytest.raises(DecodeError, match="more than 1,048,576 cells"):
+            decode(table, ("a",), method=method)

@@ -22,11 +22,13 @@ METHODS = {
     "regression": bloom.regression,
     "lasso-ols": bloom.lasso_ols,
 }
+BY_MAP = ("regression", "lasso-ols")
+"""Those that fit candidates together by the cells that each names."""
 FITTING = {
     Identity: ("direct",),
-    PolynomialRows: ("mean-sketch",),
-    PolynomialBloom: ("regression", "lasso-ols"),
-    Md5Bloom: ("regression", "lasso-ols"),
+    PolynomialRows: ("mean-sketch", *BY_MAP),
+    PolynomialBloom: BY_MAP,
+    Md5Bloom: BY_MAP,
 }
 """The methods for each way of addressing; "auto" is the first."""
 
@@ -81,6 +83,8 @@ def decode(
         raise DecodeError("the table holds no reports")
     method = fitting[0] if method == "auto" else method
     pooled, rule = _pooled(table.mechanism, reports_per_client), rule or Rule()
+    if places is not None and method not in BY_MAP:
+        raise DecodeError(f"method {method!r} takes no places")
     if places is None:
         estimates = METHODS[method](table, tuple(candidates), rule, *pooled)
     else:

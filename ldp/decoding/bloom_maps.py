@@ -1,4 +1,4 @@
-"""Maps of RAPPOR's candidates: which bits their hashes set."""
+"""Maps of candidates: which cells of each row their hashes name, in a Bloom filter or a sketch."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.errors import DecodeError
-from ldp.hashing import Md5Bloom, PolynomialBloom
+from ldp.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
 from ldp.table import Table
 
 Map = NDArray[np.unsignedinteger]
@@ -15,13 +15,21 @@ MOST_BYTES = 4 << 30
 """Of a map: 16 million candidates of two hashes in 128 cohorts."""
 
 
+def filters(table: Table) -> PolynomialBloom | Md5Bloom:
+    """How the candidates of a table are hashed, a sketch's row being a filter of one hash."""
+    addressing = table.mechanism.addressing
+    if isinstance(addressing, PolynomialRows):
+        return PolynomialBloom(addressing.seed, addressing.width, 1)
+    assert isinstance(addressing, PolynomialBloom | Md5Bloom)
+    return addressing
+
+
 def bloom_map(table: Table, candidates: Sequence[str]) -> Map:
-    """The map of the candidates of a table of Bloom filters, hashed; raises DecodeError for more
-    than a map of MOST_BYTES holds."""
+    """The map of the candidates of a table, hashed; raises DecodeError for more than a map of
+    MOST_BYTES holds."""
     from ldp import kernels  # late: numba takes half a second to import
 
-    addressing, rows = table.mechanism.addressing, table.mechanism.shape.rows
-    assert isinstance(addressing, PolynomialBloom | Md5Bloom)
+    addressing, rows = filters(table), table.mechanism.shape.rows
     fitting = MOST_BYTES // (rows * addressing.hashes * (1 if addressing.bits <= 256 else 2))
     if len(candidates) > fitting:
         raise DecodeError(
@@ -34,9 +42,7 @@ def bloom_map(table: Table, candidates: Sequence[str]) -> Map:
 def require_places(table: Table, candidates: int, places: Map) -> None:
     """Raises DecodeError for a map that is not one of the table's: compiled code checks no
     bounds."""
-    addressing, (rows, bits) = table.mechanism.addressing, table.mechanism.shape
-    if not isinstance(addressing, PolynomialBloom | Md5Bloom):
-        raise DecodeError(f"a {table.mechanism.name} table takes no places")
+    addressing, (rows, bits) = filters(table), table.mechanism.shape
     shape = (candidates, rows, addressing.hashes)
     if places.dtype.kind != "u" or places.shape != shape:
         raise DecodeError(f"places must be unsigned integers of shape {shape}")

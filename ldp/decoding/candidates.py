@@ -1,4 +1,7 @@
-"""RAPPOR's candidates: which strings of a list explain the bits of all cohorts, and how often.
+"""Candidates by regression: which of a list explain the cells of all rows, and how often.
+
+Written for RAPPOR, whose rows are cohorts and whose cells the bits of their Bloom filters. A sketch
+is the same with one hash a row; there it is the remedy where rows are few.
 
 In every cohort c a bit's unbiased share y = holders / reports is the share of people whose Bloom
 filter sets it. With x_j the filter of candidate j, b_j its share and m = 1 - (1 - 1/k)**h the mean
@@ -20,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ldp.decoding.bloom_maps import Map, bloom_map
+from ldp.decoding.named import named_counts
 from ldp.errors import DecodeError
 from ldp.estimates import Estimates, Floats, Rule
 from ldp.regression import least_squares, nonnegative_lasso
@@ -29,6 +33,8 @@ from ldp.table import Table
 
 UNEXPLAINED = 4.0
 """Standard errors by which the residuals' variance must exceed 1 to be said."""
+MOST_CELLS = 1 << 20
+"""Of a table: each candidate that is fitted is a column of so many numbers."""
 MOST_LASSO = 200_000_000
 """Numbers in the lasso's design matrix: 1.6 GB."""
 
@@ -86,9 +92,9 @@ class Shares:
 
     @classmethod
     def of(cls, table: Table, hashes: int, pooled: float) -> "Shares":
-        reports = table.reports[:, None].astype(np.float64)
+        reports, cells = table.reports[:, None].astype(np.float64), named_counts(table)
         with np.errstate(invalid="ignore", divide="ignore"):
-            share = table.mechanism.channel.holders(table.counts, reports) / reports
+            share = table.mechanism.channel.holders(cells, reports) / reports
         mean = 1 - (1 - 1 / table.mechanism.shape.columns) ** hashes
         return cls(table, np.where(reports > 0, share, mean), reports, mean, pooled)
 
@@ -155,6 +161,10 @@ def from_map(
     report has beyond its own because it shares a permanent response with others."""
     from scipy.stats import norm
 
+    if table.counts.size > MOST_CELLS:
+        raise DecodeError(
+            f"a table of more than {MOST_CELLS:,} cells is too large for a regression"
+        )
     shares = Shares.of(table, bits.shape[2], pooled)
     cohorts = int((table.reports > 0).sum())
     # strings that are missing from the list hardly move the sum of a cohort's bits, nor do others

@@ -26,7 +26,7 @@ CLEARLY_HELD = 4.0
 MOST_LUMPS = 512
 FEW_ROWS = (
     f"fewer than {MIN_ROWS} rows: collisions do not average out, so no error rate is claimed and "
-    "nothing is discovered but by threshold; a regression decoder is recommended"
+    "nothing is discovered but by threshold; use method regression"
 )
 
 
