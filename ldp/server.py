@@ -2,6 +2,7 @@
 
 from ldp.decoding import decode
 from ldp.decoding.consistency import consistent
+from ldp.decoding.decoys import decode_with_decoys
 from ldp.decoding.puzzle import discover
 from ldp.estimates import Estimates, Rule
 from ldp.joint_table import JointTable, JointTableBuilder, load_table
@@ -16,6 +17,7 @@ __all__ = [
     "TableBuilder",
     "consistent",
     "decode",
+    "decode_with_decoys",
     "discover",
     "load_table",
 ]

@@ -1,5 +1,6 @@
 """`ldp decode` and `ldp report`: from a table to estimates and a page."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--threshold", type=float, help="Discover by count instead of by error rate.")
 @click.option(
+    "--decoys", type=click.IntRange(1), help="Strings nobody holds: say how many are discovered."
+)
+@click.option(
     "--consistency",
     type=click.Choice(CONSISTENCIES),
     default="none",
@@ -59,6 +63,7 @@ def decode(
     control: str,
     level: float,
     threshold: float | None,
+    decoys: int | None,
     consistency: str,
     as_json: bool,
 ) -> None:
@@ -73,7 +78,7 @@ def decode(
     """
     from ldp.google_rappor import SCHEME, read_map, read_table
     from ldp.registry import read_values
-    from ldp.server import consistent
+    from ldp.server import consistent, decode_with_decoys
     from ldp.server import decode as decoded
 
     files = [path for path in (table, rappor_params, rappor_counts, rappor_map) if path]
@@ -85,6 +90,8 @@ def decode(
         raise ParameterError("--rappor-map and --rappor-hash go with --rappor-params")
     if rappor_params is not None and (rappor_map is None) == (candidates is None):
         raise ParameterError("give either --rappor-map or --candidates")
+    if rappor_map and decoys:
+        raise ParameterError("decoys are hashed: they go with --candidates, not with --rappor-map")
     rule = Rule(alpha=alpha, control=control, threshold=threshold)
     check_output(out, level, *files)
     names = None
@@ -99,7 +106,8 @@ def decode(
         places = None
         if rappor_map is not None:
             names, places = read_map(rappor_map, counted)
-    estimates = decoded(
+    decoding = decoded if decoys is None else partial(decode_with_decoys, decoys=decoys)
+    estimates = decoding(
         counted,
         names,
         method=method,
@@ -137,6 +145,8 @@ def write_estimates(
         f"{found} of {len(estimates.values):,} {tested} discovered among "
         f"{estimates.reports:,} reports (noise floor {summary['noise_floor']:,.0f}) -> {out}"
     )
+    if "decoys" in summary:
+        words += f"\nof {summary['decoys']:,} decoys {summary['decoys_discovered']:,} would be"
     say({**summary, "written": out}, words, as_json)
 
 
