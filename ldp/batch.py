@@ -20,6 +20,7 @@ LEAST_BYTES, MOST_BYTES = 1 << 10, 1 << 20
 MOST_ITEMS = 500
 
 _HEAD = struct.Struct("<9sB16sIH")
+HEAD_BYTES = _HEAD.size
 _ITEM = struct.Struct("<BII")
 _EPOCH = date(1970, 1, 1)
 
@@ -67,7 +68,7 @@ class Batch:
             magic, version, identity, day, count = _HEAD.unpack_from(data)
             if (magic, version) != (BATCH_MAGIC, BATCH_VERSION):
                 raise ReportError("not a batch of this format")
-            items, at = list[Item](), _HEAD.size
+            items, at = list[Item](), HEAD_BYTES
             for _ in range(count):
                 named, metric_version, size = _ITEM.unpack_from(data, at)
                 at += _ITEM.size
@@ -89,13 +90,13 @@ def packed(items: list[Item]) -> list[tuple[Item, ...]]:
     """The items in their order, in as few batches as their sizes allow; raises ParameterError for
     an item that is larger than any batch."""
     batches: list[list[Item]] = [[]]
-    size = _HEAD.size
+    size = HEAD_BYTES
     for item in items:
-        if _HEAD.size + item.size > MOST_BYTES:
+        if HEAD_BYTES + item.size > MOST_BYTES:
             raise ParameterError(f"a report of {len(item.report)} bytes fits in no batch")
         if size + item.size > MOST_BYTES or len(batches[-1]) == MOST_ITEMS:
             batches.append([])
-            size = _HEAD.size
+            size = HEAD_BYTES
         batches[-1].append(item)
         size += item.size
     return [tuple(batch) for batch in batches if batch]

@@ -28,6 +28,11 @@ def round_up(exact: Fraction | Decimal) -> float:
     return math.nextafter(nearest, math.inf) if too_low else nearest
 
 
+def round_down(exact: Fraction | Decimal) -> float:
+    """The largest double that is not above `exact`, which is 0 or more."""
+    return abs(round_up(-exact))
+
+
 def require_epsilon(epsilon: float) -> float:
     """`epsilon` as a float in (0, 64], or a ParameterError."""
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float):

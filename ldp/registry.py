@@ -33,6 +33,8 @@ METRIC_KEYS = {
     *("dictionary", "memoise", "reports_per_window", "presence"),
 }
 MOST_REPORTS_PER_WINDOW = 10_000
+MOST_NAME, MOST_VERSION = 255, 2**32 - 1
+"""What a sealed batch has room for."""
 REQUIRED = ("version", "group", "description", "owners", "expires")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -270,8 +272,10 @@ def _metric(
     for key in REQUIRED:
         if key not in keys:
             raise RegistryError(f"{where} needs {key}")
-    if type(keys["version"]) is not int or keys["version"] < 1:
-        raise RegistryError(f"{where}: version must be a whole number, 1 or more")
+    if len(name.encode()) > MOST_NAME:
+        raise RegistryError(f"{where}: a metric's name has {MOST_NAME} bytes at most")
+    if type(keys["version"]) is not int or not 1 <= keys["version"] <= MOST_VERSION:
+        raise RegistryError(f"{where}: version must be a whole number, 1 to {MOST_VERSION}")
     if "dictionary" in keys and not isinstance(keys["dictionary"], str):
         raise RegistryError(f"{where}: dictionary must be the name of a file")
     _one_of(f"{where}: group", keys["group"], groups)

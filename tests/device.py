@@ -37,7 +37,7 @@ description = "Where people ask for the weather"
 owners = ["team@example.org"]
 expires = {expires}
 mechanism = "rr"
-epsilon = 4.0
+epsilon = {epsilon}
 categories = ["Oslo", "Bergen", "Hell"]
 reports_per_window = {reports}
 """
@@ -46,14 +46,19 @@ STEP = timedelta(hours=8)
 EXITED = 77
 
 
+def registry_text(lifetime: float) -> str:
+    """Two metrics of a group, one with two slots."""
+    usual = {"version": 1, "group": "places", "epsilon": 4.0, "expires": "2999-12-31"}
+    metrics = [("city", 2), ("home", 1)]
+    text = "".join(METRIC.format(name=name, reports=n, **usual) for name, n in metrics)
+    return REGISTRY.replace("64.0", str(lifetime)) + text
+
+
 def registry(folder: Path) -> Path:
-    """Two metrics of a group, one with two slots; no lifetime is reached in the tests' days."""
+    """The folder's, or one whose lifetime no test lives through."""
     path = folder / "metrics.toml"
     if not path.exists():
-        usual = {"version": 1, "group": "places", "expires": "2999-12-31"}
-        metrics = [("city", 2), ("home", 1)]
-        text = "".join(METRIC.format(name=name, reports=n, **usual) for name, n in metrics)
-        path.write_text(REGISTRY.replace("64.0", "100000.0") + text)
+        path.write_text(registry_text(100_000.0))
     return path
 
 

@@ -4,18 +4,20 @@ Each time: what left costs no more than the ledger says, nothing acknowledged is
 that is sent twice is the same bytes, and a later process goes on.
 """
 
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ldp.batch import Batch
-from tests.device import EXITED
+from tests.device import EXITED, registry_text
 
 ROOT = Path(__file__).parent.parent
 
@@ -36,11 +38,10 @@ def checked(folder: Path, before: dict[str, bytes]) -> dict[str, bytes]:
     sent = {path.stem: path.read_bytes() for path in (folder / "sent").glob("*.batch")}
     assert before.items() <= sent.items(), "a batch changed or vanished"
     items = [item for body in sent.values() for item in Batch.from_bytes(body).items]
-    assert len({item.report for item in items}) <= len(items)
     if not (folder / "device.ldp").exists():
         assert not sent
         return sent
-    with sqlite3.connect(folder / "device.ldp") as ledger:
+    with closing(sqlite3.connect(folder / "device.ldp")) as ledger:
         tables = {row[0] for row in ledger.execute("SELECT name FROM sqlite_master")}
         if "charges" not in tables:
             assert not sent
@@ -96,7 +97,7 @@ def test_a_process_may_be_killed_at_any_moment(tmp_path: Path) -> None:
     assert len(sent) > 40
     assert lived(tmp_path, "4")[0] == 0
     checked(tmp_path, sent)
-    with sqlite3.connect(tmp_path / "device.ldp") as ledger:
+    with closing(sqlite3.connect(tmp_path / "device.ldp")) as ledger:
         states = dict(ledger.execute("SELECT state, count(*) FROM batches GROUP BY state"))
     assert set(states) <= {"acknowledged", "dropped"}
 
@@ -111,6 +112,50 @@ def test_two_processes_may_share_a_file(tmp_path: Path) -> None:
     assert [process.returncode for process in both] == [0, 0]
     assert all(int(text) < 450 for text in printed), "one of them hardly got to the file"
     assert len(checked(tmp_path, {})) > 40
+
+
+FORKING = """
+import os, sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from ldp.client import Client, Folder
+from tests.device import registry
+
+folder = Path(sys.argv[1])
+now = datetime(2026, 1, 1, tzinfo=UTC)
+settings = dict(registry=registry(folder), destination=Folder(folder / "sent"), jitter=timedelta(0))
+client = Client(folder / "device.ldp", clock=lambda: now, **settings)
+client.grant()
+client.record("city", "Oslo")
+child = os.fork()
+if child:
+    client.close()
+    client = Client(folder / "device.ldp", clock=lambda: now, **settings)
+for _ in range(40):
+    client.record("city", "Oslo")
+    client.record("home", "Oslo")
+    client.upload()
+    now += timedelta(days=1)
+if child:
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+client.close()
+os._exit(0)
+"""
+
+
+@pytest.mark.exact
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_parent_and_child_of_a_fork_share_one_ledger(tmp_path: Path) -> None:
+    """The parent closes its client and opens another one while the child goes on with the old: both
+    live forty days, and together they say no more than one device may."""
+    (tmp_path / "metrics.toml").write_text(registry_text(64.0))
+    done = subprocess.run([sys.executable, "-c", FORKING, str(tmp_path)], cwd=ROOT, check=False)
+    assert done.returncode == 0
+    sent = checked(tmp_path, {})
+    items = [item for body in sent.values() for item in Batch.from_bytes(body).items]
+    with closing(sqlite3.connect(tmp_path / "device.ldp")) as ledger:
+        ((charged,),) = ledger.execute("SELECT sum(reports) FROM charges")
+    assert len(items) == charged == 16
 
 
 @pytest.mark.slow

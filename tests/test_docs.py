@@ -57,3 +57,18 @@ def test_the_three_uses_of_the_readme_run_in_order(tmp_path: Path) -> None:
             run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.exact
+def test_every_sentence_of_the_device_protocol_names_a_test_that_exists() -> None:
+    page = (ROOT / "docs" / "device-protocol.md").read_text("utf-8")
+    tests = "".join(
+        (ROOT / "tests" / f"{name}.py").read_text()
+        for name in ("test_client", "test_client_faults")
+    )
+    sentences = re.split(r"^\d+\. ", page, flags=re.MULTILINE)[1:]
+    assert len(sentences) == 17
+    for sentence in sentences:
+        named = re.findall(r"`(test_\w+)`", sentence)
+        assert named or "tests/test_client_faults.py" in sentence, sentence
+        assert all(f"def {name}(" in tests for name in named), named

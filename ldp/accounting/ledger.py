@@ -12,13 +12,13 @@ from fractions import Fraction
 from ldp.accounting.composition import exact_sum
 from ldp.accounting.cost import Cost
 from ldp.accounting.policy import Caps
-from ldp.channel import round_up
+from ldp.channel import round_down
 from ldp.errors import BudgetExceeded, ParameterError
 
 
 def room(caps: Caps, spent: Fraction, in_window: Fraction) -> Fraction:
-    """The epsilon that may still be charged, when so much is spent in the window that ends now and
-    in all; at most `report_epsilon` of it on one report."""
+    """The epsilon that may still be charged, when so much is spent in all and in the window that
+    ends now."""
     left = min(Fraction(caps.window_epsilon) - in_window, Fraction(caps.lifetime_epsilon) - spent)
     return max(Fraction(0), left)
 
@@ -82,9 +82,7 @@ class Ledger:
         """The most that the group could be charged now, rounded down."""
         caps = self._caps_of(group)
         spent, in_window = self.spent(group), self.spent_in_window(group, now=now)
-        left = abs(
-            round_up(-room(caps, Fraction(spent), Fraction(in_window)))
-        )  # down, and not -0.0
+        left = round_down(room(caps, Fraction(spent), Fraction(in_window)))
         return left if caps.report_epsilon is None else min(left, caps.report_epsilon)
 
     def _caps_of(self, group: str) -> Caps:

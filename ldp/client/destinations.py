@@ -4,11 +4,13 @@ import json
 import os
 from contextlib import closing, suppress
 from pathlib import Path
+from threading import Timer
 from typing import Protocol
 
 from ldp.errors import LdpError, ParameterError
 
 TIMEOUT_SECONDS = 20.0
+"""Of one request, from its first byte to the last of the answer."""
 MEDIA_TYPE = "application/vnd.ldp.batch"
 
 
@@ -33,11 +35,11 @@ class Folder:
     """A file for each batch, named by its id: it has its name when it is on the disk whole."""
 
     def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
+        self._path = Path(path).absolute()
 
     def send(self, identity: bytes, body: bytes) -> int:
         final = self._path / f"{identity.hex()}.batch"
-        part = self._path / f".{identity.hex()}.{os.getpid()}.part"
+        part = self._path / f".{identity.hex()}.{os.urandom(4).hex()}.part"
         try:
             self._path.mkdir(parents=True, exist_ok=True)
             if not final.exists():
@@ -46,11 +48,8 @@ class Folder:
                     file.flush()
                     os.fsync(file.fileno())
                 part.replace(final)
-            folder = os.open(self._path, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            if os.name != "nt":  # Windows has no way to sync a folder
+                _sync(self._path)
         except OSError as error:
             with suppress(OSError):
                 part.unlink()
@@ -65,11 +64,18 @@ class Collector:
     def __init__(self, url: str) -> None:
         from urllib.parse import urlsplit
 
-        parts = urlsplit(url)
-        local = parts.hostname in ("localhost", "127.0.0.1", "::1")
-        if parts.scheme != "https" and not (parts.scheme == "http" and local):
+        try:
+            parts = urlsplit(url)
+            parts.netloc.encode("idna")
+            (parts.path + parts.query + parts.fragment).encode("ascii")
+            scheme, host, whole = parts.scheme, parts.hostname, not parts.query + parts.fragment
+            assert parts.port is None or parts.port > 0
+        except (ValueError, AssertionError):
+            scheme, host, whole = "", None, False
+        local = host in ("localhost", "127.0.0.1", "::1")
+        if not host or not whole or not (scheme == "https" or (scheme == "http" and local)):
             raise ParameterError("a collector's address must be https (http on this machine only)")
-        self._secure, self._host = parts.scheme == "https", parts.netloc
+        self._secure, self._host = scheme == "https", parts.netloc
         self._path = parts.path.rstrip("/") + "/v1/reports"
 
     def send(self, identity: bytes, body: bytes) -> int:
@@ -77,22 +83,46 @@ class Collector:
 
         kind = HTTPSConnection if self._secure else HTTPConnection
         headers = {"Content-Type": MEDIA_TYPE, "User-Agent": "ldp"}
-        try:
-            with closing(kind(self._host, timeout=TIMEOUT_SECONDS)) as connection:
+        with closing(kind(self._host, timeout=TIMEOUT_SECONDS)) as connection:
+            deadline = Timer(TIMEOUT_SECONDS, _abort, (connection,))
+            deadline.daemon = True
+            deadline.start()
+            try:
                 connection.request("POST", self._path, body, headers)
                 answer = connection.getresponse()
                 text, after = answer.read(1 << 20), answer.getheader("Retry-After", "")
-        except (OSError, HTTPException) as error:
-            raise Unreachable(f"the collector cannot be reached: {type(error).__name__}") from None
+            except (OSError, HTTPException, ValueError, AttributeError) as error:
+                why = f"the collector cannot be reached: {type(error).__name__}"
+                raise Unreachable(why) from None
+            finally:
+                deadline.cancel()
         if answer.status != 202:
             seconds = float(after) if after.isdecimal() else 0.0
             raise Unreachable(f"the collector answered {answer.status}", seconds)
         return _refused(text)
 
 
+def _abort(connection: object) -> None:
+    """Ends a request that takes too long: whoever waits for its socket gets an error."""
+    socket = getattr(connection, "sock", None)
+    with suppress(OSError, AttributeError):
+        socket.shutdown(2)  # type: ignore[union-attr]
+
+
 def _refused(answer: bytes) -> int:
     """How many items the answer lists as refused for good."""
     try:
-        return len(json.loads(answer)["refused"])
-    except (ValueError, KeyError, TypeError):
-        raise Unreachable("the collector's answer cannot be read") from None
+        listed = json.loads(answer)["refused"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        listed = None
+    if not isinstance(listed, list):
+        raise Unreachable("the collector's answer cannot be read")
+    return len(listed)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,7 +1,7 @@
 """The one file of a device: SQLite, one writer at a time, whole transactions or none.
 
-Nothing in it tells when a value was recorded, in which order, or what it was: the pool holds
-randomised reports by slot, and deleted content is overwritten.
+No column of it holds a value, a time within a period or an order; deleted content is overwritten,
+and the log that could still hold it is emptied when a period is sealed.
 """
 
 import os
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from ldp.errors import LdpError
 
@@ -18,12 +19,15 @@ APPLICATION = 0x6C647031
 FORMAT = 1
 SCHEMA = """
 CREATE TABLE state (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE seen (metric TEXT, version INTEGER, ends INTEGER, records INTEGER NOT NULL,
-    PRIMARY KEY (ends, metric, version)) WITHOUT ROWID;
-CREATE TABLE pool (metric TEXT, version INTEGER, ends INTEGER, slot INTEGER, report BLOB NOT NULL,
-    PRIMARY KEY (ends, metric, version, slot)) WITHOUT ROWID;
+CREATE TABLE seen (ends INTEGER, metric TEXT, version INTEGER, fingerprint BLOB,
+    records INTEGER NOT NULL, PRIMARY KEY (ends, metric, version, fingerprint)) WITHOUT ROWID;
+CREATE TABLE pool (ends INTEGER, metric TEXT, version INTEGER, fingerprint BLOB, slot INTEGER,
+    report BLOB NOT NULL, PRIMARY KEY (ends, metric, version, fingerprint, slot)) WITHOUT ROWID;
 CREATE TABLE charges (number INTEGER PRIMARY KEY, budget TEXT NOT NULL, metric TEXT NOT NULL,
     at INTEGER NOT NULL, reports INTEGER NOT NULL, epsilon REAL NOT NULL);
+CREATE INDEX charges_at ON charges (at);
+CREATE TABLE totals (budget TEXT, metric TEXT, epsilon REAL, reports INTEGER NOT NULL,
+    PRIMARY KEY (budget, metric, epsilon)) WITHOUT ROWID;
 CREATE TABLE batches (id BLOB PRIMARY KEY, day TEXT NOT NULL, last_day TEXT NOT NULL,
     not_before INTEGER NOT NULL, contents TEXT NOT NULL, body BLOB, state TEXT NOT NULL)
     WITHOUT ROWID;
@@ -32,7 +36,7 @@ BUSY_SECONDS = 0.25
 
 
 class StorageError(LdpError, OSError):
-    """The device's file cannot be used: busy, damaged, foreign, or the disk is full."""
+    """The device's file cannot be used: busy, damaged, foreign, closed, or the disk is full."""
 
     def __init__(self, message: str, busy: bool = False) -> None:
         super().__init__(message)
@@ -41,34 +45,44 @@ class StorageError(LdpError, OSError):
 
 class DeviceFile:
     """Raises StorageError for a file that is damaged or belongs to something else; makes one where
-    there is none. Threads and processes may share it."""
+    there is none. Threads and processes may share it, also after a fork: its connection is closed
+    before one, because SQLite's locks do not survive it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._pid = 0
-        with self._lock, _translated():
+        self._log_is_full = False
+        with _translated():
             self._open()
+        _FILES.add(self)
 
     @contextmanager
-    def transaction(self, *, synced: bool = False) -> Iterator[sqlite3.Connection]:
+    def transaction(
+        self, *, synced: bool = False, reads: bool = False
+    ) -> Iterator[sqlite3.Connection]:
         """All of the block or nothing. With `synced` it is on the disk when the block ends, and the
         log that could hold what was deleted is emptied; else it survives the process only."""
-        with self._lock, _translated():
-            connection = self._open()
-            connection.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
+        if not self._lock.acquire(timeout=BUSY_SECONDS):
+            raise StorageError("another thread uses the device's file", busy=True)
+        try:
+            with _translated():
+                connection = self._open()
+                if connection.in_transaction:  # an exception came between two statements
                     connection.execute("ROLLBACK")
-                raise
-            if synced:
-                with suppress(sqlite3.Error):  # another process reads: it is emptied next time
-                    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                connection.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
+                try:
+                    connection.execute("BEGIN" if reads else "BEGIN IMMEDIATE")
+                    yield connection
+                    connection.execute("COMMIT")
+                except BaseException:
+                    with suppress(sqlite3.Error):
+                        connection.execute("ROLLBACK")
+                    raise
+                if synced or self._log_is_full:
+                    self._empty_log(connection)
+        finally:
+            self._lock.release()
 
     def close(self) -> None:
         with self._lock:
@@ -76,22 +90,30 @@ class DeviceFile:
                 self._connection.close()
                 self._connection = None
 
+    def _empty_log(self, connection: sqlite3.Connection) -> None:
+        """Now, or, while another process reads, after one of the next transactions."""
+        self._log_is_full = True
+        with suppress(sqlite3.Error):
+            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self._log_is_full = bool(busy)
+
     def _open(self) -> sqlite3.Connection:
-        """This process's connection; one that was inherited by a fork is left alone."""
-        if self._connection is not None and self._pid == os.getpid():
-            return self._connection
-        self._pid = os.getpid()
-        if not self._path.exists():
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
-        connection = sqlite3.connect(
-            self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-        )
-        connection.execute("PRAGMA secure_delete = ON")
-        self._prepare(connection)
-        connection.execute("PRAGMA journal_mode = WAL")
-        self._connection = connection
-        return connection
+        if self._connection is None:
+            if not self._path.exists():
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+            connection = sqlite3.connect(
+                self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            try:
+                connection.execute("PRAGMA secure_delete = ON")
+                self._prepare(connection)
+                connection.execute("PRAGMA journal_mode = WAL")
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         def known() -> bool:
@@ -104,8 +126,6 @@ class DeviceFile:
         connection.execute("BEGIN IMMEDIATE")
         if not known():
             if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                connection.execute("ROLLBACK")
-                connection.close()
                 raise StorageError(f"{self._path} is not a file of this version's client")
             for statement in SCHEMA.split(";"):
                 connection.execute(statement)
@@ -136,3 +156,25 @@ def _translated() -> Iterator[None]:
         if isinstance(error, StorageError):
             raise
         raise StorageError(f"the device's file cannot be used: {error}") from None
+
+
+_FILES: WeakSet[DeviceFile] = WeakSet()
+_forking: list[DeviceFile] = []
+
+
+def _before_fork() -> None:
+    for file in list(_FILES):
+        file._lock.acquire()
+        file.close()
+        _forking.append(file)
+
+
+def _after_fork() -> None:
+    while _forking:
+        _forking.pop()._lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )

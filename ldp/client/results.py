@@ -5,7 +5,7 @@ from datetime import date
 from typing import Literal
 
 Consent = Literal["unknown", "granted", "withdrawn"]
-Reason = Literal["consent", "unknown metric", "value", "expired", "cap", "busy", "storage"]
+Reason = Literal["consent", "unknown metric", "value", "expired", "cap", "busy", "storage", "error"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Sent:
 
     day: date
     reports: dict[str, int]
-    state: Literal["waiting", "acknowledged", "dropped"]
+    state: Literal["waiting", "acknowledged", "dropped", "withdrawn"]
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Status:
     `waiting` sealed batches; `dropped` batches that were too old or too many."""
 
     consent: Consent
-    storage: str
-    pooled: int
-    waiting: int
-    acknowledged: int
-    refused: int
-    dropped: int
+    storage: str = ""
+    pooled: int = 0
+    waiting: int = 0
+    acknowledged: int = 0
+    refused: int = 0
+    dropped: int = 0

@@ -4,31 +4,40 @@ What it does when, and why, is `docs/device-protocol.md`; each sentence there na
 """
 
 import json
+import math
+import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 from ldp.accounting.explain import in_words
-from ldp.channel import round_up
+from ldp.accounting.ledger import room
+from ldp.batch import HEAD_BYTES, MOST_BYTES, Item
+from ldp.channel import round_down
 from ldp.client import periods
-from ldp.client.destinations import Destination, Unreachable
+from ldp.client.destinations import TIMEOUT_SECONDS, Destination, Unreachable
 from ldp.client.device_file import DeviceFile, StorageError, remember, state
 from ldp.client.results import Consent, Declined, Recorded, Sent, Status, Uploaded
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Value
 from ldp.randomness import BitSource, SystemBits, uniform_below
 from ldp.registry import Metric, Registry
+from ldp.wire import HEADER_BYTES
 
 FIRST_WAIT, LONGEST_WAIT = 60, 6 * 3600
 """Seconds: bounds of the waits after failed uploads; each is uniform up to twice the last bound."""
 MOST_BATCHES = 20
 """Batches of one upload."""
+SOON = timedelta(minutes=1)
+"""After which a thread uploads for the first time, if not earlier."""
+T = TypeVar("T")
 
 
 def system_clock() -> datetime:
@@ -42,7 +51,8 @@ class Client:
     loaded. `destination`: where sealed batches go. `clock`: the time, with a zone. `bits`: the
     source of private randomness. `jitter`: a sealed batch waits a uniform time up to this. With
     `strict` a mistake of the app (an unknown metric, a value the mechanism does not know) raises
-    ParameterError and storage that fails StorageError; without it nothing raises.
+    ParameterError and storage that fails StorageError; without it no method raises. The constructor
+    raises RegistryError and ParameterError.
     """
 
     def __init__(
@@ -56,113 +66,89 @@ class Client:
         jitter: timedelta = timedelta(hours=1),
         strict: bool = False,
     ) -> None:
-        self._path = Path(path)
+        self._path = Path(path).absolute()
         self._registry = registry if isinstance(registry, Registry) else Registry.load(registry)
         self._destination = destination
         self._clock = clock
         self._bits = SystemBits() if bits is None else bits
+        if jitter < timedelta(0):
+            raise ParameterError("jitter must not be negative")
         self._jitter = jitter
         self._strict = strict
-        self._file: DeviceFile | None = None
-        self._sending = threading.Lock()
-        self._stopped = threading.Event()
         self._encoders = {
-            name: metric.mechanism.encoder(self._bits)
+            name: _sendable(metric).mechanism.encoder(self._bits)
             for name, metric in self._registry.metrics.items()
         }
+        self._file: DeviceFile | None = None
+        self._consent: Consent = "unknown"
+        self._is_withdrawing = self._is_closed = False
+        self._sending = threading.RLock()
+        self._thread: threading.Thread | None = None
+        self._stopped = threading.Event()
+        self._next_try = 0
+        _CLIENTS.add(self)
 
     @property
     def consent(self) -> Consent:
-        """What the device's owner said last."""
+        """What the device's owner said last; while the file is busy, what was known last."""
         return self.status().consent
 
     def grant(self) -> bool:
         """The owner agrees; whether that could be written down."""
-        return self._say("granted")
+        self._is_withdrawing = False
+        return self._safely(lambda: self._say("granted"), lambda _: False)
 
     def withdraw(self) -> bool:
-        """The owner does not, or no longer: the pool and what is sealed are deleted, and nothing is
-        sent once this returns. What was spent stays spent."""
-        with self._sending:
-            return self._say("withdrawn")
+        """The owner does not, or no longer: the pool and what is sealed are deleted, and when this
+        returns the client sends nothing more. What was spent stays spent. False: it could not be
+        written down; this client records and sends nothing, and tries again with every call."""
+        self._is_withdrawing = True
+        written = self._safely(lambda: self._say("withdrawn"), lambda _: False)
+        if self._sending.acquire(timeout=2 * TIMEOUT_SECONDS):  # the one that is on its way
+            self._sending.release()
+        return written
 
     def record(self, metric: str, value: Value) -> Recorded | Declined:
         """Takes one record, in well under a millisecond; whether it was drawn is not said."""
-        try:
-            return self._record(metric, value)
-        except StorageError as error:
-            if self._strict:
-                raise
-            return Declined("busy" if error.busy else "storage", str(error))
+        return self._safely(lambda: self._record(metric, value), _declined)
 
     def upload(self) -> Uploaded:
         """Seals what is due and sends at most MOST_BATCHES batches; one bounded call. Without
         consent, or before the wait after a failure is over, it does nothing."""
-        try:
-            return self._upload()
-        except StorageError as error:
-            if self._strict:
-                raise
-            return Uploaded(why=str(error))
+        return self._safely(self._upload, lambda error: Uploaded(why=_line(error)))
 
     def start(self, every: timedelta = timedelta(hours=1)) -> None:
-        """Uploads from a daemon thread from now on; off until this is called."""
+        """Uploads from a daemon thread, the first time within a minute; off until this is called.
+        Raises ParameterError unless `every` is longer than nothing."""
+        if every <= timedelta(0):
+            raise ParameterError("every must be longer than nothing")
+        if self._thread is None and not self._is_closed:
 
-        def run() -> None:
-            while not self._stopped.wait(every.total_seconds()):
-                self.upload()
+            def run() -> None:
+                wait = min(every, SOON)
+                while not self._stopped.wait(wait.total_seconds()):
+                    self.upload()
+                    wait = every
 
-        threading.Thread(target=run, name="ldp upload", daemon=True).start()
+            self._thread = threading.Thread(target=run, name="ldp upload", daemon=True)
+            self._thread.start()
 
     def remaining(self) -> dict[str, float]:
         """For every group the epsilon that could still be spent now, rounded down; none where the
         file cannot be read."""
         groups = self._registry.groups
-        try:
-            with self._reading() as connection:
-                now = self._now(connection)
-                left = {
-                    name: periods.allowance(group.caps, self._spent(connection, name), now)
-                    for name, group in groups.items()
-                }
-        except StorageError:
-            return dict.fromkeys(groups, 0.0)
-        return {name: abs(round_up(-epsilon)) for name, epsilon in left.items()}
+        return self._safely(
+            lambda: {name: round_down(epsilon) for name, epsilon in self._left().items()},
+            lambda _: dict.fromkeys(groups, 0.0),
+        )
 
     def status(self) -> Status:
         """Consent, storage and how much waits."""
-        try:
-            with self._reading() as connection:
-                if connection is None:
-                    return Status("unknown", "", 0, 0, 0, 0, 0)
-                states = dict(
-                    connection.execute("SELECT state, count(*) FROM batches GROUP BY state")
-                )
-                pooled = connection.execute("SELECT count(*) FROM pool").fetchone()[0]
-                return Status(
-                    consent=state(connection, "consent", "unknown"),
-                    storage="",
-                    pooled=pooled,
-                    waiting=states.get("waiting", 0),
-                    acknowledged=states.get("acknowledged", 0),
-                    refused=state(connection, "refused", 0),
-                    dropped=states.get("dropped", 0),
-                )
-        except StorageError as error:
-            return Status("unknown", str(error), 0, 0, 0, 0, 0)
+        return self._safely(self._status, lambda error: Status(self._consent, storage=_line(error)))
 
     def sent(self) -> list[Sent]:
         """Every batch that was sealed, by day: what left, what waits, what was dropped."""
-        query = "SELECT day, contents, state FROM batches ORDER BY day, id"
-        try:
-            with self._reading() as connection:
-                found = connection.execute(query).fetchall() if connection else []
-        except StorageError:
-            return []
-        return [
-            Sent(date.fromisoformat(day), json.loads(contents), stands)
-            for day, contents, stands in found
-        ]
+        return self._safely(self._sent, lambda _: [])
 
     def explain(self) -> str:
         """What this device may say, in plain words, for its owner."""
@@ -185,11 +171,13 @@ class Client:
         return "\n".join(lines)
 
     def close(self) -> None:
-        """Stops the thread and closes the file."""
+        """Stops the thread, after what it is sending, and closes the file for good."""
+        self._is_closed = True
         self._stopped.set()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(2 * TIMEOUT_SECONDS)
+        if (file := self._file) is not None:
+            file.close()
 
     def __enter__(self) -> "Client":
         return self
@@ -205,11 +193,20 @@ class Client:
     def __repr__(self) -> str:
         return f"<Client of {self._registry.product}, consent {self.consent}>"
 
+    def _safely(self, work: Callable[[], T], otherwise: Callable[[Exception], T]) -> T:
+        """What `work` gives; if it fails, what an app is answered."""
+        try:
+            return work()
+        except Exception as error:
+            if self._strict:
+                raise
+            return otherwise(error)
+
     def _record(self, name: str, value: Value) -> Recorded | Declined:
-        metric = self._registry.metrics.get(name)
+        metric = self._registry.metrics.get(name) if isinstance(name, str) else None
         if metric is None:
-            return self._mistake(Declined("unknown metric", f"no metric {name!r} is registered"))
-        if not self._exists():
+            return self._mistake(Declined("unknown metric", "no such metric is registered"))
+        if not self._may_write():
             return Declined("consent", "nobody has agreed yet")
         try:
             metric.mechanism.check(value)
@@ -217,9 +214,9 @@ class Client:
             return self._mistake(Declined("value", str(error)))
         while True:
             with self._device().transaction() as connection:
-                if state(connection, "consent") != "granted":
+                if self._consented(connection) != "granted":
                     return Declined("consent", "the owner does not agree")
-                now = self._now(connection)
+                now = periods.ledger_time(connection, self._clock())
                 if not periods.due(connection, now):
                     return self._pooled(connection, metric, value, now)
             self._seal()
@@ -227,12 +224,13 @@ class Client:
     def _pooled(
         self, connection: Any, metric: Metric, value: Value, now: int
     ) -> Recorded | Declined:
-        if metric.expires < datetime.fromtimestamp(now, UTC).date():
+        if metric.expires < periods.day_of(now):
             return Declined("expired", f"metric {metric.name!r} expired on {metric.expires}")
         caps = self._registry.groups[metric.group].caps
-        spent = sum((epsilon for _, epsilon in self._spent(connection, metric.group)), Fraction(0))
-        if Fraction(caps.lifetime_epsilon) - spent < Fraction(metric.mechanism.cost.epsilon):
+        spent, _ = periods.spending(connection, self._registry, metric.group, now)
+        if room(caps, spent, Fraction(0)) < Fraction(metric.mechanism.cost.epsilon):
             return Declined("cap", f"group {metric.group!r} has spent its lifetime")
+        periods.keep_time(connection, self._registry, now)
         ends = periods.period_end(now, caps.window)
         encoder = self._encoders[metric.name]
         periods.enter(connection, metric, ends, self._bits, lambda: encoder.encode(value))
@@ -240,44 +238,44 @@ class Client:
 
     def _seal(self) -> None:
         with self._device().transaction(synced=True) as connection:
-            now = self._now(connection)
-            if periods.due(connection, now):
-                periods.seal(connection, self._registry, now, self._bits, self._jitter)
+            if self._consented(connection) == "granted":
+                now = periods.ledger_time(connection, self._clock())
+                if periods.due(connection, now):
+                    periods.keep_time(connection, self._registry, now)
+                    periods.seal(connection, self._registry, now, self._bits, self._jitter)
+                periods.drop(connection, now)
 
     def _upload(self) -> Uploaded:
-        if not self._exists():
+        if not self._may_write():
             return Uploaded(why="consent")
         self._seal()
-        total = Uploaded()
+        acknowledged, refused, one = 0, 0, Uploaded()
         for _ in range(MOST_BATCHES):
+            if self._is_closed:
+                return Uploaded(acknowledged, refused, one.waiting, "closed")
             with self._sending:
                 one = self._send_one()
-            total = Uploaded(
-                total.acknowledged + one.acknowledged,
-                total.refused + one.refused,
-                one.waiting,
-                one.why,
-            )
+            acknowledged, refused = acknowledged + one.acknowledged, refused + one.refused
             if not one.acknowledged or not one.waiting:
-                return total
-        return replace(total, why="enough for one call")
+                return replace(one, acknowledged=acknowledged, refused=refused)
+        return Uploaded(acknowledged, refused, one.waiting, "enough for one call")
 
     def _send_one(self) -> Uploaded:
         """Sends one batch, if there is one and it may leave now."""
-        with self._device().transaction() as connection:
-            if state(connection, "consent") != "granted":
+        clock = math.floor(self._clock().timestamp())
+        with self._device().transaction(reads=True) as connection:
+            if self._is_withdrawing or self._consented(connection) != "granted":
                 return Uploaded(why="consent")
             waiting = connection.execute(
                 "SELECT count(*) FROM batches WHERE state = 'waiting'"
             ).fetchone()[0]
-            now = self._now(connection)
-            clock = round(self._clock().timestamp())
-            if waiting and clock < state(connection, "next_try", 0) <= clock + LONGEST_WAIT:
+            next_try = max(self._next_try, state(connection, "next_try", 0))
+            if waiting and clock < next_try <= clock + LONGEST_WAIT:
                 return Uploaded(waiting=waiting, why="waits after a failure")
             found = connection.execute(
                 "SELECT id, body FROM batches WHERE state = 'waiting' AND not_before <= ? "
-                "ORDER BY id LIMIT 1",
-                (now,),
+                "ORDER BY random() LIMIT 1",
+                (periods.ledger_time(connection, self._clock()),),
             ).fetchone()
         if found is None:
             return Uploaded(waiting=waiting, why="waits for its random moment" if waiting else "")
@@ -285,44 +283,96 @@ class Client:
             return Uploaded(waiting=waiting, why="there is no destination")
         try:
             refused = self._destination.send(*found)
-        except Unreachable as error:
-            self._failed(clock, error.retry_after)
-            return Uploaded(waiting=waiting, why=str(error))
-        self._acknowledged(found[0], refused)
-        return Uploaded(1, refused, waiting - 1)
+            if type(refused) is not int or refused < 0:
+                raise TypeError("a destination must say how many reports it refused")
+        except Exception as error:  # whatever it is, it is tried again later, and the app goes on
+            self._failed(clock, getattr(error, "retry_after", 0.0))
+            return Uploaded(waiting=waiting, why=_line(error))
+        return self._acknowledged(found[0], refused, waiting)
 
-    def _failed(self, now: int, retry_after: float) -> None:
+    def _failed(self, clock: int, retry_after: float) -> None:
         """The next try: exponential backoff with full jitter, which survives a restart."""
+        self._next_try = clock + FIRST_WAIT  # if it cannot be written down
         with self._device().transaction() as connection:
             failures = state(connection, "failures", 0) + 1
             longest = min(LONGEST_WAIT, FIRST_WAIT << min(failures, 16))
             wait = max(uniform_below(self._bits, longest + 1), min(retry_after, LONGEST_WAIT))
             remember(connection, "failures", failures)
-            remember(connection, "next_try", now + round(wait))
+            remember(connection, "next_try", clock + round(wait))
+            self._next_try = 0
 
-    def _acknowledged(self, identity: bytes, refused: int) -> None:
-        with self._device().transaction() as connection:
-            connection.execute(
-                "UPDATE batches SET state = 'acknowledged', body = NULL "
-                "WHERE id = ? AND state = 'waiting'",
+    def _acknowledged(self, identity: bytes, refused: int, waiting: int) -> Uploaded:
+        with self._device().transaction(synced=True) as connection:
+            changed = connection.execute(
+                "UPDATE batches SET state = 'acknowledged', body = NULL, not_before = 0 "
+                "WHERE id = ? AND state IN ('waiting', 'withdrawn')",
                 (identity,),
-            )
+            ).rowcount
             remember(connection, "failures", 0)
-            remember(connection, "refused", state(connection, "refused", 0) + refused)
+            if changed:  # and not by somebody else
+                remember(connection, "refused", state(connection, "refused", 0) + refused)
+        return Uploaded(1, refused, waiting - 1)
 
     def _say(self, consent: Consent) -> bool:
-        try:
-            with self._device().transaction(synced=True) as connection:
-                remember(connection, "consent", consent)
-                if consent != "granted":
-                    connection.execute("DELETE FROM pool")
-                    connection.execute("DELETE FROM seen")
-                    connection.execute("DELETE FROM batches WHERE state = 'waiting'")
-        except StorageError:
-            if self._strict:
-                raise
-            return False
+        with self._device().transaction(synced=True) as connection:
+            remember(connection, "consent", consent)
+            if consent != "granted":
+                connection.execute("DELETE FROM pool")
+                connection.execute("DELETE FROM seen")
+                connection.execute(
+                    "UPDATE batches SET state = 'withdrawn', body = NULL, not_before = 0 "
+                    "WHERE state = 'waiting'"
+                )
+        self._consent, self._is_withdrawing = consent, False
         return True
+
+    def _left(self) -> dict[str, Fraction]:
+        groups = self._registry.groups
+        if not self._exists():
+            return {name: room(g.caps, Fraction(0), Fraction(0)) for name, g in groups.items()}
+        with self._device().transaction(reads=True) as connection:
+            now = periods.ledger_time(connection, self._clock())
+            return {
+                name: room(g.caps, *periods.spending(connection, self._registry, name, now))
+                for name, g in groups.items()
+            }
+
+    def _status(self) -> Status:
+        if not self._exists():
+            return Status("unknown")
+        with self._device().transaction(reads=True) as connection:
+            found = connection.execute("SELECT state, count(*) FROM batches GROUP BY state")
+            states = dict(found.fetchall())
+            return Status(
+                consent=self._consented(connection),
+                pooled=connection.execute("SELECT count(*) FROM pool").fetchone()[0],
+                waiting=states.get("waiting", 0),
+                acknowledged=states.get("acknowledged", 0),
+                refused=state(connection, "refused", 0),
+                dropped=states.get("dropped", 0),
+            )
+
+    def _sent(self) -> list[Sent]:
+        if not self._exists():
+            return []
+        with self._device().transaction(reads=True) as connection:
+            found = connection.execute(
+                "SELECT day, contents, state FROM batches ORDER BY day, id"
+            ).fetchall()
+        return [
+            Sent(date.fromisoformat(day), json.loads(contents), stands)
+            for day, contents, stands in found
+        ]
+
+    def _consented(self, connection: Any) -> Consent:
+        self._consent = state(connection, "consent", "unknown")
+        return self._consent
+
+    def _may_write(self) -> bool:
+        """Whether the owner may have agreed; writes down first that he does not any more."""
+        if self._is_withdrawing:
+            self._say("withdrawn")
+        return self._exists()
 
     def _mistake(self, declined: Declined) -> Declined:
         if self._strict:
@@ -333,22 +383,41 @@ class Client:
         return self._file is not None or self._path.exists()
 
     def _device(self) -> DeviceFile:
-        if self._file is None:
-            self._file = DeviceFile(self._path)
-        return self._file
+        if self._is_closed:
+            raise StorageError("the client is closed")
+        file = self._file or DeviceFile(self._path)
+        self._file = file
+        return file
 
-    @contextmanager
-    def _reading(self) -> Iterator[Any]:
-        """The file's connection, or None where there is no file."""
-        if not self._exists():
-            yield None
-            return
-        with self._device().transaction() as connection:
-            yield connection
 
-    def _now(self, connection: Any) -> int:
-        clock = self._clock()
-        return periods.ledger_time(connection, clock) if connection else round(clock.timestamp())
+def _sendable(metric: Metric) -> Metric:
+    """The metric, if its reports fit into a batch; raises ParameterError."""
+    report = bytes(HEADER_BYTES + metric.mechanism.layout.body_bytes)
+    if HEAD_BYTES + Item(metric.name, metric.version, report).size > MOST_BYTES:
+        raise ParameterError(f"a report of metric {metric.name!r} is larger than any batch")
+    return metric
 
-    def _spent(self, connection: Any, group: str) -> list[tuple[int, Fraction]]:
-        return periods.charged(connection, self._registry, group) if connection else []
+
+def _declined(error: Exception) -> Declined:
+    if isinstance(error, StorageError):
+        return Declined("busy" if error.busy else "storage", str(error))
+    return Declined("error", type(error).__name__)
+
+
+def _line(error: Exception) -> str:
+    """What is said of an error: of ours its one line, of others only what it is."""
+    return str(error) if isinstance(error, StorageError | Unreachable) else type(error).__name__
+
+
+_CLIENTS: WeakSet[Client] = WeakSet()
+
+
+def _in_child() -> None:
+    """Another thread of the parent may have been sending: its lock would never be released."""
+    for client in list(_CLIENTS):
+        client._sending = threading.RLock()
+        client._thread = None
+
+
+with suppress(AttributeError):  # Windows has no fork
+    os.register_at_fork(after_in_child=_in_child)
