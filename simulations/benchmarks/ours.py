@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulations.benchmarks import batch, decoding
+from simulations.benchmarks import batch, decoding, device
 from simulations.benchmarks.decoding import apple_preset, chrome_preset, hadamard_preset
 from simulations.benchmarks.measuring import (
     Benchmark,
@@ -31,23 +31,6 @@ LDP = (sys.executable, "-m", "ldp")
 CANDIDATES = 2600  # the size Apple published for its popular emoji
 REPORTS = 1_000_000
 CLIENTS = 10**9
-REGISTRY = """\
-[product]
-name = "benchmark"
-
-[group.words]
-window = "1d"
-window_epsilon = 4.0
-lifetime_epsilon = 120.0
-
-[metric.word]
-version = 1
-group = "words"
-description = "Which word people type"
-owners = ["benchmark@example.org"]
-expires = 2030-12-31
-preset = "apple-emoji"
-"""
 
 
 def words() -> list[str]:
@@ -97,8 +80,8 @@ def installed(folder: Path) -> float:
 def aggregated(folder: Path) -> Run:
     """A million reports in a store, counted by the command: the fastest and the largest of three.
     Leaves words.table in the folder."""
-    registry, population, store = folder / "metrics.toml", folder / "words.csv", folder / "store"
-    registry.write_text(REGISTRY)
+    registry = device.registry(folder, "apple-emoji")
+    population, store = folder / "words.csv", folder / "store"
     lines = [f"{word},{1 / rank}" for rank, word in enumerate(words(), 1)]
     population.write_text("\n".join(["value,frequency", *lines]) + "\n")
     asked: list[str | Path] = ["word", "--registry", registry]
@@ -168,6 +151,7 @@ BENCHMARKS = (
         measure=lambda folder: encode_us(chrome_preset().encoder(secret=bytes(32))),
         bar=25,
     ),
+    *device.BENCHMARKS,
     Benchmark(
         key="wire",
         name="one CMS report on the wire",
