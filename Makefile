@@ -42,7 +42,7 @@ campaign-rappor: .venv/.ready ## google/rappor's 17 cases beside its own decoder
 campaign-variance: .venv/.ready ## 90,000 tables a setting; exits non-zero when a variance is not its formula's
 	$(BIN)/python -m simulations.variance --out simulations/results/variance.json
 
-campaign-intervals: .venv/.ready ## 20,000 small tables a mechanism; exits non-zero when an interval does not hold in 95 %
+campaign-intervals: .venv/.ready ## 20,000 small tables a mechanism or more; exits non-zero when an interval does not hold in 95 %
 	$(BIN)/python -m simulations.intervals --out simulations/results/intervals.json
 
 campaign-words: .venv/.ready ## 20 puzzles of ten million English words; exits non-zero when too few are found or one is false

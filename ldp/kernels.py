@@ -38,6 +38,8 @@ _CARRY = np.uint64(0x7F_7F_7F_7F_7F_7F_7F_7F)
 _NO_LANES, _ALL_LANES = np.uint64(0), np.uint64((1 << 64) - 1)
 _STREAM = 32_768
 _Part = TypeVar("_Part")
+_FEW = 1 << 19
+"""Cells that are summed before two threads could begin."""
 _TILE = 2048
 """Points hashed at once: their columns and sums stay in the cache nearest to a core."""
 NO_COLUMN = -1
@@ -157,6 +159,8 @@ def sum_cells(
 ) -> NDArray[np.float64]:
     """For every value the sum of the `cells`, shape (rows, columns), that its hashes name, each
     once: `places` as by `bloom_map`; float64, shape (values,)."""
+    if places.size < _FEW:
+        return np.asarray(_sum_cells(places, cells))
     return np.concatenate(_by_rows(lambda some: _sum_cells(places[some], cells), len(places)))
 
 
