@@ -146,7 +146,8 @@ def write_estimates(
         f"{estimates.reports:,} reports (noise floor {summary['noise_floor']:,.0f}) -> {out}"
     )
     if "decoys" in summary:
-        words += f"\nof {summary['decoys']:,} decoys {summary['decoys_discovered']:,} would be"
+        decoys, passed = summary["decoys"], summary["decoys_discovered"]
+        words += f"\nof {decoys:,} decoys, which nobody holds, {passed:,} would be discovered"
     say({**summary, "written": out}, words, as_json)
 
 
