@@ -121,3 +121,16 @@ def test_every_public_name_can_be_imported() -> None:
         assert getattr(ldp, name)
     with pytest.raises(AttributeError, match="no attribute"):
         _ = ldp.Nothing
+
+
+@pytest.mark.exact
+def test_the_top_level_is_what_it_should_be() -> None:
+    """A test that writes where it is started leaves a file there, and it was once committed."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=PACKAGE.parent, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("not a checkout")
+    top = {name.split("/")[0] for name in listed.stdout.split("\0") if name}
+    named = {"pyproject.toml", "README.md", "ldp", "simulations", "tests", "docs"}
+    assert top <= named | {"CHANGELOG.md", "LICENSE", "Makefile", ".ci", ".gitignore"}, top

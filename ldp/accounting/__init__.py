@@ -27,9 +27,7 @@ __all__ = [
 ]
 
 
-if (
-    not TYPE_CHECKING
-):  # for a checker the names would lead upwards: import them from ldp.privacy_loss
+if not TYPE_CHECKING:  # a checker would follow these names upwards
 
     def __getattr__(name: str) -> Any:
         if name not in ("compose", "amplify_by_shuffling"):
