@@ -39,6 +39,17 @@ def write_whole(path: Path, data: bytes | str) -> None:
         part.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
+def sync_folder(path: Path) -> None:
+    """Makes the names in a folder survive a power cut; Windows has no way to ask for it."""
+    if os.name == "nt":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def read_lines(text: str) -> list[str]:
     """The lines of a text that are not empty. Only a newline ends a line (a carriage return before
     it is dropped): values may hold every other separator that Unicode knows."""

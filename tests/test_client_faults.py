@@ -46,12 +46,12 @@ def checked(folder: Path, before: dict[str, bytes]) -> dict[str, bytes]:
         if "charges" not in tables:
             assert not sent
             return sent
-        charged = ledger.execute("SELECT at, metric, reports, epsilon FROM charges").fetchall()
+        charged = ledger.execute("SELECT at, metric, times, epsilon FROM charges").fetchall()
         batches = ledger.execute("SELECT id, body, state FROM batches").fetchall()
         assert ledger.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     for metric in ("city", "home"):
         left = sum(item.metric == metric for item in items)
-        assert left <= sum(reports for _, name, reports, _ in charged if name == metric)
+        assert left <= sum(times for _, name, times, _ in charged if name == metric)
     for end in {at for at, *_ in charged}:
         assert sum(n * epsilon for at, _, n, epsilon in charged if at == end) <= 8 + 1e-9
     for identity, body, state in batches:
@@ -154,7 +154,7 @@ def test_parent_and_child_of_a_fork_share_one_ledger(tmp_path: Path) -> None:
     sent = checked(tmp_path, {})
     items = [item for body in sent.values() for item in Batch.from_bytes(body).items]
     with closing(sqlite3.connect(tmp_path / "device.ldp")) as ledger:
-        ((charged,),) = ledger.execute("SELECT sum(reports) FROM charges")
+        ((charged,),) = ledger.execute("SELECT sum(times) FROM charges")
     assert len(items) == charged == 16
 
 

@@ -64,10 +64,10 @@ def test_every_sentence_of_the_device_protocol_names_a_test_that_exists() -> Non
     page = (ROOT / "docs" / "device-protocol.md").read_text("utf-8")
     tests = "".join(
         (ROOT / "tests" / f"{name}.py").read_text()
-        for name in ("test_client", "test_client_faults")
+        for name in ("test_client", "test_client_memory", "test_client_faults")
     )
     sentences = re.split(r"^\d+\. ", page, flags=re.MULTILINE)[1:]
-    assert len(sentences) == 17
+    assert len(sentences) == 28
     for sentence in sentences:
         named = re.findall(r"`(test_\w+)`", sentence)
         assert named or "tests/test_client_faults.py" in sentence, sentence

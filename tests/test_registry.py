@@ -1,5 +1,6 @@
 """metrics.toml: every mistake is one line that says where and what would be right."""
 
+import math
 from datetime import date
 from pathlib import Path
 
@@ -42,6 +43,20 @@ epsilon = 2.0
 categories = ["chrome", "firefox"]
 reports_per_window = 2
 """
+RR = 'mechanism = "rr"\nepsilon = 2.0\ncategories = ["chrome", "firefox"]'
+OTHER = """[group.other]
+window = "1d"
+window_epsilon = 8.0
+lifetime_epsilon = 64.0
+
+"""
+RAPPOR = """mechanism = "rappor"
+scheme = "identity"
+categories = ["chrome", "firefox", "none"]
+p = 0.25
+q = 0.75
+f = 0.5
+memoise = """
 
 
 def written(folder: Path, text: str = GOOD) -> Path:
@@ -58,6 +73,77 @@ def test_a_registry_is_read(tmp_path: Path) -> None:
     assert parts_of(city.mechanism)[0].shape == (128, 64)
     assert browser.candidates() is None
     assert browser.mechanism.parameters()["categories"] == ["chrome", "firefox"]
+
+
+CHANGES = [
+    ("window_epsilon = 8.0", "window_epsilon = 9.0", "allows more epsilon a window"),
+    ("lifetime_epsilon = 64.0", "lifetime_epsilon = 65.0", "allows more epsilon for life"),
+    ("report_epsilon = 4.0", "report_epsilon = 4.5", "allows more epsilon a report"),
+    ("report_epsilon = 4.0", "", "allows more epsilon a report"),
+    ('window = "1d"', 'window = "23h"', "has shorter windows"),
+    ("[group.typing]", "[group.writing]", "group 'typing' was renamed or removed"),
+    ("[metric.browser]", OTHER + "[metric.browser]", "'browser' was in group 'typing'"),
+    ("epsilon = 2.0", "epsilon = 1.0", "changed its mechanism .* give it version 3"),
+    ('dictionary = "city.txt"', "", "changed its dictionary"),
+]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("old", "new", "message"), CHANGES)
+def test_an_older_registry_is_held_against_a_newer_one(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    older = Registry.load(written(tmp_path / "old"))
+    text = GOOD.replace(old, new)
+    if "group.w" in new:
+        text = text.replace('group = "typing"', 'group = "writing"')
+    if "other" in new:
+        before, after = text.split("[metric.browser]")
+        text = before + "[metric.browser]" + after.replace('group = "typing"', 'group = "other"')
+    newer = Registry.load(written(tmp_path / "new", text))
+    with pytest.raises(RegistryError, match=message):
+        newer.check_against(older)
+    older.check_against(older)
+
+
+@pytest.mark.exact
+def test_lower_caps_and_more_groups_are_no_change_for_the_worse(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    older = Registry.load(written(tmp_path / "old"))
+    text = (
+        GOOD.replace("64.0", "60.0")
+        .replace('"1d"', '"2d"')
+        .replace("[product]", OTHER + "[product]")
+    )
+    Registry.load(written(tmp_path / "new", text)).check_against(older)
+
+
+@pytest.mark.exact
+def test_how_a_metric_is_memoised_belongs_to_its_version(tmp_path: Path) -> None:
+    for name, how in (("old", '"per-value"'), ("new", '"epoch"\nepoch = "9d"')):
+        (tmp_path / name).mkdir()
+        written(tmp_path / name, GOOD.replace(RR, RAPPOR + how))
+    older, newer = (Registry.load(tmp_path / name / "metrics.toml") for name in ("old", "new"))
+    with pytest.raises(RegistryError, match="changed its memoisation or presence"):
+        newer.check_against(older)
+
+
+@pytest.mark.exact
+def test_the_worst_case_of_a_memoised_metric_is_its_lifetime_price(tmp_path: Path) -> None:
+    """Basic RAPPOR with f = 1/2: 2 ln 3 = 2.197 for a value or an epoch. A day can hold the charges
+    of two windows, or of two epochs; a year of 366 days of 366 // 90 + 2 epochs."""
+    text = GOOD.replace("lifetime_epsilon = 64.0", "lifetime_epsilon = 5000.0")
+    only = text[: text.index("[metric.city]")] + text[text.index("[metric.browser]") :]
+    price = 2 * math.log(3)
+    for how, day, year in (('"per-value"', 4, 734), ('"epoch"\nepoch = "90d"', 2, 6)):
+        registry = Registry.load(written(tmp_path, only.replace(RR, RAPPOR + how)))
+        worst = registry.worst_case("typing")
+        assert worst["day"] == pytest.approx(day * price)
+        assert worst["year"] == pytest.approx(year * price)
+        assert registry.worst_case_of_all() == worst
 
 
 @pytest.mark.exact
@@ -102,8 +188,21 @@ def test_the_default_seed_depends_on_product_metric_and_version(tmp_path: Path) 
         ("version = 2", "version = 0", "version must be"),
         ('owners = ["team@example.org"]', "owners = []", "owners must be"),
         ("reports_per_window = 2", "reports_per_window = 0", "reports_per_window"),
-        ("reports_per_window = 2", 'memoise = "epoch"', "memoise is not supported"),
-        ("reports_per_window = 2", 'presence = "hidden"', "presence is not supported"),
+        ("reports_per_window = 2", 'memoise = "epoch"', "'rr' memoises nothing; these do: rappor"),
+        ("reports_per_window = 2", "memoise = true", "memoise must be false"),
+        ("reports_per_window = 2", "memoise = 0", "memoise must be false"),
+        ("reports_per_window = 2", 'epoch = "7d"', 'belongs to memoise = "epoch"'),
+        ("reports_per_window = 2", 'presence = "secret"', 'presence must be "public"'),
+        ("reports_per_window = 2", "presence = []", 'presence must be "public"'),
+        ("reports_per_window = 2", 'presence = "hidden"', 'lists one called "none"'),
+        ('dictionary = "city.txt"', 'presence = "hidden"', "'city' is hidden and 'browser' is"),
+        (RR, RAPPOR + '"epoch"', 'epoch = "90d" or so belongs to'),
+        (RR, RAPPOR + '"epoch"\nepoch = "36h"', "multiple of the group's window"),
+        (RR, RAPPOR + '"epoch"\nepoch = "0d"', "multiple of the group's window"),
+        (RR, RAPPOR + '"per-value"\nepoch = "9d"', 'belongs to memoise = "epoch"'),
+        (RR, RAPPOR.replace("0.5", "0.0") + '"per-value"', "f = 0"),
+        (RR, RAPPOR.replace("0.5", "0.01") + '"per-value"', "reports about one value cost"),
+        (RR, RAPPOR + '"per-value"\npresence = "hidden"', "does not go with"),
         ("rows = 128\nwidth = 64", "rows = 16777216\nwidth = 16777216", "rows times width"),
         ("window_epsilon = 8.0", "window_epsilon = 1.0", "its group's cap is 1.0"),
         ("window_epsilon = 8.0", "window_epsilon = inf", "cap must be a number"),

@@ -25,3 +25,16 @@ class Caps:
         limits = (self.window_epsilon, self.lifetime_epsilon, self.report_epsilon)
         if any(limit is not None and not 0 < limit < math.inf for limit in limits):
             raise ParameterError("every cap must be a number > 0")
+
+    def looser_than(self, older: "Caps") -> str:
+        """In what these caps allow more than others did; "" if in nothing."""
+        report, before = (caps.report_epsilon or math.inf for caps in (self, older))
+        for is_looser, what in (
+            (self.window < older.window, "has shorter windows"),
+            (self.window_epsilon > older.window_epsilon, "allows more epsilon a window"),
+            (self.lifetime_epsilon > older.lifetime_epsilon, "allows more epsilon for life"),
+            (report > before, "allows more epsilon a report"),
+        ):
+            if is_looser:
+                return what
+        return ""

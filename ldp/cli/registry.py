@@ -27,7 +27,8 @@ def registry() -> None:
 def check(file: Path, against: Path | None, as_json: bool) -> None:
     """Validate FILE, compare it with its lock, print each group's worst-case epsilon.
 
-    Fails when a metric changed without a new version.
+    Fails when a metric changed without a new version; with --against also when a metric moved to
+    another group, or a group is gone or allows more than it did.
 
     \b
     Example: ldp registry check metrics.toml --against main/metrics.toml
@@ -38,15 +39,24 @@ def check(file: Path, against: Path | None, as_json: bool) -> None:
         loaded.check_against(Registry.load(against))
     expired = loaded.expired(datetime.now(UTC).date())
     worst = {name: loaded.worst_case(name) for name in loaded.groups}
+    of_all = loaded.worst_case_of_all()
     lines = [f"{file} is well formed: metrics {', '.join(loaded.metrics)}"]
     lines += [
-        f"group {name}: epsilon at most {spans['day']:g} a day, {spans['year']:g} a year, "
+        f"{whose}: epsilon at most {spans['day']:g} a day, {spans['year']:g} a year, "
         f"{spans['life']:g} for life"
-        for name, spans in worst.items()
+        for whose, spans in [
+            *((f"group {name}", spans) for name, spans in worst.items()),
+            ("all of one device", of_all),
+        ]
     ]
     lines += [f"metric {name} has expired" for name in expired]
     lines += [f"metric {name} is not locked yet: run `ldp registry lock`" for name in unlocked]
-    result = {"expired": expired, "not_locked": unlocked, "worst_case_epsilon": worst}
+    result = {
+        "expired": expired,
+        "not_locked": unlocked,
+        "worst_case_epsilon": worst,
+        "worst_case_epsilon_of_all": of_all,
+    }
     say(result, "\n".join(lines), as_json)
 
 

@@ -8,6 +8,7 @@ from threading import Timer
 from typing import Protocol
 
 from ldp.errors import LdpError, ParameterError
+from ldp.files import sync_folder
 
 TIMEOUT_SECONDS = 20.0
 """Of one request, from its first byte to the last of the answer."""
@@ -48,8 +49,7 @@ class Folder:
                     file.flush()
                     os.fsync(file.fileno())
                 part.replace(final)
-            if os.name != "nt":  # Windows has no way to sync a folder
-                _sync(self._path)
+            sync_folder(self._path)
         except OSError as error:
             with suppress(OSError):
                 part.unlink()
@@ -118,11 +118,3 @@ def _refused(answer: bytes) -> int:
     if not isinstance(listed, list):
         raise Unreachable("the collector's answer cannot be read")
     return len(listed)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

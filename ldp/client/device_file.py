@@ -16,17 +16,22 @@ from weakref import WeakSet
 from ldp.errors import LdpError
 
 APPLICATION = 0x6C647031
-FORMAT = 1
+FORMAT = 2
 SCHEMA = """
 CREATE TABLE state (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE seen (ends INTEGER, metric TEXT, version INTEGER, fingerprint BLOB,
-    records INTEGER NOT NULL, PRIMARY KEY (ends, metric, version, fingerprint)) WITHOUT ROWID;
-CREATE TABLE pool (ends INTEGER, metric TEXT, version INTEGER, fingerprint BLOB, slot INTEGER,
-    report BLOB NOT NULL, PRIMARY KEY (ends, metric, version, fingerprint, slot)) WITHOUT ROWID;
+CREATE TABLE seen (ends INTEGER, metric TEXT, version INTEGER, meaning BLOB,
+    records INTEGER NOT NULL, PRIMARY KEY (ends, metric, version, meaning)) WITHOUT ROWID;
+CREATE TABLE pool (ends INTEGER, metric TEXT, version INTEGER, meaning BLOB, slot INTEGER,
+    report BLOB NOT NULL, tag BLOB, PRIMARY KEY (ends, metric, version, meaning, slot))
+    WITHOUT ROWID;
+CREATE TABLE frozen (begins INTEGER, metric TEXT, version INTEGER, meaning BLOB,
+    records INTEGER NOT NULL, charged INTEGER NOT NULL, response BLOB NOT NULL,
+    PRIMARY KEY (begins, metric, version, meaning)) WITHOUT ROWID;
+CREATE TABLE cells (tag BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE charges (number INTEGER PRIMARY KEY, budget TEXT NOT NULL, metric TEXT NOT NULL,
-    at INTEGER NOT NULL, reports INTEGER NOT NULL, epsilon REAL NOT NULL);
+    at INTEGER NOT NULL, times INTEGER NOT NULL, epsilon REAL NOT NULL);
 CREATE INDEX charges_at ON charges (at);
-CREATE TABLE totals (budget TEXT, metric TEXT, epsilon REAL, reports INTEGER NOT NULL,
+CREATE TABLE totals (budget TEXT, metric TEXT, epsilon REAL, times INTEGER NOT NULL,
     PRIMARY KEY (budget, metric, epsilon)) WITHOUT ROWID;
 CREATE TABLE batches (id BLOB PRIMARY KEY, day TEXT NOT NULL, last_day TEXT NOT NULL,
     not_before INTEGER NOT NULL, contents TEXT NOT NULL, body BLOB, state TEXT NOT NULL)

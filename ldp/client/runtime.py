@@ -22,9 +22,13 @@ from ldp.accounting.ledger import room
 from ldp.batch import HEAD_BYTES, MOST_BYTES, Item
 from ldp.channel import round_down
 from ldp.client import periods
+from ldp.client.charges import spending
 from ldp.client.destinations import TIMEOUT_SECONDS, Destination, Unreachable
 from ldp.client.device_file import DeviceFile, StorageError, remember, state
+from ldp.client.responses import AccountSecret, Report, Responses, SecretFile
 from ldp.client.results import Consent, Declined, Recorded, Sent, Status, Uploaded
+from ldp.client.sealing import Sealer, drop, stop_calendars
+from ldp.client.witness import NoWitness, Witness
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Value
 from ldp.randomness import BitSource, SystemBits, uniform_below
@@ -49,7 +53,10 @@ class Client:
 
     `path`: the device's file, made when consent is given. `registry`: metrics.toml, or one that is
     loaded. `destination`: where sealed batches go. `clock`: the time, with a zone. `bits`: the
-    source of private randomness. `jitter`: a sealed batch waits a uniform time up to this. With
+    source of private randomness. `jitter`: a sealed batch waits a uniform time up to this.
+    `secret`: an account's, for devices that are to share permanent responses; without it the
+    device makes its own, in `path` with `.secret` added, and a withdrawal deletes it. `witness`: a
+    file outside backups, by which a restored copy of `path` is noticed and refused. With
     `strict` a mistake of the app (an unknown metric, a value the mechanism does not know) raises
     ParameterError and storage that fails StorageError; without it no method raises. The constructor
     raises RegistryError and ParameterError.
@@ -64,6 +71,8 @@ class Client:
         clock: Callable[[], datetime] = system_clock,
         bits: BitSource | None = None,
         jitter: timedelta = timedelta(hours=1),
+        secret: bytes | None = None,
+        witness: str | Path | None = None,
         strict: bool = False,
     ) -> None:
         self._path = Path(path).absolute()
@@ -73,12 +82,14 @@ class Client:
         self._bits = SystemBits() if bits is None else bits
         if jitter < timedelta(0):
             raise ParameterError("jitter must not be negative")
-        self._jitter = jitter
         self._strict = strict
-        self._encoders = {
-            name: _sendable(metric).mechanism.encoder(self._bits)
-            for name, metric in self._registry.metrics.items()
-        }
+        for metric in self._registry.metrics.values():
+            _require_sendable(metric)
+        own = SecretFile(self._path.with_name(f"{self._path.name}.secret"))
+        self._secret = own if secret is None else AccountSecret(secret)
+        self._responses = Responses(self._registry.metrics, self._bits, self._secret)
+        self._sealer = Sealer(self._registry, self._responses, self._bits, jitter)
+        self._witness = NoWitness() if witness is None else Witness(Path(witness).absolute())
         self._file: DeviceFile | None = None
         self._consent: Consent = "unknown"
         self._is_withdrawing = self._is_closed = False
@@ -216,39 +227,69 @@ class Client:
             with self._device().transaction() as connection:
                 if self._consented(connection) != "granted":
                     return Declined("consent", "the owner does not agree")
+                self._witness.check(connection)
                 now = periods.ledger_time(connection, self._clock())
-                if not periods.due(connection, now):
-                    return self._pooled(connection, metric, value, now)
-            self._seal()
+                if not self._sealer.public_due(connection, now):
+                    return self._entered(connection, metric, value, now)
+            self._seal(uploads=False)
 
-    def _pooled(
+    def _entered(
         self, connection: Any, metric: Metric, value: Value, now: int
     ) -> Recorded | Declined:
         if metric.expires < periods.day_of(now):
             return Declined("expired", f"metric {metric.name!r} expired on {metric.expires}")
-        caps = self._registry.groups[metric.group].caps
-        spent, _ = periods.spending(connection, self._registry, metric.group, now)
-        if room(caps, spent, Fraction(0)) < Fraction(metric.mechanism.cost.epsilon):
+        caps, epoch = self._registry.groups[metric.group].caps, metric.epoch
+        this = periods.beginning(now, epoch) if epoch else 0
+        kept = periods.frozen(connection, metric, this) if epoch else None
+        spent, _ = spending(connection, self._registry, metric.group, now)
+        is_paid = kept is not None and kept.charged and metric.presence == "public"
+        if not is_paid and room(caps, spent, Fraction(0)) < Fraction(metric.price):
             return Declined("cap", f"group {metric.group!r} has spent its lifetime")
         periods.keep_time(connection, self._registry, now)
-        ends = periods.period_end(now, caps.window)
-        encoder = self._encoders[metric.name]
-        periods.enter(connection, metric, ends, self._bits, lambda: encoder.encode(value))
+        if epoch and metric.presence == "hidden":
+            coming = this + periods.length(epoch)
+            periods.enter_next_epoch(
+                connection,
+                metric,
+                coming,
+                self._bits,
+                lambda: self._responses.frozen(metric, coming, value),
+            )
+            return Recorded()
+        if epoch and kept is None:
+            kept = periods.Frozen(self._responses.frozen(metric, this, value), False)
+            periods.freeze(connection, metric, this, kept)
+
+        def encode() -> Report:
+            if kept is not None:
+                return self._responses.about(metric, this, kept.response, value)
+            return self._responses.report(metric, value)
+
+        ends = periods.beginning(now, caps.window) + periods.length(caps.window)
+        periods.enter(connection, metric, ends, self._bits, encode)
         return Recorded()
 
-    def _seal(self) -> None:
+    def _seal(self, uploads: bool) -> None:
+        """Seals what is due; of groups that hide their presence only in an upload, so that no
+        record ever decides when they are sealed."""
         with self._device().transaction(synced=True) as connection:
-            if self._consented(connection) == "granted":
-                now = periods.ledger_time(connection, self._clock())
-                if periods.due(connection, now):
-                    periods.keep_time(connection, self._registry, now)
-                    periods.seal(connection, self._registry, now, self._bits, self._jitter)
-                periods.drop(connection, now)
+            if self._consented(connection) != "granted":
+                return
+            self._witness.check(connection)
+            now = periods.ledger_time(connection, self._clock())
+            ended = self._sealer.public_due(connection, now)
+            if uploads:
+                ended = sorted(ended + self._sealer.hidden_due(connection, now))
+            if ended:
+                periods.keep_time(connection, self._registry, now)
+                self._sealer.seal(connection, ended, now)
+                self._witness.announce(connection)
+            drop(connection, now)
 
     def _upload(self) -> Uploaded:
         if not self._may_write():
             return Uploaded(why="consent")
-        self._seal()
+        self._seal(uploads=True)
         acknowledged, refused, one = 0, 0, Uploaded()
         for _ in range(MOST_BATCHES):
             if self._is_closed:
@@ -263,9 +304,10 @@ class Client:
     def _send_one(self) -> Uploaded:
         """Sends one batch, if there is one and it may leave now."""
         clock = math.floor(self._clock().timestamp())
-        with self._device().transaction(reads=True) as connection:
+        with self._device().transaction() as connection:
             if self._is_withdrawing or self._consented(connection) != "granted":
                 return Uploaded(why="consent")
+            self._witness.confirm(connection)
             waiting = connection.execute(
                 "SELECT count(*) FROM batches WHERE state = 'waiting'"
             ).fetchone()[0]
@@ -316,9 +358,14 @@ class Client:
     def _say(self, consent: Consent) -> bool:
         with self._device().transaction(synced=True) as connection:
             remember(connection, "consent", consent)
-            if consent != "granted":
-                connection.execute("DELETE FROM pool")
-                connection.execute("DELETE FROM seen")
+            if consent == "granted":
+                now = periods.ledger_time(connection, self._clock())
+                self._sealer.hidden_due(connection, now)
+            else:
+                for table in ("pool", "seen", "frozen"):
+                    connection.execute(f"DELETE FROM {table}")
+                stop_calendars(connection)
+                self._secret.delete()
                 connection.execute(
                     "UPDATE batches SET state = 'withdrawn', body = NULL, not_before = 0 "
                     "WHERE state = 'waiting'"
@@ -333,7 +380,7 @@ class Client:
         with self._device().transaction(reads=True) as connection:
             now = periods.ledger_time(connection, self._clock())
             return {
-                name: room(g.caps, *periods.spending(connection, self._registry, name, now))
+                name: room(g.caps, *spending(connection, self._registry, name, now))
                 for name, g in groups.items()
             }
 
@@ -390,12 +437,11 @@ class Client:
         return file
 
 
-def _sendable(metric: Metric) -> Metric:
-    """The metric, if its reports fit into a batch; raises ParameterError."""
+def _require_sendable(metric: Metric) -> None:
+    """Raises ParameterError for a metric whose reports do not fit into a batch."""
     report = bytes(HEADER_BYTES + metric.mechanism.layout.body_bytes)
     if HEAD_BYTES + Item(metric.name, metric.version, report).size > MOST_BYTES:
         raise ParameterError(f"a report of metric {metric.name!r} is larger than any batch")
-    return metric
 
 
 def _declined(error: Exception) -> Declined:

@@ -122,6 +122,12 @@ class Catalogued(ABC):
     def check(self, value: Value) -> None:
         """Raises ParameterError for a value that the mechanism does not know."""
 
+    @property
+    def none(self) -> Value | None:
+        """The value that stands for no record at all, where presence is hidden; None if there is no
+        such value."""
+        return None
+
     @abstractmethod
     def encoder(self, bits: BitSource | None = None) -> "DrawsReports":
         """Encodes values of this mechanism; `bits` defaults to the operating system's source."""
@@ -184,6 +190,14 @@ class Mechanism(Catalogued, ABC):
     def cells(self, value: Value, row: int) -> tuple[int, ...]:
         """The columns of `row` that `value` touches; raises ParameterError for a foreign value."""
         return self.addressing.cells(self.addressing.point(value), row)
+
+    @cached_property
+    def none(self) -> Value | None:
+        """The category "none", where there is one; the empty text where values are hashed."""
+        addressing = self.addressing
+        if isinstance(addressing, Identity):
+            return "none" if "none" in addressing.categories else None
+        return ""
 
     def check(self, value: Value) -> None:
         self.addressing.point(value)

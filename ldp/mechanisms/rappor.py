@@ -24,6 +24,7 @@ from ldp.mechanisms.base import (
     Identity,
     Mechanism,
     Shape,
+    Value,
     as_bits,
     threshold,
 )
@@ -328,6 +329,14 @@ class RapporEncoder(Encoder):
         self._freezes = freezes
         self._first: dict[str, int] = {}
         self._p, self._q = threshold(Fraction(mechanism.p)), threshold(Fraction(mechanism.q))
+
+    def cell(self, value: Value) -> bytes:
+        """What all reports about the value have in common, up to its permanent response: its filter
+        in the holder's cohort. Without a secret there is none, and ParameterError is raised."""
+        if self._cohort is None:
+            raise ParameterError("only the holder of a secret has a cohort")
+        cells = self._addressing.cells(self._addressing.point(value), self._cohort)
+        return as_bits(cells).to_bytes(self._size, "little")
 
     @property
     def frozen(self) -> bytes | None:

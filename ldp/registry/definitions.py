@@ -1,0 +1,111 @@
+"""What metrics.toml defines: budget groups, metrics, and the files of their values."""
+
+import csv
+import hashlib
+import io
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from ldp.accounting.policy import Caps
+from ldp.errors import RegistryError
+from ldp.files import read_lines
+from ldp.mechanisms import Catalogued
+
+Memoise = Literal[False, "epoch", "per-value"]
+Presence = Literal["public", "hidden"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """A privacy budget shared by metrics that tell about the same behaviour."""
+
+    name: str
+    caps: Caps
+    lateness: timedelta
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """One version of one metric. `dictionary` is the file of its candidates, if it names one."""
+
+    name: str
+    version: int
+    group: str
+    description: str
+    owners: tuple[str, ...]
+    expires: date
+    mechanism: Catalogued
+    dictionary: Path | None
+    reports_per_window: int
+    memoise: Memoise = False
+    epoch: timedelta | None = None
+    presence: Presence = "public"
+
+    @property
+    def price(self) -> float:
+        """The epsilon that is charged at a time: for a report, or, where responses are memoised,
+        for every report about one value, or of one epoch."""
+        cost = self.mechanism.cost
+        return cost.lifetime if self.memoise else cost.epsilon
+
+    @property
+    def manner(self) -> str:
+        """How reports hang together; "" for fresh ones whose number may be seen."""
+        said = {self.memoise or "", f"epoch {self.epoch}" if self.epoch else "", self.presence}
+        return ", ".join(sorted(said - {"", "epoch", "public"}))
+
+    def charges(self, span: timedelta, window: timedelta) -> int:
+        """How often a price can be charged within a span of time, were there no caps: windows
+        slide, so a span touches one more than it holds, and an epoch's charge can fall anywhere in
+        it, so a span touches two more."""
+        if self.epoch:
+            return span // self.epoch + 2
+        return self.reports_per_window * (span // window + 1)
+
+    def candidates(self) -> tuple[str, ...] | None:
+        """The values of the dictionary, or None when the metric names none."""
+        return read_values(self.dictionary) if self.dictionary else None
+
+    def pinned(self) -> dict[str, Any]:
+        """What metrics.lock keeps of the metric."""
+        dictionary = self.dictionary and hashlib.sha256(read_bytes(self.dictionary)).hexdigest()
+        pins: dict[str, Any] = {
+            "version": self.version,
+            "fingerprint": self.mechanism.fingerprint.hex(),
+            "dictionary_sha256": dictionary,
+        }
+        return pins | ({"manner": self.manner} if self.manner else {})
+
+
+def read_values(path: Path) -> tuple[str, ...]:
+    """The values of a candidates file: one a line, UTF-8, blank lines skipped; or the `value`
+    column of a CSV, which its name or its first line tells."""
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RegistryError(f"{path}: not UTF-8 (byte {error.start})") from None
+    values = read_lines(text)
+    columns = values[0].split(",") if values else []
+    if path.suffix == ".csv" or (len(columns) > 1 and "value" in columns):
+        if "value" not in columns:
+            raise RegistryError(f"{path}: a CSV of candidates needs a column named value")
+        try:
+            rows = list(csv.DictReader(io.StringIO(text, newline="")))
+        except csv.Error as error:
+            raise RegistryError(f"{path}: not a CSV file: {error}") from None
+        values = [row["value"] for row in rows if row["value"]]
+    if not values:
+        raise RegistryError(f"{path}: holds no values")
+    repeated = len(values) - len(set(values))
+    if repeated:
+        raise RegistryError(f"{path}: names {repeated} values more than once")
+    return tuple(values)
+
+
+def read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RegistryError(f"cannot read {path}: {error.strerror}") from None

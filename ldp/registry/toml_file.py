@@ -1,0 +1,293 @@
+"""metrics.toml, read with the standard library and checked key by key.
+
+A mistake is one line that says where and what would be right.
+"""
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from datetime import date, timedelta
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ldp.accounting.policy import Caps
+from ldp.errors import LdpError, RegistryError
+from ldp.hashing import derived_seed
+from ldp.mechanisms import CATALOGUE, Catalogued, from_parameters
+from ldp.mechanisms.presets import PRESETS
+from ldp.registry.definitions import Group, Memoise, Metric, Presence, read_bytes, read_values
+
+GROUP_KEYS = {"window", "window_epsilon", "lifetime_epsilon", "report_epsilon", "lateness"}
+METRIC_KEYS = {
+    *("version", "group", "description", "owners", "expires", "mechanism", "preset"),
+    *("dictionary", "memoise", "epoch", "reports_per_window", "presence"),
+}
+MOST_REPORTS_PER_WINDOW = 10_000
+MOST_NAME, MOST_VERSION = 255, 2**32 - 1
+"""What a sealed batch has room for."""
+REQUIRED = ("version", "group", "description", "owners", "expires")
+MEMOISE = (False, "epoch", "per-value")
+CHARGED_FOR: dict[Memoise, str] = {
+    False: "a report costs",
+    "epoch": "the reports of an epoch cost",
+    "per-value": "the reports about one value cost",
+}
+PRESENCE = ("public", "hidden")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+class Contents(NamedTuple):
+    """What a metrics.toml says."""
+
+    product: str
+    groups: Mapping[str, Group]
+    metrics: Mapping[str, Metric]
+
+
+def duration(text: object) -> timedelta:
+    """A length of time such as "1d", "12h" or "30m"."""
+    found = re.fullmatch("([0-9]{1,5})([mhd])", text) if isinstance(text, str) else None
+    if found:
+        return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    raise RegistryError('a length of time must be text like "1d", "12h" or "30m"')
+
+
+def read_registry(path: Path) -> Contents:
+    """Raises RegistryError with the place and the remedy."""
+    try:
+        document = tomllib.loads(read_bytes(path).decode())
+    except ValueError as error:
+        raise RegistryError(f"{path}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise RegistryError(f"{path}: nested too deeply") from None
+    try:
+        return _contents(path, document)
+    except LdpError as error:
+        raise RegistryError(f"{path}: {error}") from None
+
+
+def _contents(path: Path, document: dict[str, Any]) -> Contents:
+    _known("the top level", document, {"product", "group", "metric"})
+    product = _section(document, "product", "product")
+    _known("[product]", product, {"name"})
+    if not isinstance(product.get("name"), str) or not product["name"]:
+        raise RegistryError("[product] needs a name")
+    groups = {
+        name: _group(name, _section(document["group"], name, f"group.{name}"))
+        for name in _section(document, "group", "group")
+    }
+    metrics = {
+        name: _metric(path, product["name"], groups, name, document["metric"][name])
+        for name in _section(document, "metric", "metric")
+    }
+    _require_one_presence(metrics)
+    return Contents(product["name"], groups, metrics)
+
+
+def _group(name: str, keys: dict[str, Any]) -> Group:
+    where = f"[group.{name}]"
+    _known(where, keys, GROUP_KEYS)
+    for key in ("window", "window_epsilon", "lifetime_epsilon"):
+        if key not in keys:
+            raise RegistryError(f"{where} needs {key}")
+    try:
+        caps = Caps(
+            window=duration(keys["window"]),
+            window_epsilon=_number(keys["window_epsilon"]),
+            lifetime_epsilon=_number(keys["lifetime_epsilon"]),
+            report_epsilon=_number(keys["report_epsilon"]) if "report_epsilon" in keys else None,
+        )
+        return Group(name=name, caps=caps, lateness=duration(keys.get("lateness", "7d")))
+    except LdpError as error:
+        raise RegistryError(f"{where}: {error}") from None
+
+
+def _metric(
+    path: Path, product: str, groups: Mapping[str, Group], name: str, keys: dict[str, Any]
+) -> Metric:
+    where = f"[metric.{name}]"
+    if not isinstance(keys, dict):
+        raise RegistryError(f"{where} must be a section")
+    if not name.replace("-", "").replace("_", "").isalnum():
+        raise RegistryError(f"{where}: a metric's name has letters, digits, - and _ only")
+    for key in REQUIRED:
+        if key not in keys:
+            raise RegistryError(f"{where} needs {key}")
+    if len(name.encode()) > MOST_NAME:
+        raise RegistryError(f"{where}: a metric's name has {MOST_NAME} bytes at most")
+    if type(keys["version"]) is not int or not 1 <= keys["version"] <= MOST_VERSION:
+        raise RegistryError(f"{where}: version must be a whole number, 1 to {MOST_VERSION}")
+    if "dictionary" in keys and not isinstance(keys["dictionary"], str):
+        raise RegistryError(f"{where}: dictionary must be the name of a file")
+    _one_of(f"{where}: group", keys["group"], groups)
+    if type(keys["expires"]) is not date:
+        raise RegistryError(f"{where}: expires must be a date such as 2027-12-31, without quotes")
+    owners = keys["owners"]
+    if not isinstance(owners, list) or not owners or not all(isinstance(o, str) for o in owners):
+        raise RegistryError(f"{where}: owners must be a list of texts")
+    reports = keys.get("reports_per_window", 1)
+    if type(reports) is not int or not 1 <= reports <= MOST_REPORTS_PER_WINDOW:
+        most = MOST_REPORTS_PER_WINDOW
+        raise RegistryError(f"{where}: reports_per_window must be a whole number, 1 to {most}")
+    try:
+        mechanism = _mechanism(path, where, keys, (product, name, str(keys["version"])))
+    except LdpError as error:
+        raise RegistryError(f"{where}: {error}") from None
+    try:
+        memoise, epoch = _memoised(mechanism, keys, groups[keys["group"]].caps)
+        presence = _presence(mechanism, keys, memoise)
+    except RegistryError as error:
+        raise RegistryError(f"{where}: {error}") from None
+    dictionary = path.parent / keys["dictionary"] if "dictionary" in keys else None
+    metric = Metric(
+        name=name,
+        version=keys["version"],
+        group=keys["group"],
+        description=str(keys["description"]),
+        owners=tuple(owners),
+        expires=keys["expires"],
+        mechanism=mechanism,
+        dictionary=dictionary,
+        reports_per_window=reports,
+        memoise=memoise,
+        epoch=epoch,
+        presence=presence,
+    )
+    _require_room(where, metric, groups[metric.group].caps)
+    return metric
+
+
+def _memoised(
+    mechanism: Catalogued, keys: dict[str, Any], caps: Caps
+) -> tuple[Memoise, timedelta | None]:
+    """What is memoised, and the length of an epoch."""
+    memoise = keys.get("memoise", False)
+    if memoise not in MEMOISE or (isinstance(memoise, int) and memoise is not False):
+        raise RegistryError('memoise must be false, "epoch" or "per-value"')
+    if memoise and not mechanism.memoisable:
+        able = ", ".join(name for name, kind in CATALOGUE.items() if kind.memoisable)
+        raise RegistryError(f"mechanism {mechanism.name!r} memoises nothing; these do: {able}")
+    if memoise and math.isinf(mechanism.cost.lifetime):
+        raise RegistryError("a permanent response without noise (f = 0) must not be memoised")
+    if (memoise == "epoch") != ("epoch" in keys):
+        raise RegistryError('epoch = "90d" or so belongs to memoise = "epoch", and only there')
+    if memoise != "epoch":
+        return memoise, None
+    epoch = duration(keys["epoch"])
+    if not epoch or epoch % caps.window:
+        raise RegistryError("epoch must be a multiple of the group's window")
+    return memoise, epoch
+
+
+def _presence(mechanism: Catalogued, keys: dict[str, Any], memoise: Memoise) -> Presence:
+    presence: Presence = keys.get("presence", "public")
+    if presence not in PRESENCE:
+        raise RegistryError('presence must be "public" or "hidden"')
+    if presence == "hidden" and memoise == "per-value":
+        raise RegistryError(
+            'presence = "hidden" does not go with memoise = "per-value": what is charged would '
+            "depend on the values"
+        )
+    if presence == "hidden" and mechanism.none is None:
+        raise RegistryError(
+            'presence = "hidden" needs a value that stands for none: a mechanism with categories '
+            'lists one called "none"; sketches and Bloom filters have the empty text'
+        )
+    return presence
+
+
+def _require_one_presence(metrics: Mapping[str, Metric]) -> None:
+    """Raises RegistryError for a group in which some metrics are hidden and some are not."""
+    for group in {metric.group for metric in metrics.values()}:
+        names: dict[Presence, str] = {
+            metric.presence: name for name, metric in metrics.items() if metric.group == group
+        }
+        if len(names) > 1:
+            raise RegistryError(
+                f"[group.{group}]: metric {names['hidden']!r} is hidden and {names['public']!r} is "
+                "not: what one sends would tell what the other spent"
+            )
+
+
+def _require_room(where: str, metric: Metric, caps: Caps) -> None:
+    """Raises RegistryError for a metric that could never send a report."""
+    for what, cost, cap in (
+        ("a report costs", metric.mechanism.cost.epsilon, caps.report_epsilon),
+        (
+            CHARGED_FOR[metric.memoise],
+            metric.price,
+            min(caps.window_epsilon, caps.lifetime_epsilon),
+        ),
+    ):
+        if cap is not None and cost > cap:
+            raise RegistryError(f"{where}: {what} {cost}, its group's cap is {cap}")
+
+
+def _mechanism(
+    path: Path, where: str, keys: dict[str, Any], identity: tuple[str, ...]
+) -> Catalogued:
+    """The mechanism of a metric: its preset's parameters, then its own keys; a seed it lacks is
+    derived from product, metric and version; categories may be a file."""
+    parameters: dict[str, Any] = {}
+    if "preset" in keys:
+        parameters.update(PRESETS[_one_of("preset", keys["preset"], PRESETS)].parameters)
+    if "mechanism" in keys:
+        parameters["mechanism"] = keys["mechanism"]
+    what = "mechanism (the preset's was never published)" if "preset" in keys else "mechanism"
+    name = _one_of(what, parameters.get("mechanism"), CATALOGUE)
+    if not CATALOGUE[name].is_whole:
+        raise RegistryError(f"mechanism {name!r} is a part of another one, no metric")
+    wanted = {field.name for field in fields(CATALOGUE[name])}
+    for key in keys.keys() - wanted - METRIC_KEYS:
+        if any(key in mechanism.__dataclass_fields__ for mechanism in CATALOGUE.values()):
+            takes = ", ".join(field.name for field in fields(CATALOGUE[name]))
+            raise RegistryError(f"mechanism {name!r} takes {takes}, not {key!r}")
+    _known("", keys, METRIC_KEYS | wanted)
+    parameters.update({key: value for key, value in keys.items() if key in wanted})
+    if CATALOGUE[name].seeded(parameters):
+        parameters.setdefault("seed", derived_seed(*identity))
+    if isinstance(parameters.get("categories"), str):
+        parameters["categories"] = read_values(path.parent / parameters["categories"])
+    missing = {
+        field.name
+        for field in fields(CATALOGUE[name])
+        if field.default is MISSING and field.name not in parameters
+    }
+    if missing:
+        unpublished = " (never published)" if "preset" in keys else ""
+        raise RegistryError(f"mechanism {name!r} needs {', '.join(sorted(missing))}{unpublished}")
+    return from_parameters(parameters)
+
+
+def _section(parent: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
+    section = parent.get(key)
+    if not isinstance(section, dict):
+        raise RegistryError(f"needs a section [{where}]")
+    return section
+
+
+def _one_of(what: str, name: Any, known: Mapping[str, Any]) -> str:
+    if not isinstance(name, str) or name not in known:
+        raise RegistryError(f"{what} must be one of {', '.join(known)}")
+    return name
+
+
+def _known(where: str, keys: Mapping[str, Any], known: set[str]) -> None:
+    for key in keys:
+        if key not in known:
+            prefix = f"{where} has an" if where else "an"
+            raise RegistryError(f"{prefix} unknown key {key!r}{nearest(key, known)}")
+
+
+def nearest(name: str, known: Any) -> str:
+    near = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known))}"
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RegistryError("a cap must be a number")
+    return float(value)
