@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check lint bench campaign-audit campaign-coverage campaign-discoveries campaign-intervals campaign-rappor campaign-variance campaign-words vectors picture clean
+.PHONY: demo test check lint bench campaign-audit campaign-coverage campaign-device campaign-discoveries campaign-intervals campaign-rappor campaign-variance campaign-words vectors picture clean
 
 .venv/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -32,6 +32,9 @@ campaign-audit: .venv/.ready ## a million reports of every published setting; ex
 
 campaign-coverage: .venv/.ready ## ten demos and three billion-user tables; exits non-zero when a bar is missed
 	$(BIN)/python -m simulations.coverage --out simulations/results/coverage.json
+
+campaign-device: .venv/.ready ## a device killed 1,000 times, cut off 60 times, and owned by a hostile app for 10,000 days
+	$(BIN)/python -m simulations.device_faults --out simulations/results/device.json
 
 campaign-discoveries: .venv/.ready ## 600 RAPPOR tables; exits non-zero when an error rate or an interval does not hold
 	$(BIN)/python -m simulations.discoveries --out simulations/results/discoveries.json

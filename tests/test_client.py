@@ -40,9 +40,33 @@ from ldp.errors import RegistryError
 from ldp.mechanisms.base import Encoder
 from ldp.randomness import SeededBits
 from ldp.registry import Registry
-from tests.device import METRIC, REGISTRY
 from tests.statistics import ALPHA, law_p
 
+REGISTRY = """
+[product]
+name = "weather"
+[group.places]
+window = "1d"
+window_epsilon = 8.0
+lifetime_epsilon = 64.0
+lateness = "7d"
+[group.other]
+window = "1d"
+window_epsilon = 4.0
+lifetime_epsilon = 8.0
+"""
+METRIC = """
+[metric.{name}]
+version = {version}
+group = "{group}"
+description = "Where people ask for the weather"
+owners = ["team@example.org"]
+expires = {expires}
+mechanism = "rr"
+epsilon = {epsilon}
+categories = ["Oslo", "Bergen", "Hell"]
+reports_per_window = {reports}
+"""
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 

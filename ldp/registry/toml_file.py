@@ -57,8 +57,9 @@ def duration(text: object) -> timedelta:
 
 def read_registry(path: Path) -> Contents:
     """Raises RegistryError with the place and the remedy."""
+    text = read_bytes(path)
     try:
-        document = tomllib.loads(read_bytes(path).decode())
+        document = tomllib.loads(text.decode())
     except ValueError as error:
         raise RegistryError(f"{path}: not valid TOML: {error}") from None
     except RecursionError:

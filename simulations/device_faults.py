@@ -1,0 +1,215 @@
+"""Does a device keep its promises when its process ends at the wrong moment, or its app is hostile?
+
+`python -m simulations.device_faults` kills a device 1,000 times at random, cuts its power at 60
+sends, and lets a hostile app live 10,000 days. After each only files are looked at: what left costs
+no more than the ledger says, nothing acknowledged is missing, a batch that is sent twice is the
+same bytes, memoised answers stay the same, no cap is ever passed. Prints every bar, writes all as
+JSON and exits 1 when one is missed. `tests/test_client_faults.py` does the same in small.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+
+from ldp.batch import Batch
+from ldp.registry import Registry
+from simulations import campaign
+from simulations.campaign import Bar
+from simulations.device import EXITED, METRICS, START, opened, record_all, registry_text
+
+ROOT = Path(__file__).parent.parent
+DISK = Path(__file__).with_name("synced_disk.c")
+CHARGES = "SELECT at, budget, metric, times, epsilon FROM charges"
+
+
+class Broken(AssertionError):
+    """A promise of the device protocol does not hold."""
+
+
+def require(holds: object, what: str) -> None:
+    if not holds:
+        raise Broken(what)
+
+
+def device(folder: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "simulations.device", str(folder), *words]
+    environment = {**os.environ, **environment}
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def lived(folder: Path, *words: str, **environment: str) -> tuple[int, str]:
+    """(exit status, how many records were declined) of one life."""
+    process = device(folder, *words, **environment)
+    printed, _ = process.communicate(timeout=120)
+    return process.returncode, printed.strip()
+
+
+def received(folder: Path) -> dict[str, bytes]:
+    """The batches that arrived, by their ids."""
+    return {path.stem: path.read_bytes() for path in (folder / "sent").glob("*.batch")}
+
+
+def checked(folder: Path, before: dict[str, bytes]) -> dict[str, bytes]:
+    """The batches in the folder, after everything that must hold was held; raises Broken."""
+    sent = received(folder)
+    require(before.items() <= sent.items(), "a batch changed or vanished")
+    path = folder / "device.ldp"
+    if not path.exists():
+        require(not sent, "something was sent without a ledger")
+        return sent
+    with closing(sqlite3.connect(path)) as ledger:
+        tables = {row[0] for row in ledger.execute("SELECT name FROM sqlite_master")}
+        if "charges" not in tables:
+            require(not sent, "something was sent without a charge")
+            return sent
+        charges = ledger.execute(CHARGES).fetchall()
+        batches = ledger.execute("SELECT id, body, state FROM batches").fetchall()
+        whole = ledger.execute("PRAGMA integrity_check").fetchone()
+    require(whole == ("ok",), "the file is damaged")
+    _require_paid(folder, sent, charges)
+    for identity, body, state in batches:
+        if state == "acknowledged":
+            require(identity.hex() in sent, "something acknowledged is lost")
+        elif identity.hex() in sent:
+            require(body == sent[identity.hex()], "a retry would send other bytes")
+    return sent
+
+
+def _require_paid(
+    folder: Path, sent: dict[str, bytes], charges: list[tuple[int, str, str, int, float]]
+) -> None:
+    """What left costs no more than was charged, and what was charged is within the caps."""
+    registry = Registry.load(folder / "metrics.toml")
+    times, spent = defaultdict[str, int](int), defaultdict[str, list[tuple[int, float]]](list)
+    for at, budget, charged, count, epsilon in charges:
+        times[charged] += count
+        spent[budget].append((at, count * epsilon))
+    reports = defaultdict[str, list[bytes]](list)
+    for body in sent.values():
+        for item in Batch.from_bytes(body).items:
+            reports[item.metric].append(item.report)
+    for name, metric in registry.metrics.items():
+        if metric.presence == "public":
+            paid = set(reports[name]) if metric.memoise else reports[name]
+            require(len(paid) <= times[name], f"{name}: more was sent than charged")
+    for name, group in registry.groups.items():
+        caps, ordered = group.caps, sorted(spent[name])
+        life = sum(epsilon for _, epsilon in ordered)
+        require(life <= caps.lifetime_epsilon + 1e-9, f"{name}: more than a life")
+        for i, (end, _) in enumerate(ordered):
+            since = end - caps.window.total_seconds()
+            window = sum(epsilon for at, epsilon in ordered[: i + 1] if at > since)
+            require(window <= caps.window_epsilon + 1e-9, f"{name}: more than a window")
+
+
+def kills(folder: Path, times: int, seed: int) -> dict[str, bytes]:
+    """Lives that are killed at random, one after the other, and one that is left alone; then
+    everything that waited has left."""
+    moments, sent = np.random.default_rng(seed), dict[str, bytes]()
+    for _ in range(times):
+        process = device(folder, "0", "--until-killed")
+        time.sleep(moments.uniform(0.1, 0.6))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        sent = checked(folder, sent)
+    require(lived(folder, "4")[0] == 0, "the device does not go on")
+    sent = checked(folder, sent)
+    with closing(sqlite3.connect(folder / "device.ldp")) as ledger:
+        states = {row[0] for row in ledger.execute("SELECT DISTINCT state FROM batches")}
+    require(states <= {"acknowledged", "dropped"}, "something waits for ever")
+    return sent
+
+
+def power_cut(folder: Path, shim: Path, send: int, *words: str) -> None:
+    """A life in which the power fails when the batch of that number has arrived: of the device's
+    own files what was synced is left, nothing else."""
+    disk = folder / "disk"
+    shutil.rmtree(disk, ignore_errors=True)
+    shutil.copytree(folder, disk, ignore=shutil.ignore_patterns("sent", "clock*"))
+    status, _ = lived(
+        folder,
+        *("100", "--records", "1", "--cut-at", str(send), *words),
+        LD_PRELOAD=str(shim),
+        LDP_DISK=str(disk),
+        LDP_HOME=str(folder),
+    )
+    require(status == EXITED, "the power did not fail")
+    for path in [*folder.glob("device.ldp*"), *folder.glob("witness*")]:
+        path.unlink()
+    for path in disk.iterdir():
+        if not path.name.endswith("-shm"):
+            shutil.move(path, folder / path.name)
+
+
+def synced_disk(folder: Path) -> Path:
+    """The library that tells what was synced, compiled."""
+    made = folder / "synced_disk.so"
+    command = ["cc", "-shared", "-fPIC", "-O1", "-o", str(made), str(DISK), "-ldl"]
+    subprocess.run(command, check=True)
+    return made
+
+
+def hostile(folder: Path, days: int, seed: int, lifetime: float) -> dict[str, bytes]:
+    """An app that records twenty times a day, restarts, withdraws and consents again, with a clock
+    that jumps both ways."""
+    (folder / "metrics.toml").write_text(registry_text(lifetime))
+    chance, now = np.random.default_rng(seed), [START]
+    client = opened(folder, now)
+    client.grant()
+    for _ in range(days):
+        for _ in range(20 // len(METRICS) + 1):
+            record_all(client, 1)
+        client.upload()
+        match int(chance.integers(12)):
+            case 0:
+                client.close()
+                client = opened(folder, now)
+            case 1:
+                now[0] += timedelta(days=int(chance.integers(-40, 40)))
+            case 2:
+                client.withdraw()
+                client.grant()
+        now[0] += timedelta(hours=int(chance.integers(20, 30)))
+    client.close()
+    return checked(folder, {})
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args()
+    made, bars = campaign.provenance(), list[Bar]()
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        for case in ("kills", "cuts", "life", "years"):
+            (home / case).mkdir()
+        sent = len(kills(home / "kills", 1000, seed=1))
+        what = "batches sent over 1,000 kills, every promise held"
+        bars.append(Bar(what, sent, "> 1000", sent > 1000))
+        shim, before = synced_disk(home), dict[str, bytes]()
+        for cut in range(60):
+            power_cut(home / "cuts", shim, 1 + cut % 7)
+            before = checked(home / "cuts", before)
+        bars.append(Bar("power cuts, every promise held", 60, "60", True))
+        for case, lifetime in (("life", 64.0), ("years", 1e6)):
+            sent = len(hostile(home / case, 10_000, 2, lifetime))
+            what = f"batches of a hostile app in 10,000 days, lifetime {lifetime:g}, caps held"
+            bars.append(Bar(what, sent, "> 10", sent > 10))
+    campaign.write(asked.out, made, {"bars": bars})
+    return campaign.shown(bars)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
