@@ -922,5 +922,8 @@ def test_what_it_says_to_its_owner(app: App) -> None:
     assert "Where people ask for the weather" in told
     assert "98.2 times in 100" in told
     assert "how many is visible" in told
-    assert "several devices" in told
+    assert "your other devices" in told
+    assert told.endswith("Epsilon that could still be spent: places: 8, other: 4")
+    app.client.close()
+    assert app.open().explain() == told
     assert repr(app.client) == "<Client of weather, consent granted>"

@@ -3,6 +3,7 @@
 import math
 
 PRIORS = (0.01, 0.1, 0.5, 0.9)
+REPORTS_MULTIPLY = "Several reports multiply."
 
 
 def posterior(prior: float, epsilon: float) -> float:
@@ -18,13 +19,24 @@ def posterior(prior: float, epsilon: float) -> float:
     return prior / (prior + (1 - prior) * math.exp(-epsilon))
 
 
+def odds(epsilon: float) -> float:
+    """What a release of cost `epsilon` can multiply odds by at most: e**epsilon."""
+    return math.exp(epsilon) if epsilon < 700 else math.inf
+
+
+def guessing(epsilon: float, seen: str = "one report") -> str:
+    """One sentence: how well somebody can guess who saw so much of a person."""
+    right = 100 * posterior(0.5, epsilon)
+    often = f"at most {right:.3g} times in 100" if right < 99.95 else "all but always, at worst"
+    return (
+        f"Somebody who saw {seen}, and held two answers equally likely before, would guess right "
+        f"{often} (50 in 100 without): the odds are multiplied by at most {odds(epsilon):.3g} "
+        f"(epsilon {epsilon:.4g})."
+    )
+
+
 def in_words(epsilon: float) -> str:
     """One paragraph for somebody who is asked to take part."""
-    right = 100 * posterior(0.5, epsilon)
-    odds = math.exp(epsilon) if epsilon < 700 else math.inf
     return (
-        f"Somebody who saw one report, and held two answers equally likely before, would guess "
-        f"right at most {right:.3g} times in 100 (50 without the report): one report multiplies "
-        f"the odds of anything about its value by at most {odds:.3g} (epsilon {epsilon:.4g}). "
-        "Several reports multiply. It does not cover that a report was sent at all."
+        f"{guessing(epsilon)} {REPORTS_MULTIPLY} It does not cover that a report was sent at all."
     )

@@ -15,6 +15,7 @@ from ldp.errors import LdpError
 _COMMANDS = {
     "demo": ("demo", "demo"),
     "registry": ("registry", "registry"),
+    "explain": ("explain", "explain"),
     "plan": ("plan", "plan"),
     "amplify": ("amplify", "amplify"),
     "audit": ("audit", "audit"),

@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from ldp.accounting.explain import in_words
 from ldp.accounting.ledger import room
 from ldp.batch import HEAD_BYTES, MOST_BYTES, Item
 from ldp.channel import round_down
@@ -162,24 +161,11 @@ class Client:
         return self._safely(self._sent, lambda _: [])
 
     def explain(self) -> str:
-        """What this device may say, in plain words, for its owner."""
-        remaining, lines = self.remaining(), list[str]()
-        for name, group in self._registry.groups.items():
-            caps = group.caps
-            hours = caps.window / timedelta(hours=1)
-            lines.append(
-                f"{name}: at most epsilon {caps.window_epsilon:g} in any {hours:g} hours and "
-                f"{caps.lifetime_epsilon:g} for life on this device; {remaining[name]:g} could "
-                "still be spent now. A person with several devices has several such allowances."
-            )
-            for metric in self._registry.metrics.values():
-                if metric.group == name:
-                    lines.append(
-                        f"  {metric.name}: {metric.description}. Up to "
-                        f"{metric.reports_per_window} of a period's records are sent; how many is "
-                        f"visible. {in_words(metric.mechanism.cost.epsilon)}"
-                    )
-        return "\n".join(lines)
+        """What this device may say, and what it still could, in plain words, for its owner."""
+        from ldp.registry.explaining import explained  # late: most apps never ask
+
+        left = [f"{name}: {epsilon:g}" for name, epsilon in self.remaining().items()]
+        return f"{explained(self._registry)}\nEpsilon that could still be spent: {', '.join(left)}"
 
     def close(self) -> None:
         """Stops the thread, after what it is sending, and closes the file for good."""

@@ -1,0 +1,48 @@
+"""`ldp explain`: what a registry asks of people, before anybody is asked."""
+
+from pathlib import Path
+
+import click
+
+from ldp.accounting.explain import odds, posterior
+from ldp.cli.options import JSON, REGISTRY, say
+from ldp.registry import Registry
+from ldp.registry.explaining import NOT_COVERED, explained
+
+
+@click.command()
+@click.argument("metric", required=False)
+@REGISTRY
+@JSON
+def explain(metric: str | None, registry: Path, as_json: bool) -> None:
+    """Say what the epsilons of METRIC (of all of them without) mean, in odds and plain words.
+
+    \b
+    Example: ldp explain city --registry metrics.toml
+    """
+    loaded = Registry.load(registry)
+    words = explained(loaded, metric)
+    chosen = [loaded.metric(metric)] if metric else list(loaded.metrics.values())
+    groups = {each.group for each in chosen}
+    result = {
+        "metrics": {
+            each.name: {
+                "group": each.group,
+                "report": _meaning(each.mechanism.cost.epsilon),
+                "charged": _meaning(each.price),
+            }
+            for each in chosen
+        },
+        "groups": {
+            name: {span: _meaning(most) for span, most in loaded.worst_case(name).items()}
+            for name in loaded.groups
+            if name in groups
+        },
+        "not_covered": NOT_COVERED,
+    }
+    say(result, words, as_json)
+
+
+def _meaning(epsilon: float) -> dict[str, float]:
+    """An epsilon, what it multiplies odds by, and what it makes of an even chance."""
+    return {"epsilon": epsilon, "odds": odds(epsilon), "belief": posterior(0.5, epsilon)}

@@ -1,0 +1,83 @@
+"""What a registry asks of a person, in odds and plain words: closed forms only."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from textwrap import wrap
+
+from ldp.accounting.explain import REPORTS_MULTIPLY, guessing
+from ldp.registry import Metric, Registry
+
+WIDTH = 100
+NOT_COVERED = (
+    "What no epsilon here covers: that you take part; when your device sends, and the address it "
+    "sends from, which whoever receives it could see; what is learned about people like you, which "
+    "would be learned without you as well; what your other devices send, each with allowances of "
+    "its own."
+)
+REMEMBERED = {
+    False: f"Every report has fresh noise. {REPORTS_MULTIPLY}",
+    "epoch": "What it tells in {epoch} is about one value; reports about it count once, together.",
+    "per-value": (
+        "A value is always answered from the same randomised response, and counted once. When a "
+        "value changes is not covered: between people whose values change at other times nothing "
+        "is promised beyond one report."
+    ),
+}
+SEEN = {
+    "public": "Sent: up to {reports} of what is recorded in {window}; how many is visible.",
+    "hidden": (
+        "Sent: exactly {reports} in {window}, whatever is recorded, about nothing if need be."
+    ),
+}
+
+
+def explained(registry: Registry, name: str | None = None) -> str:
+    """About one metric, or all of them by group, and what is not covered. Raises RegistryError for
+    a metric that there is not."""
+    if name is not None:
+        metric = registry.metric(name)
+        lines = [*_metric(registry, metric), *_group(registry, metric.group)]
+    else:
+        lines = []
+        for group in registry.groups:
+            lines += _group(registry, group)
+            for metric in registry.metrics.values():
+                if metric.group == group:
+                    lines += [f"  {line}" for line in _metric(registry, metric)]
+    return "\n".join(wrapped for line in [*lines, NOT_COVERED] for wrapped in _wrapped(line))
+
+
+def _metric(registry: Registry, metric: Metric) -> Iterator[str]:
+    window = _length(registry.groups[metric.group].caps.window)
+    epoch = _length(metric.epoch) if metric.epoch else ""
+    yield f"{metric.name}: {metric.description}"
+    yield SEEN[metric.presence].format(reports=metric.reports_per_window, window=window)
+    yield guessing(metric.mechanism.cost.epsilon)
+    yield REMEMBERED[metric.memoise].format(epoch=epoch)
+    if metric.memoise:
+        seen = f"all reports of {epoch}" if epoch else "all reports about one value"
+        yield guessing(metric.price, seen)
+
+
+def _group(registry: Registry, name: str) -> Iterator[str]:
+    caps, worst = registry.groups[name].caps, registry.worst_case(name)
+    members = [metric.name for metric in registry.metrics.values() if metric.group == name]
+    yield (
+        f"{name} ({', '.join(members)}): at most epsilon {caps.window_epsilon:g} in any "
+        f"{_length(caps.window)} and {caps.lifetime_epsilon:g} for life, on each device; what is "
+        "not spent lapses."
+    )
+    for span in ("day", "life"):
+        seen = "everything that is sent in a day" if span == "day" else "everything, ever"
+        yield f"  {guessing(worst[span], seen)}"
+
+
+def _length(span: timedelta) -> str:
+    sizes = {"day": timedelta(days=1), "hour": timedelta(hours=1), "minute": timedelta(minutes=1)}
+    unit, size = next(found for found in sizes.items() if span % found[1] == timedelta(0))
+    return f"1 {unit}" if span == size else f"{span // size} {unit}s"
+
+
+def _wrapped(line: str) -> list[str]:
+    margin = " " * (len(line) - len(line.lstrip()))
+    return wrap(line, WIDTH, initial_indent="", subsequent_indent=margin + "  ")

@@ -1,0 +1,91 @@
+"""What the epsilons mean, in words: every number is the library's own."""
+
+import json
+import math
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ldp.accounting.explain import guessing, odds, posterior
+from ldp.cli import main
+from ldp.registry import Registry
+from ldp.registry.explaining import NOT_COVERED, _length, explained
+from simulations.device import registry_text
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Registry:
+    (tmp_path / "metrics.toml").write_text(registry_text(64.0))
+    return Registry.load(tmp_path / "metrics.toml")
+
+
+@pytest.mark.exact
+def test_every_metric_is_told_with_the_epsilon_of_a_report_and_what_is_charged(
+    registry: Registry,
+) -> None:
+    for name, metric in registry.metrics.items():
+        told = " ".join(explained(registry, name).split())
+        epsilons = [float(found) for found in re.findall(r"\(epsilon ([\d.]+)\)", told)]
+        assert epsilons[0] == pytest.approx(metric.mechanism.cost.epsilon, rel=1e-3)
+        worst = registry.worst_case(metric.group)
+        assert epsilons[-2:] == pytest.approx([worst["day"], worst["life"]], rel=1e-3)
+        assert ("is about one value" in told) == (metric.memoise == "epoch")
+        assert ("When a value changes is not covered" in told) == (metric.memoise == "per-value")
+        assert ("how many is visible" in told) == (metric.presence == "public")
+        assert (metric.price in [pytest.approx(e, rel=1e-3) for e in epsilons]) or metric.memoise
+        assert told.endswith(NOT_COVERED)
+
+
+@pytest.mark.exact
+def test_all_metrics_are_told_by_group_and_no_line_is_long(registry: Registry) -> None:
+    told = explained(registry)
+    assert [told.count(f"  {name}: ") for name in registry.metrics] == [1] * len(registry.metrics)
+    assert max(map(len, told.splitlines())) <= 100
+
+
+@pytest.mark.exact
+def test_a_guess_that_is_all_but_sure_is_not_rounded_to_certainty() -> None:
+    assert "100 times in 100" not in guessing(16.0)
+    assert "at most 98.2 times in 100" in guessing(4.0)
+    assert odds(2.0) == math.exp(2.0)
+    assert odds(1e6) == math.inf
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("span", "said"),
+    [
+        (timedelta(days=1), "1 day"),
+        (timedelta(days=90), "90 days"),
+        (timedelta(hours=36), "36 hours"),
+        (timedelta(minutes=90), "90 minutes"),
+    ],
+)
+def test_lengths_are_said_in_the_largest_unit_that_fits(span: timedelta, said: str) -> None:
+    assert _length(span) == said
+
+
+@pytest.mark.exact
+def test_the_command_prints_words_or_numbers(
+    tmp_path: Path,
+    registry: Registry,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run(*words: str) -> str:
+        command = ["ldp", "explain", *words, "--registry", str(tmp_path / "metrics.toml")]
+        monkeypatch.setattr("sys.argv", command)
+        main()
+        return capsys.readouterr().out
+
+    assert run() == explained(registry) + "\n"
+    result = json.loads(run("lang", "--json"))
+    assert list(result["metrics"]) == ["lang"]
+    assert list(result["groups"]) == ["memory"]
+    report = result["metrics"]["lang"]["report"]
+    assert report["belief"] == posterior(0.5, report["epsilon"])
+    with pytest.raises(SystemExit):
+        run("lng")
+    assert "did you mean 'lang'?" in capsys.readouterr().err
