@@ -17,7 +17,7 @@ from ldp.batch import Batch
 from ldp.channel import exact_log
 from ldp.client import Declined, ParameterError, Rappor, Recorded, runtime, sealing
 from ldp.client.device_file import StorageError
-from ldp.client.responses import Report, Responses
+from ldp.client.responses import Report, Responses, _key
 from ldp.client.sealing import MOST_PERIODS, Sealer
 from ldp.client.witness import Witness
 from ldp.mechanisms.base import Value
@@ -236,8 +236,7 @@ def test_two_metrics_and_two_versions_of_one_secret_share_no_noise(tmp_path: Pat
         Metric(**{**vars(city), "version": 2}),
         Metric(**{**vars(city), "mechanism": Rappor(**{**vars_of(city), "f": 0.875})}),
     ]
-    responses = made.client._responses
-    keys = {responses._key(purpose, m) for purpose in ("tag", "response") for m in [city, *others]}
+    keys = {_key(bytes(32), purpose, m) for purpose in ("tag", "response") for m in [city, *others]}
     assert len(keys) == 8
 
 

@@ -96,37 +96,50 @@ class Responses:
             for name, metric in metrics.items()
             if not metric.memoise
         }
-        self._kept: dict[str, tuple[bytes, Any]] = {}
+        self._memories: dict[str, _Memory] = {}
 
     def report(self, metric: Metric, value: Value) -> Report:
         """A report about a value, under any memoisation but that by epoch."""
         if not metric.memoise:
             return Report(self._fresh[metric.name].encode(value))
         secret = self._secret.read()
-        kept, encoder = self._kept.get(metric.name, (b"", None))
-        if kept != secret:
-            encoder = self._encoder(metric)
-            self._kept[metric.name] = secret, encoder
-        tag = hmac.digest(self._key("tag", metric), encoder.cell(value), "sha256")[:TAG_BYTES]
-        return Report(encoder.encode(value), tag)
+        memory = self._memories.get(metric.name)
+        if memory is None or memory.secret != secret:
+            memory = _Memory(secret, self._encoder(metric, secret), _key(secret, "tag", metric))
+            self._memories[metric.name] = memory
+        return memory.report(value)
 
     def frozen(self, metric: Metric, begins: int, value: Value) -> bytes:
         """The permanent response to a value, for the epoch that begins then."""
-        encoder = self._encoder(metric, epoch=str(begins))
+        encoder = self._encoder(metric, self._secret.read(), epoch=str(begins))
         encoder.encode(value)
         response: bytes = encoder.frozen
         return response
 
     def about(self, metric: Metric, begins: int, response: bytes, value: Value) -> Report:
         """A report about a frozen response; `value` is any that the mechanism knows."""
-        encoder = self._encoder(metric, epoch=str(begins), frozen=response)
+        secret = self._secret.read()
+        encoder = self._encoder(metric, secret, epoch=str(begins), frozen=response)
         return Report(encoder.encode(value))
 
-    def _encoder(self, metric: Metric, **epoch: Any) -> Any:
+    def _encoder(self, metric: Metric, secret: bytes, **epoch: Any) -> Any:
         mechanism: Any = metric.mechanism
-        return mechanism.encoder(self._bits, secret=self._key("response", metric), **epoch)
+        return mechanism.encoder(self._bits, secret=_key(secret, "response", metric), **epoch)
 
-    def _key(self, purpose: str, metric: Metric) -> bytes:
-        fingerprint = metric.mechanism.fingerprint.hex()
-        about = message(purpose, metric.name, str(metric.version), fingerprint)
-        return hmac.digest(self._secret.read(), about, "sha256")
+
+class _Memory(NamedTuple):
+    """What a metric that is memoised per value is encoded with, under one secret."""
+
+    secret: bytes
+    encoder: Any
+    tag_key: bytes
+
+    def report(self, value: Value) -> Report:
+        tag = hmac.digest(self.tag_key, self.encoder.cell(value), "sha256")[:TAG_BYTES]
+        return Report(self.encoder.encode(value), tag)
+
+
+def _key(secret: bytes, purpose: str, metric: Metric) -> Secret:
+    fingerprint = metric.mechanism.fingerprint.hex()
+    about = message(purpose, metric.name, str(metric.version), fingerprint)
+    return Secret(hmac.digest(secret, about, "sha256"))

@@ -269,6 +269,7 @@ class Client:
             if ended:
                 periods.keep_time(connection, self._registry, now)
                 self._sealer.seal(connection, ended, now)
+            if ended or state(connection, "mark") is None:
                 self._witness.announce(connection)
             drop(connection, now)
 

@@ -30,18 +30,16 @@ class Witness:
         self._path = path
 
     def check(self, connection: sqlite3.Connection) -> None:
-        """Raises StorageError unless the device's file is the one that the witness knows. The first
-        time it makes the witness."""
+        """Raises StorageError unless the device's file is the one that the witness knows."""
         mark = state(connection, "mark")
         if mark is None:
             if self._path.exists() and self._read().confirmed:
                 raise StorageError("the witness knows of another file, not of this one")
-            self.announce(connection)
         elif mark not in self._read():
             raise StorageError("the device's file is older than its witness: a restored copy")
 
     def announce(self, connection: sqlite3.Connection) -> None:
-        """Marks the transaction that is about to be committed."""
+        """Marks the transaction that is about to be committed, and synced."""
         before = state(connection, "mark", "")
         after = os.urandom(MARK_BYTES).hex()
         self._write(Marks(before, after))
@@ -51,7 +49,7 @@ class Witness:
         """What was committed may leave from now on."""
         self.check(connection)
         mark = state(connection, "mark")
-        if self._read().confirmed != mark:
+        if mark is not None and self._read().confirmed != mark:
             self._write(Marks(mark, mark))
 
     def _read(self) -> Marks:

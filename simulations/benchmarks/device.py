@@ -4,6 +4,7 @@ The file is new and nobody else uses it; the caps are those of a registry whose 
 """
 
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from simulations.benchmarks.measuring import Benchmark, fastest
@@ -28,12 +29,15 @@ preset = "{preset}"
 """
 
 
-def record_us(folder: Path, preset: str) -> float:
-    """`record` of so many values, its transaction included; the fastest of 7 rounds."""
+def record_us(folder: Path, preset: str, manner: str = "") -> float:
+    """`record` of so many values, its transaction included; the fastest of 7 rounds. Every one wins
+    a slot, and the client keeps a witness."""
     from ldp.client import Client
 
-    path = registry(folder, preset)
-    with Client(folder / f"{preset}.ldp", registry=path, jitter=timedelta(0)) as client:
+    path = registry(folder, preset, manner + f"reports_per_window = {8 * RECORDS}\n")
+    file = folder / f"{path.stem}.ldp"
+    witness = file.with_suffix(".witness")
+    with Client(file, registry=path, jitter=timedelta(0), witness=witness) as client:
         client.grant()
 
         def all_of_them() -> None:
@@ -57,10 +61,14 @@ def open_ms(folder: Path) -> float:
     return 1e3 * fastest(opened, 7)
 
 
-def registry(folder: Path, preset: str) -> Path:
-    path = folder / f"{preset}.toml"
-    path.write_text(REGISTRY.format(preset=preset))
+def registry(folder: Path, preset: str, manner: str = "") -> Path:
+    path = folder / f"{preset}{len(manner)}.toml"
+    path.write_text(REGISTRY.format(preset=preset) + manner)
     return path
+
+
+def _memoised_us(folder: Path, manner: str) -> float:
+    return record_us(folder, "chrome-etld-plus-one", manner)
 
 
 BENCHMARKS = (
@@ -77,6 +85,19 @@ BENCHMARKS = (
         unit="us",
         measure=lambda folder: record_us(folder, "chrome-etld-plus-one"),
         bar=250,
+    ),
+    *(
+        Benchmark(
+            key=f"record_rappor_{key}",
+            name=f"the same, memoised {said}",
+            unit="us",
+            measure=partial(_memoised_us, manner=manner),
+            bar=250,
+        )
+        for key, said, manner in (
+            ("per_value", "per value", 'memoise = "per-value"\n'),
+            ("epoch", "by epoch", 'memoise = "epoch"\nepoch = "90d"\n'),
+        )
     ),
     Benchmark(
         key="open_client",
