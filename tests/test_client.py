@@ -33,7 +33,7 @@ from ldp.client import (
 )
 from ldp.client.destinations import Unreachable
 from ldp.client.device_file import DeviceFile, StorageError
-from ldp.client.periods import enter
+from ldp.client.pool import enter
 from ldp.client.responses import Report
 from ldp.client.sealing import MOST_WAITING
 from ldp.errors import RegistryError

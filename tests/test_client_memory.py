@@ -475,7 +475,7 @@ def test_hidden_the_value_of_an_epoch_is_drawn_uniformly(home: Any, unshuffled: 
     seen = Counter[int]()
     for _ in range(60):
         one = home(EPOCH.replace("4d", "1d") + HIDDEN)
-        one.client._responses = one.client._sealer._responses = Told(
+        one.client._pool._responses = one.client._sealer._responses = Told(
             one.client._registry.metrics, one.client._bits, one.client._secret
         )
         one.day("Oslo", "Bergen", "none")

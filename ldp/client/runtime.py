@@ -24,7 +24,8 @@ from ldp.client import periods
 from ldp.client.charges import spending
 from ldp.client.destinations import TIMEOUT_SECONDS, Destination, Unreachable
 from ldp.client.device_file import DeviceFile, StorageError, remember, state
-from ldp.client.responses import AccountSecret, Report, Responses, SecretFile
+from ldp.client.pool import Pool, is_paid
+from ldp.client.responses import AccountSecret, Responses, SecretFile
 from ldp.client.results import Consent, Declined, Recorded, Sent, Status, Uploaded
 from ldp.client.sealing import Sealer, drop, stop_calendars
 from ldp.client.witness import NoWitness, Witness
@@ -86,8 +87,9 @@ class Client:
             _require_sendable(metric)
         own = SecretFile(self._path.with_name(f"{self._path.name}.secret"))
         self._secret = own if secret is None else AccountSecret(secret)
-        self._responses = Responses(self._registry.metrics, self._bits, self._secret)
-        self._sealer = Sealer(self._registry, self._responses, self._bits, jitter)
+        responses = Responses(self._registry.metrics, self._bits, self._secret)
+        self._pool = Pool(self._registry, responses, self._bits)
+        self._sealer = Sealer(self._registry, responses, self._bits, jitter)
         self._witness = NoWitness() if witness is None else Witness(Path(witness).absolute())
         self._file: DeviceFile | None = None
         self._consent: Consent = "unknown"
@@ -224,35 +226,13 @@ class Client:
     ) -> Recorded | Declined:
         if metric.expires < periods.day_of(now):
             return Declined("expired", f"metric {metric.name!r} expired on {metric.expires}")
-        caps, epoch = self._registry.groups[metric.group].caps, metric.epoch
-        this = periods.beginning(now, epoch) if epoch else 0
-        kept = periods.frozen(connection, metric, this) if epoch else None
+        caps = self._registry.groups[metric.group].caps
         spent, _ = spending(connection, self._registry, metric.group, now)
-        is_paid = kept is not None and kept.charged and metric.presence == "public"
-        if not is_paid and room(caps, spent, Fraction(0)) < Fraction(metric.price):
+        fits = Fraction(metric.price) <= room(caps, spent, Fraction(0))
+        if not fits and not is_paid(connection, metric, now):
             return Declined("cap", f"group {metric.group!r} has spent its lifetime")
         periods.keep_time(connection, self._registry, now)
-        if epoch and metric.presence == "hidden":
-            coming = this + periods.length(epoch)
-            periods.enter_next_epoch(
-                connection,
-                metric,
-                coming,
-                self._bits,
-                lambda: self._responses.frozen(metric, coming, value),
-            )
-            return Recorded()
-        if epoch and kept is None:
-            kept = periods.Frozen(self._responses.frozen(metric, this, value), False)
-            periods.freeze(connection, metric, this, kept)
-
-        def encode() -> Report:
-            if kept is not None:
-                return self._responses.about(metric, this, kept.response, value)
-            return self._responses.report(metric, value)
-
-        ends = periods.beginning(now, caps.window) + periods.length(caps.window)
-        periods.enter(connection, metric, ends, self._bits, encode)
+        self._pool.take(connection, metric, value, now)
         return Recorded()
 
     def _seal(self, uploads: bool) -> None:

@@ -15,7 +15,8 @@ from ldp.accounting.ledger import room
 from ldp.batch import ID_BYTES, Batch, Item, packed
 from ldp.client.charges import charge, spending
 from ldp.client.device_file import remember, state
-from ldp.client.periods import Frozen, beginning, day_of, due, freeze, frozen, length, meaning
+from ldp.client.periods import beginning, day_of, length
+from ldp.client.pool import Frozen, due, freeze, frozen, meaning
 from ldp.client.responses import Responses
 from ldp.randomness import BitSource, uniform_below
 from ldp.registry import Metric, Registry
