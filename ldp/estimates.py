@@ -1,8 +1,9 @@
 """Estimates: counts with standard errors, intervals, p-values and a discovery decision.
 
 The estimand is the number of reports in the table that held the value. Discoveries control the
-false-discovery rate (Benjamini and Hochberg 1995) or the family-wise error (Bonferroni); intervals
-of discovered values can be adjusted for having been selected (Benjamini and Yekutieli 2005).
+false-discovery rate (Benjamini and Hochberg 1995, adaptive as in Storey, Taylor and Siegmund 2004)
+or the family-wise error (Bonferroni); intervals of discovered values can be adjusted for having
+been selected (Benjamini and Yekutieli 2005).
 """
 
 import csv
@@ -73,15 +74,25 @@ class Rule:
         one whose p-value is NaN only by threshold."""
         if self.threshold is not None:
             return count >= self.threshold
-        p = np.where(np.isnan(p_value), 1.0, p_value)
-        tests = max(1, p.size)
+        return p_value <= self.largest(p_value)
+
+    def largest(self, p_value: Floats) -> float:
+        """The largest p-value that is discovered among these; where none is, the largest that one
+        more extreme than all would need.
+
+        "fdr": R alpha / m0 for the R smallest p-values, as many as pass, and never above alpha. m0
+        is how many values nobody seems to hold: of those, half have a p-value above a half.
+        """
+        tests = max(1, p_value.size)
         if self.control == "none":
-            return p <= self.alpha
+            return self.alpha
         if self.control == "bonferroni":
-            return p <= self.alpha / tests
-        ordered = np.sort(p, axis=None)
-        passing = np.flatnonzero(ordered <= self.alpha * np.arange(1, p.size + 1) / tests)
-        return p <= (ordered[passing[-1]] if passing.size else -1.0)
+            return self.alpha / tests
+        p = np.where(np.isnan(p_value), 1.0, p_value)
+        absent = min(tests, 2 * (1 + int((p > 0.5).sum())))
+        levels = self.alpha * np.minimum(np.arange(1, tests + 1) / absent, 1)
+        passing = np.flatnonzero(np.sort(p, axis=None) <= levels[: p.size])
+        return float(levels[passing[-1] if passing.size else 0])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -115,12 +126,7 @@ class Estimates:
         """The smallest count, in reports, that the rule would discover."""
         if self.rule.threshold is not None:
             return self.rule.threshold
-        share = {
-            "none": 1.0,
-            "bonferroni": 1 / max(1, len(self.values)),
-            "fdr": self._share_detected(),
-        }[self.rule.control]
-        return self.law.upper(self.rule.alpha * share) * self.noise
+        return self.law.upper(self.rule.largest(self.p_value)) * self.noise
 
     def interval(
         self, level: float = 0.95, *, selected: bool = False, population: bool = False
