@@ -108,7 +108,8 @@ def test_a_worse_decoder_misses_the_bars_of_google_rappors_cases() -> None:
         r = case.reference
         held = Share(round(r.nominal * r.detected), r.detected)
         score = Score(r.detected, r.false, r.at_3, r.at_1, r.variation, held, held)
-        runs.append(Run(name, 1, score, score, r.at_3, r.at_1, r.seconds, r.megabytes))
+        recalls = (r.at_3, r.at_1, r.at_3, r.at_1)
+        runs.append(Run(name, 1, score, score, *recalls, r.seconds, r.megabytes))
     made = bars([Row.of([run]) for run in runs])
     missed = [bar.what.split(";")[0] for bar in made if not bar.met]
     assert missed == [
