@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ldp import CountMeanSketch, Rappor, kernels
 from ldp.decoding import bloom_maps
 from ldp.decoding.bloom_maps import bloom_map
-from ldp.decoding.candidates import BloomDesign, Shares
+from ldp.decoding.candidates import BloomDesign, Shares, told_by_squares
 from ldp.errors import DecodeError, ParameterError
 from ldp.google_rappor import (
     read_map,
@@ -319,6 +319,49 @@ def test_strings_that_are_missing_from_the_list_are_noticed() -> None:
     missing = decode(table, values[10:])
     assert "are not on the list" in missing.details["warning"]
     assert missing.unexplained_share() > 0.2
+
+
+@pytest.mark.exact
+def test_a_residual_of_two_values_is_told_by_its_square_and_a_symmetric_one_is_not() -> None:
+    """One missing string without any other noise: a residual is one of two values."""
+    residual = np.array([3.0, -1, -1, -1, 3, -1])
+    np.testing.assert_allclose(told_by_squares(residual), residual - residual.mean(), atol=1e-12)
+    assert not told_by_squares(np.array([2.0, -2, 1, -1])).any()
+    assert not told_by_squares(np.zeros(4)).any()
+    skewed = np.random.default_rng(1).exponential(size=100_000) - 1
+    left = skewed - told_by_squares(skewed)
+    assert left.var() == pytest.approx(0.5, abs=0.02)  # m3 = 2, m4 = 9: 1 - 4 / 8
+
+
+@pytest.mark.statistical
+def test_a_popular_string_that_is_missing_costs_less_than_its_variance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fifth of a million people hold a string that is not on the list: typical errors are less
+    than 0.7 of those without `told_by_squares`, the twin, and honest in both: of 10 times 20 tables
+    the mean squared z-score was 1.026 with a standard deviation of 0.023, so that 0.15 from 1 is
+    five of them away."""
+    strings = tuple(f"v{i}" for i in range(200))
+    shares = np.exp(-np.arange(100) / 20)
+    counts = np.append((800_000 * shares / shares.sum()).astype(int), [0] * 100)
+
+    def measured() -> tuple[float, float]:
+        generator, errors, ratios = np.random.default_rng(5), [], []
+        for number in range(20):
+            mechanism = Rappor(**TYPICAL, seed=f"{number:08x}")  # type: ignore[arg-type]
+            held = np.append(counts, 200_000)
+            table = draw_table(mechanism, (*strings, "new"), counts=held, generator=generator)
+            estimates = decode(table, strings)
+            errors.append(estimates.count - counts)
+            ratios.append(errors[-1] / estimates.std_error)
+        return float(np.std(errors)), float(np.mean(np.square(ratios)))
+
+    error, ratio = measured()
+    monkeypatch.setattr("ldp.decoding.candidates.told_by_squares", np.zeros_like)
+    plain, plain_ratio = measured()
+    assert error < 0.7 * plain
+    assert abs(ratio - 1) < 0.15
+    assert abs(plain_ratio - 1) < 0.15
 
 
 @pytest.mark.exact
