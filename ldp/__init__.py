@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from ldp.mechanisms.cms import CountMeanSketch as CountMeanSketch
     from ldp.mechanisms.hcms import HadamardCountMeanSketch as HadamardCountMeanSketch
+    from ldp.mechanisms.local_hashing import LocalHashing as LocalHashing
     from ldp.mechanisms.randomized_response import CoinResponse as CoinResponse
     from ldp.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
     from ldp.mechanisms.rappor import Rappor as Rappor
@@ -26,12 +27,14 @@ _HOMES = {
     "CountMeanSketch": "ldp.mechanisms.cms",
     "HadamardCountMeanSketch": "ldp.mechanisms.hcms",
     "SequenceFragmentPuzzle": "ldp.mechanisms.sfp",
+    "LocalHashing": "ldp.mechanisms.local_hashing",
 }
 
 __all__ = [
     "CoinResponse",
     "CountMeanSketch",
     "HadamardCountMeanSketch",
+    "LocalHashing",
     "RandomizedResponse",
     "Rappor",
     "SequenceFragmentPuzzle",

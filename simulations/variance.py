@@ -77,6 +77,12 @@ SUBJECTS = (  # a mechanism is a line; one added at the end leaves the others' d
         ({"f": 0.5, "p": 0.25, "q": 0.75}, {"f": 0.25, "p": 0.0, "q": 1.0}),
         reports=2_000,
     ),
+    Subject(
+        {"mechanism": "local-hashing", "rows": 256, "seed": REDRAWN},
+        _1_AND_4,
+        reports=3_000,
+        values=(VALUE, *OTHERS),
+    ),
 )
 
 

@@ -203,6 +203,8 @@ const MECHANISMS = {
   hcms: [6, (p, epsilon) => [sketch(SIGN, p, [answers(epsilon, 1)[0], ONE / 2n])]],
   sfp: [7, sfp],
   "sfp-fragments": [9, (p, epsilon) => [fragments(p, epsilon)]],
+  "local-hashing": [10, (p, epsilon) => [sketch(INDEX, { ...p, width: p.buckets },
+    answers(epsilon, p.buckets - 1))]],
 };
 // Section 8: the fingerprint, of the one form of JSON
 const DOUBLES = ["alpha", "beta", "epsilon", "fragment_epsilon", "f", "p", "q"];

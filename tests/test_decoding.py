@@ -16,14 +16,17 @@ from ldp import (
     CoinResponse,
     CountMeanSketch,
     HadamardCountMeanSketch,
+    LocalHashing,
     RandomizedResponse,
     Rappor,
 )
+from ldp.decoding.error_law import error_law
 from ldp.decoding.mean_sketch import sum_of_squares
 from ldp.decoding.named import named_counts
 from ldp.errors import DecodeError, MissingPackage
 from ldp.estimates import COLUMNS, CONTROLS, Estimates, Rule
 from ldp.mechanisms import Mechanism
+from ldp.mechanisms.sketch import MeanSketch
 from ldp.randomness import SeededBits
 from ldp.report import Results, render
 from ldp.server import Table, TableBuilder, decode
@@ -456,3 +459,29 @@ def test_a_regression_is_refused_a_table_that_is_too_large_for_it() -> None:
     for method in ("regression", "lasso-ols"):
         with pytest.raises(DecodeError, match="more than 1,048,576 cells"):
             decode(table, ("a",), method=method)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        LocalHashing(epsilon=4.0, rows=64, seed="00"),
+        CountMeanSketch(epsilon=2.0, rows=64, width=16, seed="00"),
+        HadamardCountMeanSketch(epsilon=4.0, rows=64, width=16, seed="00"),
+    ],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_the_moments_of_the_error_law_are_those_it_states(mechanism: MeanSketch) -> None:
+    """Also where a touched cell varies by more than one that is not; and those of the formula."""
+    rows, width = mechanism.shape
+    law = error_law(
+        mechanism.channel, 3000, rows=rows, width=width, heavy=[900.0, 100.0], small_squares=9e4
+    )
+    grid = law.start + law.step * (np.arange(law.mild.size - 1) + 0.5)
+    mass = -np.diff(law.mild)
+    mean = float(mass @ grid)
+    assert mean == pytest.approx(law.mean, abs=law.step)
+    assert float(mass @ (grid - mean) ** 2) ** 0.5 == pytest.approx(law.std, rel=0.01)
+    others = (900.0**2 + 100.0**2 + 9e4) / 3000**2
+    scale = width / (width - 1) / mechanism.channel.gain
+    assert law.std * scale == pytest.approx(mechanism.std_error(3000, 0.0, others), rel=0.02)

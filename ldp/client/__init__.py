@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ldp.mechanisms import CoinResponse as CoinResponse
     from ldp.mechanisms import CountMeanSketch as CountMeanSketch
     from ldp.mechanisms import HadamardCountMeanSketch as HadamardCountMeanSketch
+    from ldp.mechanisms import LocalHashing as LocalHashing
     from ldp.mechanisms import RandomizedResponse as RandomizedResponse
     from ldp.mechanisms import Rappor as Rappor
     from ldp.mechanisms import SequenceFragmentPuzzle as SequenceFragmentPuzzle
@@ -43,6 +44,7 @@ __all__ = [
     "HadamardCountMeanSketch",
     "LdpError",
     "Ledger",
+    "LocalHashing",
     "Mechanism",
     "ParameterError",
     "RandomizedResponse",

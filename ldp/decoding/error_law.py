@@ -82,7 +82,7 @@ def error_law(
     """
     p, q = float(channel.touched), float(channel.untouched)
     mean = reports * (q + channel.gain / width)
-    noise = reports * q * (1 - q)
+    noise = reports * (q * (1 - q) + (p * (1 - p) - q * (1 - q)) / width)
     squares = math.fsum(count**2 for count in heavy) + small_squares + unknown
     variance = noise + (reports + squares / rows) * channel.gain**2 / width
     step = max(1.0, np.floor(noise**0.5 / 4))

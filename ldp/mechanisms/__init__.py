@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ldp.mechanisms.cms import CountMeanSketch as CountMeanSketch
     from ldp.mechanisms.hcms import HadamardCountMeanSketch as HadamardCountMeanSketch
     from ldp.mechanisms.joint import JointMechanism as JointMechanism
+    from ldp.mechanisms.local_hashing import LocalHashing as LocalHashing
     from ldp.mechanisms.randomized_response import CoinResponse as CoinResponse
     from ldp.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
     from ldp.mechanisms.rappor import Rappor as Rappor
@@ -33,6 +34,7 @@ _CATALOGUED = {
     "HadamardCountMeanSketch": "hcms",
     "FragmentSketch": "sfp",
     "SequenceFragmentPuzzle": "sfp",
+    "LocalHashing": "local_hashing",
 }
 """Class -> its file: a line here is a mechanism's place in the catalogue."""
 _HOMES = {**_CATALOGUED, "JointMechanism": "joint"}
@@ -47,6 +49,7 @@ __all__ = [
     "FragmentSketch",
     "HadamardCountMeanSketch",
     "JointMechanism",
+    "LocalHashing",
     "Mechanism",
     "RandomizedResponse",
     "Rappor",

@@ -37,6 +37,8 @@ class CountMeanSketch(MeanSketch):
     wire_id: ClassVar[int] = 3
     kind: ClassVar[Kind] = Kind.BITS
 
+    width: int
+
     @cached_property
     def channel(self) -> Channel:
         keep = keep_probability(Fraction(self.epsilon) / 2, others=1)

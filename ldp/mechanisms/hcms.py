@@ -39,6 +39,8 @@ class HadamardCountMeanSketch(MeanSketch):
     wire_id: ClassVar[int] = 6
     kind: ClassVar[Kind] = Kind.SIGN
 
+    width: int
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.width & (self.width - 1):

@@ -8,7 +8,7 @@ drawn here: `cms.py` and `hcms.py` state their channels.
 from abc import ABC
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from ldp.channel import require_epsilon
 from ldp.errors import ParameterError
@@ -26,32 +26,39 @@ class MeanSketch(Mechanism, ABC):
 
     `seed`: lower-case hex, public, shared by devices and server. Raises ParameterError for rows
     outside 1..2**24, width outside 2..2**24, more than 2**30 cells, epsilon outside (0, 64].
+    Subclasses have the field that `columns_are` names.
     """
+
+    columns_are: ClassVar[str] = "width"
 
     epsilon: float
     rows: int
-    width: int
     seed: str
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
         for name, number, least, most in (
             ("rows", self.rows, 1, MAX_ROWS),
-            ("width", self.width, 2, MAX_WIDTH),
+            (self.columns_are, self.columns, 2, MAX_WIDTH),
         ):
             if type(number) is not int or not least <= number <= most:
                 raise ParameterError(f"{name} must be a whole number from {least} to {most}")
-        if self.rows * self.width > MAX_CELLS:
-            raise ParameterError(f"rows times width must be at most {MAX_CELLS}")
+        if self.rows * self.columns > MAX_CELLS:
+            raise ParameterError(f"rows times {self.columns_are} must be at most {MAX_CELLS}")
         _ = self.channel, self.addressing  # refuses what no threshold or seed can honour
+
+    @property
+    def columns(self) -> int:
+        """The number of cells that a row's hash function chooses from."""
+        return getattr(self, self.columns_are)  # type: ignore[no-any-return]
 
     @cached_property
     def addressing(self) -> PolynomialRows:
-        return PolynomialRows(self.seed, self.width)
+        return PolynomialRows(self.seed, self.columns)
 
     @cached_property
     def shape(self) -> Shape:
-        return Shape(self.rows, self.width)
+        return Shape(self.rows, self.columns)
 
     def variance(self, reports: int, frequency: Any = 0.0, others_squared: Any = 0.0) -> Any:
         """(m/(m-1))**2 n V + [(1-f) (1-1/k) n + others_squared n**2 / k] / (m-1).
