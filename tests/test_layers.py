@@ -18,7 +18,7 @@ LAYERS: list[set[str]] = [
     {"registry"},
     {"client"},
     {"md5"},
-    {"kernels", "regression", "privacy_loss"},
+    {"kernels", "regression", "central", "privacy_loss"},
     {"table", "estimates"},
     {"joint_table", "google_rappor"},
     {"decoding"},

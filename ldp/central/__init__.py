@@ -1,0 +1,31 @@
+"""The trusted curator's mechanisms, beside the local ones: one cost type, neighbours stated.
+
+Releases draw their noise from OpenDP (`Releases`, no seed); simulations from numpy
+(`Simulated`, seeded), and say so.
+"""
+
+from ldp.central.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu
+from ldp.central.mechanisms import (
+    DiscreteLaplace,
+    Exponential,
+    Gaussian,
+    Histogram,
+    Laplace,
+    noisy_histogram,
+)
+from ldp.central.noise import Noise, Releases, Simulated
+
+__all__ = [
+    "DiscreteLaplace",
+    "Exponential",
+    "Gaussian",
+    "Histogram",
+    "Laplace",
+    "Noise",
+    "Releases",
+    "Simulated",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
+    "noisy_histogram",
+]

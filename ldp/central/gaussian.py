@@ -1,0 +1,84 @@
+"""What Gaussian noise costs, exactly: the curve delta(epsilon), and how to invert it.
+
+`mu` = sensitivity / standard deviation is all that it depends on (Balle and Wang 2018, theorem 8).
+Several Gaussian releases together are one of mu = root of the sum of their squares (Dong, Roth and
+Su 2022, corollary 3.3): this is how the releases of a regression are accounted, jointly.
+"""
+
+import math
+
+from scipy.special import log_ndtr
+
+from ldp.errors import ParameterError
+
+SLACK = 1e-6
+"""Of delta, kept for the rounding of doubles when a mu is chosen."""
+LARGEST = 1e6
+"""No mu above it is looked for."""
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """The least delta for which Gaussian noise of this mu is (epsilon, delta)-private:
+
+        Phi(mu / 2 - epsilon / mu) - e**epsilon Phi(-mu / 2 - epsilon / mu)
+
+    in logarithms, so that no epsilon is too large. `epsilon` >= 0, `mu` >= 0, maybe infinite.
+
+    >>> round(gaussian_delta(1.0, 1.0), 6)
+    0.126937
+    """
+    if not epsilon >= 0 or not mu >= 0:
+        raise ParameterError("epsilon and mu must be >= 0")
+    if mu == 0 or epsilon == math.inf:
+        return 0.0
+    if mu == math.inf:
+        return 1.0
+    first = float(log_ndtr(mu / 2 - epsilon / mu))
+    second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    return math.exp(first) * max(0.0, -math.expm1(second - first))
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """The largest mu that is (epsilon, delta)-private, by bisection; never above it.
+
+    >>> round(1 / gaussian_mu(1.0, 1e-6), 2)   # standard deviations a unit of sensitivity
+    4.22
+    """
+    require_budget(epsilon, delta)
+    low, high = 0.0, LARGEST
+    for _ in range(200):
+        middle = (low + high) / 2
+        if gaussian_delta(epsilon, middle) <= delta * (1 - SLACK):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """The least epsilon for which noise of this mu is (epsilon, delta)-private; never below it.
+    Infinite for an infinite mu.
+
+    >>> round(gaussian_epsilon(1.0, 1e-6), 3)
+    4.887
+    """
+    if not mu >= 0 or not 0 < delta < 1:
+        raise ParameterError("mu must be >= 0 and delta lie strictly between 0 and 1")
+    if mu == math.inf:
+        return math.inf
+    low, high = 0.0, mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1
+    for _ in range(200):
+        middle = (low + high) / 2
+        if gaussian_delta(middle, mu) <= delta * (1 - SLACK):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def require_budget(epsilon: float, delta: float) -> None:
+    """Raises ParameterError unless epsilon is finite and > 0, and 0 < delta < 1."""
+    if not 0 < epsilon < math.inf:
+        raise ParameterError(f"epsilon must be finite and > 0, got {epsilon!r}")
+    if not 0 < delta < 1:
+        raise ParameterError(f"delta must lie strictly between 0 and 1, got {delta!r}")

@@ -1,0 +1,207 @@
+"""The basic mechanisms of a trusted curator: each a frozen value that knows its cost.
+
+`sensitivity` is the most by which the answer can differ between neighbouring data sets, in the
+mechanism's norm; stating it, for the neighbours that are named, is the caller's part. Source:
+Dwork and Roth 2014, section 3 and appendix A; Balle and Wang 2018 (analytic Gaussian); Ghosh,
+Roughgarden and Sundararajan 2012 (discrete Laplace); McSherry and Talwar 2007 (exponential).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from ldp.accounting import Cost, Neighbours
+from ldp.central.gaussian import gaussian_mu, require_budget
+from ldp.central.noise import Floats, Integers, Noise, Releases
+from ldp.channel import round_up
+from ldp.errors import ParameterError
+
+CLASSICAL_LIMIT = 1.0
+"""The classical calibration is proved below this epsilon only, and is wrong far above it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Mechanism:
+    sensitivity: float = 1.0
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        if not 0 < self.sensitivity < math.inf:
+            raise ParameterError(f"sensitivity must be finite and > 0, got {self.sensitivity!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pure(_Mechanism):
+    """Pure epsilon; `scale` is rounded up, so that epsilon is never above the one asked for."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.epsilon < math.inf:
+            raise ParameterError(f"epsilon must be finite and > 0, got {self.epsilon!r}")
+
+    @property
+    def scale(self) -> float:
+        return round_up(Fraction(self.sensitivity) / Fraction(self.epsilon))
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(epsilon=self.epsilon, neighbours=self.neighbours)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laplace(_Pure):
+    """Noise of density e**(-|x| / scale) / (2 scale), scale = sensitivity / epsilon.
+
+    `sensitivity`: of the answers together, in the L1 norm.
+
+    >>> Laplace(epsilon=0.5).std_error
+    2.8284271247461903
+    """
+
+    @property
+    def std_error(self) -> float:
+        return math.sqrt(2) * self.scale
+
+    def release(self, values: Floats, noise: Noise | None = None) -> Floats:
+        """The answers with noise; `noise` defaults to a real release's."""
+        return (noise or Releases()).laplace(_finite(values), self.scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscreteLaplace(_Pure):
+    """Integers plus k with probability tanh(1 / (2 scale)) e**(-|k| / scale).
+
+    `sensitivity`: of the counts together, in the L1 norm.
+    """
+
+    @property
+    def std_error(self) -> float:
+        return 1 / (math.sqrt(2) * math.sinh(1 / (2 * self.scale)))
+
+    def release(self, counts: Integers, noise: Noise | None = None) -> Integers:
+        """The counts with noise; `noise` defaults to a real release's."""
+        made = np.asarray(counts)
+        if made.dtype.kind not in "iu":
+            raise ParameterError("counts must be integers")
+        return (noise or Releases()).discrete_laplace(made.astype(np.int64), self.scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian(_Mechanism):
+    """Normal noise, (epsilon, delta)-private. `sensitivity`: in the L2 norm.
+
+    `calibration`: "analytic", exact for every epsilon; or "classical", the standard deviation
+    sensitivity sqrt(2 ln(1.25 / delta)) / epsilon, refused from epsilon 1, where its proof ends.
+
+    >>> [round(Gaussian(epsilon=0.9, delta=1e-6, calibration=c).std_error, 2)
+    ...  for c in ("analytic", "classical")]
+    [4.66, 5.89]
+    """
+
+    epsilon: float
+    delta: float
+    calibration: str = "analytic"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_budget(self.epsilon, self.delta)
+        if self.calibration not in ("analytic", "classical"):
+            raise ParameterError('calibration must be "analytic" or "classical"')
+        if self.calibration == "classical" and self.epsilon >= CLASSICAL_LIMIT:
+            raise ParameterError(
+                "the classical Gaussian mechanism is proved for epsilon < 1 only; "
+                'calibration="analytic" serves every epsilon'
+            )
+
+    @property
+    def std_error(self) -> float:
+        if self.calibration == "analytic":
+            return self.sensitivity / gaussian_mu(self.epsilon, self.delta)
+        return self.sensitivity * math.sqrt(2 * math.log(1.25 / self.delta)) / self.epsilon
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(epsilon=self.epsilon, delta=self.delta, neighbours=self.neighbours)
+
+    def release(self, values: Floats, noise: Noise | None = None) -> Floats:
+        """The answers with noise; `noise` defaults to a real release's."""
+        return (noise or Releases()).gaussian(_finite(values), self.std_error)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exponential(_Pure):
+    """Choose an answer with probability proportional to e**(epsilon score / (2 sensitivity)).
+
+    `sensitivity`: the most by which one score can differ. What four bidders (1, 1, 1 and 4.01)
+    pay at three prices; the best price is found by noise that hides each bidder:
+
+    >>> auction = Exponential(epsilon=1.0, sensitivity=4.02)
+    >>> [round(p, 3) for p in auction.probabilities([4.0, 4.01, 0.0]).tolist()]
+    [0.383, 0.384, 0.233]
+    """
+
+    @property
+    def scale(self) -> float:
+        return round_up(2 * Fraction(self.sensitivity) / Fraction(self.epsilon))
+
+    def probabilities(self, scores: Floats) -> Floats:
+        """Of every answer: shape of `scores`."""
+        powers = np.exp((_finite(scores) - np.max(scores)) / self.scale)
+        return np.asarray(powers / powers.sum())
+
+    def choose(self, scores: Floats, noise: Noise | None = None) -> int:
+        """The index of the answer chosen; `noise` defaults to a real release's."""
+        return (noise or Releases()).choose(_finite(scores), self.scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram:
+    """Noisy counts of named categories, each with this standard error; may be negative."""
+
+    categories: tuple[str, ...]
+    counts: tuple[int, ...]
+    std_error: float
+    cost: Cost
+    is_simulation: bool
+
+
+def noisy_histogram(
+    values: Iterable[str],
+    *,
+    categories: tuple[str, ...],
+    epsilon: float,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    noise: Noise | None = None,
+) -> Histogram:
+    """How many `values` are each of the public `categories`; others are not counted.
+
+    A person holds one value: adding or removing one changes one count by 1 (sensitivity 1),
+    replacing one changes two (2). Discrete Laplace noise on every count, empty ones too.
+    """
+    if len(set(categories)) != len(categories) or not categories:
+        raise ParameterError("categories must be at least one, and all different")
+    noise = noise or Releases()
+    sensitivity = 1.0 if neighbours is Neighbours.ADD_REMOVE else 2.0
+    mechanism = DiscreteLaplace(epsilon=epsilon, sensitivity=sensitivity, neighbours=neighbours)
+    counted = Counter(values)
+    truth = np.array([counted[name] for name in categories], dtype=np.int64)
+    return Histogram(
+        categories=categories,
+        counts=tuple(mechanism.release(truth, noise).tolist()),
+        std_error=mechanism.std_error,
+        cost=mechanism.cost,
+        is_simulation=noise.is_simulation,
+    )
+
+
+def _finite(values: Floats) -> Floats:
+    made = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(made).all():
+        raise ParameterError("values must be finite numbers")
+    return made

@@ -1,0 +1,112 @@
+"""Where a curator's noise comes from: OpenDP for releases, numpy for simulations.
+
+A release is made with samplers that are exact on floating-point numbers (Mironov 2012 shows why
+it matters) and cannot be repeated; numpy's are fast, seeded and only good for studies. Whoever
+publishes what `Simulated` made publishes the data: its results are labelled.
+"""
+
+from functools import cache
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp.errors import MissingPackage
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class Noise(Protocol):
+    """Adds noise to arrays of any shape; `scale` > 0 is in the units of the values."""
+
+    is_simulation: ClassVar[bool]
+
+    def gaussian(self, values: Floats, scale: float) -> Floats:
+        """`values` + normal noise of standard deviation `scale`."""
+        ...
+
+    def laplace(self, values: Floats, scale: float) -> Floats:
+        """`values` + noise of density e**(-|x| / scale) / (2 scale)."""
+        ...
+
+    def discrete_laplace(self, counts: Integers, scale: float) -> Integers:
+        """`counts` + integers k with probability proportional to e**(-|k| / scale)."""
+        ...
+
+    def choose(self, scores: Floats, scale: float) -> int:
+        """An index, with probability proportional to e**(score / scale)."""
+        ...
+
+
+class Releases:
+    """Noise of a real release, from OpenDP and the operating system; takes no seed."""
+
+    is_simulation: ClassVar[bool] = False
+
+    def gaussian(self, values: Floats, scale: float) -> Floats:
+        dp = _opendp()
+        return _applied(dp.m.make_gaussian(_reals(), dp.l2_distance(T=float), scale), values)
+
+    def laplace(self, values: Floats, scale: float) -> Floats:
+        dp = _opendp()
+        return _applied(dp.m.make_laplace(_reals(), dp.l1_distance(T=float), scale), values)
+
+    def discrete_laplace(self, counts: Integers, scale: float) -> Integers:
+        dp = _opendp()
+        domain = dp.vector_domain(dp.atom_domain(T="i64"))
+        made = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale)
+        return np.array(made(counts.ravel().tolist()), dtype=np.int64).reshape(counts.shape)
+
+    def choose(self, scores: Floats, scale: float) -> int:
+        dp = _opendp()
+        # of its two laws the one called zero-concentrated is Gumbel noise, whose largest score is
+        # the exponential mechanism's choice; the other is permute-and-flip
+        law = dp.zero_concentrated_divergence()
+        made = dp.m.make_noisy_max(_reals(), dp.linf_distance(T=float), law, scale)
+        return int(made(scores.tolist()))
+
+
+class Simulated:
+    """Noise of a simulation, from a numpy generator: repeatable, and no release."""
+
+    is_simulation: ClassVar[bool] = True
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+
+    def gaussian(self, values: Floats, scale: float) -> Floats:
+        return values + self._generator.normal(0.0, scale, values.shape)
+
+    def laplace(self, values: Floats, scale: float) -> Floats:
+        return values + self._generator.laplace(0.0, scale, values.shape)
+
+    def discrete_laplace(self, counts: Integers, scale: float) -> Integers:
+        # the difference of two geometric numbers
+        stop = -np.expm1(-1 / scale)
+        up, down = self._generator.geometric(stop, (2, *counts.shape))
+        return np.asarray(counts + up - down, dtype=np.int64)
+
+    def choose(self, scores: Floats, scale: float) -> int:
+        return int(np.argmax(scores / scale + self._generator.gumbel(size=scores.shape)))
+
+
+@cache
+def _opendp() -> Any:
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        raise MissingPackage(
+            "a central release draws its noise from opendp: pip install 'ldp-telemetry[central]'"
+        ) from None
+    dp.enable_features("contrib")
+    return dp
+
+
+def _reals() -> Any:
+    dp = _opendp()
+    return dp.vector_domain(dp.atom_domain(T=float, nan=False))
+
+
+def _applied(measurement: Any, values: Floats) -> Floats:
+    return np.array(measurement(values.ravel().tolist()), dtype=np.float64).reshape(values.shape)
