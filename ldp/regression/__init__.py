@@ -1,6 +1,22 @@
-"""Regressions over arrays: least squares, the lasso, and it without bias. Knows no mechanism."""
+"""Regressions over arrays: least squares, the lasso, and it without bias; private ones in
+`private`. Knows no mechanism.
+
+`PrivateLinearRegression` is loaded when it is asked for: it brings scikit-learn along.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ldp.regression.lasso import nonnegative_lasso
 from ldp.regression.least_squares import Design, Fit, least_squares
 
-__all__ = ["Design", "Fit", "least_squares", "nonnegative_lasso"]
+if TYPE_CHECKING:
+    from ldp.regression.private import PrivateLinearRegression as PrivateLinearRegression
+
+__all__ = ["Design", "Fit", "PrivateLinearRegression", "least_squares", "nonnegative_lasso"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "PrivateLinearRegression":
+        raise AttributeError(f"module 'ldp.regression' has no attribute {name!r}")
+    return getattr(import_module("ldp.regression.private"), name)

@@ -1,0 +1,102 @@
+"""The provable methods, by name: how each splits its budget and what it makes of what it releases.
+
+A method sees `Rows` and nothing else, releases with one source of noise, and costs what `Budget`
+says, all of its releases together.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ldp.accounting import Cost
+from ldp.central import Noise
+from ldp.errors import ParameterError
+from ldp.regression.least_squares import Floats
+from ldp.regression.private import ridge
+from ldp.regression.private.calibration import Budget, Moments, Shares, calibrated
+from ldp.regression.private.rows import Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """`coefficients`, shape (columns,), of mapped features and target; what they cost; and the
+    noisy moments they were made of, where a method releases those."""
+
+    coefficients: Floats
+    cost: Cost
+    moments: Moments | None = None
+
+
+class Method(Protocol):
+    """One way to fit privately."""
+
+    @property
+    def words(self) -> str:
+        """What it does, in a line."""
+        ...
+
+    def fit(
+        self,
+        rows: Rows,
+        budget: Budget,
+        noise: Noise,
+        *,
+        split: float | None,
+        eigenvalue_share: float | None,
+    ) -> Fit:
+        """Releases and solves; None stands for the method's own share."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromMoments:
+    """Gaussian noise on X'X and X'y (and on the smallest eigenvalue), then `solve`."""
+
+    words: str
+    solve: Callable[[Moments], Floats]
+    split: float = 0.5
+    eigenvalue_share: float | None = None
+
+    def fit(
+        self,
+        rows: Rows,
+        budget: Budget,
+        noise: Noise,
+        *,
+        split: float | None,
+        eigenvalue_share: float | None,
+    ) -> Fit:
+        if self.eigenvalue_share is None and eigenvalue_share is not None:
+            raise ParameterError("eigenvalue_share is for methods that release the eigenvalue")
+        mine = self.eigenvalue_share if eigenvalue_share is None else eigenvalue_share
+        if self.eigenvalue_share is not None and not mine:
+            raise ParameterError("eigenvalue_share must lie in (0, 1) for this method")
+        shares = Shares.of(split=self.split if split is None else split, eigenvalue=mine or 0.0)
+        scales = calibrated(shares, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
+        moments = Moments.released(rows, scales, noise)
+        return Fit(self.solve(moments), budget.cost, moments)
+
+
+METHODS: dict[str, Method] = {
+    "ridge": FromMoments(
+        words="noise-calibrated ridge, for every direction its own (our default)",
+        solve=ridge.floored,
+        split=1 / 3,
+    ),
+    "spectral-ridge": FromMoments(
+        words="one ridge, of the length of the noise", solve=ridge.spectral
+    ),
+    "const-ssp-full": FromMoments(words="one safe ridge (Piazza 2021)", solve=ridge.safe),
+    "ada-ssp": FromMoments(
+        words="safe ridge less the smallest eigenvalue (Wang 2018)",
+        solve=ridge.adaptive,
+        eigenvalue_share=1 / 3,
+    ),
+    "ada-ssp-budget": FromMoments(
+        words="the same, 5 % of the budget for the eigenvalue (Piazza 2021)",
+        solve=ridge.adaptive,
+        eigenvalue_share=0.05,
+    ),
+    "ssp": FromMoments(words="no ridge at all (Vu and Slavkovic 2009)", solve=ridge.none),
+}
+"""Every provable method; the first is the default."""

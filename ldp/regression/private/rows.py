@@ -1,0 +1,117 @@
+"""What a private regression may see of the data: rows inside public bounds, and their exact sums.
+
+Columns are clipped to public bounds and mapped to [-1, 1], rows to a public norm, and everything to
+multiples of 1 / GRID. Products then are multiples of 1 / GRID**2 whose sums a double holds exactly,
+in any order: one person changes a sum by what the sensitivity says and by no rounding more.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ldp.errors import ParameterError
+from ldp.regression.least_squares import Floats
+
+GRID = 2**15
+MOST_ROWS = 2**53 // GRID**2
+"""The sums of so many products are exact: eight million."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Public ranges: `low` < `high`, shape (columns,), all finite."""
+
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def of(cls, given: object, columns: int, what: str) -> "Bounds":
+        """From one pair for all `columns`, or an array of shape (columns, 2)."""
+        try:
+            pairs = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            pairs = np.empty(0)
+        if pairs.shape == (2,):
+            pairs = np.tile(pairs, (columns, 1))
+        if pairs.shape != (columns, 2):
+            raise ParameterError(
+                f"{what} must be one pair (low, high), or one for each of {columns} columns"
+            )
+        if not np.isfinite(pairs).all() or not (pairs[:, 0] < pairs[:, 1]).all():
+            raise ParameterError(f"{what} must be finite, each low below its high")
+        return cls(pairs[:, 0].copy(), pairs[:, 1].copy())
+
+    @cached_property
+    def middle(self) -> Floats:
+        """Of every column: mapped to 0."""
+        return (self.low + self.high) / 2
+
+    @cached_property
+    def half(self) -> Floats:
+        """Half of every column's range: mapped to 1."""
+        return (self.high - self.low) / 2
+
+    def mapped(self, values: Floats) -> Floats:
+        """`values`, shape (n, columns), clipped and mapped to [-1, 1]."""
+        inside = np.clip(values, self.low, self.high)
+        return np.clip((inside - self.middle) / self.half, -1.0, 1.0)
+
+    def outside(self, values: Floats) -> int:
+        """How many of `values` are clipped. Not private: never publish it."""
+        return int(((values < self.low) | (values > self.high)).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Features, shape (n, columns), and targets, shape (n,): multiples of 1 / GRID, the features
+    and the targets in [-1, 1], every row of length `norm` at most. The last column is 1 where
+    there is an intercept."""
+
+    features: Floats
+    target: Floats
+    norm: float
+
+    @classmethod
+    def of(cls, features: Floats, target: Floats, *, intercept: bool, norm: float | None) -> "Rows":
+        """From mapped values. `norm`: longer rows are shortened to it, the intercept left at 1;
+        None stands for the length of the longest row there can be, root of the columns."""
+        n, columns = features.shape
+        if n > MOST_ROWS:
+            raise ParameterError(f"at most {MOST_ROWS:,} rows are summed exactly, got {n:,}")
+        longest = float(np.sqrt(columns + intercept))
+        if norm is None:
+            norm = longest
+        if not intercept < norm < np.inf:
+            raise ParameterError(f"norm must be finite and > {int(intercept)}, got {norm!r}")
+        kept = np.trunc(features * GRID)
+        if norm < longest:
+            room = (norm**2 - intercept) * GRID**2
+            lengths = (kept**2).sum(axis=1)
+            # a hair shorter, so that rounding cannot lengthen a row
+            shrink = np.sqrt(room / np.maximum(lengths, room)) * (1 - 1e-12)
+            kept = np.trunc(kept * np.where(lengths > room, shrink, 1.0)[:, None])
+        kept /= GRID
+        if intercept:
+            kept = np.column_stack([kept, np.ones(n)])
+        return cls(kept, np.trunc(target * GRID) / GRID, min(norm, longest))
+
+    @cached_property
+    def xx(self) -> Floats:
+        """X'X, exactly: shape (columns, columns)."""
+        return self.features.T @ self.features
+
+    @cached_property
+    def xy(self) -> Floats:
+        """X'y, exactly: shape (columns,)."""
+        return self.features.T @ self.target
+
+    @cached_property
+    def yy(self) -> float:
+        """y'y, exactly."""
+        return float(self.target @ self.target)
+
+    @property
+    def columns(self) -> int:
+        """Coefficients, the intercept included."""
+        return int(self.features.shape[1])
