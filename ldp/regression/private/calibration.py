@@ -87,13 +87,17 @@ def joint_mu(scales: Scales, *, norm: float, neighbours: Neighbours, target: flo
     >>> [round(joint_mu(one, norm=1.0, neighbours=kind) ** 2, 9) for kind in Neighbours]
     [4.5, 2.0]
     """
-    xx, xy = (norm**2 / scales.xx) ** 2, (norm * target / scales.xy) ** 2
-    eigenvalue = (norm**2 / scales.eigenvalue) ** 2
+    xx, xy = _squared(norm**2, scales.xx), _squared(norm * target, scales.xy)
+    eigenvalue = _squared(norm**2, scales.eigenvalue)
     if neighbours is Neighbours.ADD_REMOVE:
         return math.sqrt(xx + xy + eigenvalue)
     # 2 (1 - c**2) xx + 2 (1 + c) xy is largest at c = xy / (2 xx), or at its end
     cosine = min(1.0, xy / (2 * xx))
     return math.sqrt(2 * (1 - cosine**2) * xx + 2 * (1 + cosine) * xy + eigenvalue)
+
+
+def _squared(sensitivity: float, scale: float) -> float:
+    return (sensitivity / scale) ** 2 if scale else math.inf
 
 
 def calibrated(

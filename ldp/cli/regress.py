@@ -1,0 +1,282 @@
+"""`ldp regress`: a private linear regression of a CSV file, or all of them compared."""
+
+import csv
+import io
+import math
+import warnings
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+import click
+import numpy as np
+
+from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
+from ldp.errors import DecodeError, ParameterError
+from ldp.files import read_lines
+
+WIDTH = 88
+
+
+@click.command()
+@click.argument("data", type=FILE, metavar="DATA.csv")
+@click.option("--target", required=True, help="The column to predict.")
+@click.option(
+    "--bounds",
+    "bounds_file",
+    type=FILE,
+    required=True,
+    help="CSV column,low,high: public ranges of the target and of the columns to use.",
+)
+@click.option("--epsilon", type=float, required=True, help="Privacy loss of the release.")
+@click.option("--delta", type=float, required=True, help="Far below 1 / rows.")
+@click.option("--method", default="ridge", show_default=True, help="ridge, ada-ssp, ssp, ...")
+@click.option(
+    "--neighbours",
+    type=click.Choice(["add-remove", "replace-one"]),
+    default="add-remove",
+    show_default=True,
+    help="Which data sets cannot be told apart.",
+)
+@click.option("--norm", type=float, help="Public length that mapped rows are clipped to.")
+@click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--compare", "compared", is_flag=True, help="Cross-validate every method instead.")
+@click.option(
+    "--splits", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Of --compare."
+)
+@SEED
+@JSON
+def regress(
+    data: Path,
+    target: str,
+    bounds_file: Path,
+    epsilon: float,
+    delta: float,
+    method: str,
+    neighbours: str,
+    norm: float | None,
+    level: float,
+    compared: bool,
+    splits: int,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Release the coefficients of a differentially private linear regression.
+
+    Nothing but the bounds that you state is taken for public, and the number of rows. With
+    --compare no coefficient is released: every method is simulated on splits of the data, local
+    ones beside the curator's, and the errors shown are not private.
+
+    \b
+    Example: ldp regress houses.csv --target price --bounds bounds.csv --epsilon 1 --delta 1e-6
+    """
+    if seed is not None and not compared:
+        raise ParameterError("a release takes no seed; --seed goes with --compare")
+    if not 0 < level < 1:
+        raise ParameterError("level must lie strictly between 0 and 1")
+    ranges = _read_bounds(bounds_file)
+    if target not in ranges:
+        raise ParameterError(f"{bounds_file} has no row for the target column")
+    features = [name for name in ranges if name != target]
+    if not features:
+        raise ParameterError(f"{bounds_file} has no row for any column but the target")
+    table = _read_columns(data, [*features, target])
+    X, y = table[:, :-1], table[:, -1]
+    pairs = np.array([ranges[name] for name in features])
+    if compared:
+        result, words = _compared(
+            X, y, pairs, ranges[target], epsilon=epsilon, delta=delta, splits=splits, seed=seed
+        )
+    else:
+        result, words = _released(
+            X,
+            y,
+            features,
+            level,
+            epsilon=epsilon,
+            delta=delta,
+            bounds=pairs,
+            target_bounds=ranges[target],
+            method=method,
+            neighbours=neighbours,
+            norm=norm,
+        )
+    say(result, words, as_json)
+
+
+def _released(
+    X: Any, y: Any, features: list[str], level: float, **parameters: Any
+) -> tuple[dict[str, Any], str]:
+    from ldp.regression.private import METHODS, PrivateLinearRegression
+
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        model = PrivateLinearRegression(**parameters).fit(X, y)
+    for warning in raised:
+        click.echo(f"ldp: note: {warning.message}", err=True)
+    intervals, reason = None, ""
+    try:
+        intervals = model.coefficient_intervals(level).tolist()
+    except DecodeError as error:
+        reason = str(error)
+    names = [*features, "(intercept)"]
+    numbers = [*model.coef_.tolist(), model.intercept_]
+    cost, method = model.cost_, parameters["method"]
+    result = {
+        "method": method,
+        "epsilon": cost.epsilon,
+        "delta": cost.delta,
+        "neighbours": cost.neighbours.value,
+        "rows": len(y),
+        "coefficients": dict(zip(names, numbers, strict=True)),
+        "intervals": intervals and dict(zip(names, intervals, strict=True)),
+        "level": level,
+        "no_intervals_because": reason or None,
+    }
+    longest = max(map(len, names))
+    head = f"{'column':<{longest}}  {'coefficient':>12}"
+    if intervals:
+        head += f"  {100 * level:g} % of least squares on the clipped data"
+    lines = [f"{method}: {METHODS[method].words}", head]
+    for place, (name, number) in enumerate(zip(names, numbers, strict=True)):
+        line = f"{name:<{longest}}  {number:12.6g}"
+        if intervals:
+            line += f"  {intervals[place][0]:12.6g} to {intervals[place][1]:.6g}"
+        lines.append(line)
+    spent = (
+        f"epsilon {cost.epsilon:g}, delta {cost.delta:g}; neighbours: {cost.neighbours.value}. "
+        f"Public: the bounds, and that there are {len(y):,} rows. Every run is another release, "
+        "and their costs add."
+    )
+    lines += ["", *wrap(reason[:1].upper() + reason[1:], WIDTH), *wrap(spent, WIDTH)]
+    return result, "\n".join(lines)
+
+
+def _compared(
+    X: Any,
+    y: Any,
+    pairs: Any,
+    target: tuple[float, float],
+    *,
+    epsilon: float,
+    delta: float,
+    splits: int,
+    seed: int | None,
+) -> tuple[dict[str, Any], str]:
+    from ldp.regression.private.compare import compare
+    from ldp.regression.private.rows import Bounds
+
+    scores = compare(
+        X,
+        y,
+        bounds=Bounds.of(pairs, X.shape[1], "bounds"),
+        target_bounds=Bounds.of(target, 1, "target bounds"),
+        epsilon=epsilon,
+        delta=delta,
+        generator=generator(seed),
+        splits=splits,
+        done=progress("splits", splits),
+    )
+    rows: list[dict[str, Any]] = [
+        {
+            "method": score.method,
+            "model": score.model,
+            "private": score.private,
+            "rmse": score.quantile(0.5),
+            "low": score.quantile(0.25),
+            "high": score.quantile(0.75),
+        }
+        for score in scores
+    ]
+    base = rows[0]["rmse"]
+    lines = [
+        f"A simulation: these errors are not private. epsilon {epsilon:g}, delta {delta:g}, "
+        f"replace-one; {len(y):,} rows, {splits} splits.",
+        "",
+        f"{'method':<18} {'model':<13} {'private':<15} {'RMSE':>10} "
+        f"{'quartiles':>23} {'of mean':>8}",
+    ]
+    for row in rows:
+        lines.append(
+            f"{row['method']:<18} {row['model']:<13} {row['private']:<15} {row['rmse']:10.4g} "
+            f"{row['low']:10.4g} to {row['high']:9.4g} {_ratio(row['rmse'], base):>8}"
+        )
+    notes = (
+        "RMSE: median over splits, in the target's units; of mean: beside predicting the mean, "
+        "which is not private. Public for every private row: the bounds, the number of rows. "
+        "Secure sum: a curator's noise without a curator, if enough senders are honest. Shuffled: "
+        "an independent party shuffles one report a person. As published: statistics of the data "
+        "that no budget was spent on, neighbours add/remove; see docs/regression.md."
+    )
+    lines += ["", *wrap(notes, WIDTH)]
+    result = {
+        "simulation": True,
+        "epsilon": epsilon,
+        "delta": delta,
+        "rows": len(y),
+        "scores": rows,
+    }
+    return result, "\n".join(lines)
+
+
+def _ratio(one: float, other: float) -> str:
+    return f"{one / other:.3f}" if other > 0 and one / other < 1e4 else "-"
+
+
+def _read_bounds(path: Path) -> dict[str, tuple[float, float]]:
+    """Column -> (low, high), in the file's order."""
+    found: dict[str, tuple[float, float]] = {}
+    header, rows = _read_csv(path)
+    if header != ["column", "low", "high"]:
+        raise ParameterError(f"{path} must start with the line column,low,high")
+    for line, row in rows:
+        low, high = (_number(text, path, line) for text in row[1:])
+        if row[0] in found:
+            raise ParameterError(f"{path}, line {line}: the column is listed twice")
+        if not low < high:
+            raise ParameterError(f"{path}, line {line}: low must be below high")
+        found[row[0]] = low, high
+    return found
+
+
+def _read_columns(path: Path, names: list[str]) -> Any:
+    """The named columns as numbers: shape (rows, names)."""
+    header, rows = _read_csv(path)
+    missing = [name for name in names if name not in header]
+    if missing:
+        raise ParameterError(f"{path} has no column {missing[0]!r}; the bounds file names it")
+    places = [header.index(name) for name in names]
+    table = [[_number(row[place], path, line) for place in places] for line, row in rows]
+    if not table:
+        raise ParameterError(f"{path} has no rows")
+    return np.array(table)
+
+
+def _read_csv(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """The header, and (line, cells) of every other line, as many as the header has."""
+    try:
+        text = path.read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ParameterError(f"{path} is not UTF-8 text") from None
+    lines = read_lines(text)
+    if not lines:
+        raise ParameterError(f"{path} is empty")
+    try:
+        cells = list(csv.reader(io.StringIO("\n".join(lines)), strict=True))
+    except csv.Error:
+        raise ParameterError(f"{path} is not a CSV file") from None
+    header = [cell.strip() for cell in cells[0]]
+    for line, row in enumerate(cells[1:], 2):
+        if len(row) != len(header):
+            raise ParameterError(f"{path}, line {line}: {len(header)} cells were expected")
+    return header, list(enumerate(cells[1:], 2))
+
+
+def _number(text: str, path: Path, line: int) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ParameterError(f"{path}, line {line}: a finite number was expected")
+    return number

@@ -1,0 +1,237 @@
+"""`ldp regress`: a release of a CSV file, the comparison, and one clear line for every mistake."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldp import cli
+from ldp.accounting import Neighbours
+from ldp.central import gaussian_delta
+from ldp.privacy_loss import clones_2023
+from ldp.regression.private import METHODS, Budget, Moments, Rows
+from ldp.regression.private.calibration import joint_mu
+from ldp.regression.private.compare import shuffled_epsilon
+from ldp.regression.private.local import (
+    Coordinates,
+    from_signs,
+    gaussian_reports,
+    keep_ratio,
+    sign_reports,
+)
+from ldp.regression.private.published import PUBLISHED
+from tests.statistics import ALPHA, mean_p
+
+DATA = Path(__file__).parent / "data" / "regression"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for path in DATA.glob("*.csv"):
+        shutil.copy(path, tmp_path)
+    return tmp_path
+
+
+def run(words: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["ldp", *words.split()])
+    try:
+        cli.main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+BOSTON = "regress boston.csv --target medv --bounds boston-bounds.csv"
+BIKE = "regress bike.csv --target cnt --bounds bike-bounds.csv"
+BUDGET = " --epsilon 1 --delta 1e-6"
+
+
+@pytest.mark.exact
+def test_a_release_prints_coefficients_and_what_they_cost(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(BOSTON + BUDGET, monkeypatch) == 0
+    shown = capsys.readouterr().out
+    assert "lstat" in shown
+    assert "black" not in shown, "the bounds file does not name it"
+    assert "No honest interval exists" in shown
+    assert "epsilon 1, delta 1e-06; neighbours: add or remove one person" in shown
+    made = []
+    for _ in range(2):
+        assert run(BIKE + BUDGET + " --neighbours replace-one --json", monkeypatch) == 0
+        made.append(json.loads(capsys.readouterr().out))
+    assert made[0]["coefficients"] != made[1]["coefficients"]
+    assert made[0]["rows"] == 5793
+    assert made[0]["neighbours"] == "replace the value of one report"
+    (here / "few.csv").write_text("column,low,high\nhr,0,23\nhum,0,1\ncnt,0,1000\n")
+    few = BIKE.replace("bike-bounds", "few")
+    assert run(few + " --epsilon 50 --delta 1e-3", monkeypatch) == 0
+    both = capsys.readouterr()
+    assert " to " in both.out
+    assert both.err == "ldp: note: " + both.err.removeprefix("ldp: note: ")
+    assert "publishing a random person's row" in both.err
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("words", [BOSTON, BIKE])
+def test_the_comparison_prints_every_method_on_boston_and_bike(
+    words: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = words + BUDGET + " --compare --splits 4 --seed 1"
+    assert run(command, monkeypatch) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("A simulation: these errors are not private.")
+    rows = [line.split() for line in shown.splitlines()]
+    for name in METHODS:
+        assert any(row[:3] == [name, "central", "yes"] for row in rows)
+    for name in PUBLISHED:
+        assert any(row[:3] == [name, "as", "published"] for row in rows)
+    for model in ("local", "shuffled", "secure"):
+        assert any(len(row) > 1 and row[1] == model for row in rows)
+    assert run(command + " --json", monkeypatch) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert first["simulation"]
+    assert run(command + " --json", monkeypatch) == 0
+    assert json.loads(capsys.readouterr().out) == first
+    errors = {(row["method"], row["model"]): row["rmse"] for row in first["scores"]}
+    assert errors["ridge of 1", "none"] < errors["ridge", "central"] < errors["ssp", "central"]
+    assert errors["ridge", "central"] < errors["mean of the target", "none"]
+    assert errors["ridge", "central"] < errors["signs", "local"]
+
+
+@pytest.mark.exact
+def test_a_published_method_is_left_out_where_its_proof_ends(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = BOSTON + " --epsilon 5 --delta 1e-6 --compare --splits 1 --seed 1 --json"
+    assert run(words, monkeypatch) == 0
+    names = {row["method"] for row in json.loads(capsys.readouterr().out)["scores"]}
+    assert "ssp-kalaja" not in names
+    assert "ada-ssp-wang" in names
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (BOSTON + BUDGET + " --seed 1", "a release takes no seed; --seed goes with --compare"),
+        (BOSTON + " --epsilon 0 --delta 1e-6", "epsilon must be finite and > 0, got 0.0"),
+        (BOSTON + BUDGET + " --method magic", "unknown method 'magic'; known: ridge"),
+        (BOSTON.replace("medv", "value") + BUDGET, "has no row for the target column"),
+        ("regress bike.csv --target medv --bounds boston-bounds.csv" + BUDGET, "no column 'crim'"),
+        ("regress none.csv --target y --bounds bike-bounds.csv" + BUDGET, "no row for the target"),
+        ("regress none.csv --target cnt --bounds bike-bounds.csv" + BUDGET, "none.csv"),
+        ("regress hole.csv --target y --bounds b.csv" + BUDGET, "hole.csv, line 3: a finite"),
+        ("regress short.csv --target y --bounds b.csv" + BUDGET, "short.csv, line 2: 2 cells"),
+        ("regress empty.csv --target y --bounds b.csv" + BUDGET, "empty.csv has no rows"),
+        ("regress ok.csv --target y --bounds upside.csv" + BUDGET, "line 2: low must be below"),
+        ("regress ok.csv --target y --bounds twice.csv" + BUDGET, "line 3: the column is listed"),
+        ("regress ok.csv --target y --bounds ok.csv" + BUDGET, "the line column,low,high"),
+        ("regress ok.csv --target y --bounds only.csv" + BUDGET, "any column but the target"),
+        ("regress ok.csv --target y --bounds b.csv --compare" + BUDGET, "at least 10 rows"),
+        ("regress bytes.csv --target y --bounds b.csv" + BUDGET, "not UTF-8"),
+        ("regress nothing.csv --target y --bounds b.csv" + BUDGET, "is empty"),
+        (BOSTON + BUDGET + " --level 1", "level must lie strictly"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    words: str,
+    sentence: str,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, text in {
+        "hole.csv": "x,y\n1,2\n,3\n",
+        "short.csv": "x,y\n1\n",
+        "empty.csv": "x,y\n",
+        "ok.csv": "x,y\n1,2\n3,4\n",
+        "b.csv": "column,low,high\nx,0,5\ny,0,5\n",
+        "upside.csv": "column,low,high\nx,5,0\ny,0,5\n",
+        "twice.csv": "column,low,high\nx,0,5\nx,0,5\ny,0,5\n",
+        "only.csv": "column,low,high\ny,0,5\n",
+        "nothing.csv": "",
+    }.items():
+        (here / name).write_text(text)
+    (here / "bytes.csv").write_bytes(b"x,y\n\xff,1\n")
+    assert run(words, monkeypatch) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert sentence in shown.err
+    assert shown.err.count("\n") == 1
+
+
+# --- the local model's law
+
+
+def example_rows(n: int) -> Rows:
+    generator = np.random.default_rng(4)
+    X = generator.uniform(-1, 1, (n, 2))
+    return Rows.of(X, 0.5 * X[:, 0] - 0.2, intercept=True, norm=None)
+
+
+@pytest.mark.exact
+def test_coordinates_are_all_products_but_the_known_one() -> None:
+    for features in (1, 2, 5):
+        made = Coordinates.of(features)
+        assert len(made) == (features + 1) * (features + 2) // 2 + features + 1
+        assert (0, 0) not in zip(made.first.tolist(), made.second.tolist(), strict=True)
+        assert (made.first[-1], made.second[-1]) == (features + 1, features + 1)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_a_sign_report_is_epsilon_private(epsilon: float) -> None:
+    """The worst ratio over values in [-1, 1]: at the ends, e**epsilon, whatever the coordinate."""
+    high, low = ((1 + v / keep_ratio(epsilon)) / 2 for v in (1, -1))
+    assert np.log(high / low) == pytest.approx(epsilon)
+    assert np.log((1 - low) / (1 - high)) == pytest.approx(epsilon)
+
+
+@pytest.mark.statistical
+def test_moments_of_signs_are_unbiased_with_the_stated_error() -> None:
+    """400 tables of 4,000 reports: every moment's mean within ALPHA / 10 of the truth by its own
+    scale (an upper bound, so the test is conservative); moments of another epsilon are not."""
+    rows, generator = example_rows(4000), np.random.default_rng(0)
+    made, wrong = [], []
+    for _ in range(400):
+        reports, signs = sign_reports(rows, 2.0, generator)
+        assert reports.sum() == 4000
+        made.append(from_signs(reports, signs, epsilon=2.0, features=2))
+        wrong.append(from_signs(reports, signs, epsilon=1.0, features=2))
+    truth = rows.xx / 4000
+    for i, j in ((0, 1), (0, 2), (0, 0)):
+        drawn = np.array([one.xx[i, j] for one in made])
+        scale = float(np.mean([one.scales.xx for one in made]))
+        assert mean_p(drawn, float(truth[i, j]), scale) > ALPHA / 10
+        assert drawn.std() < 1.1 * scale
+    xy = np.array([one.xy[0] for one in made])
+    scale = float(np.mean([one.scales.xy for one in made]))
+    assert mean_p(xy, float(rows.xy[0]) / 4000, scale) > ALPHA / 10
+    assert 0.8 * scale < xy.std() < 1.1 * scale
+    biased = np.array([one.xy[0] for one in wrong])
+    assert mean_p(biased, float(rows.xy[0]) / 4000, scale) < ALPHA / 10
+
+
+@pytest.mark.exact
+def test_local_gaussian_noise_is_a_release_about_each_person() -> None:
+    rows = example_rows(400)
+    budget = Budget(epsilon=1.0, delta=1e-6, neighbours=Neighbours.REPLACE_VALUE)
+    made: Moments = gaussian_reports(rows, budget, np.random.default_rng(0))
+    one = type(made.scales)(xx=made.scales.xx / 20, xy=made.scales.xy / 20)
+    spent = joint_mu(one, norm=rows.norm, neighbours=budget.neighbours)
+    assert 0.999e-6 <= gaussian_delta(1.0, spent) <= 1e-6
+
+
+@pytest.mark.exact
+def test_shuffled_reports_cost_the_budget_and_no_more() -> None:
+    budget = Budget(epsilon=1.0, delta=1e-6, neighbours=Neighbours.REPLACE_VALUE)
+    local = shuffled_epsilon(budget, 100_000)
+    assert local > 4
+    assert clones_2023(local, reports=100_000, delta=1e-6) <= 1.0
+    assert clones_2023(1.01 * local, reports=100_000, delta=1e-6) > 1.0
+    assert shuffled_epsilon(budget, 50) == 1.0
