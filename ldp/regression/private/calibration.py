@@ -151,6 +151,16 @@ class Moments:
         return cls((whole + whole.T) / 2, noise.gaussian(rows.xy, scales.xy), eigenvalue, scales)
 
 
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """`coefficients`, shape (columns,), of mapped features and target; what they cost; and the
+    noisy moments they were made of, where a method releases those."""
+
+    coefficients: Floats
+    cost: Cost
+    moments: Moments | None = None
+
+
 def safe_ridge(columns: int, scale: float, failure: float = FAILURE) -> float:
     """sqrt(columns ln(2 columns**2 / failure)) scale: the noise of X'X is longer with probability
     `failure` at most (Wang 2018, after Tropp's matrix Bernstein inequality)."""

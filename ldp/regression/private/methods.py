@@ -8,23 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from ldp.accounting import Cost
 from ldp.central import Noise
 from ldp.errors import ParameterError
 from ldp.regression.least_squares import Floats
 from ldp.regression.private import ridge
-from ldp.regression.private.calibration import Budget, Moments, Shares, calibrated
+from ldp.regression.private.bayes import Bayes
+from ldp.regression.private.calibration import Budget, Fit, Moments, Shares, calibrated
+from ldp.regression.private.laplace import Functional, Robust
+from ldp.regression.private.output import Output
 from ldp.regression.private.rows import Rows
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """`coefficients`, shape (columns,), of mapped features and target; what they cost; and the
-    noisy moments they were made of, where a method releases those."""
-
-    coefficients: Floats
-    cost: Cost
-    moments: Moments | None = None
 
 
 class Method(Protocol):
@@ -98,5 +90,12 @@ METHODS: dict[str, Method] = {
         eigenvalue_share=0.05,
     ),
     "ssp": FromMoments(words="no ridge at all (Vu and Slavkovic 2009)", solve=ridge.none),
+    "robust": Robust(),
+    "robust-bayes": Bayes(words="their posterior mean, the noise taken for what it is", aware=True),
+    "robust-bayes-naive": Bayes(
+        words="their posterior mean, the noise ignored (Nieminen 2017)", aware=False
+    ),
+    "functional": Functional(),
+    "output": Output(),
 }
 """Every provable method; the first is the default."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldp.errors import ParameterError
 from ldp.regression.least_squares import Floats
@@ -71,6 +72,7 @@ class Rows:
     features: Floats
     target: Floats
     norm: float
+    intercept: bool
 
     @classmethod
     def of(cls, features: Floats, target: Floats, *, intercept: bool, norm: float | None) -> "Rows":
@@ -94,7 +96,7 @@ class Rows:
         kept /= GRID
         if intercept:
             kept = np.column_stack([kept, np.ones(n)])
-        return cls(kept, np.trunc(target * GRID) / GRID, min(norm, longest))
+        return cls(kept, np.trunc(target * GRID) / GRID, min(norm, longest), intercept)
 
     @cached_property
     def xx(self) -> Floats:
@@ -110,6 +112,13 @@ class Rows:
     def yy(self) -> float:
         """y'y, exactly."""
         return float(self.target @ self.target)
+
+    @cached_property
+    def constant(self) -> NDArray[np.bool_]:
+        """Which columns are the intercept: shape (columns,)."""
+        made = np.zeros(self.columns, dtype=np.bool_)
+        made[-1:] = self.intercept
+        return made
 
     @property
     def columns(self) -> int:
