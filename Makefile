@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check lint bench campaign-audit campaign-coverage campaign-device campaign-discoveries campaign-intervals campaign-rappor campaign-variance campaign-words vectors picture clean
+.PHONY: demo test check lint bench campaign-audit campaign-coverage campaign-device campaign-discoveries campaign-intervals campaign-rappor campaign-variance campaign-words vectors picture clean studies-regression
 
 .venv/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -50,6 +50,9 @@ campaign-intervals: .venv/.ready ## 20,000 small tables a mechanism or more; exi
 
 campaign-words: .venv/.ready ## 20 puzzles of ten million English words; exits non-zero when too few are found or one is false
 	$(BIN)/python -m simulations.words --out simulations/results/words.json
+
+studies-regression: .venv/.ready ## redraw every study of regression and the central model, in about 10 min; exits non-zero when a bar is missed
+	$(BIN)/python -m simulations.regression
 
 vectors: .venv/.ready ## rewrite the golden vectors
 	$(BIN)/python -m tests.vectors

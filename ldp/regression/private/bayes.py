@@ -32,6 +32,8 @@ SHAPE = RATE = 2.0
 """Of the Gamma priors."""
 SWEEPS = 600
 BURN_IN = 150
+UNIT = 4.0
+"""Mapped targets are multiplied by it, so that priors of mean 1 suit what spreads a quarter."""
 STEP = 0.5
 """Of the random walk of the logarithm of the precision."""
 
@@ -215,8 +217,9 @@ class Bayes:
         # after the release anything is free; the seed follows from what was released
         seed = np.random.SeedSequence(np.abs(moments.xy).view(np.uint64).tolist())
         sampler = noise_aware if self.aware else naive
-        draws = sampler(moments, np.random.default_rng(seed), sweeps=self.sweeps)
-        return Fit(draws.mean, Cost(epsilon=budget.epsilon, neighbours=budget.neighbours))
+        generator = np.random.default_rng(seed)
+        draws = sampler(moments.in_units(UNIT), generator, sweeps=self.sweeps)
+        return Fit(draws.mean / UNIT, Cost(epsilon=budget.epsilon, neighbours=budget.neighbours))
 
 
 def _normal(generator: np.random.Generator, precision: Floats, shifted: Floats) -> Floats:

@@ -17,12 +17,13 @@ sqrt(d) N, and the least of both bounds is used.
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ldp.accounting import Cost, Neighbours
-from ldp.central import Laplace, Noise
+from ldp.central import Laplace, Noise, Simulated
 from ldp.errors import ParameterError
 from ldp.regression.least_squares import Floats
 from ldp.regression.private import ridge
@@ -102,11 +103,69 @@ class LaplaceMoments:
             len(inside),
         )
 
+    def with_public(self, rows: Rows) -> "LaplaceMoments":
+        """These and the exact moments of `rows` that are public anyway, clipped or not."""
+        return LaplaceMoments(
+            self.xx + rows.xx,
+            self.xy + rows.xy,
+            self.yy + rows.yy,
+            self.scales,
+            self.rows + len(rows.target),
+        )
+
+    def in_units(self, unit: float) -> "LaplaceMoments":
+        """The same of targets times `unit`, and so of coefficients times `unit`."""
+        xx, xy, yy = self.scales
+        return LaplaceMoments(
+            self.xx,
+            self.xy * unit,
+            self.yy * unit**2,
+            (xx, xy * unit, yy * unit**2),
+            self.rows,
+        )
+
     @property
     def as_normal(self) -> Moments:
         """The same with scales of normal noise of the same variances (off the diagonal)."""
         scales = Scales(xx=2 * self.scales[0], xy=math.sqrt(2) * self.scales[1])
         return Moments(self.xx, self.xy, None, scales)
+
+
+Auxiliary = Callable[[np.random.Generator], tuple[Rows, Rows]]
+"""Synthetic rows to fit and to test: from public knowledge only, so that searching is free."""
+
+
+def searched(
+    auxiliary: Auxiliary,
+    generator: np.random.Generator,
+    *,
+    epsilon: float,
+    neighbours: Neighbours,
+    boxes: Sequence[float],
+    targets: Sequence[float],
+    split: tuple[float, float, float] = SPLIT,
+    times: int = 5,
+) -> tuple[float, float]:
+    """(box, target) that predict best on auxiliary data, by correlation, of `times` data sets and
+    their noise each: Nieminen 2017, section 3.4.2, with the default ridge."""
+    scores = np.zeros((len(boxes), len(targets)))
+    for _ in range(times):
+        rows, others = auxiliary(generator)
+        for place, box in enumerate(boxes):
+            for other, target in enumerate(targets):
+                made = LaplaceMoments.released(
+                    rows,
+                    epsilon,
+                    neighbours,
+                    Simulated(generator),
+                    split=split,
+                    box=box,
+                    target=target,
+                )
+                predicted = others.features @ ridge.floored(made.as_normal)
+                scores[place, other] += np.corrcoef(predicted, others.target)[0, 1]
+    best, also = divmod(int(scores.argmax()), len(targets))
+    return float(boxes[best]), float(targets[also])
 
 
 def clipped(rows: Rows, box: float, target: float) -> tuple[Floats, Floats]:

@@ -113,16 +113,26 @@ class Claim:
         """Coefficients of mapped rows and targets, shape (columns,); numpy's noise."""
         scales, columns = self.scales(epsilon, delta), X.shape[1]
         xx = X.T @ X + self.identity * np.eye(columns)
-        ridge = 0.0 if self.rule == "none" else safe_ridge(columns, scales.xx)
-        if self.rule == "adaptive":
-            # the shift is one multiplier more than the scale: log(2 / delta) / epsilon and the like
-            shift = self.multiplier(self.eigenvalue * epsilon, self.eigenvalue * delta)
-            least = np.linalg.eigvalsh(xx)[0] + scales.eigenvalue * (generator.normal() - shift)
-            ridge = max(0.0, ridge - max(0.0, float(least)))
+        ridge = self.ridge(xx, epsilon=epsilon, delta=delta, generator=generator)
         noise = _NOISE[self.noise](generator.normal(0.0, scales.xx, (columns, columns)))
         noisy = xx + noise + ridge * np.eye(columns)
         xy = X.T @ y + generator.normal(0.0, scales.xy, columns)
         return np.asarray(np.linalg.solve(noisy, xy), dtype=np.float64)
+
+    def ridge(
+        self, xx: Floats, *, epsilon: float, delta: float, generator: np.random.Generator
+    ) -> float:
+        """What is added to the noisy X'X beside the identity, for the exact X'X."""
+        scales = self.scales(epsilon, delta)
+        if self.rule == "none":
+            return 0.0
+        wanted = safe_ridge(len(xx), scales.xx)
+        if self.rule == "safe":
+            return wanted
+        # the shift is one multiplier more than the scale: log(2 / delta) / epsilon and the like
+        shift = self.multiplier(self.eigenvalue * epsilon, self.eigenvalue * delta)
+        least = np.linalg.eigvalsh(xx)[0] + scales.eigenvalue * (generator.normal() - shift)
+        return max(0.0, wanted - max(0.0, float(least)))
 
 
 _NOISE: dict[str, Callable[[Floats], Floats]] = {
