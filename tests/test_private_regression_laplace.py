@@ -4,6 +4,7 @@ of its noise, and the Gibbs samplers against what is known exactly."""
 import itertools
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -150,22 +151,27 @@ def test_a_published_direction_of_output_noise_is_often_none() -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize("name", PURE)
 @pytest.mark.parametrize("neighbours", BOTH)
-def test_laplace_scales_add_up_to_epsilon(name: str, neighbours: Neighbours) -> None:
+@pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.5, 9.9])
+def test_laplace_scales_add_up_to_epsilon(
+    name: str, neighbours: Neighbours, epsilon: float
+) -> None:
+    """In fractions: never to more."""
     heard, rows = Heard(), example()
-    budget = Budget(epsilon=1.5, delta=1e-6, neighbours=neighbours)
+    budget = Budget(epsilon=epsilon, delta=1e-6, neighbours=neighbours)
     fit = METHODS[name].fit(rows, budget, heard, split=None, eigenvalue_share=None)
     most = Sensitivities.of(np.ones(3), neighbours, norm=rows.norm)
     if name == "functional":
         ((kind, size, scale),) = heard.asked
         assert size == 6 + 3
-        spent = (most.xx + 2 * most.xy) / scale
+        spent = (Fraction(most.xx) + 2 * Fraction(most.xy)) / Fraction(scale)
     else:
         (kind, size, xx), (_, columns, xy), (_, one, yy) = heard.asked
         assert (size, columns, one) == (6, 3, 1)
-        spent = most.xx / xx + most.xy / xy + most.yy / yy
+        pairs = ((most.xx, xx), (most.xy, xy), (most.yy, yy))
+        spent = sum((Fraction(most) / Fraction(scale) for most, scale in pairs), Fraction(0))
     assert kind == "laplace"
-    assert 1.5 * (1 - 1e-12) <= spent <= 1.5 * (1 + 1e-12)
-    assert (fit.cost.epsilon, fit.cost.delta) == (1.5, 0.0)
+    assert epsilon * (1 - 1e-12) <= spent <= Fraction(epsilon)
+    assert (fit.cost.epsilon, fit.cost.delta) == (epsilon, 0.0)
     assert fit.moments is None
     with pytest.raises(ParameterError, match="methods with normal noise"):
         METHODS[name].fit(rows, budget, heard, split=0.5, eigenvalue_share=None)
@@ -190,6 +196,20 @@ def test_output_perturbations_exact_delta_is_the_one_asked_for(neighbours: Neigh
     assert 0.99e-5 <= gaussian_delta(0.7, spent) <= 1e-5
     with pytest.raises(ParameterError, match="methods that release moments"):
         METHODS["output"].fit(rows, budget, heard, split=0.5, eigenvalue_share=None)
+
+
+@pytest.mark.exact
+def test_sums_of_clipped_rows_are_exact_for_any_box() -> None:
+    rows = example()
+    features, target = clipped(rows, 0.2529, 0.1)
+    columns = [[Fraction(value) for value in column] for column in features.T.tolist()]
+    wanted = [Fraction(value) for value in target.tolist()]
+    assert max(abs(value) for value in (*columns[0], *columns[1])) <= Fraction(0.2529)
+    for i, j in itertools.combinations_with_replacement(range(3), 2):
+        exact = sum(a * b for a, b in zip(columns[i], columns[j], strict=True))
+        assert Fraction(float((features.T @ features)[i, j])) == exact
+    exact = sum(a * b for a, b in zip(columns[0], wanted, strict=True))
+    assert Fraction(float((features.T @ target)[0])) == exact
 
 
 @pytest.mark.exact

@@ -99,6 +99,9 @@ def test_the_comparison_prints_every_method_on_boston_and_bike(
     assert again == [row[-5] for row in rows[3 : 3 + len(again)]]
     errors = {(row["method"], row["model"]): row["rmse"] for row in first["scores"]}
     assert errors["ridge of 1", "none"] < errors["ridge", "central"] < errors["ssp", "central"]
+    private = {row["method"]: row["private"] for row in first["scores"]}
+    assert private["ssp-wang-code"] == "no"
+    assert private["ssp-wang"] == "not end to end"
     assert errors["ridge", "central"] < errors["mean of the target", "none"]
     assert errors["ridge", "central"] < errors["signs", "local"]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -54,7 +55,8 @@ class Study:
         picture = io.StringIO()
         figure = self.draw(rows)
         figure.tight_layout()
-        figure.savefig(picture, format="svg", metadata={"Date": None})
+        with rc_context({"svg.hashsalt": self.name}):  # the same bytes every time
+            figure.savefig(picture, format="svg", metadata={"Date": None})
         write_whole(folder / f"{self.name}.svg", picture.getvalue())
 
     def read(self, folder: Path = RESULTS) -> list[Row]:

@@ -28,8 +28,10 @@ from ldp.regression.least_squares import Floats
 from ldp.regression.private.rows import Rows
 
 ROUNDING = 1 + 1e-9
-"""Scales are so much larger than computed: more than the rounding of either the formulas here or
-an eigenvalue of a matrix of MOST_ROWS rows (double precision times its norm) can take."""
+"""Scales are so much larger than computed, for the rounding of the formulas here."""
+EIGENVALUE_ROUNDING = 1 + 1e-6
+"""The eigenvalue's too: solved in doubles, one of 40 columns and MOST_ROWS rows is off by some
+40 * 2**-53 * MOST_ROWS = 4e-8 of what a person changes."""
 FAILURE = 0.05
 """Probability that the noise of X'X is longer than the safe ridge allows for."""
 
@@ -126,7 +128,7 @@ def calibrated(
     return Scales(
         xx=least.xx * ROUNDING,
         xy=least.xy * ROUNDING,
-        eigenvalue=least.eigenvalue * ROUNDING,
+        eigenvalue=least.eigenvalue * EIGENVALUE_ROUNDING,
     )
 
 

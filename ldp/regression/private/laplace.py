@@ -28,10 +28,12 @@ from ldp.errors import ParameterError
 from ldp.regression.least_squares import Floats
 from ldp.regression.private import ridge
 from ldp.regression.private.calibration import Budget, Fit, Moments, Scales
-from ldp.regression.private.rows import Rows
+from ldp.regression.private.rows import GRID, Rows
 
 SPLIT = (0.35, 0.60, 0.05)
 """Of epsilon, between X'X, X'y and y'y (Nieminen 2017, section 4.1)."""
+SLACK = 1e-15
+"""Of epsilon, so that its shares, each rounded, do not add up to more."""
 TRIM = 4.0
 """Standard deviations of its noise that the functional mechanism adds to X'X (Zhang and others)."""
 
@@ -83,13 +85,14 @@ class LaplaceMoments:
         they are summed: the projection of robust regression. `split`: positive, adding up to 1."""
         if min(split) <= 0 or not math.isclose(sum(split), 1.0):
             raise ParameterError("split must be three positive shares that add up to 1")
-        if not 0 < box <= 1 or not 0 < target <= 1:
-            raise ParameterError("box and target must lie in (0, 1]")
+        if not 1 / GRID <= box <= 1 or not 1 / GRID <= target <= 1:
+            raise ParameterError(f"box and target must lie in [1 / {GRID}, 1]")
         features, inside = clipped(rows, box, target)
+        part = epsilon * (1 - SLACK)
         limits = np.where(rows.constant, 1.0, box)
         most = Sensitivities.of(limits, neighbours, norm=rows.norm, target=target)
         each = [
-            Laplace(epsilon=share * epsilon, sensitivity=sensitivity, neighbours=neighbours)
+            Laplace(epsilon=share * part, sensitivity=sensitivity, neighbours=neighbours)
             for share, sensitivity in zip(split, (most.xx, most.xy, most.yy), strict=True)
         ]
         upper = np.triu_indices(rows.columns)
@@ -169,7 +172,9 @@ def searched(
 
 
 def clipped(rows: Rows, box: float, target: float) -> tuple[Floats, Floats]:
-    """Features, but for the intercept, and targets of `rows`, clipped on both sides."""
+    """Features, but for the intercept, and targets of `rows`, clipped on both sides, to multiples
+    of 1 / GRID, so that sums stay exact."""
+    box, target = (math.floor(limit * GRID) / GRID for limit in (box, target))
     inside = np.clip(rows.features, -box, box)
     kept = np.where(rows.constant, rows.features, inside)
     return kept, np.clip(rows.target, -target, target)
