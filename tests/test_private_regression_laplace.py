@@ -278,6 +278,26 @@ def test_with_hardly_any_noise_both_posteriors_are_the_conjugate_one(sampler: An
     assert draws.drift < 0.5
 
 
+@pytest.mark.statistical
+def test_public_rows_have_a_precision_of_their_own() -> None:
+    """200 noisy rows and 200 clean ones: the posterior leans on the clean, which one precision for
+    all would not do. Fixed seeds; the margin is some ten standard errors."""
+    generator = np.random.default_rng(5)
+    X = generator.uniform(-1, 1, (400, 2))
+    truth, noise = np.array([0.4, -0.3]), np.repeat([0.5, 0.02], 200)
+    y = np.clip(X @ truth + noise * generator.normal(size=400), -1, 1)
+    private, public = (
+        Rows.of(X[part], y[part], intercept=False, norm=None)
+        for part in (slice(0, 200), slice(200, 400))
+    )
+    moments = moments_of(private, 1e6).in_units(4.0)
+    clean = Rows(public.features, 4.0 * public.target, public.norm, False)
+    own = naive(moments, np.random.default_rng(0), public=clean).mean / 4
+    one = naive(moments.with_public(clean), np.random.default_rng(0)).mean / 4
+    assert np.abs(own - truth).max() < 0.01
+    assert np.abs(own - truth).max() < np.abs(one - truth).max() / 2
+
+
 @pytest.mark.exact
 def test_the_projected_moments_leave_no_negative_residual() -> None:
     for seed in range(20):

@@ -30,14 +30,16 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
 
 @dataclass(frozen=True)
 class Study:
-    """`settings` become rows: each with what `run` measures, from a generator of its own."""
+    """`settings` become rows: each with what `run` measures, from a generator of its own. `close`:
+    relative, what another machine's linear algebra may change of a figure."""
 
     name: str
     words: str
     settings: Sequence[Setting]
     run: Callable[[Setting, np.random.Generator], Mapping[str, float]]
     draw: Callable[[list[Row]], Figure]
-    bars: Callable[[list[Row]], list[Bar]] = lambda rows: []
+    bars: Callable[[list[Row]], list[Bar]]
+    close: float = 1e-3
 
     def row(self, place: int) -> Row:
         """One row, the same whenever it is drawn."""

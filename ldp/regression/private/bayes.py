@@ -59,16 +59,29 @@ class Draws:
 
 
 def naive(
-    moments: LaplaceMoments, generator: np.random.Generator, *, sweeps: int = SWEEPS
+    moments: LaplaceMoments,
+    generator: np.random.Generator,
+    *,
+    sweeps: int = SWEEPS,
+    public: Rows | None = None,
 ) -> Draws:
-    """The posterior if the projected noisy moments were the moments."""
-    xx, xy, yy = projected(moments)
-    size, precision, prior = len(xy), 1.0, 1.0
+    """The posterior if the projected noisy moments were the moments. `public` rows are fitted with
+    a precision of their own, because what is projected and noisy scatters more; rows of the same
+    precision are added by `LaplaceMoments.with_public`."""
+    sources = [(*projected(moments), moments.rows)]
+    if public is not None:
+        sources.append((public.xx, public.xy, public.yy, len(public.target)))
+    size, prior = len(moments.xy), 1.0
+    precisions = np.ones(len(sources))
     kept = []
     for _ in range(sweeps):
-        b = _normal(generator, precision * xx + prior * np.eye(size), precision * xy)
-        residual = max(0.0, float(yy - 2 * b @ xy + b @ xx @ b))
-        precision = _gamma(generator, moments.rows, residual)
+        weighted = list(zip(precisions, sources, strict=True))
+        information = sum((p * xx for p, (xx, *_) in weighted), prior * np.eye(size))
+        shifted = sum((p * xy for p, (_, xy, *_) in weighted), np.zeros(size))
+        b = _normal(generator, information, shifted)
+        for place, (xx, xy, yy, rows) in enumerate(sources):
+            residual = max(0.0, float(yy - 2 * b @ xy + b @ xx @ b))
+            precisions[place] = _gamma(generator, rows, residual)
         prior = _gamma(generator, size, float(b @ b))
         kept.append(b)
     return Draws(np.array(kept[min(BURN_IN, sweeps // 2) :]))
