@@ -51,7 +51,7 @@ campaign-intervals: .venv/.ready ## 20,000 small tables a mechanism or more; exi
 campaign-words: .venv/.ready ## 20 puzzles of ten million English words; exits non-zero when too few are found or one is false
 	$(BIN)/python -m simulations.words --out simulations/results/words.json
 
-studies-regression: .venv/.ready ## redraw every study of regression and the central model, in about 10 min; exits non-zero when a bar is missed
+studies-regression: .venv/.ready ## redraw every study of regression and the central model, in about 6 min; exits non-zero when a bar is missed
 	$(BIN)/python -m simulations.regression
 
 vectors: .venv/.ready ## rewrite the golden vectors

@@ -1,0 +1,98 @@
+"""The committed results of the regression studies: complete, drawn, within their bars, and any row
+of them comes out again."""
+
+import csv
+import math
+import secrets
+import shutil
+from pathlib import Path
+
+import pytest
+
+from simulations.regression.catalogue import STUDIES
+from simulations.regression.study import RESULTS, Row, Study, load, shown
+
+each = pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
+
+
+def same(one: Row, other: Row, close: float = 1e-3) -> bool:
+    """Whether two rows agree in every figure."""
+    return list(one) == list(other) and all(
+        math.isclose(float(value), float(other[name]), rel_tol=close, abs_tol=1e-9)
+        if isinstance(value, float)
+        else value == other[name]
+        for name, value in one.items()
+    )
+
+
+@pytest.mark.exact
+@each
+def test_a_studys_results_are_complete_drawn_and_within_their_bars(study: Study) -> None:
+    rows = study.read()
+    with (RESULTS / f"{study.name}.csv").open(encoding="utf-8") as file:
+        listed = list(csv.DictReader(file))
+    assert len(rows) == len(study.settings) == len(listed)
+    for row, setting in zip(listed, study.settings, strict=True):
+        assert {name: row[name] for name in setting} == {
+            name: shown(value) for name, value in setting.items()
+        }
+    assert (RESULTS / f"{study.name}.svg").read_text().startswith("<?xml")
+    missed = [bar for bar in study.bars(rows) if not bar.met]
+    assert not missed
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("name", ["smokers", "choices"])
+def test_the_first_row_of_a_quick_study_comes_out_again(name: str) -> None:
+    study = STUDIES[name]
+    assert same(typed(study, study.row(0)), study.read()[0])
+    assert not same(typed(study, study.row(1)), study.read()[0])
+
+
+def typed(study: Study, row: Row) -> Row:
+    """A fresh row as `Study.read` has it: figures first, then settings."""
+    setting = study.settings[0]  # for its names
+    figures = {name: float(shown(row[name])) for name in row if name not in setting}
+    return {**figures, **{name: row[name] for name in setting}}
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+@each
+def test_a_random_row_of_a_study_comes_out_again(study: Study) -> None:
+    """Drawn afresh from the study's data and seed; which row is left to chance."""
+    place = secrets.randbelow(len(study.settings))
+    again = typed(study, study.row(place))
+    assert same(again, study.read()[place], study.close), f"row {place}"
+
+
+@pytest.mark.exact
+def test_a_changed_figure_is_noticed() -> None:
+    row = STUDIES["choices"].read()[0]
+    assert same(row, dict(row))
+    assert not same(row, {**row, "share": float(row["share"]) * 1.01})
+    assert not same(row, {**row, "answer": "another"})
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_a_study_is_drawn_and_written_again_from_its_results(tmp_path: Path) -> None:
+    for study in STUDIES.values():
+        shutil.copy(RESULTS / f"{study.name}.csv", tmp_path)
+        rows = [
+            {**{name: row[name] for name in setting}, **row}
+            for row, setting in zip(study.read(tmp_path), study.settings, strict=True)
+        ]
+        study.write(rows, tmp_path)
+        assert (tmp_path / f"{study.name}.csv").read_text() == (
+            RESULTS / f"{study.name}.csv"
+        ).read_text()
+
+
+@pytest.mark.exact
+def test_the_data_are_what_the_readme_lists() -> None:
+    page = (RESULTS.parent.parent / "data" / "README.md").read_text()
+    for path in (RESULTS.parent.parent / "data").glob("*.npz"):
+        assert f"| {path.stem} |" in page
+        X, y, names = load(path.stem)
+        assert X.shape == (len(y), len(names))
