@@ -86,6 +86,43 @@ class Batch:
         return batch
 
 
+class Uniform(NamedTuple):
+    """A batch whose items all have the metric, version and length of the `first`: report i begins
+    at `start` + i * `step`."""
+
+    id: bytes
+    day: date
+    items: int
+    first: Item
+    start: int
+    step: int
+
+
+def read_uniform(data: bytes) -> Uniform | None:
+    """The bulk twin of `Batch.from_bytes` for what relays send: None for a batch of different items
+    and for bytes that are none. Time: a comparison of some bytes an item."""
+    try:
+        magic, version, identity, day, count = _HEAD.unpack_from(data)
+        named, metric_version, size = _ITEM.unpack_from(data, HEAD_BYTES)
+        start = HEAD_BYTES + _ITEM.size + named
+        name = data[HEAD_BYTES + _ITEM.size : start].decode()
+        sealed = _EPOCH + timedelta(days=day)
+    except (struct.error, ValueError, OverflowError):
+        return None
+    head, step = data[HEAD_BYTES:start], start - HEAD_BYTES + size
+    end = HEAD_BYTES + count * step
+    if (magic, version) != (BATCH_MAGIC, BATCH_VERSION) or not 1 <= count <= MOST_ITEMS:
+        return None
+    if not end <= len(data) == max(LEAST_BYTES, 1 << (end - 1).bit_length()) <= MOST_BYTES:
+        return None
+    if data.count(0, end) != len(data) - end:
+        return None
+    if any(not data.startswith(head, at) for at in range(HEAD_BYTES, end, step)):
+        return None
+    first = Item(name, metric_version, data[start : start + size])
+    return Uniform(identity, sealed, count, first, start, step)
+
+
 def packed(items: list[Item]) -> list[tuple[Item, ...]]:
     """The items in their order, in as few batches as their sizes allow; raises ParameterError for
     an item that is larger than any batch."""

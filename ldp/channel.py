@@ -93,6 +93,12 @@ class Channel:
         )
 
     @cached_property
+    def leverage(self) -> float:
+        """How many honest holders of a value one fake report that names it can stand for:
+        (1 - untouched) / (touched - untouched) (Cao, Jia and Gong 2021)."""
+        return float((1 - self.untouched) / (self.touched - self.untouched))
+
+    @cached_property
     def worst_ratio(self) -> Fraction:
         """max over reports and pairs of values of P(report | a) / P(report | b), exactly."""
         return self.ratio(*self.differing)

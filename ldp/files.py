@@ -33,21 +33,22 @@ def replacing(path: Path) -> Iterator[Path]:
         raise
 
 
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder survive a power cut: a file that took its name there may lose it
+    before."""
+    if os.name == "nt":  # Windows has no way to sync a folder
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def write_whole(path: Path, data: bytes | str) -> None:
     """Writes `data` (text as UTF-8) to `path` atomically."""
     with replacing(path) as part:
         part.write_bytes(data.encode() if isinstance(data, str) else data)
-
-
-def sync_folder(path: Path) -> None:
-    """Makes the names in a folder survive a power cut; Windows has no way to ask for it."""
-    if os.name == "nt":
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def read_lines(text: str) -> list[str]:

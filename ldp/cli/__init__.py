@@ -26,6 +26,7 @@ _COMMANDS = {
     "decode": ("estimate", "decode"),
     "discover": ("discover", "discover"),
     "report": ("estimate", "report"),
+    "collect": ("collector", "collect"),
 }
 
 

@@ -145,6 +145,8 @@ def write_estimates(
         f"{found} of {len(estimates.values):,} {tested} discovered among "
         f"{estimates.reports:,} reports (noise floor {summary['noise_floor']:,.0f}) -> {out}"
     )
+    if "fakes_move" in summary:
+        words += f"\n1 % of fake reports could move a count by {summary['fakes_move']:,.0f}"
     if "decoys" in summary:
         decoys, passed = summary["decoys"], summary["decoys_discovered"]
         words += f"\nof {decoys:,} decoys, which nobody holds, {passed:,} would be discovered"

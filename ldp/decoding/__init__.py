@@ -31,6 +31,8 @@ FITTING = {
     Md5Bloom: BY_MAP,
 }
 """The methods for each way of addressing; "auto" is the first."""
+FAKES = 0.01
+"""The share of fake reports whose damage is stated with every estimate."""
 
 
 def decode(
@@ -96,6 +98,7 @@ def decode(
         "fingerprint": table.mechanism.fingerprint.hex(),
         "epsilon": table.mechanism.cost.epsilon,
         "windows": list(table.windows),
+        "fakes_move": FAKES * table.total * table.mechanism.channel.leverage,
     }
     return replace(estimates, details={**described, **estimates.details})
 

@@ -1,0 +1,164 @@
+"""`ldp collect`: the service that devices and relays send sealed batches to."""
+
+import logging
+import signal
+import socket
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ldp.cli.options import FILE, JSON, REGISTRY, say
+from ldp.errors import LdpError, MissingPackage, ParameterError
+from ldp.registry import Registry, duration
+
+GRACE_SECONDS, BACKLOG = 30, 1024
+
+
+class _Duration(click.ParamType[timedelta]):
+    name = "TIME"
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> timedelta:
+        if isinstance(value, timedelta):
+            return value
+        try:
+            return duration(value)
+        except LdpError as error:
+            self.fail(str(error), parameter, context)
+
+
+@click.command()
+@REGISTRY
+@click.option("--store", required=True, type=FILE, help="Store to add the reports to.")
+@click.option(
+    "--listen",
+    default="127.0.0.1:8787",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where, in plain HTTP; TLS is a proxy's. Port 0: any that is free.",
+)
+@click.option("--buffer", type=FILE, help="Folder of what is not in the store yet; STORE.buffer.")
+@click.option(
+    "--shuffle-least",
+    type=click.IntRange(min=1),
+    default=65_536,
+    show_default=True,
+    help="Reports of a metric that make a file.",
+)
+@click.option(
+    "--shuffle-longest",
+    type=_Duration(),
+    default="1h",
+    show_default=True,
+    help="Or so long after the first of them.",
+)
+@click.option("--retain", type=_Duration(), help="Delete reports after so long, as 90d; never.")
+@click.option("--rate", type=click.IntRange(min=1), default=20_000, help="Requests a second.")
+@click.option("--most-requests", type=click.IntRange(min=1), default=512, help="At one time.")
+@click.option(
+    "--most-buffer",
+    type=click.IntRange(min=1),
+    default=8192,
+    show_default=True,
+    help="MiB that may wait for the store before senders are told to come later.",
+)
+@click.option("--trust-clock", is_flag=True, help="It went ahead by a month, and is right.")
+@click.option("--drain", is_flag=True, help="Serve nobody: move all that waits, and end.")
+@JSON
+def collect(
+    registry: Path,
+    store: Path,
+    listen: str,
+    buffer: Path | None,
+    shuffle_least: int,
+    shuffle_longest: timedelta,
+    retain: timedelta | None,
+    rate: int,
+    most_requests: int,
+    most_buffer: int,
+    trust_clock: bool,
+    drain: bool,
+    as_json: bool,
+) -> None:
+    """Take sealed batches over HTTP into a store of reports, until interrupted.
+
+    A batch is answered when it is on the disk for good. docs/operating.md has the rest.
+
+    \b
+    Example: ldp collect --registry metrics.toml --store reports
+    """
+    try:
+        from ldp.collection.collector import Collector, Limits
+    except ModuleNotFoundError as error:
+        raise MissingPackage(
+            f"ldp collect needs {error.name}: pip install 'ldp-telemetry[collector]'"
+        ) from None
+    from ldp.collection.lock import locked
+    from ldp.collection.workers import Shuffling
+
+    asked = Registry.load(registry)
+    asked.check()
+    waiting = buffer or store.with_name(f"{store.name}.buffer")
+    logging.basicConfig(format="ldp: %(message)s", level=logging.INFO)
+    with ExitStack() as held:
+        for folder in (store, waiting):
+            held.enter_context(locked(folder))
+        collector = Collector(
+            asked,
+            store,
+            waiting,
+            limits=Limits(requests=most_requests, rate=float(rate), buffer_bytes=most_buffer << 20),
+            shuffling=Shuffling(least=shuffle_least, longest=shuffle_longest),
+            retain=retain,
+            trust_clock=trust_clock,
+        )
+        if drain:
+            moved = collector.drain()
+            say(dict(moved), f"{sum(moved.values()):,} reports moved to {store}", as_json)
+        else:
+            _serve(collector.app, held.enter_context(_listening(listen)))
+
+
+def _listening(listen: str) -> socket.socket:
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise ParameterError("--listen must be HOST:PORT, as 127.0.0.1:8787")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(BACKLOG)  # who connects from now on waits, and is not turned away
+    except OSError as error:
+        raise ParameterError(f"cannot listen on {listen}: {error.strerror}") from None
+    return listening
+
+
+def _serve(app: Any, listening: socket.socket) -> None:
+    import uvicorn
+
+    settings = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    for name in (signal.SIGINT, signal.SIGTERM):  # uvicorn stops first, then raises them again
+        signal.signal(name, lambda *_: None)
+    host, port = listening.getsockname()[:2]
+    place = f"[{host}]" if ":" in host else host
+    click.echo(f"collecting on http://{place}:{port}")
+    uvicorn.Server(settings).run(sockets=[listening])
+    click.echo("stopped")

@@ -1,0 +1,332 @@
+"""The durable buffer of a collector: what was acknowledged, until it is in the report store.
+
+One SQLite file, in write-ahead mode with a full sync at every commit. `Buffer.commit` writes a
+queue of batches in one transaction; only what it returned may be answered. Ids of batches are kept
+in one table a day of sealing and go below the watermark, the oldest day that is still taken, which
+never falls. Lots of reports stay in order of arrival until they are taken into the store: what is
+deleted is overwritten, and `erase` empties the log. Days are arguments.
+"""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ldp.collection.intake import Asked, Sorted
+from ldp.errors import LdpError, RegistryError
+from ldp.mechanisms import Catalogued, from_parameters
+
+AHEAD = timedelta(days=1)
+"""How far a device's clock may be ahead of the collector's."""
+LEAP = timedelta(days=31)
+"""A clock that runs ahead of the watermark by more is not believed: the watermark never falls."""
+PAGE_BYTES, CHECKPOINT_PAGES = 4096, 8192
+_TABLES = """
+CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS metrics (
+    number INTEGER PRIMARY KEY, metric TEXT NOT NULL, version INTEGER NOT NULL,
+    mechanism TEXT NOT NULL, UNIQUE (metric, version));
+CREATE TABLE IF NOT EXISTS lots (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT, metric INTEGER NOT NULL, reports INTEGER NOT NULL,
+    bodies BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS plans (
+    metric INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL, day TEXT NOT NULL);
+"""
+
+
+class BufferUnusable(LdpError, OSError):
+    """The buffer cannot be read or written: damaged, foreign, or the disk is full."""
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """A batch with the digest of its bytes, waiting to be committed."""
+
+    batch: Sorted
+    digest: bytes
+
+    @property
+    def size(self) -> int:
+        """Its bytes, roughly."""
+        return 200 + sum(len(lot.bodies) for lot in self.batch.lots)
+
+
+class Answer(NamedTuple):
+    """What a batch's sender is told: an HTTP status and a JSON text."""
+
+    status: int
+    text: str
+    is_new: bool = False
+    """Whether the batch was stored by this commit."""
+
+
+class Waiting(NamedTuple):
+    """A metric's reports in the buffer."""
+
+    metric: str
+    version: int
+    mechanism: Catalogued
+    number: int
+    """Of the metric, in this buffer."""
+
+
+class Plan(NamedTuple):
+    """Lots of one metric that become one file: a range of sequence numbers, and the file's day."""
+
+    first: int
+    last: int
+    day: date
+
+
+_SET = "DO UPDATE SET value = excluded.value"
+NOTHING_REFUSED = '{"refused":[]}'
+_CONFLICT = Answer(409, '{"error":"another batch has this id"}')
+_TOO_LATE = Answer(410, '{"error":"sealed too long ago"}')
+_TOO_EARLY = Answer(422, '{"error":"sealed on a day that has not come"}')
+
+
+class Buffer:
+    """One connection to the buffer's file. Several may read; one at a time commits.
+
+    `synchronous` is for the test that shows why it is FULL.
+    """
+
+    def __init__(self, folder: str | Path, synchronous: str = "FULL") -> None:
+        self._path = Path(folder) / "buffer.db"
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                self._path, timeout=60, isolation_level=None, check_same_thread=False
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise BufferUnusable(f"{self._path}: {error}") from None
+        with self._working():
+            for setting in (
+                f"page_size = {PAGE_BYTES}",
+                "journal_mode = WAL",
+                f"synchronous = {synchronous}",
+                "secure_delete = ON",
+                f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
+            ):
+                self._connection.execute(f"PRAGMA {setting}").fetchall()
+            self._connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} COMMIT;")
+            self._remember("name", os.urandom(8).hex(), "DO NOTHING")
+        self._numbers: dict[tuple[str, int], int] = {}
+        self._days = set(self._tables())
+
+    @property
+    def name(self) -> str:
+        """Random, for life: files of the store carry it, so that two buffers share a store."""
+        return str(self._recall("name"))
+
+    @property
+    def watermark(self) -> date:
+        """The oldest day of sealing that is taken."""
+        return date.fromisoformat(self._recall("watermark") or date.min.isoformat())
+
+    def expect(self, asked: Mapping[str, Asked]) -> None:
+        """Reports of these metrics will come. Raises RegistryError where the buffer holds, or held,
+        another mechanism under the same version."""
+        with self._transaction():
+            for name, one in asked.items():
+                text = json.dumps(one.mechanism.parameters(), sort_keys=True)
+                self._connection.execute(
+                    "INSERT INTO metrics (metric, version, mechanism) VALUES (?, ?, ?) "
+                    "ON CONFLICT DO NOTHING",
+                    (name, one.version, text),
+                )
+        for waiting in self.metrics():
+            self._numbers[waiting.metric, waiting.version] = waiting.number
+            now = asked.get(waiting.metric)
+            if now and now.version == waiting.version and now.mechanism != waiting.mechanism:
+                raise RegistryError(
+                    f"metric {waiting.metric!r} changed its mechanism: give it version "
+                    f"{waiting.version + 1}"
+                )
+
+    def trust(self, today: date, lateness: timedelta, is_sure: bool) -> None:
+        """Raises the watermark to what this day asks for; raises BufferUnusable, unless somebody
+        `is_sure`, when the clock went too far ahead since it was looked at last."""
+        with self._transaction():
+            if is_sure:
+                self._raise(max(self.watermark, today - lateness))
+            else:
+                self._raised(today - lateness)
+
+    def commit(self, arrived: Sequence[Arrived], today: date, lateness: timedelta) -> list[Answer]:
+        """Writes the batches in one synced transaction; their answers, in order. Raises
+        BufferUnusable, with nothing written, when that fails."""
+        with self._transaction():
+            watermark = self._raised(today - lateness)
+            return [self._stored(one, watermark, today) for one in arrived]
+
+    def _stored(self, arrived: Arrived, watermark: date, today: date) -> Answer:
+        batch = arrived.batch
+        if not watermark <= batch.day <= today + AHEAD:
+            return _TOO_LATE if batch.day < watermark else _TOO_EARLY
+        table, execute = self._table(batch.day), self._connection.execute
+        refused = None
+        if batch.refused:
+            listed = [{"item": item, "code": code} for item, code in batch.refused]
+            refused = json.dumps({"refused": listed}, separators=(",", ":"))
+        try:
+            execute(f"INSERT INTO {table} VALUES (?, ?, ?)", (batch.id, arrived.digest, refused))
+        except sqlite3.IntegrityError:
+            digest, refused = execute(
+                f"SELECT digest, refused FROM {table} WHERE id = ?", (batch.id,)
+            ).fetchone()
+            if digest != arrived.digest:
+                return _CONFLICT
+            return Answer(202, refused or NOTHING_REFUSED)
+        for lot in batch.lots:
+            execute(
+                "INSERT INTO lots (metric, reports, bodies) VALUES (?, ?, ?)",
+                (self._numbers[lot.metric, lot.version], lot.reports, lot.bodies),
+            )
+        return Answer(202, refused or NOTHING_REFUSED, is_new=True)
+
+    def _raised(self, day: date) -> date:
+        """The watermark, raised to `day` if that is later."""
+        watermark = self.watermark
+        if day <= watermark:
+            return watermark
+        if date.min < watermark < day - LEAP:
+            ahead = (day - watermark).days
+            raise BufferUnusable(f"the clock went {ahead} days ahead since it was looked at last")
+        self._raise(day)
+        return day
+
+    def _raise(self, day: date) -> None:
+        """Sets the watermark; ids of days below it go."""
+        self._remember("watermark", day.isoformat(), _SET)
+        for table in self._tables():
+            if table < _id_table(day):
+                self._connection.execute(f"DROP TABLE {table}")
+                self._days.discard(table)
+
+    def _table(self, day: date) -> str:
+        table = _id_table(day)
+        if table not in self._days:
+            self._connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {table} "
+                "(id BLOB PRIMARY KEY, digest BLOB NOT NULL, refused TEXT) WITHOUT ROWID"
+            )
+            self._days.add(table)
+        return table
+
+    def metrics(self) -> list[Waiting]:
+        """Every metric that the buffer ever held reports of."""
+        found = self._rows("SELECT metric, version, mechanism, number FROM metrics")
+        return [
+            Waiting(metric, version, from_parameters(json.loads(mechanism)), number)
+            for metric, version, mechanism, number in found
+        ]
+
+    def waiting(self) -> dict[int, int]:
+        """Reports in the buffer, by number of the metric."""
+        return dict(self._rows("SELECT metric, sum(reports) FROM lots GROUP BY metric"))
+
+    def plan(self, metric: int) -> Plan | None:
+        """The file that was decided on and is not done, if there is one."""
+        found = self._rows("SELECT first, last, day FROM plans WHERE metric = ?", metric)
+        return Plan(found[0][0], found[0][1], date.fromisoformat(found[0][2])) if found else None
+
+    def decide(self, metric: int, today: date, most_bytes: int) -> Plan | None:
+        """Decides, for good, which of a metric's lots become the next file: the oldest, of so many
+        bytes; None where there are none."""
+        first = last = size = 0
+        for sequence, length in self._each(
+            "SELECT sequence, length(bodies) FROM lots WHERE metric = ? ORDER BY sequence", metric
+        ):
+            if size and size + length > most_bytes:
+                break
+            first, last, size = first or sequence, sequence, size + length
+        if not size:
+            return None
+        with self._transaction():
+            self._connection.execute(
+                "INSERT INTO plans VALUES (?, ?, ?, ?)", (metric, first, last, today.isoformat())
+            )
+        return Plan(first, last, today)
+
+    def bodies(self, metric: int, plan: Plan) -> list[bytes]:
+        """The reports of a plan."""
+        found = self._rows(
+            "SELECT bodies FROM lots WHERE metric = ? AND sequence BETWEEN ? AND ?",
+            *(metric, plan.first, plan.last),
+        )
+        return [bodies for (bodies,) in found]
+
+    def done(self, metric: int, plan: Plan) -> None:
+        """The plan's file is on the disk for good: its lots go, overwritten."""
+        with self._transaction():
+            self._connection.execute(
+                "DELETE FROM lots WHERE metric = ? AND sequence BETWEEN ? AND ?",
+                (metric, plan.first, plan.last),
+            )
+            self._connection.execute("DELETE FROM plans WHERE metric = ?", (metric,))
+
+    def erase(self) -> None:
+        """Empties the log, which holds what was deleted."""
+        with self._working():
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def bytes_on_disk(self) -> int:
+        """Of the file and its log."""
+        log = self._path.with_name(f"{self._path.name}-wal")
+        return sum(path.stat().st_size for path in (self._path, log) if path.exists())
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._connection.close()
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise BufferUnusable(f"{self._path}: {error}") from None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._working():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                self._days = set(self._tables())
+                raise
+
+    def _tables(self) -> list[str]:
+        return [
+            name for (name,) in self._rows("SELECT name FROM sqlite_master WHERE name GLOB 'ids_*'")
+        ]
+
+    def _rows(self, statement: str, *values: Any) -> list[Any]:
+        with self._working():
+            return self._connection.execute(statement, values).fetchall()
+
+    def _each(self, statement: str, *values: Any) -> Iterator[Any]:
+        with self._working():
+            yield from self._connection.execute(statement, values)
+
+    def _recall(self, name: str) -> str | None:
+        found = self._rows("SELECT value FROM state WHERE name = ?", name)
+        return found[0][0] if found else None
+
+    def _remember(self, name: str, value: str, otherwise: str) -> None:
+        self._connection.execute(
+            f"INSERT INTO state VALUES (?, ?) ON CONFLICT (name) {otherwise}", (name, value)
+        )
+
+
+def _id_table(day: date) -> str:
+    return f"ids_{day:%Y%m%d}"

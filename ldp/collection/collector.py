@@ -1,0 +1,255 @@
+"""The collector: takes sealed batches over HTTP, and answers when they are on the disk for good.
+
+The service sorts batches and says no; two threads (`ldp.collection.workers`) commit and move what
+it takes. No address, no header and no time of a request is written anywhere. `docs/operating.md` is
+the operator's page, `openapi.json` what senders may rely on.
+"""
+
+import asyncio
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from importlib.resources import files
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ldp.batch import MOST_BYTES
+from ldp.client.destinations import MEDIA_TYPE
+from ldp.collection.buffer import Arrived, Buffer, BufferUnusable
+from ldp.collection.counts import Counts, exposition
+from ldp.collection.ingest import clean
+from ldp.collection.intake import asked_of, days, sort_batch
+from ldp.collection.workers import Ingestor, Shuffling, Writer
+from ldp.errors import ReportError
+from ldp.registry import Registry
+
+JSON_TYPE, TEXT_TYPE = "application/json", "text/plain; version=0.0.4"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a collector takes before it says "later"."""
+
+    requests: int = 512
+    """At one time."""
+    rate: float = 20_000.0
+    """Requests a second, from all senders together; a second's worth may come at once."""
+    queue_bytes: int = 64 << 20
+    """Of batches that wait for the writer."""
+    buffer_bytes: int = 8 << 30
+    """Of the buffer on the disk, when the ingestor does not keep up."""
+    body_seconds: float = 20.0
+    """For the body of a request, from its first byte to its last."""
+
+
+def utc_today() -> date:
+    """The day by the system's clock."""
+    return datetime.now(UTC).date()
+
+
+class Collector:
+    """The service as an ASGI application, with its writer and ingestor.
+
+    `store` and `buffer` are folders; `today` is the clock. The application's lifespan starts and
+    stops the threads; the caller holds the locks.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        store: str | Path,
+        buffer: str | Path,
+        *,
+        today: Callable[[], date] = utc_today,
+        limits: Limits | None = None,
+        shuffling: Shuffling | None = None,
+        retain: timedelta | None = None,
+        trust_clock: bool = False,
+        synchronous: str = "FULL",
+    ) -> None:
+        self._limits, self._today = limits or Limits(), today
+        self._asked = asked_of(registry)
+        self._counts = Counts()
+        self._registry = registry.path.read_bytes()
+        self._tag = f'"{hashlib.sha256(self._registry).hexdigest()}"'
+        self._openapi = files("ldp.collection").joinpath("openapi.json").read_bytes()
+        lateness = max(days(group.lateness) for group in registry.groups.values())
+        self._buffer = Buffer(buffer, synchronous)
+        self._buffer.expect(self._asked)
+        self._buffer.trust(today(), lateness, trust_clock)
+        self._reading = Buffer(buffer, synchronous)
+        clean(Path(store), self._buffer.name)
+        self._writer = Writer(self._buffer, today, lateness, self._counts)
+        self._ingestor = Ingestor(
+            Path(store),
+            self._reading,
+            self._writer,
+            today,
+            self._counts,
+            shuffling or Shuffling(),
+            retain,
+        )
+        self._in_flight = 0
+        self._bucket, self._filled = self._limits.rate, time.monotonic()
+        self._looked, self._buffer_bytes = 0.0, 0
+        self.app = Starlette(
+            routes=[
+                Route("/v1/reports", self._reports, methods=["POST"]),
+                Route("/v1/registry", self._get_registry),
+                Route("/v1/health", self._health),
+                Route("/v1/metrics", self._metrics),
+                Route("/v1/openapi.json", self._get_openapi),
+            ],
+            lifespan=self._lifespan,
+        )
+
+    def move_everything(self) -> None:
+        """Moves everything from the buffer to the store while the writer runs."""
+        self._ingestor.work(everything=True)
+
+    def drain(self) -> Counter[str]:
+        """Moves everything from the buffer to the store, without serving; reports by metric."""
+        self._writer.start()
+        try:
+            self.move_everything()
+        finally:
+            self._writer.stop()
+            self._close()
+        return self._counts.stored + self._counts.set_aside
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        self._writer.start()
+        self._ingestor.start()
+        yield
+        await asyncio.to_thread(self._ingestor.stop)
+        await asyncio.to_thread(self._writer.stop)
+        self._close()
+
+    def _close(self) -> None:
+        self._reading.close()
+        self._buffer.close()
+
+    async def _reports(self, request: Request) -> Response:
+        self._in_flight += 1
+        try:
+            response = await self._taken(request)
+        except ReportError as error:
+            response = _problem(400, str(error))
+        except BufferUnusable:
+            response = _later(503, "the batch cannot be stored now", 30)
+        except (TimeoutError, ClientDisconnect):
+            response = _problem(408, "the body did not come in time")
+        finally:
+            self._in_flight -= 1
+        self._counts.answers[response.status_code] += 1
+        return response
+
+    async def _taken(self, request: Request) -> Response:
+        if self._in_flight > self._limits.requests:
+            return _later(503, "too many requests at one time", 1)
+        if not self._within_rate():
+            return _later(429, "too many requests a second", 1)
+        if self._writer.queued_bytes > self._limits.queue_bytes or self._is_full():
+            return _later(503, "the buffer is full", 10)
+        headers = request.headers
+        if headers.get("content-type", "").partition(";")[0].strip() != MEDIA_TYPE:
+            return _problem(415, f"Content-Type must be {MEDIA_TYPE}")
+        if headers.get("content-encoding", "identity") != "identity":
+            return _problem(415, "a batch is not compressed")
+        body = await self._body(request)
+        if body is None:
+            return _problem(413, f"a batch has at most {MOST_BYTES} bytes")
+        batch = sort_batch(body, self._asked, self._today())
+        digest = hashlib.blake2b(body, digest_size=16).digest()
+        answer = await self._writer.answer(Arrived(batch, digest))
+        if answer.is_new:
+            for lot in batch.lots:
+                self._counts.accepted[lot.metric] += lot.reports
+            for refusal in batch.refused:
+                self._counts.refused[refusal.code] += 1
+        return Response(answer.text, answer.status, media_type=JSON_TYPE)
+
+    async def _body(self, request: Request) -> bytes | None:
+        """The whole body, or None when it is larger than any batch."""
+        stated = request.headers.get("content-length", "0")
+        if stated.isdecimal() and int(stated) > MOST_BYTES:
+            return None
+        parts, size = list[bytes](), 0
+        async with asyncio.timeout(self._limits.body_seconds):
+            async for part in request.stream():
+                size += len(part)
+                if size > MOST_BYTES:
+                    return None
+                parts.append(part)
+        return b"".join(parts)
+
+    def _within_rate(self) -> bool:
+        """A bucket of one second's requests, filled as time goes by."""
+        now, rate = time.monotonic(), self._limits.rate
+        self._bucket = min(rate, self._bucket + rate * (now - self._filled))
+        self._filled = now
+        if self._bucket < 1:
+            return False
+        self._bucket -= 1
+        return True
+
+    def _is_full(self) -> bool:
+        """Whether the buffer is as large as it may be; looked at once a second."""
+        now = time.monotonic()
+        if now - self._looked > 1:
+            self._looked, self._buffer_bytes = now, self._buffer.bytes_on_disk()
+        return self._buffer_bytes > self._limits.buffer_bytes
+
+    async def _get_registry(self, request: Request) -> Response:
+        headers = {"ETag": self._tag, "Cache-Control": "max-age=3600"}
+        known = request.headers.get("if-none-match", "")
+        if known == "*" or self._tag in known:
+            return Response(status_code=304, headers=headers)
+        return Response(self._registry, headers=headers, media_type="application/toml")
+
+    async def _get_openapi(self, _: Request) -> Response:
+        return Response(self._openapi, media_type=JSON_TYPE)
+
+    async def _health(self, _: Request) -> Response:
+        wrong = [
+            what
+            for what, is_wrong in (
+                ("the writer stopped", not self._writer.is_alive()),
+                ("the ingestor stopped", not self._ingestor.is_alive()),
+                ("batches cannot be stored", bool(self._writer.failure)),
+                ("reports cannot be moved to the store", bool(self._ingestor.failure)),
+                ("the buffer is full", self._is_full()),
+            )
+            if is_wrong
+        ]
+        if wrong:
+            return _problem(503, "; ".join(wrong))
+        return Response('{"status":"ok"}', media_type=JSON_TYPE)
+
+    async def _metrics(self, _: Request) -> Response:
+        now = {
+            "ldp_buffer_reports": self._ingestor.waiting,
+            "ldp_buffer_bytes": self._buffer_bytes,
+            "ldp_requests_in_flight": self._in_flight,
+        }
+        return Response(exposition(self._counts, now), media_type=TEXT_TYPE)
+
+
+def _problem(status: int, why: str) -> Response:
+    return Response(json.dumps({"error": why}), status, media_type=JSON_TYPE)
+
+
+def _later(status: int, why: str, seconds: int) -> Response:
+    response = _problem(status, why)
+    response.headers["Retry-After"] = str(seconds)
+    return response

@@ -1,0 +1,196 @@
+"""The two threads of a collector: one commits batches, one moves reports to the store.
+
+The writer commits all that waits in one transaction and then has it answered, so that a sync serves
+many senders; it is the only one that writes to the buffer. The ingestor reads, writes files, and
+has the writer delete what it moved.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TypeVar
+
+from ldp.collection.buffer import Answer, Arrived, Buffer, BufferUnusable, Waiting
+from ldp.collection.counts import Counts
+from ldp.collection.ingest import MOST_BLOCK_BYTES, retire, write_block
+
+LOG = logging.getLogger("ldp.collector")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shuffling:
+    """When a metric's reports become a file: `least` of them, or the first waited for `longest`."""
+
+    least: int = 65_536
+    longest: timedelta = timedelta(hours=1)
+
+
+class Writer(threading.Thread):
+    """The only one that writes to the buffer: commits what waits, then has it answered."""
+
+    def __init__(
+        self, buffer: Buffer, today: Callable[[], date], lateness: timedelta, counts: Counts
+    ) -> None:
+        super().__init__(name="ldp writer", daemon=True)
+        self._buffer, self._today, self._lateness = buffer, today, lateness
+        self._counts = counts
+        self._queue: SimpleQueue[tuple[Arrived, asyncio.Future[Answer]] | Callable[[], None] | None]
+        self._queue = SimpleQueue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.queued_bytes = 0
+        self.failure = ""
+
+    async def answer(self, arrived: Arrived) -> Answer:
+        """Returns when the batch is on the disk; raises BufferUnusable when it cannot be."""
+        self._loop = asyncio.get_running_loop()
+        answered: asyncio.Future[Answer] = self._loop.create_future()
+        self.queued_bytes += arrived.size
+        try:
+            self._queue.put((arrived, answered))
+            return await answered
+        finally:
+            self.queued_bytes -= arrived.size
+
+    def perform(self, job: Callable[[Buffer], T]) -> T:
+        """Lets the writer do something else with its buffer, between two commits."""
+        done: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(job(self._buffer))
+            except BaseException as error:
+                done.set_exception(error)
+
+        self._queue.put(run)
+        return done.result()
+
+    def stop(self) -> None:
+        """Ends the thread after everything that waits."""
+        self._queue.put(None)
+        self.join()
+
+    def run(self) -> None:
+        """Until `stop`."""
+        while True:
+            taken = [self._queue.get()]
+            while not self._queue.empty():
+                taken.append(self._queue.get_nowait())
+            batches = [one for one in taken if isinstance(one, tuple)]
+            if batches:
+                self._commit(batches)
+            for one in taken:
+                if callable(one):
+                    one()
+            if None in taken:
+                return
+
+    def _commit(self, batches: list[tuple[Arrived, "asyncio.Future[Answer]"]]) -> None:
+        answers: list[Answer] | BufferUnusable
+        started = time.monotonic()
+        try:
+            arrived = [one for one, _ in batches]
+            answers = self._buffer.commit(arrived, self._today(), self._lateness)
+            self.failure = ""
+        except Exception as error:  # whatever it is, nothing was stored, and senders try again
+            self.failure = _line(error)
+            answers = BufferUnusable(self.failure)
+        self._counts.commits += 1
+        self._counts.commit_seconds += time.monotonic() - started
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(_resolve, [one for _, one in batches], answers)
+
+
+def _resolve(waiting: list["asyncio.Future[Answer]"], answers: list[Answer] | Exception) -> None:
+    for number, one in enumerate(waiting):
+        if one.done():  # the sender went away
+            continue
+        if isinstance(answers, Exception):
+            one.set_exception(answers)
+        else:
+            one.set_result(answers[number])
+
+
+class Ingestor(threading.Thread):
+    """Moves blocks of reports to the store when they are large or old enough."""
+
+    def __init__(
+        self,
+        store: Path,
+        reading: Buffer,
+        writer: Writer,
+        today: Callable[[], date],
+        counts: Counts,
+        shuffling: Shuffling,
+        retain: timedelta | None,
+    ) -> None:
+        super().__init__(name="ldp ingestor", daemon=True)
+        self._store, self._reading, self._writer = store, reading, writer
+        self._today, self._counts, self._shuffling = today, counts, shuffling
+        self._retain = retain
+        self._stopped = threading.Event()
+        self._since: dict[int, float] = {}
+        self.waiting = 0
+        self.failure = ""
+
+    def run(self) -> None:
+        """Until `stop`; what fails is tried again."""
+        while not self._stopped.wait(0.5 if not self.failure else 5.0):
+            try:
+                self.work()
+                self.failure = ""
+            except Exception as error:  # a full disk: the buffer keeps what there is
+                if not self.failure:
+                    LOG.error("cannot move reports to the store: %s", _line(error))
+                self.failure = _line(error)
+
+    def stop(self) -> None:
+        """Ends the thread after the block that it is writing."""
+        self._stopped.set()
+        self.join()
+
+    def work(self, everything: bool = False) -> None:
+        """Writes every block that is due, or all there is; deletes files that are too old."""
+        counted, now = self._reading.waiting(), time.monotonic()
+        self.waiting = sum(counted.values())
+        for one in self._reading.metrics():
+            if one.number not in counted:
+                self._since.pop(one.number, None)
+                continue
+            since = self._since.setdefault(one.number, now)
+            is_old = now - since >= self._shuffling.longest.total_seconds()
+            if self._reading.plan(one.number):  # decided on before this process began
+                self._write(one)
+            elif everything or is_old or counted[one.number] >= self._shuffling.least:
+                self._since.pop(one.number)
+                while self._write(one) and everything:
+                    pass
+        if self._retain is not None:
+            retire(self._store, self._today() - self._retain)
+
+    def _write(self, one: Waiting) -> bool:
+        plan = self._reading.plan(one.number) or self._writer.perform(
+            lambda buffer: buffer.decide(one.number, self._today(), MOST_BLOCK_BYTES)
+        )
+        if plan is None:
+            return False
+        lots = self._reading.bodies(one.number, plan)
+        written = write_block(self._store, self._reading.name, one, plan, lots)
+        self._writer.perform(lambda buffer: buffer.done(one.number, plan))
+        self._writer.perform(lambda buffer: buffer.erase())
+        self._counts.stored[one.metric] += written.stored
+        self._counts.set_aside[one.metric] += written.set_aside
+        if written.set_aside:
+            LOG.warning("%d reports of %s are not plausible", written.set_aside, one.metric)
+        return True
+
+
+def _line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

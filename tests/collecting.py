@@ -1,0 +1,244 @@
+"""What the collector's tests share: a registry, batches, a collector in this process or its own."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ldp.batch import Batch, Item
+from ldp.client.destinations import MEDIA_TYPE
+from ldp.collection import aggregate
+from ldp.collection.collector import Collector
+from ldp.joint_table import JointTable, empty_builder
+from ldp.registry import Registry
+from ldp.table import Table
+
+TODAY = date(2026, 11, 21)
+REGISTRY = """
+[product]
+name = "weather"
+[group.places]
+window = "1m"
+window_epsilon = 1000.0
+lifetime_epsilon = 1000000.0
+lateness = "7d"
+[metric.city]
+version = 3
+group = "places"
+description = "Where people ask for the weather"
+owners = ["team@example.org"]
+expires = 2999-12-31
+mechanism = "rr"
+epsilon = 4.0
+categories = ["Oslo", "Bergen", "Hell"]
+[metric.word]
+version = 1
+group = "places"
+description = "What people type"
+owners = ["team@example.org"]
+expires = 2999-12-31
+mechanism = "cms"
+epsilon = 4.0
+rows = 256
+width = 1024
+[metric.old]
+version = 1
+group = "places"
+description = "What nobody asks any more"
+owners = ["team@example.org"]
+expires = 2026-01-31
+mechanism = "coin"
+alpha = 0.5
+beta = 0.5
+"""
+
+
+def registry(folder: Path) -> Registry:
+    """The registry of these tests, written there."""
+    path = folder / "metrics.toml"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(REGISTRY)
+    return Registry.load(path)
+
+
+def items(asked: Registry, metric: str, value: str, number: int) -> list[Item]:
+    """So many reports of a value."""
+    one = asked.metric(metric)
+    encoder = one.mechanism.encoder()
+    return [Item(metric, one.version, encoder.encode(value)) for _ in range(number)]
+
+
+def batch(listed: Sequence[Item], day: date = TODAY, identity: bytes | None = None) -> bytes:
+    """A sealed batch."""
+    return Batch(identity or os.urandom(16), day, tuple(listed)).to_bytes()
+
+
+def counted(store: Path, asked: Registry, metric: str) -> Table | JointTable:
+    """The table of all that the store holds; empty where there is nothing."""
+    one = asked.metric(metric)
+    if not any(store.glob(f"metric={metric}/version={one.version}/day=*/*.parquet")):
+        return empty_builder(one.mechanism).build()
+    return aggregate([store], metric, one.version, one.mechanism)
+
+
+def summed(asked: Registry, bodies: Iterable[bytes], metric: str) -> Table | JointTable:
+    """The table of a metric's reports in these batches, each once, counted without a collector."""
+    one = asked.metric(metric)
+    builder = empty_builder(one.mechanism)
+    for body in bodies:
+        builder.add_all(
+            item.report for item in Batch.from_bytes(body).items if item.metric == metric
+        )
+    return builder.build()
+
+
+def same_counts(one: Table | JointTable, other: Table | JointTable) -> bool:
+    """Whether they hold the same integers, whatever days they name."""
+    assert isinstance(one, Table)
+    assert isinstance(other, Table)
+    return replace(one, windows=()) == replace(other, windows=())
+
+
+class Got(NamedTuple):
+    """An answer of the collector."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Service:
+    """A collector in this process: its application without a socket, in a thread with a loop."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.registry, self.store = registry(folder), folder / "reports"
+        settings.setdefault("today", lambda: TODAY)
+        self.buffer = folder / "buffer"
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        self.collector = Collector(self.registry, self.store, self.buffer, **settings)
+        self._living = self.collector.app.router.lifespan_context(self.collector.app)
+        self._run(self._living.__aenter__())
+
+    def __enter__(self) -> "Service":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run(self._living.__aexit__(None, None, None))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=60)
+
+    def send(self, body: bytes, **headers: str) -> Got:
+        """POST /v1/reports."""
+        return self.ask("POST", "/v1/reports", body, {"content-type": MEDIA_TYPE, **headers})
+
+    def ask(
+        self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
+    ) -> Got:
+        """One request, as a server would hand it over."""
+        (got,) = self.ask_together([(method, path, body, headers or {})])
+        return got
+
+    def stall(self, headers: dict[str, str]) -> Got:
+        """A POST of which no byte ever comes."""
+        return self._run(self._one("POST", "/v1/reports", None, headers))  # type: ignore[no-any-return]
+
+    def ask_together(self, requests: Sequence[tuple[str, str, bytes, dict[str, str]]]) -> list[Got]:
+        """Requests at one time."""
+
+        async def all_of_them() -> list[Got]:
+            return await asyncio.gather(*(self._one(*request) for request in requests))
+
+        return self._run(all_of_them())  # type: ignore[no-any-return]
+
+    async def _one(
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> Got:
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()],
+            "client": ("203.0.113.77", 4711),
+            "server": ("127.0.0.1", 80),
+        }
+        parts = []
+        if body is not None:
+            parts = [body[at : at + 65_536] for at in range(0, len(body), 65_536)] or [b""]
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            if not parts:
+                await asyncio.sleep(3600)
+            part = parts.pop(0)
+            return {"type": "http.request", "body": part, "more_body": bool(parts)}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await self.collector.app(scope, receive, send)
+        start = next(one for one in sent if one["type"] == "http.response.start")
+        text = b"".join(one.get("body", b"") for one in sent if "body" in one)
+        listed = {name.decode().lower(): value.decode() for name, value in start["headers"]}
+        return Got(start["status"], listed, text)
+
+
+class Process:
+    """`ldp collect` as an operator starts it, with a port of its own."""
+
+    def __init__(self, folder: Path, *words: str, environment: dict[str, str] | None = None):
+        registry(folder)
+        command = [
+            *(sys.executable, "-m", "ldp", "collect"),
+            *("--registry", str(folder / "metrics.toml"), "--store", str(folder / "reports")),
+            *words,
+        ]
+        with (folder / "log").open("a") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, **(environment or {})},
+            )
+        assert self.process.stdout is not None
+        first = self.process.stdout.readline()
+        self.url = first.split()[-1] if first.startswith("collecting on ") else ""
+
+    def end(self, by: int = signal.SIGTERM) -> int:
+        """Its exit status, after this signal."""
+        self.process.send_signal(by)
+        return self.ended()
+
+    def ended(self) -> int:
+        """Its exit status, when it ends by itself."""
+        self.process.communicate(timeout=60)
+        return self.process.returncode
+
+
+def drain(folder: Path) -> None:
+    """Has everything that waits moved to the store."""
+    assert Process(folder, "--drain").ended() == 0

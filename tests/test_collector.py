@@ -1,0 +1,411 @@
+"""The collector's promises to senders and to the people whose reports it holds."""
+
+import json
+import time
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldp.batch import Batch, Item, read_uniform
+from ldp.client import Client
+from ldp.client import Collector as Destination
+from ldp.collection.buffer import Arrived, Buffer, BufferUnusable
+from ldp.collection.collector import Limits
+from ldp.collection.intake import Sorted, asked_of, sort_batch
+from ldp.collection.workers import Shuffling
+from ldp.errors import RegistryError, ReportError
+from tests.collecting import (
+    TODAY,
+    Process,
+    Service,
+    batch,
+    counted,
+    drain,
+    items,
+    registry,
+)
+
+WEEK = timedelta(days=7)
+
+
+def mixed(folder: Path) -> list[Item]:
+    asked = registry(folder)
+    return [
+        *items(asked, "city", "Oslo", 3),
+        Item("none", 1, b"x"),
+        Item("city", 2, items(asked, "city", "Hell", 1)[0].report),
+        *items(asked, "old", "yes", 1),
+        Item("city", 3, b"x"),
+        *items(asked, "word", "hello", 2),
+    ]
+
+
+CODES = ["unknown_metric", "wrong_version", "expired", "malformed"]
+
+
+@pytest.mark.exact
+def test_what_was_acknowledged_is_counted_and_only_refusals_are_listed(tmp_path: Path) -> None:
+    body = batch(mixed(tmp_path))
+    with Service(tmp_path) as service:
+        got = service.send(body)
+    assert got.status == 202
+    assert got.json["refused"] == [{"item": 3 + at, "code": code} for at, code in enumerate(CODES)]
+    with Service(tmp_path, shuffling=Shuffling(longest=timedelta(0))) as service:
+        wait_until(lambda: counted(service.store, service.registry, "word").total == 2)
+        table = counted(service.store, service.registry, "city")
+    assert table.total == 3
+    assert table.windows == (TODAY.isoformat(),)
+
+
+def wait_until(condition: object, seconds: float = 20.0) -> None:
+    assert callable(condition)
+    ends = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < ends, "it did not come to pass"
+        time.sleep(0.05)
+
+
+@pytest.mark.exact
+def test_a_retry_gets_the_first_answer_and_other_bytes_a_conflict(tmp_path: Path) -> None:
+    body = batch(mixed(tmp_path))
+    other = batch(mixed(tmp_path), identity=Batch.from_bytes(body).id)
+    with Service(tmp_path) as service:
+        first = service.send(body)
+        again = [service.send(body) for _ in range(3)]
+        conflict = service.send(other)
+    with Service(tmp_path) as service:  # after a restart too
+        again.append(service.send(body))
+        later = service.send(other)
+    assert {got.body for got in again} == {first.body}
+    assert {got.status for got in again} == {202}
+    assert (conflict.status, later.status) == (409, 409)
+    assert waiting(tmp_path / "buffer") == 5
+
+
+def waiting(folder: Path) -> int:
+    buffer = Buffer(folder)
+    try:
+        return sum(buffer.waiting().values())
+    finally:
+        buffer.close()
+
+
+@pytest.mark.exact
+def test_one_batch_sent_many_times_at_once_is_stored_once(tmp_path: Path) -> None:
+    body = batch(mixed(tmp_path))
+    request = ("POST", "/v1/reports", body, {"content-type": "application/vnd.ldp.batch"})
+    with Service(tmp_path) as service:
+        got = service.ask_together([request] * 20)
+    assert {(one.status, one.body) for one in got} == {(202, got[0].body)}
+    assert waiting(tmp_path / "buffer") == 5
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("ago", "status"), [(-2, 422), (-1, 202), (0, 202), (7, 202), (8, 410), (4000, 410)]
+)
+def test_a_batch_is_taken_from_the_watermark_to_tomorrow(
+    tmp_path: Path, ago: int, status: int
+) -> None:
+    asked = registry(tmp_path)
+    with Service(tmp_path) as service:
+        body = batch(items(asked, "city", "Oslo", 1), TODAY - timedelta(days=ago))
+        assert service.send(body).status == status
+    assert waiting(tmp_path / "buffer") == (status == 202)
+
+
+@pytest.mark.exact
+def test_the_watermark_never_falls_and_takes_its_ids_along(tmp_path: Path) -> None:
+    """A clock that goes forward and back: a batch that was counted is never counted again."""
+    asked, days = registry(tmp_path), [TODAY]
+    body = batch(items(asked, "city", "Oslo", 1))
+    with Service(tmp_path, today=lambda: days[0]) as service:
+        assert service.send(body).status == 202
+        days[0] = TODAY + timedelta(days=8)
+        assert service.send(body).status == 410
+        days[0] = TODAY
+        assert service.send(body).status == 410
+        assert service.send(batch(items(asked, "city", "Oslo", 1))).status == 410
+        tomorrow = batch(items(asked, "city", "Oslo", 1), TODAY + timedelta(days=1))
+        assert service.send(tomorrow).status == 202
+    buffer = Buffer(tmp_path / "buffer")
+    assert buffer.watermark == TODAY + timedelta(days=1)
+    buffer.close()
+    assert waiting(tmp_path / "buffer") == 2
+
+
+@pytest.mark.exact
+def test_a_clock_that_leaps_is_not_believed_unless_the_operator_says_so(tmp_path: Path) -> None:
+    asked, days = registry(tmp_path), [TODAY]
+    with Service(tmp_path, today=lambda: days[0]) as service:
+        days[0] = leapt = date(2036, 1, 1)
+        got = service.send(batch(items(asked, "city", "Oslo", 1), leapt))
+        assert (got.status, got.headers["retry-after"]) == (503, "30")
+        assert service.ask("GET", "/v1/health").status == 503
+        days[0] = TODAY
+        assert service.send(batch(items(asked, "city", "Oslo", 1))).status == 202
+        assert service.ask("GET", "/v1/health").status == 200
+    buffer = Buffer(tmp_path / "buffer")
+    with pytest.raises(BufferUnusable, match="days ahead"):
+        buffer.trust(leapt, WEEK, is_sure=False)
+    buffer.trust(leapt, WEEK, is_sure=True)
+    assert buffer.watermark == leapt - WEEK
+    buffer.close()
+
+
+@pytest.mark.exact
+def test_what_is_no_batch_is_refused_and_nothing_is_stored(tmp_path: Path) -> None:
+    asked = registry(tmp_path)
+    body = batch(items(asked, "city", "Oslo", 2))
+    kind = "application/vnd.ldp.batch"
+    with Service(tmp_path) as service:
+        for expected, data, headers in (
+            (400, b"", {"content-type": kind}),
+            (400, body[:-1], {"content-type": kind}),
+            (400, bytes(1024), {"content-type": kind}),
+            (413, bytes((1 << 20) + 1), {"content-type": kind}),
+            (413, body, {"content-type": kind, "content-length": str(1 << 30)}),
+            (415, body, {}),
+            (415, body, {"content-type": "application/json"}),
+            (415, body, {"content-type": kind, "content-encoding": "gzip"}),
+        ):
+            got = service.ask("POST", "/v1/reports", data, headers)
+            assert got.status == expected, (expected, got)
+            assert set(got.json) == {"error"}
+        assert service.ask("GET", "/v1/reports").status == 405
+        assert service.ask("GET", "/v1/none").status == 404
+    assert waiting(tmp_path / "buffer") == 0
+
+
+@pytest.mark.exact
+def test_too_much_is_put_off_and_not_lost(tmp_path: Path) -> None:
+    """Each limit answers with Retry-After, and what was put off is taken later."""
+    asked = registry(tmp_path)
+    request = ("POST", "/v1/reports", {"content-type": "application/vnd.ldp.batch"})
+    bodies = [batch(items(asked, "city", "Oslo", 1)) for _ in range(6)]
+    together = [(request[0], request[1], body, request[2]) for body in bodies]
+    for limits, status in (
+        (Limits(requests=2), 503),
+        (Limits(rate=3.0), 429),
+        (Limits(queue_bytes=-1), 503),
+        (Limits(buffer_bytes=1), 503),
+    ):
+        with Service(tmp_path, limits=limits) as service:
+            late = [got for got in service.ask_together(together) if got.status != 202]
+        assert late, limits
+        assert {got.status for got in late} == {status}
+        assert all(int(got.headers["retry-after"]) >= 1 for got in late)
+    with Service(tmp_path) as service:
+        assert {got.status for got in service.ask_together(together)} == {202}
+    assert waiting(tmp_path / "buffer") == 6
+
+
+@pytest.mark.exact
+def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
+    with Service(tmp_path, limits=Limits(body_seconds=0.05)) as service:
+        headers = {"content-type": "application/vnd.ldp.batch"}
+        assert service.stall(headers).status == 408
+
+
+@pytest.mark.exact
+def test_the_registry_has_a_tag_and_the_other_pages_say_what_they_are(tmp_path: Path) -> None:
+    asked = registry(tmp_path)
+    with Service(tmp_path) as service:
+        service.send(batch(mixed(tmp_path)))
+        got = service.ask("GET", "/v1/registry")
+        assert got.body == asked.path.read_bytes()
+        tag = got.headers["etag"]
+        for known in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+            again = service.ask("GET", "/v1/registry", headers={"if-none-match": known})
+            assert (again.status, again.body) == (304, b"")
+        other = service.ask("GET", "/v1/registry", headers={"if-none-match": '"other"'})
+        assert other.status == 200
+        assert service.ask("GET", "/v1/health").json == {"status": "ok"}
+        text = service.ask("GET", "/v1/metrics").body.decode()
+        assert json.loads(service.ask("GET", "/v1/openapi.json").body)["openapi"] == "3.1.0"
+    assert 'ldp_reports_accepted_total{metric="city"} 3\n' in text
+    assert 'ldp_reports_refused_total{code="expired"} 1\n' in text
+    assert 'ldp_requests_total{status="202"} 1\n' in text
+
+
+@pytest.mark.exact
+def test_the_same_version_may_not_come_to_mean_something_else(tmp_path: Path) -> None:
+    """Reports that wait would be counted as something that they are not."""
+    asked = registry(tmp_path)
+    with Service(tmp_path) as service:
+        service.send(batch(items(asked, "city", "Oslo", 1)))
+    text = asked.path.read_text()
+    asked.path.write_text(text.replace('"Bergen"', '"Bodø"'))
+    with pytest.raises(RegistryError, match="give it version 4"):
+        Service(tmp_path).__enter__()
+    asked.path.write_text(text.replace('"Bergen"', '"Bodø"').replace("version = 3", "version = 4"))
+    with Service(tmp_path, shuffling=Shuffling(longest=timedelta(0))) as service:
+        path = service.store / "metric=city" / "version=3"
+        wait_until(lambda: any(path.glob("*/*.parquet")))
+
+
+def each_by_each(data: bytes, asked: object) -> object:
+    """What one item at a time makes of a batch: the twin of the bulk way."""
+    from ldp.collection import intake
+
+    try:
+        return intake._sort_each(Batch.from_bytes(data), asked, TODAY)  # type: ignore[arg-type]
+    except ReportError:
+        return None
+
+
+@pytest.mark.exact
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_the_bulk_way_takes_a_batch_apart_as_one_by_one_does(data: st.DataObject) -> None:
+    """Uniform batches, some damaged in one to three bytes, of every metric and of none."""
+    asked = registry(SCRATCH)
+    name = data.draw(st.sampled_from(["city", "word", "old", "city"]))
+    value = {"city": "Oslo", "word": "hello", "old": "yes"}[name]
+    listed = items(asked, name, value, data.draw(st.integers(1, 40)))
+    if data.draw(st.booleans()):
+        listed = [one._replace(version=data.draw(st.integers(1, 3))) for one in listed]
+    body = bytearray(batch(listed))
+    for _ in range(data.draw(st.integers(0, 3))):
+        body[data.draw(st.integers(0, len(body) - 1))] ^= data.draw(st.integers(1, 255))
+    known = asked_of(asked)
+    expected = each_by_each(bytes(body), known)
+    uniform = read_uniform(bytes(body))
+    try:
+        found: Sorted | None = sort_batch(bytes(body), known, TODAY)
+    except ReportError:
+        found = None
+    assert found == expected
+    if uniform is not None:
+        assert expected is not None
+        read = Batch.from_bytes(bytes(body))
+        assert (uniform.id, uniform.day, uniform.items) == (read.id, read.day, len(read.items))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _scratch(tmp_path_factory: pytest.TempPathFactory) -> None:
+    global SCRATCH
+    SCRATCH = tmp_path_factory.mktemp("registry")
+
+
+SCRATCH = Path()
+
+
+@pytest.mark.exact
+def test_a_failed_commit_stores_nothing_and_says_so(tmp_path: Path) -> None:
+    asked = registry(tmp_path)
+    known = asked_of(asked)
+    buffer = Buffer(tmp_path)
+    buffer.expect(known)
+    good = sort_batch(batch(items(asked, "city", "Oslo", 1)), known, TODAY)
+    lots = good.lots * 2
+    lots[1] = lots[1]._replace(bodies=None)  # type: ignore[arg-type]
+    with pytest.raises(BufferUnusable):
+        buffer.commit(
+            [Arrived(good, b"1"), Arrived(Sorted(bytes(16), TODAY, lots), b"2")], TODAY, WEEK
+        )
+    assert buffer.waiting() == {}
+    (answer,) = buffer.commit([Arrived(good, b"1")], TODAY, WEEK)
+    assert answer.is_new
+    buffer.close()
+
+
+@pytest.mark.exact
+def test_the_disk_holds_no_address_no_header_and_no_order(tmp_path: Path) -> None:
+    """Each report is another word; the bytes of every file, while they wait and afterwards."""
+    asked = registry(tmp_path)
+    sent = [batch(items(asked, "word", f"word {n}", 1)) for n in range(200)]
+    secrets = [b"203.0.113.77", b"4711", b"Spy/1.0", b"session-of-alice"]
+    headers = {
+        "user-agent": "Spy/1.0",
+        "cookie": "session-of-alice",
+        "x-forwarded-for": "203.0.113.77",
+    }
+    with Service(tmp_path) as service:
+        for body in sent:
+            assert service.send(body, **headers).status == 202
+        text = everything(tmp_path)
+        assert not [secret for secret in secrets if secret in text]
+        reports = [Batch.from_bytes(body).items[0].report[10:] for body in sent]
+        assert all(report in text for report in reports)
+        service.collector.move_everything()
+        left = everything(tmp_path / "buffer")
+        assert not [report for report in reports if report in left], "the buffer still has some"
+        assert not [secret for secret in secrets if secret in everything(tmp_path)]
+    stored = stored_bodies(service.store, asked)
+    assert sorted(stored) == sorted(reports)
+    assert stored != reports
+    times = {path.stat().st_mtime for path in service.store.rglob("*.parquet")}
+    assert all(stamp % 86_400 == 0 for stamp in times)
+
+
+def everything(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def stored_bodies(store: Path, asked: object) -> list[bytes]:
+    """Of the metric of words, in the order of the store."""
+    from ldp.collection.store import read_reports
+    from ldp.registry import Registry
+
+    assert isinstance(asked, Registry)
+    found = []
+    for path in sorted((store / "metric=word").rglob("*.parquet")):
+        for rows, payloads in read_reports(path, asked.metric("word").mechanism):
+            found += [
+                int(row).to_bytes(1, "little") + bytes(payload)
+                for row, payload in zip(rows, payloads, strict=True)
+            ]
+    return found
+
+
+@pytest.mark.exact
+def test_the_command_serves_the_real_client_and_a_second_one_ends(tmp_path: Path) -> None:
+    """From `ldp collect` over the public client to a table: everything acknowledged is counted."""
+    from datetime import UTC, datetime
+
+    serving = Process(tmp_path, "--listen", "127.0.0.1:0")
+    now = datetime.now(UTC) - timedelta(hours=1)
+    with Client(
+        tmp_path / "device.ldp",
+        registry=tmp_path / "metrics.toml",
+        destination=Destination(serving.url),
+        clock=lambda: now,
+        jitter=timedelta(0),
+        strict=True,
+    ) as client:
+        client.grant()
+        for _ in range(5):
+            client.record("city", "Oslo")
+            now += timedelta(minutes=1)
+            assert client.upload().acknowledged == 1
+    assert Process(tmp_path, "--listen", "127.0.0.1:0").ended() == 2
+    log = (tmp_path / "log").read_text()
+    assert log.count("\n") == 1
+    assert "another collector has it" in log
+    assert serving.end() == 0
+    drain(tmp_path)
+    assert counted(tmp_path / "reports", registry(tmp_path), "city").total == 5
+    assert "127.0.0.1" not in (tmp_path / "log").read_text()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--listen", "here"), "--listen must be HOST:PORT"),
+        (("--listen", "127.0.0.1:70000"), "--listen must be HOST:PORT"),
+        (("--shuffle-longest", "soon"), "a length of time must be text"),
+        (("--registry", "nowhere.toml"), "cannot read nowhere.toml"),
+    ],
+)
+def test_wrong_words_end_with_one_line(
+    tmp_path: Path, words: tuple[str, str], message: str
+) -> None:
+    assert Process(tmp_path, *words).ended() == 2
+    log = (tmp_path / "log").read_text()
+    assert log.count("\n") == 1
+    assert message in log
