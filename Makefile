@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check lint bench campaign-audit campaign-coverage campaign-device campaign-discoveries campaign-intervals campaign-rappor campaign-variance campaign-words vectors picture clean studies-regression
+.PHONY: demo test check lint bench campaign-audit campaign-coverage campaign-device campaign-discoveries campaign-intervals campaign-rappor campaign-variance campaign-words vectors picture clean studies-regression bench-collector campaign-collector
 
 .venv/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -29,6 +29,12 @@ bench: .venv/.ready ## ours, the peer's, the ratio, the machine
 
 campaign-audit: .venv/.ready ## a million reports of every published setting; exits non-zero when one is not what it claims
 	$(BIN)/python -m simulations.audit --out simulations/results/audit.json
+
+campaign-collector: .venv/.ready ## 200 kills, full disks, 40 power cuts, ten minutes of each load; exits non-zero when a report is lost or a bar missed
+	$(BIN)/python -m simulations.collector --out simulations/results/collector.json
+
+bench-collector: .venv/.ready ## a minute of batches of 100 and of 4 on one core
+	$(BIN)/python -m simulations.benchmarks.collector
 
 campaign-coverage: .venv/.ready ## ten demos and three billion-user tables; exits non-zero when a bar is missed
 	$(BIN)/python -m simulations.coverage --out simulations/results/coverage.json

@@ -35,7 +35,8 @@ CREATE TABLE IF NOT EXISTS lots (
     sequence INTEGER PRIMARY KEY AUTOINCREMENT, metric INTEGER NOT NULL, reports INTEGER NOT NULL,
     bodies BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS plans (
-    metric INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL, day TEXT NOT NULL);
+    metric INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL, day TEXT NOT NULL,
+    is_written INTEGER NOT NULL DEFAULT 0);
 """
 
 
@@ -81,6 +82,8 @@ class Plan(NamedTuple):
     first: int
     last: int
     day: date
+    is_written: bool = False
+    """Whether the file is on the disk for good, and only the lots must go."""
 
 
 _SET = "DO UPDATE SET value = excluded.value"
@@ -233,8 +236,12 @@ class Buffer:
 
     def plan(self, metric: int) -> Plan | None:
         """The file that was decided on and is not done, if there is one."""
-        found = self._rows("SELECT first, last, day FROM plans WHERE metric = ?", metric)
-        return Plan(found[0][0], found[0][1], date.fromisoformat(found[0][2])) if found else None
+        found = self._rows(
+            "SELECT first, last, day, is_written FROM plans WHERE metric = ?", metric
+        )
+        for first, last, day, is_written in found:
+            return Plan(first, last, date.fromisoformat(day), bool(is_written))
+        return None
 
     def decide(self, metric: int, today: date, most_bytes: int) -> Plan | None:
         """Decides, for good, which of a metric's lots become the next file: the oldest, of so many
@@ -250,7 +257,7 @@ class Buffer:
             return None
         with self._transaction():
             self._connection.execute(
-                "INSERT INTO plans VALUES (?, ?, ?, ?)", (metric, first, last, today.isoformat())
+                "INSERT INTO plans VALUES (?, ?, ?, ?, 0)", (metric, first, last, today.isoformat())
             )
         return Plan(first, last, today)
 
@@ -262,14 +269,23 @@ class Buffer:
         )
         return [bodies for (bodies,) in found]
 
-    def done(self, metric: int, plan: Plan) -> None:
-        """The plan's file is on the disk for good: its lots go, overwritten."""
+    def written(self, metric: int) -> None:
+        """The plan's file is on the disk for good: it must never be written again."""
         with self._transaction():
-            self._connection.execute(
-                "DELETE FROM lots WHERE metric = ? AND sequence BETWEEN ? AND ?",
-                (metric, plan.first, plan.last),
-            )
-            self._connection.execute("DELETE FROM plans WHERE metric = ?", (metric,))
+            self._connection.execute("UPDATE plans SET is_written = 1 WHERE metric = ?", (metric,))
+
+    def forget(self, metric: int, plan: Plan, most: int = 256) -> bool:
+        """Deletes lots of a plan that is written, overwriting them, so many at a time that commits
+        need not wait; the plan last. Whether there are more."""
+        with self._transaction():
+            gone = self._connection.execute(
+                "DELETE FROM lots WHERE sequence IN (SELECT sequence FROM lots "
+                "WHERE metric = ? AND sequence BETWEEN ? AND ? LIMIT ?)",
+                (metric, plan.first, plan.last, most),
+            ).rowcount
+            if gone < most:
+                self._connection.execute("DELETE FROM plans WHERE metric = ?", (metric,))
+        return bool(gone == most)
 
     def erase(self) -> None:
         """Empties the log, which holds what was deleted."""

@@ -23,7 +23,7 @@ from ldp.collection.store import ReportWriter
 from ldp.files import sync_folder
 
 SET_ASIDE = "set-aside"
-MOST_BLOCK_BYTES = 64 << 20
+MOST_BLOCK_BYTES = 32 << 20
 """Of the reports of one file, before compression."""
 
 
@@ -47,14 +47,20 @@ def write_block(
     `buffer`: the buffer's name; with the range of the plan it makes the file's. The order of the
     reports is drawn from `entropy`; files are dated to the beginning of their day.
     """
-    size = waiting.mechanism.layout.body_bytes
-    bodies = np.frombuffer(b"".join(lots), dtype=np.uint8).reshape(-1, size)
-    keys = np.frombuffer(entropy(8 * len(bodies)), dtype=np.uint64)
-    rows, payloads = split_bodies(bodies[np.argsort(keys)], waiting.mechanism)
+    bodies = shuffled(lots, waiting.mechanism.layout.body_bytes, entropy)
+    rows, payloads = split_bodies(bodies, waiting.mechanism)
     good = plausible(waiting.mechanism, rows, payloads)
     for folder, chosen in ((store, good), (store / SET_ASIDE, ~good)):
         _write(folder, buffer, waiting, plan, rows[chosen], payloads[chosen])
     return Written(int(good.sum()), int((~good).sum()))
+
+
+def shuffled(lots: list[bytes], size: int, entropy: Callable[[int], bytes]) -> NDArray[np.uint8]:
+    """The bodies of some lots, shape (reports, size), in an order drawn from `entropy`: that of 64
+    random bits each."""
+    bodies = np.frombuffer(b"".join(lots), dtype=np.uint8).reshape(-1, size)
+    keys = np.frombuffer(entropy(8 * len(bodies)), dtype=np.uint64)
+    return bodies[np.argsort(keys, kind="stable")]
 
 
 def _write(

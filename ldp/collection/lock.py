@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ldp.errors import LdpError
+from ldp.files import sync_folder
 
 LOCK = ".collector.lock"
 
@@ -17,8 +18,13 @@ class InUse(LdpError, OSError):
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Makes the folder, readable by its owner only, and holds its lock; raises InUse."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """Makes the folder, readable by its owner only and there after a power cut too, and holds its
+    lock; raises InUse."""
+    folder = folder.absolute()
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(exist_ok=True, mode=0o700)
+        sync_folder(one.parent)
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -22,7 +22,6 @@ from ldp.wire import JointLayout, Kind
 CHANCE = 1e-9
 """Bounds the probability that an honest report has too few or too many ones, and that an honest
 block has a row with too many reports; each limit takes a half or a row's share of it."""
-_ONES = np.array([number.bit_count() for number in range(256)], dtype=np.uint8)
 
 
 @lru_cache(maxsize=256)
@@ -65,7 +64,7 @@ def plausible(
     for part, (part_rows, part_payloads) in zip(parts_of(mechanism), drawn, strict=True):
         if part.kind is Kind.BITS:
             fewest, most = ones_limits(part)
-            ones = _ONES[part_payloads].sum(axis=1, dtype=np.int64)
+            ones = np.bitwise_count(part_payloads).sum(axis=1, dtype=np.int64)
             good &= (fewest <= ones) & (ones <= most)
         if not mechanism.memoisable:
             counts = np.bincount(part_rows, minlength=part.shape.rows)

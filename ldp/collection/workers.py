@@ -166,9 +166,8 @@ class Ingestor(threading.Thread):
                 continue
             since = self._since.setdefault(one.number, now)
             is_old = now - since >= self._shuffling.longest.total_seconds()
-            if self._reading.plan(one.number):  # decided on before this process began
-                self._write(one)
-            elif everything or is_old or counted[one.number] >= self._shuffling.least:
+            is_decided = self._reading.plan(one.number) is not None  # before this process began
+            if everything or is_decided or is_old or counted[one.number] >= self._shuffling.least:
                 self._since.pop(one.number)
                 while self._write(one) and everything:
                     pass
@@ -181,14 +180,17 @@ class Ingestor(threading.Thread):
         )
         if plan is None:
             return False
-        lots = self._reading.bodies(one.number, plan)
-        written = write_block(self._store, self._reading.name, one, plan, lots)
-        self._writer.perform(lambda buffer: buffer.done(one.number, plan))
+        if not plan.is_written:
+            lots = self._reading.bodies(one.number, plan)
+            written = write_block(self._store, self._reading.name, one, plan, lots)
+            self._writer.perform(lambda buffer: buffer.written(one.number))
+            self._counts.stored[one.metric] += written.stored
+            self._counts.set_aside[one.metric] += written.set_aside
+            if written.set_aside:
+                LOG.warning("%d reports of %s are not plausible", written.set_aside, one.metric)
+        while self._writer.perform(lambda buffer: buffer.forget(one.number, plan)):
+            pass
         self._writer.perform(lambda buffer: buffer.erase())
-        self._counts.stored[one.metric] += written.stored
-        self._counts.set_aside[one.metric] += written.set_aside
-        if written.set_aside:
-            LOG.warning("%d reports of %s are not plausible", written.set_aside, one.metric)
         return True
 
 

@@ -1,0 +1,324 @@
+"""How much a collector takes, durably, on one core: `python -m simulations.benchmarks.collector`.
+
+Starts `ldp collect` on the first core, ingestor on, in plain HTTP, and sends it sealed batches of
+real reports from the second, each with an id and rows of its own: of 100 reports, as relays send,
+and of 4, as devices do. Prints the rate, the latency, errors, processor time, memory and the disk,
+then counts what is in the store: exits 1 when a bar is missed or a report is missing or extra.
+"""
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import cast
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from ldp import CountMeanSketch
+from ldp.batch import HEAD_BYTES, Batch, Item, read_uniform
+from ldp.client.destinations import MEDIA_TYPE
+from ldp.collection import report_files
+from ldp.collection.store import read_reports
+from ldp.wire import HEADER_BYTES
+from simulations import campaign
+from simulations.campaign import Bar
+
+REGISTRY = """
+[product]
+name = "load"
+[group.all]
+window = "1d"
+window_epsilon = 4.0
+lifetime_epsilon = 4.0
+[metric.word]
+version = 1
+group = "all"
+description = "What people type"
+owners = ["team@example.org"]
+expires = 2999-12-31
+mechanism = "cms"
+epsilon = 4.0
+rows = 65536
+width = 1024
+seed = "00ff"
+"""
+SKETCH = CountMeanSketch(epsilon=4.0, rows=65_536, width=1024, seed="00ff")
+ID = slice(10, 26)
+TEMPLATES = 64
+
+
+@dataclass(frozen=True)
+class Load:
+    """One run: batches of so many reports over so many connections; `least` is its bar, of reports
+    a second where batches are large, of requests where they are small."""
+
+    reports: int
+    connections: int
+    least: float
+    counts_reports: bool
+
+
+LOADS = (Load(100, 64, 150_000.0, True), Load(4, 128, 2_500.0, False))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of a run; times in seconds, latencies in milliseconds."""
+
+    reports_per_batch: int
+    seconds: float
+    requests: int
+    errors: int
+    median: float
+    p99: float
+    slowest: float
+    processor_seconds: float
+    memory_mib: list[float]
+    written_mib: float
+    stored: int
+
+    @property
+    def requests_a_second(self) -> float:
+        return self.requests / self.seconds
+
+    @property
+    def reports_a_second(self) -> float:
+        return self.requests_a_second * self.reports_per_batch
+
+
+class Sealed:
+    """Batches without end: the reports are real, ids and rows are drawn anew for each."""
+
+    def __init__(self, reports: int, seed: int) -> None:
+        encoder, self._random = SKETCH.encoder(), np.random.default_rng(seed)
+        self._bodies = []
+        today = datetime.now(UTC).date()
+        for _ in range(TEMPLATES):
+            items = tuple(Item("word", 1, encoder.encode("hello")) for _ in range(reports))
+            body = np.frombuffer(Batch(bytes(16), today, items).to_bytes(), np.uint8).copy()
+            found = read_uniform(body.tobytes())
+            assert found is not None
+            whole = body[HEAD_BYTES : HEAD_BYTES + reports * found.step].reshape(reports, -1)
+            at = found.start - HEAD_BYTES + HEADER_BYTES
+            self._bodies.append((body, whole[:, at : at + 2]))
+
+    def __iter__(self) -> Iterator[bytes]:
+        number = 0
+        while True:
+            body, rows = self._bodies[number % TEMPLATES]
+            number += 1
+            body[ID] = np.frombuffer(os.urandom(16), np.uint8)
+            rows[:] = np.frombuffer(self._random.bytes(rows.size), np.uint8).reshape(rows.shape)
+            yield body.tobytes()
+
+
+class Sender(asyncio.Protocol):
+    """One connection that sends a batch when the last one was answered."""
+
+    def __init__(self, bodies: Iterator[bytes], until: float, took: list[float]) -> None:
+        self._bodies, self._until, self._took = bodies, until, took
+        self.errors = 0
+        self.closed = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._next()
+
+    def _next(self) -> None:
+        if time.monotonic() > self._until:
+            self._transport.close()
+            return
+        self._answer = b""
+        body = next(self._bodies)
+        head = (
+            f"POST /v1/reports HTTP/1.1\r\nHost: load\r\nContent-Type: {MEDIA_TYPE}\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        self._sent = time.monotonic()
+        self._transport.write(head.encode() + body)
+
+    def data_received(self, data: bytes) -> None:
+        self._answer += data
+        if not self._answer.endswith(b"}"):
+            return
+        self._took.append(time.monotonic() - self._sent)
+        self.errors += not self._answer.endswith(b'{"refused":[]}')
+        self._next()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+
+async def send(url: str, load: Load, seconds: float, seed: int) -> tuple[list[float], int]:
+    """Latencies of all requests, in seconds, and how many were not acknowledged whole."""
+    parts, took = urlsplit(url), list[float]()
+    host, port = str(parts.hostname), int(parts.port or 80)
+    bodies, until = iter(Sealed(load.reports, seed)), time.monotonic() + seconds
+    loop, senders = asyncio.get_running_loop(), list[Sender]()
+    for _ in range(load.connections):
+        sender = Sender(bodies, until, took)
+        await loop.create_connection(lambda sender=sender: sender, host, port)  # type: ignore[misc]
+        senders.append(sender)
+    async with asyncio.timeout(seconds + 60):
+        await asyncio.gather(*(sender.closed for sender in senders))
+    return took, sum(sender.errors for sender in senders)
+
+
+class Usage:
+    """What a process used, read from the system's files."""
+
+    def __init__(self, process: int) -> None:
+        self._folder = Path(f"/proc/{process}")
+
+    def processor_seconds(self) -> float:
+        words = (self._folder / "stat").read_text().rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory_mib(self) -> float:
+        return self._words("status", "VmRSS:") / 1024
+
+    def written_mib(self) -> float:
+        return self._words("io", "write_bytes:") / 2**20
+
+    def _words(self, file: str, name: str) -> float:
+        lines = (self._folder / file).read_text().splitlines()
+        return float(next(line.split()[1] for line in lines if line.startswith(name)))
+
+
+def stored(store: Path) -> int:
+    """Reports in the store, and in what it set aside."""
+    total = 0
+    for place in (store, store / "set-aside"):
+        if (place / "metric=word").is_dir():
+            for _, path in report_files([place], "word", 1):
+                total += sum(len(rows) for rows, _ in read_reports(path, SKETCH))
+    return total
+
+
+def run(load: Load, seconds: float, folder: Path, seed: int, keeps: bool = True) -> Measured:
+    """Loads a collector in `folder` for so long; without `keeps` it deletes files of past days."""
+    (folder / "metrics.toml").write_text(REGISTRY)
+    words = ["--registry", str(folder / "metrics.toml"), "--store", str(folder / "reports")]
+    command = [sys.executable, "-m", "ldp", "collect", *words]
+    cores = sorted(os.sched_getaffinity(0))
+    serving = subprocess.Popen(
+        [*command, "--listen", "127.0.0.1:0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, cores[:1]),
+    )
+    assert serving.stdout is not None
+    url, usage = serving.stdout.readline().split()[-1], Usage(serving.pid)
+    os.sched_setaffinity(0, cores[-1:])
+    memory, before = [usage.memory_mib()], usage.processor_seconds()
+
+    async def loaded() -> tuple[list[float], int]:
+        async def watch() -> None:
+            while True:
+                await asyncio.sleep(seconds / 10)
+                memory.append(usage.memory_mib())
+
+        watching = asyncio.create_task(watch())
+        found = await send(url, load, seconds, seed)
+        watching.cancel()
+        return found
+
+    try:
+        import uvloop
+
+        started = time.monotonic()
+        took, errors = uvloop.run(loaded())
+        ended = time.monotonic() - started
+        processor, written = usage.processor_seconds() - before, usage.written_mib()
+    finally:
+        os.sched_setaffinity(0, cores)
+        serving.terminate()
+        serving.communicate(timeout=60)
+    subprocess.run([*command, "--drain"], check=True, capture_output=True)
+    milliseconds = np.array(took) * 1e3
+    return Measured(
+        reports_per_batch=load.reports,
+        seconds=ended,
+        requests=len(took),
+        errors=errors,
+        median=float(np.median(milliseconds)),
+        p99=float(np.quantile(milliseconds, 0.99)),
+        slowest=float(milliseconds.max()),
+        processor_seconds=processor,
+        memory_mib=memory,
+        written_mib=written,
+        stored=stored(folder / "reports"),
+    )
+
+
+def sync_milliseconds(folder: Path) -> float:
+    """The median time of writing and syncing 64 KiB there: the device's part of a commit."""
+    block, took = os.urandom(1 << 16), []
+    with (folder / "sync").open("wb") as file:
+        for _ in range(100):
+            started = time.monotonic()
+            file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+            took.append(time.monotonic() - started)
+    return float(np.median(took)) * 1e3
+
+
+def bars(load: Load, found: Measured) -> list[Bar]:
+    """What must hold of a run."""
+    what = f"batches of {load.reports}"
+    rate = found.reports_a_second if load.counts_reports else found.requests_a_second
+    unit = "durable reports a second" if load.counts_reports else "requests a second"
+    sent = found.requests * load.reports
+    return [
+        Bar(f"{what}: {unit}", rate, f">= {load.least:,.0f}", rate >= load.least),
+        Bar(f"{what}: errors", found.errors, "0", found.errors == 0),
+        Bar(f"{what}: stored and not acknowledged", found.stored - sent, "0", found.stored == sent),
+    ]
+
+
+def said(found: Measured) -> str:
+    """The run in words."""
+    reports = found.requests * found.reports_per_batch
+    micro = found.processor_seconds / reports * 1e6
+    return (
+        f"{found.requests_a_second:,.0f} requests/s, {found.reports_a_second:,.0f} reports/s for "
+        f"{found.seconds:.0f} s; median {found.median:.1f} ms, p99 {found.p99:.1f} ms, slowest "
+        f"{found.slowest:.0f} ms; {micro:.2f} us of processor a report, "
+        f"{found.processor_seconds / found.seconds:.0%} of a core; memory "
+        f"{found.memory_mib[0]:.0f} -> {max(found.memory_mib):.0f} MiB; "
+        f"{found.written_mib / found.seconds:.0f} MiB/s written"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each load")
+    parser.add_argument("--folder", type=Path, help="where to write; a temporary one")
+    parser.add_argument("--out", type=Path, help="JSON file to write")
+    asked, started = parser.parse_args(), campaign.provenance()
+    made, runs = list[Bar](), list[Measured]()
+    for load in LOADS:
+        with tempfile.TemporaryDirectory(dir=asked.folder) as name:
+            folder = Path(name)
+            sync = sync_milliseconds(folder)
+            found = run(load, asked.seconds, folder, seed=load.reports)
+        made += bars(load, found)
+        runs.append(found)
+        print(f"     {said(found)}; a sync takes {sync:.2f} ms")
+    status = campaign.shown(made)
+    campaign.write(asked.out, started, {"bars": made, "runs": [asdict(one) for one in runs]})
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,376 @@
+"""Is everything that a collector acknowledged counted exactly once, whatever happens to it?
+
+Senders repeat each batch until it is acknowledged, as devices do, while the collector is killed at
+random moments, its disk is full, or the power is cut and only synced bytes survive. Each time the
+table of the store must be the sum of the batches that were acknowledged, to the last integer.
+`python -m simulations.collector` runs all of it, then the load of `benchmarks.collector`, and exits
+1 when a bar is missed; `--sample` for half a minute.
+"""
+
+import argparse
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ldp.batch import Batch, Item
+from ldp.client import Collector as Destination
+from ldp.client.destinations import Unreachable
+from ldp.collection import aggregate
+from ldp.collection.ingest import SET_ASIDE
+from ldp.joint_table import empty_builder
+from ldp.registry import Registry
+from ldp.table import Table
+from simulations import campaign
+from simulations.benchmarks import collector as load
+from simulations.campaign import Bar
+
+REGISTRY = """
+[product]
+name = "weather"
+[group.places]
+window = "1d"
+window_epsilon = 1000.0
+lifetime_epsilon = 1000000.0
+[metric.city]
+version = 3
+group = "places"
+description = "Where people ask for the weather"
+owners = ["team@example.org"]
+expires = 2999-12-31
+mechanism = "rr"
+epsilon = 4.0
+categories = ["Oslo", "Bergen", "Hell"]
+[metric.word]
+version = 1
+group = "places"
+description = "What people type"
+owners = ["team@example.org"]
+expires = 2999-12-31
+mechanism = "cms"
+epsilon = 4.0
+rows = 256
+width = 1024
+"""
+VALUES = {"city": "Oslo", "word": "hello"}
+READY = "collecting on "
+NEVER_SYNCED = """
+import functools
+from ldp.collection import collector
+collector.Collector = functools.partial(collector.Collector, synchronous="OFF")
+from ldp.__main__ import main
+main()
+"""
+
+
+class Served:
+    """`ldp collect` in a process, started again and again at one address."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        self._words, self.folder, self.url = words, folder, ""
+        self.registry_path = folder / "metrics.toml"
+        if not self.registry_path.exists():
+            self.registry_path.write_text(REGISTRY)
+        self.store = folder / "reports"
+        self._address = "127.0.0.1:0"
+
+    def start(
+        self,
+        environment: dict[str, str] | None = None,
+        most_bytes: int | None = None,
+        code: Sequence[str] = ("-m", "ldp"),
+    ) -> None:
+        """Until it listens; `most_bytes`: of any of its files (RLIMIT_FSIZE)."""
+
+        def limited() -> None:
+            if most_bytes is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+        with (self.folder / "log").open("a") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, *code, *self._command(), *self._words, "--listen", self._address],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, **(environment or {})},
+                preexec_fn=limited,
+            )
+        assert self.process.stdout is not None
+        first = self.process.stdout.readline()
+        if not first.startswith(READY):
+            raise RuntimeError(f"it did not start: {(self.folder / 'log').read_text()}")
+        self.url = first.removeprefix(READY).strip()
+        self._address = self.url.removeprefix("http://")
+
+    def end(self, by: int = signal.SIGTERM) -> int:
+        """Its exit status after this signal."""
+        self.process.send_signal(by)
+        self.process.communicate(timeout=60)
+        return self.process.returncode
+
+    def drain(self) -> None:
+        """Has all that waits moved to the store."""
+        command = [sys.executable, "-m", "ldp", *self._command(), "--drain"]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+
+    def _command(self) -> list[str]:
+        return ["collect", "--registry", str(self.registry_path), "--store", str(self.store)]
+
+
+class Senders:
+    """Threads that send batches, each until it is acknowledged; then it is in `acknowledged`."""
+
+    def __init__(self, served: Served, threads: int, seed: int, gives_up: bool = False) -> None:
+        self._served, self._registry = served, Registry.load(served.registry_path)
+        self._gives_up = gives_up
+        self.acknowledged: list[bytes] = []
+        self.put_off = 0
+        self._stopped = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(np.random.default_rng([seed, number]),))
+            for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Ends when what is on its way is acknowledged, unless senders give up."""
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self, random: np.random.Generator) -> None:
+        encoders = {name: self._registry.metric(name).mechanism.encoder() for name in VALUES}
+        while not self._stopped.is_set():
+            many = int(random.choice([1, 4, 4, 4, 30, 100]))
+            names = ["word"] * many if many > 4 else list(random.choice(list(VALUES), many))
+            items = [
+                Item(name, self._registry.metric(name).version, encoders[name].encode(VALUES[name]))
+                for name in names
+            ]
+            self._send(Batch(os.urandom(16), datetime.now(UTC).date(), tuple(items)).to_bytes())
+
+    def _send(self, body: bytes) -> None:
+        while not (self._gives_up and self._stopped.is_set()):
+            try:
+                refused = Destination(self._served.url).send(Batch.from_bytes(body).id, body)
+            except Unreachable:
+                self.put_off += 1
+                time.sleep(0.02)
+            else:
+                assert refused == 0
+                self.acknowledged.append(body)
+                return
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`sent`: reports acknowledged; `counted`: those in the store; `cells`: of the tables, that are
+    not the sum of what was sent."""
+
+    sent: int
+    counted: int
+    cells: int
+
+    @property
+    def is_none(self) -> bool:
+        return self.sent == self.counted and not self.cells
+
+
+def difference(store: Path, registry: Registry, acknowledged: Iterable[bytes]) -> Difference:
+    """The store held against what was acknowledged."""
+    items = [item for body in acknowledged for item in Batch.from_bytes(body).items]
+    sent = counted = cells = 0
+    for name, metric in registry.metrics.items():
+        builder = empty_builder(metric.mechanism)
+        builder.add_all(item.report for item in items if item.metric == name)
+        wanted, found = builder.build(), empty_builder(metric.mechanism).build()
+        for place in (store, store / SET_ASIDE):
+            if any(place.glob(f"metric={name}/*/*/*.parquet")):
+                found += aggregate([place], name, metric.version, metric.mechanism)  # type: ignore[operator]
+        assert isinstance(wanted, Table)
+        assert isinstance(found, Table)
+        sent, counted = sent + wanted.total, counted + found.total
+        cells += int((wanted.counts.astype(np.int64) != found.counts).sum())
+    return Difference(sent, counted, cells)
+
+
+def killed(folder: Path, kills: int, seed: int) -> Difference:
+    """SIGKILL at so many random moments, under load, with small blocks moving all the time."""
+    served = Served(folder, "--shuffle-least", "500")
+    served.start()
+    senders, moments = Senders(served, 4, seed), np.random.default_rng(seed)
+    for _ in range(kills):
+        time.sleep(moments.uniform(0.05, 1.5))
+        served.end(signal.SIGKILL)
+        served.start()
+    time.sleep(0.5)
+    senders.stop()
+    assert served.end() == 0
+    served.drain()
+    return difference(served.store, Registry.load(served.registry_path), senders.acknowledged)
+
+
+def full_disk(folder: Path, most_bytes: int, seed: int) -> tuple[Difference, int]:
+    """No file may grow beyond so many bytes; then the disk has room again. Also how often a sender
+    was put off meanwhile."""
+    served = Served(folder, "--shuffle-least", "500")
+    served.start(most_bytes=most_bytes)
+    senders = Senders(served, 4, seed, gives_up=True)
+    time.sleep(3)
+    senders.stop()
+    assert served.process.poll() is None, "a full disk ended it"
+    put_off, acknowledged = senders.put_off, senders.acknowledged
+    assert served.end() == 0
+    served.start()
+    more = Senders(served, 2, seed + 1)
+    time.sleep(0.5)
+    more.stop()
+    assert served.end() == 0
+    served.drain()
+    registry = Registry.load(served.registry_path)
+    return difference(served.store, registry, acknowledged + more.acknowledged), put_off
+
+
+def power_cut(folder: Path, cuts: int, seed: int, is_synced: bool = True) -> Difference:
+    """The power fails so many times, under load; only synced bytes survive. Without `is_synced` the
+    buffer is told to trust the system (synchronous = OFF): the twin that loses reports."""
+    library, moments = compiled(folder), np.random.default_rng(seed)
+    live, senders = folder / "live", None
+    live.mkdir()
+    served = Served(live, "--shuffle-least", "500")
+    code = ("-m", "ldp") if is_synced else ("-c", NEVER_SYNCED)
+    for cut in range(cuts):
+        disk, after = folder / f"disk-{cut}", folder / f"after-{cut}"
+        disk.mkdir()
+        keep_as_synced(live, disk)
+        served.start({"LD_PRELOAD": str(library), "POWER_LOSS_DISK": str(disk)}, code=code)
+        senders = senders or Senders(served, 4, seed)
+        time.sleep(moments.uniform(0.3, 2.0))
+        served.end(signal.SIGKILL)
+        survived(live, disk, after)
+        shutil.rmtree(live)
+        shutil.rmtree(disk)
+        after.rename(live)
+    served.start()
+    assert senders is not None
+    senders.stop()
+    assert served.end() == 0
+    served.drain()
+    registry = Registry.load(served.registry_path)
+    return difference(served.store, registry, senders.acknowledged)
+
+
+def compiled(folder: Path) -> Path:
+    """The library that watches what is synced; raises OSError without a C compiler."""
+    library = folder / "power_loss.so"
+    source = Path(__file__).with_name("power_loss.c")
+    command = ["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"]
+    subprocess.run(command, check=True, capture_output=True)
+    return library
+
+
+def keep_as_synced(live: Path, disk: Path) -> None:
+    """What was there before counts as synced."""
+    for path in [live, *live.rglob("*")]:
+        inode = path.stat().st_ino
+        if path.is_dir():
+            lines = [
+                f"{'d' if one.is_dir() else 'f'} {one.stat().st_ino} {one.name}\n"
+                for one in path.iterdir()
+            ]
+            (disk / f"folder-{inode}").write_text("".join(lines))
+        else:
+            shutil.copy(path, disk / f"file-{inode}")
+
+
+def survived(folder: Path, disk: Path, after: Path) -> None:
+    """Puts together in `after` what the disk holds of a folder: names as of the last sync of their
+    folder, contents as of the last sync of the file; what was never synced is empty."""
+    after.mkdir()
+    _survived(folder.stat().st_ino, disk, after)
+
+
+def _survived(inode: int, disk: Path, after: Path) -> None:
+    names = disk / f"folder-{inode}"
+    for line in names.read_text().splitlines() if names.exists() else ():
+        kind, number, name = line.split(" ", 2)
+        if kind == "d":
+            (after / name).mkdir()
+            _survived(int(number), disk, after / name)
+        elif (disk / f"file-{number}").exists():
+            shutil.copy(disk / f"file-{number}", after / name)
+        else:
+            (after / name).touch()
+
+
+def bars(sample: bool, seed: int) -> list[Bar]:
+    """Every fault, and that the twin of the power cut is found out."""
+    made = list[Bar]()
+
+    def exactly_once(what: str, found: Difference) -> None:
+        print(f"     {what}: {found.sent:,} reports acknowledged, {found.counted:,} counted")
+        off = abs(found.counted - found.sent) + found.cells
+        made.append(Bar(f"{what}: reports and cells that differ", off, "0", found.is_none))
+
+    kills, cuts = (5, 2) if sample else (200, 40)
+    with tempfile.TemporaryDirectory() as name:
+        exactly_once(f"{kills} kills", killed(Path(name), kills, seed))
+    for most in (50_000, 300_000) if sample else (50_000, 100_000, 300_000, 1_000_000, 3_000_000):
+        with tempfile.TemporaryDirectory() as name:
+            found, put_off = full_disk(Path(name), most, seed)
+            exactly_once(f"files of {most:,} bytes at most", found)
+            made.append(Bar("senders put off meanwhile", put_off, "> 0", put_off > 0))
+    with tempfile.TemporaryDirectory() as name:
+        exactly_once(f"{cuts} power cuts", power_cut(Path(name), cuts, seed))
+    with tempfile.TemporaryDirectory() as name:
+        twin = power_cut(Path(name), 2, seed, is_synced=False)
+        lost = twin.sent - twin.counted
+        made.append(Bar("reports lost without syncing", lost, "> 0", lost > 0))
+    return made
+
+
+def loads(seconds: float, folder: Path | None) -> tuple[list[Bar], list[Any]]:
+    """The load of each kind for so long, and that memory does not grow with it."""
+    made, runs = list[Bar](), list[Any]()
+    for one in load.LOADS:
+        with tempfile.TemporaryDirectory(dir=folder) as name:
+            found = load.run(replace(one), seconds, Path(name), seed=one.reports)
+        print(f"     {load.said(found)}")
+        made += load.bars(one, found)
+        early, late = max(found.memory_mib[1:5]), max(found.memory_mib[5:])
+        what = f"batches of {one.reports}: memory, second half over first"
+        made.append(Bar(what, late / early, "<= 1.15", late / early <= 1.15))
+        runs.append(found)
+    return made, runs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sample", action="store_true", help="few faults, no load")
+    parser.add_argument("--seconds", type=float, default=600.0, help="of each load")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", type=Path, help="where the load writes; a temporary one")
+    parser.add_argument("--out", type=Path, help="JSON file to write")
+    asked, started = parser.parse_args(), campaign.provenance()
+    made = bars(asked.sample, asked.seed)
+    loaded, runs = ([], []) if asked.sample else loads(asked.seconds, asked.folder)
+    status = campaign.shown(made + loaded)
+    campaign.write(asked.out, started, {"seed": asked.seed, "bars": made + loaded, "runs": runs})
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""A real collector and 50 real clients, all killed and started again, agree on every report."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldp.server import decode
+from ldp.table import Table
+from simulations.collector import Served
+from tests.collecting import counted, registry
+from tests.sending_device import WINDOWS
+
+ROOT = Path(__file__).parent.parent
+DEVICES = 50
+CITIES = ("Oslo", "Bergen", "Hell")
+WORDS = tuple(f"word {number}" for number in range(10))
+ALPHA = 1e-6
+
+
+class Device:
+    """One of the clients, in its process."""
+
+    def __init__(self, folder: Path, number: int, url: str, start: datetime) -> None:
+        self.city, self.word = CITIES[number % 2], WORDS[number % 7]  # some are held by nobody
+        place = folder / f"device-{number}"
+        place.mkdir()
+        self._command = [
+            *(sys.executable, "-m", "tests.sending_device", str(place)),
+            *(url, self.city, self.word, start.isoformat()),
+        ]
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(self._command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate()
+
+    def acknowledged(self) -> Counter[str]:
+        """By metric, when it is done."""
+        printed, _ = self.process.communicate(timeout=300)
+        assert self.process.returncode == 0
+        return Counter(json.loads(printed))
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_fifty_clients_and_a_collector_that_is_killed_agree_on_every_report(tmp_path: Path) -> None:
+    """All intervals hold at a joint level of 1 - 1e-6: false failure 1e-6."""
+    asked, moments = registry(tmp_path), np.random.default_rng(1)
+    served = Served(tmp_path, "--shuffle-least", "300")
+    served.start()
+    start = datetime.now(UTC) - WINDOWS * timedelta(minutes=1) - timedelta(minutes=5)
+    devices = [Device(tmp_path, number, served.url, start) for number in range(DEVICES)]
+    for _ in range(2):
+        time.sleep(float(moments.uniform(2, 4)))
+        for device in devices[::2]:
+            device.kill()
+        served.end(signal.SIGKILL)
+        for device in devices[::2]:
+            device.start()
+        served.start()
+    ledgers = [device.acknowledged() for device in devices]
+    assert served.end() == 0
+    served.drain()
+    truth: dict[str, Counter[str]] = {"city": Counter(), "word": Counter()}
+    for device, ledger in zip(devices, ledgers, strict=True):
+        truth["city"][device.city] += ledger["city"]
+        truth["word"][device.word] += ledger["word"]
+    level = 1 - ALPHA / (len(CITIES) + len(WORDS))
+    for metric, candidates in (("city", CITIES), ("word", WORDS)):
+        table = counted(served.store, asked, metric)
+        assert isinstance(table, Table)
+        assert table.total == sum(truth[metric].values()) == DEVICES * WINDOWS
+        low, high = decode(table, candidates).interval(level)
+        for value, least, most in zip(candidates, low, high, strict=True):
+            assert least <= truth[metric][value] <= most, value

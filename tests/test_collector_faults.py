@@ -1,0 +1,42 @@
+"""What was acknowledged is counted exactly once, whatever happens to the collector's process, disk
+and power: small runs of `simulations.collector`, whose campaign is the large one."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from simulations import collector as faults
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_ten_kills_under_load(tmp_path: Path) -> None:
+    found = faults.killed(tmp_path, kills=10, seed=1)
+    assert found.is_none, found
+    assert found.sent > 5000, "hardly anything was sent"
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+@pytest.mark.parametrize("most_bytes", [50_000, 300_000])
+def test_a_full_disk_puts_senders_off_and_loses_nothing(tmp_path: Path, most_bytes: int) -> None:
+    found, put_off = faults.full_disk(tmp_path, most_bytes, seed=1)
+    assert found.is_none, found
+    assert put_off > 0
+    assert found.sent > 500
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+@pytest.mark.parametrize("is_synced", [True, False])
+def test_only_what_was_synced_survives_a_power_cut(tmp_path: Path, is_synced: bool) -> None:
+    """Twice, each time from what the disk held; without syncing (the twin) reports are lost."""
+    if not shutil.which("cc"):
+        assert not os.environ.get("CI"), "a C compiler is missing"
+        pytest.skip("no C compiler")
+    found = faults.power_cut(tmp_path, cuts=2, seed=1, is_synced=is_synced)
+    assert found.sent > 1000
+    assert found.is_none is is_synced, found
+    assert found.counted <= found.sent
