@@ -21,7 +21,10 @@ lint: .venv/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-check: .venv/.ready ## the slow tests beyond `make test`
+.venv/.spark: .venv/.ready
+	-$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[spark]' && touch $@
+
+check: .venv/.ready .venv/.spark ## the slow tests beyond `make test`; those on Spark need Java
 	$(BIN)/pytest -m slow
 
 bench: .venv/.ready ## ours, the peer's, the ratio, the machine

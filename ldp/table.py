@@ -339,13 +339,7 @@ class TableBuilder(CountsReports):
             self._counts = self._counts.astype(needed)
         if window is not None:
             self._windows.add(window)
-        if self._mechanism.kind is Kind.BITS:
-            self._count_bits(rows, payloads)
-        elif self._mechanism.kind is Kind.INDEX:
-            np.add.at(self._counts, (rows, numbers), 1)
-        else:
-            signs = (1 - 2 * (numbers & 1)).astype(self._counts.dtype)
-            np.add.at(self._counts, (rows, numbers >> 1), signs)
+        count_reports(self._mechanism.kind, self._counts, rows, payloads, numbers, self._workers)
 
     def build(self) -> Table:
         """The table of what was counted; the builder takes no more reports afterwards."""
@@ -353,19 +347,40 @@ class TableBuilder(CountsReports):
             array.setflags(write=False)
         return Table(self._mechanism, self._counts, self._reports, tuple(sorted(self._windows)))
 
-    def _count_bits(self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
-        from ldp.kernels import count_bits  # late: numba takes half a second to import
 
-        bounds = np.linspace(0, self._reports.size, self._workers + 1).astype(int)
-        payloads = np.ascontiguousarray(payloads)
-        if self._workers == 1:
-            count_bits(self._counts, rows, payloads, 0, self._reports.size)
-            return
-        with ThreadPoolExecutor(self._workers) as pool:
-            list(
-                pool.map(
-                    lambda start, stop: count_bits(self._counts, rows, payloads, start, stop),
-                    bounds[:-1],
-                    bounds[1:],
-                )
+def count_reports(
+    kind: Kind,
+    counts: Counts,
+    rows: NDArray[np.integer],
+    payloads: NDArray[np.uint8],
+    numbers: NDArray[np.int64],
+    workers: int = 1,
+) -> None:
+    """Adds reports that were checked to `counts`, which are large enough; `numbers` as by
+    `payload_numbers`. `workers` threads own disjoint ranges of the rows."""
+    if kind is Kind.INDEX:
+        np.add.at(counts, (rows, numbers), 1)
+    elif kind is Kind.SIGN:
+        np.add.at(counts, (rows, numbers >> 1), (1 - 2 * (numbers & 1)).astype(counts.dtype))
+    else:
+        _count_bits(counts, rows.astype(np.uint32, copy=False), payloads, workers)
+
+
+def _count_bits(
+    counts: Counts, rows: NDArray[np.uint32], payloads: NDArray[np.uint8], workers: int
+) -> None:
+    from ldp.kernels import count_bits  # late: numba takes half a second to import
+
+    bounds = np.linspace(0, len(counts), workers + 1).astype(int)
+    payloads = np.ascontiguousarray(payloads)
+    if workers == 1:
+        count_bits(counts, rows, payloads, 0, len(counts))
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        list(
+            pool.map(
+                lambda start, stop: count_bits(counts, rows, payloads, start, stop),
+                bounds[:-1],
+                bounds[1:],
             )
+        )

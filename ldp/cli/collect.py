@@ -93,6 +93,13 @@ def simulate(
 @click.option("--since", type=DAY, help="First day.")
 @click.option("--until", type=DAY, help="Last day.")
 @click.option("--workers", type=click.IntRange(1, 256), default=2, show_default=True)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "spark"]),
+    default="local",
+    show_default=True,
+    help="This machine, or Spark as it is set up; the numbers are the same.",
+)
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged files out, naming each.")
 @JSON
 def aggregate(
@@ -103,13 +110,18 @@ def aggregate(
     since: datetime | None,
     until: datetime | None,
     workers: int,
+    engine: str,
     skip_damaged: bool,
     as_json: bool,
 ) -> None:
     """Count the stored reports of METRIC into a table.
 
+    What is counted is kept beside it, in OUT.checkpoint, after every 100 files: the same command
+    again goes on from there.
+
     \b
     Example: ldp aggregate city --registry metrics.toml store --out city.table
+    Example: ldp aggregate city --registry metrics.toml store --out city.table --engine spark
     """
     asked = Registry.load(registry).metric(metric)
     skipped: list[str] = []
@@ -121,19 +133,36 @@ def aggregate(
     first, last = _date(since), _date(until)
     if first and last and last < first:
         raise ParameterError("--until lies before --since")
-    advance = progress("files", len(report_files(stores, metric, asked.version, first, last)))
-    table = aggregated(
-        stores,
-        metric,
-        asked.version,
-        asked.mechanism,
-        since=first,
-        until=last,
-        workers=workers,
-        dictionary=asked.candidates(),
-        on_damaged=skip if skip_damaged else None,
-        on_file=lambda _: advance(1),
-    )
+    if engine == "spark":
+        if skip_damaged:
+            raise ParameterError("--skip-damaged goes with --engine local")
+        from ldp.collection.spark import aggregate_on_spark
+
+        table = aggregate_on_spark(
+            stores,
+            metric,
+            asked.version,
+            asked.mechanism,
+            since=first,
+            until=last,
+            dictionary=asked.candidates(),
+        )
+    else:
+        files = len(report_files(stores, metric, asked.version, first, last))
+        advance = progress("files", files)
+        table = aggregated(
+            stores,
+            metric,
+            asked.version,
+            asked.mechanism,
+            since=first,
+            until=last,
+            workers=workers,
+            dictionary=asked.candidates(),
+            on_damaged=skip if skip_damaged else None,
+            on_file=lambda _: advance(1),
+            checkpoint=out.with_name(f"{out.name}.checkpoint"),
+        )
     if not table.total:
         raise ReportError(f"no reports of metric {metric!r} could be counted")
     table.save(out)

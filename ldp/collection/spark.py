@@ -1,0 +1,232 @@
+"""Reports to one table on Spark: the same integers as on one machine, from many.
+
+Files are dealt to the workers, which read and check them as one machine would, through
+`mapInArrow`. A table of at most 64 MiB is counted whole by each of them. A larger one is cut into
+blocks of rows: reports go to the one worker that has their block, which counts block after block
+and holds one at a time. Every worker needs this package and sees the files under the same names.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ldp.collection.store import read_reports, report_files
+from ldp.errors import MissingPackage, ReportError
+from ldp.joint_table import JointTable, empty_builder, split_batch
+from ldp.mechanisms import Catalogued, JointMechanism, Mechanism, from_parameters
+from ldp.mechanisms.joint import parts_of
+from ldp.table import Table, count_reports, payload_numbers, smallest
+from ldp.wire import JointLayout, Kind
+
+BLOCK_BYTES = 64 << 20
+"""Of 8-byte counts: what a worker holds."""
+_FAILED = "ldp.errors.ReportError: "
+_MOST_BLOCKS = 1 << 20
+"""Of one part; block b of part p has the key p * _MOST_BLOCKS + b."""
+Parameters = dict[str, Any]
+
+
+def aggregate_on_spark(
+    stores: Sequence[str | Path],
+    metric: str,
+    version: int,
+    mechanism: Catalogued,
+    *,
+    since: date | None = None,
+    until: date | None = None,
+    dictionary: tuple[str, ...] | None = None,
+    block_bytes: int = BLOCK_BYTES,
+) -> Table | JointTable:
+    """The table of a metric's stored reports, as `aggregate` gives it. The session is the one that
+    runs, or a new one as Spark's own settings say (`spark-submit`, `SPARK_REMOTE`)."""
+    listed = [
+        (day, str(path.resolve()))
+        for day, path in report_files(stores, metric, version, since, until)
+    ]
+    days = tuple(sorted({day for day, _ in listed}))
+    size = sum(8 * part.shape.rows * part.shape.columns for part in parts_of(mechanism))
+    with _session() as session:
+        files = session.createDataFrame(listed, "day string, path string")
+        files = files.repartition(min(len(listed), 4 * session.sparkContext.defaultParallelism))
+        if size <= block_bytes:
+            table = _whole(files, mechanism)
+        else:
+            table = _by_blocks(files, mechanism, days, block_bytes)
+    return table.with_dictionary(dictionary)
+
+
+@contextmanager
+def _session() -> Iterator[Any]:
+    """A session, with what goes wrong in a worker as one line of ours."""
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError as error:
+        raise MissingPackage(
+            f"--engine spark needs {error.name}: pip install 'ldp-telemetry[spark]'"
+        ) from None
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    running = SparkSession.getActiveSession()
+    try:
+        session = running or SparkSession.builder.appName("ldp aggregate").getOrCreate()
+    except (PySparkException, OSError, RuntimeError):
+        raise MissingPackage("Spark cannot start: is Java 17 or newer installed?") from None
+    try:
+        yield session
+    except Exception as error:
+        _, found, why = str(error).partition(_FAILED)
+        if not found:
+            raise
+        raise ReportError(why.splitlines()[0]) from None
+    finally:
+        if running is None:
+            session.stop()
+
+
+def _whole(files: Any, mechanism: Catalogued) -> Table | JointTable:
+    parameters = mechanism.parameters()
+    found = files.mapInArrow(partial(count_files, parameters), "packed binary")
+    table = empty_builder(mechanism).build()
+    for row in found.toLocalIterator():
+        kind = JointTable if isinstance(mechanism, JointMechanism) else Table
+        table = table + kind.from_bytes(bytes(row.packed))  # type: ignore[operator]
+    return table
+
+
+def count_files(
+    parameters: Parameters, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """What a worker does with its files, if tables are small: a table of them all, as bytes."""
+    mechanism = from_parameters(parameters)
+    builder = empty_builder(mechanism)
+    for day, path in _files(batches):
+        for rows, payloads in read_reports(path, mechanism):
+            builder.add_batch(rows, payloads, window=day)
+    packed = builder.build().to_bytes()
+    yield pa.RecordBatch.from_arrays([pa.array([packed], pa.binary())], names=["packed"])
+
+
+def _by_blocks(
+    files: Any, mechanism: Catalogued, days: tuple[str, ...], block_bytes: int
+) -> Table | JointTable:
+    parameters = mechanism.parameters()
+    reports = files.mapInArrow(
+        partial(deal_reports, parameters, block_bytes), "block int, row long, payload binary"
+    )
+    blocks = sum(
+        -(-part.shape.rows // rows_of_block(part, block_bytes)) for part in parts_of(mechanism)
+    )
+    sorted_reports = reports.repartition(blocks, "block").sortWithinPartitions("block")
+    found = sorted_reports.mapInArrow(
+        partial(count_blocks, parameters, block_bytes), "block int, counts binary, reports binary"
+    )
+    parts = parts_of(mechanism)
+    counts = [np.zeros(part.shape, dtype=np.int64) for part in parts]
+    totals = [np.zeros(part.shape.rows, dtype=np.int64) for part in parts]
+    for row in found.toLocalIterator():
+        number, block = divmod(row.block, _MOST_BLOCKS)
+        first = block * rows_of_block(parts[number], block_bytes)
+        named = np.frombuffer(bytes(row.reports), dtype="<i8")
+        totals[number][first : first + len(named)] += named
+        cells = np.frombuffer(
+            pa.decompress(
+                row.counts, 8 * len(named) * parts[number].shape.columns, codec="zstd", asbytes=True
+            ),
+            dtype="<i8",
+        )
+        counts[number][first : first + len(named)] += cells.reshape(len(named), -1)
+    tables = tuple(
+        Table(part, cells.astype(smallest(int(total.max()), part.kind is Kind.SIGN)), total, days)
+        for part, cells, total in zip(parts, counts, totals, strict=True)
+    )
+    return JointTable(mechanism, tables) if isinstance(mechanism, JointMechanism) else tables[0]
+
+
+def rows_of_block(part: Mechanism, block_bytes: int) -> int:
+    """How many rows of a part's table are counted together."""
+    return max(1, block_bytes // (8 * part.shape.columns))
+
+
+def deal_reports(
+    parameters: Parameters, block_bytes: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """What a worker does with its files, if tables are large: every part of every report, checked,
+    with the block that it belongs to."""
+    mechanism = from_parameters(parameters)
+    layout, parts = mechanism.layout, parts_of(mechanism)
+    for _, path in _files(batches):
+        for rows, payloads in read_reports(path, mechanism):
+            drawn = [(rows, payloads)]
+            if isinstance(layout, JointLayout):
+                drawn = split_batch(layout, rows, payloads)
+            for number, (part, (part_rows, part_payloads)) in enumerate(
+                zip(parts, drawn, strict=True)
+            ):
+                payload_numbers(part.layout, part_rows, part_payloads)
+                each = rows_of_block(part, block_bytes)
+                keys = number * _MOST_BLOCKS + part_rows.astype(np.int64) // each
+                size = pa.binary(part.layout.payload_bytes)
+                data = pa.py_buffer(np.ascontiguousarray(part_payloads))
+                column = pa.FixedSizeBinaryArray.from_buffers(size, len(part_rows), [None, data])
+                yield pa.RecordBatch.from_arrays(
+                    [
+                        pa.array(keys.astype(np.int32)),
+                        pa.array(part_rows.astype(np.int64)),
+                        column.cast(pa.binary()),
+                    ],
+                    names=["block", "row", "payload"],
+                )
+
+
+def count_blocks(
+    parameters: Parameters, block_bytes: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Reports sorted by block into counts of the blocks: one is told before the next begins."""
+    parts = parts_of(from_parameters(parameters))
+    now, counts, reports = -1, np.zeros((0, 0), np.int64), np.zeros(0, np.int64)
+    for batch in batches:
+        keys = batch.column("block").to_numpy()
+        for key in np.unique(keys).tolist():
+            if key != now and now >= 0:
+                yield _told(now, counts, reports)
+            number, block = divmod(key, _MOST_BLOCKS)
+            part = parts[number]
+            each = rows_of_block(part, block_bytes)
+            if key != now:
+                many = min(each, part.shape.rows - block * each)
+                now, reports = key, np.zeros(many, np.int64)
+                counts = np.zeros((many, part.shape.columns), np.int64)
+            some = batch.filter(pa.array(keys == key))
+            rows = some.column("row").to_numpy()
+            joined = b"".join(some.column("payload").to_pylist())
+            payloads = np.frombuffer(joined, np.uint8).reshape(len(rows), -1)
+            numbers = payload_numbers(part.layout, rows, payloads)
+            np.add.at(reports, rows - block * each, 1)
+            count_reports(part.kind, counts, rows - block * each, payloads, numbers)
+    if now >= 0:
+        yield _told(now, counts, reports)
+
+
+def _told(block: int, counts: NDArray[np.int64], reports: NDArray[np.int64]) -> pa.RecordBatch:
+    packed = pa.compress(counts.astype("<i8").tobytes(), codec="zstd", asbytes=True)
+    columns = [
+        pa.array([block], pa.int32()),
+        pa.array([packed], pa.binary()),
+        pa.array([reports.astype("<i8").tobytes()], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=["block", "counts", "reports"])
+
+
+def _files(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, Path]]:
+    for batch in batches:
+        for one in batch.to_pylist():
+            yield one["day"], Path(one["path"])

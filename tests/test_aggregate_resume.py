@@ -1,0 +1,118 @@
+"""An aggregation that was ended goes on, and counts every file once."""
+
+from datetime import date
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldp import CountMeanSketch, SequenceFragmentPuzzle
+from ldp.collection import ReportWriter, aggregate
+from ldp.mechanisms import Catalogued
+from ldp.simulation import Population, simulate
+
+SKETCH = CountMeanSketch(epsilon=4.0, rows=64, width=64, seed="00")
+PUZZLE = next(iter(SequenceFragmentPuzzle.examples())).mechanism
+
+
+def stored(store: Path, mechanism: Catalogued, files: int, seed: int = 0) -> None:
+    values = ("a", "b")
+    people = Population(values, counts=np.array([60, 40]))
+    for number in range(files):
+        day, random = date(2026, 1, 1 + number % 28), np.random.default_rng([seed, number])
+        with ReportWriter(store, "m", 1, mechanism, day, f"{seed}-{number}") as writer:
+            for rows, payloads in simulate(mechanism, people, random):
+                writer.write(rows, payloads)
+
+
+class Ended(BaseException):
+    """Stands for the end of the process."""
+
+
+def ended_after(files: int, store: Path, checkpoint: Path, **options: Any) -> None:
+    counted = 0
+
+    def on_file(_: Path) -> None:
+        nonlocal counted
+        counted += 1
+        if counted == files:
+            raise Ended
+
+    with pytest.raises(Ended):
+        asked(store, checkpoint, on_file=on_file, **options)
+
+
+def asked(store: Path, checkpoint: Path | None, **options: Any) -> Any:
+    options = {"mechanism": SKETCH, "every": 3, **options}
+    return aggregate([store], "m", 1, checkpoint=checkpoint, **options)
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files that were read since."""
+    found = list[Path]()
+    module = import_module("ldp.collection.aggregate")
+    original = module.read_reports
+
+    def reading(path: Path, mechanism: Catalogued) -> Any:
+        found.append(path)
+        return original(path, mechanism)
+
+    monkeypatch.setattr(module, "read_reports", reading)
+    return found
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("mechanism", [SKETCH, PUZZLE], ids=lambda one: one.name)
+@pytest.mark.parametrize("files", [1, 3, 7, 10])
+def test_a_run_goes_on_from_the_last_checkpoint(
+    tmp_path: Path, read: list[Path], mechanism: Catalogued, files: int
+) -> None:
+    store, checkpoint = tmp_path / "store", tmp_path / "checkpoint"
+    stored(store, mechanism, 10)
+    whole = asked(store, None, mechanism=mechanism)
+    ended_after(files, store, checkpoint, mechanism=mechanism)
+    read.clear()
+    told = list[Path]()
+    assert asked(store, checkpoint, mechanism=mechanism, on_file=told.append) == whole
+    assert len(read) == 10 - files // 3 * 3
+    assert len(told) == 10
+    assert not checkpoint.exists()
+
+
+@pytest.mark.exact
+def test_files_that_came_meanwhile_are_counted_too(tmp_path: Path, read: list[Path]) -> None:
+    store, checkpoint = tmp_path / "store", tmp_path / "checkpoint"
+    stored(store, SKETCH, 10)
+    ended_after(7, store, checkpoint)
+    stored(store, SKETCH, 2, seed=1)
+    read.clear()
+    found = asked(store, checkpoint)
+    assert len(read) == 6
+    assert found == asked(store, None)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("what", ["file gone", "other days", "damaged", "foreign", "cut"])
+def test_a_checkpoint_of_something_else_is_not_used(
+    tmp_path: Path, read: list[Path], what: str
+) -> None:
+    store, checkpoint, days = tmp_path / "store", tmp_path / "checkpoint", {}
+    stored(store, SKETCH, 10)
+    ended_after(7, store, checkpoint)
+    data = bytearray(checkpoint.read_bytes())
+    if what == "file gone":
+        min(store.rglob("*.parquet")).unlink()
+    elif what == "other days":
+        days = {"since": date(2026, 1, 2)}
+    elif what == "damaged":
+        data[len(data) // 2] ^= 1
+        checkpoint.write_bytes(data)
+    else:
+        checkpoint.write_bytes(b"foreign" if what == "foreign" else data[:-40])
+    read.clear()
+    found = asked(store, checkpoint, **days)
+    assert len(read) == 10 - (what in ("file gone", "other days"))
+    assert found == asked(store, None, **days)

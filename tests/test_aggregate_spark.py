@@ -1,0 +1,137 @@
+"""Spark counts what one machine counts, to the last integer."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import date
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldp import CountMeanSketch, SequenceFragmentPuzzle
+from ldp.collection import ReportWriter, aggregate
+from ldp.errors import ReportError
+from ldp.mechanisms import CATALOGUE, Catalogued
+from ldp.simulation import Population, simulate
+
+SKETCH = CountMeanSketch(epsilon=4.0, rows=1024, width=1024, seed="00")
+EXAMPLES = [next(iter(one.examples())) for one in CATALOGUE.values() if one.is_whole]
+
+
+def missing(what: str) -> None:
+    assert not os.environ.get("CI"), f"{what} is missing where it must not be"
+    pytest.skip(f"no {what}")
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    """A session on this machine, for all tests."""
+    if find_spec("pyspark") is None:
+        missing("pyspark")
+    if not shutil.which("java"):
+        missing("Java")
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+def stored(store: Path, mechanism: Catalogued, values: tuple[str, ...], reports: int) -> None:
+    """Eight files over three days."""
+    people = Population(values, counts=np.full(len(values), reports // 8 // len(values)))
+    for number in range(8):
+        day, random = date(2026, 1, 1 + number % 3), np.random.default_rng(number)
+        with ReportWriter(store, "m", 1, mechanism, day, str(number)) as writer:
+            for rows, payloads in simulate(mechanism, people, random):
+                writer.write(rows, payloads)
+
+
+def both(store: Path, mechanism: Catalogued, **options: Any) -> None:
+    from ldp.collection.spark import aggregate_on_spark
+
+    here = aggregate([store], "m", 1, mechanism, workers=2)
+    there = aggregate_on_spark([store], "m", 1, mechanism, **options)
+    assert there == here
+    assert there.to_bytes() == here.to_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+@pytest.mark.parametrize("block_bytes", [64 << 20, 1 << 20])
+def test_a_million_reports_give_the_same_table(
+    tmp_path: Path, spark: Any, block_bytes: int
+) -> None:
+    """Whole on every worker, and in eight blocks of rows."""
+    stored(tmp_path, SKETCH, ("a", "b", "c", "d"), 1_000_000)
+    both(tmp_path, SKETCH, block_bytes=block_bytes)
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: one.mechanism.name)
+def test_every_mechanism_gives_the_same_table(tmp_path: Path, spark: Any, example: Any) -> None:
+    """In blocks of 64 bytes of counts, each part of a report in its own."""
+    stored(tmp_path, example.mechanism, example.values[:2], 800)
+    both(tmp_path, example.mechanism, block_bytes=64)
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_reports_of_several_parts_are_counted_whole_too(tmp_path: Path, spark: Any) -> None:
+    example = next(iter(SequenceFragmentPuzzle.examples()))
+    stored(tmp_path, example.mechanism, example.values[:2], 800)
+    both(tmp_path, example.mechanism)
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+@pytest.mark.parametrize("block_bytes", [64 << 20, 64])
+def test_a_damaged_file_is_named(tmp_path: Path, spark: Any, block_bytes: int) -> None:
+    from ldp.collection.spark import aggregate_on_spark
+
+    stored(tmp_path, SKETCH, ("a",), 800)
+    path = min(tmp_path.rglob("*.parquet"))
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ReportError, match=f"{path.name}: damaged"):
+        aggregate_on_spark([tmp_path], "m", 1, SKETCH, block_bytes=block_bytes)
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_the_command_counts_on_spark(tmp_path: Path, spark: Any) -> None:
+    (tmp_path / "metrics.toml").write_text(
+        '[product]\nname = "p"\n[group.g]\nwindow = "1d"\nwindow_epsilon = 4.0\n'
+        'lifetime_epsilon = 64.0\n[metric.m]\nversion = 1\ngroup = "g"\ndescription = "d"\n'
+        'owners = ["a@example.org"]\nexpires = 2999-12-31\nmechanism = "cms"\nepsilon = 4.0\n'
+        'rows = 1024\nwidth = 1024\nseed = "00"\n'
+    )
+    stored(tmp_path / "store", SKETCH, ("a",), 800)
+    made = []
+    for engine in ("local", "spark"):
+        out = tmp_path / f"{engine}.table"
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "ldp", "aggregate", "m", str(tmp_path / "store")),
+                *("--registry", str(tmp_path / "metrics.toml"), "--out", str(out)),
+                *("--engine", engine, "--since", "2026-01-02"),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        made.append(out.read_bytes())
+    assert made[0] == made[1]
