@@ -8,6 +8,7 @@ table of the store must be the sum of the batches that were acknowledged, to the
 """
 
 import argparse
+import gzip
 import os
 import resource
 import shutil
@@ -17,9 +18,11 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +30,10 @@ import numpy as np
 
 from ldp.batch import Batch, Item
 from ldp.client import Collector as Destination
-from ldp.client.destinations import Unreachable
+from ldp.client.destinations import MEDIA_TYPE, Unreachable
 from ldp.collection import aggregate
 from ldp.collection.ingest import SET_ASIDE
+from ldp.errors import ReportError
 from ldp.joint_table import empty_builder
 from ldp.registry import Registry
 from ldp.table import Table
@@ -273,6 +277,97 @@ def power_cut(folder: Path, cuts: int, seed: int, is_synced: bool = True) -> Dif
     return difference(served.store, registry, senders.acknowledged)
 
 
+@dataclass(frozen=True)
+class Fuzzed:
+    """What came of bodies that are no batch: answers by status, reports stored, whether the same
+    process lives and takes a good batch."""
+
+    answers: dict[int, int]
+    stored: int
+    is_alive: bool
+
+    @property
+    def is_harmless(self) -> bool:
+        return set(self.answers) <= {400, 413, 415} and not self.stored and self.is_alive
+
+
+def fuzzed(folder: Path, bodies: int, seed: int) -> Fuzzed:
+    """So many bodies that are no batch, or hold nothing that can be counted."""
+    served = Served(folder)
+    served.start()
+    random, answers = np.random.default_rng(seed), Counter[int]()
+    good = _good_batch(Registry.load(served.registry_path))
+    host = served.url.removeprefix("http://")
+    connection = HTTPConnection(host, timeout=60)
+    for _ in range(bodies):
+        body, headers = _bad_body(good, random)
+        try:
+            connection.request("POST", "/v1/reports", body, headers)
+            answer = connection.getresponse()
+            answer.read()
+        except OSError:  # it need not read a body that is too large
+            connection.close()
+            answers[413] += 1
+            continue
+        answers[answer.status] += 1
+        if answer.headers.get("Connection", "") == "close":
+            connection.close()
+    connection.close()
+    is_alive = served.process.poll() is None
+    sound = Batch.from_bytes(good)
+    is_alive &= Destination(served.url).send(sound.id, good) == 0
+    served.end()
+    served.drain()
+    found = difference(served.store, Registry.load(served.registry_path), [good])
+    return Fuzzed(dict(answers), found.counted - found.sent, is_alive)
+
+
+def _good_batch(registry: Registry) -> bytes:
+    items = []
+    for name, value in VALUES.items():
+        metric = registry.metric(name)
+        report = metric.mechanism.encoder().encode(value)
+        items += [Item(name, metric.version, report)] * 3
+    return Batch(os.urandom(16), datetime.now(UTC).date(), tuple(items)).to_bytes()
+
+
+def _bad_body(good: bytes, random: np.random.Generator) -> tuple[bytes, dict[str, str]]:
+    """Bytes that are no batch, in one of many ways, with headers that may not fit either."""
+    headers = {"Content-Type": MEDIA_TYPE}
+    while True:
+        body, way = bytearray(good), int(random.integers(9))
+        if way == 0:
+            body = body[: int(random.integers(len(body)))]
+        elif way == 1:
+            body += random.bytes(int(random.integers(1, 3000)))
+        elif way == 2:
+            body[9] = int(random.integers(2, 256))
+        elif way == 3:
+            body[30:32] = random.bytes(2)
+        elif way == 4:
+            body[int(random.integers(32, 41))] = 255
+        elif way == 5:
+            body[41:45] = b"\xff\xfe\xc0\x80"
+        elif way == 6:
+            body = bytearray(random.bytes(int(random.choice([0, 1, 64, 1024, 4096]))))
+        elif way == 7 and random.random() < 0.02:
+            body = bytearray((1 << 20) + int(random.integers(1, 1 << 20)))
+        elif way == 8:
+            body = bytearray(gzip.compress(bytes(int(random.integers(1, 1 << 22))), 1))
+            if random.random() < 0.5:
+                headers = {**headers, "Content-Encoding": "gzip"}
+        else:
+            headers = {"Content-Type": str(random.choice(["", "text/plain", "application/json"]))}
+        for _ in range(int(random.integers(0, 4)) if body else 0):
+            body[int(random.integers(len(body)))] ^= int(random.integers(256))
+        try:
+            Batch.from_bytes(bytes(body))
+        except ReportError:
+            return bytes(body), headers
+        if headers["Content-Type"] != MEDIA_TYPE:
+            return bytes(body), headers
+
+
 def compiled(folder: Path) -> Path:
     """The library that watches what is synced; raises OSError without a C compiler."""
     library = folder / "power_loss.so"
@@ -342,6 +437,17 @@ def bars(sample: bool, seed: int) -> list[Bar]:
     return made
 
 
+def fuzz(sample: bool, seed: int) -> list[Bar]:
+    """Bodies that are no batch: nothing is stored, every answer is a refusal."""
+    bodies = 2_000 if sample else 1_000_000
+    with tempfile.TemporaryDirectory() as name:
+        found = fuzzed(Path(name), bodies, seed)
+    print(f"     {bodies:,} bodies that are no batch: {found.answers}")
+    refused = sum(found.answers.get(status, 0) for status in (400, 413, 415))
+    wrong = bodies - refused + found.stored + (not found.is_alive)
+    return [Bar(f"{bodies:,} bodies: not refused, or stored", wrong, "0", found.is_harmless)]
+
+
 def loads(seconds: float, folder: Path | None) -> tuple[list[Bar], list[Any]]:
     """The load of each kind for so long, and that memory does not grow with it."""
     made, runs = list[Bar](), list[Any]()
@@ -360,15 +466,22 @@ def loads(seconds: float, folder: Path | None) -> tuple[list[Bar], list[Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", action="store_true", help="few faults, no load")
+    parser.add_argument("--part", choices=["all", "faults", "fuzz", "load"], default="all")
     parser.add_argument("--seconds", type=float, default=600.0, help="of each load")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="where the load writes; a temporary one")
     parser.add_argument("--out", type=Path, help="JSON file to write")
     asked, started = parser.parse_args(), campaign.provenance()
-    made = bars(asked.sample, asked.seed)
-    loaded, runs = ([], []) if asked.sample else loads(asked.seconds, asked.folder)
-    status = campaign.shown(made + loaded)
-    campaign.write(asked.out, started, {"seed": asked.seed, "bars": made + loaded, "runs": runs})
+    made, runs = list[Bar](), list[Any]()
+    if asked.part in ("all", "faults"):
+        made += bars(asked.sample, asked.seed)
+    if asked.part in ("all", "fuzz"):
+        made += fuzz(asked.sample, asked.seed)
+    if asked.part in ("all", "load") and not asked.sample:
+        loaded, runs = loads(asked.seconds, asked.folder)
+        made += loaded
+    status = campaign.shown(made)
+    campaign.write(asked.out, started, {"seed": asked.seed, "bars": made, "runs": runs})
     sys.exit(status)
 
 

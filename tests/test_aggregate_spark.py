@@ -84,7 +84,7 @@ def test_a_million_reports_give_the_same_table(
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: one.mechanism.name)
 def test_every_mechanism_gives_the_same_table(tmp_path: Path, spark: Any, example: Any) -> None:
     """In blocks of 64 bytes of counts, each part of a report in its own."""
-    stored(tmp_path, example.mechanism, example.values[:2], 800)
+    stored(tmp_path, example.mechanism, tuple(map(str, example.values[:2])), 800)
     both(tmp_path, example.mechanism, block_bytes=64)
 
 
@@ -92,7 +92,7 @@ def test_every_mechanism_gives_the_same_table(tmp_path: Path, spark: Any, exampl
 @pytest.mark.exact
 def test_reports_of_several_parts_are_counted_whole_too(tmp_path: Path, spark: Any) -> None:
     example = next(iter(SequenceFragmentPuzzle.examples()))
-    stored(tmp_path, example.mechanism, example.values[:2], 800)
+    stored(tmp_path, example.mechanism, tuple(map(str, example.values[:2])), 800)
     both(tmp_path, example.mechanism)
 
 
