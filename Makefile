@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check lint bench campaign-audit campaign-coverage campaign-device campaign-discoveries campaign-intervals campaign-rappor campaign-variance campaign-words vectors picture clean studies-regression bench-collector campaign-collector
+.PHONY: demo test check lint bench campaign-audit campaign-coverage campaign-device campaign-discoveries campaign-intervals campaign-rappor campaign-variance campaign-words vectors picture clean studies-regression bench-collector campaign-collector bench-sizing
 
 .venv/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -38,6 +38,9 @@ campaign-collector: .venv/.ready ## 200 kills, full disks, 40 power cuts, ten mi
 
 bench-collector: .venv/.ready ## a minute of batches of 100 and of 4 on one core
 	$(BIN)/python -m simulations.benchmarks.collector
+
+bench-sizing: .venv/.ready ## what counting 1e6, 1e7 and 1e8 reports takes
+	$(BIN)/python -m simulations.benchmarks.sizing --large
 
 campaign-coverage: .venv/.ready ## ten demos and three billion-user tables; exits non-zero when a bar is missed
 	$(BIN)/python -m simulations.coverage --out simulations/results/coverage.json
