@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,18 @@ NEVER_SYNCED = """
 import functools
 from ldp.collection import collector
 collector.Collector = functools.partial(collector.Collector, synchronous="OFF")
+from ldp.__main__ import main
+main()
+"""
+
+BY_THE_FILE = """
+import functools, os
+from datetime import date
+from pathlib import Path
+from ldp.collection import collector
+def today():
+    return date.fromisoformat(Path(os.environ["CLOCK_OF_A_FAULT"]).read_text())
+collector.Collector = functools.partial(collector.Collector, today=today)
 from ldp.__main__ import main
 main()
 """
@@ -277,6 +289,30 @@ def power_cut(folder: Path, cuts: int, seed: int, is_synced: bool = True) -> Dif
     return difference(served.store, registry, senders.acknowledged)
 
 
+def jumping_clock(folder: Path, jumps: int, seed: int) -> tuple[Difference, int]:
+    """The collector's clock jumps so often, under load and with a restart each time: by up to six
+    days either way, or, not believed, by years. Also how often a sender was put off."""
+    served, moments = Served(folder, "--shuffle-least", "500"), np.random.default_rng(seed)
+    clock, today = folder / "clock", datetime.now(UTC).date()
+    clock.write_text(today.isoformat())
+    environment = {"CLOCK_OF_A_FAULT": str(clock)}
+    served.start(environment, code=("-c", BY_THE_FILE))
+    senders = Senders(served, 4, seed)
+    for jump in range(jumps):
+        days = int(moments.integers(-6, 7)) if jump % 3 else int(moments.choice([-4000, 4000]))
+        (folder / "clock.part").write_text((today + timedelta(days=days)).isoformat())
+        (folder / "clock.part").replace(clock)
+        time.sleep(moments.uniform(0.1, 0.6))
+        clock.write_text(today.isoformat())
+        served.end(signal.SIGKILL if jump % 2 else signal.SIGTERM)
+        served.start(environment, code=("-c", BY_THE_FILE))
+    senders.stop()
+    served.end()
+    served.drain()
+    registry = Registry.load(served.registry_path)
+    return difference(served.store, registry, senders.acknowledged), senders.put_off
+
+
 @dataclass(frozen=True)
 class Fuzzed:
     """What came of bodies that are no batch: answers by status, reports stored, whether the same
@@ -428,6 +464,10 @@ def bars(sample: bool, seed: int) -> list[Bar]:
             found, put_off = full_disk(Path(name), most, seed)
             exactly_once(f"files of {most:,} bytes at most", found)
             made.append(Bar("senders put off meanwhile", put_off, "> 0", put_off > 0))
+    with tempfile.TemporaryDirectory() as name:
+        jumps = 4 if sample else 100
+        found, put_off = jumping_clock(Path(name), jumps, seed)
+        exactly_once(f"{jumps} jumps of the clock", found)
     with tempfile.TemporaryDirectory() as name:
         exactly_once(f"{cuts} power cuts", power_cut(Path(name), cuts, seed))
     with tempfile.TemporaryDirectory() as name:

@@ -4,14 +4,22 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldp import CoinResponse, CountMeanSketch, RandomizedResponse
+from ldp import (
+    CoinResponse,
+    CountMeanSketch,
+    HadamardCountMeanSketch,
+    RandomizedResponse,
+    UnaryEncoding,
+)
 from ldp.channel import Channel, keep_probability, round_up
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
+from ldp.server import Table, decode
 
 EPSILONS = st.floats(1e-6, 64, exclude_min=True)
 
@@ -99,3 +107,35 @@ def test_round_up_is_the_smallest_double_not_below(exact: Fraction) -> None:
     rounded = round_up(exact)
     assert Fraction(rounded) >= exact
     assert Fraction(math.nextafter(rounded, -math.inf)) < exact
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("epsilon", "figures"), [(1.0, (1514, 3.2, 2.5, 2.2)), (4.0, (49, 2.0, 1.16, 1.04))]
+)
+def test_what_a_fake_report_can_do_is_as_published(
+    epsilon: float, figures: tuple[float, ...]
+) -> None:
+    """Cao, Jia and Gong (2021): 2,600 categories, their optimized encoding, and both sketches."""
+    names = tuple(map(str, range(2600)))
+    mechanisms = (
+        RandomizedResponse(categories=names, epsilon=epsilon),
+        UnaryEncoding(categories=names, epsilon=epsilon, variant="optimized"),
+        _cms(epsilon),
+        HadamardCountMeanSketch(epsilon=epsilon, rows=4, width=8, seed="00"),
+    )
+    for mechanism, figure in zip(mechanisms, figures, strict=True):
+        assert mechanism.channel.leverage == pytest.approx(figure, rel=0.03)
+
+
+@pytest.mark.exact
+def test_fakes_move_a_count_by_what_is_printed() -> None:
+    """1 % of the reports replaced by ones that name the value, among reports of the others that
+    are as they are on average: the estimate is what is printed, and the fakes themselves."""
+    mechanism = RandomizedResponse(categories=("a", "b"), epsilon=1.0)
+    keep = mechanism.channel.touched
+    honest = [round(9900 * (1 - keep)), round(9900 * keep)]
+    counts = np.array([[honest[0] + 100, honest[1]]])
+    estimates = decode(Table(mechanism, counts, counts.sum(axis=1)))
+    printed = estimates.summary()["fakes_move"]
+    assert estimates.count[0] == pytest.approx(printed, abs=3)

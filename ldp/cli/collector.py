@@ -64,7 +64,7 @@ class _Duration(click.ParamType[timedelta]):
     type=click.IntRange(min=1),
     default=8192,
     show_default=True,
-    help="MiB that may wait for the store before senders are told to come later.",
+    help="MiB of waiting reports and ids of batches; beyond it senders are told to come later.",
 )
 @click.option("--trust-clock", is_flag=True, help="It went ahead by a month, and is right.")
 @click.option("--drain", is_flag=True, help="Serve nobody: move all that waits, and end.")

@@ -292,10 +292,13 @@ class Buffer:
         with self._working():
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def bytes_on_disk(self) -> int:
-        """Of the file and its log."""
-        log = self._path.with_name(f"{self._path.name}-wal")
-        return sum(path.stat().st_size for path in (self._path, log) if path.exists())
+    def bytes_used(self) -> int:
+        """Of what is in the file: it is used again, but never becomes smaller."""
+        ((pages,),), ((free,),) = (
+            self._rows("PRAGMA page_count"),
+            self._rows("PRAGMA freelist_count"),
+        )
+        return int((pages - free) * PAGE_BYTES)
 
     def close(self) -> None:
         """Closes the connection."""

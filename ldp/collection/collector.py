@@ -47,7 +47,7 @@ class Limits:
     queue_bytes: int = 64 << 20
     """Of batches that wait for the writer."""
     buffer_bytes: int = 8 << 30
-    """Of the buffer on the disk, when the ingestor does not keep up."""
+    """Used in the buffer: reports when the ingestor does not keep up, and ids of batches."""
     body_seconds: float = 20.0
     """For the body of a request, from its first byte to its last."""
 
@@ -101,7 +101,6 @@ class Collector:
         )
         self._in_flight = 0
         self._bucket, self._filled = self._limits.rate, time.monotonic()
-        self._looked, self._buffer_bytes = 0.0, 0
         self.app = Starlette(
             routes=[
                 Route("/v1/reports", _Endpoint(self._reports), methods=["POST"]),
@@ -205,11 +204,7 @@ class Collector:
         return True
 
     def _is_full(self) -> bool:
-        """Whether the buffer is as large as it may be; looked at once a second."""
-        now = time.monotonic()
-        if now - self._looked > 1:
-            self._looked, self._buffer_bytes = now, self._buffer.bytes_on_disk()
-        return self._buffer_bytes > self._limits.buffer_bytes
+        return self._ingestor.buffer_bytes > self._limits.buffer_bytes
 
     async def _get_registry(self, request: Request) -> Response:
         headers = {"ETag": self._tag, "Cache-Control": "max-age=3600"}
@@ -240,7 +235,7 @@ class Collector:
     async def _metrics(self, _: Request) -> Response:
         now = {
             "ldp_buffer_reports": self._ingestor.waiting,
-            "ldp_buffer_bytes": self._buffer_bytes,
+            "ldp_buffer_bytes": self._ingestor.buffer_bytes,
             "ldp_requests_in_flight": self._in_flight,
         }
         return Response(exposition(self._counts, now), media_type=TEXT_TYPE)

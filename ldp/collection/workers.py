@@ -137,7 +137,7 @@ class Ingestor(threading.Thread):
         self._retain = retain
         self._stopped = threading.Event()
         self._since: dict[int, float] = {}
-        self.waiting = 0
+        self.waiting, self.buffer_bytes = 0, reading.bytes_used()
         self.failure = ""
 
     def run(self) -> None:
@@ -159,7 +159,7 @@ class Ingestor(threading.Thread):
     def work(self, everything: bool = False) -> None:
         """Writes every block that is due, or all there is; deletes files that are too old."""
         counted, now = self._reading.waiting(), time.monotonic()
-        self.waiting = sum(counted.values())
+        self.waiting, self.buffer_bytes = sum(counted.values()), self._reading.bytes_used()
         for one in self._reading.metrics():
             if one.number not in counted:
                 self._since.pop(one.number, None)
