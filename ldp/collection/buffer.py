@@ -224,11 +224,14 @@ class Buffer:
 
     def metrics(self) -> list[Waiting]:
         """Every metric that the buffer ever held reports of."""
-        found = self._rows("SELECT metric, version, mechanism, number FROM metrics")
-        return [
-            Waiting(metric, version, from_parameters(json.loads(mechanism)), number)
-            for metric, version, mechanism, number in found
-        ]
+        return [self.metric(number) for (number,) in self._rows("SELECT number FROM metrics")]
+
+    def metric(self, number: int) -> Waiting:
+        """The metric of that number."""
+        ((name, version, text),) = self._rows(
+            "SELECT metric, version, mechanism FROM metrics WHERE number = ?", number
+        )
+        return Waiting(name, version, from_parameters(json.loads(text)), number)
 
     def waiting(self) -> dict[int, int]:
         """Reports in the buffer, by number of the metric."""

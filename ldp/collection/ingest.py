@@ -88,8 +88,9 @@ def _write(
 
 def clean(store: Path, buffer: str) -> None:
     """Removes what a killed ingestor of this buffer left unfinished."""
-    for part in store.rglob(f".{buffer}-*.part"):
-        part.unlink()
+    for root in (store, store / SET_ASIDE):
+        for part in root.glob(f"metric=*/version=*/day=*/.{buffer}-*.part"):
+            part.unlink()
 
 
 def retire(store: Path, oldest: date) -> int:

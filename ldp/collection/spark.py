@@ -47,7 +47,7 @@ def aggregate_on_spark(
     block_bytes: int = BLOCK_BYTES,
 ) -> Table | JointTable:
     """The table of a metric's stored reports, as `aggregate` gives it. The session is the one that
-    runs, or a new one as Spark's own settings say (`spark-submit`, `SPARK_REMOTE`)."""
+    runs, or a new one as Spark's own settings say (`spark-submit`)."""
     listed = [
         (day, str(path.resolve()))
         for day, path in report_files(stores, metric, version, since, until)
@@ -92,11 +92,21 @@ def _session() -> Iterator[Any]:
             session.stop()
 
 
+def _rows(found: Any) -> Iterator[Any]:
+    """The rows of a frame, computed by all workers at one time and then told one by one."""
+    from pyspark import StorageLevel
+
+    kept = found.persist(StorageLevel.DISK_ONLY)
+    kept.count()
+    yield from kept.toLocalIterator()
+    kept.unpersist()
+
+
 def _whole(files: Any, mechanism: Catalogued) -> Table | JointTable:
     parameters = mechanism.parameters()
     found = files.mapInArrow(partial(count_files, parameters), "packed binary")
     table = empty_builder(mechanism).build()
-    for row in found.toLocalIterator():
+    for row in _rows(found):
         kind = JointTable if isinstance(mechanism, JointMechanism) else Table
         table = table + kind.from_bytes(bytes(row.packed))  # type: ignore[operator]
     return table
@@ -132,7 +142,7 @@ def _by_blocks(
     parts = parts_of(mechanism)
     counts = [np.zeros(part.shape, dtype=np.int64) for part in parts]
     totals = [np.zeros(part.shape.rows, dtype=np.int64) for part in parts]
-    for row in found.toLocalIterator():
+    for row in _rows(found):
         number, block = divmod(row.block, _MOST_BLOCKS)
         first = block * rows_of_block(parts[number], block_bytes)
         named = np.frombuffer(bytes(row.reports), dtype="<i8")

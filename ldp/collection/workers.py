@@ -100,6 +100,8 @@ class Writer(threading.Thread):
             answers = self._buffer.commit(arrived, self._today(), self._lateness)
             self.failure = ""
         except Exception as error:  # whatever it is, nothing was stored, and senders try again
+            if not self.failure:
+                LOG.error("batches cannot be stored: %s", _line(error))
             self.failure = _line(error)
             answers = BufferUnusable(self.failure)
         self._counts.commits += 1
@@ -134,7 +136,7 @@ class Ingestor(threading.Thread):
         super().__init__(name="ldp ingestor", daemon=True)
         self._store, self._reading, self._writer = store, reading, writer
         self._today, self._counts, self._shuffling = today, counts, shuffling
-        self._retain = retain
+        self._retain, self._retired = retain, date.min
         self._stopped = threading.Event()
         self._since: dict[int, float] = {}
         self.waiting, self.buffer_bytes = 0, reading.bytes_used()
@@ -160,19 +162,19 @@ class Ingestor(threading.Thread):
         """Writes every block that is due, or all there is; deletes files that are too old."""
         counted, now = self._reading.waiting(), time.monotonic()
         self.waiting, self.buffer_bytes = sum(counted.values()), self._reading.bytes_used()
-        for one in self._reading.metrics():
-            if one.number not in counted:
-                self._since.pop(one.number, None)
-                continue
-            since = self._since.setdefault(one.number, now)
-            is_old = now - since >= self._shuffling.longest.total_seconds()
-            is_decided = self._reading.plan(one.number) is not None  # before this process began
-            if everything or is_decided or is_old or counted[one.number] >= self._shuffling.least:
-                self._since.pop(one.number)
+        self._since = {number: self._since.get(number, now) for number in counted}
+        for number, reports in counted.items():
+            is_old = now - self._since[number] >= self._shuffling.longest.total_seconds()
+            is_decided = self._reading.plan(number) is not None  # before this process began
+            if everything or is_decided or is_old or reports >= self._shuffling.least:
+                del self._since[number]
+                one = self._reading.metric(number)
                 while self._write(one) and everything:
                     pass
-        if self._retain is not None:
-            retire(self._store, self._today() - self._retain)
+        today = self._today()
+        if self._retain is not None and today != self._retired:
+            retire(self._store, today - self._retain)
+            self._retired = today
 
     def _write(self, one: Waiting) -> bool:
         plan = self._reading.plan(one.number) or self._writer.perform(

@@ -1,0 +1,17 @@
+"""A short load: nothing fails, nothing is lost. What is fast enough is said by the benchmark."""
+
+from pathlib import Path
+
+import pytest
+
+from simulations.benchmarks import collector as load
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+@pytest.mark.parametrize("one", load.LOADS, ids=lambda one: f"batches of {one.reports}")
+def test_every_report_of_a_load_is_stored(tmp_path: Path, one: load.Load) -> None:
+    found = load.run(one, 3.0, tmp_path, seed=1)
+    assert found.errors == 0
+    assert found.requests > 300
+    assert found.stored == found.requests * one.reports
