@@ -51,9 +51,9 @@ class JointTable:
         added = (a + b for a, b in zip(self.tables, other.tables, strict=True))
         return JointTable(self.mechanism, tuple(added))
 
-    def with_dictionary(self, dictionary: tuple[str, ...] | None) -> "JointTable":
-        """The same tables, carrying these candidates."""
-        carrying = (table.with_dictionary(dictionary) for table in self.tables)
+    def of_metric(self, dictionary: tuple[str, ...] | None, memoised: bool = False) -> "JointTable":
+        """The same tables, carrying the metric's candidates and whether it is memoised."""
+        carrying = (table.of_metric(dictionary, memoised) for table in self.tables)
         return JointTable(self.mechanism, tuple(carrying))
 
     def to_bytes(self) -> bytes:

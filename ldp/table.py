@@ -75,7 +75,8 @@ class Table:
     number of reports that named the cell, for SIGN the sum of their signs. `reports`: int64, shape
     (rows,). `windows`: ids of the collection windows (days) in it, sorted. `dictionary`: the
     candidates its metric names, carried along so that the file can be decoded anywhere; adding
-    tables with different ones keeps all candidates, sorted.
+    tables with different ones keeps all candidates, sorted. `memoised`: whether the reports of one
+    client may share a permanent response.
     """
 
     mechanism: Mechanism
@@ -83,6 +84,7 @@ class Table:
     reports: NDArray[np.int64]
     windows: tuple[str, ...] = ()
     dictionary: tuple[str, ...] | None = None
+    memoised: bool = False
 
     @classmethod
     def empty(cls, mechanism: Mechanism) -> "Table":
@@ -108,13 +110,15 @@ class Table:
         dictionary = dictionaries.pop() if dictionaries else None
         for different in dictionaries:
             dictionary = tuple(sorted({*(dictionary or ()), *(different or ())}))
-        return Table(self.mechanism, counts, reports, windows, dictionary)
+        memoised = self.memoised or other.memoised
+        return Table(self.mechanism, counts, reports, windows, dictionary, memoised)
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Table)
             and self.mechanism == other.mechanism
             and (self.windows, self.dictionary) == (other.windows, other.dictionary)
+            and self.memoised == other.memoised
             and np.array_equal(self.reports, other.reports)
             and np.array_equal(self.counts, other.counts)
         )
@@ -124,9 +128,9 @@ class Table:
     def __repr__(self) -> str:
         return f"<Table of {self.total} reports, {self.mechanism.describe()}>"
 
-    def with_dictionary(self, dictionary: tuple[str, ...] | None) -> "Table":
-        """The same table, carrying these candidates."""
-        return replace(self, dictionary=dictionary)
+    def of_metric(self, dictionary: tuple[str, ...] | None, memoised: bool = False) -> "Table":
+        """The same table, carrying the metric's candidates and whether it is memoised."""
+        return replace(self, dictionary=dictionary, memoised=memoised)
 
     def to_bytes(self) -> bytes:
         """The table as a self-identifying file: see `docs/wire.md`."""
@@ -147,6 +151,7 @@ class Table:
             "windows": list(self.windows),
             "types": [buffer.dtype.str[1:] for buffer in buffers],
             "dictionary": self.dictionary,
+            "memoised": self.memoised,
         }
         return part, [pa.compress(buffer, codec="zstd", asbytes=True) for buffer in buffers]
 
@@ -184,6 +189,8 @@ class Table:
         if mechanism.fingerprint.hex() != part["fingerprint"]:
             raise DecodeError("table file's mechanism does not have the fingerprint it states")
         windows, dictionary = part["windows"], part["dictionary"]
+        if not isinstance(memoised := part.get("memoised", False), bool):
+            raise DecodeError("table file does not say whether its metric is memoised")
         if not _texts(windows) or not (dictionary is None or _texts(dictionary)):
             raise DecodeError("table file's windows or dictionary are not lists of texts")
         if not {*part["types"]} <= {f"{sign}{size}" for size in wire.COUNT_TYPES for sign in "ui"}:
@@ -204,6 +211,7 @@ class Table:
             reports.astype(np.int64),
             tuple(windows),
             None if dictionary is None else tuple(dictionary),
+            memoised,
         )
 
     def save(self, path: str | Path) -> None:

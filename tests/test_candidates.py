@@ -4,6 +4,7 @@ import csv
 import gzip
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -375,6 +376,22 @@ def test_only_a_permanent_response_is_pooled() -> None:
     for wrong in (0.5, float("inf"), float("nan")):
         with pytest.raises(ParameterError, match="1 or more"):
             decode(pooled, reports_per_client=wrong)
+
+
+@pytest.mark.exact
+def test_days_of_a_memoised_metric_are_decoded_only_with_the_reports_of_a_client() -> None:
+    basic = Rappor(scheme="identity", bits=4, f=0.5, p=0.25, q=0.75)
+    drawn = pooled_table(basic, np.array([50, 1, 1, 1]), 2, np.random.default_rng(1))
+    monday, tuesday = (replace(drawn, windows=(day,)) for day in ("2026-01-05", "2026-01-06"))
+    both = monday.of_metric(None, memoised=True) + tuesday
+    both = Table.from_bytes(both.to_bytes())
+    assert both.memoised
+    with pytest.raises(DecodeError, match=r"pools 2 days .* --reports-per-client K"):
+        decode(both)
+    told, once = decode(both, reports_per_client=2), decode(both, reports_per_client=1)
+    assert (told.std_error > once.std_error).all()
+    decode(monday.of_metric(None, memoised=True))
+    decode(monday + tuesday)
 
 
 @pytest.mark.exact

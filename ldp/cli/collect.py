@@ -69,7 +69,7 @@ def simulate(
     if table is not None:
         assert people.counts is not None
         drawn = draw_tables(mechanism, people.values, people.counts, randomness)
-        drawn.with_dictionary(asked.candidates()).save(table)
+        drawn.of_metric(asked.candidates()).save(table)
         place = table
     else:
         assert reports is not None
@@ -146,6 +146,7 @@ def aggregate(
             since=first,
             until=last,
             dictionary=asked.candidates(),
+            memoised=bool(asked.memoise),
         )
     else:
         files = len(report_files(stores, metric, asked.version, first, last))
@@ -159,6 +160,7 @@ def aggregate(
             until=last,
             workers=workers,
             dictionary=asked.candidates(),
+            memoised=bool(asked.memoise),
             on_damaged=skip if skip_damaged else None,
             on_file=lambda _: advance(1),
             checkpoint=out.with_name(f"{out.name}.checkpoint"),

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 @click.option(
     "--reports-per-client",
     type=click.FloatRange(min=1),
-    default=1,
     help="Of a table that pools memoised reports: how many each client sent.",
 )
 @click.option("--part", help="Which table of a file that holds several, as words of a puzzle.")
@@ -54,7 +53,7 @@ def decode(
     rappor_counts: Path | None,
     rappor_map: Path | None,
     rappor_hash: str | None,
-    reports_per_client: float,
+    reports_per_client: float | None,
     part: str | None,
     candidates: str | None,
     out: str,

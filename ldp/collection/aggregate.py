@@ -26,6 +26,7 @@ def aggregate(
     until: date | None = None,
     workers: int = 1,
     dictionary: tuple[str, ...] | None = None,
+    memoised: bool = False,
     on_damaged: Callable[[ReportError], None] | None = None,
     on_file: Callable[[Path], None] | None = None,
     checkpoint: Path | None = None,
@@ -33,12 +34,12 @@ def aggregate(
 ) -> Table | JointTable:
     """The table of a metric's stored reports.
 
-    `workers` threads own disjoint ranges of the table's rows; `dictionary` goes into the table. A
-    damaged or foreign file raises ReportError naming it; with `on_damaged` its error is handed over
-    instead and the file counts for nothing, whole: it is checked before the first of its reports is
-    counted. `on_file` is told each file that was counted. What was counted is kept in `checkpoint`
-    after `every` so many files; a run that finds the checkpoint of the same question goes on from
-    there, and one that ends removes it.
+    `workers` threads own disjoint ranges of the table's rows; `dictionary` and `memoised` go into
+    the table. A damaged or foreign file raises ReportError naming it; with `on_damaged` its error
+    is handed over instead and the file counts for nothing, whole: it is checked before the first of
+    its reports is counted. `on_file` is told each file that was counted. What was counted is kept
+    in `checkpoint` after `every` so many files; a run that finds the checkpoint of the same
+    question goes on from there, and one that ends removes it.
     """
     listed = report_files(stores, metric, version, since, until)
     question = f"{metric} {version} {mechanism.fingerprint.hex()} {since} {until}"
@@ -60,7 +61,7 @@ def aggregate(
     table = _sum(table, builder.build())
     if checkpoint:
         checkpoint.unlink(missing_ok=True)
-    return table.with_dictionary(dictionary)
+    return table.of_metric(dictionary, memoised)
 
 
 def _sum(one: Table | JointTable | None, other: Table | JointTable) -> Table | JointTable:

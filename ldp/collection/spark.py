@@ -44,6 +44,7 @@ def aggregate_on_spark(
     since: date | None = None,
     until: date | None = None,
     dictionary: tuple[str, ...] | None = None,
+    memoised: bool = False,
     block_bytes: int = BLOCK_BYTES,
 ) -> Table | JointTable:
     """The table of a metric's stored reports, as `aggregate` gives it. The session is the one that
@@ -61,7 +62,7 @@ def aggregate_on_spark(
             table = _whole(files, mechanism)
         else:
             table = _by_blocks(files, mechanism, days, block_bytes)
-    return table.with_dictionary(dictionary)
+    return table.of_metric(dictionary, memoised)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from ldp.decoding.bloom_maps import require_places
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import Estimates, Rule
 from ldp.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
-from ldp.mechanisms.base import Identity, Mechanism
+from ldp.mechanisms.base import Identity
 from ldp.mechanisms.rappor import Rappor
 from ldp.table import Table
 
@@ -42,7 +42,7 @@ def decode(
     method: str = "auto",
     rule: Rule | None = None,
     places: NDArray[np.unsignedinteger] | None = None,
-    reports_per_client: float = 1,
+    reports_per_client: float | None = None,
 ) -> Estimates:
     """Counts of the candidates in `table`.
 
@@ -50,10 +50,11 @@ def decode(
     one of `METHODS`, or "auto", the first of those that fit. Decoding again, with other candidates
     too, costs no privacy: it reads the table only. `places`: the bits that the candidates of a
     RAPPOR table set, where a map gives them (`ldp.google_rappor.read_map`). `reports_per_client`:
-    how many reports each client sent, on average, under one permanent response (RAPPOR, memoised
-    per value); without it errors are too small. Raises DecodeError for an empty table, for no or
-    repeated candidates, for a method that does not fit the mechanism, and for more candidates or
-    other places than their map can have.
+    how many reports each client sent, on average, under one permanent response (RAPPOR, memoised);
+    1 unless told. Raises DecodeError for an empty table, for one that pools several days of a
+    memoised metric and is not told, whose errors would be too small, for no or repeated candidates,
+    for a method that does not fit the mechanism, and for more candidates or other places than their
+    map can have.
     """
     if not isinstance(table, Table):
         raise DecodeError("decode one part of it, by its name: table['words']")
@@ -84,7 +85,7 @@ def decode(
     if not table.total:
         raise DecodeError("the table holds no reports")
     method = fitting[0] if method == "auto" else method
-    pooled, rule = _pooled(table.mechanism, reports_per_client), rule or Rule()
+    pooled, rule = _pooled(table, reports_per_client), rule or Rule()
     if places is not None and method not in BY_MAP:
         raise DecodeError(f"method {method!r} takes no places")
     if places is None:
@@ -103,10 +104,17 @@ def decode(
     return replace(estimates, details={**described, **estimates.details})
 
 
-def _pooled(mechanism: Mechanism, reports_per_client: float) -> tuple[float, ...]:
+def _pooled(table: Table, reports_per_client: float | None) -> tuple[float, ...]:
     """The variance that pooling adds to a bit of a report; nothing where there is no pooling."""
-    if reports_per_client == 1:
+    mechanism, days = table.mechanism, len(table.windows)
+    if reports_per_client is None and table.memoised and days > 1:
+        raise DecodeError(
+            f"the table pools {days} days of a memoised metric: say how many reports each client "
+            "sent under one permanent response, on average (--reports-per-client K)"
+        )
+    if reports_per_client in (None, 1):
         return ()
+    assert reports_per_client is not None
     if not isinstance(mechanism, Rappor):
         raise DecodeError(f"reports of {mechanism.name} share no permanent response")
     if not 1 <= reports_per_client < np.inf:
