@@ -8,6 +8,7 @@ K-th batch has arrived; `--until-killed` never stops by itself; `--file-limit` i
 """
 
 import argparse
+import json
 import os
 import resource
 import signal
@@ -34,9 +35,11 @@ description = "Where people ask for the weather"
 owners = ["team@example.org"]
 expires = {expires}
 {how}
-categories = ["Oslo", "Bergen", "Hell", "none"]
+categories = {categories}
 reports_per_window = {reports}
 """
+CATEGORIES = ["Oslo", "Bergen", "Hell", "none", *(f"town {i}" for i in range(60))]
+"""So many that two permanent responses are hardly ever alike."""
 FRESH = 'mechanism = "rr"\nepsilon = {epsilon}'
 BASIC = 'mechanism = "rappor"\nscheme = "identity"\nf = 0.5\np = 0.0\nq = 1.0\n'
 """Without instantaneous noise: what is memoised can be seen to be."""
@@ -64,6 +67,7 @@ def registry_text(lifetime: float, metrics: dict[str, dict[str, Any]] = METRICS)
     for name, window in WINDOWS.items():
         text += GROUP.format(name=name, window=window, lifetime=lifetime)
     usual = {"version": 1, "group": "places", "expires": "2999-12-31", "reports": 1}
+    usual["categories"] = json.dumps(CATEGORIES)
     return text + "".join(
         METRIC.format(**{**usual, "name": name, **metric}) for name, metric in metrics.items()
     )
@@ -89,14 +93,10 @@ def opened(folder: Path, now: list[datetime], **changes: Any) -> Client:
     return Client(folder / "device.ldp", **{**usual, **changes})
 
 
-def record_all(client: Client, records: int) -> int:
-    """So many records of every metric, the same values whenever it is done; how many declined."""
-    values = {"city": "Oslo", "home": "Hell", "lang": "Bergen", "theme": "Oslo"}
-    return sum(
-        not client.record(name, values.get(name, "Hell"))
-        for _ in range(records)
-        for name in METRICS
-    )
+def record_all(client: Client, records: int, step: int) -> int:
+    """So many records of every metric, of one value a day, three in turn; how many declined."""
+    value = CATEGORIES[step // 3 % 3]
+    return sum(not client.record(name, value) for _ in range(records) for name in METRICS)
 
 
 def exit_before(statement: int) -> None:
@@ -169,7 +169,7 @@ def main() -> None:
     step = 0
     while step < asked.steps or asked.until_killed:
         step += 1
-        declined += record_all(client, asked.records)
+        declined += record_all(client, asked.records, round((now[0] - START) / STEP))
         client.upload()
         now[0] += STEP
         aside = folder / f"clock.{os.getpid()}"

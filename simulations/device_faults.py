@@ -101,9 +101,11 @@ def _require_paid(
         for item in Batch.from_bytes(body).items:
             reports[item.metric].append(item.report)
     for name, metric in registry.metrics.items():
-        if metric.presence == "public":
-            paid = set(reports[name]) if metric.memoise else reports[name]
-            require(len(paid) <= times[name], f"{name}: more was sent than charged")
+        if metric.memoise:  # every response was charged, whatever it is about
+            told = len(set(reports[name]))
+            require(metric.presence == "hidden" or told <= times[name], f"{name}: more was told")
+        elif metric.presence == "public":
+            require(len(reports[name]) <= times[name], f"{name}: more was sent than charged")
     for name, group in registry.groups.items():
         caps, ordered = group.caps, sorted(spent[name])
         life = sum(epsilon for _, epsilon in ordered)
@@ -168,9 +170,8 @@ def hostile(folder: Path, days: int, seed: int, lifetime: float) -> dict[str, by
     chance, now = np.random.default_rng(seed), [START]
     client = opened(folder, now)
     client.grant()
-    for _ in range(days):
-        for _ in range(20 // len(METRICS) + 1):
-            record_all(client, 1)
+    for day in range(days):
+        record_all(client, 20 // len(METRICS) + 1, 3 * day)
         client.upload()
         match int(chance.integers(12)):
             case 0:

@@ -386,7 +386,7 @@ def test_days_of_a_memoised_metric_are_decoded_only_with_the_reports_of_a_client
     both = monday.of_metric(None, memoised=True) + tuesday
     both = Table.from_bytes(both.to_bytes())
     assert both.memoised
-    with pytest.raises(DecodeError, match=r"pools 2 days .* --reports-per-client K"):
+    with pytest.raises(DecodeError, match=r"pools 2 days .*--reports-per-client K"):
         decode(both)
     told, once = decode(both, reports_per_client=2), decode(both, reports_per_client=1)
     assert (told.std_error > once.std_error).all()

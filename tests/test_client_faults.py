@@ -172,7 +172,7 @@ def test_the_checker_sees_what_it_looks_for(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "device.ldp", tmp_path / "kept")
     for harm, what in (
         ("DELETE FROM charges WHERE metric = 'city'", "city: more was sent"),
-        ("DELETE FROM charges WHERE metric = 'theme'", "theme: more was sent"),
+        ("DELETE FROM charges WHERE metric = 'theme'", "theme: more was told"),
         ("UPDATE charges SET times = 3 * times WHERE metric = 'lang'", "more than a window"),
         ("UPDATE batches SET id = zeroblob(16) WHERE id = ?", "is lost"),
     ):

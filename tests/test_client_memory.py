@@ -1,9 +1,11 @@
 """The client's memoised metrics, hidden presence, and witness: docs/device-protocol.md."""
 
 import shutil
+import sqlite3
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from itertools import combinations, product
@@ -51,6 +53,7 @@ p = 0.0
 q = 1.0
 """
 """No instantaneous noise: a report is the permanent response itself."""
+BLOOM = 'scheme = "polynomial"\nbits = 16\nhashes = 2\ncohorts = 64'
 RR = 'mechanism = "rr"\nepsilon = 2.0\ncategories = ["Oslo", "Bergen", "none"]\n'
 PER_VALUE = BASIC + 'memoise = "per-value"\n'
 EPOCH = BASIC + 'memoise = "epoch"\nepoch = "4d"\n'
@@ -114,25 +117,38 @@ def home(tmp_path: Path) -> Iterator[Callable[..., Home]]:
 
 @pytest.mark.exact
 def test_the_first_record_of_an_epoch_is_the_only_one_that_is_told(home: Any) -> None:
-    """Twelve devices, so that no luck helps: reports of an epoch are all the response to its first
-    value, whatever came later and however often the client restarted; the next epoch is new."""
+    """Twelve devices, so that no luck helps: reports of an epoch are all one response, whatever was
+    recorded later and however often the client restarted; the next epoch is new."""
     seen = Counter[bool]()
     for _ in range(12):
         one = home(EPOCH, reports=2)
         one.now = EPOCH_BEGINS + timedelta(hours=12)
-        responses = Responses(one.client._registry.metrics, one.client._bits, one.client._secret)
-        metric = one.client._registry.metric("city")
-        begins = round(one.now.replace(hour=0).timestamp())
-        truth = responses.frozen(metric, begins, "Oslo")
         for values in (["Oslo"], ["Bergen", "Bergen"], [], ["Bergen"]):
             assert all(one.day(*values))
             one.restart()
-        assert one.payloads == [truth] * 4
+        assert len(one.payloads) == 4
+        assert len(set(one.payloads)) == 1
         assert one.spent == pytest.approx(PRICE)
         one.day("Bergen")
         assert one.spent == pytest.approx(2 * PRICE)
-        seen[one.payloads[-1] == truth] += 1
+        seen[one.payloads[-1] == one.payloads[0]] += 1
     assert seen[False] > 0
+
+
+@pytest.mark.statistical
+def test_an_epoch_tells_of_its_first_value(home: Any) -> None:
+    """The bit of the first value is 1 with probability 3/4, that of a later one with 1/4: that as
+    many of 60 devices show the second has a chance below 1e-8."""
+    first, later = 0, 0
+    for _ in range(60):
+        one = home(EPOCH)
+        one.now = EPOCH_BEGINS + timedelta(hours=12)
+        one.day("Oslo")
+        one.day("Bergen")
+        first += one.payloads[-1][0] & 1
+        later += one.payloads[-1][0] >> 1 & 1
+        one.client.close()
+    assert first > later, (first, later)
 
 
 @pytest.mark.exact
@@ -195,17 +211,30 @@ def test_the_secret_is_the_owners_alone_and_goes_with_a_withdrawal(home: Any) ->
 
 
 @pytest.mark.exact
-def test_a_withdrawal_forgets_what_an_epoch_froze(home: Any) -> None:
-    """Also with an account's secret, which is kept: what is frozen anew is charged anew."""
+def test_a_withdrawal_forgets_what_an_epoch_froze_and_silences_it(home: Any) -> None:
+    """What was told stays told and charged once; the next epoch is new."""
     one = home(EPOCH)
     one.now = EPOCH_BEGINS + timedelta(hours=12)
-    one.restart(secret=bytes(16))
     one.day("Oslo")
+    one.client.withdraw()
+    assert one.rows("SELECT length(response) FROM frozen") == [(0,)]
+    one.client.grant()
+    (answer,) = one.day("Bergen")
+    assert (answer.reason, "before the withdrawal" in answer.details) == ("cap", True)
+    assert (len(one.payloads), one.spent) == (1, pytest.approx(PRICE))
+    one.now += 3 * DAY
+    assert one.day("Bergen")[0]
+    assert (len(one.payloads), one.spent) == (2, pytest.approx(2 * PRICE))
+
+
+@pytest.mark.exact
+def test_what_was_frozen_and_never_told_is_forgotten_by_a_withdrawal(home: Any) -> None:
+    one = home(EPOCH)
+    one.client.record("city", "Oslo")
     one.client.withdraw()
     assert one.rows("SELECT * FROM frozen") == []
     one.client.grant()
-    one.day("Bergen")
-    assert one.spent == pytest.approx(2 * PRICE)
+    assert one.day("Bergen")[0]
 
 
 @pytest.mark.exact
@@ -270,7 +299,143 @@ def test_what_was_recorded_under_another_memoisation_is_never_sent(home: Any) ->
     assert one.spent == 0
 
 
+@pytest.mark.exact
+def test_an_epoch_of_another_length_is_another_meaning(home: Any) -> None:
+    """Edited in the middle without a new version: what was recorded before is not sent."""
+    one = home(EPOCH, reports=2)
+    one.now = EPOCH_BEGINS + timedelta(hours=12)
+    one.client.record("city", "Oslo")
+    one.how = EPOCH.replace("4d", "2d")
+    one.write({"city": {}})
+    one.restart()
+    one.day("Bergen")
+    assert len(one.payloads) == 1
+    assert one.spent == pytest.approx(PRICE)
+
+
+@pytest.mark.exact
+def test_an_update_that_is_rolled_back_goes_on_with_what_was_frozen(home: Any) -> None:
+    """Version 2 has shorter epochs; what version 1 froze outlives its seals."""
+    for _ in range(8):
+        one = home(EPOCH.replace("4d", "8d"), reports=2)
+        one.now = datetime(2026, 1, 3, 12, tzinfo=UTC)  # 8 days begin at 20456 = 2026-01-03
+        one.day("Oslo")
+        for how, value in ((EPOCH.replace("4d", "1d"), "Oslo"), (one.how, "Bergen")):
+            one.how = how
+            one.write({"city": {}})
+            one.restart()
+            one.day(value)
+        assert one.payloads[0] == one.payloads[-1]
+        assert one.spent == pytest.approx(2 * PRICE)
+        one.client.close()
+
+
+@pytest.mark.exact
+def test_an_epoch_keeps_its_cohort(home: Any) -> None:
+    """64 cohorts: all reports of an epoch name one, also after restarts."""
+    how = EPOCH.replace('scheme = "identity"\ncategories = ["Oslo", "Bergen", "none"]', BLOOM)
+    one = home(how)
+    one.now = EPOCH_BEGINS + timedelta(hours=12)
+    for _ in range(4):
+        one.day("Oslo")
+        one.restart()
+    assert len(set(one.payloads)) == 1
+
+
+@pytest.mark.exact
+def test_no_copy_of_the_secret_survives_a_withdrawal(home: Any) -> None:
+    """Also not the one of a process that was killed while it made one."""
+    one = home(PER_VALUE)
+    one.day("Oslo")
+    left = one.path.with_name("device.ldp.secret.new")
+    left.write_bytes(bytes(32))
+    one.client.withdraw()
+    assert not list(one.folder.glob("device.ldp.secret*"))
+
+
+@pytest.mark.exact
+def test_a_consent_after_a_withdrawal_that_could_not_be_written_sends_nothing_old(
+    home: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = home(RR)
+    one.server.down = True
+    one.day("Oslo")
+    with monkeypatch.context() as patch:
+        patch.setattr("ldp.client.runtime.remember", _fails)
+        assert not one.client.withdraw()
+    assert one.client.consent == "withdrawn"
+    assert one.client.grant()
+    one.server.down, before = False, len(one.server.got)
+    one.now += DAY
+    one.client.upload()
+    assert len(one.server.got) == before
+
+
+def _fails(*_: Any) -> None:
+    raise OSError("the disk is full")
+
+
 # Hidden presence
+
+
+@pytest.mark.exact
+def test_hidden_periods_without_a_grant_share_nothing(home: Any) -> None:
+    """The budget holds one epoch; in the twelve after it every report is drawn afresh: that in each
+    of them all four are alike has a chance below 1e-17."""
+    one = home(EPOCH + HIDDEN, lifetime=1.1 * PRICE)
+    one.now = EPOCH_BEGINS
+    one.client.withdraw()
+    one.client.grant()
+    for _ in range(52):
+        one.day("Oslo")
+    assert one.spent == pytest.approx(PRICE)
+    epochs = [one.payloads[4 * i : 4 * i + 4] for i in range(13)]
+    assert len(set(epochs[0])) == 1
+    assert any(len(set(epoch)) > 1 for epoch in epochs[1:])
+
+
+PUBLIC = """
+[group.streets]
+window = "1d"
+window_epsilon = 8.0
+lifetime_epsilon = 64.0
+[metric.street]
+version = 1
+group = "streets"
+description = "Which streets people look for"
+owners = ["team@example.org"]
+expires = 2099-12-31
+mechanism = "rr"
+epsilon = 2.0
+categories = ["Main", "High"]
+"""
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("ahead", [0, 5])
+def test_hidden_a_record_moves_nothing_that_is_sent(home: Any, ahead: int) -> None:
+    """Beside a public metric, and with a clock that was days ahead for a moment: number, days and
+    sizes of what is sent, and the charges, are those of a device that recorded nothing hidden."""
+
+    def lived(records: bool) -> tuple[Any, ...]:
+        one = home(RR + HIDDEN)
+        with (one.folder / "metrics.toml").open("a") as file:
+            file.write(PUBLIC)
+        one.restart(jitter=timedelta(0))
+        one.client.upload()
+        one.client.record("street", "Main")
+        one.now += 3 * DAY + ahead * DAY
+        if records:
+            one.client.record("city", "Oslo")
+        one.now -= ahead * DAY
+        for _ in range(5):
+            one.now += 2 * DAY
+            one.client.upload()
+        sent = [Batch.from_bytes(body) for _, body in one.server.got]
+        shape = [(batch.day, sorted(item.metric for item in batch.items)) for batch in sent]
+        return shape, one.spent
+
+    assert lived(records=True) == lived(records=False)
 
 
 @pytest.mark.exact
@@ -319,12 +484,15 @@ class Told(Responses):
     def report(self, metric: Metric, value: Value) -> Report:
         return Report(self._fresh[metric.name].encode("none")[:-1] + self._code(value))
 
-    def frozen(self, metric: Metric, begins: int, value: Value) -> bytes:
+    def frozen(self, metric: Metric, value: Value) -> bytes:
         return self._code(value)
 
-    def about(self, metric: Metric, begins: int, response: bytes, value: Value) -> Report:
-        mechanism: Any = metric.mechanism
-        return Report(mechanism.encoder(self._bits).encode("none")[:-1] + response)
+    def about(self, metric: Metric, response: bytes, value: Value) -> Report:
+        return Report(self.once(metric, value).report[:-1] + response)
+
+    def once(self, metric: Metric, value: Value) -> Report:
+        assert value == "none"
+        return Report(super().once(metric, value).report[:-1] + self._code(value))
 
     @staticmethod
     def _code(value: Value) -> bytes:
@@ -550,6 +718,39 @@ def test_without_its_witness_a_file_is_not_used(home: Any, harm: str) -> None:
     assert answer.reason == "storage"
     assert len(one.server.items) == 1
     assert "witness" in one.client.upload().why
+
+
+@pytest.mark.exact
+def test_old_books_under_a_new_mark_are_a_restored_copy(home: Any) -> None:
+    """As when a backup puts the file back beside a newer log, which holds the page of the mark."""
+    one = witnessed(home)
+    one.day("Oslo")
+    one.day("Oslo")
+    one.client.close()
+    with closing(sqlite3.connect(one.path)) as connection:
+        connection.execute("UPDATE totals SET times = 1")
+        connection.commit()
+    one.restart(witness=one.witness)
+    assert one.day("Oslo")[0].reason == "storage"
+    assert len(one.server.items) == 2
+
+
+@pytest.mark.exact
+def test_a_restored_copy_does_not_undo_a_withdrawal(home: Any) -> None:
+    one = witnessed(home)
+    one.server.down = True
+    one.day("Oslo")
+    one.client.close()
+    old = copied(one.path, "old")
+    one.restart(witness=one.witness)
+    assert one.client.withdraw()
+    one.client.close()
+    old.replace(one.path)
+    one.restart(witness=one.witness)
+    one.server.down, before = False, len(one.server.got)
+    one.now += DAY
+    assert "restored copy" in one.client.upload().why
+    assert len(one.server.got) == before
 
 
 class PowerCut(BaseException):

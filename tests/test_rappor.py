@@ -216,11 +216,29 @@ def test_an_epoch_goes_on_after_a_restart_with_the_response_of_its_first_value()
     kept = before.frozen
     after = ONE_TIME.encoder(secret=bytes(32), epoch="e", metric="m", frozen=kept)
     assert after.encode("afk") == report
-    for wrong in (b"", bytes(9)):
-        with pytest.raises(ParameterError, match="8 bytes"):
+    for wrong in (b"", bytes(40)):
+        with pytest.raises(ParameterError, match="what is frozen has"):
             ONE_TIME.encoder(secret=bytes(32), epoch="e", frozen=wrong)
     with pytest.raises(ParameterError, match="only an epoch"):
         ONE_TIME.encoder(secret=bytes(32), frozen=kept)
+
+
+@pytest.mark.exact
+def test_an_epoch_without_a_secret_draws_cohort_and_response_once() -> None:
+    """Of 100 epochs of one value: each repeats itself, also from what it froze, and hardly two are
+    alike; another cohort than there is, and padding, are refused."""
+    mechanism = Rappor(bits=12, hashes=2, cohorts=3, f=0.75, p=0.0, q=1.0, seed="00")
+    seen = set()
+    for _ in range(100):
+        encoder = mechanism.encoder(epoch="e")
+        report = encoder.encode("lol")
+        assert encoder.encode("afk") == report
+        assert mechanism.encoder(epoch="e", frozen=encoder.frozen).encode("brb") == report
+        seen.add(report)
+    assert len(seen) > 50
+    for wrong in (b"\3\0\0", b"\0\0\xf0"):
+        with pytest.raises(ParameterError, match="what is frozen is none"):
+            mechanism.encoder(epoch="e", frozen=wrong)
 
 
 @pytest.mark.exact
@@ -368,10 +386,9 @@ def test_basic_rappor_has_a_bit_for_each_category_or_number() -> None:
     "arguments",
     [
         {"secret": b"short"},
-        {"epoch": "e"},
+        {"epoch": "e", "metric": "m"},
         {"secret": "text" * 8},
         {"metric": "m"},
-        {"frozen": b""},
     ],
 )
 def test_a_secret_is_long_enough_or_refused(arguments: dict[str, object]) -> None:

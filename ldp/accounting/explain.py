@@ -1,6 +1,7 @@
 """What an epsilon means, in odds and plain words."""
 
 import math
+from decimal import ROUND_CEILING, Context, Decimal
 
 PRIORS = (0.01, 0.1, 0.5, 0.9)
 REPORTS_MULTIPLY = "Several reports multiply."
@@ -19,6 +20,14 @@ def posterior(prior: float, epsilon: float) -> float:
     return prior / (prior + (1 - prior) * math.exp(-epsilon))
 
 
+def upwards(number: float, digits: int = 4) -> str:
+    """With so many digits, never rounded down."""
+    if math.isinf(number):
+        return "any number"
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    return f"{float(context.create_decimal(Decimal(number))):g}"
+
+
 def odds(epsilon: float) -> float:
     """What a release of cost `epsilon` can multiply odds by at most: e**epsilon."""
     return math.exp(epsilon) if epsilon < 700 else math.inf
@@ -30,8 +39,8 @@ def guessing(epsilon: float, seen: str = "one report") -> str:
     often = f"at most {right:.3g} times in 100" if right < 99.95 else "all but always, at worst"
     return (
         f"Somebody who saw {seen}, and held two answers equally likely before, would guess right "
-        f"{often} (50 in 100 without): the odds are multiplied by at most {odds(epsilon):.3g} "
-        f"(epsilon {epsilon:.4g})."
+        f"{often} (50 in 100 without): the odds are multiplied by at most {upwards(odds(epsilon))} "
+        f"(epsilon {upwards(epsilon)})."
     )
 
 

@@ -24,9 +24,9 @@ CREATE TABLE seen (ends INTEGER, metric TEXT, version INTEGER, meaning BLOB,
 CREATE TABLE pool (ends INTEGER, metric TEXT, version INTEGER, meaning BLOB, slot INTEGER,
     report BLOB NOT NULL, tag BLOB, PRIMARY KEY (ends, metric, version, meaning, slot))
     WITHOUT ROWID;
-CREATE TABLE frozen (begins INTEGER, metric TEXT, version INTEGER, meaning BLOB,
+CREATE TABLE frozen (ends INTEGER, metric TEXT, version INTEGER, meaning BLOB,
     records INTEGER NOT NULL, charged INTEGER NOT NULL, response BLOB NOT NULL,
-    PRIMARY KEY (begins, metric, version, meaning)) WITHOUT ROWID;
+    PRIMARY KEY (ends, metric, version, meaning)) WITHOUT ROWID;
 CREATE TABLE cells (tag BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE charges (number INTEGER PRIMARY KEY, budget TEXT NOT NULL, metric TEXT NOT NULL,
     at INTEGER NOT NULL, times INTEGER NOT NULL, epsilon REAL NOT NULL);

@@ -31,6 +31,11 @@ def beginning(now: int, span: timedelta) -> int:
     return now - now % length(span)
 
 
+def ending(now: int, span: timedelta) -> int:
+    """Of the period or epoch that holds `now`."""
+    return beginning(now, span) + length(span)
+
+
 def length(span: timedelta) -> int:
     """In seconds."""
     return round(span.total_seconds())

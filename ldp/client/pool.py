@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ldp.client.periods import beginning, length
+from ldp.client.periods import ending, length
 from ldp.client.responses import Report, Responses
 from ldp.mechanisms.base import Value
 from ldp.randomness import BitSource, uniform_below
@@ -19,7 +19,8 @@ meaning is never sent, nor charged at another price."""
 
 
 class Frozen(NamedTuple):
-    """The response that an epoch's reports are about, and whether it was charged."""
+    """The response that an epoch's reports are about, and whether it was charged. An empty one was
+    withdrawn: the epoch is silent."""
 
     response: bytes
     charged: bool
@@ -35,41 +36,56 @@ class Pool:
 
     def take(self, connection: sqlite3.Connection, metric: Metric, value: Value, now: int) -> None:
         """A record of a value that the metric's mechanism knows, made now."""
-        window = self._registry.groups[metric.group].caps.window
-        ends = beginning(now, window) + length(window)
+        ends = ending(now, self._registry.groups[metric.group].caps.window)
         if metric.epoch is None:
-            report = self._responses.report
-            enter(connection, metric, ends, self._bits, lambda: report(metric, value))
-        elif metric.presence == "public":
-            begins = beginning(now, metric.epoch)
-            response = self._of_epoch(connection, metric, begins, value)
-            about = self._responses.about
             enter(
-                connection, metric, ends, self._bits, lambda: about(metric, begins, response, value)
+                connection,
+                metric,
+                ends,
+                self._bits,
+                lambda: self._responses.report(metric, value),
+            )
+        elif metric.presence == "public":
+            response = self._of_epoch(connection, metric, ending(now, metric.epoch), value)
+            enter(
+                connection,
+                metric,
+                ends,
+                self._bits,
+                lambda: self._responses.about(metric, response, value),
             )
         else:
-            coming = beginning(now, metric.epoch) + length(metric.epoch)
-            respond = self._responses.frozen
+            coming = ending(now, metric.epoch) + length(metric.epoch)
             enter_epoch(
-                connection, metric, coming, self._bits, lambda: respond(metric, coming, value)
+                connection,
+                metric,
+                coming,
+                self._bits,
+                lambda: self._responses.frozen(metric, value),
             )
 
     def _of_epoch(
-        self, connection: sqlite3.Connection, metric: Metric, begins: int, value: Value
+        self, connection: sqlite3.Connection, metric: Metric, ends: int, value: Value
     ) -> bytes:
         """The response that is frozen for the epoch, to this value if it is the first."""
-        if (kept := frozen(connection, metric, begins)) is None:
-            kept = Frozen(self._responses.frozen(metric, begins, value), False)
-            freeze(connection, metric, begins, kept)
+        if (kept := frozen(connection, metric, ends)) is None:
+            kept = Frozen(self._responses.frozen(metric, value), False)
+            freeze(connection, metric, ends, kept)
         return kept.response
 
 
-def is_paid(connection: sqlite3.Connection, metric: Metric, now: int) -> bool:
-    """Whether what a record made now would be sent as was charged before."""
+def of_this_epoch(connection: sqlite3.Connection, metric: Metric, now: int) -> Frozen | None:
+    """What reports of a record made now would be about; None where that is not decided yet."""
     if metric.epoch is None or metric.presence == "hidden":
-        return False
-    kept = frozen(connection, metric, beginning(now, metric.epoch))
-    return kept is not None and kept.charged
+        return None
+    return frozen(connection, metric, ending(now, metric.epoch))
+
+
+def withdraw_epochs(connection: sqlite3.Connection) -> None:
+    """Deletes every frozen response. An epoch that was charged stays silent to its end: whatever it
+    could say would be said beside what it said before."""
+    connection.execute("DELETE FROM frozen WHERE NOT charged")
+    connection.execute("UPDATE frozen SET response = x''")
 
 
 def meaning(metric: Metric) -> Meaning:
@@ -100,46 +116,46 @@ def enter(
         )
 
 
-def frozen(connection: sqlite3.Connection, metric: Metric, begins: int) -> Frozen | None:
-    """What is frozen for the metric's epoch that begins then."""
+def frozen(connection: sqlite3.Connection, metric: Metric, ends: int) -> Frozen | None:
+    """What is frozen for the metric's epoch that ends then."""
     found = connection.execute(
-        "SELECT response, charged FROM frozen WHERE (begins, metric, version, meaning) "
+        "SELECT response, charged FROM frozen WHERE (ends, metric, version, meaning) "
         "= (?, ?, ?, ?)",
-        (begins, *meaning(metric)),
+        (ends, *meaning(metric)),
     ).fetchone()
     return found and Frozen(found[0], bool(found[1]))
 
 
 def freeze(
-    connection: sqlite3.Connection, metric: Metric, begins: int, what: Frozen, records: int = 1
+    connection: sqlite3.Connection, metric: Metric, ends: int, what: Frozen, records: int = 1
 ) -> None:
-    """From now on this is the response of the epoch that begins then."""
+    """From now on this is the response of the epoch that ends then."""
     connection.execute(
         "INSERT OR REPLACE INTO frozen VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (begins, *meaning(metric), records, what.charged, what.response),
+        (ends, *meaning(metric), records, what.charged, what.response),
     )
 
 
 def enter_epoch(
     connection: sqlite3.Connection,
     metric: Metric,
-    begins: int,
+    ends: int,
     bits: BitSource,
     respond: Callable[[], bytes],
 ) -> None:
-    """A record takes part in the draw for the one value of the epoch that begins then. `respond` is
+    """A record takes part in the draw for the one value of the epoch that ends then. `respond` is
     called for a winner only."""
-    key = (begins, *meaning(metric))
+    key = (ends, *meaning(metric))
     found = connection.execute(
-        "SELECT records FROM frozen WHERE (begins, metric, version, meaning) = (?, ?, ?, ?)", key
+        "SELECT records FROM frozen WHERE (ends, metric, version, meaning) = (?, ?, ?, ?)", key
     ).fetchone()
     before = found[0] if found else 0
     if uniform_below(bits, before + 1) == 0:
-        freeze(connection, metric, begins, Frozen(respond(), False), before + 1)
+        freeze(connection, metric, ends, Frozen(respond(), False), before + 1)
     else:
         connection.execute(
             "UPDATE frozen SET records = records + 1 "
-            "WHERE (begins, metric, version, meaning) = (?, ?, ?, ?)",
+            "WHERE (ends, metric, version, meaning) = (?, ?, ?, ?)",
             key,
         )
 

@@ -1,8 +1,9 @@
 """Every report a client makes, and the secret that memoised responses hang on.
 
-Without memoisation a report has fresh noise. Memoised, its permanent response is a function of the
-device's secret (or the account's, which several devices share), of the metric, its version and
-mechanism: *per value*, or *by epoch*, where one response is frozen and all reports are about it.
+Without memoisation a report has fresh noise. Memoised *per value* its permanent response is a
+function of the device's secret (or the account's, which several devices share), of the metric, its
+version and mechanism, and of the value. *By epoch* one response is drawn, kept in the device's
+file, and all reports are about it; no secret decides it.
 """
 
 import hmac
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 from ldp.client.device_file import StorageError
 from ldp.errors import ParameterError
+from ldp.files import sync_folder
 from ldp.mechanisms.base import DrawsReports, Value
 from ldp.mechanisms.permanent import Secret, message
 from ldp.randomness import BitSource
@@ -32,33 +34,31 @@ class Report(NamedTuple):
 
 class SecretFile:
     """The device's own secret: a file with mode 0600, made when it is first needed. If it is lost,
-    a new one is made, and everything is charged anew."""
+    a new one is made, and everything is charged anew. Use it in a transaction of the device's file
+    that may write: its lock keeps two processes from making two."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._aside = path.with_name(f"{path.name}.new")
 
     def read(self) -> Secret:
         """Raises StorageError when it is damaged; OSError."""
         with suppress(FileNotFoundError):
             return self._read()
-        aside = self._path.with_name(f"{self._path.name}.{os.getpid()}.{id(self)}")
-        with suppress(FileNotFoundError):
-            aside.unlink()
-        handle = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        try:
-            with open(handle, "wb") as file:
-                file.write(os.urandom(SECRET_BYTES))
-                file.flush()
-                os.fsync(handle)
-            with suppress(FileExistsError):  # another process was first: its secret it is
-                os.link(aside, self._path)
-        finally:
-            aside.unlink()
+        self._aside.unlink(missing_ok=True)
+        handle = os.open(self._aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with open(handle, "wb") as file:
+            file.write(os.urandom(SECRET_BYTES))
+            file.flush()
+            os.fsync(handle)
+        self._aside.replace(self._path)
         return self._read()
 
     def delete(self) -> None:
-        with suppress(FileNotFoundError):
-            self._path.unlink()
+        """And the copy that a process left which ended while it made one."""
+        for path in (self._path, self._aside):
+            path.unlink(missing_ok=True)
+        sync_folder(self._path.parent)
 
     def _read(self) -> Secret:
         secret = Secret(self._path.read_bytes())
@@ -109,22 +109,29 @@ class Responses:
             self._memories[metric.name] = memory
         return memory.report(value)
 
-    def frozen(self, metric: Metric, begins: int, value: Value) -> bytes:
-        """The permanent response to a value, for the epoch that begins then."""
-        encoder = self._encoder(metric, self._secret.read(), epoch=str(begins))
+    def frozen(self, metric: Metric, value: Value) -> bytes:
+        """A cohort and a permanent response to a value, of noise that nothing shares: for an epoch,
+        kept by the device's file."""
+        encoder = self._for_epoch(metric)
         encoder.encode(value)
         response: bytes = encoder.frozen
         return response
 
-    def about(self, metric: Metric, begins: int, response: bytes, value: Value) -> Report:
-        """A report about a frozen response; `value` is any that the mechanism knows."""
-        secret = self._secret.read()
-        encoder = self._encoder(metric, secret, epoch=str(begins), frozen=response)
-        return Report(encoder.encode(value))
+    def about(self, metric: Metric, response: bytes, value: Value) -> Report:
+        """A report about what was frozen; `value` is any that the mechanism knows."""
+        return Report(self._for_epoch(metric, frozen=response).encode(value))
 
-    def _encoder(self, metric: Metric, secret: bytes, **epoch: Any) -> Any:
+    def once(self, metric: Metric, value: Value) -> Report:
+        """A report that shares nothing with any other, whatever the metric's memoisation."""
+        return Report(metric.mechanism.encoder(self._bits).encode(value))
+
+    def _for_epoch(self, metric: Metric, **frozen: Any) -> Any:
         mechanism: Any = metric.mechanism
-        return mechanism.encoder(self._bits, secret=_key(secret, "response", metric), **epoch)
+        return mechanism.encoder(self._bits, epoch="", **frozen)
+
+    def _encoder(self, metric: Metric, secret: bytes) -> Any:
+        mechanism: Any = metric.mechanism
+        return mechanism.encoder(self._bits, secret=_key(secret, "response", metric))
 
 
 class _Memory(NamedTuple):

@@ -50,8 +50,8 @@ class Sent:
 
 @dataclass(frozen=True)
 class Status:
-    """`storage` is "" or what is wrong with the file; `pooled` records of the periods that run;
-    `waiting` sealed batches; `dropped` batches that were too old or too many."""
+    """`storage` is "" or what is wrong with the file; `pooled` reports drawn in the periods that
+    run; `waiting` sealed batches; `dropped` batches that were too old or too many."""
 
     consent: Consent
     storage: str = ""

@@ -24,7 +24,7 @@ from ldp.client import periods
 from ldp.client.charges import spending
 from ldp.client.destinations import TIMEOUT_SECONDS, Destination, Unreachable
 from ldp.client.device_file import DeviceFile, StorageError, remember, state
-from ldp.client.pool import Pool, is_paid
+from ldp.client.pool import Pool, of_this_epoch, withdraw_epochs
 from ldp.client.responses import AccountSecret, Responses, SecretFile
 from ldp.client.results import Consent, Declined, Recorded, Sent, Status, Uploaded
 from ldp.client.sealing import Sealer, drop, stop_calendars
@@ -107,8 +107,13 @@ class Client:
 
     def grant(self) -> bool:
         """The owner agrees; whether that could be written down."""
-        self._is_withdrawing = False
-        return self._safely(lambda: self._say("granted"), lambda _: False)
+
+        def agree() -> bool:
+            if self._is_withdrawing:  # what waits was recorded before the withdrawal
+                self._say("withdrawn")
+            return self._say("granted")
+
+        return self._safely(agree, lambda _: False)
 
     def withdraw(self) -> bool:
         """The owner does not, or no longer: the pool and what is sealed are deleted, and when this
@@ -142,8 +147,9 @@ class Client:
                     self.upload()
                     wait = every
 
-            self._thread = threading.Thread(target=run, name="ldp upload", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=run, name="ldp upload", daemon=True)
+            if self._safely(lambda: not thread.start(), lambda _: False):  # type: ignore[func-returns-value]
+                self._thread = thread
 
     def remaining(self) -> dict[str, float]:
         """For every group the epsilon that could still be spent now, rounded down; none where the
@@ -164,10 +170,7 @@ class Client:
 
     def explain(self) -> str:
         """What this device may say, and what it still could, in plain words, for its owner."""
-        from ldp.registry.explaining import explained  # late: most apps never ask
-
-        left = [f"{name}: {epsilon:g}" for name, epsilon in self.remaining().items()]
-        return f"{explained(self._registry)}\nEpsilon that could still be spent: {', '.join(left)}"
+        return self._safely(self._explain, _line)
 
     def close(self) -> None:
         """Stops the thread, after what it is sending, and closes the file for good."""
@@ -190,7 +193,7 @@ class Client:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Client of {self._registry.product}, consent {self.consent}>"
+        return f"<Client of {self._registry.product}, consent {self._consent}>"
 
     def _safely(self, work: Callable[[], T], otherwise: Callable[[Exception], T]) -> T:
         """What `work` gives; if it fails, what an app is answered."""
@@ -211,15 +214,17 @@ class Client:
             metric.mechanism.check(value)
         except ParameterError as error:
             return self._mistake(Declined("value", str(error)))
+        may_seal = metric.presence == "public"  # a hidden record decides nothing about sending
         while True:
             with self._device().transaction() as connection:
                 if self._consented(connection) != "granted":
                     return Declined("consent", "the owner does not agree")
                 self._witness.check(connection)
                 now = periods.ledger_time(connection, self._clock())
-                if not self._sealer.public_due(connection, now):
+                if not (may_seal and self._sealer.public_due(connection, now)):
                     return self._entered(connection, metric, value, now)
             self._seal(uploads=False)
+            may_seal = False
 
     def _entered(
         self, connection: Any, metric: Metric, value: Value, now: int
@@ -228,10 +233,13 @@ class Client:
             return Declined("expired", f"metric {metric.name!r} expired on {metric.expires}")
         caps = self._registry.groups[metric.group].caps
         spent, _ = spending(connection, self._registry, metric.group, now)
+        if (kept := of_this_epoch(connection, metric, now)) and not kept.response:
+            return Declined("cap", "what this epoch may tell was told before the withdrawal")
         fits = Fraction(metric.price) <= room(caps, spent, Fraction(0))
-        if not fits and not is_paid(connection, metric, now):
+        if not fits and not (kept and kept.charged):
             return Declined("cap", f"group {metric.group!r} has spent its lifetime")
-        periods.keep_time(connection, self._registry, now)
+        if metric.presence == "public":  # nor does it move the file's time
+            periods.keep_time(connection, self._registry, now)
         self._pool.take(connection, metric, value, now)
         return Recorded()
 
@@ -323,21 +331,42 @@ class Client:
         return Uploaded(1, refused, waiting - 1)
 
     def _say(self, consent: Consent) -> bool:
-        with self._device().transaction(synced=True) as connection:
+        device = self._device()
+        with device.transaction(synced=True) as connection:
+            is_known = self._is_known(connection)
             remember(connection, "consent", consent)
             if consent == "granted":
                 now = periods.ledger_time(connection, self._clock())
                 self._sealer.hidden_due(connection, now)
             else:
-                for table in ("pool", "seen", "frozen"):
-                    connection.execute(f"DELETE FROM {table}")
-                stop_calendars(connection)
-                self._secret.delete()
-                connection.execute(
-                    "UPDATE batches SET state = 'withdrawn', body = NULL, not_before = 0 "
-                    "WHERE state = 'waiting'"
-                )
+                self._delete(connection)
+            if is_known:  # an older copy must not bring the other answer back
+                with suppress(StorageError, OSError):
+                    self._witness.announce(connection)
+        if is_known:
+            with suppress(StorageError, OSError), device.transaction() as connection:
+                self._witness.confirm(connection)
         self._consent, self._is_withdrawing = consent, False
+        return True
+
+    def _delete(self, connection: Any) -> None:
+        """What a withdrawal deletes."""
+        for table in ("pool", "seen"):
+            connection.execute(f"DELETE FROM {table}")
+        withdraw_epochs(connection)
+        stop_calendars(connection)
+        self._secret.delete()
+        connection.execute(
+            "UPDATE batches SET state = 'withdrawn', body = NULL, not_before = 0 "
+            "WHERE state = 'waiting'"
+        )
+
+    def _is_known(self, connection: Any) -> bool:
+        """Whether the witness, if there is one, knows the file."""
+        try:
+            self._witness.check(connection)
+        except (StorageError, OSError):
+            return False
         return True
 
     def _left(self) -> dict[str, Fraction]:
@@ -351,6 +380,12 @@ class Client:
                 for name, g in groups.items()
             }
 
+    def _explain(self) -> str:
+        from ldp.registry.explaining import explained  # late: most apps never ask
+
+        left = [f"{name}: {_downwards(left)}" for name, left in self.remaining().items()]
+        return f"{explained(self._registry)}\nEpsilon that could still be spent: {', '.join(left)}"
+
     def _status(self) -> Status:
         if not self._exists():
             return Status("unknown")
@@ -358,7 +393,7 @@ class Client:
             found = connection.execute("SELECT state, count(*) FROM batches GROUP BY state")
             states = dict(found.fetchall())
             return Status(
-                consent=self._consented(connection),
+                consent="withdrawn" if self._is_withdrawing else self._consented(connection),
                 pooled=connection.execute("SELECT count(*) FROM pool").fetchone()[0],
                 waiting=states.get("waiting", 0),
                 acknowledged=states.get("acknowledged", 0),
@@ -409,6 +444,10 @@ def _require_sendable(metric: Metric) -> None:
     report = bytes(HEADER_BYTES + metric.mechanism.layout.body_bytes)
     if HEAD_BYTES + Item(metric.name, metric.version, report).size > MOST_BYTES:
         raise ParameterError(f"a report of metric {metric.name!r} is larger than any batch")
+
+
+def _downwards(epsilon: float) -> str:
+    return f"{math.floor(1000 * epsilon) / 1000:g}"
 
 
 def _declined(error: Exception) -> Declined:

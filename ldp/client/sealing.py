@@ -15,7 +15,7 @@ from ldp.accounting.ledger import room
 from ldp.batch import ID_BYTES, Batch, Item, packed
 from ldp.client.charges import charge, spending
 from ldp.client.device_file import remember, state
-from ldp.client.periods import beginning, day_of, length
+from ldp.client.periods import beginning, day_of, ending, length
 from ldp.client.pool import Frozen, due, freeze, frozen, meaning
 from ldp.client.responses import Responses
 from ldp.randomness import BitSource, uniform_below
@@ -119,12 +119,10 @@ class Sealer:
                     connection.execute(
                         f"DELETE FROM {table} WHERE ends = ? AND metric = ?", (ended, name)
                     )
-        for metric in self._registry.metrics.values():
-            if metric.group == group and metric.epoch:
-                connection.execute(
-                    "DELETE FROM frozen WHERE metric = ? AND begins < ?",
-                    (metric.name, beginning(ends - 1, metric.epoch)),
-                )
+        over = connection.execute("SELECT DISTINCT metric FROM frozen WHERE ends < ?", (ends,))
+        for (name,) in over.fetchall():
+            if self._group(name) in (group, ""):
+                connection.execute("DELETE FROM frozen WHERE ends < ? AND metric = ?", (ends, name))
         if self._registry.is_hidden(group):
             remember(connection, _calendar(group), ends)
 
@@ -166,9 +164,9 @@ def _grant(connection: sqlite3.Connection, metric: Metric, ends: int, left: Frac
     is taken for the first about its value, whatever it is."""
     price, slots = Fraction(metric.price), metric.reports_per_window
     if metric.epoch:
-        found = frozen(connection, metric, beginning(ends - 1, metric.epoch))
+        found = frozen(connection, metric, ending(ends - 1, metric.epoch))
         if found and found.charged:
-            return Grant(slots, Fraction(0))
+            return Grant(slots if found.response else 0, Fraction(0))
         return Grant(slots, price) if price <= left else Grant(0, Fraction(0))
     reports = min(slots, math.floor(left / price))
     return Grant(reports, reports * price)
@@ -215,15 +213,13 @@ def _filled_of_epoch(
     """As many reports as the metric has slots, about the value drawn in the epoch before; about
     none where there is no such value or no room. Every epoch that there is room for is charged."""
     assert metric.epoch
-    begins, none = beginning(ends - 1, metric.epoch), _none(metric)
-    found = frozen(connection, metric, begins) if grant.reports else None
-    kept = found or Frozen(responses.frozen(metric, begins, none), False)
+    over, none, slots = ending(ends - 1, metric.epoch), _none(metric), metric.reports_per_window
+    if not grant.reports:
+        return [responses.once(metric, none).report for _ in range(slots)], 0
+    kept = frozen(connection, metric, over) or Frozen(responses.frozen(metric, none), False)
     if grant.epsilon:
-        freeze(connection, metric, begins, Frozen(kept.response, True))
-    reports = [
-        responses.about(metric, begins, kept.response, none).report
-        for _ in range(metric.reports_per_window)
-    ]
+        freeze(connection, metric, over, Frozen(kept.response, True))
+    reports = [responses.about(metric, kept.response, none).report for _ in range(slots)]
     return reports, int(bool(grant.epsilon))
 
 
@@ -249,8 +245,8 @@ def _is_new(connection: sqlite3.Connection, tag: bytes) -> bool:
 def _mark_charged(connection: sqlite3.Connection, metric: Metric, ends: int) -> None:
     assert metric.epoch
     connection.execute(
-        "UPDATE frozen SET charged = 1 WHERE (begins, metric, version, meaning) = (?, ?, ?, ?)",
-        (beginning(ends - 1, metric.epoch), *meaning(metric)),
+        "UPDATE frozen SET charged = 1 WHERE (ends, metric, version, meaning) = (?, ?, ?, ?)",
+        (ending(ends - 1, metric.epoch), *meaning(metric)),
     )
 
 

@@ -1,11 +1,13 @@
 """The witness: a small file outside backups that knows the last charge of a device's file.
 
-Every charging transaction gives the device's file a new random mark. The witness holds the mark
+Every transaction that charges or changes the consent gives the device's file a new mark: a random
+number, and a digest of all that was charged. The witness holds the mark
 that was confirmed last, and the one that is being written: it is synced before that transaction
 commits, and again before what it sealed may leave. A device's file whose mark is neither is an
 older copy, or another file: it is not used any more.
 """
 
+import hashlib
 import os
 import sqlite3
 from pathlib import Path
@@ -35,13 +37,13 @@ class Witness:
         if mark is None:
             if self._path.exists() and self._read().confirmed:
                 raise StorageError("the witness knows of another file, not of this one")
-        elif mark not in self._read():
+        elif mark not in self._read() or not mark.endswith(_books(connection)):
             raise StorageError("the device's file is older than its witness: a restored copy")
 
     def announce(self, connection: sqlite3.Connection) -> None:
         """Marks the transaction that is about to be committed, and synced."""
         before = state(connection, "mark", "")
-        after = os.urandom(MARK_BYTES).hex()
+        after = os.urandom(MARK_BYTES).hex() + _books(connection)
         self._write(Marks(before, after))
         remember(connection, "mark", after)
 
@@ -66,6 +68,12 @@ class Witness:
     def _write(self, marks: Marks) -> None:
         write_whole(self._path, "\n".join((KIND, *marks, "")))
         sync_folder(self._path.parent)
+
+
+def _books(connection: sqlite3.Connection) -> str:
+    """A digest of all that was charged: SQLite's log can carry a new mark onto old pages."""
+    totals = connection.execute("SELECT * FROM totals ORDER BY 1, 2, 3").fetchall()
+    return hashlib.sha256(repr(totals).encode()).hexdigest()
 
 
 class NoWitness:

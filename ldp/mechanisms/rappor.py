@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from ldp.accounting.cost import Cost
 from ldp.channel import Channel, exact_log, round_up
-from ldp.errors import ParameterError
+from ldp.errors import ParameterError, ReportError
 from ldp.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom, value_bytes
 from ldp.mechanisms.base import (
     Addressing,
@@ -31,7 +31,7 @@ from ldp.mechanisms.base import (
 from ldp.mechanisms.categorical import require_categories
 from ldp.mechanisms.permanent import PERMANENT, Keyed, Permanent, Secret, message
 from ldp.randomness import PROBABILITY_ONE, BitSource, SystemBits, bernoulli
-from ldp.wire import Kind
+from ldp.wire import Kind, pack_report, split_report
 
 MOST_HASHES = 16
 MOST_COHORTS = 1 << 16
@@ -238,10 +238,13 @@ class Rappor(Mechanism):
           is the only one of the epoch, whatever comes later, so any number of reports of an epoch
           costs `cost.lifetime`, for all histories; epochs add. That takes one encoder an epoch on
           all that share the secret: after a restart, or on a second device, hand `frozen`, the
-          first encoder's (a response, no value), to the next.
+          first encoder's (a cohort and a response, no value), to the next.
 
-        Raises ParameterError for a short secret, for an epoch, metric or `frozen` without one, and
-        for a metric that `permanent` has no room for.
+        With `epoch` and no secret cohort and permanent response are drawn from `bits`, once: two
+        encoders share nothing, so each costs `cost.lifetime`, whatever they were given.
+
+        Raises ParameterError for a short secret, for a metric without one, for `frozen` without an
+        epoch, and for a metric that `permanent` has no room for.
         """
         source = SystemBits() if bits is None else bits
         texts = [text for text in (epoch, metric) if text is not None]
@@ -249,16 +252,18 @@ class Rappor(Mechanism):
             raise ParameterError("epoch and metric must be texts")
         for text in texts:
             value_bytes(text)
-        if secret is None and epoch is None and not metric and frozen is None:
-            return RapporEncoder(self, source)
-        if not isinstance(secret, bytes) or len(secret) < LEAST_SECRET:
-            raise ParameterError(f"a secret must be bytes, {LEAST_SECRET} or more")
         if frozen is not None and epoch is None:
             raise ParameterError("only an epoch freezes a response")
-        if epoch is not None:
-            secret = hmac.digest(secret, message("epoch", epoch), "sha256")
-        self.memory.check(metric)
-        encoder = RapporEncoder(self, source, Secret(secret), metric, freezes=epoch is not None)
+        freezes = epoch is not None
+        if secret is None and not metric:
+            encoder = RapporEncoder(self, source, freezes=freezes)
+        else:
+            if not isinstance(secret, bytes) or len(secret) < LEAST_SECRET:
+                raise ParameterError(f"a secret must be bytes, {LEAST_SECRET} or more")
+            if epoch is not None:
+                secret = hmac.digest(secret, message("epoch", epoch), "sha256")
+            self.memory.check(metric)
+            encoder = RapporEncoder(self, source, Secret(secret), metric, freezes)
         if frozen is not None:
             encoder.frozen = frozen
         return encoder
@@ -327,7 +332,7 @@ class RapporEncoder(Encoder):
         self._metric = metric
         self._cohort = None if secret is None else self._memory.cohort(secret, metric)
         self._freezes = freezes
-        self._first: dict[str, int] = {}
+        self._first: dict[str, tuple[int, int]] = {}
         self._p, self._q = threshold(Fraction(mechanism.p)), threshold(Fraction(mechanism.q))
 
     def cell(self, value: Value) -> bytes:
@@ -340,18 +345,21 @@ class RapporEncoder(Encoder):
 
     @property
     def frozen(self) -> bytes | None:
-        """The permanent response that the epoch's reports are about; None before the first. It is
-        randomised, but not for good: keep it on the device."""
-        response = self._first.get("response")
-        return None if response is None else response.to_bytes(self._size, "little")
+        """What the epoch's reports are about: cohort and permanent response, as a report's body.
+        None before the first. It is randomised, but not for good: keep it on the device."""
+        first = self._first.get("frozen")
+        return None if first is None else pack_report(b"", self._layout, *first)
 
     @frozen.setter
-    def frozen(self, response: bytes) -> None:
-        if not isinstance(response, bytes) or len(response) != self._size:
-            raise ParameterError(f"a frozen response has {self._size} bytes")
-        if int.from_bytes(response, "little") >> self._layout.columns:
-            raise ParameterError("a frozen response has padding bits set")
-        self._first["response"] = int.from_bytes(response, "little")
+    def frozen(self, body: bytes) -> None:
+        size = self._layout.body_bytes
+        if not isinstance(body, bytes) or len(body) != size:
+            raise ParameterError(f"what is frozen has {size} bytes")
+        try:
+            row, payload = split_report(self._header + body, self._mechanism.header, self._layout)
+            self._first["frozen"] = row, self._layout.payload_number(payload)
+        except ReportError as error:
+            raise ParameterError(f"what is frozen is none: {error}") from None
 
     @property
     def _size(self) -> int:
@@ -360,13 +368,15 @@ class RapporEncoder(Encoder):
     def _row(self) -> int:
         return super()._row() if self._cohort is None else self._cohort
 
-    def _draw(self, true_cells: tuple[int, ...]) -> int:
-        response = self._first.get("response")
-        if response is None:
-            response = self._permanent(as_bits(true_cells))
+    def draw(self, point: int) -> tuple[int, int]:
+        first = self._first.get("frozen")
+        if first is None:
+            row = self._row()
+            first = row, self._permanent(as_bits(self._addressing.cells(point, row)))
             if self._freezes:  # the first of several threads wins, for all of them
-                response = self._first.setdefault("response", response)
-        return bernoulli(self._bits, self._p, self._layout.columns, response, self._q)
+                first = self._first.setdefault("frozen", first)
+        row, response = first
+        return row, bernoulli(self._bits, self._p, self._layout.columns, response, self._q)
 
     def _permanent(self, bloom: int) -> int:
         if self._secret is None:

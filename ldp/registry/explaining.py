@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from datetime import timedelta
 from textwrap import wrap
 
-from ldp.accounting.explain import REPORTS_MULTIPLY, guessing
+from ldp.accounting.explain import REPORTS_MULTIPLY, guessing, upwards
 from ldp.registry import Metric, Registry
 
 WIDTH = 100
 NOT_COVERED = (
-    "What no epsilon here covers: that you take part; when your device sends, and the address it "
+    "What is recorded on several days can be sent together. What no epsilon here covers: that you "
+    "take part; when your device sends, and the address it "
     "sends from, which whoever receives it could see; what is learned about people like you, which "
     "would be learned without you as well; what your other devices send, each with allowances of "
     "its own."
@@ -23,6 +24,7 @@ REMEMBERED = {
         "is promised beyond one report."
     ),
 }
+UNLESS = " That holds as long as nobody learns when a value changes."
 SEEN = {
     "public": "Sent: up to {reports} of what is recorded in {window}; how many is visible.",
     "hidden": (
@@ -40,10 +42,14 @@ def explained(registry: Registry, name: str | None = None) -> str:
     else:
         lines = []
         for group in registry.groups:
-            lines += _group(registry, group)
-            for metric in registry.metrics.values():
-                if metric.group == group:
-                    lines += [f"  {line}" for line in _metric(registry, metric)]
+            members = [each for each in registry.metrics.values() if each.group == group]
+            lines += _group(registry, group) if members else []
+            lines += [f"  {line}" for metric in members for line in _metric(registry, metric)]
+        worst = registry.worst_case_of_all()
+        lines.append(
+            f"Groups add: all of them tell at most epsilon {upwards(worst['day'])} about a day and "
+            f"{upwards(worst['life'])} for life."
+        )
     return "\n".join(wrapped for line in [*lines, NOT_COVERED] for wrapped in _wrapped(line))
 
 
@@ -61,15 +67,15 @@ def _metric(registry: Registry, metric: Metric) -> Iterator[str]:
 
 def _group(registry: Registry, name: str) -> Iterator[str]:
     caps, worst = registry.groups[name].caps, registry.worst_case(name)
-    members = [metric.name for metric in registry.metrics.values() if metric.group == name]
+    members = [metric for metric in registry.metrics.values() if metric.group == name]
+    listed = ", ".join(metric.name for metric in members)
     yield (
-        f"{name} ({', '.join(members)}): at most epsilon {caps.window_epsilon:g} in any "
-        f"{_length(caps.window)} and {caps.lifetime_epsilon:g} for life, on each device; what is "
-        "not spent lapses."
+        f"{name} ({listed}): at most epsilon {caps.window_epsilon:g} in any {_length(caps.window)} "
+        f"and {caps.lifetime_epsilon:g} for life, on each device; what is not spent lapses."
     )
-    for span in ("day", "life"):
-        seen = "everything that is sent in a day" if span == "day" else "everything, ever"
-        yield f"  {guessing(worst[span], seen)}"
+    unless = UNLESS if any(each.memoise == "per-value" for each in members) else ""
+    for span, seen in (("day", "everything about a day"), ("life", "everything, ever")):
+        yield f"  {guessing(worst[span], f'{seen}, of this group')}{unless}"
 
 
 def _length(span: timedelta) -> str:
