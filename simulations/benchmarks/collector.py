@@ -279,8 +279,10 @@ def bars(load: Load, found: Measured) -> list[Bar]:
     rate = found.reports_a_second if load.counts_reports else found.requests_a_second
     unit = "durable reports a second" if load.counts_reports else "requests a second"
     sent = found.requests * load.reports
+    own = rate * found.seconds / found.processor_seconds  # if it had the core for itself
     return [
         Bar(f"{what}: {unit}", rate, f">= {load.least:,.0f}", rate >= load.least),
+        Bar(f"{what}: {unit} of its processor", own, f">= {load.least:,.0f}", own >= load.least),
         Bar(f"{what}: errors", found.errors, "0", found.errors == 0),
         Bar(f"{what}: stored and not acknowledged", found.stored - sent, "0", found.stored == sent),
     ]
