@@ -98,10 +98,12 @@ def test_device_reports_with_system_randomness_have_the_law_they_claim(example: 
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("examples", [pytest.param("all", marks=pytest.mark.slow), "first"])
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_the_audit_catches_the_mutant(mutant: Mutant) -> None:
-    caught = 0
-    for example in CATALOGUED:
+def test_the_audit_catches_the_mutant(mutant: Mutant, examples: str) -> None:
+    """Of every example of every mechanism, or of the first of each."""
+    caught, first_of_each = 0, {example.mechanism.name: example for example in CATALOGUED[::-1]}
+    for example in CATALOGUED if examples == "all" else first_of_each.values():
         mechanism = example.mechanism
         if applies(mutant, mechanism):
             encode = mutant(mechanism, SeededBits(b"mutant"))
@@ -111,7 +113,7 @@ def test_the_audit_catches_the_mutant(mutant: Mutant) -> None:
             )
             assert not audit.passed, f"{mutant.__name__} of {mechanism} was not caught"
             caught += 1
-    assert caught or mutant in NEED_MANY_COLUMNS
+    assert caught or mutant in NEED_MANY_COLUMNS or examples == "first"
 
 
 @pytest.mark.exact
