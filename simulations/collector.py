@@ -37,7 +37,7 @@ from ldp.errors import ReportError
 from ldp.joint_table import empty_builder
 from ldp.registry import Registry
 from ldp.table import Table
-from simulations import campaign
+from simulations import campaign, power_loss
 from simulations.benchmarks import collector as load
 from simulations.campaign import Bar
 
@@ -263,7 +263,7 @@ def full_disk(folder: Path, most_bytes: int, seed: int) -> tuple[Difference, int
 def power_cut(folder: Path, cuts: int, seed: int, is_synced: bool = True) -> Difference:
     """The power fails so many times, under load; only synced bytes survive. Without `is_synced` the
     buffer is told to trust the system (synchronous = OFF): the twin that loses reports."""
-    library, moments = compiled(folder), np.random.default_rng(seed)
+    library, moments = power_loss.compiled(folder), np.random.default_rng(seed)
     live, senders = folder / "live", None
     live.mkdir()
     served = Served(live, "--shuffle-least", "500")
@@ -271,12 +271,12 @@ def power_cut(folder: Path, cuts: int, seed: int, is_synced: bool = True) -> Dif
     for cut in range(cuts):
         disk, after = folder / f"disk-{cut}", folder / f"after-{cut}"
         disk.mkdir()
-        keep_as_synced(live, disk)
+        power_loss.keep_as_synced(live, disk)
         served.start({"LD_PRELOAD": str(library), "POWER_LOSS_DISK": str(disk)}, code=code)
         senders = senders or Senders(served, 4, seed)
         time.sleep(moments.uniform(0.3, 2.0))
         served.end(signal.SIGKILL)
-        survived(live, disk, after)
+        power_loss.survived(live, disk, after)
         shutil.rmtree(live)
         shutil.rmtree(disk)
         after.rename(live)
@@ -402,49 +402,6 @@ def _bad_body(good: bytes, random: np.random.Generator) -> tuple[bytes, dict[str
             return bytes(body), headers
         if headers["Content-Type"] != MEDIA_TYPE:
             return bytes(body), headers
-
-
-def compiled(folder: Path) -> Path:
-    """The library that watches what is synced; raises OSError without a C compiler."""
-    library = folder / "power_loss.so"
-    source = Path(__file__).with_name("power_loss.c")
-    command = ["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"]
-    subprocess.run(command, check=True, capture_output=True)
-    return library
-
-
-def keep_as_synced(live: Path, disk: Path) -> None:
-    """What was there before counts as synced."""
-    for path in [live, *live.rglob("*")]:
-        inode = path.stat().st_ino
-        if path.is_dir():
-            lines = [
-                f"{'d' if one.is_dir() else 'f'} {one.stat().st_ino} {one.name}\n"
-                for one in path.iterdir()
-            ]
-            (disk / f"folder-{inode}").write_text("".join(lines))
-        else:
-            shutil.copy(path, disk / f"file-{inode}")
-
-
-def survived(folder: Path, disk: Path, after: Path) -> None:
-    """Puts together in `after` what the disk holds of a folder: names as of the last sync of their
-    folder, contents as of the last sync of the file; what was never synced is empty."""
-    after.mkdir()
-    _survived(folder.stat().st_ino, disk, after)
-
-
-def _survived(inode: int, disk: Path, after: Path) -> None:
-    names = disk / f"folder-{inode}"
-    for line in names.read_text().splitlines() if names.exists() else ():
-        kind, number, name = line.split(" ", 2)
-        if kind == "d":
-            (after / name).mkdir()
-            _survived(int(number), disk, after / name)
-        elif (disk / f"file-{number}").exists():
-            shutil.copy(disk / f"file-{number}", after / name)
-        else:
-            (after / name).touch()
 
 
 def bars(sample: bool, seed: int) -> list[Bar]:

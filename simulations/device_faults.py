@@ -25,12 +25,13 @@ import numpy as np
 
 from ldp.batch import Batch
 from ldp.registry import Registry
-from simulations import campaign
+from simulations import campaign, power_loss
 from simulations.campaign import Bar
 from simulations.device import EXITED, METRICS, START, opened, record_all, registry_text
 
 ROOT = Path(__file__).parent.parent
-DISK = Path(__file__).with_name("synced_disk.c")
+NOT_ON_THE_DEVICE = "sent", "clock", "metrics.toml"
+"""What other machines hold, and the app brings along."""
 CHARGES = "SELECT at, budget, metric, times, epsilon FROM charges"
 
 
@@ -134,33 +135,26 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, bytes]:
     return sent
 
 
-def power_cut(folder: Path, shim: Path, send: int, *words: str) -> None:
+def power_cut(folder: Path, library: Path, send: int, *words: str) -> None:
     """A life in which the power fails when the batch of that number has arrived: of the device's
     own files what was synced is left, nothing else."""
-    disk = folder / "disk"
-    shutil.rmtree(disk, ignore_errors=True)
-    shutil.copytree(folder, disk, ignore=shutil.ignore_patterns("sent", "clock*"))
+    disk, after = (folder.with_name(f"{folder.name}-{end}") for end in ("disk", "after"))
+    disk.mkdir()
+    power_loss.keep_as_synced(folder, disk)
     status, _ = lived(
         folder,
         *("100", "--records", "1", "--cut-at", str(send), *words),
-        LD_PRELOAD=str(shim),
-        LDP_DISK=str(disk),
-        LDP_HOME=str(folder),
+        LD_PRELOAD=str(library),
+        POWER_LOSS_DISK=str(disk),
     )
     require(status == EXITED, "the power did not fail")
-    for path in [*folder.glob("device.ldp*"), *folder.glob("witness*")]:
-        path.unlink()
-    for path in disk.iterdir():
-        if not path.name.endswith("-shm"):
-            shutil.move(path, folder / path.name)
-
-
-def synced_disk(folder: Path) -> Path:
-    """The library that tells what was synced, compiled."""
-    made = folder / "synced_disk.so"
-    command = ["cc", "-shared", "-fPIC", "-O1", "-o", str(made), str(DISK), "-ldl"]
-    subprocess.run(command, check=True)
-    return made
+    power_loss.survived(folder, disk, after)
+    for name in NOT_ON_THE_DEVICE:
+        shutil.rmtree(after / name, ignore_errors=True)
+        shutil.move(folder / name, after / name)
+    shutil.rmtree(disk)
+    shutil.rmtree(folder)
+    after.rename(folder)
 
 
 def hostile(folder: Path, days: int, seed: int, lifetime: float) -> dict[str, bytes]:
@@ -199,9 +193,9 @@ def main() -> int:
         sent = len(kills(home / "kills", 1000, seed=1))
         what = "batches sent over 1,000 kills, every promise held"
         bars.append(Bar(what, sent, "> 1000", sent > 1000))
-        shim, before = synced_disk(home), dict[str, bytes]()
+        library, before = power_loss.compiled(home), dict[str, bytes]()
         for cut in range(60):
-            power_cut(home / "cuts", shim, 1 + cut % 7)
+            power_cut(home / "cuts", library, 1 + cut % 7)
             before = checked(home / "cuts", before)
         bars.append(Bar("power cuts, every promise held", 60, "60", True))
         for case, lifetime in (("life", 64.0), ("years", 1e6)):

@@ -2,7 +2,7 @@
  *
  * Preloaded into a process, it keeps in $POWER_LOSS_DISK a copy of every file as of its last fsync or
  * fdatasync, named "file-INODE", and of every folder's names as of its last, "folder-INODE":
- * "d INODE name" or "f INODE name" a line. simulations/collector.py puts the disk together.
+ * "d INODE name" or "f INODE name" a line. power_loss.py puts the disk together.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -26,8 +26,8 @@ from simulations.device_faults import (
     kills,
     lived,
     power_cut,
-    synced_disk,
 )
+from simulations.power_loss import compiled
 
 
 @pytest.mark.slow
@@ -62,7 +62,7 @@ def test_a_process_may_be_killed_at_any_moment(tmp_path: Path) -> None:
 @pytest.mark.exact
 def test_what_was_synced_is_enough_when_the_power_fails(tmp_path: Path) -> None:
     """At the moment at which a batch has arrived; the device goes on with what the disk kept."""
-    shim, sent = synced_disk(tmp_path), dict[str, bytes]()
+    shim, sent = compiled(tmp_path), dict[str, bytes]()
     home = tmp_path / "home"
     home.mkdir()
     for cut in range(12):
@@ -74,7 +74,7 @@ def test_what_was_synced_is_enough_when_the_power_fails(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.exact
 def test_the_twin_that_does_not_sync_is_caught_by_a_power_cut(tmp_path: Path) -> None:
-    shim, home = synced_disk(tmp_path), tmp_path / "home"
+    shim, home = compiled(tmp_path), tmp_path / "home"
     home.mkdir()
     power_cut(home, shim, 2, "--unsynced")
     with pytest.raises(Broken, match=r"more was sent|without a"):
