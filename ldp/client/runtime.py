@@ -238,7 +238,7 @@ class Client:
         fits = Fraction(metric.price) <= room(caps, spent, Fraction(0))
         if not fits and not (kept and kept.charged):
             return Declined("cap", f"group {metric.group!r} has spent its lifetime")
-        if metric.presence == "public":  # nor does it move the file's time
+        if metric.presence == "public":  # a hidden record does not even move the file's time
             periods.keep_time(connection, self._registry, now)
         self._pool.take(connection, metric, value, now)
         return Recorded()
