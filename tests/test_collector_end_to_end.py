@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ldp.collection.aggregate import aggregate
+from ldp.registry import Registry
 from ldp.server import decode
 from ldp.table import Table
 from simulations.collector import Served
@@ -84,3 +86,38 @@ def test_fifty_clients_and_a_collector_that_is_killed_agree_on_every_report(tmp_
         low, high = decode(table, candidates).interval(level)
         for value, least, most in zip(candidates, low, high, strict=True):
             assert least <= truth[metric][value] <= most, value
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_the_readmes_app_sends_to_a_collector_as_it_does_to_a_folder(tmp_path: Path) -> None:
+    """Its lines as they stand, with the collector's address in the place of the folder; a day later
+    the app uploads once more, and the report can be counted."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    (tmp_path / "metrics.toml").write_text(readme.split("```toml\n")[1].split("```")[0])
+    served = Served(tmp_path)
+    served.start()
+    lines = readme.split("```python\n")[1].split("```")[0]
+    assert "Folder" in lines
+    lines = lines.replace('Folder("outbox")', f'Collector("{served.url}")')
+    lines = lines.replace("Folder", "Collector")
+    tomorrow = """
+from datetime import UTC, datetime, timedelta
+client._clock = lambda: datetime.now(UTC) + timedelta(days=1)
+client.upload()
+client._clock = lambda: datetime.now(UTC) + timedelta(days=1, hours=1)
+print(client.upload(), client.status().acknowledged)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", lines + tomorrow],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].endswith(" 1"), done.stdout
+    assert served.end() == 0
+    served.drain()
+    city = Registry.load(tmp_path / "metrics.toml").metric("city")
+    assert aggregate([served.store], city.name, city.version, city.mechanism).total == 1
