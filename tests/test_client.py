@@ -152,7 +152,9 @@ def test_withdrawing_deletes_what_waits_and_keeps_what_was_spent(app: App) -> No
     app.client.upload()
     app.client.record("city", "Bergen")
     assert (app.client.status().waiting, app.client.status().pooled) == (1, 1)
+    assert app.client.pending() == {"city": 1}
     assert app.client.withdraw()
+    assert app.client.pending() == {}
     assert (app.client.status().waiting, app.client.status().pooled) == (0, 0)
     app.server.down, sent = False, len(app.server.got)
     app.now += DAY

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -163,6 +164,14 @@ class Client:
     def status(self) -> Status:
         """Consent, storage and how much waits."""
         return self._safely(self._status, lambda error: Status(self._consent, storage=_line(error)))
+
+    def pending(self) -> dict[str, int]:
+        """Reports that are sealed and wait to be sent, by metric."""
+        waiting = Counter[str]()
+        for batch in self.sent():
+            if batch.state == "waiting":
+                waiting.update(batch.reports)
+        return dict(waiting)
 
     def sent(self) -> list[Sent]:
         """Every batch that was sealed, by day: what left, what waits, what was dropped."""
