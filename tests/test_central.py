@@ -164,8 +164,9 @@ def test_choices_have_the_exponential_mechanisms_law(source: Noise) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("source", sources(), ids=lambda one: type(one).__name__)
 def test_noise_has_the_stated_law(source: Noise) -> None:
-    """Kolmogorov-Smirnov of 20,000 draws, exact p-values, each above ALPHA / 2; a scale a tenth
-    off is refused."""
+    """Kolmogorov-Smirnov of 20,000 draws, exact p-values, each above ALPHA / 2. A scale a quarter
+    off is 0.041 or more away at its widest point, and 0.0195 would pass: 7 standard errors of the
+    share below that point, a chance below 1e-11."""
     zeros = np.zeros((100, 200))
     of_gaussian, of_laplace = Gaussian(epsilon=1.0, delta=1e-6), Laplace(epsilon=0.5)
     for drawn, law, scale in (
@@ -174,7 +175,7 @@ def test_noise_has_the_stated_law(source: Noise) -> None:
     ):
         assert drawn.shape == zeros.shape
         assert kstest(drawn.ravel(), law(scale=scale).cdf).pvalue > ALPHA / 2
-        assert kstest(drawn.ravel(), law(scale=scale * 1.1).cdf).pvalue < ALPHA / 2
+        assert kstest(drawn.ravel(), law(scale=scale * 1.25).cdf).pvalue < ALPHA / 2
 
 
 @pytest.mark.statistical
