@@ -17,7 +17,7 @@ from ldp.client.device_file import StorageError
 from ldp.errors import ParameterError
 from ldp.files import sync_folder
 from ldp.mechanisms.base import DrawsReports, Value
-from ldp.mechanisms.permanent import Secret, message
+from ldp.mechanisms.permanent import LEAST_SECRET, Secret, message
 from ldp.randomness import BitSource
 from ldp.registry import Metric
 
@@ -68,12 +68,12 @@ class SecretFile:
 
 
 class AccountSecret:
-    """Given by the app, and kept by it: devices that share it share their permanent responses.
-    Raises ParameterError for less than 16 bytes."""
+    """Given by the app, and kept by it: devices that share it share what is memoised per value.
+    Raises ParameterError for less than LEAST_SECRET bytes."""
 
     def __init__(self, secret: bytes) -> None:
-        if not isinstance(secret, bytes) or len(secret) < TAG_BYTES:
-            raise ParameterError(f"secret must be bytes, {TAG_BYTES} or more")
+        if not isinstance(secret, bytes) or len(secret) < LEAST_SECRET:
+            raise ParameterError(f"secret must be bytes, {LEAST_SECRET} or more")
         self._secret = Secret(secret)
 
     def read(self) -> Secret:

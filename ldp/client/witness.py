@@ -1,10 +1,10 @@
 """The witness: a small file outside backups that knows the last charge of a device's file.
 
 Every transaction that charges or changes the consent gives the device's file a new mark: a random
-number, and a digest of all that was charged. The witness holds the mark
-that was confirmed last, and the one that is being written: it is synced before that transaction
-commits, and again before what it sealed may leave. A device's file whose mark is neither is an
-older copy, or another file: it is not used any more.
+number, and a digest of all that was charged. The witness holds the mark that was confirmed last,
+and the one that is being written: it is synced before that transaction commits, and again before
+what it sealed may leave. A device's file whose mark is neither, or that does not hold what its mark
+says was charged, is an older copy or another file: it is not used any more.
 """
 
 import hashlib

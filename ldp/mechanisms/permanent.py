@@ -19,6 +19,8 @@ from ldp.errors import ParameterError
 from ldp.mechanisms.base import threshold
 from ldp.randomness import PROBABILITY_ONE, BitSource, KeyedBits, bernoulli, uniform_below
 
+LEAST_SECRET = 16
+"""Bytes."""
 STEPS = 128
 """google/rappor's clients compare 7 random bits with 128 f."""
 

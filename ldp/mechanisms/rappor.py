@@ -29,13 +29,12 @@ from ldp.mechanisms.base import (
     threshold,
 )
 from ldp.mechanisms.categorical import require_categories
-from ldp.mechanisms.permanent import PERMANENT, Keyed, Permanent, Secret, message
+from ldp.mechanisms.permanent import LEAST_SECRET, PERMANENT, Keyed, Permanent, Secret, message
 from ldp.randomness import PROBABILITY_ONE, BitSource, SystemBits, bernoulli
 from ldp.wire import Kind, pack_report, split_report
 
 MOST_HASHES = 16
 MOST_COHORTS = 1 << 16
-LEAST_SECRET = 16
 SCHEMES = {
     "polynomial": "keyed",
     "identity": "keyed",
