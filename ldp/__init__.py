@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from ldp.mechanisms.bit_flip import BitFlip as BitFlip
     from ldp.mechanisms.cms import CountMeanSketch as CountMeanSketch
     from ldp.mechanisms.hcms import HadamardCountMeanSketch as HadamardCountMeanSketch
     from ldp.mechanisms.local_hashing import LocalHashing as LocalHashing
+    from ldp.mechanisms.moments import RegressionMoments as RegressionMoments
+    from ldp.mechanisms.numeric import OneBitMean as OneBitMean
+    from ldp.mechanisms.numeric import Piecewise as Piecewise
+    from ldp.mechanisms.projective_geometry import ProjectiveGeometry as ProjectiveGeometry
     from ldp.mechanisms.randomized_response import CoinResponse as CoinResponse
     from ldp.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
     from ldp.mechanisms.rappor import Rappor as Rappor
     from ldp.mechanisms.sfp import SequenceFragmentPuzzle as SequenceFragmentPuzzle
+    from ldp.mechanisms.subset_selection import SubsetSelection as SubsetSelection
     from ldp.mechanisms.unary import UnaryEncoding as UnaryEncoding
 
 _HOMES = {
@@ -28,16 +34,28 @@ _HOMES = {
     "HadamardCountMeanSketch": "ldp.mechanisms.hcms",
     "SequenceFragmentPuzzle": "ldp.mechanisms.sfp",
     "LocalHashing": "ldp.mechanisms.local_hashing",
+    "BitFlip": "ldp.mechanisms.bit_flip",
+    "OneBitMean": "ldp.mechanisms.numeric",
+    "Piecewise": "ldp.mechanisms.numeric",
+    "RegressionMoments": "ldp.mechanisms.moments",
+    "SubsetSelection": "ldp.mechanisms.subset_selection",
+    "ProjectiveGeometry": "ldp.mechanisms.projective_geometry",
 }
 
 __all__ = [
+    "BitFlip",
     "CoinResponse",
     "CountMeanSketch",
     "HadamardCountMeanSketch",
     "LocalHashing",
+    "OneBitMean",
+    "Piecewise",
+    "ProjectiveGeometry",
     "RandomizedResponse",
     "Rappor",
+    "RegressionMoments",
     "SequenceFragmentPuzzle",
+    "SubsetSelection",
     "UnaryEncoding",
     "__version__",
 ]

@@ -42,23 +42,27 @@ def require_epsilon(epsilon: float) -> float:
     return float(epsilon)
 
 
-def keep_probability(epsilon: float | Fraction, others: int) -> Fraction:
+def keep_probability(epsilon: float | Fraction, others: int | Fraction) -> Fraction:
     """The largest k / 2**64 that is at most e**epsilon / (e**epsilon + others).
 
-    This is the probability of telling the truth among 1 + `others` answers; rounding it down
-    rounds towards more privacy. The quotient is known to 60 digits and 10**-30 is taken off before
-    the floor, so an error in the last digit can never round it up.
+    This is the probability of telling the truth among 1 + `others` answers (a fraction, where there
+    are several true ones: others / true); rounding it down rounds towards more privacy. The
+    quotient is known to 60 digits and 10**-30 is taken off before the floor, so an error in the
+    last digit can never round it up.
     """
-    exact = Fraction(epsilon)
-    power = EXACT.exp(EXACT.divide(Decimal(exact.numerator), Decimal(exact.denominator)))
-    share = EXACT.divide(power, EXACT.add(power, Decimal(others)))
+    power = EXACT.exp(_decimal(Fraction(epsilon)))
+    share = EXACT.divide(power, EXACT.add(power, _decimal(Fraction(others))))
     scaled = EXACT.subtract(EXACT.multiply(share, Decimal(PROBABILITY_ONE)), Decimal("1e-30"))
     return Fraction(math.floor(scaled), PROBABILITY_ONE)
 
 
 def exact_log(ratio: Fraction) -> Decimal:
     """ln(ratio) to 60 digits."""
-    return EXACT.ln(EXACT.divide(Decimal(ratio.numerator), Decimal(ratio.denominator)))
+    return EXACT.ln(_decimal(ratio))
+
+
+def _decimal(exact: Fraction) -> Decimal:
+    return EXACT.divide(Decimal(exact.numerator), Decimal(exact.denominator))
 
 
 @dataclass(frozen=True, kw_only=True)

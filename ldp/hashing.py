@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 import mmh3
 
 from ldp.errors import ParameterError
+from ldp.value import Value
 
 PAD = "\0"
 """Fills a word up to its length; in no alphabet."""
@@ -26,7 +27,7 @@ FIELD = (1 << 61) - 1
 MAX_WIDTH = 1 << 24
 
 
-def value_bytes(value: str | bytes) -> bytes:
+def value_bytes(value: Value) -> bytes:
     """The bytes of a value: UTF-8 for text, taken as they are; no Unicode normalisation."""
     if isinstance(value, bytes):
         return value
@@ -37,7 +38,7 @@ def value_bytes(value: str | bytes) -> bytes:
     raise ParameterError("a value holds text that is not valid Unicode")
 
 
-def value_point(value: str | bytes) -> int:
+def value_point(value: Value) -> int:
     """The point of a value: first 8 bytes (little-endian) of MurmurHash3_x64_128, seed 0, modulo
     2**61 - 1."""
     return mmh3.hash64(value_bytes(value), 0, True, signed=False)[0] % FIELD
@@ -77,7 +78,7 @@ class PolynomialRows:
             person=b"ldp rows v1",
         ).digest()
 
-    def point(self, value: str | bytes) -> int:
+    def point(self, value: Value) -> int:
         return value_point(value)
 
     def column(self, point: int, row: int) -> int:
@@ -105,7 +106,7 @@ class PolynomialBloom:
     def rows(self) -> PolynomialRows:
         return PolynomialRows(self.seed, self.bits)
 
-    def point(self, value: str | bytes) -> int:
+    def point(self, value: Value) -> int:
         return value_point(value)
 
     def cells(self, point: int, row: int) -> tuple[int, ...]:
@@ -144,7 +145,7 @@ class Md5Bloom:
         """Bytes a hash."""
         return MD5_SCHEMES[self.scheme].size or ((self.bits - 1).bit_length() + 7) // 8
 
-    def point(self, value: str | bytes) -> int:
+    def point(self, value: Value) -> int:
         """The bytes of the value after a 1, as one big-endian integer: nothing of it is lost."""
         return int.from_bytes(b"\1" + value_bytes(value), "big")
 
@@ -188,7 +189,7 @@ class Spelling:
     def positions(self) -> int:
         return self.length // self.fragment
 
-    def padded(self, word: str | bytes) -> str:
+    def padded(self, word: Value) -> str:
         """The word filled up with PAD; raises ParameterError when it is no word."""
         try:
             text = value_bytes(word).decode()
@@ -226,7 +227,7 @@ class Fragments:
         """The point of a fragment: that of its tag, 2 bytes little-endian, and its letters."""
         return value_point(tag.to_bytes(2, "little") + fragment.encode())
 
-    def fragment_points(self, value: str | bytes) -> list[int]:
+    def fragment_points(self, value: Value) -> list[int]:
         """The points of the value's fragments, one a position."""
         word, size = self.spelling.padded(value), self.spelling.fragment
         tag = self.tag(word)
@@ -235,7 +236,7 @@ class Fragments:
             for start in range(0, len(word), size)
         ]
 
-    def point(self, value: str | bytes) -> int:
+    def point(self, value: Value) -> int:
         """The fragments' points, eight bytes each, as one integer."""
         points = self.fragment_points(value)
         return int.from_bytes(b"".join(point.to_bytes(8, "little") for point in points), "little")

@@ -25,7 +25,11 @@ from ldp.hashing import (
     value_bytes,
 )
 from ldp.md5 import md5_of_rows
-from ldp.mechanisms.base import Addressing, Identity, Value
+from ldp.mechanisms.base import Addressing, Identity, Rounding, Value
+from ldp.mechanisms.bit_flip import Buckets
+from ldp.mechanisms.moments import Products
+from ldp.mechanisms.numeric import Numbers
+from ldp.mechanisms.projective_geometry import Hyperplanes
 from ldp.randomness import PROBABILITY_BITS
 
 _FIELD = np.uint64(FIELD)
@@ -50,14 +54,19 @@ def points(
     addressing: Addressing, rows: int, values: Sequence[Value]
 ) -> NDArray[np.unsignedinteger]:
     """What stands for many values in bulk: their points, uint64, shape (values,); of words those of
-    all their fragments, shape (values, positions); and where a hash needs the whole value its
-    `bloom_map`."""
+    all their fragments, shape (values, positions); where a hash needs the whole value its
+    `bloom_map`; and of numbers how they are rounded, in every row or in all, shape (values, rows or
+    1, 2)."""
     if isinstance(addressing, Fragments):
         return np.array(
             [addressing.fragment_points(value) for value in values], dtype=np.uint64
         ).reshape(len(values), addressing.spelling.positions)
     if isinstance(addressing, Md5Bloom):
         return bloom_map(addressing, rows, values)
+    if isinstance(addressing, Rounding):
+        at, found = range(rows if addressing.by_row else 1), map(addressing.point, values)
+        each = [[addressing.rounding(point, row) for row in at] for point in found]
+        return np.array(each, dtype=np.uint64).reshape(len(values), len(at), 2)
     return np.array([addressing.point(value) for value in values], dtype=np.uint64)
 
 
@@ -76,8 +85,11 @@ def columns(
     """The columns that points[i] touches in row at[i], filled up with NO_COLUMN: int64 array, shape
     (points, hashes), one hash where there is no Bloom filter.
 
-    Raises TypeError for an addressing it has no bulk code for.
+    Of numbers `points` are the steps they were rounded to. Raises TypeError for an addressing it
+    has no bulk code for.
     """
+    if isinstance(addressing, Hyperplanes):
+        return np.array([list(addressing.cells(point, 0)) for point in points.tolist()])
     if isinstance(addressing, Identity):
         listed = points.astype(np.int64)
         listed[listed >= len(addressing.categories)] = NO_COLUMN
@@ -95,9 +107,103 @@ def columns(
             for i in range(hashes)
         ]
         return _distinct(np.stack(each, axis=1))
+    if isinstance(addressing, Numbers):
+        return points.astype(np.int64)[:, None] + np.arange(addressing.width)
+    if isinstance(addressing, Buckets):
+        found = (points.astype(np.int64) - at) % addressing.buckets
+        found[found >= addressing.bits] = NO_COLUMN
+        return found[:, None]
+    if isinstance(addressing, Products):
+        return points.astype(np.int64)[:, None]
     if isinstance(addressing, Md5Bloom):
         return _distinct(points[np.arange(len(points)), at].astype(np.int64))
     raise TypeError(f"no bulk code for {type(addressing).__name__}")
+
+
+def rounded(
+    points: NDArray[np.unsignedinteger], at: NDArray[np.uint32], generator: np.random.Generator
+) -> NDArray[np.unsignedinteger]:
+    """The steps that numbers (`points`) are rounded to at random in rows `at`: uint64, shape of
+    `at`."""
+    each = points[np.arange(len(at)), at % points.shape[1]]
+    drawn = generator.integers(0, 1 << 64, size=len(at), dtype=np.uint64)
+    steps: NDArray[np.unsignedinteger] = each[:, 0] + (drawn < each[:, 1])
+    return steps
+
+
+def pick(
+    addressing: Addressing,
+    rows: int,
+    points: NDArray[np.unsignedinteger],
+    at: NDArray[np.uint32],
+    is_inside: NDArray[np.bool_],
+    number: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """For point i, the number[i]-th column that it touches in row at[i], or where not is_inside[i]
+    the number[i]-th that it does not: int64, shape of `number`."""
+    if isinstance(addressing, Hyperplanes):
+        field = addressing.field
+        inverses = np.array([0, *(pow(i, -1, field) for i in range(1, field))])
+        named = points.astype(np.int64)
+        return np.asarray(_points(named, is_inside, number, inverses, addressing.dimension))
+    touched = np.sort(columns(addressing, rows, points, at), axis=1)
+    inside = touched[np.arange(len(touched)), np.where(is_inside, number, 0)]
+    outside = number.copy()
+    for cells in touched.T:
+        outside += outside >= cells
+    return np.where(is_inside, inside, outside)
+
+
+@njit(nogil=True, cache=True)
+def _vector(number: int, field: int, vector: Any) -> None:
+    """The numbers of a point, as `ldp.mechanisms.projective_geometry.vector`."""
+    size, digits = 1, 0
+    while number >= size:
+        number -= size
+        size *= field
+        digits += 1
+    vector[:] = 0
+    for i in range(digits):
+        vector[vector.size - 1 - i] = number % field
+        number //= field
+    vector[vector.size - 1 - digits] = 1
+
+
+@njit(nogil=True, cache=True)
+def _points(named: Any, is_inside: Any, number: Any, inverses: Any, dimension: int) -> Any:
+    """The number[i]-th point of the hyperplane of point named[i], or outside of it."""
+    field, found = inverses.size, np.empty(named.size, dtype=np.int64)
+    normal = np.empty(dimension, dtype=np.int64)
+    free = np.empty(dimension - 1, dtype=np.int64)
+    whole = np.empty(dimension, dtype=np.int64)
+    for i in range(named.size):
+        _vector(named[i], field, normal)
+        solved = dimension - 1
+        while normal[solved] == 0:
+            solved -= 1
+        left, rest = 0, number[i]
+        if is_inside[i]:
+            _vector(rest, field, free)
+        else:
+            left = 1
+            for j in range(dimension - 1):
+                free[j] = rest % field
+                rest //= field
+        for j in range(dimension - 1):
+            at = j + (j >= solved)
+            whole[at] = free[j]
+            left -= free[j] * normal[at]
+        whole[solved] = left % field * inverses[normal[solved]] % field
+        first = 0
+        while whole[first] == 0:
+            first += 1
+        inverse, place, size, before = inverses[whole[first]], 0, 1, 0
+        for j in range(first + 1, dimension):
+            place = place * field + whole[j] * inverse % field
+            before += size
+            size *= field
+        found[i] = before + place
+    return found
 
 
 def bloom_map(
@@ -428,6 +534,42 @@ def _fill_below(below: Any, done: int, threshold: Any, stream: Any) -> int:
         below[done] = found
         done += 1
     return done
+
+
+@njit(nogil=True, cache=True)
+def fit_subsets(
+    named: Any, truths: Any, is_told: Any, columns: int, ones: int, generator: Any
+) -> None:
+    """Makes sets of `ones` columns of random words, shape (n, words): report i names truths[i] if
+    is_told[i], and a uniform set of the others, filled up or thinned out as `Encoder` does."""
+    last = (_1 << np.uint64((columns - 1) % 64 + 1)) - _1 if columns % 64 else _ALL_LANES
+    for i in range(named.shape[0]):
+        words, truth = named[i], truths[i]
+        words[-1] &= last
+        words[truth >> 6] &= ~(_1 << np.uint64(truth & 63))
+        missing = ones - is_told[i]
+        for word in words:
+            missing -= _ones(word)
+        while missing != 0:
+            column = generator.integers(0, columns)
+            bit = _1 << np.uint64(column & 63)
+            is_named = (words[column >> 6] & bit) != 0
+            if column != truth and is_named == (missing < 0):
+                words[column >> 6] ^= bit
+                missing += 1 if missing < 0 else -1
+        if is_told[i]:
+            words[truth >> 6] |= _1 << np.uint64(truth & 63)
+
+
+@njit(nogil=True, cache=True)
+def _ones(word: Any) -> Any:
+    """How many bits of a word of 64 are 1."""
+    word -= (word >> _1) & np.uint64(0x5555555555555555)
+    word = (word & np.uint64(0x3333333333333333)) + (
+        (word >> np.uint64(2)) & np.uint64(0x3333333333333333)
+    )
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * _EACH_BYTE) >> np.uint64(56))
 
 
 def bernoulli_each(generator: np.random.Generator, threshold: int, size: int) -> NDArray[np.bool_]:

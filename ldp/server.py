@@ -3,6 +3,7 @@
 from ldp.decoding import decode
 from ldp.decoding.consistency import consistent
 from ldp.decoding.decoys import decode_with_decoys
+from ldp.decoding.numeric import MeanEstimate, RegressionEstimate, decode_mean, decode_regression
 from ldp.decoding.puzzle import discover
 from ldp.estimates import Estimates, Rule
 from ldp.joint_table import JointTable, JointTableBuilder, load_table
@@ -12,11 +13,15 @@ __all__ = [
     "Estimates",
     "JointTable",
     "JointTableBuilder",
+    "MeanEstimate",
+    "RegressionEstimate",
     "Rule",
     "Table",
     "TableBuilder",
     "consistent",
     "decode",
+    "decode_mean",
+    "decode_regression",
     "decode_with_decoys",
     "discover",
     "load_table",

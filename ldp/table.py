@@ -174,8 +174,9 @@ class Table:
         most, least = table.counts.max(axis=1), table.counts.min(axis=1)
         possible = (reports >= 0).all() and (most <= reports).all()
         possible &= (least >= (-reports if kind is Kind.SIGN else 0)).all()
-        if kind is Kind.INDEX:
-            possible &= (table.counts.sum(axis=1, dtype=np.int64) == reports).all()
+        named = {Kind.INDEX: 1, Kind.SUBSET: table.mechanism.layout.ones}.get(kind)
+        if named is not None:
+            possible &= (table.counts.sum(axis=1, dtype=np.int64) == named * reports).all()
         if not possible or sum(reports.tolist()) > MOST_REPORTS:
             raise DecodeError("table file holds counts that no reports can make")
         return table
@@ -230,7 +231,7 @@ class Table:
 def payload_numbers(
     layout: Layout, rows: NDArray[np.integer], payloads: NDArray[np.uint8]
 ) -> NDArray[np.int64]:
-    """The payloads of a batch as integers (for BITS only their last byte), checked.
+    """The payloads of a batch as integers (of columns' bits only the last byte), checked.
 
     `rows`, shape (n,); `payloads`, shape (n, payload bytes). Raises ReportError when a row, a
     column or a padding bit is out of range.
@@ -241,15 +242,20 @@ def payload_numbers(
         )
     if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < layout.rows:
         raise ReportError(f"a report names a row outside 0..{layout.rows - 1}")
-    last = payloads[:, -1:] if layout.kind is Kind.BITS else payloads
+    by_bit = layout.kind in (Kind.BITS, Kind.SUBSET)
+    last = payloads[:, -1:] if by_bit else payloads
     numbers = last.astype(np.int64) @ (1 << 8 * np.arange(last.shape[1], dtype=np.int64))
     shift = 8 * (layout.payload_bytes - last.shape[1])
     if rows.size and int(numbers.max()) << shift >= layout.payload_limit:
         raise ReportError(
             "a report has padding bits set"
-            if layout.kind is Kind.BITS
+            if by_bit
             else f"a report names a column outside 0..{layout.columns - 1}"
         )
+    if layout.kind is Kind.SUBSET:
+        ones = np.bitwise_count(payloads).sum(axis=1, dtype=np.int64)
+        if (ones != layout.ones).any():
+            raise ReportError(f"a report does not name exactly {layout.ones} columns")
     return numbers
 
 

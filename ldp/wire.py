@@ -10,10 +10,12 @@ not this module's.
 import hashlib
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from itertools import combinations
+from math import comb
 from typing import Any
 
 from bitarray import frozenbitarray
@@ -32,10 +34,12 @@ _CHECKSUM_BYTES = 16
 
 
 class Kind(Enum):
-    """What a report says about its row: one column, some columns, or one column with a sign."""
+    """What a report says about its row: one column, some columns, a fixed number of columns, or one
+    column with a sign."""
 
     INDEX = "index"
     BITS = "bits"
+    SUBSET = "subset"
     SIGN = "sign"
 
 
@@ -73,12 +77,14 @@ class Layout:
     """The body of a report: `row_bytes` of row number, then `payload_bytes`.
 
     The payload is the column (INDEX), 2 * column + (1 for a minus) (SIGN), or the columns' bits,
-    column c being bit c % 8 of byte c // 8 (BITS, unused high bits zero).
+    column c being bit c % 8 of byte c // 8 (BITS, unused high bits zero; SUBSET, where `ones` of
+    them are 1).
     """
 
     kind: Kind
     rows: int
     columns: int
+    ones: int = 0
 
     @cached_property
     def row_bytes(self) -> int:
@@ -91,7 +97,20 @@ class Layout:
             Kind.INDEX: self.columns,
             Kind.SIGN: 2 * self.columns,
             Kind.BITS: 1 << self.columns,
+            Kind.SUBSET: 1 << self.columns,
         }[self.kind]
+
+    def numbers(self) -> Iterator[int]:
+        """All payloads there are, as integers."""
+        if self.kind is Kind.SUBSET:
+            chosen = combinations(range(self.columns), self.ones)
+            return (sum(1 << column for column in columns) for columns in chosen)
+        return iter(range(self.payload_limit))
+
+    @cached_property
+    def outcomes(self) -> int:
+        """How many payloads there are."""
+        return comb(self.columns, self.ones) if self.kind is Kind.SUBSET else self.payload_limit
 
     @cached_property
     def payload_bytes(self) -> int:
@@ -107,9 +126,11 @@ class Layout:
         if number >= self.payload_limit:
             raise ReportError(
                 "report has padding bits set"
-                if self.kind is Kind.BITS
+                if self.kind in (Kind.BITS, Kind.SUBSET)
                 else f"report names a column outside 0..{self.columns - 1}"
             )
+        if self.kind is Kind.SUBSET and number.bit_count() != self.ones:
+            raise ReportError(f"report does not name exactly {self.ones} columns")
         return number
 
 

@@ -73,10 +73,13 @@ const derivedSeed = (names) => blake2b(joined(...names), 16, "ldp seed v1");
 // Section 4: [touched, untouched]; exact(x) and epsilon are whole numbers of 1 / UNIT
 const exact = (x) => (Number.isInteger(x) ? BigInt(x) * UNIT : exact(2 * x) / 2n);
 const exp = (e, term = UNIT, n = 1n) => term && term + exp(e, (term * e) / (UNIT * n), n + 1n);
-function answers(epsilon, others) {
-  const [truth, all] = [exp(epsilon), exp(epsilon) + BigInt(others) * UNIT];
-  const keep = (ONE * truth * 10n ** 30n - all) / (all * 10n ** 30n);
-  return [keep, (ONE - keep) / BigInt(others)];
+function keep(epsilon, others, own = 1n) {
+  const [truth, all] = [exp(epsilon) * own, exp(epsilon) * own + others * UNIT];
+  return (ONE * truth * 10n ** 30n - all) / (all * 10n ** 30n);
+}
+function answers(epsilon, others, own = 1) { // thresholds of one of the own, and of one other
+  const told = keep(epsilon, BigInt(others), BigInt(own));
+  return [told / BigInt(own), (ONE - told) / BigInt(others), told];
 }
 const symmetric = (epsilon) => answers(epsilon / 2n, 1);
 const optimized = (epsilon) => [ONE / 2n, answers(epsilon, 1)[1]];
@@ -115,12 +118,30 @@ function bernoulli(draw, T, lanes, chosen = 0n, C = 0n) {
   return below;
 }
 // Section 6: kinds of payload number n; a payload is drawn from a part, see below
-const skipping = (t, other) => (other < t ? other : other + 1);
-const INDEX = {
+const INDEX = { // the columns touched are in ascending order, but for pgr with its own `outside`
   limit: (columns) => columns, vote: (n, column) => Number(n === column),
-  payload: ({ touched, columns }, draw, [t]) =>
-    bernoulli(draw, touched, 1) ? t : skipping(t, uniformBelow(draw, columns - 1)),
+  payload: ({ told, columns, outside }, draw, own) =>
+    bernoulli(draw, told, 1) ? own[uniformBelow(draw, own.length)]
+      : (own.outside ?? ((o) => own.reduce((n, t) => n + Number(n >= t), o)))(
+        uniformBelow(draw, columns - own.length)),
 };
+const SUBSET = {
+  limit: bit, vote: (n, column) => Number((n >> column) & 1n),
+  payload({ touched, columns, size: w }, draw, [t]) {
+    const [told, even] = [bernoulli(draw, touched, 1), (ONE * BigInt(w)) / BigInt(columns)];
+    let named = bernoulli(draw, even, columns - 1);
+    let missing = w - Number(told) - ones(named);
+    while (missing) {
+      const column = bit(uniformBelow(draw, columns - 1));
+      if (Boolean(named & column) !== missing < 0) continue;
+      named ^= column;
+      missing -= Math.sign(missing);
+    }
+    const low = named & (bit(t) - 1n);
+    return low | (told << BigInt(t)) | ((named ^ low) << 1n);
+  },
+};
+const ones = (n) => Array.from(n.toString(2)).filter((digit) => digit === "1").length;
 const bits = (columns) => columns.reduce((sum, column) => sum | bit(column), 0n);
 const BITS = {
   limit: bit, vote: (n, column) => Number((n >> column) & 1n),
@@ -138,10 +159,10 @@ const SIGN = {
 };
 // A part of a report; truth(value, row) lists the columns touched. The bytes hold three numbers:
 // block, row in the block and payload. Outside sfp there is one block, whose number has no bytes.
-function part(kind, rows, columns, [touched, untouched], truth, blocks = 1) {
+function part(kind, rows, columns, [touched, untouched, told = touched], truth, blocks = 1) {
   if (untouched <= 0n || touched <= untouched || touched >= ONE) refuse("thresholds");
   const limits = [blocks, rows / blocks, kind.limit(columns)].map(BigInt);
-  return { ...kind, rows, columns, touched, untouched, truth, limits };
+  return { ...kind, rows, columns, touched, untouched, told, truth, limits };
 }
 const place = (list, value) => (list.includes(value) ? list.indexOf(value) : refuse("value"));
 const choice = (kind, p, thresholds) =>
@@ -193,6 +214,95 @@ function sfp(p, epsilon) {
   const own = { ...p, rows: p.fragment_rows * blocks, width: p.fragment_width, seed };
   return [fragments(own, part, blocks), sketch(BITS, p, symmetric(asDouble(epsilon - part)))];
 }
+// Numbers: a place between bounds is a fraction [n, d]; a step and 2**64 times the chance of the next
+const double64 = (x) => (Number.isInteger(x) ? [BigInt(x), 1n] : doubled(double64(2 * x)));
+const doubled = ([n, d]) => [n, 2n * d];
+const minus = ([a, b], [c, d]) => [a * d - c * b, b * d];
+const number = (text) => (text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : refuse("value"));
+function fraction(text, [low, high], outside) {
+  const x = number(text);
+  if ((x < low || x > high) && outside !== "clip") refuse("value");
+  const from = double64(low);
+  const [[a, b], [c, d]] = [Math.min(Math.max(x, low), high), high].map((end) => minus(double64(end), from));
+  return [a * d, b * c];
+}
+const stepped = ([n, d], draw) => {
+  const at = (n * ONE) / d;
+  return Number(at / ONE + bernoulli(draw, at % ONE, 1));
+};
+function numeric(p, epsilon, bins, width) {
+  const steps = BigInt(bins - width);
+  const truth = (value, row, draw) => {
+    const [n, d] = fraction(value, p.bounds, p.outside);
+    const step = stepped([n * steps, d], draw);
+    return range(width).map((i) => step + i);
+  };
+  return part(INDEX, 1, bins, answers(epsilon, bins - width, width), truth);
+}
+function windowed(p, epsilon) { // the width nearest to bins / (e**(epsilon / 2) + 1), halves to even
+  const [all, wide] = [exp(epsilon / 2n) + UNIT, 2n * BigInt(p.bins) * UNIT];
+  return numeric(p, epsilon, p.bins, Math.max(1, Number((wide + all) / (2n * all))));
+}
+function moments(p, epsilon) {
+  const pairs = range(p.features + 2).flatMap((i) =>
+    range(p.features + 2 - i).map((j) => [i, i + j])).slice(1);
+  const truth = (value, row, draw) => {
+    const texts = value.replace(/[()]/g, "").split(",");
+    if (texts.length !== p.features + 1) refuse("value");
+    const places = texts.map((text, i) => fraction(text, p.bounds[i], p.outside));
+    const entries = [[1n, 1n], ...places.map(([n, d]) => [2n * n - d, d])];
+    const [i, j] = pairs[row];
+    const [n, d] = [entries[i][0] * entries[j][0], entries[i][1] * entries[j][1]];
+    return [stepped(i === j ? [n, d] : [n + d, 2n * d], draw)];
+  };
+  return part(INDEX, pairs.length, 2, answers(epsilon, 1), truth);
+}
+function bitFlip(p, epsilon) {
+  const truth = (value, row) => {
+    const [n, d] = fraction(value, p.bounds, p.outside);
+    const bucket = Math.min(p.buckets - 1, Number((n * BigInt(p.buckets)) / d));
+    const column = (bucket - row + p.buckets) % p.buckets;
+    return column < p.bits ? [column] : [];
+  };
+  return part(BITS, p.buckets, p.bits, symmetric(p.bits > 1 ? epsilon : 2n * epsilon), truth);
+}
+// Projective geometry: vectors of t numbers below the prime s
+const points = (s, t) => range(t).reduce((sum, i) => sum + s ** i, 0);
+function vector(point, s, t) {
+  const free = range(t).findLast((m) => point >= points(s, m));
+  const rest = point - points(s, free);
+  return [...Array(t - 1 - free).fill(0), 1, ...range(free).map((i) => Math.floor(rest / s ** (free - 1 - i)) % s)];
+}
+const inverse = (a, s) => range(s).find((b) => (a * b) % s === 1);
+function pointOf(numbers, s) {
+  const first = numbers.findIndex((n) => n);
+  const digits = numbers.slice(first + 1).map((n) => (n * inverse(numbers[first], s)) % s);
+  return points(s, digits.length) + digits.reduce((sum, digit) => sum * s + digit, 0);
+}
+function hyperplane(normal, s) {
+  const [solved, t] = [normal.findLastIndex((n) => n), normal.length];
+  const completed = (free, product) => {
+    const whole = [...free.slice(0, solved), 0, ...free.slice(solved)];
+    const left = whole.reduce((sum, n, i) => sum - n * normal[i], product);
+    whole[solved] = ((((left % s) + s) % s) * inverse(normal[solved], s)) % s;
+    return pointOf(whole, s);
+  };
+  const own = range(points(s, t - 1)).map((i) => completed(vector(i, s, t - 1), 0));
+  const outside = (o) => completed(range(t - 1).map((i) => Math.floor(o / s ** i) % s), 1);
+  return Object.assign(own, { outside });
+}
+function pgr(p, epsilon) {
+  const t = [...range(64)].slice(2).find((m) => points(p.field, m) >= p.categories.length);
+  const [all, own] = [points(p.field, t), points(p.field, t - 1)];
+  const truth = (value) => hyperplane(vector(place(p.categories, value), p.field, t), p.field);
+  return part(INDEX, 1, all, answers(epsilon, all - own, own), truth);
+}
+function subset(p, epsilon) {
+  const [d, w] = [p.categories.length, p.size];
+  const told = answers(epsilon, d - w, w)[2];
+  const lied = (BigInt(w) * ONE - told) / BigInt(d - 1);
+  return { ...choice(SUBSET, p, [told, lied]), size: w };
+}
 const yesNo = (value) => [[0], []][place(["yes", "no"], value)];
 const MECHANISMS = {
   coin: [1, (p) => [part(BITS, 1, 1, coin(exact(p.alpha), exact(p.beta)), yesNo)]],
@@ -205,15 +315,22 @@ const MECHANISMS = {
   "sfp-fragments": [9, (p, epsilon) => [fragments(p, epsilon)]],
   "local-hashing": [10, (p, epsilon) => [sketch(INDEX, { ...p, width: p.buckets },
     answers(epsilon, p.buckets - 1))]],
+  pgr: [11, (p, epsilon) => [pgr(p, epsilon)]],
+  "one-bit-mean": [12, (p, epsilon) => [numeric(p, epsilon, 2, 1)]],
+  piecewise: [13, (p, epsilon) => [windowed(p, epsilon)]],
+  moments: [14, (p, epsilon) => [moments(p, epsilon)]],
+  subset: [15, (p, epsilon) => [subset(p, epsilon)]],
+  "bit-flip": [16, (p, epsilon) => [bitFlip(p, epsilon)]],
 };
 // Section 8: the fingerprint, of the one form of JSON
 const DOUBLES = ["alpha", "beta", "epsilon", "fragment_epsilon", "f", "p", "q"];
 const double = (x) => (x > 0 && x < 0.0001 ? x.toExponential().replace(/-(.)$/, "-0$1")
-  : `${x}`.replace(/^\d+$/, "$&.0"));
+  : `${x}`.replace(/^-?\d+$/, "$&.0"));
 const escaped = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 const ascii = (value) => JSON.stringify(value).replace(/[^ -~]/g, escaped);
 function fingerprint(p) {
-  const form = (key) => (DOUBLES.includes(key) ? double : ascii)(p[key]);
+  const pairs = (x) => (Array.isArray(x) ? `[${x.map(pairs)}]` : double(x));
+  const form = (key) => (key === "bounds" ? pairs : DOUBLES.includes(key) ? double : ascii)(p[key]);
   const members = Object.keys(p).sort().map((key) => `"${key}":${form(key)}`);
   return blake2b(Buffer.from(`{${members}}`), 8, "ldp mechanism v1");
 }
@@ -227,7 +344,7 @@ function build(given) {
 function encode({ parts, limits, head }, draw, value) {
   const numbers = parts.flatMap((own) => {
     const [row, inner] = [own.row ?? uniformBelow(draw, own.rows), Number(own.limits[1])];
-    return [Math.floor(row / inner), row % inner, own.payload(own, draw, own.truth(value, row))];
+    return [Math.floor(row / inner), row % inner, own.payload(own, draw, own.truth(value, row, draw))];
   });
   return Buffer.concat([head, ...numbers.map((n, i) => toBytes(n, size(limits[i])))]);
 }
@@ -236,6 +353,7 @@ function parse({ parts, limits, head }, report) { // of each part row and payloa
   if (report.length !== ends.at(-1) || !head.equals(report.subarray(0, 10))) return null;
   const n = limits.map((_, i) => integer(report.subarray(ends[i], ends[i + 1])));
   if (n.some((number, i) => number >= limits[i])) return null;
+  if (parts.some(({ size: w }, i) => w && ones(n[3 * i + 2]) !== w)) return null;
   return parts.map((own, i) => [n[3 * i] * own.limits[1] + n[3 * i + 1], n[3 * i + 2]]);
 }
 // Section 12: the vectors; a check gives pairs: what this client says, what the vectors say

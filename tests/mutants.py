@@ -5,7 +5,7 @@ The lists at the end say which check of the audit catches each.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from fractions import Fraction
@@ -23,7 +23,7 @@ Mutant = Callable[[Mechanism, BitSource], Encode]
 
 
 def _altered(
-    mechanism: Mechanism, bits: BitSource, change: Callable[[int, int, tuple[int, ...]], int]
+    mechanism: Mechanism, bits: BitSource, change: Callable[[int, int, Sequence[int]], int]
 ) -> Encode:
     """An honest encoder whose payload is changed: change(row, number, true cells) -> number."""
     honest = mechanism.encoder(bits)
@@ -37,11 +37,11 @@ def _altered(
     return encode
 
 
-def _truth(mechanism: Mechanism, number: int, true_cells: tuple[int, ...]) -> int:
+def _truth(mechanism: Mechanism, number: int, true_cells: Sequence[int]) -> int:
     """The payload without noise; of a sign the column stays."""
     if mechanism.kind is Kind.BITS:
         return sum(1 << cell for cell in true_cells)
-    (cell,) = true_cells
+    cell = true_cells[0]
     if mechanism.kind is Kind.INDEX:
         return cell
     return number & ~1 | ((number >> 1) & cell).bit_count() & 1
@@ -50,7 +50,7 @@ def _truth(mechanism: Mechanism, number: int, true_cells: tuple[int, ...]) -> in
 def true_cell_never_flipped(mechanism: Mechanism, bits: BitSource) -> Encode:
     """The bug of pure-LDP's RAPPOR: what the value touches is always reported."""
 
-    def change(row: int, number: int, true_cells: tuple[int, ...]) -> int:
+    def change(row: int, number: int, true_cells: Sequence[int]) -> int:
         for cell in true_cells:
             number = cell if mechanism.kind is Kind.INDEX else number | 1 << cell
         return number
@@ -62,7 +62,7 @@ def last_bit_unnoised(mechanism: Mechanism, bits: BitSource) -> Encode:
     """The bug of OpenDP's bit vector: a loop that ends one bit early."""
     last = mechanism.shape.columns - 1
 
-    def change(row: int, number: int, true_cells: tuple[int, ...]) -> int:
+    def change(row: int, number: int, true_cells: Sequence[int]) -> int:
         return number & ~(1 << last) | (last in true_cells) << last
 
     return _altered(mechanism, bits, change)
@@ -72,7 +72,7 @@ def last_category_never_a_lie(mechanism: Mechanism, bits: BitSource) -> Encode:
     """The same off-by-one where the report is an index: the last column is only ever the truth."""
     last = mechanism.shape.columns - 1
 
-    def change(row: int, number: int, true_cells: tuple[int, ...]) -> int:
+    def change(row: int, number: int, true_cells: Sequence[int]) -> int:
         return 0 if number == last and last not in true_cells else number
 
     return _altered(mechanism, bits, change)
@@ -93,8 +93,8 @@ def epsilon_doubled(mechanism: Mechanism, bits: BitSource) -> Encode:
 
         return encode
     if mechanism.kind is Kind.INDEX:
-        others = mechanism.shape.columns - 1
-        squared = (channel.touched / channel.untouched) ** 2
+        others = mechanism.shape.columns - mechanism.touches
+        squared = mechanism.touches * (channel.touched / channel.untouched) ** 2
         encoder._touched = threshold(squared / (squared + others))
     else:
         encoder._touched = threshold(_doubled(channel.touched))
@@ -108,7 +108,7 @@ def _doubled(probability: Fraction) -> Fraction:
 def noise_reused_for_neighbour(mechanism: Mechanism, bits: BitSource) -> Encode:
     """Every odd column repeats the flip of the column before it; each column alone looks right."""
 
-    def change(row: int, number: int, true_cells: tuple[int, ...]) -> int:
+    def change(row: int, number: int, true_cells: Sequence[int]) -> int:
         truth = _truth(mechanism, number, true_cells)
         flips = number ^ truth
         for column in range(1, mechanism.shape.columns, 2):
@@ -167,7 +167,7 @@ def payload_noise_kept_for_two_calls(mechanism: Mechanism, bits: BitSource) -> E
     """Every report has a fresh row, but every second one the flips of the one before."""
     calls, flips = count(), 0
 
-    def change(row: int, number: int, true_cells: tuple[int, ...]) -> int:
+    def change(row: int, number: int, true_cells: Sequence[int]) -> int:
         nonlocal flips
         truth = _truth(mechanism, number, true_cells)
         if next(calls) % 2 == 0:
@@ -178,7 +178,7 @@ def payload_noise_kept_for_two_calls(mechanism: Mechanism, bits: BitSource) -> E
 
 
 def _flip_copied(mechanism: Mechanism, bits: BitSource, step: int) -> Encode:
-    def change(row: int, number: int, true_cells: tuple[int, ...]) -> int:
+    def change(row: int, number: int, true_cells: Sequence[int]) -> int:
         for cell in true_cells:
             other = cell + step
             if 0 <= other < mechanism.shape.columns:
@@ -208,7 +208,7 @@ def truth_told_in_half_the_rows(mechanism: Mechanism, bits: BitSource) -> Encode
     all rows it looks right."""
     lie = min(Fraction(1), 2 * (1 - mechanism.channel.touched))
 
-    def change(row: int, number: int, true_cells: tuple[int, ...]) -> int:
+    def change(row: int, number: int, true_cells: Sequence[int]) -> int:
         for cell in true_cells:
             shown = 1 if row % 2 == 0 else 1 - bernoulli(bits, threshold(lie))
             number = number & ~(1 << cell) | shown << cell
@@ -226,7 +226,7 @@ def one_word_of_noise_for_the_row(mechanism: Mechanism, bits: BitSource) -> Enco
     """64 columns' flips, repeated over the whole row."""
     columns = mechanism.shape.columns
 
-    def change(row: int, number: int, true_cells: tuple[int, ...]) -> int:
+    def change(row: int, number: int, true_cells: Sequence[int]) -> int:
         truth = _truth(mechanism, number, true_cells)
         word = (number ^ truth) & ((1 << 64) - 1)
         repeated = sum(word << start for start in range(0, columns, 64))
@@ -240,7 +240,7 @@ def half_words_of_noise(mechanism: Mechanism, bits: BitSource) -> Encode:
     columns = mechanism.shape.columns
     lower = sum(((1 << 32) - 1) << start for start in range(0, columns, 64))
 
-    def change(row: int, number: int, true_cells: tuple[int, ...]) -> int:
+    def change(row: int, number: int, true_cells: Sequence[int]) -> int:
         truth = _truth(mechanism, number, true_cells)
         halves = (number ^ truth) & lower
         return (halves | halves << 32) & ((1 << columns) - 1) ^ truth
@@ -251,7 +251,7 @@ def half_words_of_noise(mechanism: Mechanism, bits: BitSource) -> Encode:
 def two_percent_without_noise(mechanism: Mechanism, bits: BitSource) -> Encode:
     """One report in fifty is the plain truth."""
 
-    def change(row: int, number: int, true_cells: tuple[int, ...]) -> int:
+    def change(row: int, number: int, true_cells: Sequence[int]) -> int:
         return number if uniform_below(bits, 50) else _truth(mechanism, number, true_cells)
 
     return _altered(mechanism, bits, change)
@@ -330,7 +330,8 @@ def thresholds_rounded_the_wrong_way(mechanism: Mechanism) -> Mechanism:
     if channel.touched + lies == 1:
         lies -= step
     elif mechanism.kind is Kind.INDEX:
-        lies -= step / (mechanism.shape.columns - 1)
+        step /= mechanism.touches
+        lies -= step * mechanism.touches / (mechanism.shape.columns - mechanism.touches)
     elif channel.touched == Fraction(1, 2):
         wrong.__dict__["channel"] = replace(channel, untouched=lies - step)
         return wrong

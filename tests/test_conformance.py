@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +14,7 @@ from ldp.audit import report_law
 from ldp.errors import MergeError, ReportError
 from ldp.joint_table import JointTable, empty_builder
 from ldp.mechanisms import CATALOGUE, Mechanism, from_parameters
-from ldp.mechanisms.base import Example, Value
+from ldp.mechanisms.base import Example, Identity, Value
 from ldp.mechanisms.joint import parts_of
 from ldp.randomness import SeededBits
 from ldp.server import Table, TableBuilder
@@ -252,14 +253,36 @@ def test_the_estimator_is_exactly_unbiased_for_every_cell(example: Tabled) -> No
                 holders = (reported * rows - channel.untouched) / (
                     channel.touched - channel.untouched
                 )
-                assert holders == (column in mechanism.cells(value, row))
+                assert holders == sum(
+                    share * (column in cells) for share, cells in mechanism.roundings(value, row)
+                )
+
+
+@pytest.mark.exact
+@for_each_mechanism
+def test_a_report_supports_a_value_as_likely_as_stated(example: Tabled) -> None:
+    """P(a report names a cell of one value | another is held), where a value is found in one row
+    and holding it is one thing: summed over the enumerated law."""
+    mechanism = example.mechanism
+    if mechanism.kind is not Kind.INDEX or not isinstance(mechanism.addressing, Identity):
+        return
+    for asked in example.values:
+        cells = set(mechanism.cells(asked, 0))
+        assert len(cells) == mechanism.touches
+        for held in example.values:
+            law = report_law(mechanism, held)
+            named = sum((each for (_, cell), each in law.items() if cell in cells), Fraction(0))
+            support = mechanism.support
+            assert named == (support.touched if asked == held else support.untouched)
+            if asked != held:
+                assert len(cells & set(mechanism.cells(held, 0))) == mechanism.overlap
 
 
 def _names(mechanism: Mechanism, number: int, column: int) -> bool:
     """Whether a payload names a column: by itself, by its bit, or by its Hadamard sign there."""
     if mechanism.kind is Kind.INDEX:
         return number == column
-    if mechanism.kind is Kind.BITS:
+    if mechanism.kind in (Kind.BITS, Kind.SUBSET):
         return bool(number >> column & 1)
     return ((number >> 1) & column).bit_count() & 1 == number & 1
 
@@ -271,7 +294,8 @@ def test_a_value_that_is_no_value_is_refused_before_a_bit_is_drawn(example: Exam
         def draw(self, count: int) -> int:
             raise AssertionError("a bit was drawn")
 
-    for value in (3.5, None, ["a"], "secret\ud800"):
+    numeric = isinstance(example.values[0], int | float)
+    for value in (math.nan if numeric else 3.5, None, ["a"], "secret\ud800"):
         with pytest.raises(ValueError, match="value") as caught:
             example.mechanism.encoder(NoBits()).encode(value)  # type: ignore[arg-type]
         chain = [caught.value, caught.value.__context__, caught.value.__cause__]

@@ -11,7 +11,7 @@ import ldp
 
 PACKAGE = Path(ldp.__file__).parent
 LAYERS: list[set[str]] = [
-    {"errors", "randomness", "files"},
+    {"errors", "randomness", "files", "value"},
     {"channel", "hashing"},
     {"accounting", "wire", "batch"},
     {"mechanisms"},

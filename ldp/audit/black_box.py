@@ -96,6 +96,6 @@ def _names(mechanism: Mechanism, number: int, cell: int) -> bool:
     """Whether a payload names a cell: by itself, by its bit, or by its Hadamard sign there."""
     if mechanism.kind is Kind.INDEX:
         return number == cell
-    if mechanism.kind is Kind.BITS:
+    if mechanism.kind in (Kind.BITS, Kind.SUBSET):
         return bool(number >> cell & 1)
     return (number >> 1 & cell).bit_count() & 1 == number & 1

@@ -141,7 +141,10 @@ def check_reports(
     """All that is checked of some reports (row, payload) of one value, in the order in which they
     were made. Raises ReportError for a payload out of range."""
     numbers = [(row, mechanism.layout.payload_number(payload)) for row, payload in reports]
-    if outcomes(mechanism) <= MOST_OUTCOMES:
+    split = [split_parts(mechanism.layout, row, payload) for row, payload in reports]
+    parts = list(enumerate(parts_of(mechanism)))
+    rounded = [i for i, part in parts if _is_rounded(part, value, {each[i][0] for each in split})]
+    if rounded or outcomes(mechanism) <= MOST_OUTCOMES:
         law = report_law(mechanism, value)
         claimed = np.array([float(probability) for probability in law.values()])
         place = {key: i for i, key in enumerate(law)}
@@ -149,30 +152,36 @@ def check_reports(
         counts = np.bincount(keys, minlength=claimed.size)
         yield "reports equal to number", counts, np.full(claimed.size, keys.size), claimed
         yield from _alike("report", keys, float((claimed**2).sum()))
-    split = [split_parts(mechanism.layout, row, payload) for row, payload in reports]
-    parts = [
-        _Reports.of(part, value, [report[number] for report in split])
-        for number, part in enumerate(parts_of(mechanism))
+    certain = [
+        _Reports.of(part, value, [each[i] for each in split])
+        for i, part in parts
+        if i not in rounded
     ]
-    for number, part in enumerate(parts, 1):
-        prefix = f"part {number}: " if len(parts) > 1 else ""
-        for what, *counted in _check_part(part):
+    for number, part_reports in enumerate(certain, 1):
+        prefix = f"part {number}: " if len(certain) > 1 else ""
+        for what, *counted in _check_part(part_reports):
             yield (prefix + what, *counted)  # type: ignore[misc]
-    for one, other in combinations(parts, 2):
+    for one, other in combinations(certain, 2):
         yield from _apart(one, other)
+
+
+def _is_rounded(mechanism: Mechanism, value: Value, rows: set[int]) -> bool:
+    """Whether a number lies between two steps, so that its true cells are random: then nothing is
+    checked but its whole law."""
+    return any(len(mechanism.roundings(value, row)) > 1 for row in rows)
 
 
 @dataclass(frozen=True, eq=False)
 class _Reports:
     """Reports of one value through one mechanism, and the cells that the value touches in each.
 
-    `reported`, `touched`: bool, shape (reports, columns), of BITS and INDEX reports.
+    `reported`, `touched`: bool, shape (reports, columns), of all but SIGN reports.
     """
 
     mechanism: Mechanism
     rows: NDArray[np.int64]
     numbers: Sequence[int]
-    true_cells: Sequence[tuple[int, ...]]
+    true_cells: Sequence[Sequence[int]]
     reported: NDArray[np.bool_]
     touched: NDArray[np.bool_]
 
@@ -184,7 +193,7 @@ class _Reports:
         numbers = [int.from_bytes(payload, "little") for _, payload in reports]
         known = {row: mechanism.cells(value, row) for row in {row for row, _ in reports}}
         true_cells = [known[row] for row, _ in reports]
-        if mechanism.kind is Kind.BITS:
+        if mechanism.kind in (Kind.BITS, Kind.SUBSET):
             block = np.frombuffer(b"".join(p for _, p in reports), dtype=np.uint8)
             block = block.reshape(len(reports), -1)
             reported = np.unpackbits(block, axis=1, bitorder="little")[:, :columns] == 1
@@ -293,27 +302,49 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
     ):
         trials = where.sum(axis=0)
         yield what, (reported & where).sum(axis=0), trials, np.full(columns, claimed)
-    yield _sum("touched cells reported", reported & touched, touched, float(channel.touched))
+    told = reported & touched
+    if mechanism.kind is Kind.INDEX:  # a report names one of the touched cells, or none
+        one, every = (np.any(where, axis=1, keepdims=True) for where in (told, touched))
+        yield _sum("touched cells reported", one, every, mechanism.touches * float(channel.touched))
+    else:
+        yield _sum("touched cells reported", told, touched, float(channel.touched))
     for which in ("first", "last"):
         there = touched if which == "first" else touched[:, ::-1]
         cell = there.argmax(axis=1)
         cell = cell if which == "first" else columns - 1 - cell
         holds = np.take_along_axis(touched, cell[:, None], axis=1)
-        told = np.take_along_axis(reported, cell[:, None], axis=1) & holds
+        this = np.take_along_axis(reported, cell[:, None], axis=1) & holds
         what = f"{which} touched cell"
-        yield from _lagged(what, told, holds, float(channel.touched))
+        yield from _lagged(what, this, holds, float(channel.touched))
         held = holds[:, 0]
         yield from _by_row(
-            what, told[held, 0], reports.rows[held], mechanism.shape.rows, float(channel.touched)
+            what, this[held, 0], reports.rows[held], mechanism.shape.rows, float(channel.touched)
         )
-        if mechanism.kind is Kind.BITS:
-            at = (cell[told[:, 0], None] + np.arange(1, columns)) % columns
-            free = ~np.take_along_axis(touched[told[:, 0]], at, axis=1)
-            lies = np.take_along_axis(reported[told[:, 0]], at, axis=1) & free
-            chance = np.full(columns - 1, float(channel.untouched))
+        if mechanism.kind is not Kind.INDEX:
+            at = (cell[this[:, 0], None] + np.arange(1, columns)) % columns
+            free = ~np.take_along_axis(touched[this[:, 0]], at, axis=1)
+            lies = np.take_along_axis(reported[this[:, 0]], at, axis=1) & free
+            chance = np.full(columns - 1, _lied_beside_a_truth(mechanism))
             yield f"lies so far from a told {what}", lies.sum(axis=0), free.sum(axis=0), chance
     if mechanism.kind is Kind.BITS:
         yield from _noise(reported, touched, float(channel.untouched))
+    if mechanism.kind is Kind.SUBSET:
+        yield from _pairs(reported & ~touched, ~touched, _both_lied(mechanism))
+
+
+def _lied_beside_a_truth(mechanism: Mechanism) -> float:
+    """The probability of an untouched cell in a report that tells a touched one."""
+    if mechanism.kind is Kind.SUBSET:
+        return (mechanism.layout.ones - 1) / (mechanism.shape.columns - 1)
+    return float(mechanism.channel.untouched)
+
+
+def _both_lied(mechanism: Mechanism) -> float:
+    """The probability that a set names two untouched cells."""
+    told, ones = float(mechanism.channel.touched), mechanism.layout.ones
+    others = mechanism.shape.columns - 1
+    pairs = told * (ones - 1) * (ones - 2) + (1 - told) * ones * (ones - 1)
+    return pairs / (others * (others - 1))
 
 
 def _noise(
@@ -327,13 +358,24 @@ def _noise(
     noise = reported & free
     yield from _counts("untouched cells reported", noise.sum(axis=1), free.sum(axis=1), lied)
     yield from _lagged("untouched cells", noise, free, lied)
+    yield from _pairs(noise, free, lied**2)
     for apart in (1 << power for power in range((columns - 1).bit_length())):
-        what = f"cells {apart} apart both reported"
         both = (noise[:, apart:] & noise[:, :-apart]).sum(axis=0)
         trials = (free[:, apart:] & free[:, :-apart]).sum(axis=0)
-        yield f"{what}, from column", both, trials, np.full(both.size, lied**2)
         for left, _ in disjoint_pairs(columns, apart):
-            yield _sum(what, both[left], trials[left], lied**2)
+            yield _sum(f"cells {apart} apart both reported", both[left], trials[left], lied**2)
+
+
+def _pairs(
+    noise: NDArray[np.bool_], free: NDArray[np.bool_], probability: float
+) -> Iterator[Checks]:
+    """That two untouched (`free`) cells so far apart are both reported with this probability."""
+    columns = noise.shape[1]
+    for apart in (1 << power for power in range((columns - 1).bit_length())):
+        both = (noise[:, apart:] & noise[:, :-apart]).sum(axis=0)
+        trials = (free[:, apart:] & free[:, :-apart]).sum(axis=0)
+        claimed = np.full(both.size, probability)
+        yield f"cells {apart} apart both reported, from column", both, trials, claimed
 
 
 def _uniform(what: str, numbers: NDArray[np.int64], limit: int) -> Iterator[Checks]:

@@ -26,7 +26,7 @@ ROWS = 256
 
 def outcomes(mechanism: Catalogued) -> int:
     """How many different reports there are."""
-    return math.prod(part.shape.rows * part.layout.payload_limit for part in parts_of(mechanism))
+    return math.prod(part.shape.rows * part.layout.outcomes for part in parts_of(mechanism))
 
 
 def report_law(mechanism: Catalogued, value: Value) -> Law:
@@ -51,9 +51,10 @@ def _part_law(mechanism: Mechanism, value: Value) -> Law:
     rows, columns = mechanism.shape
     law: dict[tuple[int, int], Fraction] = {}
     for row in range(rows):
-        touched = mechanism.cells(value, row)
-        for number in range(mechanism.layout.payload_limit):
-            law[row, number] = _probability(mechanism, touched, columns, number) / rows
+        for share, touched in mechanism.roundings(value, row):
+            for number in mechanism.layout.numbers():
+                told = _probability(mechanism, touched, columns, number)
+                law[row, number] = law.get((row, number), Fraction(0)) + share * told / rows
     return law
 
 
@@ -92,12 +93,16 @@ def _worst_by_cells(mechanism: Catalogued, values: Sequence[Value]) -> Fraction:
         ratio = Fraction(1)
         for part in parts_of(mechanism):
             pairs = [
-                ({*part.cells(one, row)}, {*part.cells(other, row)})
+                ({*a}, {*b})
                 for row in range(min(ROWS, part.shape.rows))
+                for _, a in part.roundings(one, row)
+                for _, b in part.roundings(other, row)
             ]
-            # a report that is one column names the first value's cell or the second's, not both
+            # a report that is one column names a cell of the first value or of the second, not both
             ratio *= max(
-                part.channel.ratio(len(a - b), 0 if part.kind is Kind.INDEX else len(b - a))
+                part.channel.ratio(min(1, len(a - b)), 0)
+                if part.kind in (Kind.INDEX, Kind.SUBSET)
+                else part.channel.ratio(len(a - b), len(b - a))
                 for a, b in pairs
             )
         worst = max(worst, ratio)
@@ -105,7 +110,7 @@ def _worst_by_cells(mechanism: Catalogued, values: Sequence[Value]) -> Fraction:
 
 
 def _probability(
-    mechanism: Mechanism, touched: tuple[int, ...], columns: int, number: int
+    mechanism: Mechanism, touched: Sequence[int], columns: int, number: int
 ) -> Fraction:
     """P(payload = number), given the row and the cells there that the value touches."""
     channel = mechanism.channel
@@ -116,6 +121,11 @@ def _probability(
         negative = ((number >> 1) & truth).bit_count() & 1
         told = channel.touched if negative == number & 1 else 1 - channel.touched
         return told / columns
+    if mechanism.kind is Kind.SUBSET:
+        (truth,), ones = touched, mechanism.layout.ones
+        if number >> truth & 1:
+            return channel.touched / math.comb(columns - 1, ones - 1)
+        return (1 - channel.touched) / math.comb(columns - 1, ones)
     probability = Fraction(1)
     for column in range(columns):
         one = channel.touched if column in touched else channel.untouched

@@ -14,7 +14,10 @@ from ldp.audit.law import exact_findings
 from ldp.hashing import Fragments
 from ldp.mechanisms import Catalogued, Rappor
 from ldp.mechanisms.base import Identity, Value
+from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.joint import parts_of
+from ldp.mechanisms.moments import Products
+from ldp.mechanisms.numeric import Numbers
 
 ALPHA = 1e-6
 VALUES = ("lol", "a value of more than sixteen bytes", "")
@@ -139,6 +142,11 @@ def tried(mechanism: Catalogued) -> tuple[Value, ...]:
     addressing = parts_of(mechanism)[0].addressing
     if isinstance(addressing, Identity):
         return (addressing.categories + addressing.untouching)[:4]
+    if isinstance(addressing, Numbers | Buckets):
+        return (*addressing.bounds, sum(addressing.bounds) / 2)
+    if isinstance(addressing, Products):
+        low, high = (tuple(pair[end] for pair in addressing.bounds) for end in (0, 1))
+        return low, high, (low[0], *high[1:])
     if isinstance(addressing, Fragments):
         letters, length = addressing.spelling.alphabet, addressing.spelling.length
         return letters[:2][:length], letters[-1] * length, ""

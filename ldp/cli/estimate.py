@@ -1,5 +1,6 @@
 """`ldp decode` and `ldp report`: from a table to estimates and a page."""
 
+import json
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,6 +77,7 @@ def decode(
                  --rappor-map map.csv --out estimates.csv
     """
     from ldp.google_rappor import SCHEME, read_map, read_table
+    from ldp.mechanisms.base import Rounding
     from ldp.registry import read_values
     from ldp.server import consistent, decode_with_decoys
     from ldp.server import decode as decoded
@@ -105,6 +107,9 @@ def decode(
         places = None
         if rappor_map is not None:
             names, places = read_map(rappor_map, counted)
+    if isinstance(counted.mechanism.addressing, Rounding):
+        _write_numbers(counted, out, level, as_json)
+        return
     decoding = decoded if decoys is None else partial(decode_with_decoys, decoys=decoys)
     estimates = decoding(
         counted,
@@ -150,6 +155,19 @@ def write_estimates(
         decoys, passed = summary["decoys"], summary["decoys_discovered"]
         words += f"\nof {decoys:,} decoys, which nobody holds, {passed:,} would be discovered"
     say({**summary, "written": out}, words, as_json)
+
+
+def _write_numbers(table: "Table", out: str, level: float, as_json: bool) -> None:
+    """The mean, or the regression, that a table of numbers tells."""
+    from ldp.decoding.numeric import decode_numbers
+    from ldp.files import write_whole
+
+    found = decode_numbers(table)
+    summary, text = found.summary(level), found.to_csv(None if out == "-" else out, level)
+    if out != "-":
+        write_whole(summary_path(Path(out)), (json.dumps(summary, indent=1) + "\n").encode())
+        text += f"-> {out}"
+    say(summary, text.rstrip("\n"), as_json)
 
 
 def _single(path: Path, part: str | None) -> "Table":

@@ -21,16 +21,23 @@ if TYPE_CHECKING:
     from ldp.client.results import Declined as Declined
     from ldp.client.results import Recorded as Recorded
     from ldp.client.runtime import Client as Client
+    from ldp.mechanisms import BitFlip as BitFlip
     from ldp.mechanisms import CoinResponse as CoinResponse
     from ldp.mechanisms import CountMeanSketch as CountMeanSketch
     from ldp.mechanisms import HadamardCountMeanSketch as HadamardCountMeanSketch
     from ldp.mechanisms import LocalHashing as LocalHashing
+    from ldp.mechanisms import OneBitMean as OneBitMean
+    from ldp.mechanisms import Piecewise as Piecewise
+    from ldp.mechanisms import ProjectiveGeometry as ProjectiveGeometry
     from ldp.mechanisms import RandomizedResponse as RandomizedResponse
     from ldp.mechanisms import Rappor as Rappor
+    from ldp.mechanisms import RegressionMoments as RegressionMoments
     from ldp.mechanisms import SequenceFragmentPuzzle as SequenceFragmentPuzzle
+    from ldp.mechanisms import SubsetSelection as SubsetSelection
     from ldp.mechanisms import UnaryEncoding as UnaryEncoding
 
 __all__ = [
+    "BitFlip",
     "BudgetExceeded",
     "Caps",
     "Client",
@@ -46,11 +53,16 @@ __all__ = [
     "Ledger",
     "LocalHashing",
     "Mechanism",
+    "OneBitMean",
     "ParameterError",
+    "Piecewise",
+    "ProjectiveGeometry",
     "RandomizedResponse",
     "Rappor",
     "Recorded",
+    "RegressionMoments",
     "SequenceFragmentPuzzle",
+    "SubsetSelection",
     "UnaryEncoding",
 ]
 

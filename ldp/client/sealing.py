@@ -20,6 +20,7 @@ from ldp.client.pool import Frozen, due, freeze, frozen, meaning
 from ldp.client.responses import Responses
 from ldp.randomness import BitSource, uniform_below
 from ldp.registry import Metric, Registry
+from ldp.value import Value
 
 MOST_WAITING = 4 << 20
 """Bytes of sealed batches that wait; beyond it the oldest are dropped, and counted."""
@@ -231,7 +232,7 @@ _TAKE = {
 }
 
 
-def _none(metric: Metric) -> str | bytes:
+def _none(metric: Metric) -> Value:
     none = metric.mechanism.none
     assert none is not None  # the registry refuses hidden presence without
     return none

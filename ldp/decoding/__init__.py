@@ -7,17 +7,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.decoding import candidates as bloom
-from ldp.decoding import direct, mean_sketch
+from ldp.decoding import direct, geometry, histogram, mean_sketch
 from ldp.decoding.bloom_maps import require_places
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import Estimates, Rule
 from ldp.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
-from ldp.mechanisms.base import Identity
+from ldp.mechanisms.base import Identity, Rounding
+from ldp.mechanisms.bit_flip import BitFlip, Buckets
+from ldp.mechanisms.projective_geometry import Hyperplanes
 from ldp.mechanisms.rappor import Rappor
 from ldp.table import Table
 
 METHODS = {
     "direct": direct.decode,
+    "geometry": geometry.decode,
+    "histogram": histogram.decode,
     "mean-sketch": mean_sketch.decode,
     "regression": bloom.regression,
     "lasso-ols": bloom.lasso_ols,
@@ -26,6 +30,8 @@ BY_MAP = ("regression", "lasso-ols")
 """Those that fit candidates together by the cells that each names."""
 FITTING = {
     Identity: ("direct",),
+    Hyperplanes: ("geometry",),
+    Buckets: ("histogram",),
     PolynomialRows: ("mean-sketch", *BY_MAP),
     PolynomialBloom: BY_MAP,
     Md5Bloom: BY_MAP,
@@ -60,6 +66,8 @@ def decode(
         raise DecodeError("decode one part of it, by its name: table['words']")
     addressing = table.mechanism.addressing
     fitting = FITTING.get(type(addressing))
+    if isinstance(addressing, Rounding):
+        raise DecodeError(f"a {table.mechanism.name} table holds numbers, not counts of candidates")
     if fitting is None:
         raise DecodeError(
             f"a {table.mechanism.name} table is decoded with the puzzle it is part of"
@@ -72,6 +80,8 @@ def decode(
         candidates = table.dictionary
     if candidates is None and isinstance(addressing, Identity):
         candidates = addressing.categories
+    if candidates is None and isinstance(table.mechanism, BitFlip):
+        candidates = table.mechanism.labels
     if candidates is None:
         raise DecodeError(
             f"a {table.mechanism.name} table needs a list of candidates (--candidates FILE)"
@@ -99,7 +109,7 @@ def decode(
         "fingerprint": table.mechanism.fingerprint.hex(),
         "epsilon": table.mechanism.cost.epsilon,
         "windows": list(table.windows),
-        "fakes_move": FAKES * table.total * table.mechanism.channel.leverage,
+        "fakes_move": FAKES * table.total * table.mechanism.support.leverage,
     }
     return replace(estimates, details={**described, **estimates.details})
 

@@ -12,15 +12,21 @@ from ldp.errors import ParameterError
 from ldp.mechanisms.base import Catalogued, Encoder, Example, Mechanism
 
 if TYPE_CHECKING:
+    from ldp.mechanisms.bit_flip import BitFlip as BitFlip
     from ldp.mechanisms.cms import CountMeanSketch as CountMeanSketch
     from ldp.mechanisms.hcms import HadamardCountMeanSketch as HadamardCountMeanSketch
     from ldp.mechanisms.joint import JointMechanism as JointMechanism
     from ldp.mechanisms.local_hashing import LocalHashing as LocalHashing
+    from ldp.mechanisms.moments import RegressionMoments as RegressionMoments
+    from ldp.mechanisms.numeric import OneBitMean as OneBitMean
+    from ldp.mechanisms.numeric import Piecewise as Piecewise
+    from ldp.mechanisms.projective_geometry import ProjectiveGeometry as ProjectiveGeometry
     from ldp.mechanisms.randomized_response import CoinResponse as CoinResponse
     from ldp.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
     from ldp.mechanisms.rappor import Rappor as Rappor
     from ldp.mechanisms.sfp import FragmentSketch as FragmentSketch
     from ldp.mechanisms.sfp import SequenceFragmentPuzzle as SequenceFragmentPuzzle
+    from ldp.mechanisms.subset_selection import SubsetSelection as SubsetSelection
     from ldp.mechanisms.unary import UnaryEncoding as UnaryEncoding
 
     CATALOGUE: dict[str, type[Catalogued]]
@@ -35,12 +41,19 @@ _CATALOGUED = {
     "FragmentSketch": "sfp",
     "SequenceFragmentPuzzle": "sfp",
     "LocalHashing": "local_hashing",
+    "ProjectiveGeometry": "projective_geometry",
+    "BitFlip": "bit_flip",
+    "OneBitMean": "numeric",
+    "Piecewise": "numeric",
+    "RegressionMoments": "moments",
+    "SubsetSelection": "subset_selection",
 }
 """Class -> its file: a line here is a mechanism's place in the catalogue."""
 _HOMES = {**_CATALOGUED, "JointMechanism": "joint"}
 
 __all__ = [
     "CATALOGUE",
+    "BitFlip",
     "Catalogued",
     "CoinResponse",
     "CountMeanSketch",
@@ -51,9 +64,14 @@ __all__ = [
     "JointMechanism",
     "LocalHashing",
     "Mechanism",
+    "OneBitMean",
+    "Piecewise",
+    "ProjectiveGeometry",
     "RandomizedResponse",
     "Rappor",
+    "RegressionMoments",
     "SequenceFragmentPuzzle",
+    "SubsetSelection",
     "UnaryEncoding",
     "from_parameters",
 ]

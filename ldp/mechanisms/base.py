@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -27,9 +27,8 @@ from ldp.randomness import (
     bernoulli,
     uniform_below,
 )
+from ldp.value import Value as Value
 from ldp.wire import Header, JointLayout, Kind, Layout, pack_report
-
-Value = str | bytes
 
 
 class Addressing(Protocol):
@@ -39,9 +38,50 @@ class Addressing(Protocol):
         """An integer that stands for the value; raises ParameterError for one it cannot place."""
         ...
 
-    def cells(self, point: int, row: int) -> tuple[int, ...]:
-        """The columns of `row` that the point touches."""
+    def cells(self, point: int, row: int) -> Sequence[int]:
+        """The columns of `row` that the point touches, all different."""
         ...
+
+
+class Rounding(ABC):
+    """An addressing of numbers. A number lies between two whole steps, and the device rounds it to
+    one of them at random before anything else happens: up with a probability in proportion, so that
+    on average it stays what it is. The steps are the points that touch cells."""
+
+    @abstractmethod
+    def point(self, value: Value) -> int:
+        """An integer that stands for the value; raises ParameterError for one it cannot place."""
+
+    steps: int
+    """The last step; the first is 0."""
+    by_row: bool = False
+    """Whether a point is rounded differently in every row."""
+
+    @abstractmethod
+    def rounding(self, point: int, row: int) -> tuple[int, int]:
+        """The step below, and 2**64 times the probability of the next one."""
+
+    @abstractmethod
+    def cells(self, point: int, row: int) -> Sequence[int]:
+        """The columns of `row` that a step touches."""
+
+
+class ManyCells(Sequence[int]):
+    """Cells of a row too many to list: how many there are, the number-th of them, and the number-th
+    of those it leaves out."""
+
+    @abstractmethod
+    def outside(self, number: int) -> int:
+        """A column that is not among the cells; a different one for each number."""
+
+
+def outside(cells: Sequence[int], number: int) -> int:
+    """The number-th of the columns that are not among `cells`."""
+    if isinstance(cells, ManyCells):
+        return cells.outside(number)
+    for cell in sorted(cells):
+        number += number >= cell
+    return number
 
 
 @dataclass(frozen=True)
@@ -54,9 +94,8 @@ class Identity:
     @cached_property
     def _points(self) -> dict[Value, int]:
         names = self.categories + self.untouching
-        return {name: i for i, name in enumerate(names)} | {
-            name.encode(): i for i, name in enumerate(names)
-        }
+        points: dict[Value, int] = {name: i for i, name in enumerate(names)}
+        return points | {name.encode(): i for i, name in enumerate(names)}
 
     def point(self, value: Value) -> int:
         found = self._points.get(value) if isinstance(value, str | bytes) else None
@@ -65,7 +104,7 @@ class Identity:
             raise ParameterError(f"value is not one of the {many} categories")
         return found
 
-    def cells(self, point: int, row: int) -> tuple[int, ...]:
+    def cells(self, point: int, row: int) -> Sequence[int]:
         return (point,) if point < len(self.categories) else ()
 
 
@@ -145,10 +184,7 @@ class Catalogued(ABC):
     def parameters(self) -> dict[str, Any]:
         """The mechanism as JSON-ready data; `ldp.mechanisms.from_parameters` reads it back."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {"mechanism": self.name} | {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in values.items()
-        }
+        return {"mechanism": self.name} | {name: _listed(value) for name, value in values.items()}
 
     @cached_property
     def fingerprint(self) -> bytes:
@@ -187,14 +223,48 @@ class Mechanism(Catalogued, ABC):
     def shape(self) -> Shape:
         """(rows, columns) of the table."""
 
-    def cells(self, value: Value, row: int) -> tuple[int, ...]:
-        """The columns of `row` that `value` touches; raises ParameterError for a foreign value."""
-        return self.addressing.cells(self.addressing.point(value), row)
+    def cells(self, value: Value, row: int) -> Sequence[int]:
+        """The columns of `row` that `value` touches; raises ParameterError for a foreign value, and
+        for a number that is rounded at random."""
+        (_, cells), *others = self.roundings(value, row)
+        if others:
+            raise ParameterError("value is rounded at random, so it touches no cells for certain")
+        return cells
+
+    def roundings(self, value: Value, row: int) -> tuple[tuple[Fraction, Sequence[int]], ...]:
+        """What `value` may touch in `row`, and with which probability: one possibility, except for
+        numbers between two steps. Raises ParameterError for a foreign value."""
+        addressing = self.addressing
+        point = addressing.point(value)
+        if not isinstance(addressing, Rounding):
+            return ((Fraction(1), addressing.cells(point, row)),)
+        step, weight = addressing.rounding(point, row)
+        up = Fraction(weight, PROBABILITY_ONE)
+        possible = ((1 - up, step), (up, step + 1))
+        return tuple((share, addressing.cells(to, row)) for share, to in possible if share)
+
+    @cached_property
+    def support(self) -> Channel:
+        """The channel of a whole value: how likely a report names a cell that the value touches,
+        for those who hold it and for all others. With one cell in a row that is `channel`."""
+        return self.channel
+
+    @property
+    def touches(self) -> int:
+        """How many cells of a row a value touches, where a report names one (INDEX)."""
+        return 1
+
+    @property
+    def overlap(self) -> int:
+        """How many of these two values share at least."""
+        return 0
 
     @cached_property
     def none(self) -> Value | None:
         """The category "none", where there is one; the empty text where values are hashed."""
         addressing = self.addressing
+        if isinstance(addressing, Rounding):
+            return None
         if isinstance(addressing, Identity):
             return "none" if "none" in addressing.categories else None
         return ""
@@ -221,9 +291,9 @@ class Mechanism(Catalogued, ABC):
 
         `reports`: how many were collected; `frequency`: the share that holds the value;
         `others_squared`: sum of the squared frequencies of all other values (only a sketch's
-        collisions depend on it). For a fixed population: reports * channel.variance(frequency).
+        collisions depend on it). For a fixed population: reports * support.variance(frequency).
         """
-        return reports * self.channel.variance(frequency)
+        return reports * self.support.variance(frequency)
 
     def std_error(self, reports: int, frequency: float = 0.0, others_squared: float = 0.0) -> float:
         """Standard error, in reports, of the estimated count of a value: root of `variance`."""
@@ -281,8 +351,11 @@ class Encoder:
         self._layout = mechanism.layout
         self._header = mechanism.header.to_bytes()
         channel = mechanism.channel
-        self._touched = threshold(channel.touched)
+        self._rounds = isinstance(mechanism.addressing, Rounding)
+        together = mechanism.touches if mechanism.kind is Kind.INDEX else 1
+        self._touched = threshold(together * channel.touched)
         self._untouched = threshold(channel.untouched)
+        self._even = threshold(Fraction(self._layout.ones, self._layout.columns))
 
     def encode(self, value: Value) -> bytes:
         """One report as bytes; raises ParameterError, before a bit is drawn, for a value that the
@@ -292,6 +365,8 @@ class Encoder:
     def draw(self, point: int) -> tuple[int, int]:
         """Row and payload, as an integer, of one report of a value with this point."""
         row = self._row()
+        if self._rounds:
+            point = self._rounded(point, row)
         return row, self._draw(self._addressing.cells(point, row))
 
     def __repr__(self) -> str:
@@ -300,24 +375,44 @@ class Encoder:
     def _row(self) -> int:
         return uniform_below(self._bits, self._layout.rows)
 
-    def _draw(self, true_cells: tuple[int, ...]) -> int:
+    def _rounded(self, point: int, row: int) -> int:
+        assert isinstance(self._addressing, Rounding)
+        step, weight = self._addressing.rounding(point, row)
+        return step + bernoulli(self._bits, weight)
+
+    def _draw(self, true_cells: Sequence[int]) -> int:
         """The payload, as an integer, of a value that touches these cells of the row."""
         return _DRAW[self._layout.kind](self, true_cells)
 
-    def _draw_bits(self, true_cells: tuple[int, ...]) -> int:
+    def _draw_bits(self, true_cells: Sequence[int]) -> int:
         """Every column's bit is 1 with probability `untouched`; the true cells' with `touched`."""
         columns, truth = self._layout.columns, as_bits(true_cells)
         return bernoulli(self._bits, self._untouched, columns, truth, self._touched)
 
-    def _draw_index(self, true_cells: tuple[int, ...]) -> int:
-        """The true column with probability `touched`, else one of the others uniformly."""
-        (truth,) = true_cells
+    def _draw_index(self, true_cells: Sequence[int]) -> int:
+        """Each true column with probability `touched`, else one of the others uniformly."""
+        many = len(true_cells)
         if bernoulli(self._bits, self._touched):
-            return truth
-        other = uniform_below(self._bits, self._layout.columns - 1)
-        return other + (other >= truth)
+            return true_cells[uniform_below(self._bits, many)]
+        return outside(true_cells, uniform_below(self._bits, self._layout.columns - many))
 
-    def _draw_sign(self, true_cells: tuple[int, ...]) -> int:
+    def _draw_subset(self, true_cells: Sequence[int]) -> int:
+        """The true column with probability `touched`, and as many of the others as are missing: a
+        uniform set of them, because coins that are alike name one, and it is filled up or thinned
+        out uniformly."""
+        (truth,) = true_cells
+        is_told, others = bernoulli(self._bits, self._touched), self._layout.columns - 1
+        named, missing = bernoulli(self._bits, self._even, others), self._layout.ones - is_told
+        missing -= named.bit_count()
+        while missing:
+            column = 1 << uniform_below(self._bits, others)
+            if bool(named & column) == (missing < 0):
+                named ^= column
+                missing += 1 if missing < 0 else -1
+        below = (1 << truth) - 1
+        return named & below | is_told << truth | (named & ~below) << 1
+
+    def _draw_sign(self, true_cells: Sequence[int]) -> int:
         """A uniform column of the Hadamard matrix, and the sign there of the true cell, told
         truly with probability `touched`."""
         (truth,) = true_cells
@@ -327,11 +422,16 @@ class Encoder:
         return column << 1 | (negative ^ flipped)
 
 
-_DRAW: dict[Kind, Callable[[Encoder, tuple[int, ...]], int]] = {
+_DRAW: dict[Kind, Callable[[Encoder, Sequence[int]], int]] = {
     Kind.BITS: Encoder._draw_bits,
     Kind.INDEX: Encoder._draw_index,
+    Kind.SUBSET: Encoder._draw_subset,
     Kind.SIGN: Encoder._draw_sign,
 }
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(each) for each in value] if isinstance(value, tuple) else value
 
 
 def threshold(probability: Fraction) -> int:
@@ -339,6 +439,6 @@ def threshold(probability: Fraction) -> int:
     return math.floor(probability * PROBABILITY_ONE)
 
 
-def as_bits(cells: tuple[int, ...]) -> int:
+def as_bits(cells: Sequence[int]) -> int:
     """The integer whose bits at `cells`, all different, are 1."""
     return sum(1 << cell for cell in cells)

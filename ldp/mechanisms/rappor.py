@@ -284,7 +284,7 @@ class Rappor(Mechanism):
         for row in range(self.cohorts):
             filters: dict[tuple[int, ...], str] = {}
             for value, point in zip(listed, points, strict=True):
-                filters.setdefault(self.addressing.cells(point, row), value)
+                filters.setdefault(tuple(self.addressing.cells(point, row)), value)
             for (cells, first), (other, second) in combinations(filters.items(), 2):
                 alone, missed = len({*cells} - {*other}), len({*other} - {*cells})
                 differing = max(differing, alone + missed)

@@ -103,15 +103,43 @@ def _of_one_table(mechanism: Mechanism) -> tuple[Outcome, ...]:
     if mechanism.kind is Kind.BITS:
         return _bits(mechanism.channel, mechanism.shape.columns)
     if mechanism.kind is Kind.INDEX:
-        return _index(mechanism.channel, mechanism.shape.columns)
+        return _index(mechanism)
+    if mechanism.kind is Kind.SUBSET:
+        return _subset(mechanism)
     return _sign(mechanism.channel)
 
 
-def _index(channel: Channel, columns: int) -> tuple[Outcome, ...]:
-    """The first value's column, the second's, or one of the others."""
-    p, q = channel.touched, channel.untouched
-    others = (columns - 2) * q
-    return Outcome(p, q, q), Outcome(q, p, q), Outcome(others, others, others)
+def _index(mechanism: Mechanism) -> tuple[Outcome, ...]:
+    """The first value's own columns, the second's, those of both, or the others.
+
+    No value gives a report less than `untouched`, which is the blanket.
+    """
+    p, q, both = mechanism.channel.touched, mechanism.channel.untouched, mechanism.overlap
+    own = mechanism.touches - both
+    others = (mechanism.shape.columns - 2 * own - both) * q
+    told, lied = own * p, own * q
+    return (
+        Outcome(told, lied, lied),
+        Outcome(lied, told, lied),
+        Outcome(both * p, both * p, both * q),
+        Outcome(others, others, others),
+    )
+
+
+def _subset(mechanism: Mechanism) -> tuple[Outcome, ...]:
+    """Sets of w of d with the first value and without the second, the other way round, with both
+    and with neither; the blanket is that a third value is held, which the set does not name."""
+    p, w, others = mechanism.channel.touched, mechanism.layout.ones, mechanism.shape.columns - 1
+    one = p * (others + 1 - w) / others
+    lie = (1 - p) * w / others
+    both = Fraction(w - 1, others)
+    neither = (1 - p) * (others - w) / others
+    return (
+        Outcome(one, lie, lie),
+        Outcome(lie, one, lie),
+        Outcome(p * both, p * both, (1 - p) * both * w / (others + 1 - w)),
+        Outcome(neither, neither, neither),
+    )
 
 
 def _sign(channel: Channel) -> tuple[Outcome, ...]:

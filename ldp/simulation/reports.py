@@ -5,6 +5,7 @@ Noise comes from a numpy Generator, so this is for simulation only; a device use
 """
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from ldp import kernels
 from ldp.errors import ParameterError
 from ldp.joint_table import join_batch
 from ldp.mechanisms import Catalogued, Mechanism
-from ldp.mechanisms.base import Value, threshold
+from ldp.mechanisms.base import Rounding, Value, threshold
 from ldp.mechanisms.joint import parts_of
 from ldp.simulation.populations import Population
 from ldp.wire import JointLayout, Kind, Layout
@@ -70,11 +71,15 @@ def encode_batch(
 
 def _encode_part(mechanism: Mechanism, points: Points, generator: np.random.Generator) -> Batch:
     rows = generator.integers(0, mechanism.shape.rows, size=len(points), dtype=np.uint32)
+    if isinstance(mechanism.addressing, Rounding):
+        points = kernels.rounded(points, rows, generator)
+    if mechanism.kind is Kind.INDEX:
+        return rows, _indexes(mechanism, points, rows, generator)
     columns = kernels.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
+    if mechanism.kind is Kind.SUBSET:
+        return rows, _subsets(mechanism, columns[:, 0], generator)
     if mechanism.kind is Kind.BITS:
         return rows, _bits(mechanism, columns, generator)
-    if mechanism.kind is Kind.INDEX:
-        return rows, _indexes(mechanism, columns[:, 0], generator)
     return rows, _signs(mechanism, columns[:, 0], generator)
 
 
@@ -97,13 +102,32 @@ def _bits(
     return payloads
 
 
-def _indexes(
-    mechanism: Mechanism, columns: NDArray[np.int64], generator: np.random.Generator
+def _subsets(
+    mechanism: Mechanism, truths: NDArray[np.int64], generator: np.random.Generator
 ) -> NDArray[np.uint8]:
     layout = mechanism.layout
-    keep = kernels.bernoulli_each(generator, threshold(mechanism.channel.touched), columns.size)
-    other = generator.integers(0, layout.columns - 1, size=columns.size)
-    return _as_bytes(np.where(keep, columns, other + (other >= columns)), layout)
+    words = -(-layout.columns // 64)
+    even = threshold(Fraction(layout.ones, layout.columns))
+    named = kernels.packed_bernoulli(generator, even, len(truths) * words)
+    is_told = kernels.bernoulli_each(generator, threshold(mechanism.channel.touched), truths.size)
+    named = named.reshape(len(truths), words)
+    kernels.fit_subsets(named, truths, is_told, layout.columns, layout.ones, generator)
+    payloads = named.astype("<u8").view(np.uint8).reshape(len(truths), 8 * words)
+    return np.ascontiguousarray(payloads[:, : layout.payload_bytes])
+
+
+def _indexes(
+    mechanism: Mechanism,
+    points: Points,
+    rows: NDArray[np.uint32],
+    generator: np.random.Generator,
+) -> NDArray[np.uint8]:
+    layout, many = mechanism.layout, mechanism.touches
+    told = threshold(many * mechanism.channel.touched)
+    is_true = kernels.bernoulli_each(generator, told, rows.size)
+    number = generator.integers(0, np.where(is_true, many, layout.columns - many))
+    named = kernels.pick(mechanism.addressing, layout.rows, points, rows, is_true, number)
+    return _as_bytes(named, layout)
 
 
 def _signs(

@@ -16,9 +16,10 @@ from ldp import kernels
 from ldp.errors import ParameterError
 from ldp.joint_table import JointTable
 from ldp.mechanisms import Catalogued, JointMechanism, Mechanism
+from ldp.mechanisms.base import Rounding
 from ldp.mechanisms.joint import parts_of
-from ldp.simulation.reports import draw_signs
-from ldp.table import Table, smallest
+from ldp.simulation.reports import draw_signs, encode_batch
+from ldp.table import Table, TableBuilder, smallest
 from ldp.wire import Kind
 
 _BLOCK = 2048
@@ -99,6 +100,8 @@ def _draw_block(
         by_value = np.stack([_spread(count, size, generator) for count in counts])
         sums = _draw_sign_sums(mechanism, points, by_value, start, generator)
         return sums, by_value.sum(axis=0)
+    if mechanism.kind is Kind.SUBSET:
+        return _draw_subsets(mechanism, points, counts, generator)
     held = np.zeros((size, mechanism.shape.columns), dtype=np.int64)
     reports = np.zeros(size, dtype=np.int64)
     present = np.flatnonzero(counts)
@@ -106,20 +109,91 @@ def _draw_block(
         some = present[first : first + _VALUES]
         by_value = np.stack([_spread(count, size, generator) for count in counts[some]])
         reports += by_value.sum(axis=0)
-        kernels.scatter(
-            mechanism.addressing, mechanism.shape.rows, held, by_value, points[some], start
-        )
+        placed = points[some]
+        if isinstance(mechanism.addressing, Rounding):
+            steps = mechanism.addressing.steps
+            placed, by_value = _by_step(steps, placed, by_value, start, generator)
+        if mechanism.touches == 1:
+            kernels.scatter(
+                mechanism.addressing, mechanism.shape.rows, held, by_value, placed, start
+            )
+        else:
+            _tell(mechanism, held, by_value, placed, start, generator)
     channel = mechanism.channel
     if mechanism.kind is Kind.BITS:
         shown = generator.binomial(held, float(channel.touched))
         shown += generator.binomial(reports[:, None] - held, float(channel.untouched))
     else:
         # telling the truth with p, else one of the others, is: the truth with p - q, else any
-        shown = generator.binomial(held, channel.gain)
+        shown = generator.binomial(held, channel.gain) if mechanism.touches == 1 else held
         columns = held.shape[1]
         rest = reports - shown.sum(axis=1)
         shown += generator.multinomial(rest, np.full(columns, 1 / columns))
     return shown.astype(smallest(int(reports.max()))), reports
+
+
+def _draw_subsets(
+    mechanism: Mechanism,
+    points: NDArray[np.unsignedinteger],
+    counts: NDArray[np.int64],
+    generator: np.random.Generator,
+) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
+    """Report by report: a set's cells depend on each other, so there is no shorter law."""
+    builder, left = TableBuilder(mechanism), counts.copy()
+    while left.any():
+        taken = np.minimum(left, _CHUNK)
+        left -= taken
+        builder.add_batch(*encode_batch(mechanism, [np.repeat(points, taken)], generator))
+    table = builder.build()
+    return table.counts, table.reports
+
+
+def _by_step(
+    steps: int,
+    points: NDArray[np.unsignedinteger],
+    by_value: NDArray[np.int64],
+    start: int,
+    generator: np.random.Generator,
+) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
+    """All steps, and how many of the holders of each value and row are rounded to each: numbers
+    (`points`) become steps, shape (steps + 1, rows)."""
+    rows = by_value.shape[1]
+    each = points[:, start : start + rows] if points.shape[1] > 1 else points
+    up = generator.binomial(by_value, np.ldexp(each[..., 1].astype(np.float64), -64))
+    found = np.zeros((steps + 2, rows), dtype=np.int64)
+    lower = np.broadcast_to(each[..., 0].astype(np.int64), by_value.shape)
+    at = np.broadcast_to(np.arange(rows), by_value.shape)
+    np.add.at(found, (lower, at), by_value - up)
+    np.add.at(found, (lower + 1, at), up)
+    return np.arange(steps + 1, dtype=np.uint64), found[: steps + 1]
+
+
+def _tell(
+    mechanism: Mechanism,
+    told: NDArray[np.int64],
+    by_value: NDArray[np.int64],
+    points: NDArray[np.unsignedinteger],
+    start: int,
+    generator: np.random.Generator,
+) -> None:
+    """Adds to `told`, shape (rows, columns), the cells that reports name because their value, which
+    touches several, does: one of them, by a share of the reports that is their number times the
+    channel's gain."""
+    (rows, _), many = mechanism.shape, mechanism.touches
+    named = generator.binomial(by_value, many * mechanism.channel.gain)
+    for r in range(len(told)):
+        few = np.where(named[:, r] < _SPARSE * many, named[:, r], 0)
+        each = np.repeat(points, few, axis=0)
+        at = np.full(max(1, len(each)), start + r, dtype=np.uint32)
+        number, true = generator.integers(0, many, size=len(each)), np.ones(len(each), dtype=bool)
+        np.add.at(
+            told[r],
+            kernels.pick(mechanism.addressing, rows, each, at[: len(each)], true, number),
+            1,
+        )
+        for i in np.flatnonzero(named[:, r] > few).tolist():
+            (cells,) = kernels.columns(mechanism.addressing, rows, points[i : i + 1], at[:1])
+            told[r, cells] += generator.multinomial(named[i, r], np.full(many, 1 / many))
 
 
 def _draw_sign_sums(

@@ -7,19 +7,22 @@ from ldp.errors import DecodeError
 from ldp.hashing import PolynomialRows, derived_seed, value_point
 from ldp.joint_table import JointTable, empty_builder
 from ldp.mechanisms import (
+    BitFlip,
     Catalogued,
     CoinResponse,
     CountMeanSketch,
     RandomizedResponse,
     Rappor,
+    RegressionMoments,
     SequenceFragmentPuzzle,
 )
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.base import threshold as as_threshold
 from ldp.mechanisms.joint import parts_of
+from ldp.mechanisms.numeric import Numeric
 from ldp.mechanisms.permanent import message as as_message
 from ldp.randomness import KeyedBits, SeededBits, bernoulli, uniform_below
-from ldp.server import Table, decode
+from ldp.server import Table, decode, decode_mean
 from ldp.wire import HEADER_BYTES
 from tests.examples import WHOLE
 
@@ -210,7 +213,16 @@ def _row_out_of_range(mechanism: Catalogued, good: bytes) -> dict[str, str]:
 
 def _estimates(table: Table, candidates: list[str]) -> list[list[Any]] | None:
     """Candidate, count, standard error; None where nothing decodes the table yet."""
-    candidates = [value for value in candidates if table.mechanism.cells(value, 0)]
+    mechanism = table.mechanism
+    if isinstance(mechanism, Numeric):
+        mean = decode_mean(table)
+        return [["mean", round(mean.mean, 9), round(mean.std_error, 9)]]
+    if isinstance(mechanism, RegressionMoments):
+        return None
+    if isinstance(mechanism, BitFlip):
+        candidates = list(mechanism.labels)
+    else:
+        candidates = [value for value in candidates if mechanism.cells(value, 0)]
     try:
         estimates = decode(table, candidates)
     except DecodeError:

@@ -15,7 +15,7 @@ from ldp.regression.least_squares import Floats
 from ldp.regression.private.calibration import Budget
 from ldp.regression.private.intervals import Centred
 from ldp.regression.private.methods import METHODS, Method
-from ldp.regression.private.rows import Bounds, Rows
+from ldp.regression.private.rows import Bounds, Rows, Unmapped
 
 NEIGHBOURS = {"add-remove": Neighbours.ADD_REMOVE, "replace-one": Neighbours.REPLACE_VALUE}
 
@@ -131,7 +131,7 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         self.clipped_ = (
             features.outside(X) + target.outside(y[:, None]) if noise.is_simulation else None
         )
-        self._unmapped = _Unmapped(features, target, self.fit_intercept)
+        self._unmapped = Unmapped(features, target, self.fit_intercept)
         self.coef_, self.intercept_ = self._unmapped.coefficients(fit.coefficients)
         return self
 
@@ -184,33 +184,6 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
                 raise ParameterError("target_bounds are needed beside bounds for each feature")
             target = self.bounds
         return Bounds.of(self.bounds, columns, "bounds"), Bounds.of(target, 1, "target_bounds")
-
-
-class _Unmapped:
-    """The affine map from mapped coefficients to those in the units of the data."""
-
-    def __init__(self, features: Bounds, target: Bounds, intercept: bool) -> None:
-        self._features, self._intercept = features, intercept
-        self.middle, self._half = float(target.middle[0]), float(target.half[0])
-
-    def units(self) -> Floats:
-        """The matrix that makes slopes, and the intercept less `middle`, of mapped coefficients."""
-        slopes = np.diag(self._half / self._features.half)
-        if not self._intercept:
-            return slopes
-        whole = np.zeros((len(slopes) + 1, len(slopes) + 1))
-        whole[:-1, :-1] = slopes
-        whole[-1, :-1] = -slopes @ self._features.middle
-        whole[-1, -1] = self._half
-        return whole
-
-    def coefficients(self, mapped: Floats) -> tuple[Floats, float]:
-        """(coef, intercept)."""
-        made = self.units() @ mapped
-        slopes = made[: len(self._features.half)]
-        if self._intercept:
-            return slopes, self.middle + float(made[-1])
-        return slopes, self.middle - float(slopes @ self._features.middle)
 
 
 def _noise(random_state: Any) -> Noise:

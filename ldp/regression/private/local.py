@@ -17,7 +17,8 @@ from ldp.central import Simulated
 from ldp.regression.least_squares import Floats
 from ldp.regression.private.calibration import Budget, Moments, Scales, Shares, calibrated
 from ldp.regression.private.methods import METHODS, FromMoments
-from ldp.regression.private.rows import Rows
+from ldp.regression.private.ridge import floored
+from ldp.regression.private.rows import Bounds, Rows, Unmapped
 
 Integers = NDArray[np.int64]
 
@@ -94,6 +95,21 @@ def from_signs(reports: Integers, signs: Integers, *, epsilon: float, features: 
     xx = math.sqrt(2) * float(errors[between].max())  # off the diagonal half the variance
     xy = float(errors[with_target & (coordinates.first != size - 1)].max())
     return Moments(whole[np.ix_(order, order)], whole[order, -1], None, Scales(xx=xx, xy=xy))
+
+
+def regression_of_signs(
+    reports: Integers, signs: Integers, *, epsilon: float, bounds: object
+) -> tuple[Floats, float, Moments]:
+    """Coefficients and intercept in the units of the data, and the noisy moments they come from, of
+    the (reports, sum of signs) of every coordinate. `bounds`: (low, high) of each feature, and last
+    of the target. The ridge is that of our default method."""
+    pairs = np.asarray(bounds, dtype=np.float64)
+    features = len(pairs) - 1
+    made = from_signs(reports, signs, epsilon=epsilon, features=features)
+    unmapped = Unmapped(
+        Bounds.of(pairs[:-1], features, "bounds"), Bounds.of(pairs[-1:], 1, "bounds"), True
+    )
+    return *unmapped.coefficients(floored(made)), made
 
 
 def gaussian_reports(rows: Rows, budget: Budget, generator: np.random.Generator) -> Moments:

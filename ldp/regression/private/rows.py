@@ -124,3 +124,30 @@ class Rows:
     def columns(self) -> int:
         """Coefficients, the intercept included."""
         return int(self.features.shape[1])
+
+
+class Unmapped:
+    """The affine map from mapped coefficients to those in the units of the data."""
+
+    def __init__(self, features: Bounds, target: Bounds, intercept: bool) -> None:
+        self._features, self._intercept = features, intercept
+        self.middle, self._half = float(target.middle[0]), float(target.half[0])
+
+    def units(self) -> Floats:
+        """The matrix that makes slopes, and the intercept less `middle`, of mapped coefficients."""
+        slopes = np.diag(self._half / self._features.half)
+        if not self._intercept:
+            return slopes
+        whole = np.zeros((len(slopes) + 1, len(slopes) + 1))
+        whole[:-1, :-1] = slopes
+        whole[-1, :-1] = -slopes @ self._features.middle
+        whole[-1, -1] = self._half
+        return whole
+
+    def coefficients(self, mapped: Floats) -> tuple[Floats, float]:
+        """(coef, intercept)."""
+        made = self.units() @ mapped
+        slopes = made[: len(self._features.half)]
+        if self._intercept:
+            return slopes, self.middle + float(made[-1])
+        return slopes, self.middle - float(slopes @ self._features.middle)

@@ -1,0 +1,47 @@
+"""Tables of bit flips: how many numbers lie in each bucket.
+
+A bucket is asked about in as many rows as a report has bits: with C of the n_v reports there that
+tell it, (C - n_v q) / (p - q) of them hold it, and n / n_v times as many of all n.
+"""
+
+import numpy as np
+
+from ldp.decoding.error_law import error_law
+from ldp.errors import DecodeError
+from ldp.estimates import Estimates, Rule
+from ldp.mechanisms.bit_flip import BitFlip
+from ldp.table import Table
+
+
+def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
+    """Estimates of buckets by their labels; p-values are exact binomial tails. Raises DecodeError
+    for a candidate that is no bucket."""
+    from scipy.stats import binom
+
+    mechanism, n = table.mechanism, table.total
+    assert isinstance(mechanism, BitFlip)
+    number = {label: i for i, label in enumerate(mechanism.labels)}
+    if not {*candidates} <= {*number}:
+        raise DecodeError("a candidate is no bucket of the mechanism")
+    bucket = np.array([number[candidate] for candidate in candidates])
+    told, asked = np.zeros(mechanism.buckets, np.int64), np.zeros(mechanism.buckets, np.int64)
+    for column in range(mechanism.bits):
+        told += np.roll(table.counts[:, column].astype(np.int64), column)
+        asked += np.roll(table.reports, column)
+    if not asked.all():
+        raise DecodeError("no report is about one of the buckets: too few to tell anything")
+    channel, scale = mechanism.channel, n / asked
+    count = (channel.holders(told, asked) * scale)[bucket]
+    share = np.clip(count / n, 0, 1)
+    variance = n * scale[bucket] * (channel.variance(share) + share) - n * share
+    lies = float(channel.untouched)
+    return Estimates(
+        values=candidates,
+        count=count,
+        std_error=np.sqrt(variance),
+        p_value=binom.sf(told - 1, asked, lies)[bucket],
+        reports=n,
+        noise=mechanism.std_error(n),
+        law=error_law(channel, int(asked.min())),
+        rule=rule,
+    )

@@ -1,0 +1,150 @@
+"""Tables of numbers: the mean of what the reporters hold, and the regression of tuples.
+
+The mean bin of n reports is linear in the mean step (`ldp/mechanisms/numeric.py`): with B bins and
+windows of W, p and q the channel's probabilities,
+
+    mean bin = q B (B - 1) / 2 + (p - q) W (mean step + (W - 1) / 2).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp.errors import DecodeError, ParameterError
+from ldp.files import write_whole
+from ldp.mechanisms.moments import RegressionMoments
+from ldp.mechanisms.numeric import Numeric
+from ldp.table import Table
+
+FAKES = 0.01
+"""The share of fake reports whose damage is stated with every mean."""
+
+
+@dataclass(frozen=True)
+class MeanEstimate:
+    """`mean` and its `std_error`, in the units of the numbers, from so many `reports`.
+
+    The standard error is that of the mean of the population from which the reporters were drawn at
+    random: noise, rounding, and the spread of what they hold.
+    """
+
+    mean: float
+    std_error: float
+    reports: int
+    bounds: tuple[float, float]
+    details: dict[str, Any]
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """A normal interval around the mean, cut off at the bounds; raises ParameterError for a
+        level outside (0, 1)."""
+        from scipy.stats import norm
+
+        if not 0 < level < 1:
+            raise ParameterError("level must lie strictly between 0 and 1")
+        reach = float(norm.isf((1 - level) / 2)) * self.std_error
+        low, high = self.bounds
+        return max(low, self.mean - reach), min(high, self.mean + reach)
+
+    def summary(self, level: float = 0.95) -> dict[str, Any]:
+        """Everything, as JSON-ready data."""
+        low, high = self.interval(level)
+        found = {"mean": self.mean, "std_error": self.std_error, "low": low, "high": high}
+        return {**found, "reports": self.reports, "level": level, **self.details}
+
+    def to_csv(self, path: str | Path | None = None, level: float = 0.95) -> str:
+        """`mean,std_error,low,high,reports`; written to `path` too where there is one."""
+        numbers = (self.mean, self.std_error, *self.interval(level))
+        line = ",".join(f"{number:.6g}" for number in numbers)
+        return _written(f"mean,std_error,low,high,reports\n{line},{self.reports}\n", path)
+
+
+def decode_mean(table: Table) -> MeanEstimate:
+    """The mean of a table of `one-bit-mean` or `piecewise`; unbiased, so it may lie outside of the
+    bounds. Raises DecodeError for another table and for an empty one."""
+    mechanism, n = table.mechanism, table.total
+    if not isinstance(mechanism, Numeric):
+        raise DecodeError(f"a {mechanism.name} table has no mean: its values are no numbers")
+    if not n:
+        raise DecodeError("the table holds no reports")
+    counts, bins = table.counts[0].astype(np.float64), np.arange(mechanism.bins)
+    mean_bin = float(counts @ bins) / n
+    spread = float(counts @ (bins - mean_bin) ** 2) / n
+    q, gain, width = float(mechanism.channel.untouched), mechanism.channel.gain, mechanism.width
+    step = (mean_bin - q * bins.sum()) / (gain * width) - (width - 1) / 2
+    steps = mechanism.addressing.steps
+    place = step / steps
+    noise = mechanism.mean_variance(min(max(place, 0.0), 1.0))  # a few reports may look all alike
+    variance = max(spread / (gain * width * steps) ** 2, noise) / n
+    low, high = mechanism.bounds
+    return MeanEstimate(
+        mean=low + (high - low) * place,
+        std_error=(high - low) * variance**0.5,
+        reports=n,
+        bounds=mechanism.bounds,
+        details={**_described(table), "fakes_move": FAKES * (high - low) * mechanism.reach},
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionEstimate:
+    """The linear regression of the last number of each tuple on the others: `coef`, shape
+    (features,), and `intercept`, in the units of the numbers."""
+
+    coef: NDArray[np.float64]
+    intercept: float
+    reports: int
+    details: dict[str, Any]
+
+    def summary(self, level: float = 0.95) -> dict[str, Any]:
+        """Everything, as JSON-ready data; no intervals are offered."""
+        found = {"coef": self.coef.tolist(), "intercept": self.intercept}
+        return {**found, "reports": self.reports, **self.details}
+
+    def to_csv(self, path: str | Path | None = None, level: float = 0.95) -> str:
+        """`term,coefficient`, the intercept last; written to `path` too where there is one."""
+        terms = [f"x{i}" for i in range(1, len(self.coef) + 1)]
+        rows = zip([*terms, "intercept"], [*self.coef, self.intercept], strict=True)
+        text = "".join(f"{term},{number:.6g}\n" for term, number in rows)
+        return _written("term,coefficient\n" + text, path)
+
+
+def decode_regression(table: Table) -> RegressionEstimate:
+    """The regression of a table of `moments`. Raises DecodeError for another table, and where a
+    product was never reported."""
+    from ldp.regression.private.local import regression_of_signs
+
+    mechanism = table.mechanism
+    if not isinstance(mechanism, RegressionMoments):
+        raise DecodeError(f"a {mechanism.name} table holds no moments of a regression")
+    if not table.reports.all():
+        raise DecodeError("one of the products was never reported: the table has too few reports")
+    signs = table.counts[:, 1].astype(np.int64) - table.counts[:, 0]
+    coef, intercept, _ = regression_of_signs(
+        table.reports, signs, epsilon=mechanism.epsilon, bounds=mechanism.bounds
+    )
+    return RegressionEstimate(coef, intercept, table.total, _described(table))
+
+
+def decode_numbers(table: Table) -> MeanEstimate | RegressionEstimate:
+    """Whichever of the two the table's mechanism is for."""
+    if isinstance(table.mechanism, RegressionMoments):
+        return decode_regression(table)
+    return decode_mean(table)
+
+
+def _described(table: Table) -> dict[str, Any]:
+    return {
+        "mechanism": table.mechanism.name,
+        "fingerprint": table.mechanism.fingerprint.hex(),
+        "epsilon": table.mechanism.cost.epsilon,
+        "windows": list(table.windows),
+    }
+
+
+def _written(text: str, path: str | Path | None) -> str:
+    if path is not None:
+        write_whole(Path(path), text.encode())
+    return text

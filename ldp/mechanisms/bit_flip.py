@@ -1,0 +1,125 @@
+"""Bit flips: a histogram of numbers from a few bits a device.
+
+Source: Ding, Kulkarni and Yekhanin 2017, section 3 (dBitFlip), with neighbouring buckets instead of
+random ones: every bucket is asked about equally often. Counts are recovered by
+`ldp/decoding/histogram.py`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+from ldp.channel import Channel, keep_probability, require_epsilon
+from ldp.errors import ParameterError
+from ldp.mechanisms.base import Example, Mechanism, Shape, Value
+from ldp.mechanisms.numeric import Range, position, require_range
+from ldp.wire import Kind
+
+MOST_BUCKETS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """In row r column c stands for bucket r + c, counted in a circle."""
+
+    bounds: Range
+    outside: str
+    buckets: int
+    bits: int
+
+    def point(self, value: Value) -> int:
+        """The bucket of a number; the largest number there is belongs to the last one."""
+        place = position(value, self.bounds, self.outside)
+        return min(self.buckets - 1, int(place * self.buckets))
+
+    def cells(self, point: int, row: int) -> Sequence[int]:
+        column = (point - row) % self.buckets
+        return (column,) if column < self.bits else ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BitFlip(Mechanism):
+    """Pick a few neighbouring buckets, and for each of them tell or deny that the number is in it.
+
+    Report: (first bucket, `bits` bits). The first bucket is uniform among the `buckets` equal parts
+    of the range; every bit is told truly with probability e**(epsilon/2) / (e**(epsilon/2) + 1),
+    rounded down to a multiple of 2**-64. Two numbers differ in two bits at most, and in one where
+    there is only one: then it is e**epsilon / (e**epsilon + 1).
+
+    >>> minutes = BitFlip(bounds=(0, 1440), buckets=24, bits=4, epsilon=2.0)
+    >>> minutes.cost.epsilon <= 2.0, len(minutes.encoder().encode(35.5))
+    (True, 12)
+    >>> minutes.labels[:2]
+    ('[0, 60)', '[60, 120)')
+
+    `bounds`, `outside` and `epsilon` as `Numeric`; `buckets`: 2 to 65536; `bits`: 1 to `buckets`.
+    Raises ParameterError for anything else.
+    """
+
+    name: ClassVar[str] = "bit-flip"
+    wire_id: ClassVar[int] = 16
+    kind: ClassVar[Kind] = Kind.BITS
+
+    bounds: Range
+    buckets: int
+    bits: int
+    epsilon: float
+    outside: str = "refuse"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds", require_range(self.bounds))
+        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        if self.outside not in ("refuse", "clip"):
+            raise ParameterError('outside must be "refuse" or "clip"')
+        if type(self.buckets) is not int or not 2 <= self.buckets <= MOST_BUCKETS:
+            raise ParameterError(f"buckets must be a whole number from 2 to {MOST_BUCKETS}")
+        if type(self.bits) is not int or not 1 <= self.bits <= self.buckets:
+            raise ParameterError("bits must be a whole number from 1 to that of the buckets")
+        _ = self.channel  # refuses an epsilon that no threshold can honour
+
+    @cached_property
+    def channel(self) -> Channel:
+        second = 1 if self.bits > 1 else 0
+        keep = keep_probability(Fraction(self.epsilon) / (1 + second), others=1)
+        return Channel(touched=keep, untouched=1 - keep, differing=(1, second))
+
+    @cached_property
+    def addressing(self) -> Buckets:
+        return Buckets(self.bounds, self.outside, self.buckets, self.bits)
+
+    @cached_property
+    def shape(self) -> Shape:
+        return Shape(self.buckets, self.bits)
+
+    @cached_property
+    def none(self) -> Value | None:
+        return None
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """What the buckets are called, in order."""
+        low, high = (Fraction(end) for end in self.bounds)
+        ends = [float(low + (high - low) * i / self.buckets) for i in range(self.buckets + 1)]
+        texts = [f"{end:.10g}" for end in ends]
+        last = self.buckets - 1
+        return tuple(
+            f"[{texts[i]}, {texts[i + 1]}{']' if i == last else ')'}" for i in range(self.buckets)
+        )
+
+    def variance(self, reports: int, frequency: Any = 0.0, others_squared: Any = 0.0) -> Any:
+        """n [(b / r) (V(f) + f) - f], where a bucket is one of the r told of b in r / b of the
+        reports, and V is the channel's variance."""
+        share = self.buckets / self.bits
+        return reports * (share * (self.channel.variance(frequency) + frequency) - frequency)
+
+    @staticmethod
+    def examples() -> tuple[Example, ...]:
+        return (
+            Example(
+                BitFlip(bounds=(0.0, 8.0), buckets=4, bits=3, epsilon=2.0, outside="clip"),
+                (0, 3.5, 9.0),
+            ),
+            Example(BitFlip(bounds=(-1.0, 1.0), buckets=3, bits=1, epsilon=1.0), (-1.0, 0, 1.0)),
+        )

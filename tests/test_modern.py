@@ -1,0 +1,260 @@
+"""Projective geometry, subsets and numbers beyond what the catalogue's laws hold of all."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from ldp import (
+    BitFlip,
+    OneBitMean,
+    Piecewise,
+    ProjectiveGeometry,
+    RandomizedResponse,
+    RegressionMoments,
+    SubsetSelection,
+)
+from ldp.audit import report_law
+from ldp.cli import commands
+from ldp.decoding.geometry import met
+from ldp.errors import DecodeError, LdpError, ParameterError
+from ldp.mechanisms.numeric import Numeric, position
+from ldp.mechanisms.projective_geometry import (
+    Hyperplane,
+    is_prime,
+    number_of,
+    points,
+    tuned_field,
+    vector,
+)
+from ldp.privacy_loss.outcomes import outcomes
+from ldp.server import decode, decode_mean, decode_regression
+from ldp.simulation import draw_table
+from tests.statistics import ALPHA
+
+SPACES = [(2, 2), (2, 4), (3, 3), (5, 3), (7, 2)]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("field", "dimension"), SPACES)
+def test_a_hyperplane_and_its_outside_are_all_points(field: int, dimension: int) -> None:
+    many = points(field, dimension)
+    for point in range(many):
+        assert number_of(vector(point, field, dimension), field) == point
+        plane = Hyperplane(field, vector(point, field, dimension))
+        inside = list(plane)
+        outside = [plane.outside(i) for i in range(many - len(plane))]
+        assert sorted(inside + outside) == list(range(many))
+        assert all(column in plane for column in inside)
+        assert not any(column in plane for column in outside)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("field", "dimension"), SPACES)
+def test_the_transform_sums_over_hyperplanes(field: int, dimension: int) -> None:
+    many = points(field, dimension)
+    counts = np.random.default_rng(1).integers(0, 10**9, many)
+    normals = np.array([vector(point, field, dimension) for point in range(many)])
+    planes = [Hyperplane(field, vector(point, field, dimension)) for point in range(many)]
+    summed = [sum(int(counts[i]) for i in plane) for plane in planes]
+    assert met(counts, normals, field).tolist() == summed
+
+
+@pytest.mark.exact
+@given(st.floats(0.05, 12), st.integers(2, 100_000))
+def test_the_tuned_field_is_a_prime_near_the_best_or_the_least_that_is_enough(
+    epsilon: float, categories: int
+) -> None:
+    field, best = tuned_field(epsilon, categories), math.exp(epsilon) + 1
+    assert is_prime(field)
+    if field + 1 >= categories:
+        assert not any(is_prime(n) for n in range(max(2, categories - 1), field))
+    else:
+        nearer = abs(field - best)
+        inside = range(math.ceil(best - nearer + 1e-6), math.ceil(best + nearer - 1e-6))
+        assert not any(is_prime(number) for number in inside)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("make", "line"),
+    [
+        (lambda: ProjectiveGeometry(categories="ab", epsilon=1.0), "list of texts"),  # type: ignore[arg-type]
+        (lambda: ProjectiveGeometry(categories=("a", "b"), epsilon=1.0, field=6), "prime"),
+        (lambda: ProjectiveGeometry(categories=("a", "b"), epsilon=1.0, field=True), "prime"),
+        (
+            lambda: ProjectiveGeometry(
+                categories=tuple(map(str, range(8300))), epsilon=1.0, field=8209
+            ),
+            "smaller field",
+        ),
+        (lambda: SubsetSelection(categories=("a", "b"), epsilon=1.0, size=2), "size"),
+        (lambda: SubsetSelection(categories=("a", "b"), epsilon=1.0, size=-1), "size"),
+        (lambda: SubsetSelection(categories=("a",), epsilon=1.0), "2 or more"),
+        (lambda: OneBitMean(bounds=(1, 1), epsilon=1.0), "lower first"),
+        (lambda: OneBitMean(bounds=(0, math.inf), epsilon=1.0), "2\\*\\*53"),
+        (lambda: OneBitMean(bounds=(0, math.nan), epsilon=1.0), "2\\*\\*53"),
+        (lambda: OneBitMean(bounds=(False, True), epsilon=1.0), "two numbers"),
+        (lambda: OneBitMean(bounds=(0, 1), epsilon=1.0, outside="drop"), "outside"),
+        (lambda: Piecewise(bounds=(0, 1), epsilon=1.0, bins=1), "bins"),
+        (lambda: BitFlip(bounds=(0, 1), epsilon=1.0, buckets=1, bits=1), "buckets"),
+        (lambda: BitFlip(bounds=(0, 1), epsilon=1.0, buckets=4, bits=5), "bits"),
+        (lambda: RegressionMoments(features=0, bounds=(), epsilon=1.0), "features"),
+        (lambda: RegressionMoments(features=1, bounds=((0, 1),), epsilon=1.0), "a pair for every"),
+        (lambda: OneBitMean(bounds=(0, 9), epsilon=1.0).encoder().encode(9.5), "outside of"),
+        (lambda: OneBitMean(bounds=(0, 9), epsilon=1.0).encoder().encode("nine"), "finite number"),
+        (lambda: OneBitMean(bounds=(0, 9), epsilon=1.0).encoder().encode(10**400), "outside of"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(make: object, line: str) -> None:
+    with pytest.raises(LdpError, match=line) as caught:
+        make()  # type: ignore[operator]
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.exact
+@given(st.floats(allow_nan=False, allow_infinity=False), st.integers(2, 40))
+def test_a_number_stays_what_it_is_on_average(number: float, bins: int) -> None:
+    mechanism = Piecewise(bounds=(-3.0, 5.5), epsilon=1.0, bins=bins, outside="clip")
+    steps = mechanism.addressing.steps
+    mean = sum(share * cells[0] for share, cells in mechanism.roundings(number, 0))
+    place = position(number, mechanism.bounds, "clip")
+    assert 0 <= place * steps - mean < Fraction(1, 2**60)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0])
+@pytest.mark.parametrize("place", [0.0, 0.3, 0.77, 1.0])
+def test_the_variance_of_a_number_is_that_of_its_law(epsilon: float, place: float) -> None:
+    """`mean_variance` against the enumerated law, and the decoder's formula is unbiased in it."""
+    for mechanism in (
+        OneBitMean(bounds=(0.0, 1.0), epsilon=epsilon),
+        Piecewise(bounds=(0.0, 1.0), epsilon=epsilon, bins=24),
+    ):
+        law = report_law(mechanism, place)
+        first = sum(float(p) * number for (_, number), p in law.items())
+        second = sum(float(p) * number**2 for (_, number), p in law.items())
+        q, per_step = float(mechanism.channel.untouched), mechanism.channel.gain * mechanism.width
+        step = (first - q * sum(range(mechanism.bins))) / per_step - (mechanism.width - 1) / 2
+        assert step / mechanism.addressing.steps == pytest.approx(place, abs=1e-12)
+        scaled = (second - first**2) / (per_step * mechanism.addressing.steps) ** 2
+        assert mechanism.mean_variance(place) == pytest.approx(scaled, rel=1e-9)
+
+
+def means(mechanism: Numeric, repeats: int) -> tuple[int, float]:
+    """How many 95 % intervals hold the mean of the distribution that people are drawn from, and the
+    mean error in standard errors."""
+    generator = np.random.default_rng(3)
+    values, shares = ["1", "2.5", "9"], np.array([0.5, 0.3, 0.2])
+    truth = float(shares @ np.array([float(value) for value in values]))
+    held, errors = 0, 0.0
+    for _ in range(repeats):
+        table = draw_table(mechanism, values, frequencies=shares, users=2000, generator=generator)
+        mean = decode_mean(table)
+        low, high = mean.interval(0.95)
+        held += low <= truth <= high
+        errors += (mean.mean - truth) / mean.std_error
+    return held, errors / repeats
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("kind", [OneBitMean, Piecewise])
+def test_intervals_of_a_mean_hold_as_often_as_they_say(kind: type[Numeric]) -> None:
+    """600 tables; a count below or above what 94 or 96 % would give has probability ALPHA each.
+    The twin decodes with half the standard error."""
+    repeats = 600
+    held, bias = means(kind(bounds=(0.0, 10.0), epsilon=1.0), repeats)
+    assert binom.ppf(ALPHA, repeats, 0.94) <= held <= binom.ppf(1 - ALPHA, repeats, 0.96)
+    assert abs(bias) < 5 / math.sqrt(repeats)
+    assert binom.cdf(int(0.68 * repeats), repeats, 0.94) < ALPHA  # what half the error would give
+
+
+@pytest.mark.exact
+def test_a_mean_needs_reports_and_numbers() -> None:
+    numbers, letters = (
+        OneBitMean(bounds=(0, 1), epsilon=1.0),
+        RandomizedResponse(categories=("a", "b"), epsilon=1.0),
+    )
+    generator = np.random.default_rng(1)
+    some = draw_table(letters, ("a",), counts=np.array([5]), generator=generator)
+    with pytest.raises(DecodeError, match="no numbers"):
+        decode_mean(some)
+    with pytest.raises(DecodeError, match="moments"):
+        decode_regression(some)
+    told = draw_table(numbers, ("0.5",), counts=np.array([5]), generator=generator)
+    with pytest.raises(DecodeError, match="numbers"):
+        decode(told)
+    with pytest.raises(DecodeError, match="no reports"):
+        decode_mean(type(told).empty(numbers))
+    assert decode_mean(told).std_error > 0
+    with pytest.raises(ParameterError, match="level"):
+        decode_mean(told).interval(1.0)
+
+
+@pytest.mark.statistical
+def test_a_regression_is_recovered_from_signs() -> None:
+    """Y = 9 x_1 + 6 x_2 + 5 exactly; 4e8 reports leave errors far below 0.5, and the twin, which
+    reads plus for minus, is far off."""
+    mechanism = RegressionMoments(features=2, bounds=((0, 10), (0, 1), (0, 100)), epsilon=4.0)
+    people = ["2,0.2,24.2", "4,0.9,46.4", "8,0.5,80", "6,0.1,59.6"]
+    generator = np.random.default_rng(1)
+    table = draw_table(mechanism, people, counts=np.full(4, 10**8), generator=generator)
+    found = decode_regression(table)
+    assert np.abs(found.coef - [9, 6]).max() < 0.5
+    assert abs(found.intercept - 5) < 0.5
+    turned = type(table)(mechanism, table.counts[:, ::-1].copy(), table.reports)
+    assert np.abs(decode_regression(turned).coef - [9, 6]).max() > 0.5
+
+
+@pytest.mark.statistical
+def test_a_histogram_has_the_variance_it_states() -> None:
+    """600 tables of bit flips: bias within 5 standard errors, and the chi-square of the errors of
+    a bucket within its 1e-6 tails."""
+    mechanism = BitFlip(bounds=(0, 10), buckets=5, bits=2, epsilon=2.0)
+    values, counts = ("1", "5", "9.5"), np.array([600, 300, 100])
+    truth = np.array([600, 0, 300, 0, 100])
+    generator, errors = np.random.default_rng(2), []
+    for _ in range(600):
+        table = draw_table(mechanism, values, counts=counts, generator=generator)
+        found = decode(table, mechanism.labels)
+        order = [found.values.index(label) for label in mechanism.labels]
+        errors.append(found.count[order] - truth)
+    z = np.array(errors) / np.sqrt(mechanism.variance(1000, truth / 1000))
+    assert np.abs(z.mean(axis=0)).max() < 5.5 / math.sqrt(600)
+    spread = (z**2).mean(axis=0)
+    assert np.abs(spread - 1).max() < 5.5 * math.sqrt(2 / 600)
+    assert (4 * spread > 1 + 5.5 * math.sqrt(2 / 600)).all()  # twice the stated error would show
+
+
+@pytest.mark.exact
+def test_a_subset_and_a_point_tell_as_much_as_the_answers_they_equal() -> None:
+    """A set of one is randomised response; of a line's geometry (t = 2) the points are."""
+    letters, eps = tuple("abcd"), 1.0
+    plain, one, line = (
+        outcomes(mechanism)
+        for mechanism in (
+            RandomizedResponse(categories=letters, epsilon=eps),
+            SubsetSelection(categories=letters, epsilon=eps, size=1),
+            ProjectiveGeometry(categories=letters, epsilon=eps, field=3),
+        )
+    )
+    assert plain == one == line
+
+
+@pytest.mark.exact
+def test_the_command_prints_a_mean(tmp_path: object) -> None:
+    mechanism = OneBitMean(bounds=(0, 1), epsilon=1.0)
+    generator = np.random.default_rng(1)
+    table = draw_table(mechanism, ("0.5",), counts=np.array([500]), generator=generator)
+    path = f"{tmp_path}/t.table"
+    table.save(path)
+    done = CliRunner().invoke(commands, ["decode", path, "--out", "-"])
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[0] == "mean,std_error,low,high,reports"
+    done = CliRunner().invoke(commands, ["decode", path, "--out", f"{tmp_path}/m.csv", "--json"])
+    assert done.exit_code == 0, done.output
