@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check lint bench campaign-audit campaign-coverage campaign-device campaign-discoveries campaign-intervals campaign-rappor campaign-variance campaign-words vectors picture clean studies-regression bench-collector campaign-collector bench-sizing
+.PHONY: demo test check lint bench campaign-audit campaign-coverage campaign-device campaign-discoveries campaign-intervals campaign-rappor campaign-prefixes campaign-variance campaign-words vectors picture clean studies-regression bench-collector campaign-collector bench-sizing
 
 .venv/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -59,6 +59,9 @@ campaign-variance: .venv/.ready ## 90,000 tables a setting; exits non-zero when 
 
 campaign-intervals: .venv/.ready ## 20,000 small tables a mechanism or more; exits non-zero when an interval does not hold in 95 %
 	$(BIN)/python -m simulations.intervals --out simulations/results/intervals.json
+
+campaign-prefixes: .venv/.ready ## prefix extension beside Apple's puzzle in eight settings, 20 seeds each; exits non-zero when it finds less
+	$(BIN)/python -m simulations.prefixes --out simulations/results/prefixes.json
 
 campaign-words: .venv/.ready ## 20 puzzles of ten million English words; exits non-zero when too few are found or one is false
 	$(BIN)/python -m simulations.words --out simulations/results/words.json

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ldp.mechanisms.moments import RegressionMoments as RegressionMoments
     from ldp.mechanisms.numeric import OneBitMean as OneBitMean
     from ldp.mechanisms.numeric import Piecewise as Piecewise
+    from ldp.mechanisms.prefix import PrefixExtension as PrefixExtension
     from ldp.mechanisms.projective_geometry import ProjectiveGeometry as ProjectiveGeometry
     from ldp.mechanisms.randomized_response import CoinResponse as CoinResponse
     from ldp.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
@@ -39,6 +40,7 @@ _HOMES = {
     "Piecewise": "ldp.mechanisms.numeric",
     "RegressionMoments": "ldp.mechanisms.moments",
     "SubsetSelection": "ldp.mechanisms.subset_selection",
+    "PrefixExtension": "ldp.mechanisms.prefix",
     "ProjectiveGeometry": "ldp.mechanisms.projective_geometry",
 }
 
@@ -50,6 +52,7 @@ __all__ = [
     "LocalHashing",
     "OneBitMean",
     "Piecewise",
+    "PrefixExtension",
     "ProjectiveGeometry",
     "RandomizedResponse",
     "Rappor",

@@ -9,6 +9,7 @@ words.
 
 import hashlib
 import re
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -165,7 +166,7 @@ class Spelling:
     length: int
     alphabet: str
     fragment: int
-    tag_bits: int
+    tag_bits: int = 1
 
     def __post_init__(self) -> None:
         for name, most in (
@@ -203,9 +204,9 @@ class Spelling:
 
 
 @dataclass(frozen=True)
-class Fragments:
-    """Rows in blocks of `rows_each`, one block a position: the fragment there, after the tag of
-    the whole word, touches one column of each row of its block, by `PolynomialRows`."""
+class Blocks(ABC):
+    """Rows in blocks of `rows_each`, one block a position of the word: what a word has there
+    touches one column of each row of its block, by `PolynomialRows`."""
 
     seed: str
     width: int
@@ -215,6 +216,23 @@ class Fragments:
     @cached_property
     def rows(self) -> PolynomialRows:
         return PolynomialRows(self.seed, self.width)
+
+    @abstractmethod
+    def block_points(self, value: Value) -> list[int]:
+        """The points of what the word has at each position."""
+
+    def point(self, value: Value) -> int:
+        """The points of all positions, eight bytes each, as one integer."""
+        points = self.block_points(value)
+        return int.from_bytes(b"".join(point.to_bytes(8, "little") for point in points), "little")
+
+    def cells(self, point: int, row: int) -> tuple[int, ...]:
+        word = point >> 64 * (row // self.rows_each)
+        return (self.rows.column(word & ((1 << 64) - 1), row),)
+
+
+class Fragments(Blocks):
+    """The fragment at the position, after the tag of the whole word."""
 
     def tag(self, word: str) -> int:
         """The tag of a padded word: a keyed BLAKE2b of it, `tag_bits` bits."""
@@ -227,8 +245,7 @@ class Fragments:
         """The point of a fragment: that of its tag, 2 bytes little-endian, and its letters."""
         return value_point(tag.to_bytes(2, "little") + fragment.encode())
 
-    def fragment_points(self, value: Value) -> list[int]:
-        """The points of the value's fragments, one a position."""
+    def block_points(self, value: Value) -> list[int]:
         word, size = self.spelling.padded(value), self.spelling.fragment
         tag = self.tag(word)
         return [
@@ -236,11 +253,10 @@ class Fragments:
             for start in range(0, len(word), size)
         ]
 
-    def point(self, value: Value) -> int:
-        """The fragments' points, eight bytes each, as one integer."""
-        points = self.fragment_points(value)
-        return int.from_bytes(b"".join(point.to_bytes(8, "little") for point in points), "little")
 
-    def cells(self, point: int, row: int) -> tuple[int, ...]:
-        word = point >> 64 * (row // self.rows_each)
-        return (self.rows.column(word & ((1 << 64) - 1), row),)
+class Prefixes(Blocks):
+    """The word's beginning, up to the position and with what stands there."""
+
+    def block_points(self, value: Value) -> list[int]:
+        word, size = self.spelling.padded(value), self.spelling.fragment
+        return [value_point(word[:end]) for end in range(size, len(word) + 1, size)]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ldp.hashing import (
     FIELD,
     MD5_SCHEMES,
-    Fragments,
+    Blocks,
     Md5Bloom,
     PolynomialBloom,
     PolynomialRows,
@@ -54,12 +54,12 @@ def points(
     addressing: Addressing, rows: int, values: Sequence[Value]
 ) -> NDArray[np.unsignedinteger]:
     """What stands for many values in bulk: their points, uint64, shape (values,); of words those of
-    all their fragments, shape (values, positions); where a hash needs the whole value its
-    `bloom_map`; and of numbers how they are rounded, in every row or in all, shape (values, rows or
-    1, 2)."""
-    if isinstance(addressing, Fragments):
+    what they have at every position, shape (values, positions); where a hash needs the whole value
+    its `bloom_map`; and of numbers how they are rounded, in every row or in all, shape (values,
+    rows or 1, 2)."""
+    if isinstance(addressing, Blocks):
         return np.array(
-            [addressing.fragment_points(value) for value in values], dtype=np.uint64
+            [addressing.block_points(value) for value in values], dtype=np.uint64
         ).reshape(len(values), addressing.spelling.positions)
     if isinstance(addressing, Md5Bloom):
         return bloom_map(addressing, rows, values)
@@ -96,7 +96,7 @@ def columns(
         return listed[:, None]
     if isinstance(addressing, PolynomialRows):
         return _hashed(coefficients(addressing, rows), points, at, addressing.width)[:, None]
-    if isinstance(addressing, Fragments):
+    if isinstance(addressing, Blocks):
         there = points[np.arange(len(points)), at // addressing.rows_each]
         return _hashed(coefficients(addressing.rows, rows), there, at, addressing.width)[:, None]
     if isinstance(addressing, PolynomialBloom):
@@ -317,7 +317,7 @@ def scatter(
         part = coefficients(addressing, rows)[start:stop]
         _scatter_polynomial(held, by_value, part, points, np.uint64(addressing.width))
         return
-    if isinstance(addressing, Fragments):
+    if isinstance(addressing, Blocks):
         for position, there in enumerate(np.ascontiguousarray(points.T)):
             first = max(start, position * addressing.rows_each)
             last = min(stop, (position + 1) * addressing.rows_each)

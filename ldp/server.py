@@ -4,6 +4,7 @@ from ldp.decoding import decode
 from ldp.decoding.consistency import consistent
 from ldp.decoding.decoys import decode_with_decoys
 from ldp.decoding.numeric import MeanEstimate, RegressionEstimate, decode_mean, decode_regression
+from ldp.decoding.prefixes import discover_prefixes
 from ldp.decoding.puzzle import discover
 from ldp.estimates import Estimates, Rule
 from ldp.joint_table import JointTable, JointTableBuilder, load_table
@@ -24,5 +25,6 @@ __all__ = [
     "decode_regression",
     "decode_with_decoys",
     "discover",
+    "discover_prefixes",
     "load_table",
 ]

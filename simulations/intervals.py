@@ -85,7 +85,7 @@ def held(setting: Setting, tables: int, seed: np.random.SeedSequence) -> int:
     for mechanism in islice(setting.mechanisms(generator), tables):
         table = draw_table(mechanism, setting.values, counts=setting.counts, generator=generator)
         bloom = isinstance(mechanism, Rappor) and not mechanism.categories
-        low, high = decode(table, setting.values if bloom else setting.values[:1]).interval()
+        low, high = decode(table, setting.values if bloom else setting.candidates[:1]).interval()
         held += int(low[0] <= setting.counts[0] <= high[0])
     return held
 

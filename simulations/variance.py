@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
 from ldp import kernels
-from ldp.mechanisms import Mechanism, from_parameters
+from ldp.mechanisms import BitFlip, Mechanism, from_parameters
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.server import decode
 from ldp.simulation import draw_table
@@ -44,6 +44,7 @@ REDRAWN = "redrawn"
 VALUE = "lol"
 OTHERS = tuple(f"other-{i:02d}" for i in range(1, 13))
 CATEGORIES = (VALUE, *OTHERS[:7])
+BUCKETS = tuple(str(i + 0.5) for i in range(8))
 FREQUENCIES = (0.05, 0.4)
 
 
@@ -83,6 +84,14 @@ SUBJECTS = (  # a mechanism is a line; one added at the end leaves the others' d
         reports=3_000,
         values=(VALUE, *OTHERS),
     ),
+    Subject({"mechanism": "pgr", "categories": CATEGORIES}, _1_AND_4, reports=2_000),
+    Subject({"mechanism": "subset", "categories": CATEGORIES}, _1_AND_4, reports=2_000),
+    Subject(
+        {"mechanism": "bit-flip", "bounds": (0.0, 10.0), "buckets": 10, "bits": 4},
+        _1_AND_4,
+        reports=2_000,
+        values=BUCKETS,
+    ),
 )
 
 
@@ -110,6 +119,15 @@ class Setting:
     def mechanism(self) -> Mechanism:
         """With any seed: channel, shape and variance do not depend on it."""
         return next(self.mechanisms(np.random.default_rng(0)))
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """What the values are decoded by: themselves, or their buckets."""
+        mechanism = self.mechanism
+        if isinstance(mechanism, BitFlip):
+            points = map(mechanism.addressing.point, self.values)
+            return tuple(mechanism.labels[point] for point in points)
+        return self.values
 
     @property
     def reports(self) -> int:
@@ -170,12 +188,15 @@ def estimate(table: Table, point: np.uint64) -> float:
     mechanism, n = table.mechanism, table.total
     rows, width = mechanism.shape
     at = np.arange(rows, dtype=np.uint32)
-    cells = kernels.columns(mechanism.addressing, rows, np.full(rows, point), at)[:, 0]
+    cells = kernels.columns(mechanism.addressing, rows, np.full(rows, point), at)
+    asked = n
     if mechanism.kind is Kind.SIGN:
-        named = (int((table.counts * _signs(width)[cells]).sum()) + n) // 2
+        named = (int((table.counts * _signs(width)[cells[:, 0]]).sum()) + n) // 2
     else:
-        named = int(table.counts[at, cells].sum())
-    held = float(mechanism.channel.holders(named, n))
+        where = np.nonzero(cells != kernels.NO_COLUMN)
+        named = int(table.counts[where[0], cells[where]].sum())
+        asked = int(table.reports[np.unique(where[0])].sum())
+    held = float(mechanism.support.holders(named, asked)) * n / asked
     return width / (width - 1) * (held - n / width) if isinstance(mechanism, MeanSketch) else held
 
 
@@ -188,7 +209,7 @@ def draw(setting: Setting, draws: int, seed: np.random.SeedSequence) -> NDArray[
         table = draw_table(mechanism, setting.values, counts=setting.counts, generator=generator)
         found[i] = estimate(table, np.uint64(mechanism.addressing.point(setting.values[0])))
         if i == 0:
-            decoded = float(decode(table, setting.values[:1]).count[0])
+            decoded = float(decode(table, setting.candidates[:1]).count[0])
             assert math.isclose(found[i], decoded, rel_tol=1e-9, abs_tol=1e-9), (found[i], decoded)
     return found
 

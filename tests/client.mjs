@@ -208,6 +208,17 @@ function fragments(p, epsilon, blocks) {
     return [sketchColumn(p, tagged, row)];
   }, blocks);
 }
+function prefix(p, epsilon) {
+  const size = p.length / p.groups;
+  return part(INDEX, p.rows, p.buckets, answers(epsilon, p.buckets - 1), (value, row) => {
+    const letters = Array.from(value);
+    if (letters.some((c) => !p.alphabet.includes(c)) || letters.length > p.length) refuse("value");
+    const filled = [...letters, ...Array(p.length - letters.length).fill("\0")];
+    const end = size * (1 + Math.floor((row * p.groups) / p.rows));
+    const beginning = valueBytes(filled.slice(0, end).join(""));
+    return [sketchColumn({ ...p, width: p.buckets }, beginning, row)];
+  });
+}
 function sfp(p, epsilon) {
   const [blocks, part] = [p.length / p.fragment, exact(p.fragment_epsilon)];
   const seed = derivedSeed(["sfp fragments", p.seed]).toString("hex");
@@ -315,6 +326,7 @@ const MECHANISMS = {
   "sfp-fragments": [9, (p, epsilon) => [fragments(p, epsilon)]],
   "local-hashing": [10, (p, epsilon) => [sketch(INDEX, { ...p, width: p.buckets },
     answers(epsilon, p.buckets - 1))]],
+  prefix: [17, (p, epsilon) => [prefix(p, epsilon)]],
   pgr: [11, (p, epsilon) => [pgr(p, epsilon)]],
   "one-bit-mean": [12, (p, epsilon) => [numeric(p, epsilon, 2, 1)]],
   piecewise: [13, (p, epsilon) => [windowed(p, epsilon)]],

@@ -1,4 +1,4 @@
-"""`ldp discover`: from a puzzle's table, or its reports, to words that nobody listed."""
+"""`ldp discover`: from a table of words, or its reports, to words that nobody listed."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from ldp.cli.estimate import check_output, write_estimates
 from ldp.cli.options import FILE, JSON
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import CONTROLS, Rule
-from ldp.mechanisms import Catalogued, SequenceFragmentPuzzle
+from ldp.mechanisms import Catalogued, PrefixExtension, SequenceFragmentPuzzle
 
 
 @click.command()
@@ -42,7 +42,7 @@ def discover(
     top: int | None,
     as_json: bool,
 ) -> None:
-    """Find the words of a puzzle (sfp): of a TABLE, or of the reports of METRIC in stores DIR.
+    """Find words that nobody listed (sfp, prefix): in a TABLE, or in the reports of METRIC in DIR.
 
     \b
     Example: ldp discover words.table --out words.csv
@@ -52,6 +52,7 @@ def discover(
     from ldp.joint_table import JointTable, load_table
     from ldp.registry import Registry
     from ldp.server import discover as discovered
+    from ldp.server import discover_prefixes
 
     rule = Rule(alpha=alpha, control=control, threshold=threshold)
     if (registry is None) == bool(stores):
@@ -59,18 +60,22 @@ def discover(
     check_output(out, level, *([registry] if registry else [Path(source)]))
     if registry is None:
         table = load_table(source)
-        _require_puzzle(source, table.mechanism)
+        _require_words(source, table.mechanism)
     else:
         asked = Registry.load(registry).metric(source)
-        _require_puzzle(f"metric {source!r}", asked.mechanism)
+        _require_words(f"metric {source!r}", asked.mechanism)
         table = aggregate(stores, source, asked.version, asked.mechanism, workers=2)
-    assert isinstance(table, JointTable)
-    assert isinstance(table.mechanism, SequenceFragmentPuzzle)
+    if not isinstance(table, JointTable):
+        if top is not None or screen != "chance":
+            raise ParameterError("--top and --screen go with a puzzle (sfp)")
+        estimates = discover_prefixes(table, rule=rule)
+        write_estimates(estimates, out, level, "words", as_json)
+        return
     kept = None if screen == "chance" else Rule(alpha=alpha, control=screen)
     estimates = discovered(table, rule=rule, screen=kept, top=top)
     write_estimates(estimates, out, level, "words put together", as_json)
 
 
-def _require_puzzle(source: str, mechanism: Catalogued) -> None:
-    if not isinstance(mechanism, SequenceFragmentPuzzle):
-        raise DecodeError(f"{source}: no puzzle of words (sfp) but {mechanism.name}")
+def _require_words(source: str, mechanism: Catalogued) -> None:
+    if not isinstance(mechanism, SequenceFragmentPuzzle | PrefixExtension):
+        raise DecodeError(f"{source}: no words to be found (sfp, prefix) but {mechanism.name}")

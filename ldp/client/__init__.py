@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ldp.mechanisms import LocalHashing as LocalHashing
     from ldp.mechanisms import OneBitMean as OneBitMean
     from ldp.mechanisms import Piecewise as Piecewise
+    from ldp.mechanisms import PrefixExtension as PrefixExtension
     from ldp.mechanisms import ProjectiveGeometry as ProjectiveGeometry
     from ldp.mechanisms import RandomizedResponse as RandomizedResponse
     from ldp.mechanisms import Rappor as Rappor
@@ -56,6 +57,7 @@ __all__ = [
     "OneBitMean",
     "ParameterError",
     "Piecewise",
+    "PrefixExtension",
     "ProjectiveGeometry",
     "RandomizedResponse",
     "Rappor",

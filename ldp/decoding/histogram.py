@@ -33,7 +33,8 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     channel, scale = mechanism.channel, n / asked
     count = (channel.holders(told, asked) * scale)[bucket]
     share = np.clip(count / n, 0, 1)
-    variance = n * scale[bucket] * (channel.variance(share) + share) - n * share
+    sampled = (scale[bucket] - 1) * share * (1 - share)
+    variance = n * (scale[bucket] * channel.variance(share) + sampled)
     lies = float(channel.untouched)
     return Estimates(
         values=candidates,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ldp.mechanisms.moments import RegressionMoments as RegressionMoments
     from ldp.mechanisms.numeric import OneBitMean as OneBitMean
     from ldp.mechanisms.numeric import Piecewise as Piecewise
+    from ldp.mechanisms.prefix import PrefixExtension as PrefixExtension
     from ldp.mechanisms.projective_geometry import ProjectiveGeometry as ProjectiveGeometry
     from ldp.mechanisms.randomized_response import CoinResponse as CoinResponse
     from ldp.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
@@ -47,6 +48,7 @@ _CATALOGUED = {
     "Piecewise": "numeric",
     "RegressionMoments": "moments",
     "SubsetSelection": "subset_selection",
+    "PrefixExtension": "prefix",
 }
 """Class -> its file: a line here is a mechanism's place in the catalogue."""
 _HOMES = {**_CATALOGUED, "JointMechanism": "joint"}
@@ -66,6 +68,7 @@ __all__ = [
     "Mechanism",
     "OneBitMean",
     "Piecewise",
+    "PrefixExtension",
     "ProjectiveGeometry",
     "RandomizedResponse",
     "Rappor",

@@ -109,10 +109,11 @@ class BitFlip(Mechanism):
         )
 
     def variance(self, reports: int, frequency: Any = 0.0, others_squared: Any = 0.0) -> Any:
-        """n [(b / r) (V(f) + f) - f], where a bucket is one of the r told of b in r / b of the
-        reports, and V is the channel's variance."""
-        share = self.buckets / self.bits
-        return reports * (share * (self.channel.variance(frequency) + frequency) - frequency)
+        """n [(b / r) V(f) + (b / r - 1) f (1 - f)], V being the channel's variance: a bucket is
+        asked about in r / b of the reports, and these are a sample of the people."""
+        times = self.buckets / self.bits
+        sampled = (times - 1) * frequency * (1 - frequency)
+        return reports * (times * self.channel.variance(frequency) + sampled)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

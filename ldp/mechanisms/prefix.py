@@ -1,0 +1,67 @@
+"""Prefix extension: words that no dictionary lists, letter by letter from their beginnings.
+
+Source: Wang, Li and Jha 2019, "Locally differentially private heavy hitter identification" (PEM).
+A report is about one beginning of the word, so all of epsilon is spent on it. Words are found by
+`ldp/decoding/prefixes.py`.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from ldp.errors import ParameterError
+from ldp.hashing import Prefixes, Spelling
+from ldp.mechanisms.base import Example
+from ldp.mechanisms.local_hashing import LocalHashing
+from ldp.mechanisms.sfp import LETTERS
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixExtension(LocalHashing):
+    """Pick one of `groups` lengths, and tell the word's beginning of that length by local hashing.
+
+    Report: (row, bucket); `rows` counts those of all lengths together, a block for each. With
+    `length` 10 and 5 groups the lengths are 2, 4, 6, 8 and 10 letters; shorter words are filled up.
+    The rest is `LocalHashing`.
+
+    >>> words = PrefixExtension(epsilon=4.0, rows=10240, seed="00ff")
+    >>> words.cost.epsilon <= 4.0, len(words.encoder().encode("hello"))
+    (True, 13)
+
+    `length` (10): letters of a word at most, a multiple of `groups` (5); `alphabet`: 2 or more
+    letters; `rows` a multiple of `groups`. Raises ParameterError for anything else, and for words
+    that are too long or have other letters.
+    """
+
+    name: ClassVar[str] = "prefix"
+    wire_id: ClassVar[int] = 17
+
+    length: int = 10
+    alphabet: str = LETTERS
+    groups: int = 5
+
+    def __post_init__(self) -> None:
+        if type(self.groups) is not int or self.groups < 1:
+            raise ParameterError("groups must be a whole number, 1 or more")
+        if type(self.length) is int and self.length % self.groups:
+            raise ParameterError("length must be a multiple of groups")
+        super().__post_init__()
+        if self.rows % self.groups:
+            raise ParameterError("rows must be a multiple of groups")
+
+    @cached_property
+    def spelling(self) -> Spelling:
+        return Spelling(self.length, self.alphabet, self.length // self.groups)
+
+    @cached_property
+    def addressing(self) -> Prefixes:  # type: ignore[override]
+        prefixes = Prefixes(self.seed, self.buckets, self.rows // self.groups, self.spelling)
+        _ = prefixes.rows  # refuses a seed that is none
+        return prefixes
+
+    @staticmethod
+    def examples() -> tuple[Example, ...]:
+        mechanism = PrefixExtension(
+            epsilon=1.0, rows=4, seed="0123456789abcdef", length=4, alphabet="abc", groups=2
+        )
+        return (Example(mechanism, ("cab", "abba", "")),)
