@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check lint bench campaign-audit campaign-coverage campaign-device campaign-discoveries campaign-intervals campaign-rappor campaign-prefixes campaign-variance campaign-words vectors picture clean studies-regression bench-collector campaign-collector bench-sizing
+.PHONY: demo test check lint bench campaign-audit campaign-coverage campaign-device campaign-discoveries campaign-intervals campaign-rappor campaign-prefixes campaign-variance campaign-words vectors picture clean studies-regression bench-collector campaign-collector bench-sizing campaign-plan
 
 .venv/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -62,6 +62,8 @@ campaign-intervals: .venv/.ready ## 20,000 small tables a mechanism or more; exi
 
 campaign-prefixes: .venv/.ready ## prefix extension beside Apple's puzzle in eight settings, 20 seeds each; exits non-zero when it finds less
 	$(BIN)/python -m simulations.prefixes --out simulations/results/prefixes.json
+campaign-plan: .venv/.ready ## 30 plans against 200,000 draws a mechanism; exits non-zero when a bar is missed
+	$(BIN)/python -m simulations.plan --out simulations/results/plan.json
 
 campaign-words: .venv/.ready ## 20 puzzles of ten million English words; exits non-zero when too few are found or one is false
 	$(BIN)/python -m simulations.words --out simulations/results/words.json

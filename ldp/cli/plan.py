@@ -6,61 +6,110 @@ import click
 
 from ldp.accounting.explain import in_words
 from ldp.cli.options import JSON, say
-from ldp.planning import Forecast, forecasts
+from ldp.planning import Forecast, Plan
+from ldp.planning import plan as planned
+
+WIDTH = 96
 
 
 @click.command()
 @click.option("--domain", type=int, required=True, help="Number of possible values.")
-@click.option("--users", type=int, required=True, help="Number of users, one report each.")
-@click.option("--epsilon", type=float, required=True, help="Privacy loss of one report.")
-@click.option("--frequency", type=float, default=0.0, help="Share that holds a value of interest.")
-@click.option("--max-report-bytes", type=int, help="Leave out what needs larger reports.")
+@click.option("--users", type=int, help="Number of users, one report each.")
+@click.option("--epsilon", type=float, help="Privacy loss of one report.")
+@click.option("--frequency", type=float, help="Share that holds a value of interest.")
+@click.option("--max-report-bytes", type=int, help="Of a whole report, header included.")
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Error rate.")
+@click.option(
+    "--power", type=float, default=0.5, show_default=True, help="Chance that detectable means."
+)
 @JSON
 def plan(
     domain: int,
-    users: int,
-    epsilon: float,
-    frequency: float,
+    users: int | None,
+    epsilon: float | None,
+    frequency: float | None,
     max_report_bytes: int | None,
     alpha: float,
+    power: float,
     as_json: bool,
 ) -> None:
-    """Compare the mechanisms: standard error, smallest detectable frequency, bytes, odds.
+    """Compare the mechanisms, each tuned to the question, and name one.
+
+    Leave out one of --users, --epsilon and --frequency, and it is solved for: the least with which
+    the mechanism named detects a value that this share of the users holds.
 
     \b
     Example: ldp plan --domain 2600 --users 1000000 --epsilon 4
+    Example: ldp plan --domain 2600 --epsilon 4 --frequency 0.001 --max-report-bytes 20
     """
-    made = forecasts(
+    made = planned(
         domain=domain,
         users=users,
         epsilon=epsilon,
         frequency=frequency,
         alpha=alpha,
+        power=power,
         max_report_bytes=max_report_bytes,
     )
-    best = made[0]
-    lines = [
-        f"mechanism  std error  at f={frequency:<8g} detectable  = reports  bytes  50 % becomes"
-    ]
-    lines += [_line(forecast, users) for forecast in made]
-    lines += [
-        "",
-        f"{best.mechanism} ({best.parameters}) sees the smallest counts, in {best.report_bytes:,} "
-        "bytes a report.",
-        "Standard errors are in reports; a detectable value is found half of the time when all "
-        f"{domain} are",
-        f"tested at {alpha:g} (Bonferroni). Sketches have Apple's published sizes and collisions",
-        "of Zipf frequencies. Last column: what a belief of 50 % can become after one report.",
-        *wrap(in_words(best.epsilon), 88),
-    ]
-    say({"forecasts": [forecast.to_dict() for forecast in made]}, "\n".join(lines), as_json)
+    say(made.to_dict(), _words(made), as_json)
 
 
-def _line(forecast: Forecast, users: int) -> str:
-    share = forecast.detectable_frequency
-    found = f"{100 * share:8.4g} % {users * share:10,.0f}" if share <= 1 else "   never          -"
-    return (
-        f"{forecast.mechanism:<9} {forecast.std_error_rare:10,.1f} {forecast.std_error:12,.1f} "
-        f"{found} {forecast.report_bytes:6} {100 * forecast.believed:12.4g} %"
+def _words(made: Plan) -> str:
+    ask, best = made.question, made.best
+    head = (
+        f"{ask.domain:,} values, {ask.users:,} users, epsilon {ask.epsilon:g} a report; "
+        f"a value held by {100 * ask.frequency:.6g} % ({ask.users * ask.frequency:,.0f} users)"
     )
+    lines = [head, *([_solved(made)] if made.solved else []), ""]
+    lines += [
+        "                   std. error          detectable   times           table   1 % fakes"
+        "    50 %    same at",
+        "mechanism          rare       there     frequency   bound  bytes    cells        move"
+        "  becomes  epsilon",
+    ]
+    lines += [_line(one, one.mechanism == best.mechanism) for one in made.forecasts]
+    lines += ["", *(line for name, why in made.refused.items() for line in _refusal(name, why))]
+    notes = (
+        f"*: named, as the smallest report of those within 2.5 % of the least standard error "
+        f"there. Standard errors are in reports; a detectable value is found with probability "
+        f"{ask.power:g} when all {ask.domain:,} are tested at {ask.alpha:g} (Bonferroni). Bound: "
+        f"the least mean variance over all values of any unbiased mechanism. 1 % fakes move: what "
+        f"they add to a frequency of their choice, in percent of all. 50 % becomes: the most that "
+        f"a report can make of such a belief. Same at: the epsilon that {best.mechanism} needs for "
+        f"this standard error. Sketches count on Zipf frequencies, and 2 % of their variance for "
+        f"collisions that more reports do not average out, if {2**28:,} cells are enough."
+    )
+    lines += wrap(notes, WIDTH)
+    lines += ["", *wrap(in_words(best.epsilon), WIDTH), "", "For metrics.toml (docs/registry.md):"]
+    return "\n".join([*lines, "", made.registry_lines()])
+
+
+def _solved(made: Plan) -> str:
+    ask = made.question
+    return {
+        "users": f"solved: it takes {ask.users:,} users to detect it",
+        "epsilon": f"solved: it takes an epsilon of {ask.epsilon:g} to detect it",
+        "frequency": f"solved: no smaller frequency than {100 * ask.frequency:.6g} % is detected",
+    }[str(made.solved)]
+
+
+def _line(one: Forecast, is_named: bool) -> str:
+    share = f"{100 * one.detectable_frequency:9.4g} %" if one.detectable else "      never"
+    return (
+        f"{one.mechanism + (' *' if is_named else ''):<15} {one.std_error_rare:10,.1f} "
+        f"{one.std_error:11,.1f}  {share}  {one.bound_ratio:6.4g} {one.report_bytes:6,} "
+        f"{_short(one.table_cells):>8}  {100 * one.fakes_move:7.3f} %  "
+        f"{100 * one.believed:6.2f} %  {one.same_epsilon:6.3f}"
+    )
+
+
+def _short(number: int) -> str:
+    """To three digits."""
+    for unit, word in ((10**9, " G"), (10**6, " M"), (10**3, " k")):
+        if number >= unit:
+            return f"{number / unit:.3g}{word}"
+    return str(number)
+
+
+def _refusal(name: str, reason: str) -> list[str]:
+    return wrap(f"{name} is refused: {reason}.", WIDTH)
