@@ -24,7 +24,7 @@ LAYERS: list[set[str]] = [
     {"decoding"},
     {"server"},
     {"collection", "audit"},
-    {"simulation", "planning"},
+    {"simulation", "planning", "comparison"},
     {"report"},
     {"cli"},
     {"__main__", "__init__"},

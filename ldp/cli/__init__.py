@@ -17,6 +17,7 @@ _COMMANDS = {
     "registry": ("registry", "registry"),
     "explain": ("explain", "explain"),
     "plan": ("plan", "plan"),
+    "compare": ("compare", "command"),
     "regress": ("regress", "regress"),
     "amplify": ("amplify", "amplify"),
     "audit": ("audit", "audit"),

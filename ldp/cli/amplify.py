@@ -99,7 +99,7 @@ def amplify(
         year: _closed(form, subject.cost.epsilon, reports, delta)
         for year, form in (("2021", clones_2021), ("2023", clones_2023))
     }
-    conditions = _conditions(subject, reports, per_person)
+    conditions = shuffling_conditions(subject, reports, per_person)
     result: dict[str, Any] = {
         "name": name,
         "mechanism": subject.name,
@@ -147,7 +147,8 @@ def _closed(form: Callable[..., float], local: float, reports: int, delta: float
         return None
 
 
-def _conditions(mechanism: Catalogued, reports: int, per_person: int) -> list[str]:
+def shuffling_conditions(mechanism: Catalogued, reports: int, per_person: int) -> list[str]:
+    """What must hold for an amplified epsilon to hold."""
     often = "one report" if per_person == 1 else f"at most {per_person} reports"
     conditions = [
         "an independent party shuffles the batch, and hands on reports without addresses or times",

@@ -1,0 +1,178 @@
+"""`ldp compare`: local, shuffled and central on the same population at the same epsilon."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+import click
+
+from ldp.cli.amplify import shuffling_conditions
+from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
+from ldp.comparison import Comparison, Row, compare, curves, points
+from ldp.errors import ParameterError
+from ldp.files import write_whole
+from ldp.planning import CANDIDATES
+from ldp.simulation import Population
+
+WIDTH = 96
+COLUMNS = (
+    *("along", "users", "epsilon", "model", "mechanism", "local_epsilon"),
+    *("predicted", "measured", "sampling_error"),
+)
+COLOURS = {"local": "tab:orange", "shuffled": "tab:green", "central": "tab:blue"}
+
+
+@click.command(name="compare")
+@click.option(
+    "--population", required=True, help='CSV value,count or value,frequency; "-" reads stdin.'
+)
+@click.option("--epsilon", type=float, required=True, help="What each model promises.")
+@click.option("--users", type=int, required=True, help="Number of users, drawn from it.")
+@click.option("--delta", type=float, default=1e-8, show_default=True, help="Of shuffling.")
+@click.option(
+    "--mechanism", type=click.Choice(list(CANDIDATES)), help="The local one; the planner's without."
+)
+@click.option("--out", type=FILE, help="CSV to write: the errors over users and over epsilon.")
+@click.option("--figure", type=FILE, help="The same as a picture: .svg, .png or .pdf.")
+@SEED
+@JSON
+def command(
+    population: str,
+    epsilon: float,
+    users: int,
+    delta: float,
+    mechanism: str | None,
+    out: Path | None,
+    figure: Path | None,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Compare what nobody is trusted with to what a shuffler or a curator could do.
+
+    A simulation: nothing it prints is a release. With --out or --figure also the errors over users
+    and over epsilon, which takes a minute or two.
+
+    \b
+    Example: ldp compare --population cities.csv --epsilon 2 --users 100000
+    """
+    if figure is not None and figure.suffix not in (".svg", ".png", ".pdf"):
+        raise ParameterError("--figure must end in .svg, .png or .pdf")
+    people = Population.from_csv(population)
+    shared: dict[str, Any] = {
+        "users": users,
+        "epsilon": epsilon,
+        "delta": delta,
+        "mechanism": mechanism,
+        "generator": generator(seed),
+    }
+    made = compare(people, **shared)
+    lines: list[dict[str, Any]] = []
+    if out is not None or figure is not None:
+        done = progress("points", points())
+        for along, found in curves(people, **shared):
+            lines += [{"along": along, **asdict(row)} for row in found.rows]
+            done(1)
+    if out is not None:
+        write_whole(out, _csv(lines))
+    if figure is not None:
+        _draw(lines, figure)
+    conditions = shuffling_conditions(made.mechanisms[1], users, 1)
+    result = {
+        "simulation": True,
+        "users": users,
+        "epsilon": epsilon,
+        "delta": delta,
+        "values": len(people.values),
+        "models": [asdict(row) for row in made.rows],
+        "price_of_no_trust": made.price,
+        "times_more_users": made.more_users,
+        "local_epsilon_if_shuffled": made.certified,
+        "conditions_of_shuffling": conditions,
+        "curves": lines,
+    }
+    say(result, _words(made, len(people.values), conditions), as_json)
+
+
+def _words(made: Comparison, values: int, conditions: Sequence[str]) -> str:
+    local, shuffled, central = made.rows
+    lines = [
+        f"A simulation: {values:,} values, {local.users:,} users, epsilon {local.epsilon:g}; "
+        "neighbours: replace one value.",
+        "",
+        "model     mechanism         epsilon of     std. error                of a   times",
+        "                              a report      predicted  measured  frequency  central",
+        *(_line(row, central.predicted) for row in made.rows),
+        "",
+    ]
+    price = (
+        f"The price of no trust: {made.price:,.3g} times the curator's error, or "
+        f"{made.more_users:,.3g} times the users for the same error of a frequency. Standard "
+        "errors are in reports, root mean squares over all values; measured on draws of the "
+        f"estimates, to {100 * max(row.sampling_error for row in made.rows):.1g} %."
+    )
+    shuffling = (
+        f"Shuffled: a report of epsilon {shuffled.local_epsilon:.3g} by itself is certified to "
+        f"cost {shuffled.epsilon:g} (delta {made.delta:g}) in its batch. Shuffling the local row's "
+        f"reports would certify {made.certified:.3g}. Both hold only if"
+    )
+    lines += [*wrap(price, WIDTH), "", *wrap(shuffling, WIDTH)]
+    for condition in conditions:
+        lines += wrap(f"- {condition}", WIDTH, subsequent_indent="  ")
+    lines += [
+        "",
+        *wrap(
+            "The same question for a linear regression: ldp regress DATA.csv --target COLUMN "
+            "--bounds FILE --epsilon E --delta D --compare",
+            WIDTH,
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def _line(row: Row, central: float) -> str:
+    alone = "-" if row.local_epsilon is None else f"{row.local_epsilon:.3g}"
+    return (
+        f"{row.model:<9} {row.mechanism:<17} {alone:>10} {row.predicted:14,.4g} "
+        f"{row.measured:9,.4g} {row.predicted / row.users:10.3g} {row.predicted / central:8,.3g}"
+    )
+
+
+def _csv(lines: Sequence[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    table = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    table.writeheader()
+    table.writerows(lines)
+    return text.getvalue()
+
+
+def _draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
+    """Two panels, errors of a frequency over users and over epsilon: lines predicted, dots
+    measured."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    made = Figure(figsize=(9.0, 4.0))
+    for axes, along in zip(made.subplots(1, 2, sharey=True), ("users", "epsilon"), strict=True):
+        for model, colour in COLOURS.items():
+            rows = [line for line in lines if line["along"] == along and line["model"] == model]
+            x = [row[along] for row in rows]
+            for name, style in (("predicted", "-"), ("measured", "o")):
+                shares = [row[name] / row["users"] for row in rows]
+                label = model if name == "predicted" else None
+                axes.plot(x, shares, style, color=colour, label=label)
+        axes.set(xscale="log", yscale="log", xlabel=along)
+        if along == "epsilon":
+            axes.set_xticks(x, [f"{tick:g}" for tick in x])
+            axes.minorticks_off()
+        axes.set_ylabel("standard error of a frequency" if along == "users" else "")
+    made.axes[0].legend(title="a simulation")
+    made.tight_layout()
+    picture = io.BytesIO()
+    with rc_context({"svg.hashsalt": "ldp compare"}):  # the same bytes for the same seed
+        metadata = {"Date": None} if path.suffix == ".svg" else None
+        made.savefig(picture, format=path.suffix[1:], metadata=metadata)
+    write_whole(path, picture.getvalue())
