@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from simulations.regression.catalogue import STUDIES
-from simulations.regression.study import RESULTS, Row, Study, load, shown
+from simulations.regression.catalogue import RESULTS, STUDIES
+from simulations.regression.data import load
+from simulations.study import Row, Study, shown
 
 each = pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
 
@@ -28,7 +29,7 @@ def same(one: Row, other: Row, close: float = 1e-3) -> bool:
 @pytest.mark.exact
 @each
 def test_a_studys_results_are_complete_drawn_and_within_their_bars(study: Study) -> None:
-    rows = study.read()
+    rows = study.read(RESULTS)
     with (RESULTS / f"{study.name}.csv").open(encoding="utf-8") as file:
         listed = list(csv.DictReader(file))
     assert len(rows) == len(study.settings) == len(listed)
@@ -45,8 +46,8 @@ def test_a_studys_results_are_complete_drawn_and_within_their_bars(study: Study)
 @pytest.mark.parametrize("name", ["smokers", "choices"])
 def test_the_first_row_of_a_quick_study_comes_out_again(name: str) -> None:
     study = STUDIES[name]
-    assert same(typed(study, study.row(0)), study.read()[0])
-    assert not same(typed(study, study.row(1)), study.read()[0])
+    assert same(typed(study, study.row(0)), study.read(RESULTS)[0])
+    assert not same(typed(study, study.row(1)), study.read(RESULTS)[0])
 
 
 def typed(study: Study, row: Row) -> Row:
@@ -63,12 +64,12 @@ def test_a_random_row_of_a_study_comes_out_again(study: Study) -> None:
     """Drawn afresh from the study's data and seed; which row is left to chance."""
     place = secrets.randbelow(len(study.settings))
     again = typed(study, study.row(place))
-    assert same(again, study.read()[place], study.close), f"row {place}"
+    assert same(again, study.read(RESULTS)[place], study.close), f"row {place}"
 
 
 @pytest.mark.exact
 def test_a_changed_figure_is_noticed() -> None:
-    row = STUDIES["choices"].read()[0]
+    row = STUDIES["choices"].read(RESULTS)[0]
     assert same(row, dict(row))
     assert not same(row, {**row, "share": float(row["share"]) * 1.01})
     assert not same(row, {**row, "answer": "another"})

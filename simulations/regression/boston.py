@@ -11,7 +11,8 @@ from ldp.accounting import Neighbours
 from ldp.central import Simulated
 from ldp.regression.private import METHODS, Budget, Rows
 from simulations.campaign import Bar
-from simulations.regression.study import Floats, Row, Setting, Study, column, figure, load
+from simulations.regression.data import load
+from simulations.study import Floats, Row, Setting, Study, column, figure
 
 CHOSEN = ("chas", "nox", "rm")
 RANGES = {"chas": (0, 1), "nox": (0.3, 1), "rm": (3, 9), "medv": (0, 50)}

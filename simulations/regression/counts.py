@@ -9,7 +9,7 @@ from ldp import CoinResponse
 from ldp.accounting import Neighbours
 from ldp.central import Exponential, Laplace, Simulated
 from simulations.campaign import Bar
-from simulations.regression.study import Row, Setting, Study, column, figure
+from simulations.study import Row, Setting, Study, column, figure
 
 SHARE = 0.2
 COINS = CoinResponse(alpha=0.5, beta=0.5)

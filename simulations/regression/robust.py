@@ -14,7 +14,7 @@ from ldp.regression.private.bayes import naive, noise_aware
 from ldp.regression.private.intervals import Centred
 from ldp.regression.private.laplace import SPLIT, LaplaceMoments, clipped, searched
 from simulations.campaign import Bar
-from simulations.regression.study import Floats, Row, Setting, Study, column, figure
+from simulations.study import Floats, Row, Setting, Study, column, figure
 
 COLUMNS, TESTED, PUBLIC, FOLDS = 10, 100, 10, 16
 LARGEST = 12.0

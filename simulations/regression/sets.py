@@ -17,7 +17,8 @@ from ldp.regression.private.published import (
     PublishedLinearRegression,
 )
 from simulations.campaign import Bar
-from simulations.regression.study import Floats, Row, Setting, Study, column, figure, halves, load
+from simulations.regression.data import halves, load
+from simulations.study import Floats, Row, Setting, Study, column, figure
 
 SETS = (
     *("airfoil", "autompg", "bike", "boston", "concrete", "elevators"),

@@ -13,7 +13,7 @@ from ldp.regression.private.compare import shuffled_epsilon
 from ldp.regression.private.local import from_signs, gaussian_reports, sign_reports
 from ldp.regression.private.published import PUBLISHED
 from simulations.campaign import Bar
-from simulations.regression.study import Floats, Row, Setting, Study, column, figure
+from simulations.study import Floats, Row, Setting, Study, column, figure
 
 REPETITIONS = 32
 NOISE = 0.1

@@ -1,9 +1,11 @@
-"""What a study is, and how its rows become a CSV file, a figure and bars."""
+"""What a study is, how its rows become a CSV file, a figure and bars, and what runs it."""
 
+import argparse
 import csv
 import io
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,18 +16,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from ldp.files import write_whole
-from simulations.campaign import Bar
+from simulations.campaign import Bar, provenance, write
+from simulations.campaign import shown as shown_bars
 
 Floats = NDArray[np.float64]
 Setting = Mapping[str, Any]
 Row = dict[str, Any]
-DATA = Path(__file__).parent.parent / "data"
-RESULTS = Path(__file__).parent.parent / "results" / "regression"
-TRANSFORMS: dict[str, Callable[[Any], Any]] = {
-    "none": np.asarray,
-    "log": np.log,
-    "log1p": np.log1p,
-}
+RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ class Study:
             figure.savefig(picture, format="svg", metadata={"Date": None})
         write_whole(folder / f"{self.name}.svg", picture.getvalue())
 
-    def read(self, folder: Path = RESULTS) -> list[Row]:
+    def read(self, folder: Path) -> list[Row]:
         """The rows of its CSV file, settings as they were given, figures as numbers."""
         with (folder / f"{self.name}.csv").open(encoding="utf-8") as file:
             listed = list(csv.DictReader(file))
@@ -76,22 +73,6 @@ def shown(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:.6g}"
 
 
-def load(name: str) -> tuple[Floats, Floats, list[str]]:
-    """Features, target transformed as Wang 2018 did, and names of a data set."""
-    with np.load(DATA / f"{name}.npz") as file:
-        names = [str(one) for one in file["features"]]
-        X = np.column_stack([file[f"x{j}"].astype(np.float64) for j in range(len(names))])
-        y = file["y"].astype(np.float64)
-        transform = TRANSFORMS[str(file["transform"])]
-    return X, np.asarray(transform(y), dtype=np.float64), names
-
-
-def halves(n: int, generator: np.random.Generator) -> tuple[Any, Any]:
-    """Places of nine parts to fit and one to test, at random."""
-    order = generator.permutation(n)
-    return order[n // 10 :], order[: n // 10]
-
-
 def figure(wide: float = 7.0, high: float = 4.2) -> Figure:
     """An empty figure."""
     return Figure(figsize=(wide, high))
@@ -101,3 +82,27 @@ def column(rows: list[Row], name: str, /, **where: Any) -> Floats:
     """A column of the rows that agree with `where`."""
     chosen = [row for row in rows if all(row[key] == value for key, value in where.items())]
     return np.array([float(row[name]) for row in chosen])
+
+
+def main(studies: Mapping[str, Study], folder: Path, words: str) -> int:
+    """Runs the studies named on the command line, or all, and writes their results and bars to the
+    folder; 1 when a bar is missed."""
+    parser = argparse.ArgumentParser(description=words)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(studies))
+    parser.add_argument("--out", type=Path, default=folder)
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    unknown = set(given.names) - set(studies)
+    if unknown:
+        parser.error(f"unknown study {unknown.pop()}; known: {', '.join(studies)}")
+    made, missed = provenance(), 0
+    with ProcessPoolExecutor(given.workers) as workers:
+        for name in given.names or studies:
+            study = studies[name]
+            print(f"{name}: {study.words}", flush=True)
+            rows = list(workers.map(study.row, range(len(study.settings))))
+            study.write(rows, given.out)
+            bars = study.bars(rows)
+            write(given.out / f"{name}.json", made, {"study": study.words, "bars": bars})
+            missed |= shown_bars(bars)
+    return missed

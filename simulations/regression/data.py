@@ -1,0 +1,32 @@
+"""The committed data sets, and their splits."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simulations.study import Floats
+
+DATA = Path(__file__).parent.parent / "data"
+TRANSFORMS: dict[str, Callable[[Any], Any]] = {
+    "none": np.asarray,
+    "log": np.log,
+    "log1p": np.log1p,
+}
+
+
+def load(name: str) -> tuple[Floats, Floats, list[str]]:
+    """Features, target transformed as Wang 2018 did, and names of a data set."""
+    with np.load(DATA / f"{name}.npz") as file:
+        names = [str(one) for one in file["features"]]
+        X = np.column_stack([file[f"x{j}"].astype(np.float64) for j in range(len(names))])
+        y = file["y"].astype(np.float64)
+        transform = TRANSFORMS[str(file["transform"])]
+    return X, np.asarray(transform(y), dtype=np.float64), names
+
+
+def halves(n: int, generator: np.random.Generator) -> tuple[Any, Any]:
+    """Places of nine parts to fit and one to test, at random."""
+    order = generator.permutation(n)
+    return order[n // 10 :], order[: n // 10]
