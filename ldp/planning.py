@@ -10,22 +10,28 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 from ldp.channel import MAX_EPSILON, require_epsilon
+from ldp.decoding.fakes import fakes_move
 from ldp.errors import ParameterError
 from ldp.mechanisms import (
     CountMeanSketch,
     HadamardCountMeanSketch,
     LocalHashing,
     Mechanism,
+    ProjectiveGeometry,
     RandomizedResponse,
     Rappor,
+    SubsetSelection,
     UnaryEncoding,
 )
+from ldp.mechanisms.categorical import Categorical
 from ldp.mechanisms.permanent import Permanent
+from ldp.mechanisms.projective_geometry import is_prime
 from ldp.mechanisms.sketch import MAX_ROWS, MeanSketch
 from ldp.wire import HEADER_BYTES
 
@@ -40,7 +46,6 @@ MOST_CELLS = 1 << 28
 NEAR_VARIANT, NEAR_BEST = 1.01, 1.05
 """Of variants of a mechanism, and of mechanisms, whose variances are that near the least, the one
 with the smallest report is taken: at most 0.5 and 2.5 % of a standard error are given for it."""
-FAKES = 0.01
 SEED = "00"
 """Of mechanisms that are only asked for their variance; a metric has a seed of its own."""
 
@@ -107,7 +112,7 @@ class Forecast:
     `bound_ratio`: mean variance over all values, above the least that any unbiased mechanism has;
     `fakes_move`: the frequency by which 1 % of the users can raise a value of their choice in the
     estimate; `believed`: the most that a report can raise a belief of 50 %; `same_epsilon`: what
-    the mechanism named needs for this `std_error`.
+    the mechanism named needs for this `std_error`, None if that is far more than asked for.
     """
 
     mechanism: str
@@ -121,7 +126,7 @@ class Forecast:
     table_cells: int
     fakes_move: float
     believed: float
-    same_epsilon: float
+    same_epsilon: float | None
 
     @property
     def detectable(self) -> bool:
@@ -255,16 +260,6 @@ def report_bytes(mechanism: Mechanism) -> int:
     return HEADER_BYTES + mechanism.layout.body_bytes
 
 
-def fakes_move(mechanism: Mechanism, share: float = FAKES) -> float:
-    """The frequency that fake reports, `share` of all, give a value by naming it in each: `share`
-    times the channel's leverage L; for a sketch of m columns share (m L - 1) / (m - 1)."""
-    moved = mechanism.channel.leverage
-    if isinstance(mechanism, MeanSketch):
-        m = mechanism.columns
-        moved = (m * moved - 1) / (m - 1)
-    return share * moved
-
-
 def registry_parameters(mechanism: Mechanism) -> Iterable[tuple[str, Any]]:
     """What metrics.toml has to say of a mechanism beside its categories and its seed."""
     yield "mechanism", mechanism.name
@@ -291,12 +286,12 @@ def _randomized_response(ask: Question) -> Iterable[Mechanism]:
             f"{ask.domain:,} values are not fewer than 3 e**epsilon + 2 = {limit:,.4g}; a report "
             "would hardly ever be true, and others have less variance"
         )
-    yield RandomizedResponse(categories=ask.categories, epsilon=ask.epsilon)
+    yield _categorical(RandomizedResponse, ask.domain, ask.epsilon)
 
 
 def _unary(ask: Question) -> Iterable[Mechanism]:
     for variant in ("symmetric", "optimized"):
-        yield UnaryEncoding(categories=ask.categories, epsilon=ask.epsilon, variant=variant)
+        yield _categorical(UnaryEncoding, ask.domain, ask.epsilon, variant=variant)
 
 
 def _rappor(ask: Question) -> Iterable[Mechanism]:
@@ -323,6 +318,27 @@ def _hadamard(ask: Question) -> Iterable[Mechanism]:
 
 
 def _local_hashing(ask: Question) -> Iterable[Mechanism]:
+    yield _with_rows(ask, LocalHashing, buckets=_buckets(ask))
+
+
+def _subset_selection(ask: Question) -> Iterable[Mechanism]:
+    """From the size with the least total error to the one that tells all values alike well."""
+    for power in (1.0, 0.75, 0.5):
+        size = max(1, round(ask.domain / (math.exp(power * ask.epsilon) + 1)))
+        yield _categorical(SubsetSelection, ask.domain, ask.epsilon, size=size)
+
+
+def _projective_geometry(ask: Question) -> Iterable[Mechanism]:
+    """The field with the least variance for rare values, and what hashing would take there."""
+    yield _categorical(ProjectiveGeometry, ask.domain, ask.epsilon)
+    field = _buckets(ask)
+    while not is_prime(field):
+        field += 1
+    with suppress(ParameterError):  # of a space too large for a server
+        yield _categorical(ProjectiveGeometry, ask.domain, ask.epsilon, field=field)
+
+
+def _buckets(ask: Question) -> int:
     """The number of buckets with the least variance at the question's frequency, floor apart; it
     has one minimum, at most at e**epsilon + 1."""
 
@@ -335,7 +351,14 @@ def _local_hashing(ask: Question) -> Iterable[Mechanism]:
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if noise(middle) <= noise(middle + 1) else (middle + 1, high)
-    yield _with_rows(ask, LocalHashing, buckets=low)
+    return low
+
+
+@lru_cache(maxsize=256)
+def _categorical(
+    mechanism: type[Categorical], domain: int, epsilon: float, **parameters: Any
+) -> Categorical:
+    return mechanism(categories=_categories(domain), epsilon=epsilon, **parameters)
 
 
 def _with_rows(ask: Question, sketch: type[MeanSketch], **columns: int) -> Mechanism:
@@ -363,6 +386,8 @@ CANDIDATES: dict[str, Callable[[Question], Iterable[Mechanism]]] = {
     "cms": _count_mean_sketch,
     "hcms": _hadamard,
     "local-hashing": _local_hashing,
+    "subset": _subset_selection,
+    "pgr": _projective_geometry,
 }
 """Name -> the variants to choose from; a line is a mechanism's place in the planner. A reason to
 refuse the question is a ParameterError."""
@@ -452,18 +477,23 @@ def _forecast(ask: Question, mechanism: Mechanism, best: str) -> Forecast:
     )
 
 
-def _same_epsilon(ask: Question, name: str, variance: float) -> float:
-    """The least epsilon, in steps of 1/1000, at which the mechanism has this variance."""
+def _same_epsilon(ask: Question, name: str, variance: float) -> float | None:
+    """The least epsilon, in steps of 1/1000, at which the mechanism has this variance; None if it
+    takes a fifth more than the question's."""
 
     def holds(steps: int) -> bool:
         question = ask.with_(epsilon=steps / STEPS["epsilon"])
         try:
             return question.variance(tuned(question, name)) <= variance
-        except ParameterError:  # too small an epsilon for it
+        except ParameterError:  # too small an epsilon for it, or too large
             return False
 
-    found = least(holds, MOST["epsilon"])
-    return MAX_EPSILON if found is None else found / STEPS["epsilon"]
+    enough = math.ceil(ask.epsilon * STEPS["epsilon"])
+    most = min(MOST["epsilon"], math.ceil(1.2 * enough))
+    while not holds(enough) and enough < most:
+        enough = min(most, math.ceil(1.02 * enough))
+    found = least(holds, enough)
+    return None if found is None else found / STEPS["epsilon"]
 
 
 @cache

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
+from ldp.decoding.fakes import fakes_move
 from ldp.errors import ParameterError
 from ldp.mechanisms import (
     CATALOGUE,
@@ -18,8 +19,10 @@ from ldp.mechanisms import (
     HadamardCountMeanSketch,
     LocalHashing,
     Mechanism,
+    ProjectiveGeometry,
     RandomizedResponse,
     Rappor,
+    SubsetSelection,
     UnaryEncoding,
 )
 from ldp.mechanisms.sketch import MeanSketch
@@ -30,7 +33,6 @@ from ldp.planning import (
     NEAR_BEST,
     Question,
     candidates,
-    fakes_move,
     least,
     lower_bound,
     named,
@@ -54,6 +56,8 @@ SUBJECTS: tuple[Mechanism, ...] = (
     CountMeanSketch(epsilon=2.0, rows=64, width=16, seed="00"),
     HadamardCountMeanSketch(epsilon=2.0, rows=64, width=8, seed="00"),
     LocalHashing(epsilon=1.0, rows=64, seed="00"),
+    SubsetSelection(categories=NAMES, epsilon=1.0),
+    ProjectiveGeometry(categories=NAMES, epsilon=1.0),
 )
 by_name = pytest.mark.parametrize("mechanism", SUBJECTS, ids=lambda one: one.name)
 
@@ -236,7 +240,7 @@ def test_fake_reports_move_an_estimate_by_what_is_said(mechanism: Mechanism) -> 
     counts = np.zeros((rows, columns), dtype=np.int64)
     each = 100
     for row in range(rows):
-        (cell,) = mechanism.cells(NAMES[0], row)
+        cell = mechanism.cells(NAMES[0], row)[0]
         place = 0 if isinstance(mechanism, HadamardCountMeanSketch) else cell
         counts[row, place] = each  # in column 0 every Hadamard sign is +
     reports = np.full(rows, each)
@@ -310,7 +314,7 @@ def test_the_command_names_solves_refuses_and_prints_lines_to_paste(
     assert f"{made['best']} *" in shown
     assert "rr is refused: 300 values are not fewer than 3 e**epsilon + 2 = 24.17" in shown
     assert shown.endswith(made["registry"] + "\n")
-    for domain, limit, best in ((4, 400, "rr"), (2600, 40, "local-hashing")):
+    for domain, limit, best in ((4, 400, "rr"), (2600, 40, "pgr")):
         run(
             f"plan --domain {domain} --users 1000000 --epsilon 4 --frequency 0.01 "
             f"--max-report-bytes {limit} --json",

@@ -94,12 +94,13 @@ def _solved(made: Plan) -> str:
 
 
 def _line(one: Forecast, is_named: bool) -> str:
+    same = "     -" if one.same_epsilon is None else f"{one.same_epsilon:6.3f}"
     share = f"{100 * one.detectable_frequency:9.4g} %" if one.detectable else "      never"
     return (
         f"{one.mechanism + (' *' if is_named else ''):<15} {one.std_error_rare:10,.1f} "
         f"{one.std_error:11,.1f}  {share}  {one.bound_ratio:6.4g} {one.report_bytes:6,} "
         f"{_short(one.table_cells):>8}  {100 * one.fakes_move:7.3f} %  "
-        f"{100 * one.believed:6.2f} %  {one.same_epsilon:6.3f}"
+        f"{100 * one.believed:6.2f} %  {same}"
     )
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ldp.decoding import candidates as bloom
 from ldp.decoding import direct, geometry, histogram, mean_sketch
 from ldp.decoding.bloom_maps import require_places
+from ldp.decoding.fakes import fakes_move
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import Estimates, Rule
 from ldp.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
@@ -37,8 +38,6 @@ FITTING = {
     Md5Bloom: BY_MAP,
 }
 """The methods for each way of addressing; "auto" is the first."""
-FAKES = 0.01
-"""The share of fake reports whose damage is stated with every estimate."""
 
 
 def decode(
@@ -109,7 +108,7 @@ def decode(
         "fingerprint": table.mechanism.fingerprint.hex(),
         "epsilon": table.mechanism.cost.epsilon,
         "windows": list(table.windows),
-        "fakes_move": FAKES * table.total * table.mechanism.support.leverage,
+        "fakes_move": table.total * fakes_move(table.mechanism),
     }
     return replace(estimates, details={**described, **estimates.details})
 

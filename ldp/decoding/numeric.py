@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp.decoding.fakes import FAKES
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import write_whole
 from ldp.mechanisms.moments import RegressionMoments
 from ldp.mechanisms.numeric import Numeric
 from ldp.table import Table
-
-FAKES = 0.01
-"""The share of fake reports whose damage is stated with every mean."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def draw_estimates(
     ParameterError for a mechanism of cohorts.
     """
     reports = held + int(others.sum())
-    channel = mechanism.channel
+    channel = mechanism.support
     if not isinstance(mechanism, MeanSketch):
         if mechanism.shape.rows > 1:
             raise ParameterError("a mechanism of cohorts has no estimate from one cell")
