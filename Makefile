@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check lint bench campaign-audit campaign-coverage campaign-device campaign-discoveries campaign-intervals campaign-rappor campaign-prefixes campaign-variance campaign-words vectors picture clean studies-regression bench-collector campaign-collector bench-sizing campaign-plan
+.PHONY: $(shell grep -oE "^[a-z-]+:" Makefile | tr -d :)
 
 .venv/.ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -67,6 +67,9 @@ campaign-plan: .venv/.ready ## 30 plans against 200,000 draws a mechanism; exits
 
 campaign-words: .venv/.ready ## 20 puzzles of ten million English words; exits non-zero when too few are found or one is false
 	$(BIN)/python -m simulations.words --out simulations/results/words.json
+
+studies: studies-regression ## redraw every study; exits non-zero when a bar is missed
+	$(BIN)/python -m simulations.studies
 
 studies-regression: .venv/.ready ## redraw every study of regression and the central model, in about 6 min; exits non-zero when a bar is missed
 	$(BIN)/python -m simulations.regression

@@ -1,5 +1,5 @@
-"""The committed results of the regression studies: complete, drawn, within their bars, and any row
-of them comes out again."""
+"""The committed results of the studies: complete, drawn, within their bars, and any row of them
+comes out again."""
 
 import csv
 import math
@@ -9,11 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from simulations.regression.catalogue import RESULTS, STUDIES
+from simulations import study as form
+from simulations.regression import catalogue as regression
 from simulations.regression.data import load
+from simulations.studies import catalogue as others
 from simulations.study import Row, Study, shown
 
-each = pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
+HOMES = {
+    name: (study, catalogue.RESULTS)
+    for catalogue in (regression, others)
+    for name, study in catalogue.STUDIES.items()
+}
+each = pytest.mark.parametrize(("study", "folder"), HOMES.values(), ids=list(HOMES))
 
 
 def same(one: Row, other: Row, close: float = 1e-3) -> bool:
@@ -28,26 +35,28 @@ def same(one: Row, other: Row, close: float = 1e-3) -> bool:
 
 @pytest.mark.exact
 @each
-def test_a_studys_results_are_complete_drawn_and_within_their_bars(study: Study) -> None:
-    rows = study.read(RESULTS)
-    with (RESULTS / f"{study.name}.csv").open(encoding="utf-8") as file:
+def test_a_studys_results_are_complete_drawn_and_within_their_bars(
+    study: Study, folder: Path
+) -> None:
+    rows = study.read(folder)
+    with (folder / f"{study.name}.csv").open(encoding="utf-8") as file:
         listed = list(csv.DictReader(file))
     assert len(rows) == len(study.settings) == len(listed)
     for row, setting in zip(listed, study.settings, strict=True):
         assert {name: row[name] for name in setting} == {
             name: shown(value) for name, value in setting.items()
         }
-    assert (RESULTS / f"{study.name}.svg").read_text().startswith("<?xml")
+    assert (folder / f"{study.name}.svg").read_text().startswith("<?xml")
     missed = [bar for bar in study.bars(rows) if not bar.met]
     assert not missed
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("name", ["smokers", "choices"])
+@pytest.mark.parametrize("name", ["smokers", "choices", "rappor-bits", "apple-budget"])
 def test_the_first_row_of_a_quick_study_comes_out_again(name: str) -> None:
-    study = STUDIES[name]
-    assert same(typed(study, study.row(0)), study.read(RESULTS)[0])
-    assert not same(typed(study, study.row(1)), study.read(RESULTS)[0])
+    study, folder = HOMES[name]
+    assert same(typed(study, study.row(0)), study.read(folder)[0])
+    assert not same(typed(study, study.row(1)), study.read(folder)[0])
 
 
 def typed(study: Study, row: Row) -> Row:
@@ -60,16 +69,17 @@ def typed(study: Study, row: Row) -> Row:
 @pytest.mark.slow
 @pytest.mark.exact
 @each
-def test_a_random_row_of_a_study_comes_out_again(study: Study) -> None:
+def test_a_random_row_of_a_study_comes_out_again(study: Study, folder: Path) -> None:
     """Drawn afresh from the study's data and seed; which row is left to chance."""
     place = secrets.randbelow(len(study.settings))
     again = typed(study, study.row(place))
-    assert same(again, study.read(RESULTS)[place], study.close), f"row {place}"
+    assert same(again, study.read(folder)[place], study.close), f"row {place}"
 
 
 @pytest.mark.exact
 def test_a_changed_figure_is_noticed() -> None:
-    row = STUDIES["choices"].read(RESULTS)[0]
+    study, folder = HOMES["choices"]
+    row = study.read(folder)[0]
     assert same(row, dict(row))
     assert not same(row, {**row, "share": float(row["share"]) * 1.01})
     assert not same(row, {**row, "answer": "another"})
@@ -78,22 +88,30 @@ def test_a_changed_figure_is_noticed() -> None:
 @pytest.mark.slow
 @pytest.mark.exact
 def test_a_study_is_drawn_and_written_again_from_its_results(tmp_path: Path) -> None:
-    for study in STUDIES.values():
-        shutil.copy(RESULTS / f"{study.name}.csv", tmp_path)
+    for study, folder in HOMES.values():
+        shutil.copy(folder / f"{study.name}.csv", tmp_path)
         rows = [
             {**{name: row[name] for name in setting}, **row}
             for row, setting in zip(study.read(tmp_path), study.settings, strict=True)
         ]
         study.write(rows, tmp_path)
-        assert (tmp_path / f"{study.name}.csv").read_text() == (
-            RESULTS / f"{study.name}.csv"
-        ).read_text()
+        written, committed = (place / f"{study.name}.csv" for place in (tmp_path, folder))
+        assert written.read_text() == committed.read_text()
 
 
 @pytest.mark.exact
 def test_the_data_are_what_the_readme_lists() -> None:
-    page = (RESULTS.parent.parent / "data" / "README.md").read_text()
-    for path in (RESULTS.parent.parent / "data").glob("*.npz"):
+    data = form.RESULTS.parent / "data"
+    page = (data / "README.md").read_text()
+    for path in data.glob("*.npz"):
         assert f"| {path.stem} |" in page
         X, y, names = load(path.stem)
         assert X.shape == (len(y), len(names))
+
+
+@pytest.mark.exact
+def test_the_gallery_shows_every_study_with_its_command() -> None:
+    page = (form.RESULTS.parent / "README.md").read_text()
+    for name, (_, folder) in HOMES.items():
+        assert f"(results/{folder.name}/{name}.svg)" in page, name
+        assert f"`python -m simulations.{folder.name} {name}`" in page, name
