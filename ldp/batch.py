@@ -115,10 +115,11 @@ def read_uniform(data: bytes) -> Uniform | None:
         return None
     if not end <= len(data) == max(LEAST_BYTES, 1 << (end - 1).bit_length()) <= MOST_BYTES:
         return None
-    if data.count(0, end) != len(data) - end:
+    if data[end:] != bytes(len(data) - end):
         return None
-    if any(not data.startswith(head, at) for at in range(HEAD_BYTES, end, step)):
-        return None
+    for at, byte in enumerate(head, HEAD_BYTES):  # a slice for each byte, not one for each item
+        if data[at:end:step].count(byte) != count:
+            return None
     first = Item(name, metric_version, data[start : start + size])
     return Uniform(identity, sealed, count, first, start, step)
 

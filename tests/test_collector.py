@@ -1,14 +1,19 @@
 """The collector's promises to senders and to the people whose reports it holds."""
 
 import json
+import sqlite3
 import time
+from contextlib import closing
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ldp import CountMeanSketch, SubsetSelection
 from ldp.batch import Batch, Item, read_uniform
 from ldp.client import Client
 from ldp.client import Collector as Destination
@@ -17,6 +22,8 @@ from ldp.collection.collector import Limits
 from ldp.collection.intake import Sorted, asked_of, sort_batch
 from ldp.collection.workers import Shuffling
 from ldp.errors import RegistryError, ReportError
+from ldp.mechanisms import CATALOGUE, Catalogued
+from ldp.wire import HEADER_BYTES
 from tests.collecting import (
     TODAY,
     Process,
@@ -285,6 +292,35 @@ def test_the_bulk_way_takes_a_batch_apart_as_one_by_one_does(data: st.DataObject
         assert (uniform.id, uniform.day, uniform.items) == (read.id, read.day, len(read.items))
 
 
+EVERY = [
+    *((one.mechanism, one.values[0]) for kind in CATALOGUE.values() for one in kind.examples()),
+    (CountMeanSketch(epsilon=4.0, rows=256, width=64, seed="00"), "a"),
+    (SubsetSelection(epsilon=1.0, categories=tuple("abcdefgh")), "a"),
+]
+"""With a value of each. The bodies of the last two fill their bytes, but of the last not all that
+do are one."""
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("mechanism", "value"), EVERY, ids=lambda one: str(one)[:40])
+def test_reports_of_any_bytes_are_judged_in_bulk_as_one_by_one(
+    mechanism: Catalogued, value: Any
+) -> None:
+    """50 good ones; then the same with random bytes for bodies, of one and of all."""
+    from ldp.collection import intake
+
+    encoder, random = mechanism.encoder(), np.random.default_rng(1)
+    known = intake.Asked(1, TODAY, mechanism)
+    good = np.array([list(encoder.encode(value)) for _ in range(50)], dtype=np.uint8)
+    for damaged in (0, 1, 50):
+        reports = good.copy()
+        shape = reports[:damaged, HEADER_BYTES:].shape
+        reports[:damaged, HEADER_BYTES:] = random.integers(0, 256, shape, dtype=np.uint8)
+        each = [n for n, report in enumerate(reports) if intake._malformed(report.tobytes(), known)]
+        assert intake._malformed_among(reports, known) == each
+        assert damaged or not each
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _scratch(tmp_path_factory: pytest.TempPathFactory) -> None:
     global SCRATCH
@@ -300,16 +336,47 @@ def test_a_failed_commit_stores_nothing_and_says_so(tmp_path: Path) -> None:
     known = asked_of(asked)
     buffer = Buffer(tmp_path)
     buffer.expect(known)
-    good = sort_batch(batch(items(asked, "city", "Oslo", 1)), known, TODAY)
-    lots = good.lots * 2
-    lots[1] = lots[1]._replace(bodies=None)  # type: ignore[arg-type]
-    with pytest.raises(BufferUnusable):
-        buffer.commit(
-            [Arrived(good, b"1"), Arrived(Sorted(bytes(16), TODAY, lots), b"2")], TODAY, WEEK
+    arrived = [
+        Arrived(sort_batch(batch(items(asked, name, value, 1)), known, TODAY), name.encode())
+        for name, value in (("city", "Oslo"), ("word", "hello"))
+    ]
+    with closing(sqlite3.connect(tmp_path / "buffer.db", isolation_level=None)) as other:
+        other.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON lots WHEN (SELECT count(*) FROM lots) > 0 "
+            "BEGIN SELECT RAISE(ABORT, 'full'); END"
         )
+        with pytest.raises(BufferUnusable, match="full"):
+            buffer.commit(arrived, TODAY, WEEK)
+        other.execute("DROP TRIGGER full")
     assert buffer.waiting() == {}
-    (answer,) = buffer.commit([Arrived(good, b"1")], TODAY, WEEK)
-    assert answer.is_new
+    assert all(answer.is_new for answer in buffer.commit(arrived, TODAY, WEEK))
+    buffer.close()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("row_bytes", [1, 40, 1 << 18])
+def test_batches_of_one_commit_share_rows_and_keep_their_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_bytes: int
+) -> None:
+    """However few bytes a row of the buffer may have; with a retry and a conflict among them."""
+    monkeypatch.setattr("ldp.collection.buffer.ROW_BYTES", row_bytes)
+    asked = registry(tmp_path)
+    known, buffer = asked_of(asked), Buffer(tmp_path)
+    buffer.expect(known)
+    bodies = [batch(mixed(tmp_path)) for _ in range(6)]
+    arrived = [Arrived(sort_batch(body, known, TODAY), bytes([n])) for n, body in enumerate(bodies)]
+    conflict = Arrived(arrived[0].batch, b"other")
+    answers = buffer.commit([*arrived, arrived[2], conflict], TODAY, WEEK)
+    assert [answer.is_new for answer in answers] == [True] * 6 + [False] * 2
+    assert [answer.status for answer in answers] == [202] * 7 + [409]
+    assert sum(buffer.waiting().values()) == 30
+    (word,) = [one for one in buffer.metrics() if one.metric == "word"]
+    plan = buffer.decide(word.number, TODAY, 1 << 20)
+    assert plan is not None
+    rows = buffer.bodies(word.number, plan)
+    mine = [lot.bodies for one in arrived for lot in one.batch.lots if lot.metric == "word"]
+    assert b"".join(rows) == b"".join(mine)
+    assert len(rows) == (1 if row_bytes == 1 << 18 else 6)
     buffer.close()
 
 

@@ -1,5 +1,6 @@
 """`ldp collect`: the service that devices and relays send sealed batches to."""
 
+import gc
 import logging
 import signal
 import socket
@@ -159,6 +160,8 @@ def _serve(app: Any, listening: socket.socket) -> None:
         signal.signal(name, lambda *_: None)
     host, port = listening.getsockname()[:2]
     place = f"[{host}]" if ":" in host else host
+    gc.collect()
+    gc.freeze()  # what is there now stays: 4 % of the time would go into looking at it
     click.echo(f"collecting on http://{place}:{port}")
     uvicorn.Server(settings).run(sockets=[listening])
     click.echo("stopped")

@@ -10,14 +10,15 @@ deleted is overwritten, and `erase` empties the log. Days are arguments.
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ldp.collection.intake import Asked, Sorted
+from ldp.collection.intake import Asked, Lot, Sorted
 from ldp.errors import LdpError, RegistryError
 from ldp.mechanisms import Catalogued, from_parameters
 
@@ -26,6 +27,11 @@ AHEAD = timedelta(days=1)
 LEAP = timedelta(days=31)
 """A clock that runs ahead of the watermark by more is not believed: the watermark never falls."""
 PAGE_BYTES, CHECKPOINT_PAGES = 4096, 8192
+ROW_BYTES = 1 << 18
+"""Of reports of one metric that one commit stores in a row; a larger batch has a row for itself."""
+FORGOTTEN_BYTES = 4 << 20
+"""Of reports that one transaction deletes."""
+_LAST = (1 << 63) - 1
 _TABLES = """
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS metrics (
@@ -166,9 +172,17 @@ class Buffer:
         BufferUnusable, with nothing written, when that fails."""
         with self._transaction():
             watermark = self._raised(today - lateness)
-            return [self._stored(one, watermark, today) for one in arrived]
+            answers = [self._known(one, watermark, today) for one in arrived]
+            self._keep(
+                lot
+                for one, answer in zip(arrived, answers, strict=True)
+                if answer.is_new
+                for lot in one.batch.lots
+            )
+            return answers
 
-    def _stored(self, arrived: Arrived, watermark: date, today: date) -> Answer:
+    def _known(self, arrived: Arrived, watermark: date, today: date) -> Answer:
+        """The answer to a batch, whose id is known from now on."""
         batch = arrived.batch
         if not watermark <= batch.day <= today + AHEAD:
             return _TOO_LATE if batch.day < watermark else _TOO_EARLY
@@ -186,12 +200,26 @@ class Buffer:
             if digest != arrived.digest:
                 return _CONFLICT
             return Answer(202, refused or NOTHING_REFUSED)
-        for lot in batch.lots:
-            execute(
-                "INSERT INTO lots (metric, reports, bodies) VALUES (?, ?, ?)",
-                (self._numbers[lot.metric, lot.version], lot.reports, lot.bodies),
-            )
         return Answer(202, refused or NOTHING_REFUSED, is_new=True)
+
+    def _keep(self, lots: Iterable[Lot]) -> None:
+        """Stores lots, those of a metric joined as long as `ROW_BYTES` last."""
+        joined, sizes = dict[int, list[Lot]](), Counter[int]()
+        for lot in lots:
+            number = self._numbers[lot.metric, lot.version]
+            if sizes[number] and sizes[number] + len(lot.bodies) > ROW_BYTES:
+                self._insert(number, joined.pop(number))
+                sizes[number] = 0
+            joined.setdefault(number, []).append(lot)
+            sizes[number] += len(lot.bodies)
+        for number, listed in joined.items():
+            self._insert(number, listed)
+
+    def _insert(self, number: int, lots: list[Lot]) -> None:
+        self._connection.execute(
+            "INSERT INTO lots (metric, reports, bodies) VALUES (?, ?, ?)",
+            (number, sum(lot.reports for lot in lots), b"".join(lot.bodies for lot in lots)),
+        )
 
     def _raised(self, day: date) -> date:
         """The watermark, raised to `day` if that is later."""
@@ -249,20 +277,27 @@ class Buffer:
     def decide(self, metric: int, today: date, most_bytes: int) -> Plan | None:
         """Decides, for good, which of a metric's lots become the next file: the oldest, of so many
         bytes; None where there are none."""
+        found = self._oldest(metric, most_bytes)
+        if found is None:
+            return None
+        with self._transaction():
+            self._connection.execute(
+                "INSERT INTO plans VALUES (?, ?, ?, ?, 0)", (metric, *found, today.isoformat())
+            )
+        return Plan(*found, today)
+
+    def _oldest(self, metric: int, most_bytes: int, until: int = _LAST) -> tuple[int, int] | None:
+        """The first and the last of a metric's oldest lots, of so many bytes unless it is one."""
         first = last = size = 0
         for sequence, length in self._each(
-            "SELECT sequence, length(bodies) FROM lots WHERE metric = ? ORDER BY sequence", metric
+            "SELECT sequence, length(bodies) FROM lots WHERE metric = ? AND sequence <= ? "
+            "ORDER BY sequence",
+            *(metric, until),
         ):
             if size and size + length > most_bytes:
                 break
             first, last, size = first or sequence, sequence, size + length
-        if not size:
-            return None
-        with self._transaction():
-            self._connection.execute(
-                "INSERT INTO plans VALUES (?, ?, ?, ?, 0)", (metric, first, last, today.isoformat())
-            )
-        return Plan(first, last, today)
+        return (first, last) if size else None
 
     def bodies(self, metric: int, plan: Plan) -> list[bytes]:
         """The reports of a plan."""
@@ -277,18 +312,18 @@ class Buffer:
         with self._transaction():
             self._connection.execute("UPDATE plans SET is_written = 1 WHERE metric = ?", (metric,))
 
-    def forget(self, metric: int, plan: Plan, most: int = 256) -> bool:
-        """Deletes lots of a plan that is written, overwriting them, so many at a time that commits
-        need not wait; the plan last. Whether there are more."""
+    def forget(self, metric: int, plan: Plan, most_bytes: int = FORGOTTEN_BYTES) -> bool:
+        """Deletes lots of a plan that is written, overwriting them, so many bytes at a time that
+        commits need not wait; the plan last. Whether there are more."""
         with self._transaction():
-            gone = self._connection.execute(
-                "DELETE FROM lots WHERE sequence IN (SELECT sequence FROM lots "
-                "WHERE metric = ? AND sequence BETWEEN ? AND ? LIMIT ?)",
-                (metric, plan.first, plan.last, most),
-            ).rowcount
-            if gone < most:
+            first, last = self._oldest(metric, most_bytes, plan.last) or (plan.last, plan.last)
+            self._connection.execute(
+                "DELETE FROM lots WHERE metric = ? AND sequence BETWEEN ? AND ?",
+                (metric, first, last),
+            )
+            if last == plan.last:
                 self._connection.execute("DELETE FROM plans WHERE metric = ?", (metric,))
-        return bool(gone == most)
+        return last < plan.last
 
     def erase(self) -> None:
         """Empties the log, which holds what was deleted."""

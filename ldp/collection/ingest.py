@@ -50,8 +50,11 @@ def write_block(
     bodies = shuffled(lots, waiting.mechanism.layout.body_bytes, entropy)
     rows, payloads = split_bodies(bodies, waiting.mechanism)
     good = plausible(waiting.mechanism, rows, payloads)
-    for folder, chosen in ((store, good), (store / SET_ASIDE, ~good)):
-        _write(folder, buffer, waiting, plan, rows[chosen], payloads[chosen])
+    if good.all():
+        _write(store, buffer, waiting, plan, rows, payloads)
+    else:
+        for folder, chosen in ((store, good), (store / SET_ASIDE, ~good)):
+            _write(folder, buffer, waiting, plan, rows[chosen], payloads[chosen])
     return Written(int(good.sum()), int((~good).sum()))
 
 

@@ -6,8 +6,10 @@ as one array; every other item by item. Nothing here touches a disk or knows a s
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -19,7 +21,7 @@ from ldp.joint_table import split_batch
 from ldp.mechanisms import Catalogued
 from ldp.registry import Registry
 from ldp.table import payload_numbers
-from ldp.wire import HEADER_BYTES, JointLayout, split_report
+from ldp.wire import HEADER_BYTES, JointLayout, Layout, split_report
 
 Code = Literal["unknown_metric", "wrong_version", "expired", "malformed"]
 """Why an item will never be counted."""
@@ -110,11 +112,12 @@ def _sort_uniform(data: bytes, batch: Uniform, asked: Mapping[str, Asked], today
     shape = (batch.items, batch.step)
     items = np.frombuffer(data, np.uint8, batch.items * batch.step, HEAD_BYTES).reshape(shape)
     reports = items[:, batch.start - HEAD_BYTES :]
-    good = _well_formed(reports, asked[metric].mechanism)
-    bodies = reports[good, HEADER_BYTES:]
-    found.refused += [Refusal(int(number), "malformed") for number in np.flatnonzero(~good)]
-    if len(bodies):
-        found.lots.append(Lot(metric, version, len(bodies), bodies.tobytes()))
+    bad = _malformed_among(reports, asked[metric])
+    found.refused += [Refusal(number, "malformed") for number in bad]
+    if len(bad) < batch.items:
+        bodies = np.delete(reports, bad, axis=0) if bad else reports
+        kept = bodies[:, HEADER_BYTES:].tobytes()
+        found.lots.append(Lot(metric, version, len(bodies), kept))
     return found
 
 
@@ -136,18 +139,15 @@ def _malformed(report: bytes, asked: Asked) -> Code | None:
     return None
 
 
-def _well_formed(reports: NDArray[np.uint8], mechanism: Catalogued) -> NDArray[np.bool_]:
-    """Which reports, shape (reports, bytes), are whole reports of the mechanism."""
-    layout, header = mechanism.layout, np.frombuffer(mechanism.header.to_bytes(), dtype=np.uint8)
-    if reports.shape[1] != HEADER_BYTES + layout.body_bytes:
-        return np.zeros(len(reports), dtype=np.bool_)
-    good: NDArray[np.bool_] = (reports[:, :HEADER_BYTES] == header).all(axis=1)
-    try:
-        check_bodies(reports[:, HEADER_BYTES:], mechanism)
-    except ReportError:  # at least one is not: which, is told one by one
-        asked = Asked(0, date.max, mechanism)
-        good &= [_malformed(report.tobytes(), asked) is None for report in reports]
-    return good
+def _malformed_among(reports: NDArray[np.uint8], asked: Asked) -> list[int]:
+    """Which of the reports, shape (reports, bytes), are not whole reports of the mechanism."""
+    header = asked.mechanism.header.to_bytes()
+    is_whole = reports.shape[1] == HEADER_BYTES + asked.mechanism.layout.body_bytes
+    if is_whole and reports[:, :HEADER_BYTES].tobytes() == header * len(reports):
+        with suppress(ReportError):  # at least one is not: which, is told one by one
+            check_bodies(reports[:, HEADER_BYTES:], asked.mechanism)
+            return []
+    return [n for n, report in enumerate(reports) if _malformed(report.tobytes(), asked)]
 
 
 def split_bodies(
@@ -156,15 +156,27 @@ def split_bodies(
     """Rows, shape (reports,), and payloads, shape (reports, payload bytes), of bodies of shape
     (reports, body bytes)."""
     wide = mechanism.layout.row_bytes
-    rows = bodies[:, :wide].astype(np.uint32) @ (1 << 8 * np.arange(wide, dtype=np.uint32))
-    return rows.astype(np.uint32), bodies[:, wide:]
+    rows = np.zeros((len(bodies), 4), dtype=np.uint8)
+    rows[:, :wide] = bodies[:, :wide]
+    return rows.view("<u4")[:, 0], bodies[:, wide:]
 
 
 def check_bodies(bodies: NDArray[np.uint8], mechanism: Catalogued) -> None:
     """Raises ReportError when a row, a column or a padding bit is out of range."""
     layout = mechanism.layout
+    if _takes_any_body(layout):
+        return
     rows, payloads = split_bodies(bodies, mechanism)
     if isinstance(layout, JointLayout):
         split_batch(layout, rows, payloads)
     else:
         payload_numbers(layout, rows, payloads)
+
+
+@lru_cache
+def _takes_any_body(layout: Layout | JointLayout) -> bool:
+    """Whether any bytes of a body's size are one: rows and payloads of all parts fill theirs."""
+    parts = layout.parts if isinstance(layout, JointLayout) else (layout,)
+    return all(1 << 8 * one.row_bytes == one.rows for one in (layout, *parts)) and all(
+        1 << 8 * part.payload_bytes == part.outcomes for part in parts
+    )

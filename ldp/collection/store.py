@@ -71,7 +71,9 @@ class ReportWriter:
         column = pa.FixedSizeBinaryArray.from_buffers(
             pa.binary(self._size), len(rows), [None, pa.py_buffer(payloads.tobytes())]
         )
-        row_numbers = pa.array(rows, type=pa.uint32())
+        row_numbers = pa.UInt32Array.from_buffers(
+            pa.uint32(), len(rows), [None, pa.py_buffer(rows.astype("<u4", copy=False).tobytes())]
+        )
         table = pa.Table.from_arrays([row_numbers, column], schema=self._schema)
         self._writer.write_table(table, row_group_size=BLOCK)
 
