@@ -20,6 +20,14 @@ def test_ten_kills_under_load(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.exact
+def test_half_written_files_are_cleared_away_or_written_again(tmp_path: Path) -> None:
+    found, _ = faults.half_written(tmp_path, kills=4, seed=1)
+    assert found.is_none, found
+    assert found.sent > 2000
+
+
+@pytest.mark.slow
+@pytest.mark.exact
 @pytest.mark.parametrize("most_bytes", [50_000, 300_000])
 def test_a_full_disk_puts_senders_off_and_loses_nothing(tmp_path: Path, most_bytes: int) -> None:
     found, put_off = faults.full_disk(tmp_path, most_bytes, seed=1)

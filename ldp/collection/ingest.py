@@ -76,10 +76,7 @@ def _write(
 ) -> None:
     if not len(rows):
         return
-    name = f"{buffer}-{plan.first:012d}-{plan.last:012d}"
-    with ReportWriter(
-        store, waiting.metric, waiting.version, waiting.mechanism, plan.day, name
-    ) as writer:
+    with writer_of(store, buffer, waiting, plan) as writer:
         writer.write(rows, payloads)
     midnight = (plan.day - date(1970, 1, 1)) // timedelta(seconds=1)
     os.utime(writer.path, (midnight, midnight))
@@ -87,6 +84,13 @@ def _write(
         sync_folder(folder)
         if folder == store.parent:
             break
+
+
+def writer_of(store: Path, buffer: str, waiting: Waiting, plan: Plan) -> ReportWriter:
+    """Of a plan's file: its name is that of the buffer and the range of the plan, so that a run
+    that is repeated replaces it."""
+    name = f"{buffer}-{plan.first:012d}-{plan.last:012d}"
+    return ReportWriter(store, waiting.metric, waiting.version, waiting.mechanism, plan.day, name)
 
 
 def clean(store: Path, buffer: str) -> None:
