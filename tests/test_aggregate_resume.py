@@ -1,5 +1,11 @@
 """An aggregation that was ended goes on, and counts every file once."""
 
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from datetime import date
 from importlib import import_module
 from pathlib import Path
@@ -116,3 +122,85 @@ def test_a_checkpoint_of_something_else_is_not_used(
     found = asked(store, checkpoint, **days)
     assert len(read) == 10 - (what in ("file gone", "other days"))
     assert found == asked(store, None, **days)
+
+
+REGISTRY = """
+[product]
+name = "p"
+[group.g]
+window = "1d"
+window_epsilon = 4.0
+lifetime_epsilon = 64.0
+[metric.m]
+version = 1
+group = "g"
+description = "d"
+owners = ["a@example.org"]
+expires = 2999-12-31
+mechanism = "cms"
+epsilon = 4.0
+rows = 64
+width = 64
+seed = "00"
+"""
+TELLING = """
+import os, time
+from importlib import import_module
+module = import_module("ldp.collection.aggregate")
+original = module.read_reports
+def reading(path, mechanism):
+    with open(os.environ["FILES_READ"], "a") as log:
+        log.write(f"{path}\\n")
+    time.sleep(0.002)
+    return original(path, mechanism)
+module.read_reports = reading
+from ldp.__main__ import main
+main()
+"""
+"""`ldp aggregate` that says which files it reads, and takes at least 2 ms for each."""
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_a_command_that_is_killed_twice_goes_on_and_counts_the_same(tmp_path: Path) -> None:
+    """Of 420 files, when it reads the 130th, and then when it reads the 150th of the others."""
+    store, kept, log = tmp_path / "store", tmp_path / "m.table.checkpoint", tmp_path / "log"
+    stored(store, SKETCH, 28)
+    for path in [*store.rglob("*.parquet")]:
+        for number in range(14):
+            os.link(path, path.with_name(f"{number}-{path.name}"))
+    (tmp_path / "metrics.toml").write_text(REGISTRY)
+    words = ["aggregate", "m", str(store), "--registry", str(tmp_path / "metrics.toml"), "--out"]
+
+    def files_read() -> int:
+        return log.read_text().count("\n") if log.exists() else 0
+
+    def begun() -> subprocess.Popen[bytes]:
+        log.unlink(missing_ok=True)
+        command = [sys.executable, "-c", TELLING, *words, str(tmp_path / "m.table")]
+        return subprocess.Popen(
+            command, env={**os.environ, "FILES_READ": str(log)}, stdout=subprocess.DEVNULL
+        )
+
+    left = 420
+    for files in (130, 150):
+        running = begun()
+        while files_read() < files:
+            assert running.poll() is None, "it ended before it was killed"
+            time.sleep(0.001)
+        running.send_signal(signal.SIGKILL)
+        assert running.wait(timeout=60) == -signal.SIGKILL
+        found = json.loads(kept.read_bytes().partition(b"\n")[0])["files"]
+        reached = files_read()  # the last of them may or may not have been counted
+        assert len(found) - (420 - left) in {count // 100 * 100 for count in (reached - 1, reached)}
+        assert len(set(found)) == len(found)
+        left = 420 - len(found)
+    assert left <= 220
+    assert begun().wait(timeout=60) == 0
+    assert files_read() == left
+    assert not kept.exists()
+    whole = subprocess.run(
+        [sys.executable, "-m", "ldp", *words, str(tmp_path / "whole")], capture_output=True
+    )
+    assert whole.returncode == 0
+    assert (tmp_path / "m.table").read_bytes() == (tmp_path / "whole").read_bytes()
