@@ -139,10 +139,11 @@ def read_reports(path: Path, mechanism: Catalogued) -> Iterator[StoredBatch]:
                 rows, payloads = batch.columns
                 if rows.null_count or payloads.null_count:
                     raise ReportError(f"{path}: damaged: a report is missing its row or payload")
+                numbers = np.frombuffer(rows.buffers()[1], dtype="<u4")  # to_numpy loads pandas
                 data = np.frombuffer(payloads.buffers()[1], dtype=np.uint8)
                 start = payloads.offset * size
                 yield StoredBatch(
-                    rows.to_numpy(),
+                    numbers[rows.offset : rows.offset + len(rows)],
                     data[start : start + len(payloads) * size].reshape(len(payloads), size),
                 )
     except (pa.ArrowException, OSError) as error:
