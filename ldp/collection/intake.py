@@ -161,6 +161,15 @@ def split_bodies(
     return rows.view("<u4")[:, 0], bodies[:, wide:]
 
 
+def join_bodies(
+    rows: NDArray[np.uint32], payloads: NDArray[np.uint8], mechanism: Catalogued
+) -> list[bytes]:
+    """The bodies, one by one, of rows and payloads: undoes `split_bodies`."""
+    wide = mechanism.layout.row_bytes
+    numbers = rows.astype("<u4")[:, None].view(np.uint8)[:, :wide]
+    return [body.tobytes() for body in np.concatenate([numbers, payloads], axis=1)]
+
+
 def check_bodies(bodies: NDArray[np.uint8], mechanism: Catalogued) -> None:
     """Raises ReportError when a row, a column or a padding bit is out of range."""
     layout = mechanism.layout
