@@ -111,6 +111,33 @@ def test_a_damaged_file_is_named(tmp_path: Path, spark: Any, block_bytes: int) -
 
 @pytest.mark.slow
 @pytest.mark.exact
+@pytest.mark.parametrize("block_bytes", [64 << 20, 1 << 20])
+def test_damaged_files_are_left_out_as_on_one_machine(
+    tmp_path: Path, spark: Any, block_bytes: int
+) -> None:
+    """The only file of a day, and one of three of another; then all of them."""
+    from ldp.collection.spark import aggregate_on_spark
+
+    stored(tmp_path, SKETCH, ("a",), 800)
+    files = sorted(tmp_path.rglob("*.parquet"))
+    for path in files[1:3]:  # the others of the first day
+        path.unlink()
+        files.remove(path)
+    files[0].write_bytes(files[0].read_bytes()[:-100])
+    files[-1].write_bytes(b"")
+    for left_out in (2, len(files)):
+        here, there = list[ReportError](), list[ReportError]()
+        local = aggregate([tmp_path], "m", 1, SKETCH, on_damaged=here.append)
+        asked: dict[str, Any] = {"on_damaged": there.append, "block_bytes": block_bytes}
+        assert aggregate_on_spark([tmp_path], "m", 1, SKETCH, **asked) == local
+        assert len(there) == left_out
+        assert [str(error) for error in there] == [str(error) for error in here]
+        for path in files:
+            path.write_bytes(b"PAR1")
+
+
+@pytest.mark.slow
+@pytest.mark.exact
 def test_the_command_counts_on_spark(tmp_path: Path, spark: Any) -> None:
     (tmp_path / "metrics.toml").write_text(
         '[product]\nname = "p"\n[group.g]\nwindow = "1d"\nwindow_epsilon = 4.0\n'
@@ -126,7 +153,7 @@ def test_the_command_counts_on_spark(tmp_path: Path, spark: Any) -> None:
             [
                 *(sys.executable, "-m", "ldp", "aggregate", "m", str(tmp_path / "store")),
                 *("--registry", str(tmp_path / "metrics.toml"), "--out", str(out)),
-                *("--engine", engine, "--since", "2026-01-02"),
+                *("--engine", engine, "--since", "2026-01-02", "--skip-damaged"),
             ],
             capture_output=True,
             text=True,

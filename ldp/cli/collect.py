@@ -134,8 +134,6 @@ def aggregate(
     if first and last and last < first:
         raise ParameterError("--until lies before --since")
     if engine == "spark":
-        if skip_damaged:
-            raise ParameterError("--skip-damaged goes with --engine local")
         from ldp.collection.spark import aggregate_on_spark
 
         table = aggregate_on_spark(
@@ -147,6 +145,7 @@ def aggregate(
             until=last,
             dictionary=asked.candidates(),
             memoised=bool(asked.memoise),
+            on_damaged=skip if skip_damaged else None,
         )
     else:
         files = len(report_files(stores, metric, asked.version, first, last))

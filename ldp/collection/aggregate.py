@@ -78,7 +78,7 @@ def _count(
     """Counts a file, or says why not and returns False."""
     if on_damaged is not None:
         try:
-            _check(path, mechanism)
+            check_file(path, mechanism)
         except ReportError as error:
             on_damaged(error)
             return False
@@ -90,7 +90,7 @@ def _count(
     return True
 
 
-def _check(path: Path, mechanism: Catalogued) -> None:
+def check_file(path: Path, mechanism: Catalogued) -> None:
     """Reads the whole file and counts nothing; raises ReportError naming it."""
     for rows, payloads in read_reports(path, mechanism):
         try:

@@ -8,7 +8,7 @@ and holds one at a time. Every worker needs this package and sees the files unde
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from functools import partial
@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ldp.collection.aggregate import check_file
 from ldp.collection.store import read_reports, report_files
 from ldp.errors import MissingPackage, ReportError
 from ldp.joint_table import JointTable, empty_builder, split_batch
@@ -45,24 +46,63 @@ def aggregate_on_spark(
     until: date | None = None,
     dictionary: tuple[str, ...] | None = None,
     memoised: bool = False,
+    on_damaged: Callable[[ReportError], None] | None = None,
     block_bytes: int = BLOCK_BYTES,
 ) -> Table | JointTable:
     """The table of a metric's stored reports, as `aggregate` gives it. The session is the one that
-    runs, or a new one as Spark's own settings say (`spark-submit`)."""
+    runs, or a new one as Spark's own settings say (`spark-submit`). With `on_damaged` every file is
+    read twice: all are checked before any is counted."""
     listed = [
         (day, str(path.resolve()))
         for day, path in report_files(stores, metric, version, since, until)
     ]
-    days = tuple(sorted({day for day, _ in listed}))
     size = sum(8 * part.shape.rows * part.shape.columns for part in parts_of(mechanism))
     with _session() as session:
-        files = session.createDataFrame(listed, "day string, path string")
-        files = files.repartition(min(len(listed), 4 * session.sparkContext.defaultParallelism))
-        if size <= block_bytes:
+        if on_damaged is not None:
+            listed = _sound(session, listed, mechanism, on_damaged)
+        files, days = _dealt(session, listed), tuple(sorted({day for day, _ in listed}))
+        if not listed:
+            table = empty_builder(mechanism).build()
+        elif size <= block_bytes:
             table = _whole(files, mechanism)
         else:
             table = _by_blocks(files, mechanism, days, block_bytes)
     return table.of_metric(dictionary, memoised)
+
+
+def _dealt(session: Any, listed: list[tuple[str, str]]) -> Any:
+    """The days and paths of files, over the workers."""
+    files = session.createDataFrame(listed, "day string, path string")
+    return files.repartition(min(len(listed) or 1, 4 * session.sparkContext.defaultParallelism))
+
+
+def _sound(
+    session: Any,
+    listed: list[tuple[str, str]],
+    mechanism: Catalogued,
+    on_damaged: Callable[[ReportError], None],
+) -> list[tuple[str, str]]:
+    """The files that are whole; of each other one the error is handed over."""
+    found = _dealt(session, listed).mapInArrow(
+        partial(check_files, mechanism.parameters()), "path string, error string"
+    )
+    errors = {row.path: row.error for row in found.collect()}
+    for path in sorted(errors):
+        on_damaged(ReportError(errors[path]))
+    return [(day, path) for day, path in listed if path not in errors]
+
+
+def check_files(
+    parameters: Parameters, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """What a worker does first, if damaged files are left out: names its own, and why."""
+    mechanism = from_parameters(parameters)
+    for _, path in _files(batches):
+        try:
+            check_file(path, mechanism)
+        except ReportError as error:
+            columns = [pa.array([str(path)]), pa.array([str(error)])]
+            yield pa.RecordBatch.from_arrays(columns, names=["path", "error"])
 
 
 @contextmanager
