@@ -388,9 +388,9 @@ async def _answers(url: str, requests: Iterator[tuple[bytes, dict[str, str]]]) -
     address, answers = urlsplit(url), Counter[int]()
 
     async def connection() -> None:
-        is_open = False
+        writer, is_open = None, False
         for body, headers in requests:
-            if not is_open:
+            if writer is None or not is_open:
                 reader, writer = await asyncio.open_connection(address.hostname, address.port)
             try:
                 status, is_open = await _asked(reader, writer, body, headers)
@@ -401,6 +401,8 @@ async def _answers(url: str, requests: Iterator[tuple[bytes, dict[str, str]]]) -
             answers[status] += 1
             if not is_open:
                 writer.close()
+        if writer is not None:
+            writer.close()
 
     async with asyncio.timeout(3600):
         await asyncio.gather(*(connection() for _ in range(CONNECTIONS)))
