@@ -4,6 +4,7 @@ Noise comes from a numpy Generator, so this is for simulation only; a device use
 `mechanism.encoder()`. Both are held to the same cell-by-cell audit.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
@@ -107,8 +108,11 @@ def _subsets(
 ) -> NDArray[np.uint8]:
     layout = mechanism.layout
     words = -(-layout.columns // 64)
-    even = threshold(Fraction(layout.ones, layout.columns))
-    named = kernels.packed_bernoulli(generator, even, len(truths) * words)
+    share = layout.ones / layout.columns
+    fewer = max(0.0, share - math.sqrt(share * (1 - share) / layout.columns))
+    # any coin that is alike for all will do; filling up takes fewer tries than thinning out
+    coin = threshold(Fraction(fewer))
+    named = kernels.packed_bernoulli(generator, coin, len(truths) * words)
     is_told = kernels.bernoulli_each(generator, threshold(mechanism.channel.touched), truths.size)
     named = named.reshape(len(truths), words)
     kernels.fit_subsets(named, truths, is_told, layout.columns, layout.ones, generator)

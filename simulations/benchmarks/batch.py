@@ -8,7 +8,14 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ldp.client import CountMeanSketch, UnaryEncoding
+    from ldp.client import (
+        CountMeanSketch,
+        LocalHashing,
+        ProjectiveGeometry,
+        RandomizedResponse,
+        SubsetSelection,
+        UnaryEncoding,
+    )
     from ldp.mechanisms import Mechanism
 
 VALUES = tuple(f"value-{rank}" for rank in range(1, 1001))
@@ -19,6 +26,30 @@ def unary() -> "UnaryEncoding":
     from ldp.client import UnaryEncoding
 
     return UnaryEncoding(categories=VALUES, epsilon=2.0, variant="optimized")
+
+
+def responses() -> "RandomizedResponse":
+    from ldp.client import RandomizedResponse
+
+    return RandomizedResponse(categories=VALUES, epsilon=2.0)
+
+
+def hashes() -> "LocalHashing":
+    from ldp.client import LocalHashing
+
+    return LocalHashing(epsilon=2.0, rows=2048, seed="00ff")
+
+
+def sets() -> "SubsetSelection":
+    from ldp.client import SubsetSelection
+
+    return SubsetSelection(categories=VALUES, epsilon=2.0)
+
+
+def points() -> "ProjectiveGeometry":
+    from ldp.client import ProjectiveGeometry
+
+    return ProjectiveGeometry(categories=VALUES, epsilon=2.0)
 
 
 def small_sketch() -> "CountMeanSketch":

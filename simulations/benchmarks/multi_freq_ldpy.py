@@ -1,4 +1,5 @@
-"""The unary peer's figures, measured in the peers' environment and printed as JSON by key.
+"""The figures of the peer of unary encoding and subset selection, measured in the peers'
+environment and printed as JSON by key.
 
 multi-freq-ldpy 0.2.5 (Arcolezi et al. 2022) has optimised unary encoding as UE_Client, compiled,
 and UE_Aggregator_MI, which takes all reports as a list. Run by `peers.py`, without ldp.
@@ -25,10 +26,20 @@ def main() -> None:
         reports = [unary.UE_Client(value, VALUES, EPSILON, True) for value in held]
         unary.UE_Aggregator_MI(reports, EPSILON, True)
 
+    subset = import_module("multi_freq_ldpy.pure_frequency_oracles.SS")
+
+    def choose(users: int) -> None:
+        held = generator.choice(VALUES, size=users, p=shares)
+        reports = [subset.SS_Client(value, VALUES, EPSILON) for value in held]
+        subset.SS_Aggregator_MI(reports, VALUES, EPSILON)
+
+    choose(100)
+    subset_seconds = fastest(lambda: choose(USERS), 2)
     answer(100)  # compiles
     before = _peak_mib()
     seconds = fastest(lambda: answer(USERS), 3)
     figures = {
+        "subset_batch": 1e6 * subset_seconds / USERS,
         "unary_batch": 1e6 * seconds / USERS,
         "unary_batch_memory": _peak_mib() - before,
         "unary_wire": unary.UE_Client(0, VALUES, EPSILON, True).nbytes,

@@ -9,7 +9,7 @@ from pathlib import Path
 PEERS = {"pure_ldp": "pure-ldp 1.2.0", "multi_freq_ldpy": "multi-freq-ldpy 0.2.5"}
 """Module here that measures it -> name and version."""
 MEASURED = """\
-The peer of the unary rows is multi-freq-ldpy 0.2.5, of all others pure-ldp 1.2.0.
+The peer of the unary and subset rows is multi-freq-ldpy 0.2.5, of all others pure-ldp 1.2.0.
 Both run at the same settings, in memory, without a store or bytes on a wire.
 pure-ldp decoded 100 of the 2,600 candidates, one call each: the figure is per candidate."""
 ENVIRONMENT = Path(".venv-peers")

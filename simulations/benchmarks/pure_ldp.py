@@ -10,6 +10,7 @@ import resource
 import time
 import warnings
 from importlib import import_module
+from typing import Any
 
 from simulations.benchmarks.measuring import (
     fastest,
@@ -18,12 +19,22 @@ from simulations.benchmarks.measuring import (
     with_dependencies,
 )
 
-MODULE = "pure_ldp.frequency_oracles.apple_cms"
+ORACLES = "pure_ldp.frequency_oracles"
+MODULE = f"{ORACLES}.apple_cms"
 EPSILON, ROWS, WIDTH = 4, 65536, 1024
-BATCH_ROWS, BATCH = 2048, 100_000
+BATCH_ROWS, BATCH, BATCH_EPSILON, VALUES = 2048, 100_000, 2.0, 1000
 REQUIREMENTS = ("pure-ldp", "scikit-learn", "statsmodels")
 """It declares only the first."""
 REPORTS, BLOCK, CANDIDATES = 1_000_000, 10_000, 100
+
+
+def zipf_values() -> list[int]:
+    """One of 1,000 values, from 1, for each of the batch, with frequencies 1 / rank**1.1."""
+    import numpy as np
+
+    weights = np.arange(1.0, VALUES + 1) ** -1.1
+    drawn = np.random.default_rng(1).choice(VALUES, size=BATCH, p=weights / weights.sum())
+    return [int(value) + 1 for value in drawn]
 
 
 def main() -> None:
@@ -59,6 +70,24 @@ def main() -> None:
         for word in words[:1000]:
             small.estimate(word)
 
+    direct = import_module(f"{ORACLES}.direct_encoding")
+    hashing = import_module(f"{ORACLES}.local_hashing")
+    values = zipf_values()
+
+    def all_of(client: Any, server: Any) -> None:
+        for value in values:
+            server.aggregate(client.privatise(value))
+        for value in range(1, VALUES + 1):
+            server.estimate(value, suppress_warnings=True)
+
+    def responses() -> None:
+        all_of(direct.DEClient(BATCH_EPSILON, VALUES), direct.DEServer(BATCH_EPSILON, VALUES))
+
+    def hashes() -> None:
+        server = hashing.FastLHServer(BATCH_EPSILON, VALUES, BATCH_ROWS, use_olh=True)
+        client = hashing.FastLHClient(BATCH_EPSILON, VALUES, BATCH_ROWS, use_olh=True)
+        all_of(client, server)
+
     packages = with_dependencies(REQUIREMENTS)
     figures = {
         "encode": encode_us,
@@ -68,6 +97,8 @@ def main() -> None:
         "installed": installed_mib(packages),
         "aggregate": seconds,
         "aggregate_memory": peak,
+        "rr_batch": 1e6 * fastest(responses, 1) / BATCH,
+        "hashing_batch": 1e6 * fastest(hashes, 1) / BATCH,
         "cms_batch": 1e6 * fastest(batch, 1) / BATCH,
         "decode": 1e3 * fastest(decode, 2) / CANDIDATES,
     }
