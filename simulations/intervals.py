@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binom
 
-from ldp import Rappor
-from ldp.server import Table, decode
+from ldp import OneBitMean, Piecewise, Rappor
+from ldp.mechanisms.numeric import Numeric
+from ldp.server import Table, decode, decode_mean
 from ldp.simulation import draw_table
 from simulations import campaign
 from simulations.campaign import Bar
@@ -54,6 +55,14 @@ MORE = (
     Subject(_WORDS, ({"epsilon": 3.0},), reports=5_000, values=(VALUE, *OTHERS)),
 )
 """What the variance campaign has no line for; the last is the words' own table of a puzzle."""
+
+MEANS = tuple(
+    kind(bounds=(0.0, 10.0), epsilon=epsilon)
+    for kind in (OneBitMean, Piecewise)
+    for epsilon in (1.0, 4.0)
+)
+NUMBERS, SHARES, PEOPLE = ("1", "2.5", "9"), np.array([0.5, 0.3, 0.2]), 1_000
+"""Numbers, how they are distributed, and how many are drawn: the interval is of their mean."""
 
 POOLED = Rappor(scheme="identity", bits=4, f=0.5, p=0.25, q=0.75)
 CLIENTS, REPORTS_EACH = np.array([200, 100, 60, 40]), 10
@@ -90,6 +99,19 @@ def held(setting: Setting, tables: int, seed: np.random.SeedSequence) -> int:
     return held
 
 
+def held_mean(mechanism: Numeric, tables: int, seed: np.random.SeedSequence) -> int:
+    """In how many tables of people drawn anew the interval holds the mean they are drawn from."""
+    generator, held = np.random.default_rng(seed), 0
+    truth = float(SHARES @ np.array([float(number) for number in NUMBERS]))
+    for _ in range(tables):
+        table = draw_table(
+            mechanism, NUMBERS, frequencies=SHARES, users=PEOPLE, generator=generator
+        )
+        low, high = decode_mean(table).interval()
+        held += low <= truth <= high
+    return held
+
+
 def pooled(tables: int, seed: np.random.SeedSequence) -> tuple[int, int]:
     """The same of basic RAPPOR's second category, where each client sent 10 reports under one
     permanent response: with that said, and without."""
@@ -120,10 +142,12 @@ def rows(tables: int, seed: int) -> Iterator[Row]:
     generators of their own, so the result does not depend on which process does which."""
     sizes = [min(BATCH, tables - start) for start in range(0, tables, BATCH)]
     tasks = list(product(every(), sizes))
-    seeds = np.random.SeedSequence(seed).spawn(len(tasks) + len(sizes))
+    of_means = list(product(MEANS, sizes))
+    seeds = np.random.SeedSequence(seed).spawn(len(tasks) + len(sizes) + len(of_means))
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         drawn = pool.map(held, *zip(*tasks, strict=True), seeds[: len(tasks)])
-        together = pool.map(pooled, sizes, seeds[len(tasks) :])
+        together = pool.map(pooled, sizes, seeds[len(tasks) : len(tasks) + len(sizes)])
+        means = pool.map(held_mean, *zip(*of_means, strict=True), seeds[len(tasks) + len(sizes) :])
         for setting in every():
             count = sum(next(drawn) for _ in sizes)
             mechanism = setting.mechanism
@@ -131,6 +155,9 @@ def rows(tables: int, seed: int) -> Iterator[Row]:
             yield Row(
                 name, mechanism.cost.epsilon, setting.reports, setting.frequency, tables, count
             )
+        for mean in MEANS:
+            count = sum(next(means) for _ in sizes)
+            yield Row(f"mean, {mean.describe()}", mean.cost.epsilon, PEOPLE, 1.0, tables, count)
         for name, counts in zip(("K said", "K not said"), zip(*together, strict=True), strict=True):
             n, share = REPORTS_EACH * int(CLIENTS.sum()), float(CLIENTS[1] / CLIENTS.sum())
             yield Row(
