@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ldp.mechanisms.bit_flip import BitFlip as BitFlip
     from ldp.mechanisms.cms import CountMeanSketch as CountMeanSketch
     from ldp.mechanisms.hcms import HadamardCountMeanSketch as HadamardCountMeanSketch
+    from ldp.mechanisms.joint_report import JointReport as JointReport
     from ldp.mechanisms.local_hashing import LocalHashing as LocalHashing
     from ldp.mechanisms.moments import RegressionMoments as RegressionMoments
     from ldp.mechanisms.numeric import OneBitMean as OneBitMean
@@ -42,6 +43,7 @@ _HOMES = {
     "SubsetSelection": "ldp.mechanisms.subset_selection",
     "PrefixExtension": "ldp.mechanisms.prefix",
     "ProjectiveGeometry": "ldp.mechanisms.projective_geometry",
+    "JointReport": "ldp.mechanisms.joint_report",
 }
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "CoinResponse",
     "CountMeanSketch",
     "HadamardCountMeanSketch",
+    "JointReport",
     "LocalHashing",
     "OneBitMean",
     "Piecewise",

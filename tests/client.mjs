@@ -315,6 +315,10 @@ function subset(p, epsilon) {
   return { ...choice(SUBSET, p, [told, lied]), size: w };
 }
 const yesNo = (value) => [[0], []][place(["yes", "no"], value)];
+function member(p, i) {
+  const [own] = MECHANISMS[p.mechanism][1](p, exact(p.epsilon ?? 0));
+  return { ...own, truth: (values, row) => own.truth(values[i], row) };
+}
 const MECHANISMS = {
   coin: [1, (p) => [part(BITS, 1, 1, coin(exact(p.alpha), exact(p.beta)), yesNo)]],
   rr: [2, (p, epsilon) => [choice(INDEX, p, answers(epsilon, p.categories.length - 1))]],
@@ -324,6 +328,7 @@ const MECHANISMS = {
   hcms: [6, (p, epsilon) => [sketch(SIGN, p, [answers(epsilon, 1)[0], ONE / 2n])]],
   sfp: [7, sfp],
   "sfp-fragments": [9, (p, epsilon) => [fragments(p, epsilon)]],
+  joint: [32, (p) => p.of.map(member)],
   "local-hashing": [10, (p, epsilon) => [sketch(INDEX, { ...p, width: p.buckets },
     answers(epsilon, p.buckets - 1))]],
   prefix: [17, (p, epsilon) => [prefix(p, epsilon)]],
@@ -340,12 +345,14 @@ const double = (x) => (x > 0 && x < 0.0001 ? x.toExponential().replace(/-(.)$/, 
   : `${x}`.replace(/^-?\d+$/, "$&.0"));
 const escaped = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 const ascii = (value) => JSON.stringify(value).replace(/[^ -~]/g, escaped);
-function fingerprint(p) {
+function oneForm(p) {
   const pairs = (x) => (Array.isArray(x) ? `[${x.map(pairs)}]` : double(x));
-  const form = (key) => (key === "bounds" ? pairs : DOUBLES.includes(key) ? double : ascii)(p[key]);
-  const members = Object.keys(p).sort().map((key) => `"${key}":${form(key)}`);
-  return blake2b(Buffer.from(`{${members}}`), 8, "ldp mechanism v1");
+  const listed = (parts) => `[${parts.map(oneForm)}]`;
+  const nested = { bounds: pairs, of: listed };
+  const form = (key) => (nested[key] ?? (DOUBLES.includes(key) ? double : ascii))(p[key]);
+  return `{${Object.keys(p).sort().map((key) => `"${key}":${form(key)}`)}}`;
 }
+const fingerprint = (p) => blake2b(Buffer.from(oneForm(p)), 8, "ldp mechanism v1");
 // Sections 6 and 7: reports
 function build(given) {
   const [id, parts] = MECHANISMS[given.mechanism] ?? refuse(`unknown mechanism ${given.mechanism}`);

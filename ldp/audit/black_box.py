@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.mechanisms.base import Catalogued, Mechanism, Value
-from ldp.mechanisms.joint import parts_of
+from ldp.mechanisms.joint import parts_of, told
 from ldp.wire import Kind, split_parts, split_report
 
 
@@ -71,8 +71,9 @@ def separation(seen: Sequence[NDArray[np.int64]], error: float, tails: bool = Fa
 def _event(mechanism: Catalogued, pair: tuple[Value, Value], report: bytes) -> int:
     row, payload = split_report(report, mechanism.header, mechanism.layout)
     event = 0
-    for part, part_row, number in part_numbers(mechanism, row, payload):
-        first, second = (set(part.cells(value, part_row)) for value in pair)
+    numbers = part_numbers(mechanism, row, payload)
+    for (part, part_row, number), (_, own) in zip(numbers, told(mechanism, pair), strict=True):
+        first, second = (set(part.cells(value, part_row)) for value in own)
         for cells in (first - second, second - first):
             event *= 1 + len(cells)
             event += sum(_names(part, number, cell) for cell in cells)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ldp.audit.law import MOST_OUTCOMES, outcomes, report_law
 from ldp.mechanisms.base import Catalogued, Mechanism, Value
-from ldp.mechanisms.joint import parts_of
+from ldp.mechanisms.joint import told
 from ldp.wire import Kind, split_parts, split_report
 
 CHUNK = 20_000
@@ -142,8 +142,10 @@ def check_reports(
     were made. Raises ReportError for a payload out of range."""
     numbers = [(row, mechanism.layout.payload_number(payload)) for row, payload in reports]
     split = [split_parts(mechanism.layout, row, payload) for row, payload in reports]
-    parts = list(enumerate(parts_of(mechanism)))
-    rounded = [i for i, part in parts if _is_rounded(part, value, {each[i][0] for each in split})]
+    parts = [(i, part, own) for i, (part, (own,)) in enumerate(told(mechanism, [value]))]
+    rounded = [
+        i for i, part, own in parts if _is_rounded(part, own, {each[i][0] for each in split})
+    ]
     if rounded or outcomes(mechanism) <= MOST_OUTCOMES:
         law = report_law(mechanism, value)
         claimed = np.array([float(probability) for probability in law.values()])
@@ -153,8 +155,8 @@ def check_reports(
         yield "reports equal to number", counts, np.full(claimed.size, keys.size), claimed
         yield from _alike("report", keys, float((claimed**2).sum()))
     certain = [
-        _Reports.of(part, value, [each[i] for each in split])
-        for i, part in parts
+        _Reports.of(part, own, [each[i] for each in split])
+        for i, part, own in parts
         if i not in rounded
     ]
     for number, part_reports in enumerate(certain, 1):

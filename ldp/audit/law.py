@@ -12,7 +12,7 @@ from itertools import combinations, permutations, product
 
 from ldp.channel import exact_log
 from ldp.mechanisms.base import Catalogued, Mechanism, Value
-from ldp.mechanisms.joint import claimed_ratio, parts_of
+from ldp.mechanisms.joint import claimed_ratio, parts_of, told
 from ldp.wire import JointLayout, Kind, pack_joint_report, split_report
 
 Law = Mapping[tuple[int, int], Fraction]
@@ -34,7 +34,7 @@ def report_law(mechanism: Catalogued, value: Value) -> Law:
 
     Time and memory: `outcomes(mechanism)`.
     """
-    laws = [_part_law(part, value) for part in parts_of(mechanism)]
+    laws = [_part_law(part, own) for part, (own,) in told(mechanism, [value])]
     if not isinstance(mechanism.layout, JointLayout):
         return laws[0]
     layout, header = mechanism.layout, mechanism.header
@@ -89,9 +89,9 @@ def exact_findings(mechanism: Catalogued, values: Sequence[Value]) -> list[str]:
 def _worst_by_cells(mechanism: Catalogued, values: Sequence[Value]) -> Fraction:
     """The worst ratio of two values over the first ROWS rows of every part."""
     worst = Fraction(1)
-    for one, other in combinations(values, 2):
+    for pair in combinations(values, 2):
         ratio = Fraction(1)
-        for part in parts_of(mechanism):
+        for part, (one, other) in told(mechanism, pair):
             pairs = [
                 ({*a}, {*b})
                 for row in range(min(ROWS, part.shape.rows))

@@ -5,6 +5,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from ldp.audit.black_box import epsilon_at_least
 from ldp.audit.cells import audit_encoder
@@ -12,7 +13,7 @@ from ldp.audit.history import cohorts_named, exact_epsilon
 from ldp.audit.history import epsilon_at_least as epsilon_over_days
 from ldp.audit.law import exact_findings
 from ldp.hashing import Fragments
-from ldp.mechanisms import Catalogued, Rappor
+from ldp.mechanisms import Catalogued, JointReport, Rappor
 from ldp.mechanisms.base import Identity, Value
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.joint import parts_of
@@ -139,6 +140,9 @@ def _or_infinite(number: float | None) -> float:
 
 def tried(mechanism: Catalogued) -> tuple[Value, ...]:
     """Two values or more that the mechanism knows."""
+    if isinstance(mechanism, JointReport):
+        tuples: Any = tuple(zip(*map(tried, mechanism.of), strict=False))
+        return tuples  # type: ignore[no-any-return]
     addressing = parts_of(mechanism)[0].addressing
     if isinstance(addressing, Identity):
         return (addressing.categories + addressing.untouching)[:4]

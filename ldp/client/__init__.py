@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ldp.mechanisms import CoinResponse as CoinResponse
     from ldp.mechanisms import CountMeanSketch as CountMeanSketch
     from ldp.mechanisms import HadamardCountMeanSketch as HadamardCountMeanSketch
+    from ldp.mechanisms import JointReport as JointReport
     from ldp.mechanisms import LocalHashing as LocalHashing
     from ldp.mechanisms import OneBitMean as OneBitMean
     from ldp.mechanisms import Piecewise as Piecewise
@@ -50,6 +51,7 @@ __all__ = [
     "Encoder",
     "Folder",
     "HadamardCountMeanSketch",
+    "JointReport",
     "LdpError",
     "Ledger",
     "LocalHashing",

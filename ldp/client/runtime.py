@@ -127,7 +127,8 @@ class Client:
         return written
 
     def record(self, metric: str, value: Value) -> Recorded | Declined:
-        """Takes one record, in well under a millisecond; whether it was drawn is not said."""
+        """Takes one record, in well under a millisecond; whether it was drawn is not said. The
+        value of a joint metric is a tuple, one value for each of its members."""
         return self._safely(lambda: self._record(metric, value), _declined)
 
     def upload(self) -> Uploaded:
@@ -213,7 +214,7 @@ class Client:
                 raise
             return otherwise(error)
 
-    def _record(self, name: str, value: Value) -> Recorded | Declined:
+    def _record(self, name: str, value: Any) -> Recorded | Declined:
         metric = self._registry.metrics.get(name) if isinstance(name, str) else None
         if metric is None:
             return self._mistake(Declined("unknown metric", "no such metric is registered"))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ldp.mechanisms.cms import CountMeanSketch as CountMeanSketch
     from ldp.mechanisms.hcms import HadamardCountMeanSketch as HadamardCountMeanSketch
     from ldp.mechanisms.joint import JointMechanism as JointMechanism
+    from ldp.mechanisms.joint_report import JointReport as JointReport
     from ldp.mechanisms.local_hashing import LocalHashing as LocalHashing
     from ldp.mechanisms.moments import RegressionMoments as RegressionMoments
     from ldp.mechanisms.numeric import OneBitMean as OneBitMean
@@ -49,6 +50,7 @@ _CATALOGUED = {
     "RegressionMoments": "moments",
     "SubsetSelection": "subset_selection",
     "PrefixExtension": "prefix",
+    "JointReport": "joint_report",
 }
 """Class -> its file: a line here is a mechanism's place in the catalogue."""
 _HOMES = {**_CATALOGUED, "JointMechanism": "joint"}
@@ -64,6 +66,7 @@ __all__ = [
     "FragmentSketch",
     "HadamardCountMeanSketch",
     "JointMechanism",
+    "JointReport",
     "LocalHashing",
     "Mechanism",
     "OneBitMean",

@@ -3,10 +3,11 @@ its own, drawn independently, and what they cost adds up."""
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ldp.accounting.cost import Cost
 from ldp.channel import exact_log, round_up
@@ -24,7 +25,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class JointMechanism(Catalogued, ABC):
-    """A report of several parts, all about the same value.
+    """A report of several parts, about the same value each or about what it tells of it (`told`).
 
     On the wire the row of the first part is split: `layout.rows` times as many rows as fit into
     its part of the payload.
@@ -40,14 +41,19 @@ class JointMechanism(Catalogued, ABC):
     def layout(self) -> JointLayout:
         """What the report looks like."""
 
+    def told(self, value: Any) -> tuple[Value, ...]:
+        """What each part is told of a value: all of it, unless a mechanism says otherwise. Raises
+        ParameterError for a value that has no parts."""
+        return (value,) * len(self.parts)
+
     @cached_property
     def cost(self) -> Cost:
         """The parts' costs, added: the logarithm of their ratios' product, rounded up."""
         return Cost(epsilon=round_up(exact_log(claimed_ratio(self))))
 
-    def check(self, value: Value) -> None:
-        for _, part in self.parts:
-            part.check(value)
+    def check(self, value: Any) -> None:
+        for part, (own,) in told(self, [value]):
+            part.check(own)
 
     def encoder(self, bits: BitSource | None = None) -> "JointEncoder":
         return JointEncoder(self, SystemBits() if bits is None else bits)
@@ -59,6 +65,18 @@ def parts_of(mechanism: Catalogued) -> tuple[Mechanism, ...]:
         return tuple(part for _, part in mechanism.parts)
     assert isinstance(mechanism, Mechanism)
     return (mechanism,)
+
+
+def told(
+    mechanism: Catalogued, values: Sequence[Any]
+) -> Iterator[tuple[Mechanism, Sequence[Value]]]:
+    """Every part of a mechanism's reports, and what it is told of each of the values."""
+    if isinstance(mechanism, JointMechanism):
+        each = [mechanism.told(value) for value in values]
+        for number, part in enumerate(parts_of(mechanism)):
+            yield part, [parts[number] for parts in each]
+    else:
+        yield from ((part, values) for part in parts_of(mechanism))
 
 
 def claimed_ratio(mechanism: Catalogued) -> Fraction:
@@ -75,10 +93,10 @@ class JointEncoder:
         self._header = mechanism.header.to_bytes()
         self._encoders = [part.encoder(bits) for _, part in mechanism.parts]
 
-    def encode(self, value: Value) -> bytes:
+    def encode(self, value: Any) -> bytes:
         """One report as bytes; raises ParameterError, before a bit is drawn, for a value that a
         part does not know."""
-        points = [part.addressing.point(value) for _, part in self._mechanism.parts]
+        points = [part.addressing.point(own) for part, (own,) in told(self._mechanism, [value])]
         pairs = zip(self._encoders, points, strict=True)
         drawn = [encoder.draw(point) for encoder, point in pairs]
         return pack_joint_report(self._header, self._mechanism.layout, drawn)

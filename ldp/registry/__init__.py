@@ -21,6 +21,7 @@ PINS = {
     "fingerprint": "mechanism",
     "dictionary_sha256": "dictionary",
     "manner": "memoisation or presence",
+    "members": "members",
 }
 """What a change of a pin is called."""
 SPANS = {"day": timedelta(days=1), "year": timedelta(days=366)}

@@ -42,6 +42,8 @@ class Metric:
     memoise: Memoise = False
     epoch: timedelta | None = None
     presence: Presence = "public"
+    members: tuple[str, ...] = ()
+    """The metrics whose values a joint metric reports together."""
 
     @property
     def price(self) -> float:
@@ -76,7 +78,8 @@ class Metric:
             "fingerprint": self.mechanism.fingerprint.hex(),
             "dictionary_sha256": dictionary,
         }
-        return pins | ({"manner": self.manner} if self.manner else {})
+        named = {"manner": self.manner, "members": ", ".join(self.members)}
+        return pins | {pin: said for pin, said in named.items() if said}
 
 
 def read_values(path: Path) -> tuple[str, ...]:

@@ -35,6 +35,8 @@ CHARGED_FOR: dict[Memoise, str] = {
     "epoch": "the reports of an epoch cost",
     "per-value": "the reports about one value cost",
 }
+JOINT = "joint"
+"""The mechanism whose parts are other metrics'."""
 PRESENCE = ("public", "hidden")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -80,12 +82,16 @@ def _contents(path: Path, document: dict[str, Any]) -> Contents:
         name: _group(name, _section(document["group"], name, f"group.{name}"))
         for name in _section(document, "group", "group")
     }
-    metrics = {
-        name: _metric(path, product["name"], groups, name, document["metric"][name])
-        for name in _section(document, "metric", "metric")
-    }
+    sections, read = _section(document, "metric", "metric"), dict[str, Metric]()
+    for name in sorted(sections, key=lambda name: _is_joint(sections[name])):  # after their members
+        read[name] = _metric(path, product["name"], groups, name, sections[name], read)
+    metrics = {name: read[name] for name in sections}
     _require_one_presence(metrics)
     return Contents(product["name"], groups, metrics)
+
+
+def _is_joint(keys: Any) -> bool:
+    return isinstance(keys, dict) and keys.get("mechanism") == JOINT
 
 
 def _group(name: str, keys: dict[str, Any]) -> Group:
@@ -107,7 +113,12 @@ def _group(name: str, keys: dict[str, Any]) -> Group:
 
 
 def _metric(
-    path: Path, product: str, groups: Mapping[str, Group], name: str, keys: dict[str, Any]
+    path: Path,
+    product: str,
+    groups: Mapping[str, Group],
+    name: str,
+    keys: dict[str, Any],
+    others: Mapping[str, Metric],
 ) -> Metric:
     where = f"[metric.{name}]"
     if not isinstance(keys, dict):
@@ -134,7 +145,9 @@ def _metric(
         most = MOST_REPORTS_PER_WINDOW
         raise RegistryError(f"{where}: reports_per_window must be a whole number, 1 to {most}")
     try:
-        mechanism = _mechanism(path, where, keys, (product, name, str(keys["version"])))
+        members = _members(keys, others) if _is_joint(keys) else ()
+        identity = product, name, str(keys["version"])
+        mechanism = _mechanism(path, where, keys, identity, members)
     except LdpError as error:
         raise RegistryError(f"{where}: {error}") from None
     try:
@@ -156,9 +169,34 @@ def _metric(
         memoise=memoise,
         epoch=epoch,
         presence=presence,
+        members=tuple(member.name for member in members),
     )
     _require_room(where, metric, groups[metric.group].caps)
     return metric
+
+
+def _members(keys: dict[str, Any], others: Mapping[str, Metric]) -> tuple[Metric, ...]:
+    """The metrics that a joint metric names."""
+    names, members = keys.get("of"), list[Metric]()
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise RegistryError('of must be a list of metrics, such as ["shown", "dismissed"]')
+    for name in names:
+        if (member := others.get(name)) is None:
+            raise RegistryError(f"of names no metric {name!r}{nearest(name, others)}")
+        if member.group != keys["group"]:
+            raise RegistryError(
+                f"metric {name!r} is in group {member.group!r}: what a joint metric tells is "
+                "charged to one group, that of its members"
+            )
+        if member.memoise:
+            raise RegistryError(
+                f"metric {name!r} is memoised: a joint report has fresh noise and would tell again "
+                "what its permanent response hides; give the joint metric a member that is not"
+            )
+        members.append(member)
+    if "dictionary" in keys:
+        raise RegistryError("a joint metric has the dictionaries of its members, none of its own")
+    return tuple(members)
 
 
 def _memoised(
@@ -228,10 +266,15 @@ def _require_room(where: str, metric: Metric, caps: Caps) -> None:
 
 
 def _mechanism(
-    path: Path, where: str, keys: dict[str, Any], identity: tuple[str, ...]
+    path: Path,
+    where: str,
+    keys: dict[str, Any],
+    identity: tuple[str, ...],
+    members: tuple[Metric, ...],
 ) -> Catalogued:
     """The mechanism of a metric: its preset's parameters, then its own keys; a seed it lacks is
-    derived from product, metric and version; categories may be a file."""
+    derived from product, metric and version; categories may be a file; of a joint metric the
+    mechanisms of its members."""
     parameters: dict[str, Any] = {}
     if "preset" in keys:
         parameters.update(PRESETS[_one_of("preset", keys["preset"], PRESETS)].parameters)
@@ -252,6 +295,8 @@ def _mechanism(
         parameters.setdefault("seed", derived_seed(*identity))
     if isinstance(parameters.get("categories"), str):
         parameters["categories"] = read_values(path.parent / parameters["categories"])
+    if members:
+        parameters["of"] = [member.mechanism for member in members]
     missing = {
         field.name
         for field in fields(CATALOGUE[name])

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from numpy.typing import NDArray
 from ldp.errors import ParameterError
 
 MOST_USERS = 10**15
+KINDS = ("count", "frequency")
 
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """`values` and the number of people who hold each: `counts`, int64, shape (values,).
+    """`values` and the number of people who hold each: `counts`, int64, shape (values,). The values
+    of a joint metric are tuples of texts.
 
     A population read from frequencies holds them in `frequencies` (float64, they add to 1) and has
     no counts until `sample` draws some.
@@ -59,22 +62,24 @@ class Population:
             raise ParameterError(f"users must be from 1 to {MOST_USERS}")
         return Population(self.values, counts=generator.multinomial(users, self.shares))
 
-    def truth(self) -> dict[str, int]:
+    def truth(self) -> dict[Any, int]:
         """Value -> count."""
         return dict(zip(self.values, self._fixed().tolist(), strict=True))
 
     def to_csv(self) -> str:
-        """`value,count`, largest first."""
-        text = io.StringIO()
+        """`value,count`, or `a,b,count` where values are pairs, largest first."""
+        text, first = io.StringIO(), self.values[0]
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(("value", "count"))
-        writer.writerows(Counter(self.truth()).most_common())
+        names = ascii_lowercase[: len(first)] if isinstance(first, tuple) else ["value"]
+        writer.writerow((*names, "count"))
+        for value, count in Counter(self.truth()).most_common():
+            writer.writerow((*value, count) if isinstance(value, tuple) else (value, count))
         return text.getvalue()
 
     @classmethod
     def from_csv(cls, path: str | Path) -> "Population":
-        """Reads `value,count` or `value,frequency` (UTF-8; "-" is standard input); raises
-        ParameterError with the line of the first mistake."""
+        """Reads `value,count` or `value,frequency` (UTF-8; "-" is standard input), of a joint
+        metric `a,b,count` and so on; raises ParameterError with the line of the first mistake."""
         try:
             data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
             text = data.decode("utf-8-sig")
@@ -90,19 +95,23 @@ class Population:
     @classmethod
     def _from_rows(cls, rows: Any, path: str | Path) -> "Population":
         header = next(rows, list[str]())
-        if header not in (["value", "count"], ["value", "frequency"]):
-            raise ParameterError(f"{path}: line 1 must be value,count or value,frequency")
-        kind = header[1]
-        weights: dict[str, float] = {}
+        names, kind = header[:-1], header[-1] if header else ""
+        parts = list(ascii_lowercase[: len(names)])
+        if (names != ["value"] and (names != parts or len(names) < 2)) or kind not in KINDS:
+            raise ParameterError(
+                f"{path}: line 1 must be value,count or value,frequency (or a,b,count of pairs)"
+            )
+        weights: dict[Any, float] = {}
         for row in rows:
             if not row:
                 continue
             where = f"{path}: line {rows.line_num}"
-            if len(row) != 2 or not row[0]:
+            if len(row) != len(header) or not all(row[:-1]):
                 raise ParameterError(f"{where} must hold a value and a {kind}")
-            if row[0] in weights:
+            value = row[0] if names == ["value"] else tuple(row[:-1])
+            if value in weights:
                 raise ParameterError(f"{where} repeats a value")
-            weights[row[0]] = _weight(row[1], kind, where)
+            weights[value] = _weight(row[-1], kind, where)
         if not weights or not any(weights.values()):
             raise ParameterError(f"{path}: nobody holds any value")
         numbers = list(weights.values())

@@ -16,7 +16,7 @@ from ldp.errors import ParameterError
 from ldp.joint_table import join_batch
 from ldp.mechanisms import Catalogued, Mechanism
 from ldp.mechanisms.base import Rounding, Value, threshold
-from ldp.mechanisms.joint import parts_of
+from ldp.mechanisms.joint import parts_of, told
 from ldp.simulation.populations import Population
 from ldp.wire import JointLayout, Kind, Layout
 
@@ -52,7 +52,8 @@ def simulate(
 def points_of(mechanism: Catalogued, values: Sequence[Value]) -> list[Points]:
     """The points of values, for each part of the mechanism's report (see `kernels.points`)."""
     return [
-        kernels.points(part.addressing, part.shape.rows, values) for part in parts_of(mechanism)
+        kernels.points(part.addressing, part.shape.rows, own)
+        for part, own in told(mechanism, values)
     ]
 
 

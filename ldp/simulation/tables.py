@@ -17,7 +17,7 @@ from ldp.errors import ParameterError
 from ldp.joint_table import JointTable
 from ldp.mechanisms import Catalogued, JointMechanism, Mechanism
 from ldp.mechanisms.base import Rounding
-from ldp.mechanisms.joint import parts_of
+from ldp.mechanisms.joint import told
 from ldp.simulation.reports import draw_signs, encode_batch
 from ldp.table import Table, TableBuilder, smallest
 from ldp.wire import Kind
@@ -81,7 +81,8 @@ def draw_tables(
     """The same for any mechanism of the catalogue, `counts` clients holding each value: given
     these, the tables of the parts of joint reports are independent."""
     tables = tuple(
-        draw_table(part, values, counts=counts, generator=generator) for part in parts_of(mechanism)
+        draw_table(part, own, counts=counts, generator=generator)  # type: ignore[arg-type]
+        for part, own in told(mechanism, values)
     )
     return JointTable(mechanism, tables) if isinstance(mechanism, JointMechanism) else tables[0]
 

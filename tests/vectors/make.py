@@ -11,6 +11,7 @@ from ldp.mechanisms import (
     Catalogued,
     CoinResponse,
     CountMeanSketch,
+    JointReport,
     RandomizedResponse,
     Rappor,
     RegressionMoments,
@@ -18,7 +19,7 @@ from ldp.mechanisms import (
 )
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.base import threshold as as_threshold
-from ldp.mechanisms.joint import parts_of
+from ldp.mechanisms.joint import parts_of, told
 from ldp.mechanisms.numeric import Numeric
 from ldp.mechanisms.permanent import message as as_message
 from ldp.randomness import KeyedBits, SeededBits, bernoulli, uniform_below
@@ -145,7 +146,8 @@ def of_mechanism(name: str) -> dict[str, Any]:
 def _example(example: Example) -> dict[str, Any]:
     mechanism = example.mechanism
     encoder = mechanism.encoder(SeededBits(b"golden"))
-    values = [str(value) for value in example.values] * 8
+    spelled: Any = list if isinstance(mechanism, JointReport) else str
+    values: list[Any] = [spelled(value) for value in example.values] * 8
     reports = [encoder.encode(value) for value in values]
     builder = empty_builder(mechanism)
     builder.add_all(reports)
@@ -178,7 +180,8 @@ def _example(example: Example) -> dict[str, Any]:
             {"counts": table.counts.tolist(), "reports": table.reports.tolist()} for table in tables
         ],
         "estimates": [
-            _estimates(table, sorted({str(value) for value in example.values})) for table in tables
+            _estimates(table, sorted({str(value) for value in own}))
+            for table, (_, own) in zip(tables, told(mechanism, example.values), strict=True)
         ],
     } | ({"memoised": _memoised(mechanism, values)} if mechanism.memoisable else {})
 

@@ -1,0 +1,105 @@
+"""One report about several values at once, so that a shuffled store still knows which go together.
+
+Source: Fanti, Pihur and Erlingsson 2016, "Building a RAPPOR with the Unknown", section 3: the joint
+distribution of two variables needs reports that carry both.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from string import ascii_lowercase
+from typing import Any, ClassVar
+
+from ldp.errors import ParameterError
+from ldp.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
+from ldp.mechanisms import from_parameters
+from ldp.mechanisms.base import Example, Identity, Mechanism, Value
+from ldp.mechanisms.joint import JointMechanism, Part
+from ldp.mechanisms.rappor import Rappor
+from ldp.mechanisms.unary import UnaryEncoding
+from ldp.wire import JointLayout, Kind
+
+ADDRESSINGS = (Identity, PolynomialRows, PolynomialBloom, Md5Bloom)
+"""Ways of addressing that name a text some cell of every row."""
+MOST_PARTS = 4
+"""Cells of the joint distribution multiply with every part, and so does what a report costs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointReport(JointMechanism):
+    """Report a tuple of values, each through a mechanism of its own, with fresh noise.
+
+    Report: the bodies of the parts' reports, one after the other; each has its own row (cohort) and
+    its own noise, so the parts know nothing of each other but the values. The epsilons add.
+
+    >>> banner = UnaryEncoding(categories=("no", "yes"), epsilon=1.0)
+    >>> both = JointReport(of=(banner, banner))
+    >>> round(both.cost.epsilon, 9), [name for name, _ in both.parts]
+    (2.0, ['a', 'b'])
+    >>> len(both.encoder().encode(("yes", "no")))
+    12
+
+    `of`: 2 to 4 mechanisms, or their `parameters()`, whose reports are bits and name some cell of
+    every value: RAPPOR, unary encoding, CMS. A memoised response is not among them: see
+    docs/mechanisms/joint.md. Raises ParameterError.
+    """
+
+    name: ClassVar[str] = "joint"
+    wire_id: ClassVar[int] = 32
+
+    of: tuple[Mechanism, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.of, list | tuple) or not 2 <= len(self.of) <= MOST_PARTS:
+            raise ParameterError(f"a joint report is of 2 to {MOST_PARTS} mechanisms")
+        object.__setattr__(self, "of", tuple(map(_part, self.of)))
+
+    def parameters(self) -> dict[str, Any]:
+        return {"mechanism": self.name, "of": [part.parameters() for part in self.of]}
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        return tuple(map(Part, ascii_lowercase, self.of))
+
+    @cached_property
+    def layout(self) -> JointLayout:
+        return JointLayout(1, tuple(part.layout for part in self.of))
+
+    def told(self, value: Any) -> tuple[Value, ...]:
+        if not isinstance(value, list | tuple) or len(value) != len(self.of):
+            raise ParameterError(f"a value must be a tuple of {len(self.of)} values")
+        return tuple(value)
+
+    @property
+    def none(self) -> Any:
+        """The values that stand for none, if every part has one."""
+        each = tuple(part.none for part in self.of)
+        return None if None in each else each
+
+    @staticmethod
+    def examples() -> tuple[Example, ...]:
+        bloom = Rappor(bits=4, hashes=2, cohorts=2, f=0.0, p=0.25, q=0.75, seed="08")
+        lists = [UnaryEncoding(categories=tuple(some), epsilon=1.0) for some in ("ab", "xyz")]
+        pairs: Any = (("lol", "a"), ("brb", "b"), ("afk", "b"))
+        triples: Any = (("a", "x", "b"), ("b", "z", "a"))
+        return (
+            Example(JointReport(of=(bloom, lists[0])), pairs),
+            Example(JointReport(of=(lists[0], lists[1], lists[0])), triples),
+        )
+
+
+def _part(described: Any) -> Mechanism:
+    """A part, from what describes it."""
+    part = from_parameters(described) if isinstance(described, Mapping) else described
+    if (
+        not isinstance(part, Mechanism)
+        or not part.is_whole
+        or part.kind is not Kind.BITS
+        or not isinstance(part.addressing, ADDRESSINGS)
+        or (isinstance(part.addressing, Identity) and part.addressing.untouching)
+    ):
+        name = getattr(part, "name", "no mechanism")
+        raise ParameterError(
+            f"a joint report is of mechanisms that report bits (rappor, unary, cms), not {name!r}"
+        )
+    return part
