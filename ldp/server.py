@@ -1,6 +1,7 @@
 """The door for aggregation scripts: tables, decoding, estimates."""
 
 from ldp.decoding import decode
+from ldp.decoding.association import Association, associate
 from ldp.decoding.consistency import consistent
 from ldp.decoding.decoys import decode_with_decoys
 from ldp.decoding.numeric import MeanEstimate, RegressionEstimate, decode_mean, decode_regression
@@ -8,17 +9,21 @@ from ldp.decoding.prefixes import discover_prefixes
 from ldp.decoding.puzzle import discover
 from ldp.estimates import Estimates, Rule
 from ldp.joint_table import JointTable, JointTableBuilder, load_table
+from ldp.patterns import Patterns
 from ldp.table import Table, TableBuilder
 
 __all__ = [
+    "Association",
     "Estimates",
     "JointTable",
     "JointTableBuilder",
     "MeanEstimate",
+    "Patterns",
     "RegressionEstimate",
     "Rule",
     "Table",
     "TableBuilder",
+    "associate",
     "consistent",
     "decode",
     "decode_mean",

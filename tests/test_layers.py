@@ -21,6 +21,7 @@ LAYERS: list[set[str]] = [
     {"kernels", "regression", "central", "privacy_loss"},
     {"table", "estimates"},
     {"joint_table", "google_rappor"},
+    {"patterns"},
     {"decoding"},
     {"server"},
     {"collection", "audit"},

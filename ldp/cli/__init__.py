@@ -26,6 +26,7 @@ _COMMANDS = {
     "merge": ("collect", "merge"),
     "decode": ("estimate", "decode"),
     "discover": ("discover", "discover"),
+    "associate": ("associate", "associate"),
     "report": ("estimate", "report"),
     "collect": ("collector", "collect"),
 }

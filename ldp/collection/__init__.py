@@ -1,6 +1,7 @@
 """Between devices and decoders: the report store and aggregation on one machine."""
 
 from ldp.collection.aggregate import aggregate
+from ldp.collection.patterns import read_patterns
 from ldp.collection.store import ReportWriter, StoredBatch, report_files
 
-__all__ = ["ReportWriter", "StoredBatch", "aggregate", "report_files"]
+__all__ = ["ReportWriter", "StoredBatch", "aggregate", "read_patterns", "report_files"]

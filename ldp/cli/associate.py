@@ -1,0 +1,101 @@
+"""`ldp associate`: from the reports of a joint metric to the joint distribution of its members."""
+
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from ldp.cli.estimate import check_output
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, progress, say
+from ldp.errors import DecodeError, ParameterError
+from ldp.estimates import CONTROLS, Rule
+
+
+@click.command()
+@click.argument("joint")
+@click.argument("stores", nargs=-1, required=True, type=FILE, metavar="DIR...")
+@REGISTRY
+@click.option("--out", required=True, help="Joint counts as CSV; - prints them.")
+@click.option(
+    "--candidates",
+    multiple=True,
+    type=FILE,
+    help="Of each member in turn; without it their dictionaries.",
+)
+@click.option("--since", type=DAY, help="First day.")
+@click.option("--until", type=DAY, help="Last day.")
+@click.option("--alpha", type=float, default=0.05, show_default=True, help="Error rate.")
+@click.option("--control", type=click.Choice(CONTROLS), default="fdr", show_default=True)
+@JSON
+def associate(
+    joint: str,
+    stores: tuple[Path, ...],
+    registry: Path,
+    out: str,
+    candidates: tuple[Path, ...],
+    since: datetime | None,
+    until: datetime | None,
+    alpha: float,
+    control: str,
+    as_json: bool,
+) -> None:
+    """Estimate how many reports of the metric JOINT held each combination of values.
+
+    Reads the reports, because a table keeps no combinations. A member with a dictionary has a cell
+    for each candidate that it discovers by itself, and one for all other values. Prints a test that
+    the members are independent.
+
+    \b
+    Example: ldp associate banner --registry metrics.toml store --out banner.csv
+    """
+    from ldp.collection import read_patterns, report_files
+    from ldp.mechanisms import JointReport
+    from ldp.registry import Registry, read_values
+    from ldp.server import associate as associated
+
+    rule = Rule(alpha=alpha, control=control)
+    check_output(out, 0.5, registry, *candidates)
+    known = Registry.load(registry)
+    asked = known.metric(joint)
+    if not isinstance(asked.mechanism, JointReport):
+        raise DecodeError(f"metric {joint!r}: no joint metric but {asked.mechanism.name}")
+    if candidates and len(candidates) != len(asked.members):
+        members = ", ".join(asked.members)
+        raise ParameterError(f"give --candidates once for each member, in turn: {members}")
+    for store in stores:
+        if store.is_file():
+            raise DecodeError(f"{store} keeps no report patterns: name the store of the reports")
+    listed = (
+        [read_values(path) for path in candidates]
+        if candidates
+        else [known.metric(member).candidates() for member in asked.members]
+    )
+    first, last = (moment.date() if moment else None for moment in (since, until))
+    if first and last and last < first:
+        raise ParameterError("--until lies before --since")
+    shown = progress("files", len(report_files(stores, joint, asked.version, first, last)))
+    patterns = read_patterns(
+        stores,
+        joint,
+        asked.version,
+        asked.mechanism,
+        since=first,
+        until=last,
+        on_file=lambda _: shown(1),
+    )
+    found = associated(patterns, listed, rule=rule)
+    for warning in found.details["warnings"]:
+        click.echo(f"ldp: {warning}", err=True)
+    text = found.to_csv(None if out == "-" else out)
+    tested = found.independence
+    words = (
+        f"{' x '.join(map(str, found.shares.shape))} cells of {' x '.join(asked.members)} from "
+        f"{found.reports:,} reports -> {out}\n"
+        f"independent? chi-square {tested.statistic:.1f}, {tested.freedom} degrees of freedom, "
+        f"p {tested.p_value:.2g}"
+    )
+    summary = {**found.summary(), "members": asked.members}
+    if out == "-":
+        say({**summary, "cells": found.rows()}, text.rstrip("\n"), as_json)
+    else:
+        say({**summary, "written": out}, words, as_json)

@@ -1,0 +1,39 @@
+"""Reports to patterns, on one machine: which values came together, what `aggregate` drops."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+from pathlib import Path
+
+from ldp.collection.store import StoredBatch, read_reports, report_files
+from ldp.errors import ReportError
+from ldp.joint_table import split_batch
+from ldp.mechanisms import JointMechanism
+from ldp.patterns import Patterns
+
+
+def read_patterns(
+    stores: Sequence[str | Path],
+    metric: str,
+    version: int,
+    mechanism: JointMechanism,
+    *,
+    since: date | None = None,
+    until: date | None = None,
+    on_file: Callable[[Path], None] | None = None,
+) -> Patterns:
+    """The patterns of a metric's stored reports. A damaged or foreign file raises ReportError
+    naming it; `on_file` is told each file that was read. Memory: all different reports."""
+    listed = report_files(stores, metric, version, since, until)
+
+    def batches() -> Iterator[StoredBatch]:
+        for _, path in listed:
+            for batch in read_reports(path, mechanism):
+                try:
+                    split_batch(mechanism.layout, *batch)
+                except ReportError as error:
+                    raise ReportError(f"{path}: {error}") from None
+                yield batch
+            if on_file is not None:
+                on_file(path)
+
+    return Patterns.of(mechanism, batches())

@@ -1,0 +1,393 @@
+"""Joint distributions from joint reports: the maximum is the maximum, errors and the test hold."""
+
+import json
+import sys
+from datetime import date
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldp import CountMeanSketch, JointReport, Rappor, UnaryEncoding, cli
+from ldp.collection import ReportWriter, read_patterns
+from ldp.decoding.association import (
+    OTHER,
+    Association,
+    _of_any_filter,
+    associate,
+    covariance,
+    independence,
+)
+from ldp.decoding.mixtures import Floats, Mixture, accelerated, fitted, newton
+from ldp.errors import DecodeError, MergeError, ReportError
+from ldp.estimates import Rule
+from ldp.patterns import Patterns
+from ldp.registry import Registry
+from ldp.simulation import Population, encode_batch, points_of, simulate
+from tests.statistics import ALPHA, share_p
+from tests.test_joint_report import GROUP, JOINT, METRIC
+
+KINDS = UnaryEncoding(categories=("a", "b", "c"), epsilon=1.5)
+ANSWERS = UnaryEncoding(categories=("x", "y"), epsilon=1.0)
+BOTH = JointReport(of=(KINDS, ANSWERS))
+PAIRS = tuple(product("abc", "xy"))
+LOUD = JointReport(
+    of=(
+        UnaryEncoding(categories=("a", "b", "c"), epsilon=64.0),
+        UnaryEncoding(categories=("x", "y"), epsilon=64.0),
+    )
+)
+"""Hardly a bit is ever flipped."""
+
+
+def patterns_of(
+    mechanism: JointReport, pairs: Any, counts: Any, generator: np.random.Generator
+) -> Patterns:
+    people = Population(pairs, counts=np.array(counts))
+    return Patterns.of(mechanism, simulate(mechanism, people, generator))
+
+
+def factors(generator: np.random.Generator, groups: int, *values: int) -> list[Floats]:
+    """Likelihoods of reports that tell something."""
+    return [generator.random((groups, size)) ** 3 + 0.01 for size in values]
+
+
+def plain(first: Floats, second: Floats, counts: Floats, steps: int) -> Floats:
+    """EM as it is written in the paper, with a table of all cells for every report."""
+    cells = first[:, :, None] * second[:, None, :]
+    shares = np.full(cells.shape[1:], 1 / cells[0].size)
+    for _ in range(steps):
+        each = shares * cells
+        each /= each.sum(axis=(1, 2), keepdims=True)
+        shares = (counts[:, None, None] * each).sum(axis=0) / counts.sum()
+    return shares
+
+
+@pytest.mark.exact
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 4))
+def test_a_step_is_that_of_the_paper_and_the_likelihood_never_falls(
+    seed: int, rows: int, columns: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    first, second = factors(generator, 30, rows, columns)
+    counts = generator.integers(1, 5, size=30).astype(float)
+    mixture = Mixture(first, second, counts)
+    shares, before = np.full((rows, columns), 1 / (rows * columns)), -np.inf
+    for steps in range(1, 6):
+        shares, likelihood = mixture.step(shares)
+        assert np.allclose(shares, plain(first, second, counts, steps), rtol=1e-12)
+        assert likelihood >= before - 1e-9
+        before = likelihood
+    rough = accelerated(mixture, tolerance=1e-3)
+    assert fitted(mixture).likelihood >= mixture.step(rough.shares)[1] - 1e-9
+
+
+@pytest.mark.exact
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32))
+def test_the_fit_is_the_maximum(seed: int) -> None:
+    """No cell's slope is above 1, and those of cells in use are 1: the conditions of a maximum of a
+    concave function on the simplex. Accelerated EM alone comes near it."""
+    generator = np.random.default_rng(seed)
+    first, second = factors(generator, 200, 3, 4)
+    mixture = Mixture(first, second, np.ones(200))
+    fit = fitted(mixture)
+    slope = mixture.gradient(fit.shares)
+    assert fit.shares.min() >= 0
+    assert fit.shares.sum() == pytest.approx(1)
+    assert slope.max() < 1 + 1e-4
+    assert np.abs(slope[fit.shares > 1e-4] - 1).max() < 1e-3
+    alone = accelerated(mixture, tolerance=1e-9, most=5000)
+    assert alone.likelihood <= fit.likelihood + 1e-6
+
+
+@pytest.mark.exact
+def test_the_fit_is_within_1e_4_of_plain_em_run_to_its_end() -> None:
+    """And plain EM that stops when no cell changes by 1e-6 is not there yet: the twin."""
+    generator = np.random.default_rng(3)
+    first, second = factors(generator, 2000, 4, 4)
+    mixture, ones = Mixture(first, second, np.ones(2000)), np.ones(2000)
+    fit = fitted(mixture)
+    assert np.abs(fit.shares - plain(first, second, ones, 1200)).max() < 1e-4
+    assert np.abs(fit.shares - plain(first, second, ones, 3)).max() > 1e-3
+
+
+@pytest.mark.exact
+def test_newtons_method_stops_where_it_is_told_to_start_at_the_maximum() -> None:
+    first, second = factors(np.random.default_rng(4), 300, 3, 3)
+    mixture = Mixture(first, second, np.ones(300))
+    fit = fitted(mixture)
+    again = newton(mixture, fit, tolerance=1e-6)
+    assert again.steps == fit.steps + 1
+    assert np.abs(again.shares - fit.shares).max() < 1e-6
+
+
+@pytest.mark.exact
+def test_the_information_is_its_definition() -> None:
+    generator = np.random.default_rng(5)
+    first, second = factors(generator, 50, 3, 2)
+    counts = generator.integers(1, 9, size=50).astype(float)
+    shares = generator.dirichlet(np.ones(6)).reshape(3, 2)
+    cells = (first[:, :, None] * second[:, None, :]).reshape(50, 6)
+    seen = cells @ shares.ravel()
+    defined = (cells * (counts / seen**2)[:, None]).T @ cells
+    assert np.allclose(Mixture(first, second, counts).information(shares), defined)
+
+
+@pytest.mark.exact
+def test_the_covariance_of_shares_that_are_seen_is_the_multinomials() -> None:
+    """When a report tells its cell the information is n / share, and the rest follows."""
+    shares, n = np.array([0.5, 0.3, 0.2]), 1000
+    expected = (np.diag(shares) - np.outer(shares, shares)) / n
+    assert np.allclose(covariance(np.diag(n / shares)), expected)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("columns", "hashes"), [(3, 1), (4, 2), (3, 3)])
+def test_the_law_of_any_filter_is_the_mean_over_all_ways_to_hash(columns: int, hashes: int) -> None:
+    ratio = np.random.default_rng(1).random((5, columns)) + 0.2
+    ways = [{*way} for way in product(range(columns), repeat=hashes)]
+    defined = np.mean([ratio[:, sorted(way)].prod(axis=1) for way in ways], axis=0)
+    assert np.allclose(_of_any_filter(ratio, hashes), defined)
+
+
+@pytest.mark.exact
+def test_without_noise_the_joint_counts_are_the_true_ones() -> None:
+    counts = [50, 10, 2, 28, 5, 5]
+    found = associate(patterns_of(LOUD, PAIRS, counts, np.random.default_rng(1)))
+    assert found.values == (("a", "b", "c"), ("x", "y"))
+    assert np.allclose(found.count.ravel(), counts, atol=1e-6)
+    assert np.allclose(found.std_error, 0, atol=1e-3)
+    assert np.allclose(found.margin(0), [0.6, 0.3, 0.1])
+    assert np.allclose(found.margin(1), [0.57, 0.43])
+
+
+@pytest.mark.exact
+def test_three_parts_are_associated_alike() -> None:
+    mechanism = JointReport(of=(*LOUD.of, LOUD.of[1]))
+    triples: Any = tuple(product("abc", "xy", "xy"))
+    counts = np.arange(1, 13)
+    found = associate(patterns_of(mechanism, triples, counts, np.random.default_rng(1)))
+    assert np.allclose(found.count.ravel(), counts, atol=1e-6)
+    assert found.independence.freedom == 11 - 2 - 1 - 1
+
+
+@pytest.mark.exact
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(0, 40), min_size=2, max_size=2))
+def test_patterns_add_in_any_grouping_and_keep_every_report(cuts: list[int]) -> None:
+    points = [part[[0, 3, 4, 1] * 10] for part in points_of(BOTH, PAIRS)]
+    rows, payloads = encode_batch(BOTH, points, np.random.default_rng(2))
+    low, high = sorted(cuts)
+    slices = slice(0, low), slice(low, high), slice(high, None)
+    a, b, c = (Patterns.of(BOTH, [(rows[some], payloads[some])]) for some in slices)
+    for whole in (a + b + c, c + (b + a), Patterns.of(BOTH, [(rows, payloads)])):
+        assert whole.total == 40
+        spelled = np.repeat(whole.payloads, whole.counts, axis=0)
+        assert sorted(map(bytes, spelled)) == sorted(map(bytes, payloads))
+        assert len({bytes(payload) for payload in whole.payloads}) == len(whole.counts)
+        assert whole.table().total == 40
+
+
+@pytest.mark.exact
+def test_patterns_of_nothing_of_one_part_and_of_others_are_refused() -> None:
+    with pytest.raises(DecodeError, match="have one part"):
+        Patterns.of(KINDS, [])  # type: ignore[arg-type]
+    with pytest.raises(DecodeError, match="there are no reports"):
+        associate(Patterns.of(BOTH, []))
+    with pytest.raises(MergeError, match="different mechanisms"):
+        Patterns.of(BOTH, []) + Patterns.of(LOUD, [])
+    with pytest.raises(MergeError, match="anything but patterns"):
+        Patterns.of(BOTH, []) + 3  # type: ignore[operator]
+    with pytest.raises(ReportError, match="payloads of shape"):
+        Patterns.of(BOTH, [(np.zeros(1, np.uint32), np.zeros((1, 9), np.uint8))])
+
+
+@pytest.mark.exact
+def test_what_cannot_be_associated_is_one_line() -> None:
+    some = patterns_of(BOTH, PAIRS, [5] * 6, np.random.default_rng(1))
+    with pytest.raises(DecodeError, match="the report patterns were not kept"):
+        associate(some.table())  # type: ignore[arg-type]
+    with pytest.raises(DecodeError, match="1 lists of candidates for the 2 parts"):
+        associate(some, [["a"]])
+    with pytest.raises(DecodeError, match="part 'a' has categories of its own"):
+        associate(some, [["a", "z"], None])
+    sketch = CountMeanSketch(epsilon=4.0, rows=64, width=8, seed="00")
+    mixed = JointReport(of=(sketch, ANSWERS))
+    pairs = (("lol", "x"), ("afk", "y"))
+    few = patterns_of(mixed, pairs, [5, 5], np.random.default_rng(1))
+    with pytest.raises(DecodeError, match=r"part 'a' \(cms\) needs a list of candidates"):
+        associate(few)
+    wide = UnaryEncoding(categories=tuple(map(str, range(33))), epsilon=1.0)
+    many = patterns_of(JointReport(of=(wide, wide)), (("0", "1"),), [9], np.random.default_rng(1))
+    with pytest.raises(DecodeError, match="33 x 33 cells are more than 1,024"):
+        associate(many)
+
+
+@pytest.mark.statistical
+@pytest.mark.slow
+def test_errors_and_the_test_of_independence_hold() -> None:
+    """Of 500 sets of reports of independent values: the 95 % intervals of cells well inside hold in
+    93 to 97 %, and independence is rejected at 5 % in 3 to 7.5 %; of as many that depend it is
+    rejected in nine of ten. False failure: 3 ALPHA. Twins: intervals of half the width, and the
+    rejections of the dependent ones, fail the same bounds."""
+    even = np.outer([0.5, 0.3, 0.2], [0.6, 0.4]).ravel()
+    dependent = [0.36, 0.14, 0.16, 0.14, 0.08, 0.12]
+    generator, tables = np.random.default_rng(20), 500
+    held, short, cells = 0, 0, 0
+    rejected = {"even": 0, "dependent": 0}
+    for name, shares in (("even", even), ("dependent", np.array(dependent))):
+        for _ in range(tables):
+            counts = generator.multinomial(20_000, shares)
+            found = associate(patterns_of(BOTH, PAIRS, counts, generator))
+            rejected[name] += found.independence.p_value < 0.05
+            if name == "even":
+                off = np.abs(found.count.ravel() - counts) / found.std_error.ravel()
+                one = int(generator.integers(6))  # cells of one set depend on each other
+                held, short, cells = held + (off[one] < 1.96), short + (off[one] < 0.98), cells + 1
+    assert share_p(held, cells, 0.93, 0.97) > ALPHA
+    assert share_p(rejected["even"], tables, 0.03, 0.075) > ALPHA
+    assert share_p(rejected["dependent"], tables, 0.03, 0.075) < ALPHA
+    assert rejected["dependent"] > 0.9 * tables
+    assert share_p(short, cells, 0.93, 0.97) < ALPHA
+
+
+@pytest.mark.statistical
+def test_a_hidden_value_goes_to_other_and_moves_no_other_cell() -> None:
+    """A fifth of the people hold a string that is on no list. No cell is off by more than 5.5
+    standard errors: false failure 1e-6 for 25 normal errors; the fixed seed is far from it."""
+    bloom = [
+        Rappor(bits=16, hashes=2, cohorts=16, f=0.25, p=0.25, q=0.75, seed=seed)
+        for seed in ("01", "02")
+    ]
+    listed = ["v0", "v1", "v2", "v3"]
+    pairs = tuple(product([*listed, "hidden"], repeat=2))
+    shares = np.outer([0.35, 0.2, 0.15, 0.1, 0.2], [0.35, 0.2, 0.15, 0.1, 0.2])
+    generator = np.random.default_rng(8)
+    counts = generator.multinomial(40_000, shares.ravel())
+    found = associate(
+        patterns_of(JointReport(of=tuple(bloom)), pairs, counts, generator), [listed, listed]
+    )
+    assert found.values == ((*listed, OTHER),) * 2
+    off = (found.count - counts.reshape(5, 5)) / found.std_error
+    assert np.abs(off).max() < 5.5
+    assert found.independence.p_value > ALPHA
+    shared = found.count[:4, :4] / 0.8**2  # the twin: as if nobody held another value
+    assert (np.abs(shared - counts.reshape(5, 5)[:4, :4]) / found.std_error[:4, :4]).max() > 5.5
+
+
+@pytest.mark.exact
+def test_a_cell_for_each_detected_value_and_none_without_any() -> None:
+    bloom = Rappor(bits=16, hashes=2, cohorts=4, f=0.0, p=0.25, q=0.75, seed="01")
+    some = patterns_of(
+        JointReport(of=(bloom, ANSWERS)), (("v0", "x"),), [4000], np.random.default_rng(1)
+    )
+    strict = Rule(threshold=1000.0)
+    assert associate(some, [["v0", "v1"], None], rule=strict).values[0] == ("v0", OTHER)
+    nothing = associate(some, [["v1"], None], rule=strict)
+    assert nothing.values[0] == (OTHER,)
+    assert nothing.independence.freedom == 0
+    assert '"p_value": null' in json.dumps(nothing.summary())
+
+
+@pytest.mark.exact
+def test_independence_of_one_column_of_ones_has_no_freedom() -> None:
+    ones = np.ones((10, 1))
+    assert independence([ones, ones], np.ones(10, np.int64)).freedom == 0
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    """The command line in this process."""
+    sys.argv = ["ldp", *map(str, words)]
+    status = 0
+    try:
+        cli.main()
+    except SystemExit as ended:
+        status = int(ended.code or 0)
+    told = capsys.readouterr()
+    return status, told.out, told.err
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A registry and the reports of its joint metric."""
+    folder = tmp_path_factory.mktemp("joint")
+    shown = (
+        'mechanism = "rappor"\nbits = 16\nhashes = 2\ncohorts = 4\nf = 0.0\np = 0.25\nq = 0.75\n'
+    )
+    rest = {
+        "banner": JOINT,
+        "shown": shown + 'dictionary = "kinds.txt"',
+        "dismissed": 'mechanism = "unary"\ncategories = ["no", "yes"]\nepsilon = 2.0',
+    }
+    text = '[product]\nname = "browser"\n' + GROUP.format(name="banners")
+    text += "".join(METRIC.format(name=n, group="banners", rest=r) for n, r in rest.items())
+    (folder / "metrics.toml").write_text(text)
+    (folder / "kinds.txt").write_text("cookies\nupdate\nnothing\n")
+    pairs = "a,b,count\ncookies,yes,6000\ncookies,no,1000\nupdate,no,3000\nweird,yes,500\n"
+    (folder / "pairs.csv").write_text(pairs)
+    asked = Registry.load(folder / "metrics.toml").metric("banner")
+
+    people = Population.from_csv(folder / "pairs.csv")
+    with ReportWriter(folder / "store", "banner", 1, asked.mechanism, date(2026, 1, 1)) as writer:
+        for batch in simulate(asked.mechanism, people, np.random.default_rng(1)):
+            writer.write(*batch)
+    return folder
+
+
+@pytest.mark.exact
+def test_ldp_associate_writes_the_cells_and_prints_the_test(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "j.csv"
+    words = "associate", "banner", "--registry", store / "metrics.toml", store / "store"
+    status, told, _ = run(capsys, *words, "--out", out)
+    assert status == 0
+    assert "cells of shown x dismissed from 10,500 reports" in told
+    assert "independent? chi-square" in told
+    lines = out.read_text().splitlines()
+    assert lines[0] == "a,b,count,std_error"
+    assert lines[1].startswith("cookies,yes,")
+    assert {line.split(",")[0] for line in lines[1:]} == {"cookies", "update", OTHER}
+    assert json.loads(out.with_suffix(".json").read_text())["independence"]["p_value"] < 1e-6
+    _, told, _ = run(capsys, *words, "--out", "-", "--json")
+    assert json.loads(told)["cells"][0]["a"] == "cookies"
+    _, told, _ = run(capsys, *words, "--out", "-")
+    assert told == out.read_text()
+    lists = "--candidates", store / "kinds.txt"
+    assert run(capsys, *words, *lists, "--out", out)[0] == 2
+
+
+@pytest.mark.exact
+def test_ldp_associate_says_in_one_line_what_it_cannot_do(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "banner.table").write_bytes(b"")
+    registry, out = ("--registry", store / "metrics.toml"), ("--out", tmp_path / "j.csv")
+    for words, told in (
+        (("shown", store / "store"), "metric 'shown': no joint metric but rappor"),
+        (("banner", tmp_path / "banner.table"), "keeps no report patterns: name the store"),
+        (("banner", tmp_path), "no reports of metric 'banner' version 1"),
+        (
+            ("banner", store / "store", "--candidates", store / "kinds.txt"),
+            "give --candidates once for each member, in turn: shown, dismissed",
+        ),
+    ):
+        status, _, error = run(capsys, "associate", *words, *registry, *out)
+        assert status == 2
+        assert told in error
+        assert error.count("\n") == 1
+
+
+@pytest.mark.exact
+def test_a_damaged_report_is_named_with_its_file(store: Path) -> None:
+    asked = Registry.load(store / "metrics.toml").metric("banner").mechanism
+    assert isinstance(asked, JointReport)
+    whole = read_patterns([store / "store"], "banner", 1, asked)
+    assert whole.total == 10_500
+    assert isinstance(associate(whole, [["cookies"], None]), Association)
