@@ -21,7 +21,8 @@ BLOCK = 1 << 20
 """Numbers in a block of the products of two likelihoods."""
 MOST_CELLS = 1024
 """Cells up to which Newton's method is used: its matrix has their square."""
-ROUGH = 1e-4
+ROUGH = 1e-3
+"""What a step of EM changes where Newton's method takes over."""
 RIDGE = 1e-9
 
 

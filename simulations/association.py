@@ -1,0 +1,418 @@
+"""Is the joint distribution of a joint metric recovered, with errors that hold, fast, and paid for?
+
+`python -m simulations.association` takes the pair that RAPPOR's critics ask for, which banners are
+shown and which dismissed, and two pairs of strings, some of which no list names; makes reports of
+many populations of each, associates them, and counts how many intervals hold and how often the test
+of independence rejects. It times the fit of 100,000 reports to 11 x 11 cells beside plain EM, and
+lets a device record a pair, to see what its budget group is charged. It prints each bar beside the
+figure, writes them as JSON and exits 1 when one is missed. `--sample` runs a tenth.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
+from threadpoolctl import threadpool_limits
+
+from ldp import JointReport, Rappor, UnaryEncoding
+from ldp.batch import Batch
+from ldp.client import Client
+from ldp.decoding import decode
+from ldp.decoding.association import (
+    OTHER,
+    Association,
+    Variable,
+    associate,
+    covariance,
+    likelihoods,
+    variable,
+)
+from ldp.decoding.mixtures import Mixture, fitted
+from ldp.estimates import Rule
+from ldp.patterns import Patterns
+from ldp.registry import Registry
+from ldp.simulation import Population, simulate
+from simulations import campaign
+from simulations.campaign import Bar
+
+Floats = NDArray[np.float64]
+LEVEL, QUANTILE = 0.95, 1.959964
+INSIDE = 3.0
+"""Cells of so many standard errors or more have intervals that are counted."""
+DAYS = 40
+CHANCE = 1e-6
+"""Of a bar missed by chance, of each."""
+REGISTRY = """
+[product]
+name = "browser"
+
+[group.banners]
+window = "1d"
+window_epsilon = 8.5
+lifetime_epsilon = 10.0
+
+[metric.banner]
+version = 1
+group = "banners"
+description = "Which banners are dismissed"
+owners = ["study@example.org"]
+expires = 2099-12-31
+mechanism = "joint"
+of = ["banner-shown", "banner-dismissed"]
+
+[metric.banner-shown]
+version = 1
+group = "banners"
+description = "Which banner was shown"
+owners = ["study@example.org"]
+expires = 2099-12-31
+mechanism = "rappor"
+bits = 16
+hashes = 2
+cohorts = 16
+f = 0.25
+p = 0.25
+q = 0.75
+
+[metric.banner-dismissed]
+version = 1
+group = "banners"
+description = "Whether it was dismissed"
+owners = ["study@example.org"]
+expires = 2099-12-31
+mechanism = "unary"
+categories = ["no", "yes"]
+epsilon = 1.0
+"""
+
+
+def bloom(seed: str) -> Rappor:
+    """The setting of the reference's own measurements."""
+    return Rappor(bits=16, hashes=2, cohorts=16, f=0.25, p=0.25, q=0.75, seed=seed)
+
+
+@dataclass(frozen=True)
+class Task:
+    """`shares` of the values (rows) and of the answers or values beside them; the first `listed`
+    rows, and columns where these are hashed, are candidates."""
+
+    name: str
+    shares: tuple[tuple[float, ...], ...]
+    listed: int
+    reports: int
+    sets: int
+    hashed: bool
+    dependent: bool
+
+
+def independent(*margin: float) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(a * b for b in margin) for a in margin)
+
+
+TASKS = (
+    Task(
+        "banners",
+        ((0.04, 0.36), (0.25, 0.05), (0.10, 0.10), (0.01, 0.09)),
+        listed=4,
+        reports=20_000,
+        sets=200,
+        hashed=False,
+        dependent=True,
+    ),
+    Task(
+        "strings, all listed",
+        independent(0.3, 0.2, 0.15, 0.15, 0.1, 0.1),
+        listed=6,
+        reports=20_000,
+        sets=200,
+        hashed=True,
+        dependent=False,
+    ),
+    Task(
+        "strings, one of a fifth unlisted",
+        independent(0.25, 0.2, 0.15, 0.1, 0.1, 0.2),
+        listed=5,
+        reports=20_000,
+        sets=200,
+        hashed=True,
+        dependent=False,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of all sets of a task: how many intervals of one cell of each `held`, and with the published
+    law of unlisted strings `held_as_published`; how often independence was `rejected` at 5 %; the
+    mean total variation from the truth, of the joint estimate and of the product of the margins."""
+
+    task: str
+    sets: int
+    held: int
+    held_as_published: int | None
+    rejected: int
+    variation: float
+    variation_of_margins: float
+    seconds: float
+
+
+def values(task: Task) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    names = tuple(f"value-{i}" for i in range(len(task.shares)))
+    return names, names if task.hashed else ("no", "yes")
+
+
+def truth(task: Task, counts: NDArray[np.int64], found: Association) -> Floats:
+    """The true counts of the cells that were found; what is in no other cell is in OTHER's."""
+    made = np.zeros(found.shares.shape)
+    for (a, b), count in zip(product(*values(task)), counts.tolist(), strict=True):
+        place = tuple(
+            axis.index(value) if value in axis else axis.index(OTHER)
+            for axis, value in zip(found.values, (a, b), strict=True)
+        )
+        made[place] += count
+    return made
+
+
+def run(task: Task, sets: int) -> Result:
+    generator = np.random.default_rng([len(task.name), task.reports])
+    names, answers = values(task)
+    other = bloom("02") if task.hashed else UnaryEncoding(categories=answers, epsilon=1.0)
+    mechanism = JointReport(of=(bloom("01"), other))
+    listed = [names[: task.listed], answers[: task.listed] if task.hashed else None]
+    pairs: Any = tuple(product(names, answers))
+    held = published = rejected = 0
+    variations, seconds = [], 0.0
+    for _ in range(sets):
+        counts = generator.multinomial(task.reports, np.array(task.shares).ravel())
+        people = Population(pairs, counts=counts)
+        patterns = Patterns.of(mechanism, simulate(mechanism, people, generator))
+        started = time.process_time()
+        found = associate(patterns, listed)
+        seconds += time.process_time() - started
+        true = truth(task, counts, found)
+        inside = np.argwhere(true > INSIDE * found.std_error)
+        # one cell of each set: the cells of a set depend on each other
+        place = tuple(inside[generator.integers(len(inside))].tolist())
+        held += holds(found, true, place)
+        if task.hashed:
+            published += holds(as_published(patterns, found), true, place)
+        rejected += found.independence.p_value < 1 - LEVEL
+        margins = task.reports * np.outer(found.margin(0), found.margin(1))
+        variations.append(
+            [np.abs(each - true).sum() / 2 / task.reports for each in (found.count, margins)]
+        )
+    joint, alone = np.mean(variations, axis=0).tolist()
+    beside = published if task.hashed else None
+    return Result(task.name, sets, held, beside, rejected, joint, alone, round(seconds / sets, 3))
+
+
+def holds(found: Association, true: Floats, place: tuple[int, ...]) -> bool:
+    """Whether the interval of a cell holds its true count."""
+    off = abs(float(found.count[place] - true[place]))
+    return off < QUANTILE * float(found.std_error[place])
+
+
+def as_published(patterns: Patterns, found: Association) -> Association:
+    """The same with the paper's OTHER: in every cohort the reports that the detected values do not
+    explain have each bit by itself, with the probability that is left of its count."""
+    factors = []
+    for table, values, (rows, payloads) in zip(
+        patterns.table().tables, found.values, patterns.parts(), strict=True
+    ):
+        axis = variable(table, values[:-1], Rule(control="none", alpha=0.999), "a part")
+        factor = likelihoods(axis, rows, payloads)
+        channel = table.mechanism.channel
+        shown = float(channel.untouched) + channel.gain * axis.touched
+        shares = np.maximum(decode(table, axis.values[:-1]).count, 0) / table.total
+        reports = table.reports[:, None]
+        expected = reports * np.einsum("j,rjc->rc", shares, shown)
+        left = np.maximum(reports * (1 - shares.sum()), 1)
+        chance = np.clip((table.counts - expected) / left, 1e-9, 1 - 1e-9)
+        bits = np.unpackbits(payloads, axis=1, bitorder="little")[:, : chance.shape[1]] == 1
+
+        def of_bits(each: Floats, bits: NDArray[np.bool_] = bits, at: Any = rows) -> Floats:
+            return np.asarray(np.where(bits, np.log(each[at]), np.log(1 - each[at])).sum(axis=1))
+
+        factor[:, -1] = factor[:, 0] * np.exp(of_bits(chance) - of_bits(shown[:, 0]))
+        factors.append(factor / factor.max(axis=1, keepdims=True))
+    mixture = Mixture.of(factors, patterns.counts)
+    fit = fitted(mixture)
+    return replace(found, shares=fit.shares, covariance=covariance(mixture.information(fit.shares)))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """100,000 reports, or fewer, and 11 x 11 cells: CPU seconds and steps of the fit; of plain EM
+    until no cell changes by 1e-6, and how far that is from the fit; how far the fit is from plain
+    EM run until none changes by 1e-8 (`end`)."""
+
+    reports: int
+    seconds: float
+    steps: int
+    plain_seconds: float
+    plain_steps: int
+    plain_from_fit: float
+    end_steps: int
+    fit_from_end: float
+
+
+def timed(reports: int) -> Fitted:
+    generator = np.random.default_rng(11)
+    mechanism = JointReport(of=(bloom("01"), bloom("02")))
+    names = tuple(f"value-{i}" for i in range(12))
+    pairs: Any = tuple(product(names, repeat=2))
+    people = Population(pairs, frequencies=generator.dirichlet(np.full(144, 0.3)))
+    sampled = people.sample(reports, generator)
+    patterns = Patterns.of(mechanism, simulate(mechanism, sampled, generator))
+    axes: list[Variable] = [
+        variable(table, names[:10], Rule(threshold=1.0), "a part")
+        for table in patterns.table().tables
+    ]
+    factors = [likelihoods(axis, *part) for axis, part in zip(axes, patterns.parts(), strict=True)]
+    mixture = Mixture.of(factors, patterns.counts)
+    started = time.process_time()
+    fit = fitted(mixture)
+    seconds = time.process_time() - started
+    shares, steps, started = np.full(fit.shares.shape, 1 / fit.shares.size), 0, time.process_time()
+    plain: tuple[float, int, float] | None = None
+    change = 1.0
+    while change >= 1e-8:
+        moved, _ = mixture.step(shares)
+        change, shares, steps = float(np.abs(moved - shares).max()), moved, steps + 1
+        if plain is None and change < 1e-6:
+            apart = float(np.abs(shares - fit.shares).max())
+            plain = time.process_time() - started, steps, apart
+    assert plain is not None
+    end = float(np.abs(shares - fit.shares).max())
+    return Fitted(reports, seconds, fit.steps, *plain, steps, end)
+
+
+@dataclass(frozen=True)
+class Charged:
+    """What a group of 10 for life was charged when a device recorded a pair on each of DAYS days,
+    what a report of it costs, and how many were sent."""
+
+    spent: float
+    cost: float
+    sent: int
+
+
+def charged() -> Charged:
+    """One device. On a day its room goes to the metrics of the group in random order, so a pair may
+    wait for a later day, but over so many all that fits into the group is sent."""
+    now, got = datetime(2026, 1, 1, 12, tzinfo=UTC), list[bytes]()
+
+    class Kept:
+        def send(self, identity: bytes, body: bytes) -> int:
+            got.append(body)
+            return 0
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "metrics.toml"
+        path.write_text(REGISTRY)
+        cost = Registry.load(path).metric("banner").mechanism.cost.epsilon
+        client = Client(
+            Path(folder) / "device",
+            registry=path,
+            destination=Kept(),
+            clock=lambda: now,
+            jitter=timedelta(0),
+        )
+        with client:
+            client.grant()
+            for _ in range(DAYS):
+                client.record("banner", ("cookies", "yes"))
+                now += timedelta(days=1)
+                client.upload()
+            now += timedelta(days=2)  # no window reaches back: what is left is left for life
+            left = client.remaining()["banners"]
+            life = Registry.load(path).groups["banners"].caps.lifetime_epsilon
+            items = [item for body in got for item in Batch.from_bytes(body).items]
+            return Charged(life - left, cost, len(items))
+
+
+def within(share: float, slack: float, trials: int) -> tuple[int, int]:
+    """What a binomial count of a probability within `slack` of `share` stays in but for CHANCE."""
+    low, high = max(0.0, share - slack), min(1.0, share + slack)
+    return int(binom.ppf(CHANCE / 2, trials, low)), int(binom.isf(CHANCE / 2, trials, high))
+
+
+def bars(results: list[Result], fit: Fitted, paid: Charged) -> list[Bar]:
+    """Every line that must hold."""
+    made = []
+    for result, task in zip(results, TASKS, strict=True):
+        low, high = within(LEVEL, 0.01, result.sets)
+        what = f"{result.task}: intervals that hold, of {result.sets}"
+        made.append(Bar(what, result.held, f"{low} to {high}", low <= result.held <= high))
+        what = f"{result.task}: independence rejected at 5 %, of {result.sets}"
+        if task.dependent:
+            made.append(Bar(what, result.rejected, "all", result.rejected == result.sets))
+            apart, alone = result.variation, result.variation_of_margins
+            what = f"{result.task}: total variation of the joint estimate"
+            wanted = f"< a third of the margins' {alone:.3f}"
+            made.append(Bar(what, apart, wanted, apart < alone / 3))
+        else:
+            _, most = within(1 - LEVEL, 0.01, result.sets)
+            made.append(Bar(what, result.rejected, f"<= {most}", result.rejected <= most))
+    times = int(10.0 // paid.cost)
+    return [
+        *made,
+        Bar("pairs that a group of 10 lets out", paid.sent, f"{times}", paid.sent == times),
+        Bar(
+            "epsilon it is charged for them",
+            paid.spent,
+            f"{times} x {paid.cost:.4g}",
+            abs(paid.spent - times * paid.cost) < 1e-9,
+        ),
+        Bar(f"CPU seconds to fit {fit.reports:,} reports", fit.seconds, "< 1", fit.seconds < 1),
+        Bar(
+            "largest cell's distance from plain EM at its end",
+            fit.fit_from_end,
+            "< 1e-4",
+            fit.fit_from_end < 1e-4,
+        ),
+        Bar(
+            "plain EM's CPU seconds to 1e-6, as many times ours",
+            fit.plain_seconds / fit.seconds,
+            "> 5",
+            fit.plain_seconds > 5 * fit.seconds,
+        ),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sample", action="store_true", help="a tenth of the sets and reports")
+    parser.add_argument("--out", type=Path, help="JSON file to write")
+    asked, started = parser.parse_args(), campaign.provenance()
+    with threadpool_limits(1):
+        status = shown(asked.sample, asked.out, started)
+    sys.exit(status)
+
+
+def shown(is_sample: bool, out: Path | None, started: dict[str, str]) -> int:
+    """Runs all, prints it and writes it; the exit status."""
+    paid, fit = charged(), timed(10_000 if is_sample else 100_000)
+    print(f"     {asdict(paid)}\n     {asdict(fit)}", flush=True)
+    results = []
+    for task in TASKS:
+        results.append(run(task, task.sets // 10 if is_sample else task.sets))
+        print(f"     {asdict(results[-1])}", flush=True)
+    made = bars(results, fit, paid)
+    status = campaign.shown(made)
+    written = {"tasks": TASKS, "bars": made, "results": results, "fit": fit, "charged": paid}
+    campaign.write(out, started, written)
+    return status
+
+
+if __name__ == "__main__":
+    main()
