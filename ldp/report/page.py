@@ -34,6 +34,10 @@ def _is_text(value: object) -> bool:
 TESTED = {
     "direct": "The count of each candidate was tested against the law that it has if nobody holds "
     "it: binomial, exactly, or normal where reports share a permanent response.",
+    "geometry": "The reports that name a point of each candidate's hyperplane were tested against "
+    "the law that their number has if nobody holds it: binomial, exactly.",
+    "histogram": "The count of each bucket was tested against the law that it has if nobody is in "
+    "it: binomial, exactly.",
     "mean-sketch": "The average of each candidate's cells was tested against the law of noise and "
     "collisions that it has if nobody holds it.",
     "regression": "The candidates were fitted together by weighted least squares, or those that "
