@@ -28,7 +28,7 @@ def bound(mechanism: Mechanism, mutant: Mutant | None = None, trials: int = 20_0
 @pytest.mark.statistical
 @for_each_mechanism
 def test_an_honest_encoder_stays_below_its_claim(example: Example) -> None:
-    first, second = example.values[:2]
+    first, *_, second = example.values  # numbers between two steps touch no cell for certain
     encode = example.mechanism.encoder(SeededBits(b"below")).encode
     found = epsilon_at_least(example.mechanism, (first, second), encode, trials=10_000, error=ALPHA)
     assert found <= example.mechanism.cost.epsilon

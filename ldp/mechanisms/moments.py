@@ -119,4 +119,4 @@ class RegressionMoments(Mechanism):
     @staticmethod
     def examples() -> tuple[Example, ...]:
         mechanism = RegressionMoments(features=1, bounds=((0.0, 4.0), (-1.0, 1.0)), epsilon=1.0)
-        return (Example(mechanism, ((0.0, 1.0), (4.0, -1.0), (3, 0.5))),)
+        return (Example(mechanism, ((0.0, 1.0), (3, 0.5), (4.0, -1.0))),)

@@ -177,8 +177,8 @@ class OneBitMean(Numeric):
     @staticmethod
     def examples() -> tuple[Example, ...]:
         return (
-            Example(OneBitMean(bounds=(0.0, 10.0), epsilon=1.0), (0.0, 10.0, 3.5)),
-            Example(OneBitMean(bounds=(-2.5, 1.0), epsilon=2.0, outside="clip"), (-9, 4.0, 0.25)),
+            Example(OneBitMean(bounds=(0.0, 10.0), epsilon=1.0), (0.0, 3.5, 10.0)),
+            Example(OneBitMean(bounds=(-2.5, 1.0), epsilon=2.0, outside="clip"), (-9, 0.25, 4.0)),
         )
 
 
@@ -219,5 +219,5 @@ class Piecewise(Numeric):
     def examples() -> tuple[Example, ...]:
         return (
             Example(Piecewise(bounds=(0.0, 1.0), epsilon=1.0, bins=8), (0.0, 0.2, 0.61, 1)),
-            Example(Piecewise(bounds=(-1.0, 1.0), epsilon=3.0, bins=7), (-1, 1, 0)),
+            Example(Piecewise(bounds=(-1.0, 1.0), epsilon=3.0, bins=7), (-1, 0, 1)),
         )
