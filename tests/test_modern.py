@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -247,7 +248,7 @@ def test_a_subset_and_a_point_tell_as_much_as_the_answers_they_equal() -> None:
 
 
 @pytest.mark.exact
-def test_the_command_prints_a_mean(tmp_path: object) -> None:
+def test_the_command_prints_a_mean(tmp_path: Path) -> None:
     mechanism = OneBitMean(bounds=(0, 1), epsilon=1.0)
     generator = np.random.default_rng(1)
     table = draw_table(mechanism, ("0.5",), counts=np.array([500]), generator=generator)
@@ -258,3 +259,19 @@ def test_the_command_prints_a_mean(tmp_path: object) -> None:
     assert done.output.splitlines()[0] == "mean,std_error,low,high,reports"
     done = CliRunner().invoke(commands, ["decode", path, "--out", f"{tmp_path}/m.csv", "--json"])
     assert done.exit_code == 0, done.output
+
+
+@pytest.mark.exact
+def test_simulate_says_how_many_numbers_were_clipped(tmp_path: Path) -> None:
+    registry, people = tmp_path / "metrics.toml", tmp_path / "people.csv"
+    registry.write_text(
+        '[product]\nname = "shop"\n[group.g]\nwindow = "1d"\nwindow_epsilon = 2.0\n'
+        'lifetime_epsilon = 20.0\n[metric.minutes]\nversion = 1\ngroup = "g"\n'
+        'description = "Minutes a day"\nowners = ["a@example.org"]\nexpires = 2099-12-31\n'
+        'mechanism = "one-bit-mean"\nbounds = [0, 100]\nepsilon = 1.0\noutside = "clip"\n'
+    )
+    people.write_text("value,count\n20,5\n100.5,3\n-7,2\n")
+    asked = ["simulate", "minutes", "--registry", str(registry), "--population", str(people)]
+    done = CliRunner().invoke(commands, [*asked, "--table", str(tmp_path / "t.table")])
+    assert done.exit_code == 0, done.output
+    assert "5 people hold a number out of bounds" in done.output

@@ -1,11 +1,12 @@
 """`ldp simulate`, `aggregate` and `merge`: from values to a table."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +18,9 @@ from ldp.files import write_whole
 from ldp.joint_table import load_table
 from ldp.mechanisms import Catalogued
 from ldp.registry import Registry
+
+if TYPE_CHECKING:
+    from ldp.simulation import Population
 
 
 @click.command()
@@ -81,8 +85,26 @@ def simulate(
                 writer.write(rows, payloads)
                 shown(len(rows))
         place = writer.path
-    result = {"metric": metric, "reports": total, "written": str(place)}
-    say(result, f"{total:,} reports of {metric!r} -> {place}", as_json)
+    result: dict[str, Any] = {"metric": metric, "reports": total, "written": str(place)}
+    words = f"{total:,} reports of {metric!r} -> {place}"
+    if clipped := _clipped(mechanism, people):
+        result["clipped"] = clipped
+        words += f"\n{clipped:,} people hold a number out of bounds; their devices clip it"
+    say(result, words, as_json)
+
+
+def _clipped(mechanism: Catalogued, people: "Population") -> int:
+    """How many hold a number that is taken for the nearer bound."""
+    if getattr(mechanism, "outside", "refuse") != "clip":
+        return 0
+    numeric: Any = mechanism
+    strict, found = replace(numeric, outside="refuse"), 0
+    for value, count in people.truth().items():
+        try:
+            strict.check(value)
+        except ParameterError:
+            found += count
+    return found
 
 
 @click.command()
