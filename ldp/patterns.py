@@ -17,7 +17,7 @@ from ldp.mechanisms import JointMechanism
 from ldp.table import require_same
 
 BLOCK = 1 << 16
-"""Reports that are spelled out at once."""
+"""Reports that wait to be grouped, at least."""
 Batch = tuple[NDArray[np.uint32], NDArray[np.uint8]]
 Places = NDArray[np.intp]
 
@@ -63,13 +63,14 @@ class Patterns:
         return list(split_batch(self.mechanism.layout, self.rows, self.payloads))
 
     def table(self) -> JointTable:
-        """The table of the same reports, each part by itself."""
-        builder = JointTableBuilder(self.mechanism)
-        each = np.repeat(np.arange(len(self.counts)), self.counts)
-        for start in range(0, each.size, BLOCK):
-            some = each[start : start + BLOCK]
+        """The table of the same reports, each part by itself: doubled, and the patterns added whose
+        count has the next binary digit, so that no report is spelled out twice for a digit."""
+        total = JointTableBuilder(self.mechanism).build()
+        for digit in reversed(range(int(self.counts.max(initial=0)).bit_length())):
+            some, builder = self.counts >> digit & 1 == 1, JointTableBuilder(self.mechanism)
             builder.add_batch(self.rows[some], self.payloads[some])
-        return builder.build()
+            total = total + total + builder.build()
+        return total
 
 
 def alike(rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> tuple[Places, Places]:

@@ -87,13 +87,13 @@ def associate(
     for warning in found.details["warnings"]:
         click.echo(f"ldp: {warning}", err=True)
     text = found.to_csv(None if out == "-" else out)
-    tested = found.independence
-    words = (
-        f"{' x '.join(map(str, found.shares.shape))} cells of {' x '.join(asked.members)} from "
-        f"{found.reports:,} reports -> {out}\n"
-        f"independent? chi-square {tested.statistic:.1f}, {tested.freedom} degrees of freedom, "
-        f"p {tested.p_value:.2g}"
-    )
+    tested, cells = found.independence, " x ".join(map(str, found.shares.shape))
+    words = f"{cells} cells of {' x '.join(asked.members)} from {found.reports:,} reports -> {out}"
+    if tested.freedom:
+        words += (
+            f"\nindependent? chi-square {tested.statistic:.1f}, {tested.freedom} degrees of "
+            f"freedom, p {tested.p_value:.2g}"
+        )
     summary = {**found.summary(), "members": asked.members}
     if out == "-":
         say({**summary, "cells": found.rows()}, text.rstrip("\n"), as_json)
