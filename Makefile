@@ -30,7 +30,7 @@ check: .venv/.ready .venv/.spark ## the slow tests beyond `make test`; those on 
 bench: .venv/.ready ## ours, the peer's, the ratio, the machine
 	$(BIN)/python -m simulations.benchmarks
 
-campaign-association: .venv/.ready ## 600 sets of joint reports, and the fit beside plain EM; exits non-zero when an interval, the test or a second is missed
+campaign-association: .venv/.ready ## 900 sets of joint reports, and the fit beside plain EM; exits non-zero when an interval, the test or a second is missed
 	$(BIN)/python -m simulations.association --out simulations/results/association.json
 
 campaign-audit: .venv/.ready ## a million reports of every published setting; exits non-zero when one is not what it claims
