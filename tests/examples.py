@@ -53,10 +53,16 @@ class Tabled(NamedTuple):
     values: tuple[Value, ...]
 
 
-def _named(examples: Sequence[Example | Tabled]) -> list[object]:
+def _named(examples: Sequence[Example | Tabled], first_only: bool = False) -> list[object]:
+    """With `first_only` those after the first of each mechanism are left to the slow tests."""
+    names = [example.mechanism.name for example in examples]
     return [
-        pytest.param(example, id=f"{example.mechanism.name}-{number}")
-        for number, example in enumerate(examples)
+        pytest.param(
+            example,
+            id=f"{name}-{number}",
+            marks=pytest.mark.slow if first_only and name in names[:number] else (),
+        )
+        for number, (name, example) in enumerate(zip(names, examples, strict=True))
     ]
 
 
@@ -73,6 +79,8 @@ WHOLE = [example for mechanism in CATALOGUE.values() for example in mechanism.ex
 CATALOGUED = _tabled(WHOLE)
 for_everything = pytest.mark.parametrize("example", _named(WHOLE))
 for_each_mechanism = pytest.mark.parametrize("example", _named(CATALOGUED))
+sampling_everything = pytest.mark.parametrize("example", _named(WHOLE, first_only=True))
+sampling_each_mechanism = pytest.mark.parametrize("example", _named(CATALOGUED, first_only=True))
 for_each_kind = pytest.mark.parametrize(
     "example", _named([*CATALOGUED, *_tabled(SignToy.examples())])
 )

@@ -7,7 +7,7 @@ from ldp.audit import epsilon_at_least
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.base import Example
 from ldp.randomness import SeededBits
-from tests.examples import for_each_mechanism
+from tests.examples import sampling_each_mechanism
 from tests.mutants import Mutant, epsilon_doubled, true_cell_never_flipped
 from tests.statistics import ALPHA
 
@@ -26,7 +26,7 @@ def bound(mechanism: Mechanism, mutant: Mutant | None = None, trials: int = 20_0
 
 
 @pytest.mark.statistical
-@for_each_mechanism
+@sampling_each_mechanism
 def test_an_honest_encoder_stays_below_its_claim(example: Example) -> None:
     first, *_, second = example.values  # numbers between two steps touch no cell for certain
     encode = example.mechanism.encoder(SeededBits(b"below")).encode

@@ -27,6 +27,7 @@ from tests.examples import (
     for_each_kind,
     for_each_mechanism,
     for_everything,
+    sampling_each_mechanism,
 )
 from tests.statistics import ALPHA, law_p
 
@@ -332,7 +333,7 @@ def cell_law(example: Tabled, row: int, column: int, held: tuple[int, ...]) -> d
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("way", ["device", "bulk", "drawn"])
-@for_each_mechanism
+@sampling_each_mechanism
 def test_every_way_to_a_table_has_the_same_exact_law(example: Tabled, way: str) -> None:
     """3,000 tables of a fixed population, made from device reports, from bulk reports and drawn
     without reports: the count of every cell has its exact law (false failure: ALPHA)."""
@@ -367,7 +368,7 @@ def test_every_way_to_a_table_has_the_same_exact_law(example: Tabled, way: str) 
 
 
 @pytest.mark.statistical
-@for_each_mechanism
+@sampling_each_mechanism
 def test_a_table_drawn_from_frequencies_samples_its_population(example: Tabled) -> None:
     """With `frequencies` and `users` a cell is Binomial(users, mean probability): more spread than
     with fixed counts, which the twin shows."""
