@@ -13,8 +13,8 @@ from itertools import count
 
 from ldp.accounting import Cost
 from ldp.hashing import PolynomialRows, value_bytes
-from ldp.mechanisms import Rappor
-from ldp.mechanisms.base import Mechanism, Value, as_bits, threshold
+from ldp.mechanisms.base import Encoder, Mechanism, Value, as_bits, threshold
+from ldp.mechanisms.memoising import Memoising
 from ldp.randomness import PROBABILITY_ONE, BitSource, SeededBits, bernoulli, uniform_below
 from ldp.wire import Kind, pack_report, split_report
 
@@ -80,7 +80,7 @@ def last_category_never_a_lie(mechanism: Mechanism, bits: BitSource) -> Encode:
 
 def epsilon_doubled(mechanism: Mechanism, bits: BitSource) -> Encode:
     """Thresholds of twice the epsilon under the honest header."""
-    encoder = mechanism.encoder(bits)
+    encoder = Encoder(mechanism, bits)
     channel = mechanism.channel
     if mechanism.kind is Kind.BITS:
         more, less = (threshold(_doubled(p)) for p in (channel.touched, channel.untouched))
@@ -363,7 +363,7 @@ LAW_MUTANTS: tuple[LawMutant, ...] = (
 )
 """Caught by check A, the exact law: `exact_findings`. The first is out of reach of any other."""
 
-HistoryMutant = Callable[[Rappor, bytes, BitSource], Encode]
+HistoryMutant = Callable[[Memoising, bytes, BitSource], Encode]
 
 
 def device_of(make: Callable[[bytes, BitSource], Encode]) -> Callable[[], Encode]:
@@ -377,22 +377,22 @@ def device_of(make: Callable[[bytes, BitSource], Encode]) -> Callable[[], Encode
     return device
 
 
-def value_followed_within_an_epoch(mechanism: Rappor, secret: bytes, bits: BitSource) -> Encode:
+def value_followed_within_an_epoch(mechanism: Memoising, secret: bytes, bits: BitSource) -> Encode:
     """An epoch's encoder is made anew for each report, and so freezes every value."""
     return lambda value: mechanism.encoder(bits, secret=secret, epoch="e").encode(value)
 
 
-def permanent_response_forgotten(mechanism: Rappor, secret: bytes, bits: BitSource) -> Encode:
+def permanent_response_forgotten(mechanism: Memoising, secret: bytes, bits: BitSource) -> Encode:
     """A fresh permanent response every day: averaging takes the noise away."""
     return mechanism.encoder(bits).encode
 
 
-def cohort_drawn_for_every_report(mechanism: Rappor, secret: bytes, bits: BitSource) -> Encode:
+def cohort_drawn_for_every_report(mechanism: Memoising, secret: bytes, bits: BitSource) -> Encode:
     """Every cohort has a permanent response of its own, and each costs eps_inf."""
     encoder = mechanism.encoder(bits, secret=secret)
 
     def encode(value: Value) -> bytes:
-        encoder._cohort = uniform_below(bits, mechanism.cohorts)
+        encoder._cohort = uniform_below(bits, mechanism.shape.rows)
         return encoder.encode(value)
 
     return encode

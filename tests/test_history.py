@@ -9,6 +9,7 @@ from ldp.audit import audit_encoder
 from ldp.audit.history import Device, cohorts_named, epsilon_at_least, exact_epsilon
 from ldp.audit.verdict import audited
 from ldp.mechanisms.base import Value
+from ldp.mechanisms.memoising import Memoising
 from ldp.mechanisms.permanent import Keyed
 from ldp.randomness import SeededBits
 from tests.mutants import (
@@ -73,7 +74,7 @@ def test_one_day_is_one_report_and_without_instantaneous_noise_a_change_is_seen(
     assert exact_epsilon(one_time, changing, "per-value").is_infinite()
 
 
-def honest(mechanism: Rappor, epoch: str | None) -> Device:
+def honest(mechanism: Memoising, epoch: str | None) -> Device:
     return device_of(
         lambda secret, bits: mechanism.encoder(bits, secret=secret, epoch=epoch).encode
     )

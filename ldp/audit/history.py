@@ -1,63 +1,69 @@
 """What a history of reports tells: memoised encoders over many days of a changing value (check C).
 
-Exactly: given the histories, bits are independent, and the reports of a bit that share a permanent
-response count only by how many ones they show, so the worst ratio is a maximum over short lists.
-From outside: real encoders, each with a secret of its own, told apart by all that they sent.
-Source: Erlingsson et al. 2014, section 3.2, for a value that never changes; the rest is this.
+Exactly: given the histories, the units of a report are independent: RAPPOR's bits, which are 0 or
+1, or all of it where it is one column. Reports of a unit that share a permanent response count only
+by how often they show which symbol, so the worst ratio is a maximum over short lists. From outside:
+real encoders, each with a secret of its own, told apart by all that they sent. Source: Erlingsson
+et al. 2014, section 3.2, for a value that never changes; the rest is this.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from itertools import product
+from itertools import chain
 from math import log
+from typing import NamedTuple
 
 import numpy as np
 
 from ldp.audit.black_box import separation
 from ldp.channel import exact_log
-from ldp.mechanisms.base import Value, as_bits
-from ldp.mechanisms.rappor import Rappor
-from ldp.wire import split_report
+from ldp.mechanisms.base import Value
+from ldp.mechanisms.memoising import Memoising
+from ldp.wire import Kind, split_report
 
 History = tuple[Value, ...]
 """The value of each day; one report a day."""
 Pair = tuple[History, History]
 Device = Callable[[], Callable[[Value], bytes]]
 """Makes a new device: its `encode`."""
-Kind = tuple[tuple[int, int], tuple[int, int], int]
-"""What a bit can tell days apart by: (which filter, its bit) in either history, and how many days.
-Reports of one filter share a permanent bit."""
-Law = Mapping[tuple[int, ...], tuple[Fraction, Fraction]]
-"""Ones that a bit shows on each kind of day -> P(such reports | history), for two histories and up
-to a factor that they share."""
+Kinds = tuple[tuple[tuple[int, int], tuple[int, int], int], ...]
+"""What a unit can tell days apart by: (which truth, its symbol) in either history, and how many
+days. Reports of one truth share a permanent symbol."""
+Times = tuple[int, ...]
+"""How often a symbol is shown on each kind of day."""
+Shown = tuple[Times, ...]
+"""That of all symbols: of those that are true on some day by their numbers; of the others, which
+are alike, only what was shown, in order."""
+Law = Mapping[Shown, tuple[Fraction, Fraction]]
+"""P(such reports | history), for two histories and up to a factor that they share."""
 MOST, PARTS = 50.0, 8
 """Scores are cut at +-MOST: no number of devices can show so much; a unit has PARTS levels."""
 
 
-def exact_epsilon(mechanism: Rappor, pair: Pair, memoise: str) -> Decimal:
+def exact_epsilon(mechanism: Memoising, pair: Pair, memoise: str) -> Decimal:
     """The worst log-ratio of all that two histories of one length can send, in the worst cohort.
 
     `memoise`: "per-value" or "epoch". Exact where the keyed function is as good as random. Time:
-    the different bits of the filters x the product of (days + 1) over the kinds of day.
+    the different units x what each can show on all days.
     """
     worst = Fraction(1)
-    for row in range(mechanism.cohorts):
+    for row in range(mechanism.shape.rows):
         forward = backward = Fraction(1)
-        for kinds, bits in Counter(_kinds(mechanism, pair, memoise, row)).items():
+        for kinds, units in Counter(_days(mechanism, pair, memoise, row).units).items():
             possible = [both for both in _law(mechanism, kinds).values() if any(both)]
             if not all(map(all, possible)):
                 return Decimal("Infinity")
             ratios = [one / other for one, other in possible]
-            forward, backward = forward * max(ratios) ** bits, backward / min(ratios) ** bits
+            forward, backward = forward * max(ratios) ** units, backward / min(ratios) ** units
         worst = max(worst, forward, backward)
     return exact_log(worst)
 
 
 def epsilon_at_least(
-    mechanism: Rappor,
+    mechanism: Memoising,
     pair: Pair,
     device: Device,
     *,
@@ -78,7 +84,9 @@ def epsilon_at_least(
     return separation(levels, error, tails=True)
 
 
-def cohorts_named(mechanism: Rappor, history: History, device: Device, *, trials: int) -> set[int]:
+def cohorts_named(
+    mechanism: Memoising, history: History, device: Device, *, trials: int
+) -> set[int]:
     """How many cohorts a device names in a history: of one that is memoised, one."""
     named = set()
     for _ in range(trials):
@@ -91,75 +99,141 @@ def cohorts_named(mechanism: Rappor, history: History, device: Device, *, trials
 
 
 def _score(
-    mechanism: Rappor, pair: Pair, history: History, encode: Callable[[Value], bytes]
+    mechanism: Memoising, pair: Pair, history: History, encode: Callable[[Value], bytes]
 ) -> float:
     """ln of P(what this device sends | first history) / P(it | second)."""
     sent = [split_report(encode(value), mechanism.header, mechanism.layout) for value in history]
-    row = sent[0][0]
+    days = _days(mechanism, pair, "per-value", sent[0][0])
     words = [mechanism.layout.payload_number(payload) for _, payload in sent]
-    days = _filters(mechanism, pair, "per-value", row)
-    ones = [
-        [word for word, day in zip(words, days, strict=True) if day == kind]
-        for kind in dict.fromkeys(days)
-    ]
-    return sum(
-        _log_ratio(
-            *_law(mechanism, kinds)[tuple(sum(w >> bit & 1 for w in shown) for shown in ones)]
-        )
-        for bit, kinds in enumerate(_kinds(mechanism, pair, "per-value", row))
-    )
+    symbols = [_symbols(mechanism, days.labels, word) for word in words]
+    score = 0.0
+    for unit, kinds in enumerate(days.units):
+        seen = Counter(zip((each[unit] for each in symbols), days.kinds, strict=True))
+        score += _log_ratio(*_law(mechanism, kinds)[_shown(mechanism, kinds, seen)])
+    return score
+
+
+class _Days(NamedTuple):
+    """What two histories tell in a row: the kind of each day, for every unit the kinds, and the
+    numbers of the columns that are true on some day."""
+
+    kinds: list[int]
+    units: list[Kinds]
+    labels: Mapping[int, int]
 
 
 @lru_cache
-def _filters(mechanism: Rappor, pair: Pair, memoise: str, row: int) -> list[tuple[int, int]]:
-    """The filters of each day in the cohort `row`; "epoch" tells the first value every day."""
+def _days(mechanism: Memoising, pair: Pair, memoise: str, row: int) -> _Days:
+    """ "epoch" tells the first value every day."""
     told = [history[:1] * len(history) if memoise == "epoch" else history for history in pair]
-    return [
-        (as_bits(mechanism.cells(one, row)), as_bits(mechanism.cells(other, row)))
+    truths = [
+        (mechanism.truth(mechanism.cells(one, row)), mechanism.truth(mechanism.cells(other, row)))
         for one, other in zip(*told, strict=True)
     ]
-
-
-@lru_cache
-def _kinds(mechanism: Rappor, pair: Pair, memoise: str, row: int) -> list[tuple[Kind, ...]]:
-    """For every bit the kinds of day, in the order in which they come first."""
-    days = Counter(_filters(mechanism, pair, memoise, row))
-    numbers = [list(dict.fromkeys(filters[side] for filters in days)) for side in (0, 1)]
-    return [
+    different = Counter(truths)
+    labels = {truth: number for number, truth in enumerate(dict.fromkeys(chain(*different)))}
+    which = [list(dict.fromkeys(pair[side] for pair in different)) for side in (0, 1)]
+    symbols = {truth: _symbols(mechanism, labels, truth) for truth in labels}
+    units = [
         tuple(
             (
-                (numbers[0].index(one), one >> bit & 1),
-                (numbers[1].index(other), other >> bit & 1),
-                count,
+                (which[0].index(one), symbols[one][unit]),
+                (which[1].index(other), symbols[other][unit]),
+                days,
             )
-            for (one, other), count in days.items()
+            for (one, other), days in different.items()
         )
-        for bit in range(mechanism.bits)
+        for unit in range(len(symbols[truths[0][0]]))
     ]
+    return _Days([list(different).index(day) for day in truths], units, labels)
+
+
+def _symbols(mechanism: Memoising, labels: Mapping[int, int], word: int) -> tuple[int, ...]:
+    """What each unit shows in a payload; a column that is never true is none of the `labels`."""
+    if mechanism.kind is Kind.BITS:
+        return tuple(word >> bit & 1 for bit in range(mechanism.shape.columns))
+    return (labels.get(word, ~word),)
+
+
+def _counted(mechanism: Memoising, kinds: Kinds) -> tuple[int, int]:
+    """How many symbols a unit has, and how many of them count by their numbers."""
+    if mechanism.kind is Kind.BITS:
+        return 2, 2
+    numbers = {symbol for *sides, _ in kinds for _, symbol in sides}
+    return mechanism.shape.columns, len(numbers)
+
+
+def _shown(mechanism: Memoising, kinds: Kinds, seen: Mapping[tuple[int, int], int]) -> Shown:
+    """What a unit shows, of how often it was `seen` to show (symbol, kind of day)."""
+    _, named = _counted(mechanism, kinds)
+    different = dict.fromkeys([*range(named), *(symbol for symbol, _ in seen)])
+    times = [tuple(seen.get((each, k), 0) for k in range(len(kinds))) for each in different]
+    return (*times[:named], *sorted(times[named:]))
 
 
 @lru_cache
-def _law(mechanism: Rappor, kinds: tuple[Kind, ...]) -> Law:
+def _law(mechanism: Memoising, kinds: Kinds) -> Law:
+    """Of everything that a unit can show, grown day by day."""
+    symbols, named = _counted(mechanism, kinds)
+    possible: set[Shown] = {((0,) * len(kinds),) * named}
+    for kind, (_, _, days) in enumerate(kinds):
+        for _ in range(days):
+            possible = {
+                (*after[:named], *sorted(after[named:]))
+                for shown in possible
+                for after in _one_more(shown, kind, len(kinds), symbols)
+            }
     return {
-        shown: (_likelihood(mechanism, kinds, 0, shown), _likelihood(mechanism, kinds, 1, shown))
-        for shown in product(*(range(days + 1) for _, _, days in kinds))
+        shown: tuple(_likelihood(mechanism, kinds, side, shown) for side in (0, 1))  # type: ignore[misc]
+        for shown in possible
     }
 
 
-def _likelihood(
-    mechanism: Rappor, kinds: Sequence[Kind], side: int, shown: Sequence[int]
-) -> Fraction:
-    pooled: dict[tuple[int, int], tuple[int, int]] = {}
-    for (*filters, days), ones in zip(kinds, shown, strict=True):
-        before = pooled.get(filters[side], (0, 0))
-        pooled[filters[side]] = (before[0] + ones, before[1] + days - ones)
-    kept = 1 - Fraction(mechanism.f) / 2
-    p, q = Fraction(mechanism.p), Fraction(mechanism.q)
+def _one_more(shown: Shown, kind: int, kinds: int, symbols: int) -> Iterator[Shown]:
+    """With one report more, on a day of this kind: of a symbol that was shown, or a new one."""
+    fresh = ((0,) * kinds,) if len(shown) < symbols else ()
+    every = (*shown, *fresh)
+    for at, times in enumerate(every):
+        more = tuple(n + (k == kind) for k, n in enumerate(times))
+        yield (*shown[:at], more, *shown[at + 1 :])
+
+
+def _likelihood(mechanism: Memoising, kinds: Kinds, side: int, shown: Shown) -> Fraction:
+    """A product over the truths of the history: each has a permanent symbol of its own."""
+    truths: dict[int, int] = dict((kind[0], kind[1])[side] for kind in kinds)
     probability = Fraction(1)
-    for (_, bit), (ones, zeros) in pooled.items():
-        one = kept if bit else 1 - kept
-        probability *= one * q**ones * (1 - q) ** zeros + (1 - one) * p**ones * (1 - p) ** zeros
+    for truth, symbol in truths.items():
+        days = [k for k, kind in enumerate(kinds) if (kind[0], kind[1])[side][0] == truth]
+        times = [sum(each[k] for k in days) for each in shown]
+        probability *= _about(mechanism, symbol, times, _counted(mechanism, kinds)[0])
     return probability
+
+
+def _about(mechanism: Memoising, true: int, times: Sequence[int], symbols: int) -> Fraction:
+    """P(reports show each symbol so many `times` | all are about `true`): a sum over the permanent
+    symbols, those that were shown and the rest, which were not."""
+    lasting = mechanism.lasting
+    first = (lasting.touched, lasting.untouched) if lasting else (Fraction(1), Fraction(0))
+    total, left = Fraction(0), symbols - len(times)
+    for permanent in range(len(times) + (left > 0)):
+        chance = _chance(mechanism, first, permanent, true)
+        for symbol, often in enumerate(times):
+            if often:
+                chance *= _chance(mechanism, mechanism.second, symbol, permanent) ** often
+        total += chance * (left if permanent == len(times) else 1)
+    return total
+
+
+def _chance(
+    mechanism: Memoising, probabilities: tuple[Fraction, Fraction], shown: int, about: int
+) -> Fraction:
+    """P(a step shows this symbol | it is about that one), from P(named) where that one is the cell
+    and P(named) where it is not."""
+    named, unnamed = probabilities
+    if mechanism.kind is Kind.BITS:
+        one = named if about else unnamed
+        return one if shown else 1 - one
+    return named if shown == about else unnamed
 
 
 def _log_ratio(one: Fraction, other: Fraction) -> float:

@@ -13,10 +13,11 @@ from ldp.audit.history import cohorts_named, exact_epsilon
 from ldp.audit.history import epsilon_at_least as epsilon_over_days
 from ldp.audit.law import exact_findings
 from ldp.hashing import Fragments
-from ldp.mechanisms import Catalogued, JointReport, Rappor
+from ldp.mechanisms import Catalogued, JointReport
 from ldp.mechanisms.base import Identity, Value
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.joint import parts_of
+from ldp.mechanisms.memoising import Memoising
 from ldp.mechanisms.moments import Products
 from ldp.mechanisms.numeric import Numbers
 
@@ -77,7 +78,7 @@ def audited(name: str, mechanism: Catalogued, trials: int) -> Verdict:
     values = tried(mechanism)
     encode, held = mechanism.encoder().encode, None
     ways: list[Callable[[Value], bytes]] = [encode, lambda value: mechanism.encoder().encode(value)]
-    if isinstance(mechanism, Rappor):
+    if isinstance(mechanism, Memoising):
         ways.append(lambda value: _device(mechanism)(value))
         ways.append(lambda value: _device(mechanism, "e")(value))
         held = _held_for_days(mechanism, values, trials)
@@ -98,12 +99,12 @@ def audited(name: str, mechanism: Catalogued, trials: int) -> Verdict:
     )
 
 
-def _device(mechanism: Rappor, epoch: str | None = None) -> Callable[[Value], bytes]:
+def _device(mechanism: Memoising, epoch: str | None = None) -> Callable[[Value], bytes]:
     """A new device with a secret of its own, memoising per value or by epoch."""
     return mechanism.encoder(secret=os.urandom(32), epoch=epoch).encode
 
 
-def _held_for_days(mechanism: Rappor, values: tuple[Value, ...], trials: int) -> Memoised:
+def _held_for_days(mechanism: Memoising, values: tuple[Value, ...], trials: int) -> Memoised:
     stays, other = (values[0],) * DAYS, (values[1],) * DAYS
     changes = other[: DAYS // 2] + stays[DAYS // 2 :]
     exact = (

@@ -15,8 +15,8 @@ from ldp.estimates import Estimates, Rule
 from ldp.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
 from ldp.mechanisms.base import Identity, Rounding
 from ldp.mechanisms.bit_flip import BitFlip, Buckets
+from ldp.mechanisms.memoising import Memoising
 from ldp.mechanisms.projective_geometry import Hyperplanes
-from ldp.mechanisms.rappor import Rappor
 from ldp.table import Table
 
 METHODS = {
@@ -55,7 +55,7 @@ def decode(
     one of `METHODS`, or "auto", the first of those that fit. Decoding again, with other candidates
     too, costs no privacy: it reads the table only. `places`: the bits that the candidates of a
     RAPPOR table set, where a map gives them (`ldp.google_rappor.read_map`). `reports_per_client`:
-    how many reports each client sent, on average, under one permanent response (RAPPOR, memoised);
+    how many reports each client sent, on average, under one permanent response (what is memoised);
     1 unless told. Raises DecodeError for an empty table, for one that pools several days of a
     memoised metric and is not told, whose errors would be too small, for no or repeated candidates,
     for a method that does not fit the mechanism, and for more candidates or other places than their
@@ -114,7 +114,7 @@ def decode(
 
 
 def _pooled(table: Table, reports_per_client: float | None) -> tuple[float, ...]:
-    """The variance that pooling adds to a bit of a report; nothing where there is no pooling."""
+    """How many more reports than one each client sent; nothing where there is no pooling."""
     mechanism, days = table.mechanism, len(table.windows)
     if reports_per_client is None and table.memoised and days > 1:
         raise DecodeError(
@@ -124,8 +124,8 @@ def _pooled(table: Table, reports_per_client: float | None) -> tuple[float, ...]
     if reports_per_client in (None, 1):
         return ()
     assert reports_per_client is not None
-    if not isinstance(mechanism, Rappor):
+    if not isinstance(mechanism, Memoising):
         raise DecodeError(f"reports of {mechanism.name} share no permanent response")
     if not 1 <= reports_per_client < np.inf:
         raise ParameterError("reports_per_client must be 1 or more")
-    return (mechanism.pooled_variance(reports_per_client),)
+    return (reports_per_client - 1,)

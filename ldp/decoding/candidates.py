@@ -23,13 +23,16 @@ from typing import Any
 import numpy as np
 
 from ldp.decoding.bloom_maps import Map, bloom_map
+from ldp.decoding.direct import pooled
 from ldp.decoding.named import named_counts
 from ldp.errors import DecodeError
 from ldp.estimates import Estimates, Floats, Rule
+from ldp.mechanisms import Mechanism
 from ldp.regression import least_squares, nonnegative_lasso
 from ldp.regression.debiased import Sparse, nonnegative_path, refitted, unbiased
 from ldp.regression.least_squares import Places
 from ldp.table import Table
+from ldp.wire import Kind
 
 UNEXPLAINED = 4.0
 """Standard errors by which the residuals' variance must exceed 1 to be said."""
@@ -135,18 +138,18 @@ class Shares:
 
 
 def regression(
-    table: Table, candidates: tuple[str, ...], rule: Rule, pooled: float = 0.0
+    table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0
 ) -> Estimates:
     """Every candidate's estimate of the non-negative lasso, not shrunk: valid for candidates that
     are in the fit and for those that are not, for more candidates than equations too."""
-    return from_map(table, candidates, bloom_map(table, candidates), rule, "regression", pooled)
+    return from_map(table, candidates, bloom_map(table, candidates), rule, "regression", more)
 
 
 def lasso_ols(
-    table: Table, candidates: tuple[str, ...], rule: Rule, pooled: float = 0.0
+    table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0
 ) -> Estimates:
     """The non-negative lasso chooses, least squares estimates (Erlingsson et al. 2014)."""
-    return from_map(table, candidates, bloom_map(table, candidates), rule, "lasso-ols", pooled)
+    return from_map(table, candidates, bloom_map(table, candidates), rule, "lasso-ols", more)
 
 
 def from_map(
@@ -155,17 +158,17 @@ def from_map(
     bits: Map,
     rule: Rule,
     method: str,
-    pooled: float = 0.0,
+    more: float = 0.0,
 ) -> Estimates:
-    """Estimates of candidates whose hashes set these `bits`; `pooled`: the variance that a bit of a
-    report has beyond its own because it shares a permanent response with others."""
+    """Estimates of candidates whose hashes set these `bits`; `more`: how many reports beyond one
+    every client sent under a permanent response (RAPPOR's)."""
     from scipy.stats import norm
 
     if table.counts.size > MOST_CELLS:
         raise DecodeError(
             f"a table of more than {MOST_CELLS:,} cells is too large for a regression"
         )
-    shares = Shares.of(table, bits.shape[2], pooled)
+    shares = Shares.of(table, bits.shape[2], _pooled(table.mechanism, more))
     cohorts = int((table.reports > 0).sum())
     # strings that are missing from the list hardly move the sum of a cohort's bits, nor do others
     contrasts = cohorts * (table.mechanism.shape.columns - 1)
@@ -220,6 +223,17 @@ def from_map(
         rule=rule,
         details=details,
     )
+
+
+def _pooled(mechanism: Mechanism, more: float) -> float:
+    """The variance that a bit of a report has beyond its own because it shares a permanent response
+    with so many `more`: in RAPPOR the same for every bit, (q - p)**2 (f/2) (1 - f/2) for each."""
+    if more and mechanism.kind is not Kind.BITS:
+        raise DecodeError(
+            f"a regression does not know how {mechanism.name} reports of one client hang "
+            "together: use method mean-sketch"
+        )
+    return mechanism.channel.gain**2 * float(pooled(mechanism, more)(1, 0.0))
 
 
 def told_by_squares(residual: Floats) -> Floats:

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp.decoding.direct import pooled
 from ldp.decoding.error_law import ErrorLaw, error_law
 from ldp.decoding.named import named_counts
 from ldp.estimates import Estimates, Floats, Rule
+from ldp.mechanisms.memoising import Memoising
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.table import Table
 
@@ -30,12 +32,12 @@ FEW_ROWS = (
 )
 
 
-def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
+def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
     """Estimates with the collision error in every standard error and p-value.
 
     With S the sum over rows of the unbiased cells a candidate touches, n reports, k rows and m
     columns: count = m/(m-1) (S - n/m). Time: candidates x rows hashes, 1 to 2 ns each, shared by
-    all cores; memory: the table and the candidates.
+    all cores; memory: the table and the candidates. `more`: as for `direct.estimated`.
     """
     from ldp.kernels import gather, points  # late: numba takes half a second to import
 
@@ -43,7 +45,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     assert isinstance(mechanism, MeanSketch)
     cells, rows = named_counts(table), mechanism.rows
     named = gather(mechanism.addressing, cells, points(mechanism.addressing, rows, candidates))
-    found = measure(table, cells, named)
+    found = measure(table, cells, named, more)
     details: dict[str, Any] = {"sum_of_squared_counts": found.squares}
     if rows < MIN_ROWS:
         details["warning"] = FEW_ROWS
@@ -53,7 +55,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
         std_error=found.std_error,
         p_value=found.p_value,
         reports=n,
-        noise=mechanism.std_error(n, 0.0, found.squares / n**2),
+        noise=found.noise,
         law=found.law,
         rule=rule,
         details=details,
@@ -62,16 +64,20 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Estimates of some points of a sketch; `p_value` is NaN below MIN_ROWS, `squares` is F2."""
+    """Estimates of some points of a sketch; `p_value` is NaN below MIN_ROWS, `squares` is F2,
+    `noise` the standard error of a value that nobody holds."""
 
     count: Floats
     std_error: Floats
     p_value: Floats
     law: ErrorLaw
     squares: float
+    noise: float
 
 
-def measure(table: Table, cells: NDArray[np.integer], named: NDArray[np.int64]) -> Measured:
+def measure(
+    table: Table, cells: NDArray[np.integer], named: NDArray[np.int64], more: float = 0.0
+) -> Measured:
     """What `named` reports, shape (points,), in the cells of each point tell of those who hold it.
 
     `cells`: how many reports name each cell, shape (rows, columns). Hashes nothing, so it does not
@@ -81,17 +87,21 @@ def measure(table: Table, cells: NDArray[np.integer], named: NDArray[np.int64]) 
     rows, width = mechanism.shape
     count = width / (width - 1) * (mechanism.channel.holders(named, n) - n / width)
     share = np.clip(count / n, 0, 1)
-    squares = sum_of_squares(table, cells)
+    squares, beyond = sum_of_squares(table, cells, more), pooled(mechanism, more)
     others = np.maximum(squares / n**2 - share**2, 0.0)
-    std_error = np.sqrt(mechanism.variance(n, share, others))
-    law = _error_law(table, count, std_error, squares)
+    std_error = np.sqrt(mechanism.variance(n, share, others) + beyond(n, share))
+    law = _error_law(table, count, std_error, squares, beyond(n, 0.0))
     p_value = law.p_value(named) if rows >= MIN_ROWS else np.full(count.size, np.nan)
-    return Measured(count, std_error, p_value, law, squares)
+    noise = float(np.sqrt(mechanism.variance(n, 0.0, squares / n**2) + beyond(n, 0.0)))
+    return Measured(count, std_error, p_value, law, squares, noise)
 
 
-def _error_law(table: Table, count: Floats, std_error: Floats, squares: float) -> ErrorLaw:
+def _error_law(
+    table: Table, count: Floats, std_error: Floats, squares: float, beyond: float
+) -> ErrorLaw:
     """The error law of a value nobody holds, given what the candidates' estimates tell about who
-    collides with whom. Squares of estimates are taken without the noise that is in them."""
+    collides with whom. Squares of estimates are taken without the noise that is in them. `beyond`,
+    a variance of the count, is of many clients and therefore normal, as small collisions are."""
     net = count**2 - std_error**2
     heavy = count > CLEARLY_HELD * std_error
     small = max(0.0, float(net[~heavy].sum()))
@@ -99,6 +109,7 @@ def _error_law(table: Table, count: Floats, std_error: Floats, squares: float) -
     counts = np.sqrt(np.sort(net[heavy])[::-1])
     small += float((counts[MOST_LUMPS:] ** 2).sum())
     rows, width = table.mechanism.shape
+    small += beyond * (1 - 1 / width) ** 2 * rows * width
     return error_law(
         table.mechanism.channel,
         table.total,
@@ -110,14 +121,15 @@ def _error_law(table: Table, count: Floats, std_error: Floats, squares: float) -
     )
 
 
-def sum_of_squares(table: Table, named: NDArray[np.integer]) -> float:
+def sum_of_squares(table: Table, named: NDArray[np.integer], more: float = 0.0) -> float:
     """F2, the sum of squared counts of all values, estimated from the cells; floored at 0.
 
     `named`: how many reports name each cell, shape (rows, columns).
 
     The expected sum of squared unbiased cells is m n B + n (1 - 1/k) + n**2/(k m)
     + F2 (1 - 1/m)/k, with B the channel's variance for a cell; solve for F2. Cells are de-biased
-    before they are squared, so nothing is lost to cancellation however large n is.
+    before they are squared, so nothing is lost to cancellation however large n is. So many `more`
+    reports of a client add, each, the first two terms with the permanent response's channel.
     """
     from ldp.kernels import sum_of_squares as summed
 
@@ -125,6 +137,12 @@ def sum_of_squares(table: Table, named: NDArray[np.integer]) -> float:
     channel, n = table.mechanism.channel, table.total
     scale, offsets = 1 / channel.gain, channel.holders(0, table.reports)
     cells = summed(named, scale, offsets)
-    noise = n * (channel.variance(1.0) + (width - 1) * channel.variance(0.0))
-    excess: float = cells - noise - n * (1 - 1 / rows) - n**2 / (rows * width)
+    noise = n * (channel.variance(1.0) + (width - 1) * channel.variance(0.0) + 1 - 1 / rows)
+    if more:
+        assert isinstance(table.mechanism, Memoising)
+        assert table.mechanism.lasting
+        first = table.mechanism.lasting
+        shared = first.variance(1.0) + (width - 1) * first.variance(0.0) + 1 - 1 / rows
+        noise += more * n * shared
+    excess: float = cells - noise - n**2 / (rows * width)
     return max(0.0, excess * rows / (1 - 1 / width))

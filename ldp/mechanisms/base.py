@@ -2,8 +2,8 @@
 
 A mechanism is a frozen value that states its channel and which cells a value touches; costs,
 reports, tables, estimates, simulations and audits follow from that. What leaves a device is what an
-encoder draws: read `Encoder.draw` and `_DRAW` to see exactly what. RAPPOR draws in two steps
-(`RapporEncoder._draw`), a joint mechanism once for each of its parts.
+encoder draws: read `Encoder.draw` and `_DRAW` to see exactly what. What is memoised draws in two
+steps (`MemoisingEncoder.draw`), a joint mechanism once for each of its parts.
 """
 
 import dataclasses
@@ -82,6 +82,15 @@ def outside(cells: Sequence[int], number: int) -> int:
     for cell in sorted(cells):
         number += number >= cell
     return number
+
+
+def draw_column(source: BitSource, told: int, cells: Sequence[int], columns: int) -> int:
+    """One of the `cells` with probability told / 2**64, else one of the other columns; uniformly
+    either way."""
+    many = len(cells)
+    if bernoulli(source, told):
+        return cells[uniform_below(source, many)]
+    return outside(cells, uniform_below(source, columns - many))
 
 
 @dataclass(frozen=True)
@@ -391,10 +400,7 @@ class Encoder:
 
     def _draw_index(self, true_cells: Sequence[int]) -> int:
         """Each true column with probability `touched`, else one of the others uniformly."""
-        many = len(true_cells)
-        if bernoulli(self._bits, self._touched):
-            return true_cells[uniform_below(self._bits, many)]
-        return outside(true_cells, uniform_below(self._bits, self._layout.columns - many))
+        return draw_column(self._bits, self._touched, true_cells, self._layout.columns)
 
     def _draw_subset(self, true_cells: Sequence[int]) -> int:
         """The true column with probability `touched`, and as many of the others as are missing: a

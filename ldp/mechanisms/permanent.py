@@ -1,10 +1,13 @@
-"""Permanent responses: RAPPOR's first randomisation, made the same whenever it is asked for.
+"""Permanent responses: the first randomisation of a memoised report, the same whenever it is asked
+for.
 
-A bit of the Bloom filter is kept with probability 1 - f, else replaced by a fair coin (Erlingsson
-et al. 2014, section 3.1, step 2). The noise is a keyed function of a secret, the metric and the
-filter, so nothing is stored: no value, no filter, no response. `Keyed` is ours; the others do what
-google/rappor's clients do (@a13fa96: client/python, client/cpp, client/java), byte for byte. Their
-messages leave out the mechanism, and their cohorts the metric: give them a secret for each metric.
+The noise is a keyed function of a secret, the metric and what the value touches, so nothing is
+stored: no value, no filter, no response. In RAPPOR a bit of the Bloom filter is kept with
+probability 1 - f, else replaced by a fair coin (Erlingsson et al. 2014, section 3.1, step 2);
+where a report is one column (`KeyedColumn`) it is told, or else another one. `Keyed` is ours; the
+others do what google/rappor's clients do (@a13fa96: client/python, client/cpp, client/java), byte
+for byte. Their messages leave out the mechanism, and their cohorts the metric: give them a secret
+for each metric.
 """
 
 import hashlib
@@ -16,7 +19,7 @@ from fractions import Fraction
 from typing import ClassVar, NoReturn
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import threshold
+from ldp.mechanisms.base import draw_column, threshold
 from ldp.randomness import PROBABILITY_ONE, BitSource, KeyedBits, bernoulli, uniform_below
 
 LEAST_SECRET = 16
@@ -40,27 +43,15 @@ class Secret(bytes):
         raise TypeError("a secret is not pickled")
 
 
-@dataclass(frozen=True)
-class Permanent(ABC):
-    """How a secret turns a filter of so many bits into its permanent response."""
+class Memory(ABC):
+    """How a secret decides the cohort of its holder, and the permanent response to what a value
+    touches there: both a payload's integer."""
 
-    most_bits: ClassVar[int] = 1 << 16
     knows_metrics: ClassVar[bool] = True
 
-    bits: int
     cohorts: int
-    f: Fraction
-    identity: bytes = b""
+    identity: bytes
     """Fingerprint of the mechanism, so that two of them never share noise."""
-
-    def __post_init__(self) -> None:
-        if self.bits > self.most_bits:
-            raise ParameterError(f"this permanent response has {self.most_bits} bits at most")
-
-    @staticmethod
-    @abstractmethod
-    def runs(f: Fraction) -> Fraction:
-        """The f that really runs where `f` was asked for."""
 
     def check(self, metric: str) -> None:
         """Raises ParameterError for a metric that there is no room for."""
@@ -75,31 +66,83 @@ class Permanent(ABC):
         """The cohort, 0 .. cohorts - 1, that the holder of the secret belongs to."""
 
     @abstractmethod
-    def response(self, secret: bytes, metric: str, bloom: int) -> int:
-        """The permanent response to the filter `bloom`; both as integers, bit 0 lowest."""
+    def response(self, secret: bytes, metric: str, truth: int) -> int:
+        """The permanent response to `truth`."""
+
+    @abstractmethod
+    def drawn(self, source: BitSource, truth: int) -> int:
+        """A response with noise from `source`."""
 
 
-class Keyed(Permanent):
-    """Ours: `KeyedBits` of the purpose, the metric, the mechanism and the filter; f in steps of
-    2**-63, up."""
+class ByKey(Memory):
+    """Ours: `KeyedBits` of the purpose, the metric, the mechanism and, for a response, `truth`."""
 
-    @staticmethod
-    def runs(f: Fraction) -> Fraction:
-        return Fraction(math.ceil(f * (1 << 63)), 1 << 63)
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes of a payload."""
 
     def cohort(self, secret: bytes, metric: str) -> int:
         about = message("cohort", metric) + self.identity
         return uniform_below(KeyedBits(secret, about), self.cohorts)
 
-    def response(self, secret: bytes, metric: str, bloom: int) -> int:
+    def response(self, secret: bytes, metric: str, truth: int) -> int:
         about = message("permanent", metric) + self.identity
-        filter_bytes = bloom.to_bytes((self.bits + 7) // 8, "little")
-        return self.drawn(KeyedBits(secret, about + filter_bytes), bloom)
+        return self.drawn(KeyedBits(secret, about + truth.to_bytes(self.size, "little")), truth)
 
-    def drawn(self, source: BitSource, bloom: int) -> int:
-        """A response with noise from `source`."""
+
+@dataclass(frozen=True)
+class KeyedColumn(ByKey):
+    """One of `columns`: the true one with probability `told`, else one of the others."""
+
+    columns: int
+    cohorts: int
+    told: Fraction
+    identity: bytes = b""
+
+    @property
+    def size(self) -> int:
+        return ((self.columns - 1).bit_length() + 7) // 8
+
+    def drawn(self, source: BitSource, truth: int) -> int:
+        return draw_column(source, threshold(self.told), (truth,), self.columns)
+
+
+@dataclass(frozen=True)
+class Permanent(Memory):
+    """The permanent response of RAPPOR to a filter of so many bits, bit 0 lowest."""
+
+    most_bits: ClassVar[int] = 1 << 16
+
+    bits: int
+    cohorts: int
+    f: Fraction
+    identity: bytes = b""
+
+    def __post_init__(self) -> None:
+        if self.bits > self.most_bits:
+            raise ParameterError(f"this permanent response has {self.most_bits} bits at most")
+
+    @staticmethod
+    @abstractmethod
+    def runs(f: Fraction) -> Fraction:
+        """The f that really runs where `f` was asked for."""
+
+    def drawn(self, source: BitSource, truth: int) -> int:
         lie = threshold(self.f / 2)
-        return bernoulli(source, lie, self.bits, bloom, PROBABILITY_ONE - lie)
+        return bernoulli(source, lie, self.bits, truth, PROBABILITY_ONE - lie)
+
+
+class Keyed(ByKey, Permanent):
+    """f in steps of 2**-63, up."""
+
+    @property
+    def size(self) -> int:
+        return (self.bits + 7) // 8
+
+    @staticmethod
+    def runs(f: Fraction) -> Fraction:
+        return Fraction(math.ceil(f * (1 << 63)), 1 << 63)
 
 
 class _Google(Permanent):
@@ -111,12 +154,12 @@ class _Google(Permanent):
         if self.cohorts & (self.cohorts - 1):
             raise ParameterError("cohorts must be a power of two for google/rappor's clients")
 
-    def response(self, secret: bytes, metric: str, bloom: int) -> int:
+    def response(self, secret: bytes, metric: str, truth: int) -> int:
         replaced = STEPS * self.f
-        for i, byte in enumerate(self.stream(secret, metric, bloom)):
+        for i, byte in enumerate(self.stream(secret, metric, truth)):
             if byte >> 1 < replaced:
-                bloom = bloom & ~(1 << i) | (byte & 1) << i
-        return bloom
+                truth = truth & ~(1 << i) | (byte & 1) << i
+        return truth
 
     @abstractmethod
     def stream(self, secret: bytes, metric: str, bloom: int) -> bytes:

@@ -4,34 +4,23 @@ Source: Erlingsson, Pihur and Korolova 2014, "RAPPOR", section 3.1 (the algorith
 The permanent response itself is drawn in `permanent.py`.
 """
 
-import hmac
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from typing import Any, ClassVar, NamedTuple
 
-from ldp.accounting.cost import Cost
 from ldp.channel import Channel, exact_log, round_up
-from ldp.errors import ParameterError, ReportError
-from ldp.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom, value_bytes
-from ldp.mechanisms.base import (
-    Addressing,
-    Encoder,
-    Example,
-    Identity,
-    Mechanism,
-    Shape,
-    Value,
-    as_bits,
-    threshold,
-)
+from ldp.errors import ParameterError
+from ldp.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom
+from ldp.mechanisms.base import Addressing, Example, Identity, Shape, as_bits
 from ldp.mechanisms.categorical import require_categories
-from ldp.mechanisms.permanent import LEAST_SECRET, PERMANENT, Keyed, Permanent, Secret, message
-from ldp.randomness import PROBABILITY_ONE, BitSource, SystemBits, bernoulli
-from ldp.wire import Kind, pack_report, split_report
+from ldp.mechanisms.memoising import Memoising
+from ldp.mechanisms.permanent import PERMANENT, Permanent
+from ldp.randomness import PROBABILITY_ONE, BitSource, bernoulli
+from ldp.wire import Kind
 
 MOST_HASHES = 16
 MOST_COHORTS = 1 << 16
@@ -56,7 +45,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rappor(Mechanism):
+class Rappor(Memoising):
     """Hash the value to bits of a Bloom filter; randomise every bit for good, then every report.
 
     Report: (cohort, `bits` bits). A bit of the *permanent* response is 1 with probability 1 - f/2
@@ -85,7 +74,6 @@ class Rappor(Mechanism):
     name: ClassVar[str] = "rappor"
     wire_id: ClassVar[int] = 5
     kind: ClassVar[Kind] = Kind.BITS
-    memoisable: ClassVar[bool] = True
 
     f: float
     p: float
@@ -166,7 +154,6 @@ class Rappor(Mechanism):
 
     @cached_property
     def lasting(self) -> Channel | None:
-        """The channel of the permanent response; None where f is 0 and it hides nothing."""
         if not self.f:
             return None
         half = Fraction(self.f) / 2
@@ -179,20 +166,6 @@ class Rappor(Mechanism):
             touched=q * (1 - half) + p * half,
             untouched=p * (1 - half) + q * half,
             differing=(self.hashes, self.hashes),
-        )
-
-    def pooled_variance(self, reports_per_client: float) -> float:
-        """What a bit's variance in a report grows by when each client sends so many under one
-        permanent response, whose own noise no averaging takes away:
-        (K - 1) (q - p)**2 (f/2) (1 - f/2)."""
-        half = self.f / 2
-        return (reports_per_client - 1) * (self.q - self.p) ** 2 * half * (1 - half)
-
-    @cached_property
-    def cost(self) -> Cost:
-        return Cost(
-            epsilon=self.channel.epsilon,
-            lifetime=self.lasting.epsilon if self.lasting else math.inf,
         )
 
     @cached_property
@@ -211,61 +184,19 @@ class Rappor(Mechanism):
 
     @cached_property
     def memory(self) -> Permanent:
-        """How a secret decides the cohort and the permanent response."""
         kind = PERMANENT[self.permanent]
         return kind(self.bits, self.cohorts, Fraction(self.f), self.fingerprint)
 
-    def encoder(
-        self,
-        bits: BitSource | None = None,
-        *,
-        secret: bytes | None = None,
-        epoch: str | None = None,
-        metric: str = "",
-        frozen: bytes | None = None,
-    ) -> "RapporEncoder":
-        """Encodes values, with instantaneous noise from `bits` (default: the operating system's).
+    @cached_property
+    def second(self) -> tuple[Fraction, Fraction]:
+        return Fraction(self.q), Fraction(self.p)
 
-        Without `secret` every report draws its cohort and permanent response anew and costs
-        `cost.epsilon`; nothing is memoised. With `secret` (16 bytes or more, kept by the device or
-        the account, never sent) cohort and permanent responses are functions of it, of this
-        mechanism and of `metric`, its name and version:
+    def truth(self, cells: Sequence[int]) -> int:
+        return as_bits(cells)
 
-        - alone, memoised *per value*: reports about one value cost `cost.lifetime` in total, as
-          published. Between histories that change at different times there is no bound.
-        - with `epoch` (its name, such as "2026-W47"), memoised *by epoch*: the first value encoded
-          is the only one of the epoch, whatever comes later, so any number of reports of an epoch
-          costs `cost.lifetime`, for all histories; epochs add. That takes one encoder an epoch on
-          all that share the secret: after a restart, or on a second device, hand `frozen`, the
-          first encoder's (a cohort and a response, no value), to the next.
-
-        With `epoch` and no secret cohort and permanent response are drawn from `bits`, once: two
-        encoders share nothing, so each costs `cost.lifetime`, whatever they were given.
-
-        Raises ParameterError for a short secret, for a metric without one, for `frozen` without an
-        epoch, and for a metric that `permanent` has no room for.
-        """
-        source = SystemBits() if bits is None else bits
-        texts = [text for text in (epoch, metric) if text is not None]
-        if not all(isinstance(text, str) for text in texts):
-            raise ParameterError("epoch and metric must be texts")
-        for text in texts:
-            value_bytes(text)
-        if frozen is not None and epoch is None:
-            raise ParameterError("only an epoch freezes a response")
-        freezes = epoch is not None
-        if secret is None and not metric:
-            encoder = RapporEncoder(self, source, freezes=freezes)
-        else:
-            if not isinstance(secret, bytes) or len(secret) < LEAST_SECRET:
-                raise ParameterError(f"a secret must be bytes, {LEAST_SECRET} or more")
-            if epoch is not None:
-                secret = hmac.digest(secret, message("epoch", epoch), "sha256")
-            self.memory.check(metric)
-            encoder = RapporEncoder(self, source, Secret(secret), metric, freezes)
-        if frozen is not None:
-            encoder.frozen = frozen
-        return encoder
+    def again(self, source: BitSource, response: int) -> int:
+        high, low = self.thresholds
+        return bernoulli(source, low, self.bits, response, high)
 
     def worst_pair(self, values: Iterable[str]) -> Pair:
         """What reports tell of a known dictionary, in the worst cohort; exact, at most `cost`.
@@ -312,76 +243,6 @@ class Rappor(Mechanism):
                 ("lol", "afk", "brb"),
             ),
         )
-
-
-class RapporEncoder(Encoder):
-    """Draws reports through a permanent and an instantaneous response: see `Rappor.encoder`."""
-
-    def __init__(
-        self,
-        mechanism: Rappor,
-        bits: BitSource,
-        secret: Secret | None = None,
-        metric: str = "",
-        freezes: bool = False,
-    ) -> None:
-        super().__init__(mechanism, bits)
-        self._memory = mechanism.memory
-        self._secret = secret
-        self._metric = metric
-        self._cohort = None if secret is None else self._memory.cohort(secret, metric)
-        self._freezes = freezes
-        self._first: dict[str, tuple[int, int]] = {}
-        self._p, self._q = threshold(Fraction(mechanism.p)), threshold(Fraction(mechanism.q))
-
-    def cell(self, value: Value) -> bytes:
-        """What all reports about the value have in common, up to its permanent response: its filter
-        in the holder's cohort. Without a secret there is none, and ParameterError is raised."""
-        if self._cohort is None:
-            raise ParameterError("only the holder of a secret has a cohort")
-        cells = self._addressing.cells(self._addressing.point(value), self._cohort)
-        return as_bits(cells).to_bytes(self._size, "little")
-
-    @property
-    def frozen(self) -> bytes | None:
-        """What the epoch's reports are about: cohort and permanent response, as a report's body.
-        None before the first. It is randomised, but not for good: keep it on the device."""
-        first = self._first.get("frozen")
-        return None if first is None else pack_report(b"", self._layout, *first)
-
-    @frozen.setter
-    def frozen(self, body: bytes) -> None:
-        size = self._layout.body_bytes
-        if not isinstance(body, bytes) or len(body) != size:
-            raise ParameterError(f"what is frozen has {size} bytes")
-        try:
-            row, payload = split_report(self._header + body, self._mechanism.header, self._layout)
-            self._first["frozen"] = row, self._layout.payload_number(payload)
-        except ReportError as error:
-            raise ParameterError(f"what is frozen is none: {error}") from None
-
-    @property
-    def _size(self) -> int:
-        return self._layout.payload_bytes
-
-    def _row(self) -> int:
-        return super()._row() if self._cohort is None else self._cohort
-
-    def draw(self, point: int) -> tuple[int, int]:
-        first = self._first.get("frozen")
-        if first is None:
-            row = self._row()
-            first = row, self._permanent(as_bits(self._addressing.cells(point, row)))
-            if self._freezes:  # the first of several threads wins, for all of them
-                first = self._first.setdefault("frozen", first)
-        row, response = first
-        return row, bernoulli(self._bits, self._p, self._layout.columns, response, self._q)
-
-    def _permanent(self, bloom: int) -> int:
-        if self._secret is None:
-            fresh = Keyed(self._memory.bits, self._memory.cohorts, self._memory.f)
-            return fresh.drawn(self._bits, bloom)
-        return self._memory.response(self._secret, self._metric, bloom)
 
 
 def _probability(name: str, value: float) -> Fraction:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from ldp.channel import require_epsilon
+from ldp.channel import Channel, require_epsilon
 from ldp.errors import ParameterError
 from ldp.hashing import MAX_WIDTH, PolynomialRows
 from ldp.mechanisms.base import Mechanism, Shape
@@ -61,6 +61,11 @@ class MeanSketch(Mechanism, ABC):
         return Shape(self.rows, self.columns)
 
     def variance(self, reports: int, frequency: Any = 0.0, others_squared: Any = 0.0) -> Any:
+        return self.variance_through(self.channel, reports, frequency, others_squared)
+
+    def variance_through(
+        self, channel: Channel, reports: int, frequency: Any, others_squared: Any
+    ) -> Any:
         """(m/(m-1))**2 n V + [(1-f) (1-1/k) n + others_squared n**2 / k] / (m-1).
 
         V is the channel's variance, that of a report which does not hold the value being averaged
@@ -68,7 +73,7 @@ class MeanSketch(Mechanism, ABC):
         that no number of reports lowers.
         """
         k, m = self.shape
-        held, other = self.channel.variance(1.0), self.channel.variance(0.0)
+        held, other = channel.variance(1.0), channel.variance(0.0)
         noise = frequency * held + (1 - frequency) * (other + (held - other) / m)
         single = (1 - frequency) * (1 - 1 / k) * reports
         shared = others_squared * reports**2 / k
