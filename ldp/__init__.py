@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ldp.mechanisms.hcms import HadamardCountMeanSketch as HadamardCountMeanSketch
     from ldp.mechanisms.joint_report import JointReport as JointReport
     from ldp.mechanisms.local_hashing import LocalHashing as LocalHashing
+    from ldp.mechanisms.memoised import MemoisedHashing as MemoisedHashing
+    from ldp.mechanisms.memoised import MemoisedResponse as MemoisedResponse
     from ldp.mechanisms.moments import RegressionMoments as RegressionMoments
     from ldp.mechanisms.numeric import OneBitMean as OneBitMean
     from ldp.mechanisms.numeric import Piecewise as Piecewise
@@ -36,6 +38,8 @@ _HOMES = {
     "HadamardCountMeanSketch": "ldp.mechanisms.hcms",
     "SequenceFragmentPuzzle": "ldp.mechanisms.sfp",
     "LocalHashing": "ldp.mechanisms.local_hashing",
+    "MemoisedHashing": "ldp.mechanisms.memoised",
+    "MemoisedResponse": "ldp.mechanisms.memoised",
     "BitFlip": "ldp.mechanisms.bit_flip",
     "OneBitMean": "ldp.mechanisms.numeric",
     "Piecewise": "ldp.mechanisms.numeric",
@@ -53,6 +57,8 @@ __all__ = [
     "HadamardCountMeanSketch",
     "JointReport",
     "LocalHashing",
+    "MemoisedHashing",
+    "MemoisedResponse",
     "OneBitMean",
     "Piecewise",
     "PrefixExtension",

@@ -92,6 +92,17 @@ SUBJECTS = (  # a mechanism is a line; one added at the end leaves the others' d
         reports=2_000,
         values=BUCKETS,
     ),
+    Subject(
+        {"mechanism": "memoised-rr", "categories": CATEGORIES, "lifetime_epsilon": 6.0},
+        _1_AND_4,
+        reports=2_000,
+    ),
+    Subject(
+        {"mechanism": "memoised-hashing", "lifetime_epsilon": 6.0, "rows": 256, "seed": REDRAWN},
+        _1_AND_4,
+        reports=3_000,
+        values=(VALUE, *OTHERS),
+    ),
 )
 
 

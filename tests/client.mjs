@@ -186,6 +186,18 @@ function rappor(p) {
     payload: (own, draw, columns) =>
       bernoulli(draw, low, p.bits, own.permanent(draw, bits(columns)), high) };
 }
+function memoised(p, epsilon, columns, made) { // a column told, and told again about the first one
+  const [others, all, tens] = [BigInt(columns - 1), exp(epsilon), 10n ** 50n];
+  const [told, whole, unit] = [keep(exact(p.lifetime_epsilon), others), all + others * UNIT,
+    ONE * others];
+  const limit = (all * tens - whole) * unit - (ONE - told) * whole * tens;
+  const again = (ONE * limit) / ((told * BigInt(columns) - ONE) * whole * tens);
+  const truth = told * again * others + (ONE - told) * (ONE - again);
+  const own = made([truth / unit, (ONE * unit - truth) / (unit * others)]);
+  return [{ ...own, permanent: (draw, t) => INDEX.payload({ told, columns }, draw, [Number(t)]),
+    payload: (part, draw, [t]) =>
+      INDEX.payload({ told: again, columns }, draw, [part.permanent(draw, t)]) }];
+}
 function memoising(mechanism, { secret_hex, metric, epoch }) { // the permanent response is "keyed"
   const [[own], given, id, kept] = [mechanism.parts, hex(secret_hex), mechanism.head.slice(2), {}];
   const secret = epoch === null ? given : hmac(given, joined("epoch", epoch));
@@ -336,11 +348,15 @@ const MECHANISMS = {
   "one-bit-mean": [12, (p, epsilon) => [numeric(p, epsilon, 2, 1)]],
   piecewise: [13, (p, epsilon) => [windowed(p, epsilon)]],
   moments: [14, (p, epsilon) => [moments(p, epsilon)]],
+  "memoised-rr": [18, (p, epsilon) => memoised(p, epsilon, p.categories.length,
+    (thresholds) => choice(INDEX, p, thresholds))],
+  "memoised-hashing": [19, (p, epsilon) => memoised(p, epsilon, p.buckets,
+    (thresholds) => sketch(INDEX, { ...p, width: p.buckets }, thresholds))],
   subset: [15, (p, epsilon) => [subset(p, epsilon)]],
   "bit-flip": [16, (p, epsilon) => [bitFlip(p, epsilon)]],
 };
 // Section 8: the fingerprint, of the one form of JSON
-const DOUBLES = ["alpha", "beta", "epsilon", "fragment_epsilon", "f", "p", "q"];
+const DOUBLES = ["alpha", "beta", "epsilon", "fragment_epsilon", "lifetime_epsilon", "f", "p", "q"];
 const double = (x) => (x > 0 && x < 0.0001 ? x.toExponential().replace(/-(.)$/, "-0$1")
   : `${x}`.replace(/^-?\d+$/, "$&.0"));
 const escaped = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
@@ -391,7 +407,7 @@ function checkExample({ memoised = [], ...example }) {
   const { parts, head } = mechanism;
   const read = (report) => parse(mechanism, hex(report));
   const good = example.reports.map(([, said]) => read(said) ?? refuse(`refused a good ${said}`));
-  const devices = example.parameters.permanent === "keyed" ? memoised : [];
+  const devices = ["keyed", undefined].includes(example.parameters.permanent) ? memoised : [];
   if (devices !== memoised && memoised.length) console.log("note: no memoised rappor-cpp here");
   return [
     [head.subarray(2), example.fingerprint],

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ldp.mechanisms import HadamardCountMeanSketch as HadamardCountMeanSketch
     from ldp.mechanisms import JointReport as JointReport
     from ldp.mechanisms import LocalHashing as LocalHashing
+    from ldp.mechanisms import MemoisedHashing as MemoisedHashing
+    from ldp.mechanisms import MemoisedResponse as MemoisedResponse
     from ldp.mechanisms import OneBitMean as OneBitMean
     from ldp.mechanisms import Piecewise as Piecewise
     from ldp.mechanisms import PrefixExtension as PrefixExtension
@@ -56,6 +58,8 @@ __all__ = [
     "Ledger",
     "LocalHashing",
     "Mechanism",
+    "MemoisedHashing",
+    "MemoisedResponse",
     "OneBitMean",
     "ParameterError",
     "Piecewise",

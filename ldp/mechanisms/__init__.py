@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ldp.mechanisms.joint import JointMechanism as JointMechanism
     from ldp.mechanisms.joint_report import JointReport as JointReport
     from ldp.mechanisms.local_hashing import LocalHashing as LocalHashing
+    from ldp.mechanisms.memoised import MemoisedHashing as MemoisedHashing
+    from ldp.mechanisms.memoised import MemoisedResponse as MemoisedResponse
     from ldp.mechanisms.moments import RegressionMoments as RegressionMoments
     from ldp.mechanisms.numeric import OneBitMean as OneBitMean
     from ldp.mechanisms.numeric import Piecewise as Piecewise
@@ -51,6 +53,8 @@ _CATALOGUED = {
     "SubsetSelection": "subset_selection",
     "PrefixExtension": "prefix",
     "JointReport": "joint_report",
+    "MemoisedResponse": "memoised",
+    "MemoisedHashing": "memoised",
 }
 """Class -> its file: a line here is a mechanism's place in the catalogue."""
 _HOMES = {**_CATALOGUED, "JointMechanism": "joint"}
@@ -69,6 +73,8 @@ __all__ = [
     "JointReport",
     "LocalHashing",
     "Mechanism",
+    "MemoisedHashing",
+    "MemoisedResponse",
     "OneBitMean",
     "Piecewise",
     "PrefixExtension",
