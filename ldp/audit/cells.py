@@ -330,7 +330,7 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
             yield f"lies so far from a told {what}", lies.sum(axis=0), free.sum(axis=0), chance
     if mechanism.kind is Kind.BITS:
         yield from _noise(reported, touched, float(channel.untouched))
-    if mechanism.kind is Kind.SUBSET:
+    if mechanism.kind is Kind.SUBSET and columns > 2:
         yield from _pairs(reported & ~touched, ~touched, _both_lied(mechanism))
 
 

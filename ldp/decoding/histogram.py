@@ -6,9 +6,8 @@ tell it, (C - n_v q) / (p - q) of them hold it, and n / n_v times as many of all
 
 import numpy as np
 
-from ldp.decoding.error_law import error_law
 from ldp.errors import DecodeError
-from ldp.estimates import Estimates, Rule
+from ldp.estimates import Estimates, Normal, Rule
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.table import Table
 
@@ -43,6 +42,6 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
         p_value=binom.sf(told - 1, asked, lies)[bucket],
         reports=n,
         noise=mechanism.std_error(n),
-        law=error_law(channel, int(asked.min())),
+        law=Normal(),
         rule=rule,
     )

@@ -43,8 +43,8 @@ class MeanEstimate:
         if not 0 < level < 1:
             raise ParameterError("level must lie strictly between 0 and 1")
         reach = float(norm.isf((1 - level) / 2)) * self.std_error
-        low, high = self.bounds
-        return max(low, self.mean - reach), min(high, self.mean + reach)
+        low, high = (float(np.clip(self.mean + way * reach, *self.bounds)) for way in (-1, 1))
+        return low, high
 
     def summary(self, level: float = 0.95) -> dict[str, Any]:
         """Everything, as JSON-ready data."""
@@ -74,7 +74,8 @@ def decode_mean(table: Table) -> MeanEstimate:
     step = (mean_bin - q * bins.sum()) / (gain * width) - (width - 1) / 2
     steps = mechanism.addressing.steps
     place = step / steps
-    noise = mechanism.mean_variance(min(max(place, 0.0), 1.0))  # a few reports may look all alike
+    # a few reports may look all alike: their noise is taken nearer to the middle of the range
+    noise = mechanism.mean_variance((n * min(max(place, 0.0), 1.0) + 2) / (n + 4))
     variance = max(spread / (gain * width * steps) ** 2, noise) / n
     low, high = mechanism.bounds
     return MeanEstimate(

@@ -23,7 +23,7 @@ CHANCE = 30
 """Beginnings of one length that noise may let through, on average."""
 MOST_KEPT = 4096
 """Beginnings of one length that are extended; the largest, where there are more."""
-MOST_TESTED = 1 << 25
+MOST_TESTED = 1 << 23
 
 
 def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
@@ -42,18 +42,18 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
     if each < MIN_ROWS:
         raise DecodeError(f"fewer than {MIN_ROWS} rows a length: no error rate is claimed")
     spelling = mechanism.spelling
-    endings = fragments_of(spelling)
-    if len(endings) > MOST_TESTED:
+    if sum(len(spelling.alphabet) ** size for size in range(spelling.fragment + 1)) > MOST_TESTED:
         raise DecodeError(f"more than {MOST_TESTED:,} continuations: more groups are needed")
+    endings = fragments_of(spelling)
     words, kept = [""], list[int]()
     for group in range(mechanism.groups):
+        if len(words) * len(endings) > MOST_TESTED:
+            raise DecodeError(f"more than {MOST_TESTED:,} continuations: more groups are needed")
         candidates = [
             word + ending
             for word in words
             for ending in (endings if not word.endswith(PAD) else [PAD * spelling.fragment])
         ]
-        if len(candidates) > MOST_TESTED:
-            raise DecodeError(f"more than {MOST_TESTED:,} continuations: more groups are needed")
         there, measured = _measured(table, mechanism, group, candidates)
         if group == mechanism.groups - 1:
             break

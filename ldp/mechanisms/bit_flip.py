@@ -18,6 +18,8 @@ from ldp.mechanisms.numeric import Range, position, require_range
 from ldp.wire import Kind
 
 MOST_BUCKETS = 1 << 16
+MAX_CELLS = 1 << 30
+"""A server keeps a number for every cell."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class BitFlip(Mechanism):
     buckets: int
     bits: int
     epsilon: float
-    outside: str = "refuse"
+    outside: str = "clip"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", require_range(self.bounds))
@@ -77,6 +79,8 @@ class BitFlip(Mechanism):
             raise ParameterError(f"buckets must be a whole number from 2 to {MOST_BUCKETS}")
         if type(self.bits) is not int or not 1 <= self.bits <= self.buckets:
             raise ParameterError("bits must be a whole number from 1 to that of the buckets")
+        if self.buckets * self.bits > MAX_CELLS:
+            raise ParameterError(f"buckets times bits must be at most {MAX_CELLS}")
         _ = self.channel  # refuses an epsilon that no threshold can honour
 
     @cached_property
@@ -103,6 +107,8 @@ class BitFlip(Mechanism):
         low, high = (Fraction(end) for end in self.bounds)
         ends = [float(low + (high - low) * i / self.buckets) for i in range(self.buckets + 1)]
         texts = [f"{end:.10g}" for end in ends]
+        if len(set(texts)) < len(texts):
+            texts = [repr(end) for end in ends]
         last = self.buckets - 1
         return tuple(
             f"[{texts[i]}, {texts[i + 1]}{']' if i == last else ')'}" for i in range(self.buckets)

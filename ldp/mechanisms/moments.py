@@ -20,7 +20,7 @@ from ldp.mechanisms.numeric import Range, position, require_range
 from ldp.randomness import PROBABILITY_BITS, PROBABILITY_ONE
 from ldp.wire import Kind
 
-MOST_FEATURES = 100
+MOST_FEATURES = 50
 _FIELD = PROBABILITY_BITS + 1
 
 
@@ -77,7 +77,7 @@ class RegressionMoments(Mechanism):
     >>> rooms.shape.rows, len(rooms.encoder().encode((6.5, 24.0)))
     (5, 12)
 
-    `features`: d, 1 to 100; `bounds`: (low, high) of x_1, .., x_d and y, in this order; `outside`:
+    `features`: d, 1 to 50; `bounds`: (low, high) of x_1, .., x_d and y, in this order; `outside`:
     "refuse" values out of bounds, or "clip" them. Values are tuples of d + 1 numbers, or text with
     commas between them. Raises ParameterError for anything else.
     """
@@ -89,7 +89,7 @@ class RegressionMoments(Mechanism):
     features: int
     bounds: tuple[Range, ...]
     epsilon: float
-    outside: str = "refuse"
+    outside: str = "clip"
 
     def __post_init__(self) -> None:
         if type(self.features) is not int or not 1 <= self.features <= MOST_FEATURES:

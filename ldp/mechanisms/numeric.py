@@ -11,6 +11,7 @@ bins so that no float decides a private bit.
 """
 
 import math
+import re
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ from ldp.wire import Kind
 LARGEST = float(1 << 53)
 """Bounds lie within it, and are written without an exponent."""
 MOST_BINS = 1 << 16
+LONGEST = 1000
+"""Characters of a number as text."""
+_DECIMAL = re.compile(r" *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *")
 Range = tuple[float, float]
 
 
@@ -37,25 +41,24 @@ def require_range(given: object, what: str = "bounds") -> Range:
         low, high = given
         if all(type(end) in (int, float) and -LARGEST <= end <= LARGEST for end in given):
             low, high = float(low) + 0.0, float(high) + 0.0  # one zero, not two
-            if low < high:
+            if low < low + (high - low) / MOST_BINS < high:
                 return low, high
-    raise ParameterError(f"{what} must be two numbers, the lower first, at most 2**53 in size")
+    raise ParameterError(
+        f"{what} must be two numbers, the lower first, at most 2**53 in size and not too near"
+    )
 
 
 def position(value: Value, bounds: Range, outside: str) -> Fraction:
     """Where between its bounds a number lies, exactly: 0 at the lower, 1 at the upper. Text is read
-    as a number. Raises ParameterError for what is no finite number, and for one out of bounds
+    as a double (`_DECIMAL`). Raises ParameterError for what is no number, and for one out of bounds
     unless `outside` is "clip"."""
     number = math.nan
-    if isinstance(value, str):
-        try:
-            number = float(value)
-        except ValueError:
-            number = math.nan
+    if isinstance(value, str) and len(value) <= LONGEST and _DECIMAL.fullmatch(value):
+        number = float(value)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         number = value
-    if not isinstance(number, int) and not math.isfinite(number):
-        raise ParameterError("value is not a finite number")
+    if number != number:
+        raise ParameterError("value is not a number")
     low, high = bounds
     if not low <= number <= high and outside != "clip":
         raise ParameterError(f"value lies outside of the bounds {low:g} to {high:g}")
@@ -85,14 +88,14 @@ class Numbers(Rounding):
 @dataclass(frozen=True, kw_only=True)
 class Numeric(Mechanism, ABC):
     """`bounds`: the least and the largest number there is, public; `epsilon` in (0, 64]; `outside`:
-    "refuse" numbers out of bounds, or "clip" them to the nearer bound. Raises ParameterError for
-    anything else."""
+    "clip" numbers out of bounds to the nearer bound, or "refuse" them: then whether a report is
+    sent tells whether there was a number within bounds. Raises ParameterError for anything else."""
 
     kind: ClassVar[Kind] = Kind.INDEX
 
     bounds: Range
     epsilon: float
-    outside: str = "refuse"
+    outside: str = "clip"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", require_range(self.bounds))
@@ -136,8 +139,7 @@ class Numeric(Mechanism, ABC):
     @property
     def reach(self) -> float:
         """How far, in ranges, the number that one report stands for can lie from any person's."""
-        p, q = float(self.channel.touched), float(self.channel.untouched)
-        per_step = (p - q) * self.width
+        q, per_step = float(self.channel.untouched), self.channel.gain * self.width
         mean = q * sum(range(self.bins)) + per_step * (self.width - 1) / 2
         return max((self.bins - 1 - mean) / per_step, mean / per_step) / self.addressing.steps
 
@@ -145,15 +147,15 @@ class Numeric(Mechanism, ABC):
         """Variance, in squared shares of the range, of the number that one report of a person at
         `place` (0 at the lower bound, 1 at the upper) stands for: the rounding and the noise."""
         steps, width, bins = self.addressing.steps, self.width, self.bins
-        p, q = float(self.channel.touched), float(self.channel.untouched)
+        gain, q = self.channel.gain, float(self.channel.untouched)
         low = min(int(place * steps), steps - 1)
         first = second = 0.0
         for step, share in ((low, low + 1 - place * steps), (low + 1, place * steps - low)):
             own = range(step, step + width)
-            first += share * (q * sum(range(bins)) + (p - q) * sum(own))
-            squares = q * sum(k * k for k in range(bins)) + (p - q) * sum(k * k for k in own)
+            first += share * (q * sum(range(bins)) + gain * sum(own))
+            squares = q * sum(k * k for k in range(bins)) + gain * sum(k * k for k in own)
             second += share * squares
-        return (second - first**2) / ((p - q) * width * steps) ** 2
+        return (second - first**2) / (gain * width * steps) ** 2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,9 +41,10 @@ class PrefixExtension(LocalHashing):
     groups: int = 5
 
     def __post_init__(self) -> None:
-        if type(self.groups) is not int or self.groups < 1:
-            raise ParameterError("groups must be a whole number, 1 or more")
-        if type(self.length) is int and self.length % self.groups:
+        for name in ("groups", "length"):
+            if type(getattr(self, name)) is not int or getattr(self, name) < 1:
+                raise ParameterError(f"{name} must be a whole number, 1 or more")
+        if self.length % self.groups:
             raise ParameterError("length must be a multiple of groups")
         super().__post_init__()
         if self.rows % self.groups:

@@ -55,6 +55,8 @@ class ProjectiveGeometry(Categorical):
             object.__setattr__(self, "field", tuned_field(require_epsilon(self.epsilon), many))
         if type(self.field) is not int or not is_prime(self.field):
             raise ParameterError("field must be a prime number")
+        if self.field > (most := least_line(len(require_categories(self.categories)))):
+            raise ParameterError(f"field must be at most {most} for so many categories")
         super().__post_init__()
 
     @cached_property
@@ -127,12 +129,18 @@ def is_prime(number: int) -> bool:
     return True
 
 
+def least_line(categories: int) -> int:
+    """The least prime whose line has a point for each category: a larger field gains nothing."""
+    field = max(2, categories - 1)
+    while not is_prime(field):
+        field += 1
+    return field
+
+
 def tuned_field(epsilon: float, categories: int) -> int:
     """The prime nearest to e**epsilon + 1, or the least that gives each category a point of a line
     if that is smaller; exact on every machine."""
-    enough = max(2, categories - 1)
-    while not is_prime(enough) and enough <= MAX_POINTS:
-        enough += 1
+    enough = least_line(categories)
     best = EXACT.add(EXACT.exp(Decimal(epsilon)), Decimal(1))
     if best >= enough:
         return enough
