@@ -247,8 +247,8 @@ def test_intervals_of_pooled_reports_hold_when_told_how_many_a_client_sent(
     make: Callable[[int], Memoising],
 ) -> None:
     """Below 88 % of 400 tables has a chance below 1e-7 where 95 % hold. Its twin is not told: of
-    `memoised-rr` 62 % hold. A sketch takes most of what it is not told for collisions, because it
-    estimates from the table how many there are, and its intervals are nearly as wide."""
+    `memoised-rr` 59 to 62 % hold. A sketch takes most of what it is not told for collisions, which
+    it estimates from the table, and its intervals are nearly as wide."""
     generator, tables, held = np.random.default_rng(1), 400, np.zeros((2, 4), dtype=int)
     counts, each = np.array([1000, 600, 350, 50]), 30
     for number in range(tables):
