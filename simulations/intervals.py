@@ -108,7 +108,7 @@ def held_mean(mechanism: Numeric, tables: int, seed: np.random.SeedSequence) -> 
             mechanism, NUMBERS, frequencies=SHARES, users=PEOPLE, generator=generator
         )
         low, high = decode_mean(table).interval()
-        held += low <= truth <= high
+        held += int(low <= truth <= high)
     return held
 
 

@@ -237,16 +237,18 @@ function sfp(p, epsilon) {
   const own = { ...p, rows: p.fragment_rows * blocks, width: p.fragment_width, seed };
   return [fragments(own, part, blocks), sketch(BITS, p, symmetric(asDouble(epsilon - part)))];
 }
-// Numbers: a place between bounds is a fraction [n, d]; a step and 2**64 times the chance of the next
+// Numbers: a place between bounds is a fraction [n, d]; it is rounded to a step at random
 const double64 = (x) => (Number.isInteger(x) ? [BigInt(x), 1n] : doubled(double64(2 * x)));
 const doubled = ([n, d]) => [n, 2n * d];
 const minus = ([a, b], [c, d]) => [a * d - c * b, b * d];
-const number = (text) => (text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : refuse("value"));
+const DECIMAL = /^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *$/;
+const number = (text) => (DECIMAL.test(text) ? Number(text) : refuse("value"));
 function fraction(text, [low, high], outside) {
   const x = number(text);
   if ((x < low || x > high) && outside !== "clip") refuse("value");
   const from = double64(low);
-  const [[a, b], [c, d]] = [Math.min(Math.max(x, low), high), high].map((end) => minus(double64(end), from));
+  const inside = Math.min(Math.max(x, low), high);
+  const [[a, b], [c, d]] = [inside, high].map((end) => minus(double64(end), from));
   return [a * d, b * c];
 }
 const stepped = ([n, d], draw) => {
@@ -262,7 +264,7 @@ function numeric(p, epsilon, bins, width) {
   };
   return part(INDEX, 1, bins, answers(epsilon, bins - width, width), truth);
 }
-function windowed(p, epsilon) { // the width nearest to bins / (e**(epsilon / 2) + 1), halves to even
+function windowed(p, epsilon) { // the width is nearest to bins / (e**(epsilon / 2) + 1)
   const [all, wide] = [exp(epsilon / 2n) + UNIT, 2n * BigInt(p.bins) * UNIT];
   return numeric(p, epsilon, p.bins, Math.max(1, Number((wide + all) / (2n * all))));
 }
@@ -294,7 +296,8 @@ const points = (s, t) => range(t).reduce((sum, i) => sum + s ** i, 0);
 function vector(point, s, t) {
   const free = range(t).findLast((m) => point >= points(s, m));
   const rest = point - points(s, free);
-  return [...Array(t - 1 - free).fill(0), 1, ...range(free).map((i) => Math.floor(rest / s ** (free - 1 - i)) % s)];
+  const digits = range(free).map((i) => Math.floor(rest / s ** (free - 1 - i)) % s);
+  return [...Array(t - 1 - free).fill(0), 1, ...digits];
 }
 const inverse = (a, s) => range(s).find((b) => (a * b) % s === 1);
 function pointOf(numbers, s) {
@@ -379,7 +382,8 @@ function build(given) {
 function encode({ parts, limits, head }, draw, value) {
   const numbers = parts.flatMap((own) => {
     const [row, inner] = [own.row ?? uniformBelow(draw, own.rows), Number(own.limits[1])];
-    return [Math.floor(row / inner), row % inner, own.payload(own, draw, own.truth(value, row, draw))];
+    const truth = own.truth(value, row, draw);
+    return [Math.floor(row / inner), row % inner, own.payload(own, draw, truth)];
   });
   return Buffer.concat([head, ...numbers.map((n, i) => toBytes(n, size(limits[i])))]);
 }
