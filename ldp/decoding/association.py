@@ -36,6 +36,8 @@ OTHER = "(other)"
 """What the values that are not listed, or not detected, are called together."""
 POSITIVE = 1e-6
 """A share below it is taken for none by the test of independence."""
+ENOUGH = 500
+"""Reports for each cell from which the test's chi-square law was seen to hold."""
 
 
 class Independence(NamedTuple):
@@ -162,6 +164,12 @@ def associate(
             f"{' x '.join(map(str, shape))} cells are more than {MOST_CELLS:,}: give fewer "
             "candidates, or a stricter rule"
         )
+    warnings = [each.warning for each in variables if each.warning]
+    if patterns.total < ENOUGH * math.prod(shape):
+        warnings.append(
+            f"fewer than {ENOUGH} reports for each of {math.prod(shape)} cells: the test of "
+            "independence rejects more often than it says"
+        )
     mixture = Mixture.of(factors, patterns.counts)
     fit = fitted(mixture)
     return Association(
@@ -178,7 +186,7 @@ def associate(
             "steps": fit.steps,
             "last_change": fit.change,
             "rule": asdict(rule),
-            "warnings": [each.warning for each in variables if each.warning],
+            "warnings": warnings,
         },
     )
 
