@@ -74,7 +74,7 @@ campaign-words: .venv/.ready ## 20 puzzles of ten million English words; exits n
 studies: studies-regression ## redraw every study; exits non-zero when a bar is missed
 	$(BIN)/python -m simulations.studies
 
-studies-regression: .venv/.ready ## redraw every study of regression and the central model, in about 6 min; exits non-zero when a bar is missed
+studies-regression: .venv/.ready ## redraw every study of regression and the central model, in about 5 min; exits non-zero when a bar is missed
 	$(BIN)/python -m simulations.regression
 
 vectors: .venv/.ready ## rewrite the golden vectors

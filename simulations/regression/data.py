@@ -26,6 +26,12 @@ def load(name: str) -> tuple[Floats, Floats, list[str]]:
     return X, np.asarray(transform(y), dtype=np.float64), names
 
 
+def expression() -> Floats:
+    """RMA-normalised expression of 40 genes in 985 cell lines, most often mutated first: GDSC."""
+    with np.load(DATA / "gdsc.npz") as file:
+        return np.asarray(file["X"] / 100.0)
+
+
 def halves(n: int, generator: np.random.Generator) -> tuple[Any, Any]:
     """Places of nine parts to fit and one to test, at random."""
     order = generator.permutation(n)

@@ -21,7 +21,6 @@ LARGEST = 12.0
 """Public bound on the target: some three and a half of its standard deviations."""
 STEPS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.4, 2.0)
 """Thresholds tried, in standard deviations: of a unit row's entry, and of the target."""
-BOXES = tuple(step / math.sqrt(COLUMNS) for step in STEPS)
 TARGETS = tuple(math.sqrt(COLUMNS + 1) * step / LARGEST for step in STEPS)
 PUBLISHED_EPSILON = {0.1: 0.108, 0.2: 0.251, 0.5: 0.620, 1.0: 0.815, 2.0: 0.869, 5.0: 0.883,
                      10.0: 0.882}  # fmt: skip
@@ -30,14 +29,15 @@ PUBLISHED_ROWS = {100: 0.560, 200: 0.730, 300: 0.820, 400: 0.852, 500: 0.869, 60
 REPLACE = Neighbours.REPLACE_VALUE
 
 
-def made(n: int, generator: np.random.Generator) -> Rows:
+def made(n: int, generator: np.random.Generator, columns: int = COLUMNS) -> Rows:
     """n rows of the model with all precisions 1: centred, rows divided by their length."""
-    b, X = generator.normal(size=COLUMNS), generator.normal(size=(n, COLUMNS))
+    b, X = generator.normal(size=columns), generator.normal(size=(n, columns))
     y = X @ b + generator.normal(size=n)
     X = X - X.mean(axis=0)
     lengths = np.linalg.norm(X, axis=1)
     y = y - y.mean()
-    return Rows.of(X / lengths[:, None], np.clip(y / LARGEST, -1, 1), intercept=False, norm=1.0)
+    largest = LARGEST * math.sqrt((columns + 1) / (COLUMNS + 1))
+    return Rows.of(X / lengths[:, None], np.clip(y / largest, -1, 1), intercept=False, norm=1.0)
 
 
 def part(rows: Rows, start: int, stop: int) -> Rows:
@@ -45,23 +45,30 @@ def part(rows: Rows, start: int, stop: int) -> Rows:
     return Rows(rows.features[start:stop], rows.target[start:stop], rows.norm, rows.intercept)
 
 
-def _nieminen(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Spearman's rank correlation on 100 others, means over FOLDS data sets; ten public rows."""
-    n, epsilon = setting["rows"], setting["epsilon"]
+def thresholds(
+    n: int, epsilon: float, generator: np.random.Generator, columns: int = COLUMNS
+) -> tuple[float, float]:
+    """(box, target) that predict best on 20 auxiliary data sets of the model: free of privacy."""
 
     def auxiliary(source: np.random.Generator) -> tuple[Rows, Rows]:
-        whole = made(n + TESTED, source)
+        whole = made(n + TESTED, source, columns)
         return part(whole, TESTED, n + TESTED), part(whole, 0, TESTED)
 
-    box, target = searched(
+    return searched(
         auxiliary,
         generator,
         epsilon=epsilon,
         neighbours=REPLACE,
-        boxes=BOXES,
+        boxes=tuple(step / math.sqrt(columns) for step in STEPS),
         targets=TARGETS,
         times=20,
     )
+
+
+def _nieminen(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
+    """Spearman's rank correlation on 100 others, means over FOLDS data sets; ten public rows."""
+    n, epsilon = setting["rows"], setting["epsilon"]
+    box, target = thresholds(n, epsilon, generator)
     scores: dict[str, list[float]] = {}
     for _ in range(FOLDS):
         whole = made(n + TESTED + PUBLIC, generator)
