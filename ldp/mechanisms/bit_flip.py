@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from ldp.channel import Channel, keep_probability, require_epsilon
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Example, Mechanism, Shape, Value
-from ldp.mechanisms.numeric import Range, position, require_range
+from ldp.mechanisms.numeric import Range, position, require_outside, require_range
 from ldp.wire import Kind
 
 MOST_BUCKETS = 1 << 16
@@ -73,8 +73,7 @@ class BitFlip(Mechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", require_range(self.bounds))
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
-        if self.outside not in ("refuse", "clip"):
-            raise ParameterError('outside must be "refuse" or "clip"')
+        require_outside(self.outside)
         if type(self.buckets) is not int or not 2 <= self.buckets <= MOST_BUCKETS:
             raise ParameterError(f"buckets must be a whole number from 2 to {MOST_BUCKETS}")
         if type(self.bits) is not int or not 1 <= self.bits <= self.buckets:

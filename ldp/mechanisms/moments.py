@@ -16,7 +16,7 @@ from typing import ClassVar
 from ldp.channel import Channel, keep_probability, require_epsilon
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Example, Mechanism, Rounding, Shape, Value
-from ldp.mechanisms.numeric import Range, position, require_range
+from ldp.mechanisms.numeric import Range, position, require_outside, require_range
 from ldp.randomness import PROBABILITY_BITS, PROBABILITY_ONE
 from ldp.wire import Kind
 
@@ -99,8 +99,7 @@ class RegressionMoments(Mechanism):
             raise ParameterError("bounds must be a pair for every feature, and one for the target")
         object.__setattr__(self, "bounds", tuple(map(require_range, pairs)))
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
-        if self.outside not in ("refuse", "clip"):
-            raise ParameterError('outside must be "refuse" or "clip"')
+        require_outside(self.outside)
         _ = self.channel  # refuses an epsilon that no threshold can honour
 
     @cached_property

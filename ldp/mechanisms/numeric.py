@@ -48,6 +48,12 @@ def require_range(given: object, what: str = "bounds") -> Range:
     )
 
 
+def require_outside(given: object) -> None:
+    """Raises ParameterError unless `given` says what becomes of numbers out of bounds."""
+    if given not in ("clip", "refuse"):
+        raise ParameterError('outside must be "clip" or "refuse"')
+
+
 def position(value: Value, bounds: Range, outside: str) -> Fraction:
     """Where between its bounds a number lies, exactly: 0 at the lower, 1 at the upper. Text is read
     as a double (`_DECIMAL`). Raises ParameterError for what is no number, and for one out of bounds
@@ -100,8 +106,7 @@ class Numeric(Mechanism, ABC):
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", require_range(self.bounds))
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
-        if self.outside not in ("refuse", "clip"):
-            raise ParameterError('outside must be "refuse" or "clip"')
+        require_outside(self.outside)
         _ = self.channel  # refuses an epsilon that no threshold can honour
 
     @property
