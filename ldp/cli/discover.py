@@ -78,4 +78,4 @@ def discover(
 
 def _require_words(source: str, mechanism: Catalogued) -> None:
     if not isinstance(mechanism, SequenceFragmentPuzzle | PrefixExtension):
-        raise DecodeError(f"{source}: no words to be found (sfp, prefix) but {mechanism.name}")
+        raise DecodeError(f"{source}: no table of words (sfp, prefix) but {mechanism.name}")
