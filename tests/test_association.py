@@ -170,7 +170,6 @@ def test_without_noise_the_joint_counts_are_the_true_ones() -> None:
 
 @pytest.mark.exact
 def test_few_reports_are_said_to_be_few() -> None:
-    """The test of independence rejects 8 % of independent 3 x 2 tables of 300 reports at 5 %."""
     generator = np.random.default_rng(1)
     for scale, said in ((5, True), (5000, False)):
         found = associate(patterns_of(LOUD, PAIRS, scale * np.ones(len(PAIRS), int), generator))

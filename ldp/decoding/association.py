@@ -37,7 +37,7 @@ OTHER = "(other)"
 POSITIVE = 1e-6
 """A share below it is taken for none by the test of independence."""
 ENOUGH = 500
-"""Reports for each cell from which the test's chi-square law was seen to hold."""
+"""Reports for each cell below which the test's chi-square law is not relied on."""
 
 
 class Independence(NamedTuple):

@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING
 from simulations.benchmarks.measuring import Benchmark, fastest, run
 
 if TYPE_CHECKING:
-    from ldp.client import CountMeanSketch, HadamardCountMeanSketch, Rappor
+    from ldp.client import (
+        CountMeanSketch,
+        HadamardCountMeanSketch,
+        ProjectiveGeometry,
+        Rappor,
+    )
     from ldp.mechanisms import Mechanism
 
 QUICK = 5000
@@ -43,6 +48,12 @@ def chrome_preset(bits: int = 128) -> "Rappor":
     return Rappor(bits=bits, hashes=2, cohorts=128, f=0.5, p=0.25, q=0.75, seed="00ff")
 
 
+def known_list() -> "ProjectiveGeometry":
+    from ldp.client import ProjectiveGeometry
+
+    return ProjectiveGeometry(categories=_listed(250_000), epsilon=4.0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """A table of so many `reports`, of `held` values, and how many candidates are `listed`."""
@@ -57,6 +68,7 @@ class Case:
 CASES = {
     "cms": Case(mechanism=apple_preset, reports=10**6, held=2600, listed=250_000),
     "hcms": Case(mechanism=hadamard_preset, reports=10**7, held=2600, listed=2600),
+    "pgr": Case(mechanism=lambda: known_list(), reports=10**6, held=2600, listed=250_000),
     "rappor_110": Case(mechanism=lambda: chrome_preset(8), reports=10**6, held=100, listed=110),
     "rappor_1100": Case(
         mechanism=lambda: chrome_preset(8), reports=10**7, held=1000, listed=1100, power=1.5
@@ -148,6 +160,8 @@ BENCHMARKS = (
     _memory("cms", 2048),
     _seconds("hcms", "decode 2,600 candidates of HCMS, 1,024 x 32,768", 3),
     _memory("hcms", 1024),
+    _seconds("pgr", "decode 250,000 categories of PGR, 8,042,221 points", 10),
+    _memory("pgr", 2048),
     _seconds("rappor_110", "decode RAPPOR of 8 bits: 110 candidates", 0.1),
     _seconds("rappor_1100", "1,100 candidates", 1),
     _seconds("rappor_11000", "11,000 candidates", 1),
