@@ -30,6 +30,9 @@ from ldp.randomness import (
 from ldp.value import Value as Value
 from ldp.wire import Header, JointLayout, Kind, Layout, pack_report
 
+MAX_CELLS = 1 << 30
+"""Of a table: a server keeps a number for every cell."""
+
 
 class Addressing(Protocol):
     """Which cells of a row a value touches: a point of the value, then the cells of the point."""

@@ -13,13 +13,11 @@ from typing import Any, ClassVar
 
 from ldp.channel import Channel, keep_probability, require_epsilon
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Example, Mechanism, Shape, Value
+from ldp.mechanisms.base import MAX_CELLS, Example, Mechanism, Shape, Value
 from ldp.mechanisms.numeric import Range, position, require_outside, require_range
 from ldp.wire import Kind
 
 MOST_BUCKETS = 1 << 16
-MAX_CELLS = 1 << 30
-"""A server keeps a number for every cell."""
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,9 @@ from typing import Any, ClassVar
 from ldp.channel import Channel, require_epsilon
 from ldp.errors import ParameterError
 from ldp.hashing import MAX_WIDTH, PolynomialRows
-from ldp.mechanisms.base import Mechanism, Shape
+from ldp.mechanisms.base import MAX_CELLS, Mechanism, Shape
 
 MAX_ROWS = 1 << 24
-MAX_CELLS = 1 << 30
-"""A server keeps a number for every cell."""
 
 
 @dataclass(frozen=True, kw_only=True)
