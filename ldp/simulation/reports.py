@@ -110,10 +110,12 @@ def _subsets(
     layout = mechanism.layout
     words = -(-layout.columns // 64)
     share = layout.ones / layout.columns
-    fewer = max(0.0, share - math.sqrt(share * (1 - share) / layout.columns))
-    # any coin that is alike for all will do; filling up takes fewer tries than thinning out
-    coin = threshold(Fraction(fewer))
-    named = kernels.packed_bernoulli(generator, coin, len(truths) * words)
+    spread = math.sqrt(share * (1 - share) / layout.columns)
+    # any coin that is alike for all will do: filling up takes fewer tries than thinning out, and a
+    # coin told no finer than its spread fewer words
+    digits = 1 << math.ceil(-math.log2(spread))
+    coin = Fraction(round(max(0.0, share - spread) * digits), digits)
+    named = kernels.packed_bernoulli(generator, threshold(coin), len(truths) * words)
     is_told = kernels.bernoulli_each(generator, threshold(mechanism.channel.touched), truths.size)
     named = named.reshape(len(truths), words)
     kernels.fit_subsets(named, truths, is_told, layout.columns, layout.ones, generator)
