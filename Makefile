@@ -65,6 +65,10 @@ campaign-intervals: .venv/.ready ## 20,000 small tables a mechanism or more; exi
 
 campaign-prefixes: .venv/.ready ## prefix extension beside Apple's puzzle in eight settings, 20 seeds each; exits non-zero when it finds less
 	$(BIN)/python -m simulations.prefixes --out simulations/results/prefixes.json
+
+campaign-strings: .venv/.ready ## 30 populations of strings that nobody listed, by RAPPOR n-grams, puzzle and prefixes; exits non-zero when too few are found, one is false, or it takes a minute
+	$(BIN)/python -m simulations.strings --out simulations/results/strings.json
+
 campaign-plan: .venv/.ready ## 30 plans against 200,000 draws a mechanism; exits non-zero when a bar is missed
 	$(BIN)/python -m simulations.plan --out simulations/results/plan.json
 

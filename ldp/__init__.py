@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ldp.mechanisms.memoised import MemoisedHashing as MemoisedHashing
     from ldp.mechanisms.memoised import MemoisedResponse as MemoisedResponse
     from ldp.mechanisms.moments import RegressionMoments as RegressionMoments
+    from ldp.mechanisms.ngrams import RapporNgrams as RapporNgrams
     from ldp.mechanisms.numeric import OneBitMean as OneBitMean
     from ldp.mechanisms.numeric import Piecewise as Piecewise
     from ldp.mechanisms.prefix import PrefixExtension as PrefixExtension
@@ -46,6 +47,7 @@ _HOMES = {
     "RegressionMoments": "ldp.mechanisms.moments",
     "SubsetSelection": "ldp.mechanisms.subset_selection",
     "PrefixExtension": "ldp.mechanisms.prefix",
+    "RapporNgrams": "ldp.mechanisms.ngrams",
     "ProjectiveGeometry": "ldp.mechanisms.projective_geometry",
     "JointReport": "ldp.mechanisms.joint_report",
 }
@@ -65,6 +67,7 @@ __all__ = [
     "ProjectiveGeometry",
     "RandomizedResponse",
     "Rappor",
+    "RapporNgrams",
     "RegressionMoments",
     "SequenceFragmentPuzzle",
     "SubsetSelection",

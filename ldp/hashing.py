@@ -3,8 +3,7 @@
 A value is hashed once to a point of the field of integers modulo 2**61 - 1 (MurmurHash3); each row
 of a sketch maps points to columns by its own random polynomial of degree 2, a 3-wise independent
 family (Wegman and Carter 1981), whose coefficients are a keyed BLAKE2b of the row number. Bloom
-filters (Bloom 1970) hash the same way, or as google/rappor's clients do; so do tagged fragments of
-words.
+filters (Bloom 1970) hash the same way, or as google/rappor's clients do; so do fragments of words.
 """
 
 import hashlib
@@ -13,6 +12,7 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, combinations
 from typing import Literal, NamedTuple
 
 import mmh3
@@ -202,9 +202,34 @@ class Spelling:
             raise ParameterError(f"a value has more than {self.length} letters; cut it first")
         return text.ljust(self.length, PAD)
 
+    def fragments(self, word: Value) -> list[str]:
+        """The fragments of the padded word, one a position; raises as `padded`."""
+        text, size = self.padded(word), self.fragment
+        return [text[start : start + size] for start in range(0, self.length, size)]
+
+
+class ByPosition(ABC):
+    """An addressing of words, by what they have at each position of their spelling."""
+
+    spelling: Spelling
+
+    @abstractmethod
+    def position_points(self, value: Value) -> list[int]:
+        """The points of what the word has at each position."""
+
+    def point(self, value: Value) -> int:
+        """The points of all positions, eight bytes each, as one integer."""
+        points = self.position_points(value)
+        return int.from_bytes(b"".join(point.to_bytes(8, "little") for point in points), "little")
+
+    @staticmethod
+    def at(point: int, position: int) -> int:
+        """The point at one position, of those of all."""
+        return point >> 64 * position & ((1 << 64) - 1)
+
 
 @dataclass(frozen=True)
-class Blocks(ABC):
+class Blocks(ByPosition):
     """Rows in blocks of `rows_each`, one block a position of the word: what a word has there
     touches one column of each row of its block, by `PolynomialRows`."""
 
@@ -217,18 +242,8 @@ class Blocks(ABC):
     def rows(self) -> PolynomialRows:
         return PolynomialRows(self.seed, self.width)
 
-    @abstractmethod
-    def block_points(self, value: Value) -> list[int]:
-        """The points of what the word has at each position."""
-
-    def point(self, value: Value) -> int:
-        """The points of all positions, eight bytes each, as one integer."""
-        points = self.block_points(value)
-        return int.from_bytes(b"".join(point.to_bytes(8, "little") for point in points), "little")
-
     def cells(self, point: int, row: int) -> tuple[int, ...]:
-        word = point >> 64 * (row // self.rows_each)
-        return (self.rows.column(word & ((1 << 64) - 1), row),)
+        return (self.rows.column(self.at(point, row // self.rows_each), row),)
 
 
 class Fragments(Blocks):
@@ -245,18 +260,39 @@ class Fragments(Blocks):
         """The point of a fragment: that of its tag, 2 bytes little-endian, and its letters."""
         return value_point(tag.to_bytes(2, "little") + fragment.encode())
 
-    def block_points(self, value: Value) -> list[int]:
-        word, size = self.spelling.padded(value), self.spelling.fragment
-        tag = self.tag(word)
-        return [
-            self.fragment_point(tag, word[start : start + size])
-            for start in range(0, len(word), size)
-        ]
+    def position_points(self, value: Value) -> list[int]:
+        tag = self.tag(self.spelling.padded(value))
+        return [self.fragment_point(tag, fragment) for fragment in self.spelling.fragments(value)]
 
 
 class Prefixes(Blocks):
     """The word's beginning, up to the position and with what stands there."""
 
-    def block_points(self, value: Value) -> list[int]:
-        word, size = self.spelling.padded(value), self.spelling.fragment
-        return [value_point(word[:end]) for end in range(size, len(word) + 1, size)]
+    def position_points(self, value: Value) -> list[int]:
+        return [value_point(beginning) for beginning in accumulate(self.spelling.fragments(value))]
+
+
+@dataclass(frozen=True)
+class FragmentPairs(ByPosition):
+    """Rows in blocks of `cohorts`, one block a pair of positions, in the order of `pairs`: the
+    fragments at the two set bits of two Bloom filters side by side, with the same hashes."""
+
+    bloom: PolynomialBloom
+    cohorts: int
+    spelling: Spelling
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """Two positions each, the earlier one first: (0, 1), (0, 2), ..., (1, 2), ..."""
+        return tuple(combinations(range(self.spelling.positions), 2))
+
+    def position_points(self, value: Value) -> list[int]:
+        return list(map(value_point, self.spelling.fragments(value)))
+
+    def cells(self, point: int, row: int) -> tuple[int, ...]:
+        pair, cohort = divmod(row, self.cohorts)
+        return tuple(
+            half * self.bloom.bits + bit
+            for half, position in enumerate(self.pairs[pair])
+            for bit in self.bloom.cells(self.at(point, position), cohort)
+        )

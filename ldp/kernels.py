@@ -19,6 +19,8 @@ from ldp.hashing import (
     FIELD,
     MD5_SCHEMES,
     Blocks,
+    ByPosition,
+    FragmentPairs,
     Md5Bloom,
     PolynomialBloom,
     PolynomialRows,
@@ -57,9 +59,9 @@ def points(
     what they have at every position, shape (values, positions); where a hash needs the whole value
     its `bloom_map`; and of numbers how they are rounded, in every row or in all, shape (values,
     rows or 1, 2)."""
-    if isinstance(addressing, Blocks):
+    if isinstance(addressing, ByPosition):
         return np.array(
-            [addressing.block_points(value) for value in values], dtype=np.uint64
+            [addressing.position_points(value) for value in values], dtype=np.uint64
         ).reshape(len(values), addressing.spelling.positions)
     if isinstance(addressing, Md5Bloom):
         return bloom_map(addressing, rows, values)
@@ -107,6 +109,14 @@ def columns(
             for i in range(hashes)
         ]
         return _distinct(np.stack(each, axis=1))
+    if isinstance(addressing, FragmentPairs):
+        bloom, cohorts, pairs = addressing.bloom, addressing.cohorts, np.array(addressing.pairs)
+        halves = []
+        for half, position in enumerate(pairs[at // cohorts].T):
+            there = points[np.arange(len(points)), position]
+            found = columns(bloom, cohorts, there, at % np.uint32(cohorts))
+            halves.append(np.where(found == NO_COLUMN, NO_COLUMN, found + half * bloom.bits))
+        return np.concatenate(halves, axis=1)
     if isinstance(addressing, Numbers):
         return points.astype(np.int64)[:, None] + np.arange(addressing.width)
     if isinstance(addressing, Buckets):

@@ -4,6 +4,7 @@ from ldp.decoding import decode
 from ldp.decoding.association import Association, associate
 from ldp.decoding.consistency import consistent
 from ldp.decoding.decoys import decode_with_decoys
+from ldp.decoding.ngrams import discover_ngrams
 from ldp.decoding.numeric import MeanEstimate, RegressionEstimate, decode_mean, decode_regression
 from ldp.decoding.prefixes import discover_prefixes
 from ldp.decoding.puzzle import discover
@@ -30,6 +31,7 @@ __all__ = [
     "decode_regression",
     "decode_with_decoys",
     "discover",
+    "discover_ngrams",
     "discover_prefixes",
     "load_table",
 ]

@@ -208,14 +208,18 @@ function memoising(mechanism, { secret_hex, metric, epoch }) { // the permanent 
   return { ...mechanism, parts: [{ ...own, row, permanent }] };
 }
 // Words, and the table of mechanisms: id, and parts from the parameters and the exact epsilon
+function filled(p, value) {
+  const [letters, alphabet] = [Array.from(value), Array.from(p.alphabet)];
+  if (letters.some((c) => !alphabet.includes(c)) || letters.length > p.length) refuse("value");
+  return [...letters, ...Array(p.length - letters.length).fill("\0")];
+}
+const fragmentAt = (p, value, position) => valueBytes(filled(p, value)
+  .slice(position * p.fragment, (position + 1) * p.fragment).join(""));
 function fragments(p, epsilon, blocks) {
   return part(BITS, p.rows, p.width, symmetric(epsilon), (value, row) => {
-    const [letters, alphabet] = [Array.from(value), Array.from(p.alphabet)];
-    if (letters.some((c) => !alphabet.includes(c)) || letters.length > p.length) refuse("value");
-    const filled = [...letters, ...Array(p.length - letters.length).fill("\0")];
-    const tag = integer(blake2b(valueBytes(filled.join("")), 8, "ldp tag v1", hex(p.seed)));
-    const from = p.fragment * Math.floor((row * p.length) / p.fragment / p.rows);
-    const fragment = valueBytes(filled.slice(from, from + p.fragment).join(""));
+    const word = valueBytes(filled(p, value).join(""));
+    const tag = integer(blake2b(word, 8, "ldp tag v1", hex(p.seed)));
+    const fragment = fragmentAt(p, value, Math.floor((row * p.length) / p.fragment / p.rows));
     const tagged = Buffer.concat([toBytes(BigInt.asUintN(p.tag_bits, tag), 2), fragment]);
     return [sketchColumn(p, tagged, row)];
   }, blocks);
@@ -223,11 +227,8 @@ function fragments(p, epsilon, blocks) {
 function prefix(p, epsilon) {
   const size = p.length / p.groups;
   return part(INDEX, p.rows, p.buckets, answers(epsilon, p.buckets - 1), (value, row) => {
-    const letters = Array.from(value);
-    if (letters.some((c) => !p.alphabet.includes(c)) || letters.length > p.length) refuse("value");
-    const filled = [...letters, ...Array(p.length - letters.length).fill("\0")];
     const end = size * (1 + Math.floor((row * p.groups) / p.rows));
-    const beginning = valueBytes(filled.slice(0, end).join(""));
+    const beginning = valueBytes(filled(p, value).slice(0, end).join(""));
     return [sketchColumn({ ...p, width: p.buckets }, beginning, row)];
   });
 }
@@ -236,6 +237,24 @@ function sfp(p, epsilon) {
   const seed = derivedSeed(["sfp fragments", p.seed]).toString("hex");
   const own = { ...p, rows: p.fragment_rows * blocks, width: p.fragment_width, seed };
   return [fragments(own, part, blocks), sketch(BITS, p, symmetric(asDouble(epsilon - part)))];
+}
+const bloom = (p, bytes, row) => range(p.hashes)
+  .map((i) => sketchColumn({ seed: p.seed, width: p.bits }, bytes, row * p.hashes + i));
+const truly = (epsilon, [told] = symmetric(epsilon)) => [told & ~2047n, ONE - (told & ~2047n)];
+const pairsOf = (n) => range(n).flatMap((i) => range(n - i - 1).map((j) => [i, i + j + 1]));
+function filters(p, epsilon, blocks) {
+  const pairs = pairsOf(p.length / p.fragment);
+  const truth = (value, row) => pairs[Math.floor(row / p.cohorts)].flatMap((position, half) =>
+    bloom(p, fragmentAt(p, value, position), row % p.cohorts).map((i) => half * p.bits + i));
+  const thresholds = truly(epsilon / BigInt(2 * p.hashes));
+  return part(BITS, p.cohorts * pairs.length, 2 * p.bits, thresholds, truth, blocks);
+}
+function ngrams(p, epsilon) {
+  const [blocks, own] = [pairsOf(p.length / p.fragment).length, exact(p.fragment_epsilon)];
+  const seed = derivedSeed(["rappor ngrams", p.seed]).toString("hex");
+  const thresholds = truly(asDouble(epsilon - own) / BigInt(p.hashes));
+  return [filters({ ...p, seed }, own, blocks), part(BITS, p.cohorts, p.bits, thresholds,
+    (value, row) => bloom(p, valueBytes(value), row))];
 }
 // Numbers: a place between bounds is a fraction [n, d]; it is rounded to a step at random
 const double64 = (x) => (Number.isInteger(x) ? [BigInt(x), 1n] : doubled(double64(2 * x)));
@@ -342,6 +361,8 @@ const MECHANISMS = {
   rappor: [5, (p) => [rappor(p)]],
   hcms: [6, (p, epsilon) => [sketch(SIGN, p, [answers(epsilon, 1)[0], ONE / 2n])]],
   sfp: [7, sfp],
+  "rappor-ngrams": [20, ngrams],
+  "rappor-ngram-pairs": [21, (p, epsilon) => [filters(p, epsilon)]],
   "sfp-fragments": [9, (p, epsilon) => [fragments(p, epsilon)]],
   joint: [32, (p) => p.of.map(member)],
   "local-hashing": [10, (p, epsilon) => [sketch(INDEX, { ...p, width: p.buckets },

@@ -48,6 +48,15 @@ def test_a_sample_of_the_audit_campaign_passes() -> None:
 
 @pytest.mark.slow
 @pytest.mark.statistical
+def test_a_sample_of_the_strings_campaign_meets_its_bars() -> None:
+    """A fixed seed; with a free one a false string would fail it with probability 0.001 at most."""
+    pytest.importorskip("wordfreq")
+    done = module("simulations.strings", "--sample")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
 def test_a_sample_of_the_words_campaign_meets_its_bars() -> None:
     """A fixed seed; with a free one a false word would fail it with probability 0.002 at most: two
     screens at family-wise 0.001 each. Of the top 20 all are found, by far."""

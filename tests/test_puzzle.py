@@ -395,8 +395,8 @@ def test_mistakes_end_as_one_clear_line(
     run(f"simulate words {registry} --population words.csv --table words.table", monkeypatch)
     capsys.readouterr()
     for words, message in {
-        "discover city.table --out e.csv": "city.table: no table of words (sfp, prefix) but rr",
-        f"discover city {registry} store --out e.csv": "metric 'city': no table of words",
+        "discover city.table --out e.csv": "city.table: not about words (sfp, prefix",
+        f"discover city {registry} store --out e.csv": "metric 'city': not about words",
         f"discover words {registry} --out e.csv": "a metric with --registry and its stores",
         "discover words.table store --out e.csv": "a metric with --registry and its stores",
         "discover words.table --out words.table": "words.table is also an input",

@@ -1,6 +1,7 @@
 """`ldp discover`: from a table of words, or its reports, to words that nobody listed."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -8,7 +9,10 @@ from ldp.cli.estimate import check_output, write_estimates
 from ldp.cli.options import FILE, JSON
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import CONTROLS, Rule
-from ldp.mechanisms import Catalogued, PrefixExtension, SequenceFragmentPuzzle
+from ldp.mechanisms import Catalogued, PrefixExtension, RapporNgrams, SequenceFragmentPuzzle
+
+if TYPE_CHECKING:
+    from ldp.table import Table
 
 
 @click.command()
@@ -42,40 +46,55 @@ def discover(
     top: int | None,
     as_json: bool,
 ) -> None:
-    """Find words that nobody listed (sfp, prefix): in a TABLE, or in the reports of METRIC in DIR.
+    """Find words that nobody listed: in a TABLE (sfp, prefix), or in the reports of METRIC in DIR
+    (rappor-ngrams too, whose tables do not say which fragments go together).
 
     \b
     Example: ldp discover words.table --out words.csv
     Example: ldp discover words --registry metrics.toml store --out words.csv
     """
-    from ldp.collection import aggregate
+    from ldp.collection import aggregate, read_patterns
     from ldp.joint_table import JointTable, load_table
+    from ldp.patterns import Patterns
     from ldp.registry import Registry
     from ldp.server import discover as discovered
-    from ldp.server import discover_prefixes
+    from ldp.server import discover_ngrams, discover_prefixes
 
     rule = Rule(alpha=alpha, control=control, threshold=threshold)
     if (registry is None) == bool(stores):
         raise ParameterError("name a table file, or a metric with --registry and its stores")
     check_output(out, level, *([registry] if registry else [Path(source)]))
     if registry is None:
-        table = load_table(source)
-        _require_words(source, table.mechanism)
+        reports: JointTable | Patterns | Table = load_table(source)
+        _require_words(source, reports.mechanism)
+        if isinstance(reports.mechanism, RapporNgrams):
+            raise DecodeError(
+                f"{source}: a table of rappor-ngrams does not say which fragments go together: "
+                "name the metric, with --registry and its stores"
+            )
     else:
         asked = Registry.load(registry).metric(source)
-        _require_words(f"metric {source!r}", asked.mechanism)
-        table = aggregate(stores, source, asked.version, asked.mechanism, workers=2)
-    if not isinstance(table, JointTable):
-        if top is not None or screen != "chance":
-            raise ParameterError("--top and --screen go with a puzzle (sfp)")
-        estimates = discover_prefixes(table, rule=rule)
-        write_estimates(estimates, out, level, "words", as_json)
-        return
-    kept = None if screen == "chance" else Rule(alpha=alpha, control=screen)
-    estimates = discovered(table, rule=rule, screen=kept, top=top)
-    write_estimates(estimates, out, level, "words put together", as_json)
+        mechanism = asked.mechanism
+        _require_words(f"metric {source!r}", mechanism)
+        if isinstance(mechanism, RapporNgrams):
+            reports = read_patterns(stores, source, asked.version, mechanism)
+        else:
+            reports = aggregate(stores, source, asked.version, mechanism, workers=2)
+    is_puzzle = isinstance(reports.mechanism, SequenceFragmentPuzzle)
+    if not is_puzzle and (top is not None or screen != "chance"):
+        raise ParameterError("--top and --screen go with a puzzle (sfp)")
+    if isinstance(reports, JointTable):
+        kept = None if screen == "chance" else Rule(alpha=alpha, control=screen)
+        estimates = discovered(reports, rule=rule, screen=kept, top=top)
+    elif isinstance(reports, Patterns):
+        estimates = discover_ngrams(reports, rule=rule)
+    else:
+        estimates = discover_prefixes(reports, rule=rule)
+    write_estimates(estimates, out, level, "words tested", as_json)
 
 
 def _require_words(source: str, mechanism: Catalogued) -> None:
-    if not isinstance(mechanism, SequenceFragmentPuzzle | PrefixExtension):
-        raise DecodeError(f"{source}: no table of words (sfp, prefix) but {mechanism.name}")
+    if not isinstance(mechanism, SequenceFragmentPuzzle | PrefixExtension | RapporNgrams):
+        raise DecodeError(
+            f"{source}: not about words (sfp, prefix, rappor-ngrams) but {mechanism.name}"
+        )

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ldp.mechanisms import ProjectiveGeometry as ProjectiveGeometry
     from ldp.mechanisms import RandomizedResponse as RandomizedResponse
     from ldp.mechanisms import Rappor as Rappor
+    from ldp.mechanisms import RapporNgrams as RapporNgrams
     from ldp.mechanisms import RegressionMoments as RegressionMoments
     from ldp.mechanisms import SequenceFragmentPuzzle as SequenceFragmentPuzzle
     from ldp.mechanisms import SubsetSelection as SubsetSelection
@@ -67,6 +68,7 @@ __all__ = [
     "ProjectiveGeometry",
     "RandomizedResponse",
     "Rappor",
+    "RapporNgrams",
     "Recorded",
     "RegressionMoments",
     "SequenceFragmentPuzzle",

@@ -208,9 +208,7 @@ def variable(table: Table, listed: Sequence[str] | None, rule: Rule, what: str) 
     if isinstance(addressing, Identity):
         if listed is not None and {*listed} != {*addressing.categories}:
             raise DecodeError(f"{what} has categories of its own, and no other candidates")
-        return Variable(
-            mechanism, addressing.categories, _touched(mechanism, addressing.categories)
-        )
+        return Variable(mechanism, addressing.categories, touched(mechanism, addressing.categories))
     if listed is None:
         raise DecodeError(f"{what} ({mechanism.name}) needs a list of candidates")
     found = decode(table, listed, rule=rule)
@@ -219,26 +217,26 @@ def variable(table: Table, listed: Sequence[str] | None, rule: Rule, what: str) 
     return Variable(
         mechanism,
         (*values, OTHER),
-        _touched(mechanism, values),
+        touched(mechanism, values),
         warning and f"{what}: {warning}",
     )
 
 
-def _touched(mechanism: Mechanism, values: Sequence[str]) -> Floats:
+def touched(mechanism: Mechanism, values: Sequence[str]) -> Floats:
     """1 where a value touches a column of a row: shape (rows, values, columns)."""
     from ldp import kernels  # late: numba takes half a second to import
 
     rows, columns = mechanism.shape
-    touched = np.zeros((rows, len(values), columns))
+    found = np.zeros((rows, len(values), columns))
     if not values:
-        return touched
+        return found
     points = kernels.points(mechanism.addressing, rows, values)
     for row in range(rows):
         at = np.full(len(values), row, dtype=np.uint32)
         named = kernels.columns(mechanism.addressing, rows, points, at)
         value, which = np.nonzero(named != kernels.NO_COLUMN)
-        touched[row, value, named[value, which]] = 1
-    return touched
+        found[row, value, named[value, which]] = 1
+    return found
 
 
 def likelihoods(of: Variable, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> Floats:
@@ -254,8 +252,8 @@ def likelihoods(of: Variable, rows: NDArray[np.uint32], payloads: NDArray[np.uin
     order = np.argsort(rows[first], kind="stable")
     bounds = np.searchsorted(rows[first][order], np.arange(of.mechanism.shape.rows + 1))
     for row in np.flatnonzero(np.diff(bounds)).tolist():
-        some, touched = order[bounds[row] : bounds[row + 1]], of.touched[row]
-        made[some, : len(touched)] = np.exp(np.log(ratio[some]) @ touched.T)
+        some, cells = order[bounds[row] : bounds[row + 1]], of.touched[row]
+        made[some, : len(cells)] = np.exp(np.log(ratio[some]) @ cells.T)
     if of.touched.shape[1] < len(of.values):
         made[:, -1] = _of_any_filter(ratio, getattr(of.mechanism.addressing, "hashes", 1))
     made /= made.max(axis=1, keepdims=True)
@@ -279,6 +277,8 @@ def _of_any_filter(ratio: Floats, hashes: int) -> Floats:
 def covariance(information: Floats) -> Floats:
     """The inverse of the information about shares that add to 1: Z (Z' I Z)**-1 Z', Z a basis of
     the changes that keep the sum."""
+    if len(information) < 2:
+        return np.zeros_like(information)  # one share is all there is
     basis = _keeping_the_sum(len(information))
     inverse = np.linalg.pinv(basis.T @ information @ basis, hermitian=True, rcond=1e-12)
     return np.asarray(basis @ inverse @ basis.T)

@@ -87,6 +87,20 @@ class Mixture:
                 whole[one[:, None], other[:, None], third, fourth] = halves
         return whole.transpose(0, 2, 1, 3).reshape(shares.size, shares.size)
 
+    def information_of(
+        self, shares: Floats, first: NDArray[np.intp], second: NDArray[np.intp]
+    ) -> Floats:
+        """The same of the cells (first[k], second[k]) only; shape (cells, cells)."""
+        seen = np.einsum("gj,gj->g", self.first @ shares, self.second)
+        weights, found = np.sqrt(self.counts) / seen, np.zeros((first.size, first.size))
+        size = max(1, BLOCK // max(first.size, 1))
+        for start in range(0, len(weights), size):
+            some = slice(start, start + size)
+            cells = self.first[some][:, first] * self.second[some][:, second]
+            cells *= weights[some, None]
+            found += cells.T @ cells
+        return found
+
 
 def _pairs(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return np.triu_indices(size)

@@ -70,7 +70,7 @@ def discover(
     screen = screen or chance_screen(puzzle)
     kept = _kept(table["fragments"], puzzle, screen, top)
     words, left_out = assemble(puzzle.fragments.addressing, kept)
-    found = decode(table["words"], words, rule=rule) if words else _nothing(table, rule)
+    found = decode(table["words"], words, rule=rule) if words else nothing(table, rule)
     details: dict[str, Any] = {
         **found.details,
         "method": "puzzle",
@@ -207,7 +207,7 @@ def _points(spelling: Spelling) -> NDArray[np.uint64]:
     )
 
 
-def _nothing(table: JointTable, rule: Rule) -> Estimates:
+def nothing(table: JointTable, rule: Rule) -> Estimates:
     """The estimates when no word could be put together."""
     none = np.empty(0)
     return Estimates(

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ldp.mechanisms.memoised import MemoisedHashing as MemoisedHashing
     from ldp.mechanisms.memoised import MemoisedResponse as MemoisedResponse
     from ldp.mechanisms.moments import RegressionMoments as RegressionMoments
+    from ldp.mechanisms.ngrams import PairedFilters as PairedFilters
+    from ldp.mechanisms.ngrams import RapporNgrams as RapporNgrams
     from ldp.mechanisms.numeric import OneBitMean as OneBitMean
     from ldp.mechanisms.numeric import Piecewise as Piecewise
     from ldp.mechanisms.prefix import PrefixExtension as PrefixExtension
@@ -52,6 +54,8 @@ _CATALOGUED = {
     "RegressionMoments": "moments",
     "SubsetSelection": "subset_selection",
     "PrefixExtension": "prefix",
+    "RapporNgrams": "ngrams",
+    "PairedFilters": "ngrams",
     "JointReport": "joint_report",
     "MemoisedResponse": "memoised",
     "MemoisedHashing": "memoised",
@@ -76,11 +80,13 @@ __all__ = [
     "MemoisedHashing",
     "MemoisedResponse",
     "OneBitMean",
+    "PairedFilters",
     "Piecewise",
     "PrefixExtension",
     "ProjectiveGeometry",
     "RandomizedResponse",
     "Rappor",
+    "RapporNgrams",
     "RegressionMoments",
     "SequenceFragmentPuzzle",
     "SubsetSelection",

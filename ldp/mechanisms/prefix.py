@@ -13,7 +13,7 @@ from ldp.errors import ParameterError
 from ldp.hashing import Prefixes, Spelling
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.local_hashing import LocalHashing
-from ldp.mechanisms.sfp import LETTERS
+from ldp.mechanisms.words import LETTERS
 
 
 @dataclass(frozen=True, kw_only=True)

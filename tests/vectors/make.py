@@ -14,6 +14,7 @@ from ldp.mechanisms import (
     JointReport,
     RandomizedResponse,
     Rappor,
+    RapporNgrams,
     RegressionMoments,
     SequenceFragmentPuzzle,
 )
@@ -75,6 +76,19 @@ WIDE = (
             alphabet="aé😂",
             fragment=3,
             tag_bits=11,
+        ),
+        ("", "aé😂aé", "😂" * 6),
+    ),
+    Example(
+        RapporNgrams(
+            epsilon=0.8,
+            fragment_epsilon=0.3,
+            bits=11,
+            hashes=2,
+            cohorts=3,
+            seed="00ff",
+            length=6,
+            alphabet="aé😂",
         ),
         ("", "aé😂aé", "😂" * 6),
     ),

@@ -1,0 +1,89 @@
+"""Words that no dictionary lists, told twice in one report: by fragments, and whole.
+
+What the fragments tell names the words worth testing; the whole word's part, whose noise had no
+say in that, decides. A mechanism of this kind states how it tells of fragments and of words.
+"""
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from ldp.channel import require_epsilon
+from ldp.errors import ParameterError
+from ldp.hashing import Spelling, value_bytes
+from ldp.mechanisms.base import Value
+from ldp.mechanisms.joint import JointEncoder, JointMechanism
+from ldp.randomness import BitSource, SystemBits
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToldWords(JointMechanism):
+    """A part about fragments, which costs `fragment_epsilon` of `epsilon`, and one about the word,
+    which costs the rest, because both tell of the whole word.
+
+    `length` (10): letters of a word at most, a multiple of `fragment` (2); `alphabet`: 2 or more
+    letters; `seed`: as in `MeanSketch`. Raises ParameterError. A value that is too long is refused:
+    `cut` it, or let `encoder(truncate=True)` cut and count.
+    """
+
+    epsilon: float
+    fragment_epsilon: float
+    seed: str
+    length: int = 10
+    alphabet: str = LETTERS
+    fragment: int = 2
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "fragment_epsilon"):
+            object.__setattr__(self, name, require_epsilon(getattr(self, name)))
+        if not self.fragment_epsilon < self.epsilon:
+            raise ParameterError("fragment_epsilon must be below epsilon, the word takes the rest")
+        if not isinstance(self.seed, str):
+            raise ParameterError("seed must be text")
+        value_bytes(self.seed)
+        _ = self.spelling
+
+    @cached_property
+    def spelling(self) -> Spelling:
+        """What words there are, and how they are cut into fragments."""
+        return Spelling(self.length, self.alphabet, self.fragment)
+
+    @property
+    def word_epsilon(self) -> float:
+        """What the word takes: epsilon - fragment_epsilon, rounded down to a double."""
+        rest = Fraction(self.epsilon) - Fraction(self.fragment_epsilon)
+        epsilon = float(rest)
+        return math.nextafter(epsilon, 0) if Fraction(epsilon) > rest else epsilon
+
+    def cut(self, value: Value) -> Value:
+        """The first `length` letters; what is no text stays as it is, to be refused."""
+        with suppress(UnicodeDecodeError):
+            text = value.decode() if isinstance(value, bytes) else value
+            if isinstance(text, str) and len(text) > self.length:
+                return text[: self.length]
+        return value
+
+    def encoder(self, bits: BitSource | None = None, *, truncate: bool = False) -> "WordEncoder":
+        """Encodes words; with `truncate` longer ones are cut, and counted in `truncated`."""
+        return WordEncoder(self, SystemBits() if bits is None else bits, truncate)
+
+
+class WordEncoder(JointEncoder):
+    """Encodes words; `truncated` counts those that it cut."""
+
+    def __init__(self, mechanism: ToldWords, bits: BitSource, truncate: bool) -> None:
+        super().__init__(mechanism, bits)
+        self._cut = mechanism.cut if truncate else None
+        self.truncated = 0
+
+    def encode(self, value: Value) -> bytes:
+        if self._cut is None:
+            return super().encode(value)
+        short = self._cut(value)
+        report = super().encode(short)
+        self.truncated += short != value
+        return report
