@@ -500,3 +500,31 @@ def test_places_outside_the_filters_are_refused() -> None:
     other = draw_table(sketch, ("a",), counts=np.array([9]), generator=np.random.default_rng(1))
     with pytest.raises(DecodeError, match="'mean-sketch' takes no places"):
         decode(other, ("a",), places=places)
+
+
+@pytest.mark.statistical
+def test_a_table_of_few_bits_is_solved_by_least_squares_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One cohort of four bits and three answers: the mean of 100 estimates of each is within 6 of
+    its own standard errors of what is held, and so is not by chance with probability 6e-9; their
+    spread is what is said, within 5 of its own (100 / sqrt(200) %). The twin, the lasso that many
+    equations have, misses by far more."""
+    values, counts = ("a", "b", "c"), np.array([6000, 3000, 1000])
+    mechanism = Rappor(bits=4, hashes=2, cohorts=1, f=0.5, p=0.25, q=0.75, seed="01")
+    generator = np.random.default_rng(4)
+    tables = [draw_table(mechanism, values, counts=counts, generator=generator) for _ in range(100)]
+
+    def missed() -> tuple[float, float]:
+        found = [decode(table, values) for table in tables]
+        count = np.array([each.count for each in found])
+        spread = count.std(axis=0, ddof=1)
+        off = np.abs(count.mean(axis=0) - counts) / (spread / 10)
+        said = np.mean([each.std_error for each in found], axis=0)
+        return float(off.max()), float(np.abs(spread / said - 1).max())
+
+    off, wrong = missed()
+    assert off < 6
+    assert wrong < 5 / np.sqrt(200)
+    monkeypatch.setattr("ldp.decoding.candidates.FEW", 0)
+    assert missed()[0] > 20

@@ -38,6 +38,9 @@ UNEXPLAINED = 4.0
 """Standard errors by which the residuals' variance must exceed 1 to be said."""
 MOST_CELLS = 1 << 20
 """Of a table: each candidate that is fitted is a column of so many numbers."""
+FEW = 64
+"""Equations below which `regression` is least squares of all candidates: how much a lasso shrank,
+and what is skewed about its residuals, is the average over many."""
 MOST_LASSO = 200_000_000
 """Numbers in the lasso's design matrix: 1.6 GB."""
 
@@ -141,7 +144,9 @@ def regression(
     table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0
 ) -> Estimates:
     """Every candidate's estimate of the non-negative lasso, not shrunk: valid for candidates that
-    are in the fit and for those that are not, for more candidates than equations too."""
+    are in the fit and for those that are not, for more candidates than equations too. Of a table of
+    fewer than FEW equations, least squares of all candidates; infinite errors where these are too
+    many."""
     return from_map(table, candidates, bloom_map(table, candidates), rule, "regression", more)
 
 
@@ -173,14 +178,17 @@ def from_map(
     # strings that are missing from the list hardly move the sum of a cohort's bits, nor do others
     contrasts = cohorts * (table.mechanism.shape.columns - 1)
     fit: Sparse | None = None
+    whole = method == "regression" and contrasts < FEW
     weights = np.broadcast_to(shares.reports, shares.share.shape)
     explained = np.full(shares.share.shape, np.average(shares.share, weights=weights))
-    for number in range(2 if method == "lasso-ols" else 3):
+    for number in range(2 if method == "lasso-ols" or whole else 3):
         weight = shares.weight(explained)
         design = BloomDesign(bits, weight, shares.mean)
         target = ((shares.share - shares.mean) * weight).ravel()
         if method == "lasso-ols":
             fit = _lasso(design, target)
+        elif whole:
+            fit = _whole(design, target)
         elif fit is None:
             fit = nonnegative_path(design, target, contrasts)
         else:
@@ -198,6 +206,8 @@ def from_map(
     freedom = max(1, contrasts - fit.chosen.size)
     scale = float((left**2).sum()) / freedom
     share, error = unbiased(design, fit, contrasts, max(1.0, scale))
+    if whole:
+        error = least_squares(design.columns(fit.chosen), target).std_errors
     known = np.isfinite(error[fit.chosen])
     of_table = np.sqrt(max(1.0, scale) * shares.variances(design, fit))
     error[fit.chosen[known]] = of_table[known]
@@ -259,3 +269,9 @@ def _lasso(design: BloomDesign, target: Floats) -> Sparse:
     chosen = nonnegative_lasso(design.columns(np.arange(candidates)), target)
     fit = least_squares(design.columns(chosen), target)
     return Sparse(chosen, fit.coefficients, fit.residual, 0.0)
+
+
+def _whole(design: BloomDesign, target: Floats) -> Sparse:
+    every = np.arange(len(design.map))
+    fit = least_squares(design.columns(every), target)
+    return Sparse(every, fit.coefficients, fit.residual, 0.0)
