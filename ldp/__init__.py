@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ldp.mechanisms.hcms import HadamardCountMeanSketch as HadamardCountMeanSketch
     from ldp.mechanisms.joint_report import JointReport as JointReport
     from ldp.mechanisms.local_hashing import LocalHashing as LocalHashing
+    from ldp.mechanisms.memoised import MemoisedBitFlip as MemoisedBitFlip
     from ldp.mechanisms.memoised import MemoisedHashing as MemoisedHashing
     from ldp.mechanisms.memoised import MemoisedResponse as MemoisedResponse
     from ldp.mechanisms.moments import RegressionMoments as RegressionMoments
@@ -39,6 +40,7 @@ _HOMES = {
     "HadamardCountMeanSketch": "ldp.mechanisms.hcms",
     "SequenceFragmentPuzzle": "ldp.mechanisms.sfp",
     "LocalHashing": "ldp.mechanisms.local_hashing",
+    "MemoisedBitFlip": "ldp.mechanisms.memoised",
     "MemoisedHashing": "ldp.mechanisms.memoised",
     "MemoisedResponse": "ldp.mechanisms.memoised",
     "BitFlip": "ldp.mechanisms.bit_flip",
@@ -59,6 +61,7 @@ __all__ = [
     "HadamardCountMeanSketch",
     "JointReport",
     "LocalHashing",
+    "MemoisedBitFlip",
     "MemoisedHashing",
     "MemoisedResponse",
     "OneBitMean",

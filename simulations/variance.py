@@ -103,6 +103,18 @@ SUBJECTS = (  # a mechanism is a line; one added at the end leaves the others' d
         reports=3_000,
         values=(VALUE, *OTHERS),
     ),
+    Subject(
+        {
+            "mechanism": "memoised-bit-flip",
+            "lifetime_epsilon": 6.0,
+            "bounds": (0.0, 10.0),
+            "buckets": 10,
+            "bits": 4,
+        },
+        _1_AND_4,
+        reports=2_000,
+        values=BUCKETS,
+    ),
 )
 
 

@@ -181,19 +181,26 @@ function rappor(p) {
   const [lie, low, high] = [p.f / 2, p.p, p.q].map((x) => (ONE * exact(x)) / UNIT);
   const mixed = (mostly, seldom) => (mostly * (ONE - lie) + seldom * lie) / ONE;
   const truth = (value, row) => range(p.hashes).map((i) => SCHEMES[p.scheme](p, value, row, i));
-  return { ...part(BITS, p.cohorts, p.bits, [mixed(high, low), mixed(low, high)], truth),
-    permanent: (draw, filter) => bernoulli(draw, lie, p.bits, filter, ONE - lie),
-    payload: (own, draw, columns) =>
-      bernoulli(draw, low, p.bits, own.permanent(draw, bits(columns)), high) };
+  const own = part(BITS, p.cohorts, p.bits, [mixed(high, low), mixed(low, high)], truth);
+  return bitsTwice(own, ONE - lie, low, high);
+}
+const bitsTwice = (own, told, low, high, n = own.columns) => ({ ...own,
+  permanent: (draw, filter) => bernoulli(draw, ONE - told, n, filter, told),
+  payload: (mine, draw, columns) =>
+    bernoulli(draw, low, n, mine.permanent(draw, bits(columns)), high) });
+function secondStep(epsilon, told, others) { // how far what was told is told again; both steps
+  const [all, tens, unit] = [exp(epsilon), 10n ** 50n, ONE * others];
+  const whole = all + others * UNIT;
+  const limit = (all * tens - whole) * unit - (ONE - told) * whole * tens;
+  const again = (ONE * limit) / ((told * (others + 1n) - ONE) * whole * tens);
+  const truth = told * again * others + (ONE - told) * (ONE - again);
+  return [again, [truth / unit, (ONE * unit - truth) / (unit * others)]];
 }
 function memoised(p, epsilon, columns, made) { // a column told, and told again about the first one
-  const [others, all, tens] = [BigInt(columns - 1), exp(epsilon), 10n ** 50n];
-  const [told, whole, unit] = [keep(exact(p.lifetime_epsilon), others), all + others * UNIT,
-    ONE * others];
-  const limit = (all * tens - whole) * unit - (ONE - told) * whole * tens;
-  const again = (ONE * limit) / ((told * BigInt(columns) - ONE) * whole * tens);
-  const truth = told * again * others + (ONE - told) * (ONE - again);
-  const own = made([truth / unit, (ONE * unit - truth) / (unit * others)]);
+  const others = BigInt(columns - 1);
+  const told = keep(exact(p.lifetime_epsilon), others);
+  const [again, thresholds] = secondStep(epsilon, told, others);
+  const own = made(thresholds);
   return [{ ...own, permanent: (draw, t) => INDEX.payload({ told, columns }, draw, [Number(t)]),
     payload: (part, draw, [t]) =>
       INDEX.payload({ told: again, columns }, draw, [part.permanent(draw, t)]) }];
@@ -301,14 +308,20 @@ function moments(p, epsilon) {
   };
   return part(INDEX, pairs.length, 2, answers(epsilon, 1), truth);
 }
-function bitFlip(p, epsilon) {
+const perBit = (p, epsilon) => (p.bits > 1 ? epsilon / 2n : epsilon);
+function memoisedBitFlip(p, epsilon) {
+  const told = keep(perBit(p, exact(p.lifetime_epsilon)), 1n);
+  const [again, thresholds] = secondStep(perBit(p, epsilon), told, 1n);
+  return [bitsTwice(bitFlip(p, thresholds), told, ONE - again, again)];
+}
+function bitFlip(p, thresholds) {
   const truth = (value, row) => {
     const [n, d] = fraction(value, p.bounds, p.outside);
     const bucket = Math.min(p.buckets - 1, Number((n * BigInt(p.buckets)) / d));
     const column = (bucket - row + p.buckets) % p.buckets;
     return column < p.bits ? [column] : [];
   };
-  return part(BITS, p.buckets, p.bits, symmetric(p.bits > 1 ? epsilon : 2n * epsilon), truth);
+  return part(BITS, p.buckets, p.bits, thresholds, truth);
 }
 // Projective geometry: vectors of t numbers below the prime s
 const points = (s, t) => range(t).reduce((sum, i) => sum + s ** i, 0);
@@ -377,7 +390,8 @@ const MECHANISMS = {
   "memoised-hashing": [19, (p, epsilon) => memoised(p, epsilon, p.buckets,
     (thresholds) => sketch(INDEX, { ...p, width: p.buckets }, thresholds))],
   subset: [15, (p, epsilon) => [subset(p, epsilon)]],
-  "bit-flip": [16, (p, epsilon) => [bitFlip(p, epsilon)]],
+  "bit-flip": [16, (p, epsilon) => [bitFlip(p, answers(perBit(p, epsilon), 1))]],
+  "memoised-bit-flip": [22, memoisedBitFlip],
 };
 // Section 8: the fingerprint, of the one form of JSON
 const DOUBLES = ["alpha", "beta", "epsilon", "fragment_epsilon", "lifetime_epsilon", "f", "p", "q"];

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ldp.mechanisms import HadamardCountMeanSketch as HadamardCountMeanSketch
     from ldp.mechanisms import JointReport as JointReport
     from ldp.mechanisms import LocalHashing as LocalHashing
+    from ldp.mechanisms import MemoisedBitFlip as MemoisedBitFlip
     from ldp.mechanisms import MemoisedHashing as MemoisedHashing
     from ldp.mechanisms import MemoisedResponse as MemoisedResponse
     from ldp.mechanisms import OneBitMean as OneBitMean
@@ -59,6 +60,7 @@ __all__ = [
     "Ledger",
     "LocalHashing",
     "Mechanism",
+    "MemoisedBitFlip",
     "MemoisedHashing",
     "MemoisedResponse",
     "OneBitMean",

@@ -6,16 +6,18 @@ tell it, (C - n_v q) / (p - q) of them hold it, and n / n_v times as many of all
 
 import numpy as np
 
+from ldp.decoding.direct import pooled
 from ldp.errors import DecodeError
 from ldp.estimates import Estimates, Normal, Rule
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.table import Table
 
 
-def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
-    """Estimates of buckets by their labels; p-values are exact binomial tails. Raises DecodeError
+def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
+    """Estimates of buckets by their labels; p-values are exact binomial tails, and normal where
+    each client sent so many `more` reports than one under a permanent response. Raises DecodeError
     for a candidate that is no bucket."""
-    from scipy.stats import binom
+    from scipy.stats import binom, norm
 
     mechanism, n = table.mechanism, table.total
     assert isinstance(mechanism, BitFlip)
@@ -34,14 +36,16 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     share = np.clip(count / n, 0, 1)
     sampled = (scale[bucket] - 1) * share * (1 - share)
     variance = n * (scale[bucket] * channel.variance(share) + sampled)
-    lies = float(channel.untouched)
+    lies, beyond = float(channel.untouched), pooled(mechanism, more)
+    noise = float(np.sqrt(mechanism.variance(n) + beyond(n, 0.0)))
+    p_value = norm.sf(count / noise) if more else binom.sf(told - 1, asked, lies)[bucket]
     return Estimates(
         values=candidates,
         count=count,
-        std_error=np.sqrt(variance),
-        p_value=binom.sf(told - 1, asked, lies)[bucket],
+        std_error=np.sqrt(variance + beyond(n, share)),
+        p_value=p_value,
         reports=n,
-        noise=mechanism.std_error(n),
+        noise=noise,
         law=Normal(),
         rule=rule,
     )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ldp.mechanisms.joint import JointMechanism as JointMechanism
     from ldp.mechanisms.joint_report import JointReport as JointReport
     from ldp.mechanisms.local_hashing import LocalHashing as LocalHashing
+    from ldp.mechanisms.memoised import MemoisedBitFlip as MemoisedBitFlip
     from ldp.mechanisms.memoised import MemoisedHashing as MemoisedHashing
     from ldp.mechanisms.memoised import MemoisedResponse as MemoisedResponse
     from ldp.mechanisms.moments import RegressionMoments as RegressionMoments
@@ -59,6 +60,7 @@ _CATALOGUED = {
     "JointReport": "joint_report",
     "MemoisedResponse": "memoised",
     "MemoisedHashing": "memoised",
+    "MemoisedBitFlip": "memoised",
 }
 """Class -> its file: a line here is a mechanism's place in the catalogue."""
 _HOMES = {**_CATALOGUED, "JointMechanism": "joint"}
@@ -77,6 +79,7 @@ __all__ = [
     "JointReport",
     "LocalHashing",
     "Mechanism",
+    "MemoisedBitFlip",
     "MemoisedHashing",
     "MemoisedResponse",
     "OneBitMean",

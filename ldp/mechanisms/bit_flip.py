@@ -80,11 +80,19 @@ class BitFlip(Mechanism):
             raise ParameterError(f"buckets times bits must be at most {MAX_CELLS}")
         _ = self.channel  # refuses an epsilon that no threshold can honour
 
+    @property
+    def differing(self) -> int:
+        """In how many bits two numbers differ at most."""
+        return min(2, self.bits)
+
     @cached_property
     def channel(self) -> Channel:
-        second = 1 if self.bits > 1 else 0
-        keep = keep_probability(Fraction(self.epsilon) / (1 + second), others=1)
-        return Channel(touched=keep, untouched=1 - keep, differing=(1, second))
+        return self.flipped(self.epsilon)
+
+    def flipped(self, epsilon: float) -> Channel:
+        """The channel that costs `epsilon`."""
+        keep = keep_probability(Fraction(epsilon) / self.differing, others=1)
+        return Channel(touched=keep, untouched=1 - keep, differing=(1, self.differing - 1))
 
     @cached_property
     def addressing(self) -> Buckets:
@@ -114,9 +122,13 @@ class BitFlip(Mechanism):
     def variance(self, reports: int, frequency: Any = 0.0, others_squared: Any = 0.0) -> Any:
         """n [(b / r) V(f) + (b / r - 1) f (1 - f)], V being the channel's variance: a bucket is
         asked about in r / b of the reports, and these are a sample of the people."""
+        return self.variance_through(self.channel, reports, frequency)
+
+    def variance_through(self, channel: Channel, reports: int, frequency: Any) -> Any:
+        """The same with another channel in place of the report's."""
         times = self.buckets / self.bits
         sampled = (times - 1) * frequency * (1 - frequency)
-        return reports * (times * self.channel.variance(frequency) + sampled)
+        return reports * (times * channel.variance(frequency) + sampled)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

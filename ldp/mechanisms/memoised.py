@@ -1,11 +1,12 @@
-"""Memoised randomised response and local hashing: one column twice randomised, once for good.
+"""Memoised randomised response, local hashing and bit flips: twice randomised, once for good.
 
 Sources: Arcolezi et al. 2022 (L-GRR: k-ary randomised response about a permanent one); Arcolezi,
 Pinzon, Palamidessi and Gambs 2023 (LOLOHA: the same about a hash, so that values which share a
-bucket share a response). Rows are a shared family of hash functions, as in `local_hashing.py`. The
-second step here is that of the exact channel; the papers' keeps a bound of it that is exact for two
-columns only, and gives away accuracy for more. Counts are recovered as those of `rr` and
-`local-hashing` are.
+bucket share a response); Ding, Kulkarni and Yekhanin 2017, section 4 (dBitFlipPM, which sends the
+permanent bits as they are). Rows are a shared family of hash functions, as in `local_hashing.py`.
+The second step here is that of the exact channel; the papers' keeps a bound of it that is exact for
+two columns only, and gives away accuracy for more. Counts are recovered as those of `rr`,
+`local-hashing` and `bit-flip` are.
 """
 
 import math
@@ -20,10 +21,11 @@ from typing import Any, ClassVar
 from ldp.channel import EXACT, Channel, keep_probability, require_epsilon
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Example, draw_column
+from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.categorical import Categorical
 from ldp.mechanisms.local_hashing import tuned_buckets
-from ldp.mechanisms.memoising import Memoising
-from ldp.mechanisms.permanent import KeyedColumn
+from ldp.mechanisms.memoising import MemoisedBits, Memoising
+from ldp.mechanisms.permanent import Keyed, KeyedColumn
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.randomness import PROBABILITY_ONE, BitSource
 from ldp.wire import Kind
@@ -49,6 +51,13 @@ def second_step(first: Channel, epsilon: float, others: int) -> Fraction:
     return Fraction(kept, PROBABILITY_ONE)
 
 
+def _required(lifetime_epsilon: float) -> float:
+    try:
+        return require_epsilon(lifetime_epsilon)
+    except ParameterError as error:
+        raise ParameterError(f"lifetime_{error}") from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class MemoisedColumn(Memoising, ABC):
     """A report is one column: the value's own is randomised for good with `lifetime_epsilon`, and
@@ -67,11 +76,7 @@ class MemoisedColumn(Memoising, ABC):
     lifetime_epsilon: float
 
     def _require_lifetime(self) -> None:
-        try:
-            lifetime = require_epsilon(self.lifetime_epsilon)
-        except ParameterError as error:
-            raise ParameterError(f"lifetime_{error}") from None
-        object.__setattr__(self, "lifetime_epsilon", lifetime)
+        object.__setattr__(self, "lifetime_epsilon", _required(self.lifetime_epsilon))
 
     @property
     def _others(self) -> int:
@@ -179,4 +184,71 @@ class MemoisedHashing(MemoisedColumn, MeanSketch):
                 ("lol", "afk", "brb"),
             )
             for epsilon, life, rows in ((1.0, 2.0, 3), (0.5, 0.75, 2))
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoisedBitFlip(MemoisedBits, BitFlip):
+    """Bit flips whose reports share permanent ones: a histogram of numbers, day after day.
+
+    A device stays with the buckets it is asked about, which its secret picks. Every bit is flipped
+    for good as `BitFlip` of `lifetime_epsilon` would, and again in every report, with the largest
+    multiple of 2**-64 to keep it that allows one report no more than `epsilon`. Numbers in one
+    bucket share their response, and so do all buckets that the device is not asked about: no more
+    than `bits` + 1 responses are ever paid for.
+
+    >>> minutes = MemoisedBitFlip(
+    ...     bounds=(0, 1440), buckets=24, bits=2, epsilon=1.0, lifetime_epsilon=2.0)
+    >>> minutes.cost.epsilon <= 1.0, 1.99 < minutes.cost.lifetime <= 2.0
+    (True, True)
+
+    Raises ParameterError unless 0 < epsilon < lifetime_epsilon <= 64; other parameters, their
+    ranges and errors: `BitFlip`.
+    """
+
+    name: ClassVar[str] = "memoised-bit-flip"
+    wire_id: ClassVar[int] = 22
+
+    lifetime_epsilon: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lifetime_epsilon", _required(self.lifetime_epsilon))
+        super().__post_init__()
+
+    @cached_property
+    def lasting(self) -> Channel:
+        return self.flipped(self.lifetime_epsilon)
+
+    @cached_property
+    def second(self) -> tuple[Fraction, Fraction]:
+        keep = second_step(self.lasting, self.epsilon / self.differing, others=1)
+        return keep, 1 - keep
+
+    @cached_property
+    def channel(self) -> Channel:
+        return self.lasting.then(*self.second)
+
+    @cached_property
+    def memory(self) -> Keyed:
+        return Keyed(self.bits, self.buckets, 2 * self.lasting.untouched, self.fingerprint)
+
+    def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
+        """That of `Memoising`, and that all reports of a client are about the same buckets."""
+        return self.variance_through(self.lasting, reports, frequency)
+
+    @staticmethod
+    def examples() -> tuple[Example, ...]:
+        return (
+            Example(
+                MemoisedBitFlip(
+                    bounds=(0.0, 8.0), buckets=4, bits=2, epsilon=1.0, lifetime_epsilon=2.0
+                ),
+                (0, 3.5, 9.0),
+            ),
+            Example(
+                MemoisedBitFlip(
+                    bounds=(-1.0, 1.0), buckets=3, bits=1, epsilon=0.5, lifetime_epsilon=0.75
+                ),
+                (-1.0, 0, 1.0),
+            ),
         )

@@ -18,9 +18,9 @@ from ldp.accounting.cost import Cost
 from ldp.channel import Channel
 from ldp.errors import ParameterError, ReportError
 from ldp.hashing import value_bytes
-from ldp.mechanisms.base import Encoder, Mechanism, Value, threshold
+from ldp.mechanisms.base import Encoder, Mechanism, Value, as_bits, threshold
 from ldp.mechanisms.permanent import LEAST_SECRET, Memory, Secret, message
-from ldp.randomness import BitSource, SystemBits
+from ldp.randomness import BitSource, SystemBits, bernoulli
 from ldp.wire import pack_report, split_report
 
 
@@ -132,6 +132,18 @@ class Memoising(Mechanism, ABC):
         if frozen is not None:
             encoder.frozen = frozen
         return encoder
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoisedBits(Memoising, ABC):
+    """A report is bits: those of the permanent response, each drawn again with `second`."""
+
+    def truth(self, cells: Sequence[int]) -> int:
+        return as_bits(cells)
+
+    def again(self, source: BitSource, response: int) -> int:
+        high, low = self.thresholds
+        return bernoulli(source, low, self.shape.columns, response, high)
 
 
 class MemoisingEncoder(Encoder):

@@ -5,7 +5,7 @@ The permanent response itself is drawn in `permanent.py`.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -15,11 +15,11 @@ from typing import Any, ClassVar, NamedTuple
 from ldp.channel import Channel, exact_log, round_up
 from ldp.errors import ParameterError
 from ldp.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom
-from ldp.mechanisms.base import Addressing, Example, Identity, Shape, as_bits
+from ldp.mechanisms.base import Addressing, Example, Identity, Shape
 from ldp.mechanisms.categorical import require_categories
-from ldp.mechanisms.memoising import Memoising
+from ldp.mechanisms.memoising import MemoisedBits
 from ldp.mechanisms.permanent import PERMANENT, Permanent
-from ldp.randomness import PROBABILITY_ONE, BitSource, bernoulli
+from ldp.randomness import PROBABILITY_ONE
 from ldp.wire import Kind
 
 MOST_HASHES = 16
@@ -45,7 +45,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rappor(Memoising):
+class Rappor(MemoisedBits):
     """Hash the value to bits of a Bloom filter; randomise every bit for good, then every report.
 
     Report: (cohort, `bits` bits). A bit of the *permanent* response is 1 with probability 1 - f/2
@@ -190,13 +190,6 @@ class Rappor(Memoising):
     @cached_property
     def second(self) -> tuple[Fraction, Fraction]:
         return Fraction(self.q), Fraction(self.p)
-
-    def truth(self, cells: Sequence[int]) -> int:
-        return as_bits(cells)
-
-    def again(self, source: BitSource, response: int) -> int:
-        high, low = self.thresholds
-        return bernoulli(source, low, self.bits, response, high)
 
     def worst_pair(self, values: Iterable[str]) -> Pair:
         """What reports tell of a known dictionary, in the worst cohort; exact, at most `cost`.
