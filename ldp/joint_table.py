@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp import wire
+from ldp.accounting.label import Label
 from ldp.errors import DecodeError, LdpError, MergeError, ReportError
 from ldp.files import write_whole
 from ldp.mechanisms import Catalogued, JointMechanism, Mechanism, from_parameters
@@ -44,6 +45,16 @@ class JointTable:
         """Ids of the collection windows (days) in it, sorted."""
         return self.tables[0].windows
 
+    @property
+    def memoised(self) -> bool:
+        """Whether the reports of one client may share a permanent response."""
+        return self.tables[0].memoised
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """What its metric asks of people."""
+        return self.tables[0].labels
+
     def __add__(self, other: "JointTable") -> "JointTable":
         if not isinstance(other, JointTable):
             raise MergeError("tables of several parts cannot be added to anything but their like")
@@ -55,6 +66,10 @@ class JointTable:
         """The same tables, carrying the metric's candidates and whether it is memoised."""
         carrying = (table.of_metric(dictionary, memoised) for table in self.tables)
         return JointTable(self.mechanism, tuple(carrying))
+
+    def labelled(self, label: Label) -> "JointTable":
+        """The same tables, carrying this label and no other."""
+        return JointTable(self.mechanism, tuple(table.labelled(label) for table in self.tables))
 
     def to_bytes(self) -> bytes:
         """The tables as one self-identifying file: see `docs/wire.md`."""

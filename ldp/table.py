@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldp import wire
+from ldp.accounting.label import Label
 from ldp.errors import DecodeError, LdpError, MergeError, ReportError
 from ldp.files import write_whole
 from ldp.mechanisms import Catalogued, Mechanism, from_parameters
@@ -76,7 +77,8 @@ class Table:
     (rows,). `windows`: ids of the collection windows (days) in it, sorted. `dictionary`: the
     candidates its metric names, carried along so that the file can be decoded anywhere; adding
     tables with different ones keeps all candidates, sorted. `memoised`: whether the reports of one
-    client may share a permanent response.
+    client may share a permanent response. `labels`: what its metric asks of people, carried along
+    so that a page can say it; adding tables keeps all of them, sorted.
     """
 
     mechanism: Mechanism
@@ -85,6 +87,7 @@ class Table:
     windows: tuple[str, ...] = ()
     dictionary: tuple[str, ...] | None = None
     memoised: bool = False
+    labels: tuple[Label, ...] = ()
 
     @classmethod
     def empty(cls, mechanism: Mechanism) -> "Table":
@@ -111,14 +114,15 @@ class Table:
         for different in dictionaries:
             dictionary = tuple(sorted({*(dictionary or ()), *(different or ())}))
         memoised = self.memoised or other.memoised
-        return Table(self.mechanism, counts, reports, windows, dictionary, memoised)
+        labels = tuple(sorted({*self.labels, *other.labels}))
+        return Table(self.mechanism, counts, reports, windows, dictionary, memoised, labels)
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Table)
             and self.mechanism == other.mechanism
             and (self.windows, self.dictionary) == (other.windows, other.dictionary)
-            and self.memoised == other.memoised
+            and (self.memoised, self.labels) == (other.memoised, other.labels)
             and np.array_equal(self.reports, other.reports)
             and np.array_equal(self.counts, other.counts)
         )
@@ -132,6 +136,10 @@ class Table:
         """The same table, carrying the metric's candidates and whether it is memoised."""
         return replace(self, dictionary=dictionary, memoised=memoised)
 
+    def labelled(self, label: Label) -> "Table":
+        """The same table, carrying this label and no other."""
+        return replace(self, labels=(label,))
+
     def to_bytes(self) -> bytes:
         """The table as a self-identifying file: see `docs/wire.md`."""
         part, buffers = self.packed(self.mechanism.name)
@@ -144,7 +152,7 @@ class Table:
             np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
             for array in (self.counts, self.reports.astype(smallest(most)))
         ]
-        part = {
+        part: dict[str, Any] = {
             "name": name,
             "mechanism": self.mechanism.parameters(),
             "fingerprint": self.mechanism.fingerprint.hex(),
@@ -153,6 +161,8 @@ class Table:
             "dictionary": self.dictionary,
             "memoised": self.memoised,
         }
+        if self.labels:
+            part["labels"] = [asdict(label) for label in self.labels]
         return part, [pa.compress(buffer, codec="zstd", asbytes=True) for buffer in buffers]
 
     @classmethod
@@ -213,6 +223,7 @@ class Table:
             tuple(windows),
             None if dictionary is None else tuple(dictionary),
             memoised,
+            tuple(sorted({Label.of(told) for told in part.get("labels", [])})),
         )
 
     def save(self, path: str | Path) -> None:

@@ -18,6 +18,7 @@ from ldp.files import write_whole
 from ldp.joint_table import load_table
 from ldp.mechanisms import Catalogued
 from ldp.registry import Registry
+from ldp.registry.explaining import label
 
 if TYPE_CHECKING:
     from ldp.simulation import Population
@@ -62,7 +63,8 @@ def simulate(
         raise ParameterError("give either --reports or --table")
     if day is not None and reports is None:
         raise ParameterError("--day goes with --reports")
-    asked = Registry.load(registry).metric(metric)
+    known = Registry.load(registry)
+    asked = known.metric(metric)
     people, randomness = Population.from_csv(population), generator(seed)
     if users is not None:
         people = people.sample(users, randomness)
@@ -73,7 +75,7 @@ def simulate(
     if table is not None:
         assert people.counts is not None
         drawn = draw_tables(mechanism, people.values, people.counts, randomness)
-        drawn.of_metric(asked.candidates()).save(table)
+        drawn.of_metric(asked.candidates()).labelled(label(known, metric)).save(table)
         place = table
     else:
         assert reports is not None
@@ -145,7 +147,8 @@ def aggregate(
     Example: ldp aggregate city --registry metrics.toml store --out city.table
     Example: ldp aggregate city --registry metrics.toml store --out city.table --engine spark
     """
-    asked = Registry.load(registry).metric(metric)
+    known = Registry.load(registry)
+    asked = known.metric(metric)
     skipped: list[str] = []
 
     def skip(error: ReportError) -> None:
@@ -188,7 +191,7 @@ def aggregate(
         )
     if not table.total:
         raise ReportError(f"no reports of metric {metric!r} could be counted")
-    table.save(out)
+    table.labelled(label(known, metric)).save(out)
     result = {"metric": metric, "reports": table.total, "skipped": skipped, "written": str(out)}
     days = f"{len(table.windows)} day{'s' if len(table.windows) > 1 else ''}"
     say(result, f"{table.total:,} reports of {metric!r} from {days} -> {out}", as_json)

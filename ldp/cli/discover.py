@@ -1,5 +1,6 @@
 """`ldp discover`: from a table of words, or its reports, to words that nobody listed."""
 
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,7 @@ def discover(
     from ldp.joint_table import JointTable, load_table
     from ldp.patterns import Patterns
     from ldp.registry import Registry
+    from ldp.registry.explaining import label
     from ldp.server import discover as discovered
     from ldp.server import discover_ngrams, discover_prefixes
 
@@ -73,7 +75,8 @@ def discover(
                 "name the metric, with --registry and its stores"
             )
     else:
-        asked = Registry.load(registry).metric(source)
+        known = Registry.load(registry)
+        asked = known.metric(source)
         mechanism = asked.mechanism
         _require_words(f"metric {source!r}", mechanism)
         if isinstance(mechanism, RapporNgrams):
@@ -90,6 +93,9 @@ def discover(
         estimates = discover_ngrams(reports, rule=rule)
     else:
         estimates = discover_prefixes(reports, rule=rule)
+    if registry is not None:
+        labels = [asdict(label(known, source))]
+        estimates = replace(estimates, details={**estimates.details, "labels": labels})
     write_estimates(estimates, out, level, "words tested", as_json)
 
 

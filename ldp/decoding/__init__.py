@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ldp.decoding import candidates as bloom
 from ldp.decoding import direct, geometry, histogram, mean_sketch
 from ldp.decoding.bloom_maps import require_places
+from ldp.decoding.described import described
 from ldp.decoding.fakes import fakes_move
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import Estimates, Rule
@@ -102,15 +103,12 @@ def decode(
     else:
         require_places(table, len(candidates), places)
         estimates = bloom.from_map(table, tuple(candidates), places, rule, method, *pooled)
-    described = {
-        "method": method,
-        "mechanism": table.mechanism.name,
-        "fingerprint": table.mechanism.fingerprint.hex(),
-        "epsilon": table.mechanism.cost.epsilon,
-        "windows": list(table.windows),
+    details = {
+        **described(table, method),
         "fakes_move": table.total * fakes_move(table.mechanism),
+        **estimates.details,
     }
-    return replace(estimates, details={**described, **estimates.details})
+    return replace(estimates, details=details)
 
 
 def _pooled(table: Table, reports_per_client: float | None) -> tuple[float, ...]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ldp.decoding import decode
 from ldp.decoding.association import OTHER, Variable, covariance, likelihoods, touched
+from ldp.decoding.described import described
 from ldp.decoding.mixtures import Floats, Mixture, accelerated
 from ldp.decoding.puzzle import fragments_of, nothing
 from ldp.errors import DecodeError
@@ -75,11 +76,7 @@ def discover_ngrams(patterns: Patterns, *, rule: Rule | None = None) -> Estimate
     found = decode(table["words"], strings, rule=rule) if strings else nothing(table, rule)
     details: dict[str, Any] = {
         **found.details,
-        "method": "ngrams",
-        "mechanism": mechanism.name,
-        "fingerprint": mechanism.fingerprint.hex(),
-        "epsilon": mechanism.cost.epsilon,
-        "windows": list(table.windows),
+        **described(table, "ngrams"),
         "fragments_kept": [len(fragments) for fragments in kept],
         "pairs_kept": [len(pairs) for pairs in joined.values()],
     }

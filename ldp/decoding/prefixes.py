@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp.decoding.described import described
 from ldp.decoding.mean_sketch import MIN_ROWS, Measured, measure
 from ldp.decoding.puzzle import fragments_of
 from ldp.errors import DecodeError
@@ -65,11 +66,7 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
             raise DecodeError("no beginning stands out: too few reports to find a word")
     scale = table.total / there.total
     details: dict[str, Any] = {
-        "method": "prefixes",
-        "mechanism": mechanism.name,
-        "fingerprint": mechanism.fingerprint.hex(),
-        "epsilon": mechanism.cost.epsilon,
-        "windows": list(table.windows),
+        **described(table, "prefixes"),
         "kept": kept,
         "reports_about_words": there.total,
     }

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.decoding import decode
+from ldp.decoding.described import described
 from ldp.decoding.mean_sketch import MIN_ROWS, measure
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import Estimates, Floats, Rule
@@ -73,11 +74,7 @@ def discover(
     found = decode(table["words"], words, rule=rule) if words else nothing(table, rule)
     details: dict[str, Any] = {
         **found.details,
-        "method": "puzzle",
-        "mechanism": puzzle.name,
-        "fingerprint": puzzle.fingerprint.hex(),
-        "epsilon": puzzle.cost.epsilon,
-        "windows": list(table.windows),
+        **described(table, "puzzle"),
         "fragments_tested": kept.size,
         "fragments_kept": kept.sum(axis=(1, 2)).tolist(),
         "screen": {"top": top} if top else asdict(screen),

@@ -5,6 +5,7 @@ from datetime import timedelta
 from textwrap import wrap
 
 from ldp.accounting.explain import REPORTS_MULTIPLY, guessing, upwards
+from ldp.accounting.label import Label
 from ldp.registry import Metric, Registry
 
 WIDTH = 100
@@ -51,6 +52,23 @@ def explained(registry: Registry, name: str | None = None) -> str:
             f"{upwards(worst['life'])} for life."
         )
     return "\n".join(wrapped for line in [*lines, NOT_COVERED] for wrapped in _wrapped(line))
+
+
+def label(registry: Registry, name: str) -> Label:
+    """What a table of the metric carries of this. Raises RegistryError for a metric that there is
+    not."""
+    metric = registry.metric(name)
+    caps = registry.groups[metric.group].caps
+    return Label(
+        metric=name,
+        group=metric.group,
+        report_epsilon=metric.mechanism.cost.epsilon,
+        window=_length(caps.window),
+        window_epsilon=caps.window_epsilon,
+        lifetime_epsilon=caps.lifetime_epsilon,
+        memoise=metric.memoise or "",
+        epoch=_length(metric.epoch) if metric.epoch else "",
+    )
 
 
 def _metric(registry: Registry, metric: Metric) -> Iterator[str]:
