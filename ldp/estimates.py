@@ -103,7 +103,8 @@ class Estimates:
     sometimes negative. `p_value`: one-sided against a count of 0; NaN where no error rate is
     claimed, and then nothing is discovered but by threshold. `reports`: reports in the table.
     `noise`: standard error, in reports, of a value that nobody holds. `law`: of the errors.
-    `details`: method and table. `projected`: what is printed as count where the counts were made
+    `details`: method and table. `sum_std_error`: of the sum of all counts, None where it is not
+    known. `projected`: what is printed as count where the counts were made
     consistent (`ldp.decoding.consistency`); all else is of the unbiased ones.
     """
 
@@ -117,6 +118,7 @@ class Estimates:
     rule: Rule = field(default_factory=Rule)
     details: Mapping[str, Any] = field(default_factory=dict)
     projected: Floats | None = None
+    sum_std_error: float | None = None
 
     def detected(self, rule: Rule | None = None) -> NDArray[np.bool_]:
         """Which values are discovered under `rule` (default: the one decided at decoding)."""
@@ -155,6 +157,17 @@ class Estimates:
         """The share of the reports that the discovered values do not account for; unclipped."""
         return 1 - float(self.count[self.detected()].sum()) / max(1, self.reports)
 
+    def unexplained(self) -> float:
+        """How many reports hold a value that is no candidate: those that all estimates together do
+        not account for. Unbiased and unclipped; its standard error is `sum_std_error`."""
+        return self.reports - float(self.count.sum())
+
+    def tail(self) -> float:
+        """How many times further than a normal law's the errors reach, at the error rate of one
+        candidate among all; 1 at least."""
+        p = self.rule.alpha / (2 * max(1, len(self.values)))
+        return max(1.0, *(side(p) / Normal().upper(p) for side in (self.law.upper, self.law.lower)))
+
     def _share_detected(self) -> float:
         """Discoveries among the candidates, either reckoned as 1 where there is none."""
         return max(1, int(self.detected().sum())) / max(1, len(self.values))
@@ -191,6 +204,9 @@ class Estimates:
             "candidates": len(self.values),
             "detected": int(self.detected().sum()),
             "unexplained_share": self.unexplained_share(),
+            "unexplained": self.unexplained(),
+            "unexplained_std_error": self.sum_std_error,
+            "tail": self.tail(),
             "noise_std_error": self.noise,
             "noise_floor": self.noise_floor(),
             "level": level,

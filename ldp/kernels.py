@@ -8,6 +8,7 @@ other row, so threads that own disjoint ranges share one table without locks.
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import pairwise
 from os import cpu_count
 from typing import Any, TypeVar
 
@@ -363,6 +364,30 @@ def gather(
         lambda some: _gather_polynomial(counts[some], polynomials[some], points, width), len(counts)
     )
     return sum(parts, np.zeros(points.size, dtype=np.int64))
+
+
+def gather_groups(
+    addressing: PolynomialRows,
+    counts: NDArray[np.integer],
+    points: NDArray[np.uint64],
+    bounds: Sequence[int],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What `gather` gives; and the sum of it over all points in every group of rows, the i-th being
+    those from bounds[i] to bounds[i + 1]: int64, shape of points and (groups,)."""
+    width, polynomials = np.uint64(addressing.width), coefficients(addressing, len(counts))
+
+    def work(groups: slice) -> tuple[NDArray[np.int64], list[int]]:
+        named, sums = np.zeros(points.size, dtype=np.int64), list[int]()
+        for first, last in pairwise(bounds[groups.start : groups.stop + 1]):
+            some = slice(first, last)
+            part = _gather_polynomial(counts[some], polynomials[some], points, width)
+            named += part
+            sums.append(int(part.sum()))
+        return named, sums
+
+    parts = _by_rows(work, len(bounds) - 1)
+    total = sum((named for named, _ in parts), np.zeros(points.size, dtype=np.int64))
+    return total, np.array([each for _, sums in parts for each in sums])
 
 
 def sum_of_squares(

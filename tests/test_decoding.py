@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.stats import chi2, norm
 
 from ldp import (
     CoinResponse,
@@ -485,3 +485,26 @@ def test_the_moments_of_the_error_law_are_those_it_states(mechanism: MeanSketch)
     others = (900.0**2 + 100.0**2 + 9e4) / 3000**2
     scale = width / (width - 1) / mechanism.channel.gain
     assert law.std * scale == pytest.approx(mechanism.std_error(3000, 0.0, others), rel=0.02)
+
+
+@pytest.mark.statistical
+def test_the_sum_of_a_sketch_s_estimates_varies_as_it_says() -> None:
+    """100 tables with hash functions of their own, over a population of which some is on no list:
+    the squared errors of the unexplained over its variance add to a chi-square; 10 % more is
+    allowed, because the variance is estimated too. False with probability ALPHA. The twin adds the
+    variances of the candidates, as if their errors had nothing in common."""
+    tables = 100
+    values = tuple(f"v{i}" for i in range(60))
+    counts, generator = np.array([300] * 10 + [40] * 50), np.random.default_rng(11)
+    listed = values[3:]
+    stated = apart = 0.0
+    for number in range(tables):
+        mechanism = CountMeanSketch(epsilon=2.0, rows=128, width=16, seed=f"{number:04x}")
+        found = decode(draw_table(mechanism, values, counts=counts, generator=generator), listed)
+        assert found.sum_std_error is not None
+        wrong = found.unexplained() - 900
+        stated += (wrong / found.sum_std_error) ** 2
+        apart += wrong**2 / float((found.std_error**2).sum())
+    low, high = chi2.ppf([ALPHA / 2, 1 - ALPHA / 2], tables)
+    assert low / 1.1 < stated < high * 1.1
+    assert apart > high * 1.1

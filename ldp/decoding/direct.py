@@ -4,12 +4,15 @@ A cell's count C of n reports is a sum of two binomials; (C - n q) / (p - q) is 
 variance of `Channel.variance` (Wang et al. 2017, "pure" protocols).
 """
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp.channel import Channel
 from ldp.decoding.error_law import error_law
 from ldp.decoding.named import named_counts
 from ldp.errors import DecodeError, ParameterError
@@ -17,6 +20,7 @@ from ldp.estimates import Estimates, Normal, Rule
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.memoising import Memoising
 from ldp.table import Table
+from ldp.wire import Kind
 
 
 def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
@@ -29,7 +33,8 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     if not all(cells):
         raise DecodeError("a candidate touches no cell; its count is the rest of the reports")
     named = named_counts(table)[0, [cell for (cell,) in cells]].astype(np.int64)
-    return estimated(table, candidates, named, rule, more)
+    found = estimated(table, candidates, named, rule, more)
+    return replace(found, sum_std_error=_sum_std_error(table.mechanism, found, more))
 
 
 def known_points(mechanism: Mechanism, candidates: tuple[str, ...]) -> list[int]:
@@ -72,6 +77,33 @@ def estimated(
         law=Normal() if more else error_law(channel, n),
         rule=rule,
     )
+
+
+def _sum_std_error(mechanism: Mechanism, found: Estimates, more: float) -> float | None:
+    """Standard error of the sum of s estimates. Bits are independent, so their variances add; of a
+    report that is one symbol the s cells are one cell, named with p + (s - 1) q or s q; all
+    categories together are all reports, by construction. None for a part of a subset's."""
+    n, s, columns = found.reports, len(found.values), mechanism.shape.columns
+    held = float(np.clip(found.count.sum() / n, 0, 1))
+    if mechanism.kind is Kind.BITS:
+        each = mechanism.variance(n, held / s) + pooled(mechanism, more)(n, held / s)
+        return math.sqrt(s * each)
+    if s == columns:
+        return 0.0
+    if mechanism.kind is not Kind.INDEX:
+        return None
+    variance = n * _united(mechanism.support, s).variance(held)
+    if more:
+        assert isinstance(mechanism, Memoising)
+        assert mechanism.lasting
+        variance += more * n * _united(mechanism.lasting, s).variance(held)
+    return math.sqrt(variance)
+
+
+def _united(channel: Channel, cells: int) -> Channel:
+    """The channel of so many cells of one symbol, taken for one: some of them is reported."""
+    others = (cells - 1) * channel.untouched
+    return Channel(touched=channel.touched + others, untouched=channel.untouched + others)
 
 
 def pooled(mechanism: Mechanism, more: float) -> Callable[[int, Any], Any]:

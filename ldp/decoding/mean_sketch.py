@@ -7,6 +7,7 @@ floor that no number of reports lowers. Its size depends on F2, the sum of squar
 values, which is estimated from the table itself.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,8 @@ from ldp.table import Table
 
 MIN_ROWS = 64
 """Below this collisions hardly average out: no p-value, no error rate."""
+GROUPS = 128
+"""Groups of rows, at most, between which the sum of all estimates is seen to vary."""
 CLEARLY_HELD = 4.0
 """Standard errors above 0 from which a candidate's own collisions are reckoned one by one."""
 MOST_LUMPS = 512
@@ -39,12 +42,14 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     columns: count = m/(m-1) (S - n/m). Time: candidates x rows hashes, 1 to 2 ns each, shared by
     all cores; memory: the table and the candidates. `more`: as for `direct.estimated`.
     """
-    from ldp.kernels import gather, points  # late: numba takes half a second to import
+    from ldp.kernels import gather_groups, points  # late: numba takes half a second to import
 
     mechanism, n = table.mechanism, table.total
     assert isinstance(mechanism, MeanSketch)
     cells, rows = named_counts(table), mechanism.rows
-    named = gather(mechanism.addressing, cells, points(mechanism.addressing, rows, candidates))
+    places = points(mechanism.addressing, rows, candidates)
+    bounds = np.linspace(0, rows, min(rows, GROUPS) + 1).astype(int)
+    named, sums = gather_groups(mechanism.addressing, cells, places, bounds.tolist())
     found = measure(table, cells, named, more)
     details: dict[str, Any] = {"sum_of_squared_counts": found.squares}
     if rows < MIN_ROWS:
@@ -59,7 +64,30 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
         law=found.law,
         rule=rule,
         details=details,
+        sum_std_error=_sum_std_error(table, len(candidates), sums, bounds, more),
     )
+
+
+def _sum_std_error(
+    table: Table, candidates: int, named: NDArray[np.int64], bounds: NDArray[np.int64], more: float
+) -> float | None:
+    """Standard error of the sum of so many estimates, from how it varies between groups of rows;
+    `named`: the sum of their cells in every group. None below MIN_ROWS.
+
+    A report draws its row, and rows have hash functions of their own, so noise and collisions of
+    groups are independent: with T_g the group's part of the sum and w_g its share of the rows,
+    sum (T_g - w_g T)**2 / (1 - sum w_g**2) has for its mean the variance of T, and besides that the
+    holders' draw of a row, which the sum of all groups does not feel: T times each one's reports.
+    """
+    mechanism, n = table.mechanism, table.total
+    rows, width = mechanism.shape
+    if rows < MIN_ROWS:
+        return None
+    reports = np.add.reduceat(table.reports, bounds[:-1]) * candidates
+    parts = width / (width - 1) * (mechanism.channel.holders(named, reports) - reports / width)
+    shares, total = np.diff(bounds) / rows, float(parts.sum())
+    varied = float(((parts - shares * total) ** 2).sum()) / (1 - float((shares**2).sum()))
+    return math.sqrt(max(0.0, varied - (1 + more) * min(max(total, 0.0), n)))
 
 
 @dataclass(frozen=True, eq=False)
