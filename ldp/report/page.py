@@ -1,26 +1,41 @@
-"""Estimates as a page that opens from disk: no network, no script; labels are HTML text.
+"""Estimates as a page that opens from disk and loads nothing; labels are HTML text.
 
-Each discovery is a row: name, bar with the selection-adjusted interval, numbers. Geometry is
-computed here as percentages of the row; `page.html` only places it.
+Each discovery is a row: name, estimate, selection-adjusted interval, bar. Geometry is computed here
+as percentages of the row; `page.html` only places it. `page.js`, which becomes part of the page,
+sorts and searches, and everything can be read without it.
 """
 
+import base64
 import csv
+import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
-from ldp.accounting.explain import PRIORS, in_words, posterior
-from ldp.errors import DecodeError
+from ldp.accounting.explain import PRIORS, posterior
+from ldp.accounting.label import Label
+from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import COLUMNS, CONTROLS, summary_path
+from ldp.report import days, privacy
 
 _NUMBERS = [name for name in COLUMNS if name != "value"]
 _NEVER_EMPTY = {"count", "std_error", "low", "high", "detected"}
 _SELECTED = {"selected_low", "selected_high"}
+MOST_ROWS = 1000
+"""Discovered values on a page, and others; more are counted, and left to the CSV."""
+MOST_TRENDS = 100
+MOST_LETTERS = 200
+"""Of a value; the CSV has it whole."""
+SPARK_WIDTH, SPARK_HEIGHT = 120, 30
+"""Of the drawing of a trend, in its own units."""
 
 
 def _is_number(value: object) -> bool:
@@ -29,6 +44,13 @@ def _is_number(value: object) -> bool:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
+
+
+def _are_labels(value: object) -> bool:
+    try:
+        return isinstance(value, list) and all(Label.of(told) for told in value)
+    except (ParameterError, TypeError):
+        return False
 
 
 TESTED = {
@@ -44,10 +66,27 @@ TESTED = {
     "forward selection chose where there are many, and each was tested against a count of 0.",
     "lasso-ols": "A non-negative lasso chose candidates, least squares estimated those that it "
     "chose, and each was tested against a count of 0.",
+    "prefixes": "Words were put together from the beginnings that stand out, and each was then "
+    "tested on the reports about whole words, whose noise had no part in choosing it.",
     "puzzle": "Words were put together from the fragments that stand out, and each word was then "
     "tested on a table of its own, whose noise had no part in choosing it.",
 }
 """What each method does, for the page."""
+
+UNKNOWN = {
+    "direct": "not worked out for a part of a subset mechanism's categories",
+    "geometry": "every report names a point of many candidates at once, so their errors hang "
+    "together",
+    "histogram": "every report is about some of the buckets only",
+    "mean-sketch": "with fewer than 64 rows it is not known how collisions add up",
+    "puzzle": "with fewer than 64 rows it is not known how collisions add up",
+    **dict.fromkeys(
+        ("regression", "lasso-ols"),
+        "candidates are fitted together, and how their errors hang together is not worked out",
+    ),
+    "prefixes": "only some of the reports are about whole words",
+}
+"""Why the error of the unexplained is not known where it is not, by method."""
 
 _SUMMARY: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("noise_std_error", "noise_floor", "unexplained_share"), _is_number),
@@ -64,6 +103,16 @@ _SUMMARY: Mapping[str, Callable[[Any], bool]] = {
     ),
     "windows": lambda value: isinstance(value, list) and all(map(_is_text, value)),
 }
+_SINCE: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("unexplained", "tail"), _is_number),
+    **dict.fromkeys(
+        ("unexplained_std_error", "lifetime_epsilon"),
+        lambda value: value is None or (_is_number(value) and value >= 0),
+    ),
+    "memoised": lambda value: isinstance(value, bool),
+    "labels": _are_labels,
+}
+"""Keys that files of earlier versions lack."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +150,16 @@ class Results:
             raise DecodeError(f"{beside}: not as `ldp decode` wrote it") from None
         if not isinstance(summary, dict):
             raise DecodeError(f"{beside}: not as `ldp decode` wrote it")
-        for name, fits in _SUMMARY.items():
-            if not fits(summary.get(name)):
+        for name, fits in {**_SUMMARY, **_SINCE}.items():
+            if name not in {*_SINCE} - {*summary} and not fits(summary.get(name)):
                 raise DecodeError(f"{beside}: {name} is not as `ldp decode` writes it")
         return cls(name=path.stem, rows=rows, summary=summary, path=str(path))
+
+    @property
+    def days(self) -> str:
+        """When the reports were collected, in words; "" where that is not known."""
+        first, *later = self.summary["windows"] or [""]
+        return f"{first} to {later[-1]}" if later else first
 
     @property
     def discovered(self) -> list[Mapping[str, Any]]:
@@ -121,10 +176,14 @@ class Results:
         ]
         typed = [row for row in self.rows if truth.get(row["value"], 0) > 0]
         floor = self.summary["noise_floor"]
+        unlisted = {*truth} - {row["value"] for row in self.rows}
+        whole = sum(truth.values()) == self.summary["reports"]
         return {
             "level": level,
             "held_by_somebody": len(typed),
             "unnamed": sum(row["value"] not in truth for row in self.rows),
+            "unlisted": sum(truth[value] > 0 for value in unlisted) if whole else None,
+            "unexplained": sum(truth[value] for value in unlisted) if whole else None,
             "below_floor": sum(truth[row["value"]] < floor for row in typed),
             "false": sum(truth.get(row["value"], 0) == 0 for row in found),
             "missed": sum(not row["detected"] for row in typed),
@@ -133,12 +192,16 @@ class Results:
         }
 
 
+Truths = Mapping[str, int] | Sequence[Mapping[str, int]]
+
+
 def render(
-    results: Sequence[Results], truth: Mapping[str, int] | None = None, title: str | None = None
+    results: Sequence[Results], truth: Truths | None = None, title: str | None = None
 ) -> str:
-    """The page as HTML text; `truth` (value -> count) is drawn beside the estimates, `title` (by
-    default the files' names) stands above. Raises DecodeError when `truth` names no candidate; a
-    file that it does not touch, beside others that it does, is shown without it."""
+    """The page as HTML text; `truth` (value -> count), one for all or one for each of the results,
+    is drawn beside the estimates, `title` (by default the files' names) stands above. Raises
+    DecodeError when a truth names no candidate; a file that the only truth does not touch, beside
+    others that it does, is shown without it."""
     environment = Environment(
         loader=PackageLoader("ldp.report", "."),
         autoescape=True,
@@ -147,32 +210,51 @@ def render(
         lstrip_blocks=True,
     )
     environment.filters["count"] = _written
-    environment.filters["percent"] = lambda share: f"{100 * share:.3g}\N{NO-BREAK SPACE}%"
-    template = environment.get_template("page.html")
-    known = [
-        truth if any(row["value"] in (truth or {}) for row in result.rows) else None
-        for result in results
-    ]
-    if truth is not None and not any(known):
-        raise DecodeError("no candidate is named in the truth")
+    environment.filters["percent"] = _percent
+    environment.filters["label"] = _label
     stems = [result.name for result in results]
     names = [
         result.path if result.path and stems.count(result.name) > 1 else result.name
         for result in results
     ]
+    known = _truths(results, truth)
+    series = [_over_days(several) for several in days.in_order(results)]
+    folded = {id(result) for several in series for result in several["results"][:-1]}
     sections = [
-        {**_section(result, about), "name": name, "untold": truth is not None and about is None}
+        {
+            **_section(result, about),
+            "name": name,
+            "untold": truth is not None and about is None,
+            "folded": id(result) in folded,
+        }
         for result, about, name in zip(results, known, names, strict=True)
     ]
-    odds = [
-        {
-            "epsilon": epsilon,
-            "words": in_words(epsilon),
-            "beliefs": [(prior, posterior(prior, epsilon)) for prior in PRIORS],
-        }
-        for epsilon in dict.fromkeys(result.summary["epsilon"] for result in results)
+    script = (files("ldp.report") / "page.js").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return environment.get_template("page.html").render(
+        title=title or ", ".join(names),
+        sections=sections,
+        series=series,
+        priors=PRIORS,
+        script=Markup(script),
+        script_hash=digest,
+    )
+
+
+def _truths(results: Sequence[Results], truth: Truths | None) -> Sequence[Mapping[str, int] | None]:
+    """What is known of each of the results."""
+    if truth is None:
+        return [None] * len(results)
+    each = [truth] * len(results) if isinstance(truth, Mapping) else list(truth)
+    if len(each) != len(results):
+        raise DecodeError(f"{len(each)} truths for {len(results)} files: give one, or one for each")
+    named = [
+        any(row["value"] in known for row in result.rows)
+        for result, known in zip(results, each, strict=True)
     ]
-    return template.render(title=title or ", ".join(names), sections=sections, odds=odds)
+    if not (any(named) if isinstance(truth, Mapping) else all(named)):
+        raise DecodeError("no candidate is named in the truth")
+    return [known if is_named else None for known, is_named in zip(each, named, strict=True)]
 
 
 def _row(cells: Mapping[str, str]) -> dict[str, Any]:
@@ -189,29 +271,30 @@ def _row(cells: Mapping[str, str]) -> dict[str, Any]:
 
 def _section(results: Results, truth: Mapping[str, int] | None) -> dict[str, Any]:
     found, summary = results.discovered, results.summary
+    shown = found[:MOST_ROWS]
+    rest = [(rank, row) for rank, row in enumerate(results.rows, 1) if not row["detected"]]
     reports, floor = summary["reports"], summary["noise_floor"]
     top = max(
         [1.0, floor]
-        + [row["selected_high"] for row in found]
-        + [truth.get(row["value"], 0) for row in found if truth]
+        + [row["selected_high"] for row in shown]
+        + [truth.get(row["value"], 0) for row in shown if truth]
     )
 
     def along(count: float) -> float:
         return round(100 * math.sqrt(min(max(count / top, 0.0), 1.0)), 3)
 
     bars = []
-    for rank, row in enumerate(found, 1):
-        count = min(max(row["count"], 0), reports)
+    for rank, row in enumerate(shown, 1):
         low, high = row["selected_low"], row["selected_high"]
         held = None if truth is None else truth.get(row["value"], 0)
         bars.append(
             {
-                "value": row["value"],
+                **row,
                 "rank": rank,
-                "count": count,
+                "shown": min(max(row["count"], 0), reports),
                 "low": low,
                 "high": high,
-                "bar": along(count),
+                "bar": along(row["count"]),
                 "start": along(low),
                 "reach": along(high) - along(low),
                 "truth": held,
@@ -219,23 +302,172 @@ def _section(results: Results, truth: Mapping[str, int] | None) -> dict[str, Any
                 "holds": held is None or low <= held <= high,
             }
         )
-    printed = [bar[name] for bar in bars for name in ("count", "high", "truth")]
+    others = [
+        {**row, "rank": rank, "truth": None if truth is None else truth.get(row["value"], 0)}
+        for rank, row in rest[:MOST_ROWS]
+    ]
+    epsilon = privacy.report_epsilon(summary)
     return {
+        "results": results,
         "summary": summary,
         "warning": summary.get("warning"),
         "bias": summary.get("consistency_bias"),
         "tested": TESTED.get(summary["method"], ""),
         "explained": min(max(1 - summary["unexplained_share"], 0.0), 1.0),
-        "rest": len(results.rows) - len(found),
+        "unexplained": _unexplained(results),
+        "privacy": list(privacy.told(summary)),
+        "epsilon": epsilon,
+        "beliefs": [(prior, posterior(prior, epsilon)) for prior in PRIORS],
+        "rest": len(rest),
+        "others": others,
         "comparison": None if truth is None else results.compared(truth),
         "floor": along(floor),
         "findable": summary["threshold"] is not None or not summary.get("warning"),
+        "found": len(found),
         "bars": bars,
         "from_zero": sum(bar["low"] < 0.5 for bar in bars),
-        "clipped": any(bar["count"] != row["count"] for bar, row in zip(bars, found, strict=True)),
-        "digits": max([1, *(len(_written(number)) for number in printed if number is not None)]),
+        "clipped": any(bar["count"] != bar["shown"] for bar in bars),
         "ticks": _ticks(top, along),
     }
+
+
+def _unexplained(results: Results) -> dict[str, Any]:
+    """How many reports no candidate explains, with standard error and interval, or why it has none;
+    `zero`: whether it may be none."""
+    summary = results.summary
+    count = summary.get("unexplained")
+    if count is None:
+        count = summary["reports"] - math.fsum(row["count"] for row in results.rows)
+    error = summary.get("unexplained_std_error")
+    why = "" if error is not None else "the summary beside the file does not tell it"
+    if "unexplained_std_error" in summary and error is None:
+        why = UNKNOWN.get(summary["method"], "not worked out for this method")
+    reach = -NormalDist().inv_cdf((1 - summary["level"]) / 2) * (error or 0.0)
+    low, high = (min(max(end, 0.0), summary["reports"]) for end in (count - reach, count + reach))
+    told = {"count": count, "std_error": error, "why": why, "exact": error == 0}
+    return {**told, "low": low, "high": high, "zero": count - reach <= 0}
+
+
+def _over_days(several: Sequence[Results]) -> dict[str, Any]:
+    """What is told of the same metric on several days: a row a value, the largest of the last day
+    first; of those discovered on some day, and those that changed."""
+    latest, why = several[-1], days.not_tested(several)
+    alpha = latest.summary["alpha"]
+    changes = [] if why else days.compared(several)
+    by_place = {(each.value, each.earlier, each.later): each for each in changes}
+    beyond = {key for key, each in by_place.items() if each.adjusted <= alpha}
+    listed = [{row["value"]: row for row in result.rows} for result in several]
+    wanted = {row["value"] for result in several for row in result.discovered}
+    wanted |= {value for value, _, _ in beyond}
+
+    def size(value: str) -> float:
+        """Its share on the last day that tells of it."""
+        told = [
+            rows[value]["count"] / result.summary["reports"]
+            for rows, result in zip(listed, several, strict=True)
+            if value in rows and result.summary["reports"]
+        ]
+        return float(told[-1]) if told else 0.0
+
+    last = len(several) - 1
+    rows = []
+    ranked = sorted(wanted, key=lambda value: (-size(value), value))
+    for value in ranked[:MOST_TRENDS]:
+        points = [
+            _point(result, here.get(value)) for result, here in zip(several, listed, strict=True)
+        ]
+        steps = [(last - 1, last)] + [(0, last)] * (last > 1)
+        rows.append(
+            {
+                "value": value,
+                "points": points,
+                "now": points[-1],
+                "spark": _spark(points, [(value, i - 1, i) in beyond for i in range(last + 1)]),
+                "steps": [_step(by_place.get((value, *step)), alpha) for step in steps],
+            }
+        )
+    return {
+        "results": list(several),
+        "name": latest.summary["labels"][0]["metric"] if latest.summary.get("labels") else "",
+        "rows": rows,
+        "left_out": len(wanted) - len(rows),
+        "why": why,
+        "alpha": alpha,
+        "level": latest.summary["level"],
+        "tested": len(changes),
+        "compared": len({each.value for each in changes}),
+        "beyond": len(beyond),
+        "changed": len({value for value, _, _ in beyond}),
+        "days": [result.days for result in several],
+        "size": (SPARK_WIDTH, SPARK_HEIGHT),
+    }
+
+
+def _point(result: Results, row: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A value on one day, as shares of its reports."""
+    n = result.summary["reports"]
+    if row is None or not n:
+        return None
+    return {
+        "day": result.days,
+        "share": row["count"] / n,
+        "low": row["low"] / n,
+        "high": row["high"] / n,
+        "detected": bool(row["detected"]),
+        **{name: row[name] for name in ("count", "std_error")},
+    }
+
+
+def _step(change: days.Change | None, alpha: float) -> dict[str, Any] | None:
+    if change is None:
+        return None
+    beyond = change.adjusted <= alpha
+    verdict = "within the noise"
+    if beyond:
+        verdict = "more" if change.difference > 0 else "fewer"
+    return {"change": change, "beyond": beyond, "verdict": verdict}
+
+
+def _spark(points: Sequence[Mapping[str, Any] | None], beyond: Sequence[bool]) -> dict[str, Any]:
+    """Where points, intervals and line of a trend stand; the top is that of the highest."""
+    top = max([1e-12, *(max(point["high"], point["share"]) for point in points if point)])
+    step = (SPARK_WIDTH - 10) / max(1, len(points) - 1)
+
+    def up(share: float) -> float:
+        drawn: float = round(
+            SPARK_HEIGHT - 4 - (SPARK_HEIGHT - 8) * min(max(share / top, 0.0), 1.0), 2
+        )
+        return drawn
+
+    marks = [
+        {
+            "x": round(5 + i * step, 2),
+            "y": up(point["share"]),
+            "low": up(point["low"]),
+            "high": up(point["high"]),
+            "beyond": marked,
+        }
+        for i, (point, marked) in enumerate(zip(points, beyond, strict=True))
+        if point
+    ]
+    told = [
+        f"{point['day']} {_percent(point['share'])}" if point else "not tested" for point in points
+    ]
+    return {
+        "marks": marks,
+        "line": " ".join(f"{mark['x']},{mark['y']}" for mark in marks),
+        "told": "; ".join(told),
+    }
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}\N{NO-BREAK SPACE}%".replace("-", "\N{MINUS SIGN}")
+
+
+def _label(value: str) -> str:
+    """A value as it is shown: not endless, and what would not show made visible."""
+    cut = value if len(value) <= MOST_LETTERS else f"{value[:MOST_LETTERS]}\N{HORIZONTAL ELLIPSIS}"
+    return "".join(chr(0x2400 + ord(c)) if c < " " and c not in "\n\t" else c for c in cut)
 
 
 def _written(number: float) -> str:
@@ -244,12 +476,12 @@ def _written(number: float) -> str:
 
 def _ticks(top: float, along: Callable[[float], float]) -> list[dict[str, Any]]:
     """Round numbers up to `top`, where they stand on the square-root scale, and whether the text
-    ends there; as many as do not touch, a character being 2 % of the narrowest row at most."""
+    ends there; as many as do not touch, a character being 2.4 % of the narrowest row at most."""
     ticks = [{"text": "0", "at": 0.0, "ends": False}]
     free = 5.0
     for number in (first * 10.0**exponent for exponent in range(16) for first in (1, 2, 5)):
         text = _written(number) if number < 1e6 else f"{_written(number / 1e6)} M"
-        place, width = along(number), 2.0 * len(text)
+        place, width = along(number), 2.4 * len(text)
         ends = place + width / 2 > 102
         left = place - (width if ends else width / 2)
         if number <= top and left >= free:
