@@ -85,7 +85,7 @@ vectors: .venv/.ready ## rewrite the golden vectors
 	$(BIN)/python -m tests.vectors
 
 picture: demo ## redraw the picture in the README; needs Chromium
-	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1100,900 \
+	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1100,1350 \
 	  --user-data-dir=$$(mktemp -d) --screenshot=docs/images/report.png file://$(CURDIR)/demo/report.html
 
 clean:

@@ -71,7 +71,9 @@ def demos(seeds: int) -> Iterator[Run]:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             subprocess.run(
-                [*ldp, "demo", "--seed", str(seed), "--out", name], check=True, capture_output=True
+                [*ldp, "demo", "--first-act", "--seed", str(seed), "--out", name],
+                check=True,
+                capture_output=True,
             )
             wild = folder / "uncontrolled.csv"
             words = ["decode", str(folder / "emoji.table"), "--control", "none", "--out", str(wild)]

@@ -2,6 +2,8 @@
 
 import csv
 import os
+import re
+import shlex
 import subprocess
 import sys
 import time
@@ -42,7 +44,7 @@ def decoded(folder: Path, name: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo")
-    done = ldp("demo", "--users", str(USERS), "--out", folder, "--seed", "1")
+    done = ldp("demo", "--first-act", "--users", str(USERS), "--out", folder, "--seed", "1")
     assert done.returncode == 0, done.stderr
     assert "noise floor" in done.stdout
     return folder
@@ -62,7 +64,7 @@ def test_a_demo_with_a_seed_is_repeatable_and_replaces_the_one_before(
     demo: Path, tmp_path: Path
 ) -> None:
     for _ in range(2):
-        done = ldp("demo", "--users", str(USERS), "--out", tmp_path, "--seed", "1")
+        done = ldp("demo", "--first-act", "--users", str(USERS), "--out", tmp_path, "--seed", "1")
         assert done.returncode == 0
         assert (tmp_path / "estimates.csv").read_text() == (demo / "estimates.csv").read_text()
 
@@ -75,7 +77,9 @@ def test_the_demo_fails_when_the_device_encoder_does(tmp_path: Path) -> None:
         "    raise RuntimeError('the device encoder was called')\n"
         "Encoder.encode = encode\n"
     )
-    done = ldp("demo", "--users", str(USERS), "--out", tmp_path / "out", patch=tmp_path)
+    done = ldp(
+        "demo", "--first-act", "--users", str(USERS), "--out", tmp_path / "out", patch=tmp_path
+    )
     assert done.returncode != 0
     assert "the device encoder was called" in done.stderr
     assert not (tmp_path / "out" / "estimates.csv").exists()
@@ -116,7 +120,7 @@ def test_the_device_encoder_is_called_once_for_each_report(tmp_path: Path) -> No
         "    return honest(self, value)\n"
         "Encoder.encode = encode\n"
     )
-    done = ldp("demo", "--users", "500", "--out", tmp_path / "out", patch=tmp_path)
+    done = ldp("demo", "--first-act", "--users", "500", "--out", tmp_path / "out", patch=tmp_path)
     assert done.returncode == 0, done.stderr
     counted = [int(path.read_text()) for path in tmp_path.glob("calls*")]
     assert sum(counted) == 500
@@ -133,3 +137,41 @@ def test_the_estimates_come_from_the_files_alone(demo: Path) -> None:
         assert decoded(demo, "fewer") != again
     finally:
         hidden.rename(files[0])
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_the_second_act_is_public_commands_and_its_page_shows_all_three(tmp_path: Path) -> None:
+    """The commands that it prints, run again by hand, make the same files."""
+    folder = tmp_path / "demo"
+    done = ldp("demo", "--users", "100000", "--out", folder, "--seed", "1")
+    assert done.returncode == 0, done.stderr
+    page = (folder / "report.html").read_text("utf-8")
+    for part, name in enumerate(("emoji", "words", "browser"), 1):
+        assert f'<a href="#part-{part}">{name}</a>' in page
+    truth = estimates(folder / "words-truth.csv")
+    assert sum(map(int, truth.values())) == 1_000_000
+    assert len(truth) == 30_000
+    words = estimates(folder / "words.csv")
+    assert words, "some words are put together"
+    assert not (folder / "words.txt").exists(), "no list of words was ever written"
+    assert len(estimates(folder / "browsers.csv")) == 500
+    printed = re.findall(r"^  \$ (ldp .*)$", done.stdout, re.MULTILINE)
+    assert [line.split()[1] for line in printed] == [
+        *(
+            "aggregate",
+            "decode",
+            "simulate",
+            "discover",
+            "simulate",
+            "aggregate",
+            "decode",
+            "report",
+        )
+    ]
+    before = {path: path.read_bytes() for path in folder.glob("*.csv")}
+    (stored,) = (folder / "reports" / "metric=browser").rglob("*.parquet")
+    stored.unlink()
+    for line in printed:
+        assert ldp(*shlex.split(line)[1:]).returncode == 0
+    assert {path: path.read_bytes() for path in before} == before

@@ -383,7 +383,7 @@ def test_three_days_are_compared_in_turn_and_end_with_beginning(tmp_path: Path) 
     assert "1 value changed by more than noise , of 2 values" in read
     assert "6 tests" in read
     (row, other) = Page.read(page).tables[0]
-    assert re.sub(r"\s+", " ", row[4][0]).strip() == "+20 ± 2.6 more"
+    assert re.sub(r"\s+", " ", row[4][0]).strip() == "+20.0 ± 2.6 more"
     assert "within the noise" in other[4][0]
     assert page.count("<details><summary>2026-01-0") == 2, "all days but the last are folded"
 

@@ -1,16 +1,22 @@
-"""`ldp demo`: the main job end to end on real data.
+"""`ldp demo`: the main job end to end on real data, in two acts.
 
 A million keyboards encode emoji, one call of the device encoder each; the reports go into a store;
-from there on the demo is the public commands, each a process of its own that sees files only.
+from there on the demo is the public commands, each a process of its own that sees files only. In
+the second act these simulate too: words that nobody listed, and browser versions.
 """
 
+import csv
+import io
+import shlex
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import fill
+from typing import Any
 
 import click
 import numpy as np
@@ -19,11 +25,14 @@ from ldp.cli.options import FILE, SEED, generator, progress
 from ldp.errors import LdpError, ParameterError
 from ldp.files import write_whole
 from ldp.registry import Metric, Registry
-from ldp.simulation.datasets import emoji
+from ldp.simulation.datasets import browsers, emoji, words
 from ldp.simulation.devices import Share, encode_shares
 from ldp.simulation.populations import Population
 
 DICTIONARY = 2600  # the size Apple published for its popular emoji
+BROWSERS = 500
+WORDS_PER_USER = 10
+SHOWN = 15
 PROCESSES = 2
 SHARES = 8  # several a process, so that progress shows
 REGISTRY = """\
@@ -32,7 +41,7 @@ name = "demo-keyboard"
 
 [group.typing]
 window = "1d"
-window_epsilon = 4.0
+window_epsilon = 12.0
 lifetime_epsilon = 120.0
 
 [metric.emoji]
@@ -43,6 +52,33 @@ owners = ["keyboard-team@example.org"]
 expires = 2030-12-31
 preset = "apple-emoji"
 dictionary = "emoji.txt"
+
+[metric.words]
+version = 1
+group = "typing"
+description = "Which words people write"
+owners = ["keyboard-team@example.org"]
+expires = 2030-12-31
+preset = "apple-new-words"
+fragment_epsilon = 5.0
+fragment_rows = 2048
+fragment_width = 1024
+
+[group.browsing]
+window = "1d"
+window_epsilon = 4.5
+lifetime_epsilon = 45.0
+
+[metric.browser]
+version = 1
+group = "browsing"
+description = "Which browser, in which version, people look at the web with"
+owners = ["web-team@example.org"]
+expires = 2030-12-31
+preset = "chrome-uma"
+dictionary = "browsers.txt"
+memoise = "epoch"
+epoch = "90d"
 """
 
 
@@ -50,9 +86,11 @@ dictionary = "emoji.txt"
 @click.option("--users", type=click.IntRange(1), default=1_000_000, show_default=True)
 @click.option("--out", type=FILE, default=Path("demo"), show_default=True)
 @click.option("--control", type=click.Choice(["fdr", "bonferroni", "none"]), default="fdr")
+@click.option("--first-act", is_flag=True, help="Emoji only.")
 @SEED
-def demo(users: int, out: Path, control: str, seed: int | None) -> None:
-    """A million simulated keyboards, from the device to the report, on real emoji frequencies.
+def demo(users: int, out: Path, control: str, first_act: bool, seed: int | None) -> None:
+    """A million simulated keyboards, from the device to the report, on real emoji frequencies;
+    then words that nobody listed, and browser versions.
 
     Writes estimates.csv, truth.csv and report.html, and everything between, into the folder.
 
@@ -63,35 +101,114 @@ def demo(users: int, out: Path, control: str, seed: int | None) -> None:
     marker = out / "metrics.toml"
     if out.exists() and any(out.iterdir()) and not _is_ours(marker):
         raise ParameterError(f"{out} is neither empty nor an earlier demo's; choose another --out")
-    write_whole(out / "metrics.toml", REGISTRY)
-    symbols = emoji()
-    absent = tuple(f"absent-{i:04d}" for i in range(1, DICTIONARY - len(symbols.values) + 1))
-    values = symbols.values + absent
-    write_whole(out / "emoji.txt", "\n".join(values) + "\n")
+    write_whole(marker, REGISTRY)
+    families = browsers()
+    write_whole(out / "browsers.txt", _lines(_with_absent(families.values, BROWSERS)))
+    shown = [_emoji(users, out, control, seed)]
+    if not first_act:
+        shown += [_words(users, out, seed), _browsers(users, out, families, seed)]
+    click.echo("\nAll of it on one page, for reading:")
+    page = out / "report.html"
+    files = [estimates for estimates, _ in shown]
+    truths = [word for _, truth in shown for word in ("--truth", truth)]
+    title = "Emoji" if first_act else "What people type, write and browse with"
+    _run("report", *files, *truths, "--title", title, "--out", page)
+    click.echo(f"\nOpen {page}. {time.monotonic() - started:.0f} s in total.")
+
+
+def _emoji(users: int, out: Path, control: str, seed: int | None) -> tuple[Path, Path]:
+    """The first act; the files of estimates and truth."""
+    started, symbols = time.monotonic(), emoji()
+    values = _with_absent(symbols.values, DICTIONARY)
+    write_whole(out / "emoji.txt", _lines(values))
     metric = Registry.load(out / "metrics.toml").metric("emoji")
     randomness = generator(seed)
     drawn = symbols.sample(users, randomness)
     assert drawn.counts is not None
-    people = Population(values, counts=np.append(drawn.counts, np.zeros(len(absent), int)))
-    write_whole(out / "truth.csv", people.to_csv())
+    absent = len(values) - len(symbols.values)
+    people = Population(values, counts=np.append(drawn.counts, np.zeros(absent, int)))
+    registry, truth, table = out / "metrics.toml", out / "truth.csv", out / "emoji.table"
+    estimates = out / "estimates.csv"
+    write_whole(truth, people.to_csv())
 
     epsilon = metric.mechanism.cost.epsilon
-    click.echo(f"{users:,} devices randomise one emoji each (epsilon {epsilon:g}) ...")
+    click.echo(
+        f"Act one: emoji, from the device on.\n\n"
+        f"{users:,} keyboards each insert one emoji, randomise it (epsilon {epsilon:g}) and send "
+        "that.\nWhat they really inserted is kept in truth.csv, to look at afterwards, and nowhere "
+        "else."
+    )
     _collect(metric, people, out / "reports", randomness, seed)
     click.echo(
-        f"  stored in {out / 'reports'} after {time.monotonic() - started:.0f} s; from here on"
+        f"The reports are in {out / 'reports'} after {time.monotonic() - started:.0f} s. From here "
+        "on only files are read:\n"
     )
-    click.echo("  only those files are read:")
-    registry, truth, table = out / "metrics.toml", out / "truth.csv", out / "emoji.table"
-    estimates, page = out / "estimates.csv", out / "report.html"
-    for command in (
-        ["aggregate", "emoji", "--registry", registry, out / "reports", "--out", table],
-        ["decode", table, "--out", estimates, "--control", control],
-        ["report", estimates, "--truth", truth, "--title", "Emoji", "--out", page],
-    ):
-        _run([str(word) for word in command])
-    _show(estimates, people)
-    click.echo(f"\n{page} shows it all; {time.monotonic() - started:.0f} s in total.")
+    _run("aggregate", "emoji", "--registry", registry, out / "reports", "--out", table)
+    _run("decode", table, "--out", estimates, "--control", control)
+    _show(estimates, people.truth(), "symbol")
+    return estimates, truth
+
+
+def _words(users: int, out: Path, seed: int | None) -> tuple[Path, Path]:
+    """The first half of the second act."""
+    population, truth = out / "words-population.csv", out / "words-truth.csv"
+    table, estimates = out / "words.table", out / "words.csv"
+    _write_frequencies(population, words())
+    click.echo(
+        "\nAct two: what the server was not told, and what a browser says.\n\n"
+        f"{users * WORDS_PER_USER:,} people each write a word of six to ten letters. There is no "
+        "list\nof words: a report holds the randomised word and a randomised fragment of it, and\n"
+        "the server puts words together from the fragments that stand out (Apple's puzzle).\nFor "
+        "speed the reports' table is drawn at once, by the same law, instead of each report:\n"
+    )
+    source = ("--registry", out / "metrics.toml", "--population", population)
+    made = ("--users", users * WORDS_PER_USER, "--table", table, "--truth", truth)
+    _run("simulate", "words", *source, *made, *_seed(seed))
+    _run("discover", table, "--out", estimates)
+    known = Population.from_csv(truth).truth()
+    _show(estimates, known, "word")
+    return estimates, truth
+
+
+def _browsers(users: int, out: Path, families: Population, seed: int | None) -> tuple[Path, Path]:
+    """The second half."""
+    population, truth = out / "browsers-population.csv", out / "browsers-truth.csv"
+    table, estimates = out / "browser.table", out / "browsers.csv"
+    _write_frequencies(population, families)
+    click.echo(
+        f"\n{users:,} people look at the web, each with one version of one browser. Its name is\n"
+        "hashed into 32 bits, these are randomised twice (Chrome's RAPPOR), and the server asks\n"
+        f"how often each name of a list of {BROWSERS} occurs:\n"
+    )
+    source = ("--registry", out / "metrics.toml", "--population", population)
+    made = ("--users", users, "--reports", out / "reports", "--truth", truth)
+    _run("simulate", "browser", *source, *made, *_seed(seed))
+    registry = out / "metrics.toml"
+    _run("aggregate", "browser", "--registry", registry, out / "reports", "--out", table)
+    _run("decode", table, "--out", estimates)
+    _show(estimates, Population.from_csv(truth).truth(), "browser")
+    return estimates, truth
+
+
+def _with_absent(values: tuple[str, ...], size: int) -> tuple[str, ...]:
+    """So many candidates: the values, and names that nobody holds."""
+    return values + tuple(f"absent-{i:04d}" for i in range(1, size - len(values) + 1))
+
+
+def _lines(values: Sequence[str]) -> str:
+    return "\n".join(values) + "\n"
+
+
+def _write_frequencies(path: Path, population: Population) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("value", "frequency"))
+    writer.writerows(zip(population.values, population.shares.tolist(), strict=True))
+    write_whole(path, text.getvalue())
+
+
+def _seed(seed: int | None) -> tuple[str, ...]:
+    return () if seed is None else ("--seed", str(seed))
 
 
 def _is_ours(registry: Path) -> bool:
@@ -133,9 +250,10 @@ def _collect(
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def _run(arguments: Sequence[str]) -> None:
+def _run(*words: str | int | Path) -> None:
     """One public command in a process of its own."""
-    click.echo(f"  $ ldp {' '.join(arguments)}")
+    arguments = [str(word) for word in words]
+    click.echo(f"  $ {shlex.join(['ldp', *arguments])}")
     done = subprocess.run(
         [sys.executable, "-m", "ldp", *arguments], capture_output=True, text=True, check=False
     )
@@ -144,24 +262,22 @@ def _run(arguments: Sequence[str]) -> None:
     click.echo("".join(f"    {line}\n" for line in done.stdout.splitlines()), nl=False)
 
 
-def _show(estimates: Path, people: Population) -> None:
-    """The discoveries beside the truth, and the rest in sentences."""
+def _show(estimates: Path, truth: Mapping[str, int], what: str) -> None:
+    """The largest discoveries beside the truth, and the rest in sentences."""
     from rich.console import Console
     from rich.table import Table
 
     from ldp.report import Results
 
-    results, truth = Results.load(estimates), people.truth()
-    summary, compared = results.summary, results.compared(truth)
-    if not results.rows:
-        raise ParameterError("no estimates")
+    results = Results.load(estimates)
+    summary, compared, found = results.summary, results.compared(truth), results.discovered
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name, side in (("", "right"), ("symbol", "left"), ("estimate", "right")):
+    for name, side in (("", "right"), (what, "left"), ("estimate", "right")):
         table.add_column(name, justify=side)  # type: ignore[arg-type]
     for name in ("95 % interval", "truth", ""):
         table.add_column(name, justify="right")
-    for rank, row in enumerate(results.discovered, 1):
-        low, high, count = row["selected_low"], row["selected_high"], truth[row["value"]]
+    for rank, row in enumerate(found[:SHOWN], 1):
+        low, high, count = row["selected_low"], row["selected_high"], truth.get(row["value"], 0)
         note = "held by nobody" if not count else "" if low <= count <= high else "outside"
         table.add_row(
             str(rank),
@@ -172,19 +288,41 @@ def _show(estimates: Path, people: Population) -> None:
             note,
         )
     click.echo()
-    Console(width=80).print(table)
-    found, typed, below = summary["detected"], compared["held_by_somebody"], compared["below_floor"]
-    click.echo(
-        f"\n{found} of {len(results.rows):,} candidates discovered, {compared['false']} of them "
-        f"held by nobody ({summary['control']} at {summary['alpha']:g}).\n"
-        f"The noise: a standard error of {summary['noise_std_error']:,.0f} reports for every "
-        f"symbol; about {summary['noise_floor']:,.0f}\nreports are needed to be discovered. "
-        f"{below} of the {typed} symbols that somebody typed ({below / typed:.0%}) lie\nbelow that "
-        "noise floor: they are found by luck or not at all. The last symbols\nof the list tend to "
-        "be estimated too high, because that is why they are on it."
+    if found:
+        Console(width=80).print(table)
+    if len(found) > SHOWN:
+        click.echo(f"... and {len(found) - SHOWN} more, in report.html")
+    click.echo()
+    for line in _summed_up(summary, compared, truth, [row["value"] for row in found], what):
+        click.echo(fill(line, 88))
+
+
+def _summed_up(
+    summary: Mapping[str, Any],
+    compared: Mapping[str, Any],
+    truth: Mapping[str, int],
+    found: Sequence[str],
+    what: str,
+) -> Iterator[str]:
+    """What was found and what was not, in sentences."""
+    held = sum(count > 0 for count in truth.values())
+    largest = sorted(truth, key=lambda value: -truth[value])[:20]
+    rate = f"{summary['alpha']:.0%} of such a list may be false, on average"
+    if summary["control"] == "bonferroni":
+        rate = f"with probability {1 - summary['alpha']:.0%} none is"
+    false = compared["false"]
+    yield (
+        f"{len(found):,} {what}s found, {false} of them held by nobody ({rate}). Of the "
+        f"20 held by most, {len({*largest} & {*found})} are among them."
+    )
+    floor = summary["noise_floor"]
+    below = sum(0 < count < floor for count in truth.values())
+    yield (
+        f"Every estimate has noise, a standard error of {summary['noise_std_error']:,.0f} here; it "
+        f"takes about {floor:,.0f} of the {summary['reports']:,} reports to stand out (the noise "
+        f"floor). Of {held:,} {what}s that somebody holds, {below:,} ({below / held:.1%}) are "
+        "rarer: found by luck or not at all."
     )
     if compared["selected_hold"] is not None:
-        click.echo(
-            f"Intervals that hold the truth: {compared['selected_hold']:.1%} of the discovered, "
-            f"adjusted for selection."
-        )
+        hold, level = compared["selected_hold"], summary["level"]
+        yield f"Of the intervals, {hold:.1%} hold the truth; {level:.0%} should, on average."

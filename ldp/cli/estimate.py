@@ -191,19 +191,29 @@ def _single(path: Path, part: str | None) -> "Table":
 @click.command()
 @click.argument("estimates", nargs=-1, required=True, type=FILE)
 @click.option("--title", help="Heading; the files' names without it.")
-@click.option("--truth", help="CSV value,count: drawn beside the estimates of a simulation.")
+@click.option(
+    "--truth",
+    multiple=True,
+    help="CSV value,count: drawn beside the estimates of a simulation. One for all, or each.",
+)
 @click.option("--out", required=True, type=FILE, help="HTML file to write.")
-def report(estimates: tuple[Path, ...], title: str | None, truth: str | None, out: Path) -> None:
+def report(
+    estimates: tuple[Path, ...], title: str | None, truth: tuple[str, ...], out: Path
+) -> None:
     """Make one self-contained HTML page of ESTIMATES: no network, opens from disk.
+
+    Files of one metric on different days are compared: which differences are more than noise.
 
     \b
     Example: ldp report estimates.csv --out report.html
+    Example: ldp report monday.csv tuesday.csv --title Cities --out report.html
     """
     from ldp.files import write_whole
     from ldp.report import Results, render
     from ldp.simulation import Population
 
     keep(out, *estimates)
-    known = Population.from_csv(truth).truth() if truth else None
-    write_whole(out, render([Results.load(path) for path in estimates], known, title))
+    known = [Population.from_csv(path).truth() for path in truth]
+    results = [Results.load(path) for path in estimates]
+    write_whole(out, render(results, known[0] if len(known) == 1 else known or None, title))
     click.echo(f"{out}")

@@ -21,13 +21,13 @@
     for (const head of table.tHead.rows[0].querySelectorAll("th[data-sorts]")) {
       const button = document.createElement("button");
       button.type = "button";
-      button.append(...head.childNodes);
+      button.setAttribute("aria-label", `Sort by ${head.textContent.trim()}`);
       head.append(button);
-      button.addEventListener("click", () => {
+      head.addEventListener("click", () => {
         const now = head.getAttribute("aria-sort");
         sort(table, head, now ? now === "ascending" : head.dataset.sorts === "number");
       });
-      if (asked.get("sort") === head.dataset.name) button.click();
+      if (asked.get("sort") === head.dataset.name) head.click();
     }
   }
 

@@ -73,6 +73,8 @@ TESTED = {
 }
 """What each method does, for the page."""
 
+UNLISTED = ("puzzle", "prefixes")
+"""Methods whose candidates were told by nobody, and may all be held by nobody."""
 UNKNOWN = {
     "direct": "not worked out for a part of a subset mechanism's categories",
     "geometry": "every report names a point of many candidates at once, so their errors hang "
@@ -212,11 +214,7 @@ def render(
     environment.filters["count"] = _written
     environment.filters["percent"] = _percent
     environment.filters["label"] = _label
-    stems = [result.name for result in results]
-    names = [
-        result.path if result.path and stems.count(result.name) > 1 else result.name
-        for result in results
-    ]
+    names = _names(results)
     known = _truths(results, truth)
     series = [_over_days(several) for several in days.in_order(results)]
     folded = {id(result) for several in series for result in several["results"][:-1]}
@@ -241,6 +239,19 @@ def render(
     )
 
 
+def _names(results: Sequence[Results]) -> list[str]:
+    """What to call each: its metric, or its file, or that with its folder; the first that tells
+    all of them apart."""
+    metrics = [{label.metric for label in privacy.labels(result.summary)} for result in results]
+    for names in (
+        [metric.pop() if len(metric) == 1 else "" for metric in metrics],
+        [result.name for result in results],
+    ):
+        if all(names) and len({*names}) == len(names):
+            return names
+    return [result.path or result.name for result in results]
+
+
 def _truths(results: Sequence[Results], truth: Truths | None) -> Sequence[Mapping[str, int] | None]:
     """What is known of each of the results."""
     if truth is None:
@@ -250,6 +261,7 @@ def _truths(results: Sequence[Results], truth: Truths | None) -> Sequence[Mappin
         raise DecodeError(f"{len(each)} truths for {len(results)} files: give one, or one for each")
     named = [
         any(row["value"] in known for row in result.rows)
+        or (not isinstance(truth, Mapping) and result.summary["method"] in UNLISTED)
         for result, known in zip(results, each, strict=True)
     ]
     if not (any(named) if isinstance(truth, Mapping) else all(named)):
@@ -343,9 +355,12 @@ def _unexplained(results: Results) -> dict[str, Any]:
     if "unexplained_std_error" in summary and error is None:
         why = UNKNOWN.get(summary["method"], "not worked out for this method")
     reach = -NormalDist().inv_cdf((1 - summary["level"]) / 2) * (error or 0.0)
-    low, high = (min(max(end, 0.0), summary["reports"]) for end in (count - reach, count + reach))
+    n = max(1, summary["reports"])
+    share, low, high = (
+        min(max(end / n, 0.0), 1.0) for end in (count, count - reach, count + reach)
+    )
     told = {"count": count, "std_error": error, "why": why, "exact": error == 0}
-    return {**told, "low": low, "high": high, "zero": count - reach <= 0}
+    return {**told, "share": share, "low": low, "high": high, "zero": count - reach <= 0}
 
 
 def _over_days(several: Sequence[Results]) -> dict[str, Any]:
@@ -425,7 +440,14 @@ def _step(change: days.Change | None, alpha: float) -> dict[str, Any] | None:
     verdict = "within the noise"
     if beyond:
         verdict = "more" if change.difference > 0 else "fewer"
-    return {"change": change, "beyond": beyond, "verdict": verdict}
+    digits = max(0, 1 - math.floor(math.log10(100 * change.std_error))) if change.std_error else 0
+    return {
+        "change": change,
+        "beyond": beyond,
+        "verdict": verdict,
+        "difference": f"{100 * change.difference:+.{digits}f}".replace("-", "\N{MINUS SIGN}"),
+        "error": f"{100 * change.std_error:.{digits}f}",
+    }
 
 
 def _spark(points: Sequence[Mapping[str, Any] | None], beyond: Sequence[bool]) -> dict[str, Any]:

