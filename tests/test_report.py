@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldp import RandomizedResponse, SubsetSelection, UnaryEncoding
+from ldp import CountMeanSketch, RandomizedResponse, SubsetSelection, UnaryEncoding
 from ldp.accounting.label import Label
 from ldp.decoding import METHODS, decode
 from ldp.errors import DecodeError
@@ -25,6 +25,7 @@ from ldp.estimates import Estimates, Rule
 from ldp.report import Results, render
 from ldp.report.days import compared, in_order
 from ldp.report.page import MOST_LETTERS, MOST_ROWS, TESTED, UNKNOWN
+from ldp.server import decode_with_decoys
 from ldp.simulation import draw_table
 
 DETAILS = {
@@ -193,15 +194,23 @@ def test_every_number_is_that_of_the_file_in_its_order(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 def test_a_large_file_is_shown_in_part_and_says_how_much_is_not(tmp_path: Path) -> None:
-    values = [f"v{i}" for i in range(10_000)]
-    count = [9000.0 - i for i in range(6000)] + [0.0] * 4000
-    page = render([results(tmp_path, count, values, reports=10**8)])
-    found, rest = Page.read(page).tables
-    assert len(found) == len(rest) == MOST_ROWS
+    count = [9000.0 - i for i in range(1600)] + [0.0] * 1400
+    page = render([results(tmp_path, count, [f"v{i}" for i in range(3000)], reports=10**8)])
+    for shown in ("<bdi>v0<", "<bdi>v999<", "<bdi>v1600<", "<bdi>v2599<"):
+        assert shown in page
+    assert page.count("<bdi>") == 2 * MOST_ROWS
     read = words(page)
-    assert "The 1,000 largest of 6,000 are shown; 5,000 more are in the CSV file." in read
-    assert "3,000 more are in the CSV file." in read
-    assert len(page) < 2_000_000
+    assert "The 1,000 largest of 1,600 are shown; 600 more are in the CSV file." in read
+    assert "400 more are in the CSV file." in read
+
+
+@pytest.mark.exact
+def test_of_several_days_all_but_the_last_are_shown_in_short(tmp_path: Path) -> None:
+    files = days_of(tmp_path, [[0.5] * 150 + [0.0] * 120] * 2)
+    page = render(files)
+    tables = Page.read(page).tables
+    assert [len(table) for table in tables] == [100, 100, 100, 150, 120]
+    assert "The 100 largest are shown, 50 more are not; all were tested." in words(page)
 
 
 @pytest.mark.exact
@@ -291,6 +300,20 @@ def test_the_error_of_the_unexplained_is_that_of_a_report_in_or_out_of_the_list(
     partly = SubsetSelection(categories=CATEGORIES, epsilon=1.0)
     table = draw_table(partly, CATEGORIES, counts=held, generator=np.random.default_rng(1))
     assert decode(table, ["a", "b"]).sum_std_error is None
+
+
+@pytest.mark.exact
+def test_decoys_have_no_part_in_what_is_said_of_the_unexplained(tmp_path: Path) -> None:
+    made = CountMeanSketch(epsilon=4.0, rows=64, width=64, seed="aa")
+    held = np.array([500, 300, 100, 50, 50, 0])
+    table = draw_table(made, CATEGORIES, counts=held, generator=np.random.default_rng(1))
+    found = decode_with_decoys(table, CATEGORIES, decoys=50)
+    assert found.unexplained() == pytest.approx(1000 - float(found.count.sum()))
+    assert found.sum_std_error is None
+    assert decode(table, CATEGORIES).sum_std_error is not None
+    found.to_csv(tmp_path / "some.csv")
+    said = unexplained(render([Results.load(tmp_path / "some.csv")]))
+    assert "only the sum of candidates and decoys has a known one" in said
 
 
 LABEL = Label(

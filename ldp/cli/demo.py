@@ -102,11 +102,11 @@ def demo(users: int, out: Path, control: str, first_act: bool, seed: int | None)
     if out.exists() and any(out.iterdir()) and not _is_ours(marker):
         raise ParameterError(f"{out} is neither empty nor an earlier demo's; choose another --out")
     write_whole(marker, REGISTRY)
-    families = browsers()
+    families, vocabulary = browsers(), words()
     write_whole(out / "browsers.txt", _lines(_with_absent(families.values, BROWSERS)))
     shown = [_emoji(users, out, control, seed)]
     if not first_act:
-        shown += [_words(users, out, seed), _browsers(users, out, families, seed)]
+        shown += [_words(users, out, vocabulary, seed), _browsers(users, out, families, seed)]
     click.echo("\nAll of it on one page, for reading:")
     page = out / "report.html"
     files = [estimates for estimates, _ in shown]
@@ -149,11 +149,11 @@ def _emoji(users: int, out: Path, control: str, seed: int | None) -> tuple[Path,
     return estimates, truth
 
 
-def _words(users: int, out: Path, seed: int | None) -> tuple[Path, Path]:
+def _words(users: int, out: Path, vocabulary: Population, seed: int | None) -> tuple[Path, Path]:
     """The first half of the second act."""
     population, truth = out / "words-population.csv", out / "words-truth.csv"
     table, estimates = out / "words.table", out / "words.csv"
-    _write_frequencies(population, words())
+    _write_frequencies(population, vocabulary)
     click.echo(
         "\nAct two: what the server was not told, and what a browser says.\n\n"
         f"{users * WORDS_PER_USER:,} people each write a word of six to ten letters. There is no "

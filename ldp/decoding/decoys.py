@@ -45,6 +45,7 @@ def decode_with_decoys(
         count=both.count[own],
         std_error=both.std_error[own],
         p_value=both.p_value[own],
+        sum_std_error=None,  # that of both together
     )
     if kept.rule.threshold is not None:
         passed = both.count[rest] >= kept.rule.threshold

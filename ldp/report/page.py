@@ -31,8 +31,10 @@ _NEVER_EMPTY = {"count", "std_error", "low", "high", "detected"}
 _SELECTED = {"selected_low", "selected_high"}
 MOST_ROWS = 1000
 """Discovered values on a page, and others; more are counted, and left to the CSV."""
+MOST_FOLDED = 100
+"""The same where a page has several days, on each but the last."""
 MOST_TRENDS = 100
-MOST_LETTERS = 200
+MOST_LETTERS = 120
 """Of a value; the CSV has it whole."""
 SPARK_WIDTH, SPARK_HEIGHT = 120, 30
 """Of the drawing of a trend, in its own units."""
@@ -220,7 +222,7 @@ def render(
     folded = {id(result) for several in series for result in several["results"][:-1]}
     sections = [
         {
-            **_section(result, about),
+            **_section(result, about, MOST_FOLDED if id(result) in folded else MOST_ROWS),
             "name": name,
             "untold": truth is not None and about is None,
             "folded": id(result) in folded,
@@ -281,9 +283,9 @@ def _row(cells: Mapping[str, str]) -> dict[str, Any]:
     return {"value": cells["value"], **numbers}
 
 
-def _section(results: Results, truth: Mapping[str, int] | None) -> dict[str, Any]:
+def _section(results: Results, truth: Mapping[str, int] | None, most: int) -> dict[str, Any]:
     found, summary = results.discovered, results.summary
-    shown = found[:MOST_ROWS]
+    shown = found[:most]
     rest = [(rank, row) for rank, row in enumerate(results.rows, 1) if not row["detected"]]
     reports, floor = summary["reports"], summary["noise_floor"]
     top = max(
@@ -316,7 +318,7 @@ def _section(results: Results, truth: Mapping[str, int] | None) -> dict[str, Any
         )
     others = [
         {**row, "rank": rank, "truth": None if truth is None else truth.get(row["value"], 0)}
-        for rank, row in rest[:MOST_ROWS]
+        for rank, row in rest[:most]
     ]
     epsilon = privacy.report_epsilon(summary)
     return {
@@ -354,6 +356,8 @@ def _unexplained(results: Results) -> dict[str, Any]:
     why = "" if error is not None else "the summary beside the file does not tell it"
     if "unexplained_std_error" in summary and error is None:
         why = UNKNOWN.get(summary["method"], "not worked out for this method")
+        if "decoys" in summary:
+            why = "only the sum of candidates and decoys has a known one"
     reach = -NormalDist().inv_cdf((1 - summary["level"]) / 2) * (error or 0.0)
     n = max(1, summary["reports"])
     share, low, high = (
