@@ -1,6 +1,5 @@
-"""Samples of the long runs, and the report page in a browser: run by `make check`."""
+"""Samples of the long runs: run by `make check`."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,6 @@ from simulations.rappor_cases import CASES, Row, Run, Score, Share, bars
 from simulations.variance import Setting, compare, draw, formulas, settings
 
 ROOT = Path(__file__).parent.parent
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def module(*words: str) -> subprocess.CompletedProcess[str]:

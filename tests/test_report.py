@@ -338,6 +338,7 @@ def test_the_privacy_label_says_what_a_report_costs_and_what_a_device_may_spend(
     read = label(labels=[asdict(LABEL)])
     assert "guess right at most 95.3 times in 100" in read, "the whole report, not its part"
     assert "odds are multiplied by at most 20.09 (epsilon 3)" in read
+    assert "What other groups of the product spend adds to it." in read
     assert "Every report has fresh noise. Several reports multiply." in read
     assert "places, may spend at most epsilon 4 in any 1 day and 64 for life" in read
     assert "Not known" not in read
@@ -352,6 +353,14 @@ def test_the_privacy_label_says_what_a_report_costs_and_what_a_device_may_spend(
     read = label(**kept)
     assert "for how long is not known" in read
     assert "Not known: the table does not carry" in read
+
+
+@pytest.mark.exact
+def test_no_epsilon_of_the_page_is_rounded_down(tmp_path: Path) -> None:
+    page = words(render([results(tmp_path, epsilon=2.0433024)]))
+    assert "2.044 epsilon of one report" in page
+    assert page.count("2.044") == 3
+    assert "2.043" not in page
 
 
 def days_of(folder: Path, shares: Sequence[Sequence[float]], **details: Any) -> list[Results]:

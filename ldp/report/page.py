@@ -20,7 +20,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ldp.accounting.explain import PRIORS, posterior
+from ldp.accounting.explain import PRIORS, posterior, upwards
 from ldp.accounting.label import Label
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import COLUMNS, CONTROLS, summary_path
@@ -216,6 +216,7 @@ def render(
     environment.filters["count"] = _written
     environment.filters["percent"] = _percent
     environment.filters["label"] = _label
+    environment.filters["upwards"] = upwards
     names = _names(results)
     known = _truths(results, truth)
     series = [_over_days(several) for several in days.in_order(results)]

@@ -58,5 +58,6 @@ def _capped(label: Label) -> str:
     return (
         f"Its group, {label.group}, may spend at most epsilon {upwards(label.window_epsilon)} in "
         f"any {label.window} and {upwards(label.lifetime_epsilon)} for life, all metrics together. "
-        f"{guessing(label.lifetime_epsilon, 'everything, ever, of this group')}"
+        f"{guessing(label.lifetime_epsilon, 'everything, ever, of this group')} What other groups "
+        "of the product spend adds to it."
     )
