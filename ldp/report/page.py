@@ -68,6 +68,8 @@ TESTED = {
     "forward selection chose where there are many, and each was tested against a count of 0.",
     "lasso-ols": "A non-negative lasso chose candidates, least squares estimated those that it "
     "chose, and each was tested against a count of 0.",
+    "ngrams": "Strings were put together from fragments of which every two stand out together, and "
+    "each was then tested on a table of its own, whose noise had no part in choosing it.",
     "prefixes": "Words were put together from the beginnings that stand out, and each was then "
     "tested on the reports about whole words, whose noise had no part in choosing it.",
     "puzzle": "Words were put together from the fragments that stand out, and each word was then "
@@ -75,7 +77,7 @@ TESTED = {
 }
 """What each method does, for the page."""
 
-UNLISTED = ("puzzle", "prefixes")
+UNLISTED = ("puzzle", "prefixes", "ngrams")
 """Methods whose candidates were told by nobody, and may all be held by nobody."""
 UNKNOWN = {
     "direct": "not worked out for a part of a subset mechanism's categories",
@@ -85,7 +87,7 @@ UNKNOWN = {
     "mean-sketch": "with fewer than 64 rows it is not known how collisions add up",
     "puzzle": "with fewer than 64 rows it is not known how collisions add up",
     **dict.fromkeys(
-        ("regression", "lasso-ols"),
+        ("regression", "lasso-ols", "ngrams"),
         "candidates are fitted together, and how their errors hang together is not worked out",
     ),
     "prefixes": "only some of the reports are about whole words",
