@@ -28,7 +28,8 @@ RESULTS = Path(__file__).parent / "results"
 @dataclass(frozen=True)
 class Study:
     """`settings` become rows: each with what `run` measures, from a generator of its own. `close`:
-    relative, what another machine's linear algebra may change of a figure."""
+    relative, what another machine's linear algebra may change of a figure. `each`: what of a
+    setting names a picture of its row alone; without it one picture shows all rows."""
 
     name: str
     words: str
@@ -37,6 +38,7 @@ class Study:
     draw: Callable[[list[Row]], Figure]
     bars: Callable[[list[Row]], list[Bar]]
     close: float = 1e-3
+    each: str = ""
 
     def row(self, place: int) -> Row:
         """One row, the same whenever it is drawn."""
@@ -44,19 +46,26 @@ class Study:
         setting = self.settings[place]
         return {**setting, **self.run(setting, np.random.default_rng(seed))}
 
+    def pictures(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
+        """The rows that each picture shows, by its name."""
+        if not self.each:
+            return {self.name: list(rows)}
+        return {f"{self.name}-{row[self.each]}": [row] for row in rows}
+
     def write(self, rows: list[Row], folder: Path) -> None:
-        """NAME.csv and NAME.svg."""
+        """NAME.csv and the pictures as SVG."""
         text = io.StringIO()
         table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
         table.writeheader()
         table.writerows({key: shown(value) for key, value in row.items()} for row in rows)
         write_whole(folder / f"{self.name}.csv", text.getvalue())
-        picture = io.StringIO()
-        figure = self.draw(rows)
-        figure.tight_layout()
-        with rc_context({"svg.hashsalt": self.name}):  # the same bytes every time
-            figure.savefig(picture, format="svg", metadata={"Date": None})
-        write_whole(folder / f"{self.name}.svg", picture.getvalue())
+        for name, shown_there in self.pictures(rows).items():
+            picture = io.StringIO()
+            figure = self.draw(shown_there)
+            figure.tight_layout()
+            with rc_context({"svg.hashsalt": name}):  # the same bytes every time
+                figure.savefig(picture, format="svg", metadata={"Date": None})
+            write_whole(folder / f"{name}.svg", picture.getvalue())
 
     def read(self, folder: Path) -> list[Row]:
         """The rows of its CSV file, settings as they were given, figures as numbers."""

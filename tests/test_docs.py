@@ -12,6 +12,7 @@ from pkgutil import walk_packages
 import pytest
 
 import ldp
+from ldp.mechanisms import CATALOGUE
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -82,3 +83,24 @@ def test_every_row_of_what_was_criticised_names_its_test() -> None:
     rows = page.split("| --- | --- | --- |")[1].split("\n\n")[0].strip().splitlines()
     assert len(rows) == 10
     assert all(re.search(r"`test_\w+` \|$", row) for row in rows)
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs" / "mechanisms").glob("*.md")), ids=lambda page: page.name
+)
+def test_a_mechanisms_page_says_what_it_draws_estimates_and_how_well(page: Path) -> None:
+    text = page.read_text("utf-8")
+    headings = " ".join(re.findall(r"^##+ (.*)", text, re.MULTILINE)).lower()
+    assert "sampling distribution" in headings
+    assert "estimator" in headings
+    assert "variance" in headings or "standard error" in text
+    assert "](../../simulations/results/studies/estimates-" in text
+
+
+@pytest.mark.exact
+def test_every_mechanism_of_the_catalogue_has_a_page_with_its_picture() -> None:
+    pages = "".join(page.read_text("utf-8") for page in (ROOT / "docs" / "mechanisms").glob("*.md"))
+    for name, mechanism in CATALOGUE.items():
+        if mechanism.is_whole:
+            assert f"studies/estimates-{name}.svg)" in pages, name
+
+

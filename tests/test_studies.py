@@ -46,7 +46,8 @@ def test_a_studys_results_are_complete_drawn_and_within_their_bars(
         assert {name: row[name] for name in setting} == {
             name: shown(value) for name, value in setting.items()
         }
-    assert (folder / f"{study.name}.svg").read_text().startswith("<?xml")
+    for picture in study.pictures(rows):
+        assert (folder / f"{picture}.svg").read_text().startswith("<?xml")
     missed = [bar for bar in study.bars(rows) if not bar.met]
     assert not missed
 
@@ -114,8 +115,24 @@ def test_the_data_are_what_the_readme_lists() -> None:
 
 
 @pytest.mark.exact
-def test_the_gallery_shows_every_study_with_its_command() -> None:
-    page = (form.RESULTS.parent / "README.md").read_text()
-    for name, (_, folder) in HOMES.items():
-        assert f"(results/{folder.name}/{name}.svg)" in page, name
-        assert f"`python -m simulations.{folder.name} {name}`" in page, name
+def test_the_gallery_names_every_study_and_each_picture_is_shown() -> None:
+    gallery = form.RESULTS.parent / "README.md"
+    pages = gallery.read_text() + "".join(
+        page.read_text() for page in (form.RESULTS.parents[1] / "docs").rglob("*.md")
+    )
+    for name, (study, folder) in HOMES.items():
+        assert f"`python -m simulations.{folder.name} {name}`" in gallery.read_text(), name
+        for picture in study.pictures(study.settings):
+            assert f"results/{folder.name}/{picture}.svg)" in pages, picture
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("wrong", [0.9, 1.1])
+def test_a_standard_error_that_is_not_the_estimates_misses_its_bar(wrong: float) -> None:
+    """In the committed draws: had a mechanism stated another one, its row would say so."""
+    study, folder = HOMES["estimates"]
+    rows = study.read(folder)
+    for place, row in enumerate(rows):
+        told = {**row, "drawn_over_stated": float(row["drawn_over_stated"]) / wrong}
+        bars = study.bars([*rows[:place], told, *rows[place + 1 :]])
+        assert [bar.met for bar in bars].count(False) == 1, row["mechanism"]
