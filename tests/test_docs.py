@@ -104,3 +104,9 @@ def test_every_mechanism_of_the_catalogue_has_a_page_with_its_picture() -> None:
             assert f"studies/estimates-{name}.svg)" in pages, name
 
 
+@pytest.mark.exact
+def test_every_row_of_what_was_criticised_names_its_test() -> None:
+    page = (ROOT / "docs" / "privacy.md").read_text("utf-8")
+    rows = page.split("| --- | --- | --- | --- |")[1].split("\n\n")[0].strip().splitlines()
+    assert len(rows) == 14
+    assert all(re.search(r"`test_\w+` \|$", row) for row in rows)
