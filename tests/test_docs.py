@@ -41,23 +41,67 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
-@pytest.mark.exact
-def test_the_three_uses_of_the_readme_run_in_order(tmp_path: Path) -> None:
-    """Shell and Python blocks between "## Three uses" and the next heading, each a process."""
-    uses = README.split("## Three uses")[1].split("\n## ")[0]
-    blocks = re.findall(r"```(sh|python|toml|csv)\n(.*?)```", uses, re.DOTALL)
-    assert [kind for kind, _ in blocks].count("python") >= 2
+def type_along(page: str, folder: Path) -> list[str]:
+    """Does what a page shows, in its order: writes the files that it names (in backticks, in the
+    paragraph above), runs its Python, and its commands, whose output must be what stands below
+    each. Returns the languages of its blocks."""
     commands = str(Path(sys.executable).parent)
     environment = {**os.environ, "PATH": commands + os.pathsep + os.environ["PATH"]}
-    for kind, text in blocks:
-        if kind in ("toml", "csv"):
-            (tmp_path / {"toml": "metrics.toml", "csv": "cities.csv"}[kind]).write_text(text)
-            continue
-        run = ["bash", "-ec", text] if kind == "sh" else [sys.executable, "-c", text]
+
+    def run(*command: str) -> str:
         done = subprocess.run(
-            run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, f"{command[-1]}\n{done.stderr}"
+        return done.stdout + done.stderr
+
+    languages = []
+    fenced = r"((?:[^\n]+\n)*)\n?```(\w+)\n(.*?)```"
+    for above, language, block in re.findall(fenced, page, re.DOTALL):
+        languages.append(language)
+        named = re.findall(r"`([\w.]+\.(?:toml|csv|txt|py))`", above)
+        if language == "console":
+            for typed, wanted in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+                shown = run("bash", "-ec", typed)
+                assert alike(wanted, shown), f"$ {typed}\n{shown}"
+        elif named:
+            (folder / named[-1]).write_text(block, "utf-8")
+        elif language == "sh":
+            run("bash", "-ec", block)
+        elif language == "python" and not block.startswith(">>>"):
+            run(sys.executable, "-c", block)
+    return languages
+
+
+def alike(wanted: str, shown: str) -> bool:
+    """Whether an output is the one a page shows, "..." being any text."""
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    return doctest.OutputChecker().check_output(wanted, shown, flags)
+
+
+@pytest.mark.exact
+def test_the_three_uses_of_the_readme_run_in_order(tmp_path: Path) -> None:
+    uses = README.split("## Three uses")[1].split("\n## ")[0]
+    assert type_along(uses, tmp_path).count("python") >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+@pytest.mark.parametrize("name", ["simulate", "embed", "aggregate"])
+def test_a_tutorial_can_be_typed_along(name: str, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "tutorials" / f"{name}.md").read_text("utf-8")
+    assert "console" in type_along(page, tmp_path)
+
+
+@pytest.mark.exact
+def test_an_output_that_is_not_shown_is_noticed(tmp_path: Path) -> None:
+    page = "In `a.txt`:\n\n```text\none\n```\n\n```console\n$ cat a.txt\n{}\n```\n"
+    type_along(page.format("..."), tmp_path)
+    type_along(page.format("one"), tmp_path)
+    with pytest.raises(AssertionError):
+        type_along(page.format("two"), tmp_path)
+    with pytest.raises(AssertionError):
+        type_along(page.replace("cat", "false").format("..."), tmp_path)
 
 
 @pytest.mark.exact
@@ -77,12 +121,6 @@ def test_every_test_that_a_page_names_exists(page: Path) -> None:
     assert [name for name in named if f"def {name}(" not in tests] == []
 
 
-@pytest.mark.exact
-def test_every_row_of_what_was_criticised_names_its_test() -> None:
-    page = (ROOT / "docs" / "privacy.md").read_text("utf-8")
-    rows = page.split("| --- | --- | --- |")[1].split("\n\n")[0].strip().splitlines()
-    assert len(rows) == 10
-    assert all(re.search(r"`test_\w+` \|$", row) for row in rows)
 @pytest.mark.exact
 @pytest.mark.parametrize(
     "page", sorted((ROOT / "docs" / "mechanisms").glob("*.md")), ids=lambda page: page.name
