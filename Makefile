@@ -75,6 +75,10 @@ campaign-plan: .venv/.ready ## 30 plans against 200,000 draws a mechanism; exits
 campaign-words: .venv/.ready ## 20 puzzles of ten million English words; exits non-zero when too few are found or one is false
 	$(BIN)/python -m simulations.words --out simulations/results/words.json
 
+docs: .venv/.ready ## the book, docs/_build/docs/index.html, without a network; a warning is an error
+	$(BIN)/sphinx-build -q -W -c docs . docs/_build
+	@echo docs/_build/docs/index.html
+
 studies: studies-regression ## redraw every study; exits non-zero when a bar is missed
 	$(BIN)/python -m simulations.studies
 
@@ -89,4 +93,4 @@ picture: demo ## redraw the picture in the README; needs Chromium
 	  --user-data-dir=$$(mktemp -d) --screenshot=docs/images/report.png file://$(CURDIR)/demo/report.html
 
 clean:
-	rm -rf .venv demo .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv demo docs/_build .mypy_cache .pytest_cache .ruff_cache
