@@ -80,6 +80,16 @@ def alike(wanted: str, shown: str) -> bool:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_no_formula_reads_as_bold_type(page: Path) -> None:
+    """Two powers of one paragraph are taken for emphasis, unless they are code or escaped."""
+    text = re.sub(r"```.*?```|`[^`]*`|^    .*?$", "", page.read_text("utf-8"), flags=re.S | re.M)
+    for paragraph in text.split("\n\n"):
+        powers = re.findall(r".{,20}(?<=[\w)])\*\*(?=[\w(-]).{,20}", paragraph)
+        assert len(powers) < 2, powers
+
+
+@pytest.mark.exact
 def test_the_three_uses_of_the_readme_run_in_order(tmp_path: Path) -> None:
     uses = README.split("## Three uses")[1].split("\n## ")[0]
     assert type_along(uses, tmp_path).count("python") >= 2
