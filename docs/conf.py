@@ -67,16 +67,12 @@ def doors(page: str) -> Iterator[str]:
 
 def public(module: Any) -> list[str]:
     """What a module says is its own, or else the classes and functions that it defines."""
-    listed = getattr(module, "__all__", None)
-    return (
-        sorted(listed)
-        if listed
-        else sorted(
-            name
-            for name, item in vars(module).items()
-            if callable(item) and item.__module__ == module.__name__ and not name.startswith("_")
-        )
+    defined = (
+        name
+        for name, item in vars(module).items()
+        if callable(item) and item.__module__ == module.__name__ and not name.startswith("_")
     )
+    return sorted(getattr(module, "__all__", defined))
 
 
 def plain(app: Any, what: str, name: str, item: Any, options: Any, lines: list[str]) -> None:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import ldp
+from ldp import accounting, audit, client, collection, regression, server, simulation
+
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 
@@ -73,4 +76,7 @@ def test_the_book_is_built_without_a_warning_and_without_a_network(tmp_path: Pat
     styles = "".join(sheet.read_text("utf-8") for sheet in tmp_path.rglob("*.css"))
     assert not re.search(r"@import|url\(\s*[\"']?(https?:)?//", styles)
     api = (tmp_path / "docs" / "api.html").read_text("utf-8")
-    assert all(f'id="{name}"' in api for name in ("ldp.CountMeanSketch", "ldp.client.Client"))
+    described = set(re.findall(r'<dt [^>]*id="ldp\.(?:\w+\.)?(\w+)"', api))
+    for door in (ldp, client, server, simulation, accounting, audit, collection, regression):
+        assert {name for name in door.__all__ if callable(getattr(door, name))} <= described
+    assert "plan" in described
