@@ -160,17 +160,24 @@ def shuffled(items: list[T], bits: BitSource) -> list[T]:
     return made
 
 
-def _grant(connection: sqlite3.Connection, metric: Metric, ends: int, left: Fraction) -> Grant:
-    """Where responses are memoised by epoch all of them cost one price, once; per value every one
-    is taken for the first about its value, whatever it is."""
+def afforded(metric: Metric, left: Fraction) -> Grant:
+    """What a metric may send of a period when so much epsilon is left. Where responses are memoised
+    by epoch all of them cost one price, once; per value every one is taken for the first about its
+    value, whatever it is."""
     price, slots = Fraction(metric.price), metric.reports_per_window
     if metric.epoch:
-        found = frozen(connection, metric, ending(ends - 1, metric.epoch))
-        if found and found.charged:
-            return Grant(slots if found.response else 0, Fraction(0))
         return Grant(slots, price) if price <= left else Grant(0, Fraction(0))
     reports = min(slots, math.floor(left / price))
     return Grant(reports, reports * price)
+
+
+def _grant(connection: sqlite3.Connection, metric: Metric, ends: int, left: Fraction) -> Grant:
+    """What is afforded; an epoch that was charged costs nothing more."""
+    if metric.epoch:
+        found = frozen(connection, metric, ending(ends - 1, metric.epoch))
+        if found and found.charged:
+            return Grant(metric.reports_per_window if found.response else 0, Fraction(0))
+    return afforded(metric, left)
 
 
 def _pooled(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp import kernels
+from ldp.channel import Channel
 from ldp.errors import ParameterError
 from ldp.joint_table import join_batch
 from ldp.mechanisms import Catalogued, Mechanism
@@ -81,14 +82,15 @@ def _encode_part(mechanism: Mechanism, points: Points, generator: np.random.Gene
     if mechanism.kind is Kind.SUBSET:
         return rows, _subsets(mechanism, columns[:, 0], generator)
     if mechanism.kind is Kind.BITS:
-        return rows, _bits(mechanism, columns, generator)
+        return rows, noisy_bits(mechanism.layout, mechanism.channel, columns, generator)
     return rows, _signs(mechanism, columns[:, 0], generator)
 
 
-def _bits(
-    mechanism: Mechanism, columns: NDArray[np.int64], generator: np.random.Generator
+def noisy_bits(
+    layout: Layout, channel: Channel, columns: NDArray[np.int64], generator: np.random.Generator
 ) -> NDArray[np.uint8]:
-    layout, channel = mechanism.layout, mechanism.channel
+    """Payloads whose bits are 1 as the channel says: of those that touch `columns`, as by
+    `kernels.columns`."""
     words = -(-layout.columns // 64)
     noise = kernels.packed_bernoulli(generator, threshold(channel.untouched), len(columns) * words)
     payloads = noise.astype("<u8").view(np.uint8).reshape(len(columns), 8 * words)
@@ -134,14 +136,14 @@ def _indexes(
     is_true = kernels.bernoulli_each(generator, told, rows.size)
     number = generator.integers(0, np.where(is_true, many, layout.columns - many))
     named = kernels.pick(mechanism.addressing, layout.rows, points, rows, is_true, number)
-    return _as_bytes(named, layout)
+    return as_bytes(named, layout)
 
 
 def _signs(
     mechanism: Mechanism, cells: NDArray[np.int64], generator: np.random.Generator
 ) -> NDArray[np.uint8]:
     columns, negative = draw_signs(mechanism, cells, generator)
-    return _as_bytes(columns << 1 | negative, mechanism.layout)
+    return as_bytes(columns << 1 | negative, mechanism.layout)
 
 
 def draw_signs(
@@ -154,6 +156,7 @@ def draw_signs(
     return columns, kernels.negative_signs(columns, cells) ^ ~told.astype(np.int64) & 1
 
 
-def _as_bytes(numbers: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
+def as_bytes(numbers: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
+    """Payloads that are these integers, one below the other."""
     shifts = 8 * np.arange(layout.payload_bytes)
     return (numbers[:, None] >> shifts & 0xFF).astype(np.uint8)

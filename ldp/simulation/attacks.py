@@ -1,0 +1,508 @@
+"""What somebody learns who can tell whose reports are whose: the attacker's view of a collection.
+
+The attacker knows the mechanism and how frequent values are, and guesses by likelihood from the
+exact channel, which no attacker does better than. `Evidence` is ln P(reports | value), for every
+stream of reports and every value: of fresh reports a sum over reports; where they share a permanent
+response a sum over what that may be. Sources: Erlingsson et al. 2014, section 3.2 and 6 (averaging,
+and what memoisation gives away: a fingerprint).
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp, xlog1py, xlogy
+
+from ldp import kernels
+from ldp.accounting import posterior
+from ldp.errors import ParameterError
+from ldp.hashing import Md5Bloom
+from ldp.joint_table import split_batch
+from ldp.mechanisms import Catalogued, JointMechanism, Mechanism
+from ldp.mechanisms.base import Value
+from ldp.mechanisms.joint import parts_of
+from ldp.mechanisms.memoising import Memoising
+from ldp.registry.definitions import Memoise
+from ldp.simulation.fleet import Fleet, Places
+from ldp.simulation.longitudinal import Asked, Collection, Scenario, Sent, Streams, draw_people
+from ldp.simulation.populations import Population
+from ldp.simulation.reports import Points, points_of
+from ldp.table import payload_numbers
+from ldp.wire import Kind
+
+Floats = NDArray[np.float64]
+_CHUNK = 1 << 21
+"""Cells looked at together."""
+_MOST_LOOKED_AT, _MOST_COUNTED, _FEWEST = 8 * 10**7, 10**8, 100
+_FEW_ROWS = 1024
+_DIGITS, _TIE = 9, 1e-9
+"""Of a logarithm: what is nearer is a tie. The first value is taken then, and no difference seen,
+so that no machine's last digit decides."""
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_IMPOSSIBLE = -1e6
+"""Stands for ln 0, so that differences stay numbers."""
+
+
+class Evidence(Protocol):
+    """What streams of reports tell."""
+
+    def add(self, streams: Places, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
+        """Takes a report of each of `streams`."""
+        ...
+
+    def log_likelihoods(self) -> Floats:
+        """ln P(reports | value) up to what no value changes: shape (streams, values)."""
+        ...
+
+
+def evidence(
+    mechanism: Catalogued, values: Sequence[Value], memoise: Memoise, streams: int
+) -> Evidence:
+    """Of so many streams, none of which has a report yet."""
+    if not memoise:
+        return Fresh(mechanism, values, streams)
+    assert isinstance(mechanism, Memoising)
+    return Lasting(mechanism, values, streams, lasts=memoise == "per-value")
+
+
+class Fresh:
+    """Reports with fresh noise each: their likelihoods multiply."""
+
+    def __init__(self, mechanism: Catalogued, values: Sequence[Value], streams: int) -> None:
+        self._mechanism = mechanism
+        self._cells = [
+            _Cells(part, points)
+            for part, points in zip(parts_of(mechanism), points_of(mechanism, values), strict=True)
+        ]
+        self._found = np.zeros((streams, len(values)))
+
+    def add(self, streams: Places, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
+        batches = [(rows, payloads)]
+        if isinstance(self._mechanism, JointMechanism):
+            batches = split_batch(self._mechanism.layout, rows, payloads)
+        for cells, (own_rows, own) in zip(self._cells, batches, strict=True):
+            step = max(1, _CHUNK // (self._found.shape[1] * cells.most))
+            for start in range(0, streams.size, step):
+                some = slice(start, start + step)
+                told = cells.told(own_rows[some], own[some])
+                for at in _once(streams[some]):
+                    self._found[streams[some][at]] += told[at]
+
+    def log_likelihoods(self) -> Floats:
+        return self._found
+
+
+class Lasting:
+    """Reports that share a permanent response: they count by how often each column was named.
+    Unless it `lasts` it is another one after an epoch, about the same value."""
+
+    def __init__(
+        self, mechanism: Memoising, values: Sequence[Value], streams: int, *, lasts: bool
+    ) -> None:
+        self._mechanism, self.lasts = mechanism, lasts
+        self.cohorts = mechanism.shape.rows
+        (points,) = points_of(mechanism, values)
+        self._cells = _Cells(mechanism, points)
+        self._ended = np.zeros((streams, len(values)))
+        self._forget()
+
+    def _forget(self) -> None:
+        streams, columns = len(self._ended), self._mechanism.shape.columns
+        self.rows = np.full(streams, -1)
+        self._named = np.zeros((streams, columns), dtype=np.int32)
+        self._reports = np.zeros(streams, dtype=np.int64)
+
+    def add(self, streams: Places, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
+        self.rows[streams] = rows
+        np.add.at(self._reports, streams, 1)
+        if self._mechanism.kind is Kind.BITS:
+            columns = self._mechanism.shape.columns
+            bits = np.unpackbits(payloads, axis=1, bitorder="little", count=columns)
+            for at in _once(streams):
+                self._named[streams[at]] += bits[at]
+        else:
+            numbers = payload_numbers(self._mechanism.layout, rows, payloads)
+            np.add.at(self._named, (streams, numbers), 1)
+
+    def end_epoch(self) -> None:
+        """What comes is about another permanent response to the same value."""
+        self._ended = self.log_likelihoods()
+        self._forget()
+
+    def one_with(self, later: "Lasting", of: Places) -> "Lasting":
+        """The evidence if stream i and stream of[i] of `later` are one: a row and a response."""
+        made = Lasting.__new__(Lasting)
+        made._mechanism, made._cells, made.rows = self._mechanism, self._cells, self.rows
+        made.lasts, made.cohorts = self.lasts, self.cohorts
+        made._ended = self._ended + later._ended[of]
+        made._named = self._named + later._named[of]
+        made._reports = self._reports + later._reports[of]
+        return made
+
+    def cells(self) -> NDArray[np.int64]:
+        """What each value touches in the stream's row: shape (streams, values, hashes)."""
+        return self._cells.of(self.rows.astype(np.uint32))
+
+    def log_likelihoods(self) -> Floats:
+        """A bit is 1 in k of n reports with P(k | touched) = sum over the permanent bit b of
+        P(b | touched) P(1 | b)**k P(0 | b)**(n - k), and bits are independent. A column: P(named |
+        true) = sum over the permanent column of P(it | true) times the product of P(named | it)."""
+        found = self._ended.copy()
+        for start in range(0, len(found), step := max(1, _CHUNK // found[0].size)):
+            some = np.arange(start, min(len(found), start + step))
+            some = some[self._reports[some] > 0]
+            if some.size:
+                found[some] += self._of(some)
+        return found
+
+    def _of(self, some: Places) -> Floats:
+        lasting, (high, low) = self._mechanism.lasting, map(float, self._mechanism.second)
+        first = (float(lasting.touched), float(lasting.untouched)) if lasting else (1.0, 0.0)
+        named, reports = self._named[some], self._reports[some, None]
+        if_one = xlogy(named, high) + xlog1py(reports - named, -high)
+        every = np.moveaxis(self._cells.of(self.rows[some].astype(np.uint32)), 2, 0)
+        if self._mechanism.kind is Kind.INDEX:
+            # the permanent column is told with `high`, any other with `low`
+            own = named * math.log(high) + (reports - named) * math.log(low)
+            told = np.take_along_axis(own, every[0], axis=1) + math.log(first[0] - first[1])
+            return np.asarray(
+                np.logaddexp(told, logsumexp(own, axis=1)[:, None] + math.log(first[1]))
+            )
+        if_none = xlogy(named, low) + xlog1py(reports - named, -low)
+        touched, untouched = (
+            np.maximum(np.logaddexp(_log(p) + if_one, _log(1 - p) + if_none), _IMPOSSIBLE)
+            for p in first
+        )
+        gain, found = touched - untouched, np.zeros(every.shape[1:])
+        found += untouched.sum(axis=1)[:, None]
+        for cells in every:
+            gained = np.take_along_axis(gain, np.maximum(cells, 0), axis=1)
+            found += gained * (cells != kernels.NO_COLUMN)
+        return found
+
+
+class _Cells:
+    """What values touch, in any row, and what a report tells of each of them."""
+
+    def __init__(self, mechanism: Mechanism, points: Points) -> None:
+        self._mechanism, self._points = mechanism, points
+        rows = mechanism.shape.rows
+        self._by_row = rows <= _FEW_ROWS or isinstance(mechanism.addressing, Md5Bloom)
+        self._weights = _weights(mechanism)
+        first = self._in_row(0)
+        self._touching: NDArray[np.bool_] | None = None
+        if rows == 1 and mechanism.kind is Kind.INDEX:  # the cells may be too many to compare
+            self._touching = np.zeros((mechanism.shape.columns + 1, len(points)), dtype=bool)
+            self._touching[first.T, np.arange(len(points))] = True  # NO_COLUMN is the last row
+        self.most = 1 if self._touching is not None else first.shape[1]
+
+    def _in_row(self, row: int) -> NDArray[np.int64]:
+        at = np.full(len(self._points), row, dtype=np.uint32)
+        rows = self._mechanism.shape.rows
+        return kernels.columns(self._mechanism.addressing, rows, self._points, at)
+
+    def of(self, rows: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Columns, shape (rows, values, hashes), NO_COLUMN where there are fewer."""
+        if self._by_row:
+            different, which = np.unique(rows, return_inverse=True)
+            return np.stack([self._in_row(row) for row in different.tolist()])[which.ravel()]
+        values = len(self._points)
+        found = kernels.columns(
+            self._mechanism.addressing,
+            self._mechanism.shape.rows,
+            self._points[np.tile(np.arange(values), rows.size)],
+            np.repeat(rows, values),
+        )
+        return found.reshape(rows.size, values, -1)
+
+    def told(self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> Floats:
+        """ln P(report | value), up to what no value changes: shape (reports, values)."""
+        named, unnamed = self._weights
+        if self._touching is not None:
+            numbers = payload_numbers(self._mechanism.layout, rows, payloads)
+            return np.where(self._touching[numbers], named, unnamed)
+        found = np.zeros((rows.size, len(self._points)))
+        names = _names(self._mechanism, rows, payloads)
+        for cells in np.moveaxis(self.of(rows), 2, 0):  # summing over a short axis is slow
+            found += np.where(names(cells), named, unnamed) * (cells != kernels.NO_COLUMN)
+        return found
+
+
+def _once(streams: Places) -> Iterator[Places]:
+    """The places of all reports, in turns that have no stream twice."""
+    left = np.arange(streams.size)
+    while left.size:
+        _, first = np.unique(streams[left], return_index=True)
+        yield left[first]
+        left = np.delete(left, first)
+
+
+def _weights(mechanism: Mechanism) -> tuple[float, float]:
+    """What a cell adds to ln P(report | value) where the report names it, and where it does not."""
+    touched, untouched = map(float, (mechanism.channel.touched, mechanism.channel.untouched))
+    if mechanism.kind is Kind.INDEX:
+        return math.log(touched / untouched), 0.0
+    if mechanism.kind is Kind.SIGN:
+        return math.log(touched), math.log1p(-touched)
+    if mechanism.kind is Kind.SUBSET:  # of all sets alike with the column, and without
+        ones, columns = mechanism.layout.ones, mechanism.layout.columns
+        return math.log(touched / ones), math.log((1 - touched) / (columns - ones))
+    return math.log(touched / untouched), math.log((1 - touched) / (1 - untouched))
+
+
+def _names(
+    mechanism: Mechanism, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]
+) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
+    """Tells whether each report names each of some cells of its own, shape (reports, cells)."""
+    if mechanism.kind in (Kind.BITS, Kind.SUBSET):
+        bits, report = np.unpackbits(payloads, axis=1, bitorder="little"), np.arange(len(payloads))
+        return lambda cells: bits[report[:, None], cells].astype(bool)
+    numbers = payload_numbers(mechanism.layout, rows, payloads)[:, None]
+    if mechanism.kind is Kind.INDEX:
+        return lambda cells: np.asarray(cells == numbers)
+
+    def agrees(cells: NDArray[np.int64]) -> NDArray[np.bool_]:
+        columns = np.broadcast_to(numbers >> 1, cells.shape)
+        signs = kernels.negative_signs(columns.ravel(), cells.ravel()).reshape(cells.shape)
+        return np.asarray(signs == (numbers & 1))
+
+    return agrees
+
+
+def _log(probability: float) -> float:
+    return math.log(probability) if probability else _IMPOSSIBLE
+
+
+class Share(NamedTuple):
+    """A share of independent trials, and its standard error: that of the share with one hit and one
+    miss more (Laplace's), which is not 0 where all trials agree."""
+
+    share: float
+    error: float
+
+    @classmethod
+    def of(cls, hits: NDArray[np.bool_]) -> "Share":
+        likely = (float(hits.sum()) + 1) / (hits.size + 2)
+        return cls(float(hits.mean()), math.sqrt(likely * (1 - likely) / hits.size))
+
+
+class Advantage(NamedTuple):
+    """Of a likelihood-ratio test between two hypotheses: how often it says the second if that
+    holds, how often if the first does, and the difference, which for the exact test is the most
+    that any test attains (the distance in total variation), with its standard error."""
+
+    hits: float
+    false_alarms: float
+    advantage: float
+    error: float
+
+    @classmethod
+    def of(cls, if_so: NDArray[np.bool_], if_not: NDArray[np.bool_]) -> "Advantage":
+        hits, false = Share.of(if_so), Share.of(if_not)
+        return cls(hits.share, false.share, hits.share - false.share, math.hypot(hits[1], false[1]))
+
+
+class Averaged(NamedTuple):
+    """Of people's values guessed `right` after so many `days`; no attacker is right more often than
+    `at_most`, whatever the mechanism: the mean over people of what their epsilon makes of a belief
+    as large as the most frequent value's share."""
+
+    days: int
+    right: Share
+    at_most: float
+
+
+def averaging(
+    scenario: Scenario,
+    days: Sequence[int],
+    generator: np.random.Generator,
+    *,
+    limited: bool = True,
+) -> dict[tuple[str, ...], list[Averaged]]:
+    """How often the value of a metric is guessed, from its reports, and (metric, other) from those
+    of a correlated one too, when the scenario's people stay and keep their values; `days` rise."""
+    staying = scenario.staying(scenario.attacked)
+    people = draw_people(staying, generator)
+    collection = Collection(staying, people, generator, limited=limited)
+    asked = {each.metric.name: each for each in staying.asked if each.guessable}
+    streams = {name: _Streams(each, collection.streams(name)) for name, each in asked.items()}
+    together: list[tuple[str, ...]] = [(name,) for name in asked]
+    for name, each in asked.items():
+        together += [(name, each.like), (each.like, name)] if each.like in asked else []
+    found: dict[tuple[str, ...], list[Averaged]] = {names: [] for names in together}
+    for day, every in enumerate(collection.days(), 1):
+        for sent in every:
+            if sent.asked.guessable:
+                streams[sent.asked.metric.name].add(sent)
+        for names in found if day in days else ():
+            first = asked[names[0]]
+            told = [streams[name].of_people(people.joined.size) for name in names]
+            scores = log_shares(first.population.shares) + told[0]
+            if len(names) > 1:
+                scores = told[0] + _through(first, asked[names[1]], told[1])
+            most = float(first.population.shares.max())
+            ceiling = [posterior(most, e) for e in collection.persons(names).tolist()]
+            guess = np.round(scores, _DIGITS).argmax(axis=1)
+            right = Share.of(guess == people.values[names[0]][:, 0])
+            found[names].append(Averaged(day, right, float(np.mean(ceiling))))
+    return found
+
+
+class _Streams:
+    """The evidence of all reports of one metric, and whose stream is whose."""
+
+    def __init__(self, asked: Asked, streams: Streams) -> None:
+        self._of, self._epoch = streams, -1
+        metric, values = asked.metric, asked.population.values
+        self._evidence = evidence(metric.mechanism, values, metric.memoise, streams.owner.size)
+
+    def add(self, sent: Sent) -> None:
+        if sent.epoch != self._epoch and isinstance(self._evidence, Lasting):
+            self._evidence.end_epoch()
+        self._epoch = sent.epoch
+        streams = self._of.of_device[sent.devices]
+        self._evidence.add(streams, sent.rows, sent.payloads)
+
+    def of_people(self, people: int) -> Floats:
+        """Of all streams of a person together."""
+        told = self._evidence.log_likelihoods()
+        found = np.zeros((people, told.shape[1]))
+        np.add.at(found, self._of.owner, told)
+        return found
+
+
+def _through(first: Asked, other: Asked, told: Floats) -> Floats:
+    """ln of the joint probability of each value of `first` and the reports about `other`."""
+    leader, follower = (other, first) if first.like else (first, other)
+    joint = follower.joint(leader.population)
+    joint = joint if first.like else joint.T
+    most = told.max(axis=1, keepdims=True)
+    return np.asarray(np.log(np.maximum(np.exp(told - most) @ joint.T, 1e-300)) + most)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linking:
+    """What two sets of so many `reports` each tell of one another. `person`: whether they are of
+    one device, whose value did not change, or of two people's; `change`: whether the value of one
+    device changed between them."""
+
+    memoise: Memoise
+    reports: int
+    person: Advantage
+    change: Advantage
+
+
+def linking(
+    mechanism: Catalogued,
+    population: Population,
+    memoise: Memoise,
+    reports: int,
+    *,
+    people: int,
+    generator: np.random.Generator,
+) -> Linking:
+    """Draws so many people with the population's frequencies, lets each device make `reports` and
+    once more `reports`, and tests. By epoch the two sets are of different epochs; within one they
+    tell of each other what they do per value, but for changes, of which they tell nothing.
+    """
+    shares = population.shares
+    if np.count_nonzero(shares) < 2:
+        raise ParameterError("a population of one value has nothing to tell")
+    held = generator.choice(shares.size, people, p=shares)
+    changed = _others(shares, held, generator)
+    fleet = Fleet(mechanism, population.values, memoise, np.arange(people), generator)
+
+    def sent(told: Places) -> Evidence:
+        made = evidence(mechanism, population.values, memoise, people)
+        for _ in range(reports):
+            encoded = fleet.encode(np.arange(people), told)
+            made.add(np.arange(people), encoded.rows, encoded.payloads)
+        if memoise == "epoch":
+            fleet.begin_epoch()
+        return made
+
+    first, second, other = sent(held), sent(held), sent(changed)
+    itself = np.arange(people)
+    stranger = np.roll(itself, 1)
+    person = [_same_device(first, second, of, shares) > _TIE for of in (itself, stranger)]
+    change = [_changed(first, later, shares) > _TIE for later in (other, second)]
+    return Linking(
+        memoise=memoise,
+        reports=reports,
+        person=Advantage.of(*person),
+        change=Advantage.of(*change),
+    )
+
+
+def _same_device(first: Evidence, second: Evidence, of: Places, shares: Floats) -> Floats:
+    """ln of P(both | one device that holds one value) / P(both | two people), for the streams i of
+    `first` and of[i] of `second`. Only with a lasting response is there more in common than the
+    value: the response and the row, which of two people is the same once in `rows` times."""
+    log_prior = log_shares(shares)
+    one, other = first.log_likelihoods(), second.log_likelihoods()[of]
+    apart = logsumexp(log_prior + one, axis=1) + logsumexp(log_prior + other, axis=1)
+    both = one + other
+    if isinstance(first, Lasting) and isinstance(second, Lasting) and first.lasts:
+        both = first.one_with(second, of).log_likelihoods() + math.log(first.cohorts)
+        both[first.rows != second.rows[of]] = -np.inf
+    return np.asarray(logsumexp(log_prior + both, axis=1) - apart)
+
+
+def _changed(first: Evidence, second: Evidence, shares: Floats) -> Floats:
+    """ln of P(both | the device's value v became another w) / P(both | it did not), where v has the
+    frequencies of the population, and w those of all other values. With c(v, w) = 1 where both
+    touch the same cells, which leaves a lasting response as it is,
+
+        P = sum over v of s(v) / (1 - s(v)) [A(v) sum_w s(w) B(w) - A(v) B(v) sum_w c s(w)
+            + AB(v) (sum_w c s(w) - s(v))].
+    """
+    log_prior, log_left = log_shares(shares), log_shares(shares) - np.log1p(-shares)
+    one, other = first.log_likelihoods(), second.log_likelihoods()
+    both, alike = one + other, np.broadcast_to(shares, one.shape)
+    if isinstance(first, Lasting) and isinstance(second, Lasting) and first.lasts:
+        both = first.one_with(second, np.arange(len(one))).log_likelihoods()
+        alike = _alike(first.cells(), shares)
+    any_other = logsumexp(log_left + one, axis=1) + logsumexp(log_prior + other, axis=1)
+    not_other = logsumexp(log_left + np.log(alike) + one + other, axis=1)
+    hidden = np.maximum(alike - shares, 0.0)
+    hidden[hidden < 1e-12] = 0.0
+    unseen = logsumexp(log_left + both, axis=1, b=hidden)
+    less = np.log1p(-np.exp(np.minimum(not_other - any_other, -1e-15)))
+    moved = np.logaddexp(any_other + less, unseen)
+    return np.asarray(moved - logsumexp(log_prior + both, axis=1))
+
+
+def _alike(cells: NDArray[np.int64], shares: Floats) -> Floats:
+    """For every stream and value the share of values that touch the same cells there."""
+    streams, values, _ = cells.shape
+    keys = np.repeat(np.arange(streams, dtype=np.uint64), values)
+    for one in np.sort(cells, axis=2).reshape(streams * values, -1).T:
+        keys = keys * _ODD + (one + 1).astype(np.uint64)  # modulo 2**64, as good as random
+    _, group = np.unique(keys, return_inverse=True)
+    sums = np.bincount(group.ravel(), weights=np.tile(shares, streams))
+    return np.asarray(sums[group.ravel()].reshape(streams, values), dtype=np.float64)
+
+
+def log_shares(shares: Floats) -> Floats:
+    return np.log(np.maximum(shares, np.finfo(float).tiny))
+
+
+def _others(shares: Floats, held: Places, generator: np.random.Generator) -> Places:
+    """For each value another one, drawn with the frequencies of the others."""
+    found = generator.choice(shares.size, held.size, p=shares)
+    while (same := np.flatnonzero(found == held)).size:
+        found[same] = generator.choice(shares.size, same.size, p=shares)
+    return found
+
+
+def affordable(scenario: Scenario) -> int:
+    """How many people are attacked: as many as the scenario says, or what time and memory allow."""
+    people = scenario.attacked
+    for asked in (asked for asked in scenario.asked if asked.guessable):
+        for part in parts_of(asked.metric.mechanism):
+            looked_at = scenario.days * len(asked.population.values) * asked.records
+            people = min(people, _MOST_LOOKED_AT // looked_at, _MOST_COUNTED // part.shape.columns)
+    return max(people, min(scenario.attacked, _FEWEST))

@@ -1,0 +1,171 @@
+"""The encoders of many devices at once, with what they memoise: the bulk twin of `MemoisingEncoder`
+and of what `ldp.client` keeps for it.
+
+Permanent responses are drawn with a numpy Generator and remembered where a device would compute
+them from its secret, or keep them in its file; `tests/test_longitudinal.py` holds both to one law.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp import kernels
+from ldp.mechanisms import Catalogued
+from ldp.mechanisms.base import Value, threshold
+from ldp.mechanisms.memoising import Memoising
+from ldp.registry.definitions import Memoise
+from ldp.simulation.reports import Points, as_bytes, encode_batch, noisy_bits, points_of
+from ldp.table import payload_numbers
+from ldp.wire import Kind
+
+Places = NDArray[np.int64]
+
+
+class Encoded(NamedTuple):
+    """Reports, and the numbers of the permanent responses that they are about: of two with one
+    number everything but the instantaneous noise is the same. None without memoisation."""
+
+    rows: NDArray[np.uint32]
+    payloads: NDArray[np.uint8]
+    about: Places | None
+
+
+class Fleet:
+    """`secrets`: for each device the number of the secret that it has, int64, shape (devices,);
+    those of one account share theirs. `values`: all that devices may hold."""
+
+    def __init__(
+        self,
+        mechanism: Catalogued,
+        values: Sequence[Value],
+        memoise: Memoise,
+        secrets: Places,
+        generator: np.random.Generator,
+    ) -> None:
+        self._mechanism = mechanism
+        self._points = points_of(mechanism, values)
+        self._values = len(values)
+        self._memoise = memoise
+        self._secrets = secrets
+        self._generator = generator
+        if memoise:
+            assert isinstance(mechanism, Memoising)
+            self._memory = mechanism
+            self._rows = np.empty(0, np.uint32)
+            self._responses = np.empty((0, mechanism.layout.payload_bytes), np.uint8)
+        if memoise == "per-value":
+            many = int(secrets.max(initial=-1)) + 1
+            self._cohorts = generator.integers(0, self._memory.shape.rows, many, np.uint32)
+            self._of_value: dict[int, int] = {}
+            self._of_cells: dict[tuple[int, bytes], int] = {}
+        if memoise == "epoch":
+            self.begin_epoch()
+
+    def begin_epoch(self) -> None:
+        """Every device forgets what it froze."""
+        self._frozen = np.full(self._secrets.size, -1)
+
+    def encode(self, devices: Places, told: Places) -> Encoded:
+        """A report of each of `devices` about the value at `told` in `values`; both int64, shape
+        (reports,). By epoch the first value a device is given is the one of its epoch."""
+        if not self._memoise:
+            points = [part[told] for part in self._points]
+            return Encoded(*encode_batch(self._mechanism, points, self._generator), None)
+        of_epoch = self._memoise == "epoch"
+        about = self._of_epoch(devices, told) if of_epoch else self._of_secret(devices, told)
+        payloads = again(self._memory, self._responses[about], self._generator)
+        return Encoded(self._rows[about], payloads, about)
+
+    def _of_epoch(self, devices: Places, told: Places) -> Places:
+        new, first = np.unique(devices, return_index=True)
+        is_new = self._frozen[new] < 0
+        new, first = new[is_new], first[is_new]
+        rows = self._generator.integers(0, self._memory.shape.rows, new.size, np.uint32)
+        self._frozen[new] = self._drawn(told[first], rows)
+        return np.asarray(self._frozen[devices])
+
+    def _of_secret(self, devices: Places, told: Places) -> Places:
+        """A response for every secret and what the value touches in its cohort."""
+        keys, group = np.unique(self._secrets[devices] * self._values + told, return_inverse=True)
+        about = np.array([self._of_value.get(key, -1) for key in keys.tolist()], dtype=np.int64)
+        new = np.flatnonzero(about < 0)
+        secrets, values = np.divmod(keys[new], self._values)
+        rows = self._cohorts[secrets]
+        cells = np.sort(columns_of(self._memory, self._points[0][values], rows), axis=1)
+        firsts = list[int]()
+        for place, (secret, own) in enumerate(zip(secrets.tolist(), cells, strict=True)):
+            tag = secret, own.tobytes()
+            if tag not in self._of_cells:
+                self._of_cells[tag] = len(self._rows) + len(firsts)
+                firsts.append(place)
+            about[new[place]] = self._of_cells[tag]
+        self._of_value.update(zip(keys[new].tolist(), about[new].tolist(), strict=True))
+        self._drawn(values[firsts], rows[firsts])
+        return np.asarray(about[group.ravel()])
+
+    def _drawn(self, values: Places, rows: NDArray[np.uint32]) -> Places:
+        """New permanent responses to these values in these rows, numbered on."""
+        before = len(self._rows)
+        made = permanent(self._memory, self._points[0][values], rows, self._generator)
+        self._rows = np.concatenate([self._rows, rows])
+        self._responses = np.concatenate([self._responses, made])
+        return np.arange(before, len(self._rows))
+
+
+def columns_of(mechanism: Memoising, points: Points, rows: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """What each point touches in its row, as `kernels.columns`."""
+    return kernels.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
+
+
+def permanent(
+    mechanism: Memoising, points: Points, rows: NDArray[np.uint32], generator: np.random.Generator
+) -> NDArray[np.uint8]:
+    """A permanent response, as a payload, for each point in its row."""
+    layout, lasting = mechanism.layout, mechanism.lasting
+    columns = columns_of(mechanism, points, rows)
+    if mechanism.kind is Kind.INDEX:
+        assert lasting is not None
+        told = threshold(lasting.touched)
+        return as_bytes(_told(columns[:, 0], told, layout.columns, generator), layout)
+    if lasting is not None:
+        return noisy_bits(layout, lasting, columns, generator)
+    truths = np.zeros((len(columns), 8 * layout.payload_bytes), dtype=np.uint8)
+    holders, which = np.nonzero(columns != kernels.NO_COLUMN)
+    truths[holders, columns[holders, which]] = 1
+    return np.packbits(truths, axis=1, bitorder="little")
+
+
+def again(
+    mechanism: Memoising, responses: NDArray[np.uint8], generator: np.random.Generator
+) -> NDArray[np.uint8]:
+    """A report's payload about each permanent response."""
+    layout, (high, low) = mechanism.layout, mechanism.thresholds
+    if mechanism.kind is Kind.INDEX:
+        numbers = payload_numbers(layout, np.zeros(len(responses), np.int64), responses)
+        return as_bytes(_told(numbers, high, layout.columns, generator), layout)
+    kept, lied = (_coins(chance, responses.shape, generator) for chance in (high, low))
+    payloads = (responses & kept) | (~responses & lied)
+    payloads[:, -1] &= 0xFF >> -layout.columns % 8
+    return np.asarray(payloads)
+
+
+def _told(
+    columns: NDArray[np.int64], told: int, many: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """Each column with probability told / 2**64, else another of so many, as `draw_column`."""
+    is_told = kernels.bernoulli_each(generator, told, columns.size)
+    others = generator.integers(0, many - 1, columns.size)
+    return np.where(is_told, columns, others + (others >= columns))
+
+
+def _coins(
+    chance: int, shape: tuple[int, ...], generator: np.random.Generator
+) -> NDArray[np.uint8]:
+    """Bytes of bits that are 1 with probability chance / 2**64, which may be 1."""
+    size = int(np.prod(shape))
+    if chance >> 64:
+        return np.full(shape, 0xFF, np.uint8)
+    words = kernels.packed_bernoulli(generator, chance, -(-size // 8))
+    return words.astype("<u8").view(np.uint8)[:size].reshape(shape)

@@ -1,0 +1,446 @@
+"""A collection over many days: people whose values change, who come and go, with several devices
+each; what their devices send, and what it costs them.
+
+Devices follow `docs/device-protocol.md` under public presence: a period's records are drawn from,
+and what may be sent of them is decided by the functions that devices run (`ldp.client.sealing`,
+`ldp.accounting.ledger`), once for all devices whose books are alike. Everybody records the value
+of the day at noon, on every device; a period that has not ended when its owner leaves is never
+sent. Noise comes from a numpy Generator.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, timedelta
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp.accounting.ledger import room
+from ldp.channel import round_up
+from ldp.client.periods import beginning, day_of, ending
+from ldp.client.sealing import afforded
+from ldp.errors import ParameterError
+from ldp.mechanisms.base import Rounding
+from ldp.mechanisms.joint import parts_of
+from ldp.registry import Group, Metric, Registry
+from ldp.simulation.fleet import Fleet, Places
+from ldp.simulation.populations import Population
+
+MOST_PERSON_DAYS = 20_000_000
+"""People there at a time, times days."""
+_CHUNK = 1 << 22
+"""Records that are drawn from together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One metric of a scenario: `population`, of which values are drawn; `change`, the chance a day
+    that somebody's value is drawn anew; `records` a day and device; `like`, the metric by whose
+    value that of a share `correlation` of the people goes: both stand at the same quantile of
+    their populations, in the order of the files."""
+
+    metric: Metric
+    population: Population
+    change: float = 0.0
+    records: int = 1
+    like: str = ""
+    correlation: float = 0.0
+
+    @property
+    def guessable(self) -> bool:
+        """Whether the values are such as reports name one by one: not numbers, which are rounded at
+        random."""
+        parts = parts_of(self.metric.mechanism)
+        return not any(isinstance(part.addressing, Rounding) for part in parts)
+
+    def joint(self, leader: Population) -> NDArray[np.float64]:
+        """How frequent each pair of an own value and one of the leader's is: shape (values,
+        leader's values). With bounds F and G of the cumulated frequencies those at the same
+        quantile share max(0, min(F, G) - max(F before, G before))."""
+        own, its = self.population.shares, leader.shares
+        high, low = np.cumsum(own)[:, None], (np.cumsum(own) - own)[:, None]
+        same = np.minimum(high, np.cumsum(its)) - np.maximum(low, np.cumsum(its) - its)
+        alike, apart = np.maximum(same, 0), np.outer(own, its)
+        return np.asarray(self.correlation * alike + (1 - self.correlation) * apart)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """`users` people at a time for `days` days from `start`; each leaves in any night with
+    probability `churn`, and somebody new comes instead. A share devices[k - 1] of them has k
+    devices, which with `account` share a secret. `attacked`: people of the attacks, 0 for none."""
+
+    registry: Registry
+    asked: tuple[Asked, ...]
+    users: int
+    days: int
+    start: date
+    churn: float = 0.0
+    devices: tuple[float, ...] = (1.0,)
+    account: bool = False
+    attacked: int = 2000
+
+    def __post_init__(self) -> None:
+        if self.users * self.days > MOST_PERSON_DAYS:
+            raise ParameterError(f"users times days may be {MOST_PERSON_DAYS:,} at most")
+
+    @cached_property
+    def noons(self) -> tuple[int, ...]:
+        """When each day's records are made, in seconds since 1970."""
+        first = datetime.combine(self.start, time(12), UTC)
+        return tuple(
+            round((first + timedelta(days=day)).timestamp()) for day in range(self.days + 1)
+        )
+
+    def date(self, day: int) -> date:
+        return self.start + timedelta(days=day)
+
+    def staying(self, users: int) -> "Scenario":
+        """So many people who stay and keep their values, whatever these are."""
+        asked = tuple(replace(each, change=0.0) for each in self.asked)
+        return replace(self, asked=asked, users=users, churn=0.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class People:
+    """Who is there from the day `joined` to the day before `left`, int64, shape (people,); the
+    `owner` of each device, int64, shape (devices,); and for every metric the place of everybody's
+    value in its population on every day, int64, shape (people, days)."""
+
+    joined: Places
+    left: Places
+    owner: Places
+    values: Mapping[str, Places]
+
+
+def draw_people(scenario: Scenario, generator: np.random.Generator) -> People:
+    """People of the scenario."""
+    users, days = scenario.users, scenario.days
+    begins = np.ones((users, days), dtype=bool)
+    begins[:, 1:] = generator.random((users, days - 1)) < scenario.churn
+    seat, joined = np.nonzero(begins)
+    left = np.append(joined[1:], days)
+    left[np.append(seat[1:] != seat[:-1], True)] = days
+    many = generator.choice(len(scenario.devices), size=joined.size, p=scenario.devices) + 1
+    quantiles = dict[str, NDArray[np.float64]]()
+    for asked in sorted(scenario.asked, key=lambda asked: asked.like != ""):  # leaders first
+        drawn = _quantiles(joined, days, asked.change, generator)
+        if asked.like:
+            goes_by = generator.random(joined.size) < asked.correlation
+            drawn[goes_by] = quantiles[asked.like][goes_by]
+        quantiles[asked.metric.name] = drawn
+    return People(
+        joined=joined,
+        left=left,
+        owner=np.repeat(np.arange(joined.size), many),
+        values={
+            asked.metric.name: _at(asked.population, quantiles[asked.metric.name])
+            for asked in scenario.asked
+        },
+    )
+
+
+def _quantiles(
+    joined: Places, days: int, change: float, generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """Uniform numbers that are drawn anew with probability `change` a day."""
+    drawn = generator.random((joined.size, days))
+    is_new = generator.random((joined.size, days)) < change
+    is_new[np.arange(joined.size), joined] = True
+    latest = np.maximum.accumulate(np.where(is_new, np.arange(days), 0), axis=1)
+    return np.take_along_axis(drawn, latest, axis=1)
+
+
+def _at(population: Population, quantiles: NDArray[np.float64]) -> Places:
+    bounds = np.cumsum(population.shares)[:-1]
+    return np.asarray(np.searchsorted(bounds, quantiles, side="right"), dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sent:
+    """What all devices send of one metric on one `day`, in random order: for each report the
+    device, the place of the value `told` and of the one `held` that day, row and payload.
+    `charged`: how often its price is charged, for each device. Reports of one `epoch` are about one
+    response each device."""
+
+    asked: Asked
+    day: int
+    epoch: int
+    devices: Places
+    told: Places
+    held: Places
+    rows: NDArray[np.uint32]
+    payloads: NDArray[np.uint8]
+    charged: Places
+
+
+class Streams(NamedTuple):
+    """The number of each device's stream of reports, and the owner of each stream."""
+
+    of_device: Places
+    owner: Places
+
+
+class Collection:
+    """Runs a scenario; without `limited` nobody keeps to a cap. `charged` and `possible` count for
+    every metric and device, as the days go: how often its price was charged, and the reports that
+    it would have sent without caps."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        people: People,
+        generator: np.random.Generator,
+        *,
+        limited: bool = True,
+    ) -> None:
+        self._scenario, self._people, self._generator = scenario, people, generator
+        self._limited = limited
+        self._asked = {asked.metric.name: asked for asked in scenario.asked}
+        devices = people.owner.size
+        self.secrets = people.owner if scenario.account else np.arange(devices)
+        self._fleets = {
+            name: Fleet(
+                asked.metric.mechanism,
+                asked.population.values,
+                asked.metric.memoise,
+                self.secrets,
+                generator,
+            )
+            for name, asked in self._asked.items()
+        }
+        self.charged = {name: np.zeros(devices, dtype=np.int64) for name in self._asked}
+        self.possible = {name: np.zeros(devices, dtype=np.int64) for name in self._asked}
+        self._paid = {name: np.zeros(devices, dtype=bool) for name in self._asked}
+        self._known = {name: np.empty(0, dtype=np.int64) for name in self._asked}
+        self._epochs = dict.fromkeys(self._asked, -1)
+
+    def streams(self, name: str) -> Streams:
+        """Which reports share a permanent response, if any do: those of a secret under per-value
+        memoisation, else those of a device."""
+        devices = np.arange(self._people.owner.size)
+        if self._asked[name].metric.memoise != "per-value" or not self._scenario.account:
+            return Streams(devices, self._people.owner)
+        return Streams(self.secrets, np.arange(self._people.joined.size))
+
+    def days(self) -> Iterator[list[Sent]]:
+        """Everything that is sent, a list a day. What a period of several days sends is sent on its
+        last; the reports of one day are those that devices made of its records, although a
+        collector would have them a little later."""
+        groups = dict.fromkeys(asked.metric.group for asked in self._asked.values())
+        noons = self._scenario.noons
+        for day in range(self._scenario.days):
+            due = [self._scenario.registry.groups[name] for name in groups]
+            due = [each for each in due if ending(noons[day], each.caps.window) <= noons[day + 1]]
+            yield [sent for group in due for sent in self._sealed(group, day)]
+
+    def _sealed(self, group: Group, day: int) -> Iterator[Sent]:
+        """What all devices send of the period that ends after `day`. Charges of a group are made at
+        the ends of its windows, so in the window that ends now there are only those made now."""
+        people, noons = self._people, self._scenario.noons
+        ends = ending(noons[day], group.caps.window)
+        first = next(
+            d for d in range(day + 1) if noons[d] >= beginning(noons[day], group.caps.window)
+        )
+        is_there = (people.joined <= day) & (day < people.left)
+        devices = np.flatnonzero(is_there[people.owner])
+        since = np.maximum(first, people.joined[people.owner[devices]])
+        members = [
+            self._asked[each.name].metric if each.name in self._asked else each
+            for each in self._scenario.registry.metrics.values()
+            if each.group == group.name and (self._limited or each.name in self._asked)
+        ]
+        order = np.tile(np.arange(len(members)), (devices.size, 1))
+        order = self._generator.permuted(order, axis=1)
+        books = np.zeros((devices.size, 2 * len(members)), dtype=np.int64)
+        for place, member in enumerate(members):
+            if member.name in self._asked:
+                self._enter_epoch(member, day)
+                books[:, place] = self.charged[member.name][devices]
+        granted = np.zeros((devices.size, len(members)), dtype=np.int64)
+        for turn in order.T:
+            for place in range(len(members)):
+                its = np.flatnonzero(turn == place)
+                reports, prices = self._granted(group, members, place, devices[its], books[its])
+                granted[its, place] = reports
+                books[its, len(members) + place] = prices
+        for place, member in enumerate(members):
+            if member.name in self._asked and member.expires >= day_of(ends - 1):
+                yield self._sent(member, day, devices, since, granted[:, place])
+
+    def _granted(
+        self,
+        group: Group,
+        members: Sequence[Metric],
+        place: int,
+        devices: Places,
+        books: Places,
+    ) -> tuple[Places, Places]:
+        """How many reports each device may send of a metric, and how many prices are set aside.
+        `books`: for every member what was charged, then what is set aside, in prices."""
+        metric = members[place]
+        slots = np.full(devices.size, metric.reports_per_window)
+        if not self._limited:
+            return slots, np.zeros_like(slots)
+        prices = [Fraction(member.price) for member in members]
+        different, which = _distinct(books)
+        found = list[tuple[int, int]]()
+        for row in different.tolist():
+            charged, aside = (
+                sum((n * price for n, price in zip(part, prices, strict=True)), Fraction(0))
+                for part in (row[: len(members)], row[len(members) :])
+            )
+            grant = afforded(metric, room(group.caps, charged + aside, aside))
+            found.append((grant.reports, int(grant.epsilon / prices[place])))
+        table = np.array(found, dtype=np.int64).reshape(-1, 2)[which]
+        if metric.epoch and metric.name in self._asked:
+            is_paid = self._paid[metric.name][devices]
+            table[is_paid] = metric.reports_per_window, 0
+        return table[:, 0], table[:, 1]
+
+    def _enter_epoch(self, metric: Metric, day: int) -> None:
+        """Begins the epoch of a day, if there are epochs and it is a new one."""
+        if not metric.epoch:
+            return
+        epoch = ending(self._scenario.noons[day], metric.epoch)
+        if epoch != self._epochs[metric.name]:
+            self._epochs[metric.name] = epoch
+            self._paid[metric.name][:] = False
+            self._fleets[metric.name].begin_epoch()
+
+    def _sent(
+        self, metric: Metric, day: int, devices: Places, since: Places, granted: Places
+    ) -> Sent:
+        asked, name = self._asked[metric.name], metric.name
+        records = (day + 1 - since) * asked.records
+        self.possible[name][devices] += np.minimum(records, metric.reports_per_window)
+        sent = np.minimum(records, granted)
+        place, chosen = self._drawn(records, sent)
+        days = since[place] + chosen // asked.records
+        held = self._people.values[name][self._people.owner[devices[place]]]
+        if metric.epoch:
+            begun = beginning(self._scenario.noons[day], metric.epoch)
+            first = int(np.searchsorted(self._scenario.noons, begun))
+            days = np.maximum(first, self._people.joined[self._people.owner[devices[place]]])
+        every = np.arange(place.size)
+        told = held[every, days]
+        encoded = self._fleets[name].encode(devices[place], told)
+        charged = self._charge(metric, devices, place, sent, encoded.about)
+        return Sent(
+            asked=asked,
+            day=day,
+            epoch=self._epochs[name],
+            devices=devices[place],
+            told=told,
+            held=held[every, day],
+            rows=encoded.rows,
+            payloads=encoded.payloads,
+            charged=charged,
+        )
+
+    def _drawn(self, records: Places, sent: Places) -> tuple[Places, Places]:
+        """So many `sent` of the `records` of each device, all sets alike: the places of the devices
+        and the numbers of the records, in random order."""
+        most = max(1, int(records.max(initial=0)))
+        places, chosen = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for start in range(0, records.size, step := max(1, _CHUNK // most)):
+            some = records[start : start + step, None]
+            keys = self._generator.random((some.size, most))
+            keys[np.arange(most) >= some] = 2.0
+            ranked = np.argsort(keys, axis=1)
+            place, rank = np.nonzero(np.arange(most) < sent[start : start + step, None])
+            places.append(start + place)
+            chosen.append(ranked[place, rank])
+        mixed = self._generator.permutation(int(sent.sum()))
+        return np.concatenate(places)[mixed], np.concatenate(chosen)[mixed]
+
+    def _charge(
+        self,
+        metric: Metric,
+        devices: Places,
+        place: Places,
+        sent: Places,
+        about: Places | None,
+    ) -> Places:
+        """Charges what devices sent; how often the price, for each of all devices."""
+        name, times = metric.name, np.zeros(self._people.owner.size, dtype=np.int64)
+        if metric.memoise == "epoch":
+            times[devices] = (sent > 0) & ~self._paid[name][devices]
+            self._paid[name][devices[sent > 0]] = True
+        elif metric.memoise == "per-value":
+            assert about is not None
+            pairs = np.unique(about * times.size + devices[place])
+            new = pairs[~np.isin(pairs, self._known[name])]
+            self._known[name] = np.concatenate([self._known[name], new])
+            np.add.at(times, new % times.size, 1)
+        else:
+            times[devices] = sent
+        self.charged[name] += times
+        return times
+
+    def epsilons(self, names: Sequence[str]) -> NDArray[np.float64]:
+        """What each device was charged for some metrics together, exactly, rounded up once."""
+        return _priced([(self._price(name), self.charged[name]) for name in names])
+
+    def persons(self, names: Sequence[str]) -> NDArray[np.float64]:
+        """What all devices of each person tell of it: their charges added, but for responses that
+        the devices of an account share, which are the same on each."""
+        return _priced([(self._price(name), self._of_persons(name)) for name in names])
+
+    def unlimited(self, names: Sequence[str]) -> NDArray[np.float64]:
+        """The same with fresh noise in every report and no caps."""
+        return _priced(
+            [
+                (
+                    self._asked[name].metric.mechanism.cost.epsilon,
+                    self._by_owner(self.possible[name]),
+                )
+                for name in names
+            ]
+        )
+
+    def _price(self, name: str) -> float:
+        return self._asked[name].metric.price
+
+    def _by_owner(self, counts: Places) -> Places:
+        found = np.zeros(self._people.joined.size, dtype=np.int64)
+        np.add.at(found, self._people.owner, counts)
+        return found
+
+    def _of_persons(self, name: str) -> Places:
+        if not (self._scenario.account and self._asked[name].metric.memoise == "per-value"):
+            return self._by_owner(self.charged[name])
+        devices = self._people.owner.size
+        _, first = np.unique(self._known[name] // devices, return_index=True)
+        owners = self._people.owner[self._known[name][first] % devices]
+        return np.bincount(owners, minlength=self._people.joined.size)
+
+
+def _priced(parts: Sequence[tuple[float, Places]]) -> NDArray[np.float64]:
+    """The sums of prices times counts, each rounded up once."""
+    counts = np.stack([each for _, each in parts], axis=1)
+    different, which = _distinct(counts)
+    prices = [Fraction(price) for price, _ in parts]
+    sums = [
+        round_up(sum((n * price for n, price in zip(row, prices, strict=True)), Fraction(0)))
+        for row in different.tolist()
+    ]
+    return np.array(sums)[which]
+
+
+def _distinct(rows: Places) -> tuple[Places, Places]:
+    """The different rows of an array of counts, and which of them each row is. Each is one number
+    in mixed radix, which sorts faster than a row, if there is room for it."""
+    radix = [int(most) + 1 for most in rows.max(axis=0, initial=0)]
+    if math.prod(radix) >= 1 << 62:
+        different, which = np.unique(rows, axis=0, return_inverse=True)
+        return different, which.ravel()
+    keys = np.zeros(len(rows), dtype=np.int64)
+    for many, column in zip(radix, rows.T, strict=True):
+        keys = keys * many + column
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    return rows[first], which.ravel()

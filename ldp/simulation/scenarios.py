@@ -1,0 +1,191 @@
+"""Scenario files: what `ldp simulate --scenario` is told, as TOML, checked key by key.
+
+A mistake is one line that says where and what would be right. The format is in `docs/files.md`.
+"""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldp.errors import LdpError, ParameterError
+from ldp.registry import Metric, Registry
+from ldp.registry.definitions import Memoise
+from ldp.registry.toml_file import nearest
+from ldp.simulation.attacks import affordable
+from ldp.simulation.longitudinal import Asked, Scenario
+from ldp.simulation.populations import Population
+
+MOST_DEVICES = 16
+_REQUIRED: Any = object()
+
+
+class _Key(NamedTuple):
+    """Whether a value will do, what would, and what is taken where there is none."""
+
+    is_right: Callable[[Any], bool]
+    wanted: str
+    default: Any = _REQUIRED
+
+
+def _whole(least: int, most: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and least <= value <= most
+
+
+def _share(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 1
+
+
+def _devices(value: Any) -> bool:
+    if isinstance(value, list):
+        shares = 0 < len(value) <= MOST_DEVICES and all(map(_share, value))
+        return shares and abs(sum(value) - 1) < 1e-9
+    return _whole(1, MOST_DEVICES)(value)
+
+
+def _start(value: Any) -> bool:
+    return type(value) is date and 1970 <= value.year < 3000
+
+
+def _file(value: Any) -> bool:
+    return isinstance(value, str) and value not in ("", "-")
+
+
+_SHARE = "a number from 0 to 1"
+_TOP = {
+    "users": _Key(_whole(1, 10**7), "a whole number from 1 to 10,000,000"),
+    "days": _Key(_whole(1, 3660), "a whole number from 1 to 3,660"),
+    "start": _Key(_start, "a date from 1970 to 2999 such as 2026-01-01, without quotes"),
+    "churn": _Key(_share, _SHARE, 0.0),
+    "devices": _Key(
+        _devices,
+        f"a whole number from 1 to {MOST_DEVICES}, or the shares of people with 1, 2, ... devices, "
+        "which add to 1",
+        1,
+    ),
+    "account": _Key(lambda value: type(value) is bool, "true or false", False),
+    "attacked": _Key(
+        lambda value: value == 0 or _whole(100, 10**5)(value),
+        "0, or a whole number from 100 to 100,000",
+        2000,
+    ),
+}
+_METRIC = {
+    "population": _Key(_file, "the name of a CSV file"),
+    "change": _Key(_share, _SHARE, 0.0),
+    "records": _Key(_whole(1, 100), "a whole number from 1 to 100", 1),
+    "like": _Key(lambda value: isinstance(value, str), "the name of a metric", ""),
+    "correlation": _Key(_share, _SHARE, 0.0),
+}
+
+
+def read_scenario(path: str | Path, registry: Registry) -> Scenario:
+    """Reads and checks a scenario of the registry's metrics; files it names lie beside it. Raises
+    ParameterError with the place and the remedy."""
+    path = Path(path)
+    try:
+        document = tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise ParameterError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ParameterError(f"{path}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise ParameterError(f"{path}: nested too deeply") from None
+    try:
+        return _scenario(path, document, registry)
+    except LdpError as error:
+        words = str(error)
+        raise ParameterError(words if words.startswith(str(path)) else f"{path}: {words}") from None
+
+
+def _scenario(path: Path, document: dict[str, Any], registry: Registry) -> Scenario:
+    sections = document.pop("metric", {})
+    if not isinstance(sections, dict) or not sections:
+        raise ParameterError("needs a section [metric.NAME] for each metric that is simulated")
+    keys = _read("", document, _TOP)
+    asked = [
+        _asked(path, registry.metric(name), section, sections) for name, section in sections.items()
+    ]
+    if isinstance(keys["devices"], int):
+        keys["devices"] = [0.0] * (keys["devices"] - 1) + [1.0]
+    keys["devices"] = tuple(keys["devices"])
+    return Scenario(registry=registry, asked=tuple(asked), **keys)
+
+
+def _asked(path: Path, metric: Metric, section: Any, sections: Mapping[str, Any]) -> Asked:
+    where = f"[metric.{metric.name}]"
+    if not isinstance(section, dict):
+        raise ParameterError(f"{where} must be a section")
+    keys = _read(f"{where}: ", section, _METRIC)
+    if metric.presence == "hidden":
+        raise ParameterError(f"{where}: hidden presence is not simulated over days")
+    if keys["correlation"] and not keys["like"]:
+        raise ParameterError(f'{where}: correlation needs the other metric: like = "..."')
+    leader = sections.get(keys["like"])
+    if keys["like"] and (
+        keys["like"] == metric.name or not isinstance(leader, dict) or "like" in leader
+    ):
+        raise ParameterError(
+            f"{where}: like must name another metric of the scenario, which is like no other"
+        )
+    place = path.parent / keys.pop("population")
+    population = Population.from_csv(place)
+    for number, value in enumerate(population.values, 1):
+        try:
+            metric.mechanism.check(value)
+        except ParameterError as error:
+            many = len(population.values)
+            raise ParameterError(f"{where}: {place}: value {number} of {many}: {error}") from None
+    return Asked(metric=metric, population=population, **keys)
+
+
+def _read(where: str, section: Mapping[str, Any], known: Mapping[str, _Key]) -> dict[str, Any]:
+    for name in section:
+        if name not in known:
+            raise ParameterError(f"{where}unknown key {name!r}{nearest(name, known)}")
+    found = {name: section.get(name, key.default) for name, key in known.items()}
+    for name, value in found.items():
+        if value is _REQUIRED:
+            raise ParameterError(f"{where}needs {name}, {known[name].wanted}")
+        if not known[name].is_right(value):
+            raise ParameterError(f"{where}{name} must be {known[name].wanted}")
+    return found
+
+
+def most_frequent(population: Population, values: int) -> Population:
+    """The population of those who hold one of so many most frequent values."""
+    if len(population.values) <= values:
+        return population
+    shares = population.shares
+    kept = np.sort(np.argsort(-shares, kind="stable")[:values])
+    return Population(
+        tuple(population.values[i] for i in kept.tolist()),
+        frequencies=shares[kept] / shares[kept].sum(),
+    )
+
+
+def attacked(scenario: Scenario, values: int) -> Scenario:
+    """The same about people who hold one of so many most frequent values of each metric whose
+    values can be guessed."""
+    asked = [
+        replace(each, population=most_frequent(each.population, values)) if each.guessable else each
+        for each in scenario.asked
+    ]
+    found = replace(scenario, asked=tuple(asked))
+    return replace(found, attacked=affordable(found))
+
+
+def memoised(scenario: Scenario, memoise: Memoise) -> Scenario:
+    """The same with the metrics memoised this way, as far as they can be."""
+    asked = [
+        replace(each, metric=replace(each.metric, memoise=memoise, epoch=None))
+        for each in scenario.asked
+        if not memoise or each.metric.mechanism.memoisable
+    ]
+    names = {each.metric.name for each in asked}
+    alone = [each if each.like in names else replace(each, like="") for each in asked]
+    return replace(scenario, asked=tuple(alone))

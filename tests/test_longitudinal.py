@@ -1,0 +1,754 @@
+"""Collections over many days: the bulk devices against the real ones, the attacker's likelihoods
+against enumeration, the books against the ledger."""
+
+import math
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ldp import MemoisedHashing, MemoisedResponse, RandomizedResponse, Rappor
+from ldp.accounting import Caps, Cost, Ledger, posterior
+from ldp.audit.law import MOST_OUTCOMES, outcomes, report_law
+from ldp.client import Client
+from ldp.client.periods import ending
+from ldp.mechanisms import CATALOGUE, Catalogued
+from ldp.mechanisms.base import Example, Rounding, Value
+from ldp.mechanisms.joint import parts_of
+from ldp.mechanisms.memoising import Memoising
+from ldp.randomness import SeededBits
+from ldp.registry import Group, Metric, Registry
+from ldp.registry.definitions import Memoise
+from ldp.simulation import Population, longitudinal
+from ldp.simulation.attacks import Fresh, Lasting, averaging, linking
+from ldp.simulation.fleet import Fleet, Places
+from ldp.simulation.longitudinal import Asked, Collection, People, Scenario, draw_people
+from ldp.simulation.scenarios import most_frequent
+from ldp.wire import Kind, split_report
+from tests.statistics import ALPHA, law_p, share_p
+from tests.test_client import Memory
+
+EXAMPLES = [example for mechanism in CATALOGUE.values() for example in mechanism.examples()]
+ENUMERABLE = [
+    example
+    for example in EXAMPLES
+    if not any(isinstance(part.addressing, Rounding) for part in parts_of(example.mechanism))
+    and outcomes(example.mechanism) <= MOST_OUTCOMES
+]
+MEMOISED = [example for example in EXAMPLES if isinstance(example.mechanism, Memoising)]
+PLACE = MemoisedResponse(categories=("home", "work", "gym"), epsilon=1.5, lifetime_epsilon=2.5)
+BLOOM = Rappor(bits=4, hashes=2, cohorts=2, f=0.25, p=0.1, q=0.9, seed="08")
+HASHED = MemoisedHashing(epsilon=1.0, lifetime_epsilon=2.0, rows=2, buckets=2, seed="0456")
+Floats = NDArray[np.float64]
+START = date(2026, 1, 7)
+
+
+def generator(seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def named(examples: Sequence[Example]) -> list[Any]:
+    return [
+        pytest.param(*example, id=f"{i}-{example.mechanism.name}")
+        for i, example in enumerate(examples)
+    ]
+
+
+# --- what reports tell -----------------------------------------------------------------------
+
+
+def payloads_of(mechanism: Catalogued, numbers: Sequence[int]) -> NDArray[Any]:
+    size = mechanism.layout.payload_bytes
+    data = b"".join(number.to_bytes(size, "little") for number in numbers)
+    return np.frombuffer(data, dtype=np.uint8).reshape(-1, size)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("mechanism", "values"), named(ENUMERABLE))
+def test_fresh_evidence_is_the_law_of_every_report(
+    mechanism: Catalogued, values: tuple[Value, ...]
+) -> None:
+    """All reports there are, each its own stream: ln P(report | value) up to what values share."""
+    laws = [report_law(mechanism, value) for value in values]
+    keys = list(laws[0])
+    found = Fresh(mechanism, values, len(keys))
+    rows = np.array([row for row, _ in keys], dtype=np.uint32)
+    found.add(np.arange(len(keys)), rows, payloads_of(mechanism, [number for _, number in keys]))
+    expected = np.log([[float(law[key]) for law in laws] for key in keys])
+    told = found.log_likelihoods()
+    assert told - told[:, :1] == pytest.approx(expected - expected[:, :1], abs=1e-9)
+
+
+@cache
+def about(mechanism: Memoising, row: int, value: Value) -> Floats:
+    """P(permanent response | value), by its payload."""
+    truth, columns = mechanism.truth(mechanism.cells(value, row)), mechanism.shape.columns
+    lasting = mechanism.lasting
+    told, untold = (float(lasting.touched), float(lasting.untouched)) if lasting else (1.0, 0.0)
+    if mechanism.kind is Kind.INDEX:
+        return np.array([told if column == truth else untold for column in range(columns)])
+    return np.array([bits(number, truth, told, untold, columns) for number in range(1 << columns)])
+
+
+@cache
+def shown(mechanism: Memoising) -> Floats:
+    """P(report | permanent response), shape (responses, payloads)."""
+    (high, low), columns = map(float, mechanism.second), mechanism.shape.columns
+    if mechanism.kind is Kind.INDEX:
+        return np.where(np.eye(columns, dtype=bool), high, low)
+    every = range(1 << columns)
+    return np.array([[bits(one, other, high, low, columns) for one in every] for other in every])
+
+
+def bits(number: int, truth: int, high: float, low: float, columns: int) -> float:
+    """P(these bits | those), each 1 with `high` where the truth is and else with `low`."""
+    chance = 1.0
+    for bit in range(columns):
+        one = high if truth >> bit & 1 else low
+        chance *= one if number >> bit & 1 else 1 - one
+    return chance
+
+
+def lasting_law(mechanism: Memoising, row: int, value: Value, numbers: Sequence[int]) -> float:
+    """P(reports | value, row) of reports that share a permanent response."""
+    told = shown(mechanism)[:, list(numbers)].prod(axis=1)
+    return float(about(mechanism, row, value) @ told)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("mechanism", "values"), named(MEMOISED))
+def test_lasting_evidence_is_the_law_of_every_pair_of_reports(
+    mechanism: Memoising, values: tuple[Value, ...]
+) -> None:
+    for row in range(mechanism.shape.rows):
+        pairs = list(product(mechanism.layout.numbers(), repeat=2))
+        found = Lasting(mechanism, values, len(pairs), lasts=True)
+        for turn in zip(*pairs, strict=True):
+            rows = np.full(len(pairs), row, dtype=np.uint32)
+            found.add(np.arange(len(pairs)), rows, payloads_of(mechanism, turn))
+        expected = np.array(
+            [[(lasting_law(mechanism, row, value, pair)) for value in values] for pair in pairs]
+        )
+        possible = expected.all(axis=1)
+        assert possible.any()
+        told = np.exp(found.log_likelihoods()[possible])
+        assert told == pytest.approx(expected[possible], rel=1e-9)
+
+
+@pytest.mark.exact
+def test_an_epoch_that_ended_counts_as_another_response_to_the_same_value() -> None:
+    values = PLACE.categories
+    found = Lasting(PLACE, values, 1, lasts=False)
+    zero = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.uint32)
+    found.add(*zero, payloads_of(PLACE, [1]))
+    found.end_epoch()
+    found.add(*zero, payloads_of(PLACE, [1]))
+    expected = [2 * np.log(lasting_law(PLACE, 0, value, [1])) for value in values]
+    assert found.log_likelihoods()[0] == pytest.approx(expected)
+
+
+# --- the bulk devices ------------------------------------------------------------------------
+
+VALUES = ("home", "work")
+
+
+def telling(mechanism: Memoising) -> tuple[Value, Value]:
+    """Two values that do not touch the same cells in any row."""
+    listed = ("home", "work", "lol", "afk", "brb", "gym", "bus")
+    known = getattr(mechanism, "categories", ()) or listed
+    return next(
+        (one, other)
+        for one, other in product(known, repeat=2)
+        if all(
+            set(mechanism.cells(one, row)) != set(mechanism.cells(other, row))
+            for row in range(mechanism.shape.rows)
+        )
+    )
+
+
+def joint_law(mechanism: Memoising, memoise: Memoise) -> dict[int, float]:
+    """P(rows and payloads of three reports) of a device that holds one value, another, and the
+    first again: every payload and the row as one number in mixed radix."""
+    one, other = telling(mechanism)
+    rows, limit = mechanism.shape.rows, mechanism.layout.payload_limit
+    law = {}
+    for row in range(rows):
+        for numbers in product(range(limit), repeat=3):
+            if memoise == "epoch":
+                chance = lasting_law(mechanism, row, one, numbers)
+            else:
+                chance = lasting_law(mechanism, row, one, numbers[::2])
+                chance *= lasting_law(mechanism, row, other, numbers[1:2])
+            key = row
+            for number in numbers:
+                key = key * limit + number
+            law[key] = chance / rows
+    return law
+
+
+def keys_of(mechanism: Catalogued, sent: Sequence[tuple[Any, Any]]) -> NDArray[Any]:
+    limit = mechanism.layout.payload_limit  # type: ignore[union-attr]
+    key = sent[0][0].astype(np.int64)
+    for rows, payloads in sent:
+        assert (rows == sent[0][0]).all(), "a device stays in its cohort"
+        key = key * limit + payloads[:, 0]
+    return np.asarray(key)
+
+
+def of_fleet(mechanism: Memoising, memoise: Memoise, devices: int) -> NDArray[Any]:
+    every = np.arange(devices)
+    made = Fleet(mechanism, telling(mechanism), memoise, every, generator(5))
+    sent = [made.encode(every, np.full(devices, place))[:2] for place in (0, 1, 0)]
+    return keys_of(mechanism, sent)
+
+
+def of_encoders(mechanism: Memoising, memoise: Memoise, devices: int) -> NDArray[Any]:
+    one, other = telling(mechanism)
+    sent: list[list[tuple[int, bytes]]] = [[], [], []]
+    for device in range(devices):
+        bits = SeededBits(b"device" + device.to_bytes(4, "big"))
+        if memoise == "epoch":
+            encoder = mechanism.encoder(bits, epoch="")
+        else:
+            encoder = mechanism.encoder(bits, secret=device.to_bytes(32, "big"))
+        for turn, value in zip(sent, (one, other, one), strict=True):
+            turn.append(split_report(encoder.encode(value), mechanism.header, mechanism.layout))
+    return keys_of(
+        mechanism,
+        [
+            (
+                np.array([row for row, _ in turn], dtype=np.uint32),
+                np.array([list(payload) for _, payload in turn]),
+            )
+            for turn in sent
+        ],
+    )
+
+
+FILTER = Rappor(bits=3, cohorts=2, f=0.25, p=0.1, q=0.9, seed="08")
+TINY = [FILTER, Rappor(bits=2, f=0.5, p=0.25, q=0.75, scheme="identity"), PLACE, HASHED]
+EITHER: list[Memoise] = ["per-value", "epoch"]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("memoise", EITHER)
+@pytest.mark.parametrize("mechanism", TINY, ids=lambda mechanism: mechanism.name)
+def test_many_devices_at_once_have_the_law_of_the_real_encoder(
+    mechanism: Memoising, memoise: Memoise
+) -> None:
+    """Exact law of three reports of a value, another and the first again: 5,000 devices in bulk
+    and 300 real encoders. Fails by chance with 1e-6 each; without memoisation it does fail."""
+    law = joint_law(mechanism, memoise)
+    assert sum(law.values()) == pytest.approx(1)
+    assert law_p(of_fleet(mechanism, memoise, 5_000), law) > ALPHA
+    assert law_p(of_encoders(mechanism, memoise, 300), law) > ALPHA
+
+
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mutant: a permanent response is drawn for every report."""
+
+    def drawn(self: Fleet, devices: Places, told: Places) -> Places:
+        return self._drawn(told, self._cohorts[devices])
+
+    monkeypatch.setattr(Fleet, "_of_secret", drawn)
+
+
+@pytest.mark.statistical
+def test_devices_that_forget_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget(monkeypatch)
+    law = joint_law(PLACE, "per-value")
+    assert law_p(of_fleet(PLACE, "per-value", 20_000), law) < ALPHA
+
+
+@pytest.mark.exact
+def test_values_that_touch_the_same_cells_share_a_response_and_devices_of_an_account_do() -> None:
+    many = tuple(f"word {i}" for i in range(40))
+    secrets = np.array([0, 0, 1])
+    made = Fleet(HASHED, many, "per-value", secrets, generator(1))
+    devices = np.repeat(np.arange(3), 40)
+    sent = made.encode(devices, np.tile(np.arange(40), 3))
+    assert sent.about is not None
+    own = sent.about.reshape(3, 40)
+    assert (own[0] == own[1]).all(), "one account"
+    assert not set(own[0]) & set(own[2])
+    assert len(set(own[0])) == 2, "as many as there are buckets"
+    rows = sent.rows.reshape(3, 40)
+    assert (rows == rows[:, :1]).all()
+    for device in (0, 2):
+        cells = [HASHED.cells(value, int(rows[device, 0])) for value in many]
+        assert len(set(zip(map(tuple, cells), own[device].tolist(), strict=True))) == 2
+
+
+# --- the attacks, against enumeration ---------------------------------------------------------
+
+
+def registry(
+    metrics: Mapping[str, Metric], caps: Caps | None = None, groups: Sequence[str] = ("places",)
+) -> Registry:
+    caps = caps or Caps(window=timedelta(days=1), window_epsilon=1e3, lifetime_epsilon=1e6)
+    made = {name: Group(name=name, caps=caps, lateness=timedelta(days=7)) for name in groups}
+    return Registry(path=Path("metrics.toml"), product="weather", groups=made, metrics=metrics)
+
+
+def metric(mechanism: Catalogued, name: str = "city", **own: Any) -> Metric:
+    usual: dict[str, Any] = {
+        "name": name,
+        "version": 1,
+        "group": "places",
+        "description": "Where people ask for the weather",
+        "owners": ("team@example.org",),
+        "expires": date(2099, 12, 31),
+        "mechanism": mechanism,
+        "dictionary": None,
+        "reports_per_window": 1,
+    }
+    return Metric(**usual | own)
+
+
+def scenario(asked: Sequence[Asked], caps: Caps | None = None, **own: Any) -> Scenario:
+    known = registry({each.metric.name: each.metric for each in asked}, caps)
+    usual: dict[str, Any] = {"users": 100, "days": 3, "start": START, "registry": known}
+    return Scenario(asked=tuple(asked), **usual | own)
+
+
+SHARES = np.array([0.5, 0.3, 0.2])
+PLACES = Population(PLACE.categories, frequencies=SHARES)
+PEOPLE, PAIRS = 10_000, 4_000
+"""Of an attack that is held against an exact figure."""
+
+
+def three_reports(memoise: Memoise) -> dict[tuple[int, ...], list[float]]:
+    """P(three reports | each value), by enumeration."""
+    numbers = range(len(PLACE.categories))
+    laws = [report_law(PLACE, value) for value in PLACE.categories]
+    return {
+        three: [
+            float(
+                lasting_law(PLACE, 0, value, three)
+                if memoise
+                else math.prod(law[0, number] for number in three)
+            )
+            for value, law in zip(PLACE.categories, laws, strict=True)
+        ]
+        for three in product(numbers, repeat=3)
+    }
+
+
+def right_of_three(memoise: Memoise) -> float:
+    """How often the best guess after three reports is right, exactly."""
+    return float(sum(max(SHARES * told) for told in three_reports(memoise).values()))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("memoise", [False, "per-value", "epoch"])
+def test_the_averaging_attack_succeeds_as_often_as_the_best_guess_does(memoise: Memoise) -> None:
+    """After three days, of 10,000 people; fails by chance with 1e-6. By epoch of a year it is per
+    value."""
+    epoch = timedelta(days=3650) if memoise == "epoch" else None
+    asked = Asked(metric=metric(PLACE, memoise=memoise, epoch=epoch), population=PLACES)
+    (found,) = averaging(scenario([asked], attacked=PEOPLE), [3], generator(3))[("city",)]
+    exact = right_of_three(memoise)
+    hits = round(found.right.share * PEOPLE)
+    assert share_p(hits, PEOPLE, exact, exact) > ALPHA
+    price = PLACE.cost.lifetime if memoise else 3 * PLACE.cost.epsilon
+    assert found.at_most == pytest.approx(posterior(0.5, price))
+    assert found.at_most > exact
+
+
+@pytest.mark.statistical
+def test_devices_that_do_not_memoise_are_guessed_more_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The twin: the same attacker, per value, on devices that draw a response for every report."""
+    forget(monkeypatch)
+    asked = Asked(metric=metric(PLACE, memoise="per-value"), population=PLACES)
+    monkeypatch.setattr(Collection, "_charge", lambda self, *_: np.zeros(1))
+    (found,) = averaging(scenario([asked], attacked=PEOPLE), [3], generator(3))[("city",)]
+    exact = right_of_three("per-value")
+    assert share_p(round(found.right.share * PEOPLE), PEOPLE, exact, exact) < ALPHA
+    assert found.right.share > exact
+
+
+def distance(one: Mapping[Any, float], other: Mapping[Any, float]) -> float:
+    """In total variation."""
+    return sum(abs(one[key] - other[key]) for key in one) / 2
+
+
+def pairs(mechanism: Memoising, population: Population, memoise: Memoise) -> list[dict[Any, float]]:
+    """The laws of two reports, exactly: of one device that keeps its value, of two people, and of
+    one device whose value changes."""
+    shares, values, rows = population.shares, population.values, range(mechanism.shape.rows)
+    reports = [(row, number) for row in rows for number in mechanism.layout.numbers()]
+    single = {
+        (row, number, value): (lasting_law(mechanism, row, value, [number])) / len(rows)
+        for row, number in reports
+        for value in values
+    }
+    laws: list[dict[Any, float]] = [{}, {}, {}]
+    for first, second in product(reports, repeat=2):
+        one = np.array([single[(*first, value)] for value in values])
+        other = np.array([single[(*second, value)] for value in values])
+        same, moved = np.diag(one * other), np.outer(one, other)
+        if memoise == "per-value":
+            is_there = first[0] == second[0]
+            numbers = [first[1], second[1]]
+            together = [
+                (lasting_law(mechanism, first[0], value, numbers)) / len(rows) for value in values
+            ]
+            same = np.diag(np.array(together) * is_there)
+            moved = moved * is_there * len(rows)
+            cells = [set(mechanism.cells(value, first[0])) for value in values]
+            for v, w in product(range(len(values)), repeat=2):
+                if cells[v] == cells[w]:
+                    moved[v, w] = same[v, v]
+        prior = np.outer(shares / (1 - shares), shares)
+        np.fill_diagonal(prior, 0.0)
+        laws[0][first, second] = float(shares @ np.diag(same))
+        laws[1][first, second] = float((shares @ one) * (shares @ other))
+        laws[2][first, second] = float((prior * moved).sum())
+    return laws
+
+
+WORDS = Population(("lol", "afk", "brb"), frequencies=SHARES)
+LINKED = [(PLACE, PLACES), (BLOOM, WORDS), (HASHED, WORDS)]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("memoise", [False, "epoch", "per-value"])
+@pytest.mark.parametrize(("mechanism", "population"), LINKED, ids=["rr", "rappor", "hashing"])
+def test_linking_attains_the_distance_in_total_variation(
+    mechanism: Memoising, population: Population, memoise: Memoise
+) -> None:
+    """One report and one: hits and false alarms of 4,000 pairs, against the exact laws. Each bound
+    is 5.5 standard errors of an advantage, so it fails by chance with 1e-7."""
+    laws = pairs(mechanism, population, memoise)
+    assert [sum(law.values()) for law in laws] == pytest.approx([1, 1, 1])
+    found = linking(mechanism, population, memoise, 1, people=PAIRS, generator=generator(7))
+    for test, other in ((found.person, laws[1]), (found.change, laws[2])):
+        assert abs(test.advantage - distance(laws[0], other)) < 5.5 * PAIRS**-0.5 / 2**0.5
+    if memoise == "per-value" and mechanism is not HASHED:
+        assert found.person.advantage > distance(*pairs(mechanism, population, False)[:2]) + 0.02
+
+
+@pytest.mark.statistical
+def test_a_fleet_that_does_not_memoise_is_linked_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    laws = pairs(PLACE, PLACES, "per-value")
+    forget(monkeypatch)
+    found = linking(PLACE, PLACES, "per-value", 1, people=PAIRS, generator=generator(7))
+    exact = distance(*laws[:2])
+    assert exact - found.person.advantage > 5.5 * PAIRS**-0.5 / 2**0.5
+
+
+# --- the books --------------------------------------------------------------------------------
+
+CITIES = ("Oslo", "Bergen", "none")
+BASIC = Rappor(bits=3, f=0.5, p=0.25, q=0.75, scheme="identity", categories=CITIES)
+PRICE = BASIC.cost.lifetime
+RR = RandomizedResponse(categories=CITIES, epsilon=2.0)
+COUNTED = Population(CITIES, counts=np.array([5, 3, 2]))
+DAY = timedelta(days=1)
+FOUR = timedelta(days=4)
+
+
+def caps(days: int, window: float, lifetime: float) -> Caps:
+    return Caps(window=timedelta(days=days), window_epsilon=window, lifetime_epsilon=lifetime)
+
+
+LIVES: dict[str, tuple[Caps, int, list[Asked]]] = {
+    "fresh, until the life is spent": (
+        caps(1, 2.0, 7.0),
+        12,
+        [Asked(metric=metric(RR), population=COUNTED)],
+    ),
+    "several records and slots": (
+        caps(1, 4.1, 17.0),
+        12,
+        [Asked(metric=metric(RR, reports_per_window=3), population=COUNTED, records=2)],
+    ),
+    "windows of two days": (
+        caps(2, 2.0, 9.0),
+        13,
+        [Asked(metric=metric(RR), population=COUNTED)],
+    ),
+    "windows of half a day": (
+        Caps(window=timedelta(hours=12), window_epsilon=2.0, lifetime_epsilon=9.0),
+        6,
+        [Asked(metric=metric(RR), population=COUNTED)],
+    ),
+    "per value": (
+        caps(1, PRICE, 2.5 * PRICE),
+        14,
+        [Asked(metric=metric(BASIC, memoise="per-value"), population=COUNTED)],
+    ),
+    "per value, all of two days": (
+        caps(2, 3 * PRICE, 4 * PRICE),
+        14,
+        [
+            Asked(
+                metric=metric(BASIC, memoise="per-value", reports_per_window=2), population=COUNTED
+            )
+        ],
+    ),
+    "by epoch": (
+        caps(1, PRICE, 2.5 * PRICE),
+        14,
+        [Asked(metric=metric(BASIC, memoise="epoch", epoch=FOUR), population=COUNTED)],
+    ),
+    "by epoch in windows of two days": (
+        caps(2, PRICE, 1.5 * PRICE),
+        15,
+        [Asked(metric=metric(BASIC, memoise="epoch", epoch=FOUR), population=COUNTED)],
+    ),
+    "until it expires": (
+        caps(1, 2.0, 70.0),
+        8,
+        [Asked(metric=metric(RR, expires=START + timedelta(days=4)), population=COUNTED)],
+    ),
+    "two groups": (
+        caps(1, PRICE, 20.0),
+        9,
+        [
+            Asked(metric=metric(RR), population=COUNTED),
+            Asked(
+                metric=metric(BASIC, "home", memoise="per-value", group="homes"),
+                population=COUNTED,
+            ),
+        ],
+    ),
+}
+
+LONG = {"several records and slots", "windows of half a day", "per value, all of two days"}
+
+
+def registered(asked: Sequence[Asked], limits: Caps) -> Registry:
+    groups = tuple(dict.fromkeys(each.metric.group for each in asked))
+    return registry({each.metric.name: each.metric for each in asked}, limits, groups)
+
+
+def lived(
+    folder: Path, made: Scenario, values: Mapping[str, Sequence[int]], joined: int
+) -> tuple[dict[tuple[str, int], int], dict[str, int]]:
+    """A real client that records these values at noon from the day `joined` on: how often each
+    metric was charged at which end of a period, and how many reports it sent."""
+    now = [datetime(made.start.year, made.start.month, made.start.day, 12, tzinfo=UTC)]
+    server = Memory()
+    client = Client(
+        folder / "device.ldp",
+        registry=made.registry,
+        destination=server,
+        clock=lambda: now[0],
+        jitter=timedelta(0),
+        strict=True,
+    )
+    client.grant()
+    for day in range(made.days):
+        for asked in made.asked if day >= joined else ():
+            for _ in range(asked.records):
+                client.record(
+                    asked.metric.name, asked.population.values[values[asked.metric.name][day]]
+                )
+        now[0] += DAY
+        client.upload()
+    charges: dict[tuple[str, int], int] = {}
+    with closing(sqlite3.connect(folder / "device.ldp")) as connection:
+        for name, at, times in connection.execute("SELECT metric, at, times FROM charges"):
+            charges[name, at] = charges.get((name, at), 0) + times
+    client.close()
+    counted = Counter(item.metric for item in server.items)
+    return charges, dict(counted)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "life", [pytest.param(life, marks=pytest.mark.slow if life in LONG else ()) for life in LIVES]
+)
+def test_many_devices_at_once_are_charged_as_a_real_client_is(life: str, tmp_path: Path) -> None:
+    """Two people, of whom one joins later: every charge and every count of reports."""
+    limits, days, asked = LIVES[life]
+    made = scenario(asked, days=days, users=2)
+    made = replace(made, registry=registered(asked, limits))
+    joined = np.array([0, 2])
+    drawn = generator(len(life))
+    values = {each.metric.name: drawn.integers(0, len(CITIES), (2, days)) for each in asked}
+    people = People(joined=joined, left=np.full(2, days), owner=np.arange(2), values=values)
+    collection = Collection(made, people, generator(2))
+    charges: list[dict[tuple[str, int], int]] = [{}, {}]
+    counted: list[Counter[str]] = [Counter(), Counter()]
+    for sent in (sent for every in collection.days() for sent in every):
+        name = sent.asked.metric.name
+        window = made.registry.groups[sent.asked.metric.group].caps.window
+        ends = ending(made.noons[sent.day], window)
+        for device in range(2):
+            if times := int(sent.charged[device]):
+                charges[device][name, ends] = times
+            counted[device][name] += int((sent.devices == device).sum())
+    for device in range(2):
+        folder = tmp_path / str(device)
+        folder.mkdir()
+        own = {name: listed[device].tolist() for name, listed in values.items()}
+        expected, reports = lived(folder, made, own, int(joined[device]))
+        assert charges[device] == expected
+        assert {name: n for name, n in counted[device].items() if n} == reports
+    assert all(charges)
+
+
+@pytest.mark.exact
+def test_two_metrics_that_share_a_window_take_turns_by_chance(tmp_path: Path) -> None:
+    """Only one of them fits: of each day just one, and the other member of the group, which nobody
+    asks for here, takes its turn too, and lapses."""
+    asked = [Asked(metric=metric(RR, name), population=COUNTED) for name in ("city", "home")]
+    idle = metric(RR, "idle")
+    made = scenario(asked, days=30, users=40)
+    limits = caps(1, 2.0, 1e3)
+    known = registry({each.name: each for each in (*(a.metric for a in asked), idle)}, limits)
+    made = replace(made, registry=known)
+    people = draw_people(made, generator(1))
+    collection = Collection(made, people, generator(2))
+    each_day = [sum(sent.charged for sent in every) for every in collection.days()]
+    totals = np.stack(each_day)
+    assert totals.max() == 1
+    assert share_p(int(totals.sum()), totals.size, 2 / 3, 2 / 3) > ALPHA
+    assert share_p(int(collection.charged["city"].sum()), totals.size, 1 / 3, 1 / 3) > ALPHA
+
+
+@pytest.mark.exact
+def test_the_ledger_takes_every_charge_and_comes_to_the_same_sums() -> None:
+    """`ldp.accounting.Ledger`, fed with each charge at the end of its period, refuses none; its
+    sums are those printed, to the last bit."""
+    asked = [
+        Asked(metric=metric(RR), population=COUNTED, change=0.5),
+        Asked(metric=metric(BASIC, "home", memoise="per-value"), population=COUNTED, change=0.3),
+        Asked(
+            metric=metric(PLACE, "place", memoise="epoch", epoch=FOUR),
+            population=PLACES,
+            change=0.4,
+        ),
+    ]
+    limits = caps(1, 7.5, 31.0)
+    made = scenario(asked, limits, days=25, users=12, churn=0.05, devices=(0.5, 0.5))
+    people = draw_people(made, generator(4))
+    collection = Collection(made, people, generator(5))
+    ledgers = [Ledger({"places": limits}) for _ in range(people.owner.size)]
+    for sent in (sent for every in collection.days() for sent in every):
+        now = datetime.fromtimestamp(ending(made.noons[sent.day], DAY), UTC)
+        for device in np.flatnonzero(sent.charged).tolist():
+            for _ in range(int(sent.charged[device])):
+                ledgers[device].charge("places", Cost(epsilon=sent.asked.metric.price), now=now)
+    spent = [ledger.spent("places") for ledger in ledgers]
+    names = [each.metric.name for each in asked]
+    assert collection.epsilons(names).tolist() == spent
+    assert max(spent) > 27, "the caps were reached"
+    for person, total in enumerate(collection.persons(names).tolist()):
+        own = [spent[device] for device in np.flatnonzero(people.owner == person)]
+        assert total == pytest.approx(sum(own), rel=1e-12)
+
+
+@pytest.mark.exact
+def test_an_account_tells_each_value_once_and_its_devices_are_charged_each() -> None:
+    asked = [Asked(metric=metric(BASIC, memoise="per-value"), population=COUNTED)]
+    made = scenario(asked, days=4, users=1, devices=(0.0, 0.0, 1.0), account=True)
+    values = {"city": np.array([[0, 0, 1, 0]])}
+    people = People(
+        joined=np.zeros(1, np.int64), left=np.full(1, 4), owner=np.zeros(3, np.int64), values=values
+    )
+    shared = Collection(made, people, generator(1))
+    apart = Collection(replace(made, account=False), people, generator(1))
+    for each in (shared, apart):
+        list(each.days())
+        assert each.epsilons(["city"]).tolist() == [2 * PRICE] * 3
+    assert shared.persons(["city"]).tolist() == [2 * PRICE]
+    assert apart.persons(["city"]).tolist() == pytest.approx([6 * PRICE])
+    assert shared.unlimited(["city"])[0] == pytest.approx(12 * BASIC.cost.epsilon)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("chunk", [1, 1 << 22])
+def test_every_record_of_a_period_is_as_likely_to_be_sent_as_any_other(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of three, one of one, none of two and four of four; each share fails by chance with
+    1e-6."""
+    monkeypatch.setattr(longitudinal, "_CHUNK", chunk)
+    made = scenario([Asked(metric=metric(RR), population=COUNTED)])
+    collection = Collection(made, draw_people(made, generator(1)), generator(2))
+    records, sent = np.tile([3, 1, 2, 4], 500), np.tile([2, 1, 0, 4], 500)
+    place, chosen = collection._drawn(records, sent)
+    assert np.bincount(place, minlength=2000).tolist() == sent.tolist()
+    assert (chosen < records[place]).all()
+    assert len(set(zip(place.tolist(), chosen.tolist(), strict=True))) == place.size
+    for record in range(3):
+        times = int((chosen[place % 4 == 0] == record).sum())
+        assert share_p(times, 500, 2 / 3, 2 / 3) > ALPHA
+
+
+@pytest.mark.exact
+def test_what_is_frozen_is_told_although_the_value_changed() -> None:
+    asked = [Asked(metric=metric(BASIC, memoise="epoch", epoch=FOUR), population=COUNTED)]
+    made = scenario(asked, days=8, users=1)  # epochs begin on the first and the fifth day
+    values = {"city": np.array([[0, 1, 2, 1, 2, 0, 0, 1]])}
+    people = People(
+        joined=np.zeros(1, np.int64), left=np.full(1, 8), owner=np.zeros(1, np.int64), values=values
+    )
+    sent = [every[0] for every in Collection(made, people, generator(1)).days()]
+    assert [int(each.told[0]) for each in sent] == [0, 0, 0, 0, 2, 2, 2, 2]
+    assert [int(each.held[0]) for each in sent] == values["city"][0].tolist()
+    assert len({each.epoch for each in sent}) == 2
+
+
+# --- the people -------------------------------------------------------------------------------
+
+
+@pytest.mark.statistical
+def test_people_come_and_go_change_and_are_alike_as_told() -> None:
+    """On the last day the values have the population's frequencies and pairs the stated joint ones;
+    changes and departures their rates. Each fails by chance with 1e-6."""
+    other = Population(("x", "y"), frequencies=np.array([0.6, 0.4]))
+    asked = [
+        Asked(
+            metric=metric(RR, "home"), population=other, change=0.2, like="city", correlation=0.7
+        ),
+        Asked(metric=metric(RR), population=COUNTED, change=0.1),
+    ]
+    made = scenario(asked, users=4000, days=12, churn=0.05, devices=(0.5, 0.25, 0.25))
+    people = draw_people(made, generator(9))
+    for day in range(12):
+        assert ((people.joined <= day) & (day < people.left)).sum() == 4000
+    stays = people.left == 12
+    city, home = (people.values[name][stays, -1] for name in ("city", "home"))
+    joint = asked[0].joint(COUNTED)
+    assert joint.sum(axis=0) == pytest.approx(COUNTED.shares)
+    assert joint.sum(axis=1) == pytest.approx(other.shares)
+    law = {3 * i + j: joint[i, j] for i, j in product(range(2), range(3))}
+    assert law_p(3 * home + city, law) > ALPHA
+    independent = np.outer(other.shares, COUNTED.shares)
+    assert (
+        law_p(
+            3 * home + city, {3 * i + j: independent[i, j] for i, j in product(range(2), range(3))}
+        )
+        < ALPHA
+    )
+    changed = people.values["city"][stays & (people.joined == 0)]
+    rate = 0.1 * (1 - float((COUNTED.shares**2).sum()))
+    moves = changed[:, 1:] != changed[:, :-1]
+    assert share_p(int(moves.sum()), moves.size, rate, rate) > ALPHA
+    gone = people.joined.size - 4000
+    assert share_p(gone, 4000 * 11, 0.05, 0.05) > ALPHA
+    many = np.bincount(people.owner)
+    assert law_p(many, {1: 0.5, 2: 0.25, 3: 0.25}) > ALPHA
+
+
+@pytest.mark.exact
+def test_the_most_frequent_values_keep_their_order() -> None:
+    few = most_frequent(Population(tuple("abcd"), counts=np.array([1, 5, 0, 4])), 2)
+    assert few.values == ("b", "d")
+    assert few.shares.tolist() == pytest.approx([5 / 9, 4 / 9])
