@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("metric")
+@click.argument("metric", required=False)
 @REGISTRY
-@click.option(
-    "--population", required=True, help='CSV value,count or value,frequency; "-" reads stdin.'
-)
+@click.option("--population", help='CSV value,count or value,frequency; "-" reads stdin.')
+@click.option("--scenario", type=FILE, help="TOML: many days of many metrics, and what they tell.")
 @click.option("--users", type=int, help="Sample so many users; without it the counts are fixed.")
 @click.option("--reports", type=FILE, help="Store to add the reports to.")
 @click.option("--day", type=DAY, help="Day of ingestion of the reports; today without it.")
@@ -38,9 +37,10 @@ if TYPE_CHECKING:
 @SEED
 @JSON
 def simulate(
-    metric: str,
+    metric: str | None,
     registry: Path,
-    population: str,
+    population: str | None,
+    scenario: Path | None,
     users: int | None,
     reports: Path | None,
     day: datetime | None,
@@ -51,11 +51,24 @@ def simulate(
 ) -> None:
     """Simulate METRIC for a population: report by report, or the table at once.
 
+    With --scenario instead: a collection over many days, what it costs people, and what somebody
+    learns who links their reports. --reports is then optional, and --truth names a folder.
+
     \b
     Example: ldp simulate city --registry metrics.toml --population city.csv --reports store
     Example: ldp simulate city --registry metrics.toml --population city.csv --users 1000000000 \\
                  --table city.table
+    Example: ldp simulate --scenario days.toml --registry metrics.toml --reports store
     """
+    if scenario is not None:
+        if any(each is not None for each in (metric, population, users, day, table)):
+            raise ParameterError("a scenario says what METRIC and the other options would")
+        from ldp.cli.scenario import simulate_days
+
+        simulate_days(scenario, registry, reports, truth, seed, as_json)
+        return
+    if metric is None or population is None:
+        raise ParameterError("give METRIC and --population, or --scenario")
     from ldp.simulation import Population, draw_tables
     from ldp.simulation import simulate as reported
 

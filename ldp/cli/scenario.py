@@ -1,0 +1,324 @@
+"""`ldp simulate --scenario`: a collection over many days, before anybody is asked for data.
+
+What it prints is a verdict from three sides: what was sent, what it cost people, and what somebody
+learns who can tell whose reports are whose.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp.accounting.explain import upwards
+from ldp.cli.options import generator, progress, say
+from ldp.collection import ReportWriter
+from ldp.files import write_whole
+from ldp.registry import Registry
+from ldp.registry.definitions import Memoise
+from ldp.simulation import Population
+from ldp.simulation.attacks import Averaged, averaging, linking
+from ldp.simulation.longitudinal import Asked, Collection, Scenario, Sent, draw_people
+from ldp.simulation.scenarios import attacked, memoised, read_scenario
+
+WIDTH = 96
+DAYS = (1, 7, 30, 90, 365)
+REPORTS = (1, 7, 30)
+MOST_VALUES = 1000
+"""Of a metric, that people who are attacked may hold: the most frequent."""
+REGISTERED, FRESH, PER_VALUE = "as registered", "fresh noise, no caps", "per value, no caps"
+MANNER = {False: "no", "epoch": "by epoch", "per-value": "per value"}
+LINKED: dict[Memoise, str] = {
+    False: "fresh noise",
+    "epoch": "by epoch, of two epochs",
+    "per-value": "per value",
+}
+WITHIN = ", or within one epoch"
+DEVICES_ADD = (
+    "Caps are kept by each device. It knows nothing of its owner's other devices, and what they "
+    "tell adds: somebody with k of them can tell k times as much as a cap says."
+)
+ACCOUNT = (
+    " The devices of an account share a secret: a response that is memoised per value is the same "
+    "on each and told once."
+)
+ALIKE = (
+    "The attacker can tell whose reports are whose, knows the mechanism and how frequent values "
+    "are, and takes the most probable value; the people attacked stay and keep their values, which "
+    "is when averaging works best. Advantage: how often a likelihood-ratio test of two sets of so "
+    "many reports says so if it is so, less how often if it is not; 0 is chance, 100 % certainty."
+)
+TRADE = (
+    "Memoisation protects against averaging and harms unlinkability: the same permanent response, "
+    "in the same cohort, is a fingerprint. Per value it also shows that a value changed, which no "
+    "epsilon covers; an epoch tells of one value and shows no change within it, but links its own "
+    "reports just as well."
+)
+
+
+def simulate_days(
+    path: Path,
+    registry: Path,
+    reports: Path | None,
+    truth: Path | None,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Runs a scenario, writes what is asked for, and prints the verdict."""
+    scenario = read_scenario(path, Registry.load(registry))
+    randomness = generator(seed)
+    people = draw_people(scenario, randomness)
+    collection = Collection(scenario, people, randomness)
+    sent = _collected(scenario, collection, reports, truth)
+    written = {"reports": reports, "truth": truth}
+    result: dict[str, Any] = {
+        "simulation": True,
+        "days": scenario.days,
+        "start": scenario.start.isoformat(),
+        "users": scenario.users,
+        "people": int(people.joined.size),
+        "devices": int(people.owner.size),
+        "metrics": {
+            name: metric | _of_memory(scenario, collection, name) for name, metric in sent.items()
+        },
+        "spent": _spent(scenario, collection),
+        "attacker": _attacker(scenario, randomness),
+        "written": {what: str(place) for what, place in written.items() if place is not None},
+    }
+    say(result, "\n".join(_words(scenario, result)), as_json)
+
+
+def _collected(
+    scenario: Scenario, collection: Collection, reports: Path | None, truth: Path | None
+) -> dict[str, dict[str, Any]]:
+    """Runs all days; for each metric how many reports were sent, on each day, and which share told
+    of a value that its owner held no more."""
+    names = [asked.metric.name for asked in scenario.asked]
+    days: dict[str, list[int]] = {name: [] for name in names}
+    old, shown = Counter[str](), progress("days", scenario.days)
+    for every in collection.days():
+        found = {sent.asked.metric.name: sent for sent in every}
+        for name in names:
+            days[name].append(found[name].rows.size if name in found else 0)
+        for name, sent in found.items():
+            old[name] += int((sent.told != sent.held).sum())
+            if sent.rows.size:
+                _write(scenario, sent, reports, truth)
+        shown(1)
+    return {
+        name: {
+            "reports": sum(days[name]),
+            "reports_by_day": days[name],
+            "of_old_values": old[name] / max(1, sum(days[name])),
+        }
+        for name in names
+    }
+
+
+def _write(scenario: Scenario, sent: Sent, reports: Path | None, truth: Path | None) -> None:
+    """One metric's reports of one day to the store, and the values they tell of as a population."""
+    metric, day = sent.asked.metric, scenario.date(sent.day)
+    if reports is not None:
+        with ReportWriter(reports, metric.name, metric.version, metric.mechanism, day) as writer:
+            writer.write(sent.rows, sent.payloads)
+    if truth is not None:
+        values = sent.asked.population.values
+        told = Population(values, counts=np.bincount(sent.told, minlength=len(values)))
+        write_whole(truth / metric.name / f"{day.isoformat()}.csv", told.to_csv())
+
+
+def _of_memory(scenario: Scenario, collection: Collection, name: str) -> dict[str, Any]:
+    """What memoisation bounds: the price, and how often devices paid it."""
+    metric = scenario.registry.metric(name)
+    charged = collection.charged[name]
+    return {
+        "memoise": metric.memoise,
+        "price": metric.price,
+        "report_epsilon": metric.mechanism.cost.epsilon,
+        "prices_paid": {"median": _median(charged), "worst": int(charged.max())},
+    }
+
+
+def _spent(scenario: Scenario, collection: Collection) -> dict[str, Any]:
+    """Epsilon by budget group, and of all together if there are several."""
+    groups: dict[str, list[str]] = {}
+    for asked in scenario.asked:
+        groups.setdefault(asked.metric.group, []).append(asked.metric.name)
+    rows = dict(groups)
+    if len(groups) > 1:
+        rows["all groups"] = [name for names in groups.values() for name in names]
+    found = {}
+    for group, names in rows.items():
+        sides = {
+            "device": collection.epsilons(names),
+            "person": collection.persons(names),
+            "unlimited": collection.unlimited(names),
+        }
+        found[group] = {
+            side: {"median": _median(spent), "worst": float(spent.max())}
+            for side, spent in sides.items()
+        }
+    return found
+
+
+def _median(numbers: NDArray[Any]) -> float:
+    return float(np.quantile(numbers, 0.5, method="higher"))
+
+
+def _attacker(scenario: Scenario, randomness: np.random.Generator) -> dict[str, Any] | None:
+    """For every metric whose values can be guessed: the averaging attack and the linking attack."""
+    fit = attacked(scenario, MOST_VALUES)
+    guessable = [asked for asked in fit.asked if asked.guessable]
+    if not (guessable and fit.attacked):
+        return None
+    days = sorted({day for day in DAYS if day < scenario.days} | {scenario.days})
+    guessed = {
+        words: averaging(other, days, randomness, limited=words == REGISTERED)
+        for words, other in (
+            (REGISTERED, fit),
+            (FRESH, memoised(fit, False)),
+            (PER_VALUE, memoised(fit, "per-value")),
+        )
+        if other.asked
+    }
+    return {
+        "people": fit.attacked,
+        "metrics": {
+            asked.metric.name: {
+                "values": len(asked.population.values),
+                "without_reports": float(asked.population.shares.max()),
+                "guessed": [
+                    {"how": _how(words, names), "days": list(map(_averaged, found))}
+                    for words, by_metric in guessed.items()
+                    for names, found in by_metric.items()
+                    if names[0] == asked.metric.name and (words == REGISTERED or len(names) == 1)
+                ],
+                "linked": list(_linked(asked, fit.attacked, randomness)),
+            }
+            for asked in guessable
+        },
+    }
+
+
+def _how(words: str, names: Sequence[str]) -> str:
+    return words if len(names) == 1 else f"{words}, and {names[1]}'s reports"
+
+
+def _averaged(one: Averaged) -> dict[str, float]:
+    right = {"right": one.right.share, "std_error": one.right.error}
+    return {"days": one.days, **right, "at_most": one.at_most}
+
+
+def _linked(asked: Asked, people: int, randomness: np.random.Generator) -> Iterator[dict[str, Any]]:
+    """Both tests of two sets of reports, under each manner of memoisation that there is."""
+    mechanism, population = asked.metric.mechanism, asked.population
+    if np.count_nonzero(population.shares) < 2:
+        return
+    manners: list[Memoise] = list(LINKED) if mechanism.memoisable else [False]
+    for memoise in manners:
+        for reports in REPORTS:
+            found = linking(
+                mechanism, population, memoise, reports, people=people, generator=randomness
+            )
+            yield {
+                "memoise": memoise,
+                "reports": reports,
+                "person": found.person._asdict(),
+                "change": found.change._asdict(),
+            }
+
+
+def _words(scenario: Scenario, result: Mapping[str, Any]) -> Iterator[str]:
+    yield (
+        f"A simulation: {scenario.users:,} people at a time, {result['people']:,} in all with "
+        f"{result['devices']:,} devices, {scenario.days} days from {scenario.start}."
+    )
+    yield from ("", *_words_of_reports(result["metrics"]))
+    yield from ("", *_words_of_spending(scenario, result))
+    if (attacker := result["attacker"]) is not None:
+        yield from _words_of_attacks(attacker)
+    for what, place in result["written"].items():
+        yield f"{what} -> {place}"
+
+
+def _words_of_reports(metrics: Mapping[str, Any]) -> Iterator[str]:
+    heads = ("reports", "on first day", "on last day", "of old values")
+    yield f"{'metric':<20} {'memoised':<10}" + "".join(f"{head:>14}" for head in heads)
+    for name, one in metrics.items():
+        days = [many for many in one["reports_by_day"] if many] or [0]
+        numbers = [f"{number:,}" for number in (one["reports"], days[0], days[-1])]
+        shown = "".join(f"{text:>14}" for text in (*numbers, f"{100 * one['of_old_values']:.1f} %"))
+        yield f"{name:<20} {MANNER[one['memoise']]:<10}{shown}"
+
+
+def _words_of_spending(scenario: Scenario, result: Mapping[str, Any]) -> Iterator[str]:
+    yield "What people spent, epsilon        a device          a person      a person without caps"
+    yield "                               median   worst    median   worst    and memoising, worst"
+    for group, spent in result["spent"].items():
+        numbers = [spent[side][which] for side in ("device", "person") for which in spent[side]]
+        shown = " ".join(f"{upwards(number):>8}" for number in numbers)
+        yield f"{group:<27} {shown} {upwards(spent['unlimited']['worst']):>20}"
+    yield from wrap(DEVICES_ADD + ACCOUNT * scenario.account, WIDTH)
+    for name, one in result["metrics"].items():
+        if one["memoise"]:
+            yield from wrap(_bound(name, one), WIDTH)
+
+
+def _bound(name: str, one: Mapping[str, Any]) -> str:
+    """What memoisation bounds, and how often it was paid."""
+    paid, price = one["prices_paid"], upwards(one["price"])
+    if one["memoise"] == "epoch":
+        what = f"whatever is sent in an epoch costs {price} together"
+    else:
+        what = f"whatever is sent about one value costs {price} together, for life"
+    return (
+        f"{name}, memoised {MANNER[one['memoise']]}: {what}; devices paid it {paid['median']:.0f} "
+        f"(median) to {paid['worst']} times."
+    )
+
+
+def _words_of_attacks(attacker: Mapping[str, Any]) -> Iterator[str]:
+    yield from ("", *wrap(f"What somebody learns. {ALIKE}", WIDTH))
+    error = 0.5 / attacker["people"] ** 0.5
+    yield (
+        f"{attacker['people']:,} people of each kind; standard errors of shares are "
+        f"{100 * error:.2g} % at most, of advantages {141 * error:.2g} %."
+    )
+    for name, one in attacker["metrics"].items():
+        yield from ("", *_words_of_guesses(name, one))
+        yield from _words_of_links(one["linked"])
+    if any(len(one["linked"]) > len(REPORTS) for one in attacker["metrics"].values()):
+        yield from ("", *wrap(TRADE, WIDTH))
+    yield ""
+
+
+def _words_of_guesses(name: str, one: Mapping[str, Any]) -> Iterator[str]:
+    days = "".join(f"{_days(found['days']):>10}" for found in one["guessed"][0]["days"])
+    yield f"{f'{name}: guessed right after':<44}{days}"
+    without = 100 * one["without_reports"]
+    yield f"  {'without any report':<42}" + f"{without:8.1f} %" * len(one["guessed"][0]["days"])
+    for row in one["guessed"]:
+        for words, key in ((row["how"], "right"), ("  at most, by its epsilon", "at_most")):
+            shares = "".join(f"{100 * found[key]:8.1f} %" for found in row["days"])
+            yield f"  {words:<42}{shares}"
+
+
+def _words_of_links(linked: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Both tests of two sets of reports, under each manner of memoisation."""
+    heads = {"person": "one person's, not two people's", "change": "the value changed between"}
+    for test, words in heads.items() if linked else ():
+        every = "".join(f"{f'{reports} + {reports}':>10}" for reports in REPORTS)
+        yield f"  {f'advantage: {words}':<42}{every}"
+        for start in range(0, len(linked), len(REPORTS)):
+            row = linked[start : start + len(REPORTS)]
+            shares = "".join(f"{100 * one[test]['advantage']:8.1f} %" for one in row)
+            memoise = row[0]["memoise"]
+            within = WITHIN if (test, memoise) == ("person", "per-value") else ""
+            yield f"    {LINKED[memoise] + within:<40}{shares}"
+
+
+def _days(days: int) -> str:
+    return f"{days} day{'s' if days > 1 else ''}"
