@@ -15,6 +15,7 @@ from ldp.accounting import Cost
 from ldp.hashing import PolynomialRows, value_bytes
 from ldp.mechanisms.base import Encoder, Mechanism, Value, as_bits, threshold
 from ldp.mechanisms.memoising import Memoising
+from ldp.mechanisms.ngrams import DOUBLE, PairedFilters
 from ldp.randomness import PROBABILITY_ONE, BitSource, SeededBits, bernoulli, uniform_below
 from ldp.wire import Kind, pack_report, split_report
 
@@ -323,9 +324,10 @@ MUTANTS: tuple[Mutant, ...] = (
 
 
 def thresholds_rounded_the_wrong_way(mechanism: Mechanism) -> Mechanism:
-    """One step of 2**-64 more truth, one less of lies: no number of reports would show it."""
-    wrong = copy(mechanism)
-    step, channel = Fraction(1, PROBABILITY_ONE), mechanism.channel
+    """One step more truth, one less of lies, of 2**-64 as most are: no number of reports would show
+    it."""
+    wrong, channel = copy(mechanism), mechanism.channel
+    step = Fraction(1, DOUBLE if isinstance(mechanism, PairedFilters) else PROBABILITY_ONE)
     lies = channel.untouched
     if channel.touched + lies == 1:
         lies -= step

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from numpy.typing import NDArray
 
 from ldp import CountMeanSketch, Rappor, kernels
+from ldp.cli import commands
 from ldp.decoding import bloom_maps
 from ldp.decoding.bloom_maps import bloom_map
 from ldp.decoding.candidates import BloomDesign, Shares, told_by_squares
@@ -29,6 +31,7 @@ from ldp.md5 import md5_of_rows
 from ldp.regression import least_squares, nonnegative_lasso
 from ldp.regression.debiased import Sparse, nonnegative_path, refitted, unbiased
 from ldp.regression.least_squares import _solved, _solved_by_eigenvalues
+from ldp.report import Results, render
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
 from simulations.intervals import pooled_table
@@ -528,3 +531,27 @@ def test_a_table_of_few_bits_is_solved_by_least_squares_of_all(
     assert wrong < 5 / np.sqrt(200)
     monkeypatch.setattr("ldp.decoding.candidates.FEW", 0)
     assert missed()[0] > 20
+
+
+@pytest.mark.exact
+def test_more_candidates_than_few_bits_can_tell_apart_are_said_to_be_and_none_is_found(
+    tmp_path: Path,
+) -> None:
+    values = tuple("abcdef")
+    mechanism = Rappor(bits=4, hashes=2, cohorts=1, f=0.5, p=0.25, q=0.75, seed="01")
+    counts = np.array([6000, 3000, 1000, 10, 10, 10])
+    table = draw_table(mechanism, values, counts=counts, generator=np.random.default_rng(1))
+    estimates = decode(table, values)
+    assert np.isinf(estimates.std_error).all()
+    assert not estimates.detected().any()
+    assert "6 candidates that 3 equations cannot tell apart" in estimates.details["warning"]
+    estimates.to_csv(tmp_path / "e.csv")
+    page = render([Results.load(tmp_path / "e.csv"), Results.load(tmp_path / "e.csv")])
+    assert "cannot tell apart" in page
+    assert ">inf<" not in page
+    table.save(tmp_path / "t.table")
+    (tmp_path / "c.txt").write_text("\n".join(values))
+    asked = ["decode", str(tmp_path / "t.table"), "--candidates", str(tmp_path / "c.txt"), "--json"]
+    said = CliRunner().invoke(commands, [*asked, "--out", "-"]).stdout
+    rows = json.loads(said, parse_constant=lambda name: pytest.fail(name))["estimates"]
+    assert [row["std_error"] for row in rows] == [None] * 6

@@ -1,9 +1,10 @@
 """What several commands share: options, the seeded generator, progress, results as JSON."""
 
 import json
+import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,17 @@ def generator(seed: int | None) -> np.random.Generator:
 
 
 def say(result: dict[str, Any], words: str, as_json: bool) -> None:
-    """Prints the result of a command for a program or for a person."""
-    click.echo(json.dumps(result) if as_json else words)
+    """Prints the result of a command for a program or for a person. JSON knows no infinity: what is
+    infinite is null there."""
+    click.echo(json.dumps(_finite(result), allow_nan=False) if as_json else words)
+
+
+def _finite(result: Any) -> Any:
+    if isinstance(result, Mapping):
+        return {name: _finite(value) for name, value in result.items()}
+    if isinstance(result, list | tuple):
+        return [_finite(value) for value in result]
+    return None if isinstance(result, float) and not math.isfinite(result) else result
 
 
 def progress(label: str, total: int) -> Callable[[int], None]:

@@ -217,7 +217,12 @@ def from_map(
         "fitted": int(fit.chosen.size),
         "residual_variance": scale,
     }
-    if scale > 1 + UNEXPLAINED * math.sqrt(2 / freedom):
+    if not np.isfinite(error).any():
+        details["warning"] = (
+            f"{len(candidates)} candidates that {contrasts} equations cannot tell apart: more "
+            "cohorts or bits are needed, or fewer candidates"
+        )
+    elif scale > 1 + UNEXPLAINED * math.sqrt(2 / freedom):
         details["warning"] = (
             f"the residuals vary {scale:.2f} times as much as noise would: strings that people "
             "hold are not on the list, or too many for it, so the error rate and the intervals "

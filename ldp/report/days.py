@@ -60,11 +60,13 @@ def not_tested(days: Sequence["Results"]) -> str:
 
 def compared(days: Sequence["Results"]) -> list[Change]:
     """Each day beside the one before it, and the last beside the first: every value that has an
-    estimate on both, by falling evidence."""
+    estimate on both, with an error, by falling evidence."""
     places = [*pairwise(range(len(days)))]
     if len(days) > 2:
         places.append((0, len(days) - 1))
-    listed = [{row["value"]: row for row in result.rows} for result in days]
+    listed = [
+        {row["value"]: row for row in result.rows if row["std_error"] < math.inf} for result in days
+    ]
     found = [
         (value, earlier, later, *_difference(value, days, listed, earlier, later))
         for earlier, later in places

@@ -64,8 +64,8 @@ TESTED = {
     "it: binomial, exactly.",
     "mean-sketch": "The average of each candidate's cells was tested against the law of noise and "
     "collisions that it has if nobody holds it.",
-    "regression": "The candidates were fitted together by weighted least squares, or those that "
-    "forward selection chose where there are many, and each was tested against a count of 0.",
+    "regression": "The candidates were fitted together, by a lasso whose shrinkage was given back "
+    "or by least squares where bits are few, and each was tested against a count of 0.",
     "lasso-ols": "A non-negative lasso chose candidates, least squares estimated those that it "
     "chose, and each was tested against a count of 0.",
     "ngrams": "Strings were put together from fragments of which every two stand out together, and "
@@ -278,9 +278,10 @@ def _row(cells: Mapping[str, str]) -> dict[str, Any]:
     """One line of the file as numbers; raises ValueError unless all are there that must be."""
     numbers = {name: float(cells[name]) if cells[name] else None for name in _NUMBERS}
     needed = _NEVER_EMPTY | (_SELECTED if numbers["detected"] else set())
+    told_apart = {**numbers, "std_error": 0.0} if numbers["std_error"] == math.inf else numbers
     if not all(
         name not in needed if number is None else _is_number(number)
-        for name, number in numbers.items()
+        for name, number in told_apart.items()
     ):
         raise ValueError
     return {"value": cells["value"], **numbers}
