@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import chi2, norm
+from scipy.stats import binom, chi2, norm, poisson
 
 from ldp import (
     CoinResponse,
@@ -459,6 +459,39 @@ def test_a_regression_is_refused_a_table_that_is_too_large_for_it() -> None:
     for method in ("regression", "lasso-ols"):
         with pytest.raises(DecodeError, match="more than 1,048,576 cells"):
             decode(table, ("a",), method=method)
+
+
+@pytest.mark.exact
+def test_a_collision_many_standard_errors_away_has_the_probability_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One value holds all 6,400 reports of 64 rows with 531,442 buckets: a candidate shares its
+    cell in J rows, J binomial, and is then named by half of the value's reports there, which are
+    Poisson, and by the lies. That is some 60 standard errors. The twin reckons with 40 at most,
+    beyond which nothing has a probability."""
+    rows, reports = 64, 6400
+    mechanism = LocalHashing(epsilon=13.183, rows=rows, seed="00")
+    p, q = float(mechanism.channel.touched), float(mechanism.channel.untouched)
+    width = mechanism.buckets
+
+    def law() -> list[float]:
+        found = error_law(mechanism.channel, reports, rows=rows, width=width, heavy=(reports,))
+        return [float(tail) for tail in found.p_value(np.array([1, 30, 45, 60, 75]))]
+
+    def exactly(least: int) -> float:
+        found = 0.0
+        for times in range(4):
+            lies = np.arange(8)
+            told = poisson.sf(least - 1 - lies, 100 * times * (p - q))
+            lied = float(binom.pmf(lies, reports, q) @ told)
+            found += float(binom.pmf(times, rows, 1 / width)) * lied
+        return found
+
+    expected = [exactly(least) for least in (1, 30, 45, 60, 75)]
+    assert law() == pytest.approx(expected, rel=1e-4)
+    assert expected[4] > 1e-8
+    monkeypatch.setattr("ldp.decoding.error_law._hardly_above", lambda *_: 0.0)
+    assert law()[4] < 1e-12
 
 
 @pytest.mark.exact

@@ -21,6 +21,8 @@ SMALLEST_P = 1e-15
 """FFT rounding hides anything smaller."""
 _REACH = 40.0
 _MOST_POINTS = 1 << 20
+_THETA = np.geomspace(1e-9, 30.0, 400)
+"""Where Chernoff's bound is tried."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +87,11 @@ def error_law(
     noise = reports * (q * (1 - q) + (p * (1 - p) - q * (1 - q)) / width)
     squares = math.fsum(count**2 for count in heavy) + small_squares + unknown
     variance = noise + (reports + squares / rows) * channel.gain**2 / width
-    step = max(1.0, np.floor(noise**0.5 / 4))
-    wanted = 2 * _REACH * variance**0.5 / step + 64
+    single = min(unknown**0.5, max(0.0, reports - math.fsum(heavy)))
+    highest = _hardly_above(channel, reports, rows, width, [*heavy, single], small_squares)
+    reach = max(_REACH * variance**0.5, highest - mean)
+    step = max(1.0, np.floor(noise**0.5 / 4), np.ceil(2 * reach / _MOST_POINTS))
+    wanted = 2 * reach / step + 64
     points = min(1 << int(np.ceil(np.log2(wanted))), _MOST_POINTS)
     start = np.floor(mean - points * step / 2)
     t = 2 * np.pi * np.arange(points // 2 + 1) / (points * step)
@@ -104,7 +109,6 @@ def error_law(
         falling = np.append(mass[::-1].cumsum()[::-1], 0.0)
         return np.minimum.accumulate(np.clip(falling, 0.0, 1.0))
 
-    single = min(unknown**0.5, max(0.0, reports - math.fsum(heavy)))
     return ErrorLaw(
         start=float(start) - step / 2,
         step=step,
@@ -113,3 +117,27 @@ def error_law(
         mean=mean,
         std=variance**0.5,
     )
+
+
+def _hardly_above(
+    channel: Channel,
+    reports: int,
+    rows: int,
+    width: float,
+    lumps: Sequence[float],
+    small: float,
+) -> float:
+    """Above it S lies with probability SMALLEST_P at most: where noise is little and collisions are
+    rare, that can be many standard errors away. Chernoff's bound, P(S >= s) <= e**(K(x) - x s) for
+    every x > 0, with K(x) the logarithm of phi(-ix), the formula of `error_law`."""
+    p, q, x = float(channel.touched), float(channel.untouched), _THETA
+    base = 1 - q + q * np.exp(x)
+    excess = (1 - p + p * np.exp(x)) / base - 1
+    rest = max(0.0, reports - math.fsum(lumps))
+    cumulant = reports * np.log(base) + rest * np.log1p(excess / width)
+    cumulant += small / (rows * width) * (channel.gain * x) ** 2 / 2
+    if math.isfinite(width):
+        for count in lumps:
+            collides = excess * count / rows - math.log(width)
+            cumulant += rows * np.logaddexp(math.log1p(-1 / width), collides)
+    return float(((cumulant - math.log(SMALLEST_P)) / x).min())
