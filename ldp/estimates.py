@@ -122,7 +122,8 @@ class Estimates:
 
     def detected(self, rule: Rule | None = None) -> NDArray[np.bool_]:
         """Which values are discovered under `rule` (default: the one decided at decoding)."""
-        return (rule or self.rule).discovers(self.count, self.p_value)
+        told = np.isfinite(self.std_error)  # no threshold discovers what cannot be told apart
+        return told & (rule or self.rule).discovers(self.count, self.p_value)
 
     def noise_floor(self) -> float:
         """The smallest count, in reports, that the rule would discover."""

@@ -15,6 +15,7 @@ from ldp.audit import (
     worst_ratio,
 )
 from ldp.audit.cells import Checks, binomial_bins, check_reports, disjoint_pairs, judge
+from ldp.audit.verdict import audited
 from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, Mechanism, SequenceFragmentPuzzle, from_parameters
 from ldp.mechanisms.base import Example, Value
@@ -293,3 +294,11 @@ def test_an_audit_in_chunks_checks_what_one_of_a_piece_does(
             example.mechanism, example.values[:1], encoder.encode, trials=100, alpha=ALPHA
         )
         assert audit.passed, audit.findings[0]
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@for_everything
+def test_the_whole_audit_runs_on_values_of_its_own(example: Example) -> None:
+    """As `ldp audit` does for a metric; each check is wrong with probability ALPHA at most."""
+    assert audited(example.mechanism.name, example.mechanism, 100).passed

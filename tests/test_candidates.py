@@ -555,3 +555,27 @@ def test_more_candidates_than_few_bits_can_tell_apart_are_said_to_be_and_none_is
     said = CliRunner().invoke(commands, [*asked, "--out", "-"]).stdout
     rows = json.loads(said, parse_constant=lambda name: pytest.fail(name))["estimates"]
     assert [row["std_error"] for row in rows] == [None] * 6
+
+
+@pytest.mark.exact
+def test_too_few_equations_to_check_the_list_are_said_to_be() -> None:
+    """A string that is missing goes to those that share its bits, and no residual tells."""
+    mechanism = Rappor(bits=4, hashes=1, cohorts=1, f=0.0, p=0.25, q=0.75, seed="03")
+    values, counts = ("a", "b", "c", "d"), np.array([8000, 6000, 200, 6000])
+    table = draw_table(mechanism, values, counts=counts, generator=np.random.default_rng(1))
+    assert "too many to tell" in decode(table, values[:3]).details["warning"]
+    wider = replace(mechanism, cohorts=64)
+    table = draw_table(wider, values, counts=counts, generator=np.random.default_rng(1))
+    assert "warning" not in decode(table, values).details
+
+
+@pytest.mark.exact
+def test_no_standard_error_is_less_than_the_noise_of_the_bits() -> None:
+    """A design that can hardly tell its candidates apart, where what the population adds was taken
+    off to nothing: counts of tens of thousands were certain."""
+    mechanism = Rappor(bits=16, hashes=2, cohorts=2, f=0.0, p=0.25, q=0.75, seed="0055")
+    values, counts = tuple(f"v{i}" for i in range(30)), np.repeat([3000, 0], [5, 25])
+    generator = np.random.default_rng(1)
+    for _ in range(5):
+        table = draw_table(mechanism, values, counts=counts, generator=generator)
+        assert (decode(table, values).std_error > 10).all()

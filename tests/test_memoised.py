@@ -330,6 +330,18 @@ def test_what_many_days_of_flipped_bits_tell() -> None:
 
 
 @pytest.mark.exact
+def test_a_change_of_value_that_changes_no_answer_shows_by_not_showing() -> None:
+    """Two people change their number on the same day; in a row that asks about neither of one's
+    buckets only the other's answer changes. What the charges bound is something else: that is why
+    `per-value` is said to hold between histories whose answers change at the same times."""
+    one_bit = MemoisedBitFlip(bounds=(0, 4), buckets=4, bits=1, epsilon=0.8, lifetime_epsilon=1.2)
+    first, second = (0.5,) * 8 + (1.5,) * 8, (1.5,) * 8 + (2.5,) * 8
+    told = float(exact_epsilon(one_bit, (first, second), "per-value"))
+    assert told > 10 > 2 * one_bit.cost.lifetime
+    assert float(exact_epsilon(one_bit, (first, second), "epoch")) <= one_bit.cost.lifetime
+
+
+@pytest.mark.exact
 def test_numbers_of_one_bucket_and_those_not_asked_about_share_a_response() -> None:
     many = MemoisedBitFlip(bounds=(0, 40), buckets=40, bits=2, epsilon=1.0, lifetime_epsilon=30.0)
     encoder = many.encoder(SeededBits(b"x"), secret=bytes(32))

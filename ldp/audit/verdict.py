@@ -12,7 +12,7 @@ from ldp.audit.cells import audit_encoder
 from ldp.audit.history import cohorts_named, exact_epsilon
 from ldp.audit.history import epsilon_at_least as epsilon_over_days
 from ldp.audit.law import exact_findings
-from ldp.hashing import Blocks
+from ldp.hashing import ByPosition
 from ldp.mechanisms import Catalogued, JointReport
 from ldp.mechanisms.base import Identity, Value
 from ldp.mechanisms.bit_flip import Buckets
@@ -152,7 +152,7 @@ def tried(mechanism: Catalogued) -> tuple[Value, ...]:
     if isinstance(addressing, Products):
         low, high = (tuple(pair[end] for pair in addressing.bounds) for end in (0, 1))
         return low, high, (low[0], *high[1:])
-    if isinstance(addressing, Blocks):
+    if isinstance(addressing, ByPosition):
         letters, length = addressing.spelling.alphabet, addressing.spelling.length
-        return letters[:2][:length], letters[-1] * length, ""
+        return letters[0] * length, letters[-1] * length, ""
     return VALUES

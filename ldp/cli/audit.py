@@ -83,7 +83,7 @@ def _line(verdict: Verdict) -> str:
         lines.append(
             f"{DAYS} days memoised: epsilon {unchanging:.4g} between values that never change "
             f"(lifetime {lifetime:.4g} claimed, at least {at_least:.3g} seen from outside); "
-            "between histories that change at different times "
+            "between histories whose answers change at different times "
             f"{per_value:.4g} per value, {by_epoch:.4g} by epoch"
         )
         if cohorts > 1:

@@ -38,9 +38,11 @@ UNEXPLAINED = 4.0
 """Standard errors by which the residuals' variance must exceed 1 to be said."""
 MOST_CELLS = 1 << 20
 """Of a table: each candidate that is fitted is a column of so many numbers."""
-FEW = 64
+FEW = 16
 """Equations below which `regression` is least squares of all candidates: how much a lasso shrank,
 and what is skewed about its residuals, is the average over many."""
+CHECKED = 4
+"""Equations more than fitted candidates that it takes to see whether the list is complete."""
 MOST_LASSO = 200_000_000
 """Numbers in the lasso's design matrix: 1.6 GB."""
 
@@ -120,7 +122,8 @@ class Shares:
 
             sum over c of (A_c**2 noise_c + Z_c (diag b - b b') Z_c') / reports_c - b (1 - b) / n.
 
-        The last term takes off what only a population has, and not the table.
+        The last term takes off what only a population has, and not the table; no more than leaves
+        the noise of the bits.
         """
         if not fit.chosen.size:
             return np.empty(0)
@@ -130,14 +133,16 @@ class Shares:
         filters = flat.columns(np.arange(fit.chosen.size)).T.reshape(-1, cohorts, bits)
         weights = (inverse @ columns.T).reshape(-1, cohorts, bits) * design.weight
         b, found = np.maximum(fit.coefficients, 0.0), np.zeros(fit.chosen.size)
+        noise = np.zeros(fit.chosen.size)
         for c in np.flatnonzero(self.reports[:, 0] > 0):
             own, x, reports = weights[:, c], filters[:, c], self.reports[c]
             held = b @ x**2 - (b @ x) ** 2
             moved = own @ x.T
+            noise += own**2 @ np.maximum(1 / design.weight[c] ** 2 - held / reports, 0)
             found += own**2 @ (1 / design.weight[c] ** 2 - held / reports)
             found += (moved**2 @ b - (moved @ b) ** 2) / reports
-        variances: Floats = np.maximum(found - b * (1 - b) / self.table.total, 0.0)
-        return variances
+        sampled: Floats = b * (1 - b) / self.table.total
+        return np.maximum(found - sampled, noise)
 
 
 def regression(
@@ -221,6 +226,11 @@ def from_map(
         details["warning"] = (
             f"{len(candidates)} candidates that {contrasts} equations cannot tell apart: more "
             "cohorts or bits are needed, or fewer candidates"
+        )
+    elif contrasts - fit.chosen.size < CHECKED:
+        details["warning"] = (
+            f"{fit.chosen.size} candidates of {contrasts} equations are too many to tell whether "
+            "strings that people hold are not on the list: if some are, the counts are theirs too"
         )
     elif scale > 1 + UNEXPLAINED * math.sqrt(2 / freedom):
         details["warning"] = (

@@ -146,8 +146,8 @@ class MemoisedHashing(MemoisedColumn, MeanSketch):
     """Local hashing whose reports share a permanent one: `MemoisedColumn` of a row's buckets.
 
     A device stays in one row, which its secret picks. Values that share its bucket share their
-    response, so however many values there are, no more than `buckets` responses are ever paid for:
-    with 2 a life costs 2 lifetime_epsilon at most. `buckets` is the whole number nearest to
+    response, so however many values there are, no more than `buckets` responses are ever charged:
+    with 2 these are 2 lifetime_epsilon. `buckets` is the whole number nearest to
     e**epsilon + 1 unless told, best for the error of one report.
 
     >>> words = MemoisedHashing(epsilon=1.0, lifetime_epsilon=2.0, rows=65536, seed="00ff")
@@ -195,7 +195,7 @@ class MemoisedBitFlip(MemoisedBits, BitFlip):
     for good as `BitFlip` of `lifetime_epsilon` would, and again in every report, with the largest
     multiple of 2**-64 to keep it that allows one report no more than `epsilon`. Numbers in one
     bucket share their response, and so do all buckets that the device is not asked about: no more
-    than `bits` + 1 responses are ever paid for.
+    than `bits` + 1 responses are ever charged.
 
     >>> minutes = MemoisedBitFlip(
     ...     bounds=(0, 1440), buckets=24, bits=2, epsilon=1.0, lifetime_epsilon=2.0)

@@ -98,7 +98,8 @@ class Memoising(Mechanism, ABC):
         mechanism and of `metric`, its name and version:
 
         - alone, memoised *per value*: reports about one value cost `cost.lifetime` in total, as
-          published. Between histories that change at different times there is no bound.
+          published. Between histories whose responses change at different times there is no
+          bound, and two values that touch the same share one, so a change may not show.
         - with `epoch` (its name, such as "2026-W47"), memoised *by epoch*: the first value encoded
           is the only one of the epoch, whatever comes later, so any number of reports of an epoch
           costs `cost.lifetime`, for all histories; epochs add. That takes one encoder an epoch on

@@ -163,10 +163,10 @@ class RapporNgrams(ToldWords):
             hashes=1,
             cohorts=2,
             seed="0000",
-            length=4,
+            length=6,
             alphabet="abc",
         )
-        return (Example(strings, ("cab", "abba", "")),)
+        return (Example(strings, ("cabbac", "abba", "")),)
 
 
 def one_time(epsilon: float, bits: int, hashes: int, cohorts: int, seed: str) -> Rappor:

@@ -21,7 +21,7 @@ REMEMBERED = {
     "epoch": "What it tells in {epoch} is about one value; reports about it count once, together.",
     "per-value": (
         "A value is always answered from the same randomised response, and counted once. When a "
-        "value changes is not covered: between people whose values change at other times nothing "
+        "value changes is not covered: between people whose answers change at other times nothing "
         "is promised beyond one report."
     ),
 }
