@@ -33,12 +33,12 @@ def round_down(exact: Fraction | Decimal) -> float:
     return abs(round_up(-exact))
 
 
-def require_epsilon(epsilon: float) -> float:
-    """`epsilon` as a float in (0, 64], or a ParameterError."""
+def require_epsilon(epsilon: float, name: str = "epsilon") -> float:
+    """`epsilon` as a float in (0, 64], or a ParameterError that calls it by its `name`."""
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float):
-        raise ParameterError("epsilon must be a number")
+        raise ParameterError(f"{name} must be a number")
     if not 0 < epsilon <= MAX_EPSILON:
-        raise ParameterError("epsilon must be > 0 and at most 64")
+        raise ParameterError(f"{name} must be > 0 and at most 64")
     return float(epsilon)
 
 

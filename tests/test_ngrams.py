@@ -55,6 +55,8 @@ def found(estimates: Estimates) -> set[str]:
     ("change", "message"),
     [
         ({"fragment_epsilon": 12.0}, "fragment_epsilon must be below epsilon"),
+        ({"fragment_epsilon": None}, "fragment_epsilon must be a number"),
+        ({"fragment_epsilon": 1e-15}, "the report would carry no information"),
         ({"length": 1}, "two fragments or more"),
         ({"length": 5, "fragment": 2}, "multiple of fragment"),
         ({"hashes": 0}, "hashes must be"),

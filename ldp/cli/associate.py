@@ -58,7 +58,10 @@ def associate(
     known = Registry.load(registry)
     asked = known.metric(joint)
     if not isinstance(asked.mechanism, JointReport):
-        raise DecodeError(f"metric {joint!r}: no joint metric but {asked.mechanism.name}")
+        raise DecodeError(
+            f"metric {joint!r}: no joint metric but {asked.mechanism.name}, of which there is one "
+            "value a report (words are found by ldp discover)"
+        )
     if candidates and len(candidates) != len(asked.members):
         members = ", ".join(asked.members)
         raise ParameterError(f"give --candidates once for each member, in turn: {members}")

@@ -51,13 +51,6 @@ def second_step(first: Channel, epsilon: float, others: int) -> Fraction:
     return Fraction(kept, PROBABILITY_ONE)
 
 
-def _required(lifetime_epsilon: float) -> float:
-    try:
-        return require_epsilon(lifetime_epsilon)
-    except ParameterError as error:
-        raise ParameterError(f"lifetime_{error}") from None
-
-
 @dataclass(frozen=True, kw_only=True)
 class MemoisedColumn(Memoising, ABC):
     """A report is one column: the value's own is randomised for good with `lifetime_epsilon`, and
@@ -76,7 +69,8 @@ class MemoisedColumn(Memoising, ABC):
     lifetime_epsilon: float
 
     def _require_lifetime(self) -> None:
-        object.__setattr__(self, "lifetime_epsilon", _required(self.lifetime_epsilon))
+        lifetime = require_epsilon(self.lifetime_epsilon, "lifetime_epsilon")
+        object.__setattr__(self, "lifetime_epsilon", lifetime)
 
     @property
     def _others(self) -> int:
@@ -212,7 +206,8 @@ class MemoisedBitFlip(MemoisedBits, BitFlip):
     lifetime_epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lifetime_epsilon", _required(self.lifetime_epsilon))
+        lifetime = require_epsilon(self.lifetime_epsilon, "lifetime_epsilon")
+        object.__setattr__(self, "lifetime_epsilon", lifetime)
         super().__post_init__()
 
     @cached_property

@@ -176,4 +176,6 @@ def one_time(epsilon: float, bits: int, hashes: int, cohorts: int, seed: str) ->
         raise ParameterError("hashes must be a whole number, 1 or more")
     share = Fraction(require_epsilon(epsilon)) / (2 * hashes)
     q = math.floor(DOUBLE * keep_probability(share, others=1)) / DOUBLE
+    if q <= 0.5:
+        raise ParameterError("the report would carry no information: its epsilon is too small")
     return Rappor(bits=bits, hashes=hashes, cohorts=cohorts, f=0.0, p=1 - q, q=q, seed=seed)

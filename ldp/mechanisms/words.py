@@ -39,7 +39,7 @@ class ToldWords(JointMechanism):
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "fragment_epsilon"):
-            object.__setattr__(self, name, require_epsilon(getattr(self, name)))
+            object.__setattr__(self, name, require_epsilon(getattr(self, name), name))
         if not self.fragment_epsilon < self.epsilon:
             raise ParameterError("fragment_epsilon must be below epsilon, the word takes the rest")
         if not isinstance(self.seed, str):
