@@ -22,6 +22,8 @@ exclude_patterns = ["docs/_build", ".venv*", "ldp", "tests", "simulations/data"]
 html_theme = "furo"
 html_title = project
 smartquotes = False
+highlight_language = "text"
+html_show_copyright = False
 html_copy_source = html_show_sourcelink = False
 myst_heading_anchors = 3
 autodoc_inherit_docstrings = False
