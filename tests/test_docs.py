@@ -90,6 +90,16 @@ def test_no_formula_reads_as_bold_type(page: Path) -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_table_is_torn_in_two_by_an_empty_line(page: Path) -> None:
+    """A table's first line is followed by its rule; anything else after an empty line is text."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    for before, line, after in zip(lines, lines[1:], [*lines[2:], ""], strict=False):
+        if not before and line.startswith("| "):
+            assert after.startswith("| ---"), line
+
+
+@pytest.mark.exact
 def test_the_three_uses_of_the_readme_run_in_order(tmp_path: Path) -> None:
     uses = README.split("## Three uses")[1].split("\n## ")[0]
     assert type_along(uses, tmp_path).count("python") >= 2
