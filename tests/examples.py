@@ -54,13 +54,16 @@ class Tabled(NamedTuple):
 
 
 def _named(examples: Sequence[Example | Tabled], first_only: bool = False) -> list[object]:
-    """With `first_only` those after the first of each mechanism are left to the slow tests."""
+    """With `first_only` those after the first of each mechanism are left to the slow tests, and
+    mechanisms that are tried as a part of another."""
     names = [example.mechanism.name for example in examples]
     return [
         pytest.param(
             example,
             id=f"{name}-{number}",
-            marks=pytest.mark.slow if first_only and name in names[:number] else (),
+            marks=pytest.mark.slow
+            if first_only and (name in names[:number] or not example.mechanism.is_whole)
+            else (),
         )
         for number, (name, example) in enumerate(zip(names, examples, strict=True))
     ]

@@ -382,6 +382,7 @@ def pooled_flips(counts: Sequence[int], each: int, generator: np.random.Generato
     return Table(FLIPS, table, np.bincount(at, minlength=rows) * each)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_the_variance_of_pooled_flips_is_what_is_stated() -> None:
     """Of 300 tables the variance is within a third of the formula: more than five standard errors

@@ -144,6 +144,7 @@ def test_information_about_some_cells_is_a_part_of_that_about_all(
     assert np.allclose(mixture.information_of(shares, first, second), whole[np.ix_(some, some)])
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_words_are_found_because_their_fragments_go_together() -> None:
     """2,000 reports of each of five words: every one is found, in each of five puzzles. The twin:
