@@ -159,9 +159,9 @@ class RapporNgrams(ToldWords):
         strings = RapporNgrams(
             epsilon=3.0,
             fragment_epsilon=2.0,
-            bits=3,
+            bits=2,
             hashes=1,
-            cohorts=2,
+            cohorts=1,
             seed="0000",
             length=6,
             alphabet="abc",

@@ -244,6 +244,8 @@ def _estimates(table: Table, candidates: list[str]) -> list[list[Any]] | None:
         estimates = decode(table, candidates)
     except DecodeError:
         return None
+    if float("inf") in estimates.std_error:  # which is no number of JSON
+        return None
     numbers = zip(candidates, estimates.count, estimates.std_error, strict=True)
     return [[value, round(float(n), 9), round(float(error), 9)] for value, n, error in numbers]
 
