@@ -331,6 +331,28 @@ def test_an_update_that_is_rolled_back_goes_on_with_what_was_frozen(home: Any) -
 
 
 @pytest.mark.exact
+def test_two_versions_do_not_both_tell_of_one_window(home: Any) -> None:
+    """Both freeze a value of one day; the second is sent. Once the update is rolled back the first
+    tells of a later day, not of that one."""
+    for _ in range(8):
+        one = home(EPOCH.replace("4d", "8d"))
+        one.now = datetime(2026, 1, 3, 12, tzinfo=UTC)
+        one.client.record("city", "Oslo")
+        first, one.how = one.how, EPOCH.replace("4d", "1d")
+        one.write({"city": {}})
+        one.restart()
+        one.day("Oslo")
+        frozen = "SELECT count(*) FROM frozen WHERE NOT charged"
+        assert one.rows(frozen) == [(0,)], "the first version froze a value of the same day"
+        one.how = first
+        one.write({"city": {}})
+        one.restart()
+        one.day("Bergen")
+        assert one.spent == pytest.approx(2 * PRICE)
+        one.client.close()
+
+
+@pytest.mark.exact
 def test_an_epoch_keeps_its_cohort(home: Any) -> None:
     """64 cohorts: all reports of an epoch name one, also after restarts."""
     how = EPOCH.replace('scheme = "identity"\ncategories = ["Oslo", "Bergen", "none"]', BLOOM)
@@ -476,6 +498,23 @@ def test_hidden_a_new_consent_begins_a_new_calendar(home: Any) -> None:
     assert len(one.server.items) == 1
     one.day()
     assert len(one.server.items) == 2
+
+
+@pytest.mark.exact
+def test_hidden_a_new_group_sends_nothing_before_the_owner_is_asked(home: Any) -> None:
+    one = home(RR + HIDDEN)
+    one.day("Oslo")
+    path = one.folder / "metrics.toml"
+    path.write_text(
+        path.read_text().replace("places", "spots").replace("metric.city", "metric.ort")
+    )
+    one.restart()
+    one.day()
+    assert one.client.status().unasked == ("spots",)
+    assert {item.metric for item in one.server.items} == {"city"}
+    one.client.grant()
+    one.day()
+    assert {item.metric for item in one.server.items} == {"city", "ort"}
 
 
 class Told(Responses):

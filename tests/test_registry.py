@@ -9,6 +9,7 @@ import pytest
 from ldp.errors import RegistryError
 from ldp.mechanisms.joint import parts_of
 from ldp.registry import Registry, read_values
+from ldp.registry.explaining import label
 
 GOOD = """\
 [product]
@@ -77,7 +78,12 @@ def test_a_registry_is_read(tmp_path: Path) -> None:
 
 CHANGES = [
     ("window_epsilon = 8.0", "window_epsilon = 9.0", "allows more epsilon a window"),
-    ("lifetime_epsilon = 64.0", "lifetime_epsilon = 65.0", "allows more epsilon for life"),
+    (
+        "lifetime_epsilon = 64.0",
+        "lifetime_epsilon = 65.0",
+        "grew .* group 'typing' by epsilon 1, one device by epsilon 1; .* --accept-growth",
+    ),
+    ("[metric.city]", OTHER + "[metric.city]", "group 'other' by epsilon 64, one device by"),
     ("report_epsilon = 4.0", "report_epsilon = 4.5", "allows more epsilon a report"),
     ("report_epsilon = 4.0", "", "allows more epsilon a report"),
     ('window = "1d"', 'window = "23h"', "has shorter windows"),
@@ -99,7 +105,7 @@ def test_an_older_registry_is_held_against_a_newer_one(
     text = GOOD.replace(old, new)
     if "group.w" in new:
         text = text.replace('group = "typing"', 'group = "writing"')
-    if "other" in new:
+    if "browser" in old:
         before, after = text.split("[metric.browser]")
         text = before + "[metric.browser]" + after.replace('group = "typing"', 'group = "other"')
     newer = Registry.load(written(tmp_path / "new", text))
@@ -109,16 +115,55 @@ def test_an_older_registry_is_held_against_a_newer_one(
 
 
 @pytest.mark.exact
-def test_lower_caps_and_more_groups_are_no_change_for_the_worse(tmp_path: Path) -> None:
-    for name in ("old", "new"):
+def test_lower_caps_are_no_change_for_the_worse_and_growth_can_be_accepted(
+    tmp_path: Path,
+) -> None:
+    def read(name: str, text: str) -> Registry:
         (tmp_path / name).mkdir()
-    older = Registry.load(written(tmp_path / "old"))
-    text = (
-        GOOD.replace("64.0", "60.0")
-        .replace('"1d"', '"2d"')
-        .replace("[product]", OTHER + "[product]")
-    )
-    Registry.load(written(tmp_path / "new", text)).check_against(older)
+        return Registry.load(written(tmp_path / name, text))
+
+    older = read("old", GOOD)
+    lower = GOOD.replace("64.0", "60.0").replace('"1d"', '"2d"')
+    read("lower", lower).check_against(older)
+    more = read("more", GOOD.replace("[product]", OTHER + "[product]"))
+    more.check_against(older, accepted_growth=64.0)
+    with pytest.raises(RegistryError, match="one device by epsilon 64"):
+        more.check_against(older, accepted_growth=63.9)
+
+
+@pytest.mark.exact
+def test_a_devices_own_cap_is_what_its_life_can_lose(tmp_path: Path) -> None:
+    def read(name: str, text: str) -> Registry:
+        (tmp_path / name).mkdir()
+        return Registry.load(written(tmp_path / name, text))
+
+    capped = GOOD.replace("[product]", "[product]\nlifetime_epsilon = 32.0")
+    older = read("old", capped)
+    assert older.worst_case("typing")["life"] == older.worst_case_of_all()["life"] == 32.0
+    assert label(older, "browser").lifetime_epsilon == 32.0
+    more = capped.replace("[product]", OTHER + "[product]")
+    assert read("more", more).growth(older) == {
+        "group 'typing'": 0.0,
+        "group 'other'": 64.0,
+        "one device": 0.0,
+    }
+    with pytest.raises(RegistryError, match="one device by epsilon 32;"):
+        read("without", GOOD).check_against(older)
+    for wrong in ("0.0", "nan", "-1.0", '"many"', "true", "1" + "0" * 400):
+        with pytest.raises(RegistryError, match="number"):
+            Registry.load(written(tmp_path, capped.replace("32.0", wrong)))
+
+
+@pytest.mark.exact
+def test_every_window_has_room_for_epochs_beside_what_else_it_may_tell(tmp_path: Path) -> None:
+    """Basic RAPPOR with f = 1/2 costs 2.2 an epoch; the other metric 4.0 a report."""
+    text = GOOD.replace(RR, RAPPOR + '"epoch"\nepoch = "9d"')
+    registry = Registry.load(written(tmp_path, text))
+    assert float(registry.set_aside("typing")) == pytest.approx(2 * math.log(3))
+    assert registry.set_aside("typing", date(2028, 1, 1)) == 0, "expired"
+    tight = text.replace("window_epsilon = 8.0", "window_epsilon = 6.0")
+    with pytest.raises(RegistryError, match=r"sets aside 2\.197.* window_epsilon is 6: raise it"):
+        Registry.load(written(tmp_path, tight))
 
 
 @pytest.mark.exact

@@ -34,13 +34,29 @@ def odds(epsilon: float) -> float:
 
 
 def guessing(epsilon: float, seen: str = "one report") -> str:
-    """One sentence: how well somebody can guess who saw so much of a person."""
+    """Return one sentence: how well somebody can guess who saw so much of a person."""
     right = 100 * posterior(0.5, epsilon)
-    often = f"at most {right:.3g} times in 100" if right < 99.95 else "all but always, at worst"
+    who = f"Somebody who saw {seen}, and held two answers equally likely before,"
+    if right >= 99.9:
+        return (
+            f"{who} could guess right all but always (50 in 100 without): epsilon "
+            f"{upwards(epsilon)} is no protection on its own."
+        )
     return (
-        f"Somebody who saw {seen}, and held two answers equally likely before, would guess right "
-        f"{often} (50 in 100 without): the odds are multiplied by at most {upwards(odds(epsilon))} "
-        f"(epsilon {upwards(epsilon)})."
+        f"{who} would guess right at most {upwards(right, 3)} times in 100 (50 in 100 without): "
+        f"the odds are multiplied by at most {upwards(odds(epsilon))} (epsilon {upwards(epsilon)})."
+    )
+
+
+def windows(length: str, window_epsilon: float, lifetime_epsilon: float) -> str:
+    """Return the caps in words; `length` is that of a window, such as "1 day"."""
+    every, any_span = f"window of {length} (fixed, UTC)", length
+    if length == "1 day":
+        every, any_span = "UTC day", "24 hours"
+    return (
+        f"at most epsilon {upwards(window_epsilon)} in every {every}, so at most "
+        f"{upwards(min(2 * window_epsilon, lifetime_epsilon))} in any {any_span}, and "
+        f"{upwards(lifetime_epsilon)} for life"
     )
 
 

@@ -12,8 +12,8 @@ NUMBERS = ("report_epsilon", "window_epsilon", "lifetime_epsilon")
 @dataclass(frozen=True, kw_only=True, order=True)
 class Label:
     """The privacy label of a metric: the epsilon of one whole report, and the caps of its group, in
-    any `window` and for life. `memoise` is "", "epoch" or "per-value"; `window` and `epoch` are
-    lengths in words, such as "1 day"."""
+    every fixed `window` and for life (of the whole device, where that is less). `memoise` is "",
+    "epoch" or "per-value"; `window` and `epoch` are lengths in words, such as "1 day"."""
 
     metric: str
     group: str

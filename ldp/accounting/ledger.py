@@ -8,6 +8,8 @@ as the latest time already seen.
 from collections.abc import Mapping
 from datetime import datetime
 from fractions import Fraction
+from threading import Lock
+from typing import NamedTuple
 
 from ldp.accounting.composition import exact_sum
 from ldp.accounting.cost import Cost
@@ -16,11 +18,25 @@ from ldp.channel import round_down
 from ldp.errors import BudgetExceeded, ParameterError
 
 
-def room(caps: Caps, spent: Fraction, in_window: Fraction) -> Fraction:
-    """The epsilon that may still be charged, when so much is spent in all and in the window that
-    ends now."""
-    left = min(Fraction(caps.window_epsilon) - in_window, Fraction(caps.lifetime_epsilon) - spent)
-    return max(Fraction(0), left)
+class Room(NamedTuple):
+    """The epsilon that may still be charged: for life, and in one window. Never below 0."""
+
+    life: Fraction
+    window: Fraction
+
+    @property
+    def least(self) -> Fraction:
+        return min(self)
+
+    def within(self, other: "Room") -> "Room":
+        """Return the room that two sets of caps leave together."""
+        return Room(min(self.life, other.life), min(self.window, other.window))
+
+
+def room(caps: Caps, spent: Fraction, in_window: Fraction) -> Room:
+    """Return what `caps` leave when so much is spent in all, and in one window."""
+    life = Fraction(caps.lifetime_epsilon) - spent
+    return Room(max(Fraction(0), life), max(Fraction(0), Fraction(caps.window_epsilon) - in_window))
 
 
 class Ledger:
@@ -43,16 +59,21 @@ class Ledger:
         self._caps = dict(caps)
         self._charges: dict[str, list[tuple[datetime, float]]] = {name: [] for name in caps}
         self._latest: datetime | None = None
+        self._lock = Lock()
 
     def charge(self, group: str, cost: Cost, *, now: datetime) -> None:
-        """Records `cost`; raises BudgetExceeded, and records nothing, when a cap would be passed.
+        """Record `cost`; raise BudgetExceeded, and record nothing, when a cap would be passed.
 
-        Raises ParameterError for an unknown group, a time without a zone, or a cost with a delta.
+        Threads may share a ledger. Raises ParameterError for an unknown group, a time without a
+        zone, or a cost with a delta.
         """
         caps = self._caps_of(group)
         if cost.delta:
             raise ParameterError("the ledger charges pure epsilon only")
-        now = self._forward(now)
+        with self._lock:
+            self._charge(group, caps, cost, self._forward(now))
+
+    def _charge(self, group: str, caps: Caps, cost: Cost, now: datetime) -> None:
         spent_now, spent = self.spent_in_window(group, now=now), self.spent(group)
         report_cap = caps.report_epsilon
         for cap, before, words in (
@@ -82,7 +103,7 @@ class Ledger:
         """The most that the group could be charged now, rounded down."""
         caps = self._caps_of(group)
         spent, in_window = self.spent(group), self.spent_in_window(group, now=now)
-        left = round_down(room(caps, Fraction(spent), Fraction(in_window)))
+        left = round_down(room(caps, Fraction(spent), Fraction(in_window)).least)
         return left if caps.report_epsilon is None else min(left, caps.report_epsilon)
 
     def _caps_of(self, group: str) -> Caps:

@@ -9,9 +9,12 @@ from ldp.errors import ParameterError
 
 @dataclass(frozen=True, kw_only=True)
 class Caps:
-    """Limits in epsilon: on one report, on any span of length `window`, and for life.
+    """Limits in epsilon: on one report, on one window of time, and for life.
 
-    The window slides: it is no calendar day, and what is not spent in it does not roll over.
+    What is not spent in a window does not roll over. `ldp.client.Client` counts fixed windows,
+    which begin at multiples of `window` since 1970, UTC, so that a span of one length that begins
+    elsewhere touches two of them (`touched`); `Ledger` counts every window that ends with a charge.
+    Raises ParameterError.
     """
 
     window: timedelta
@@ -27,14 +30,18 @@ class Caps:
             raise ParameterError("every cap must be a number > 0")
 
     def looser_than(self, older: "Caps") -> str:
-        """In what these caps allow more than others did; "" if in nothing."""
+        """Return in what these caps allow more than `older` did, life aside; "" if in nothing."""
         report, before = (caps.report_epsilon or math.inf for caps in (self, older))
         for is_looser, what in (
             (self.window < older.window, "has shorter windows"),
             (self.window_epsilon > older.window_epsilon, "allows more epsilon a window"),
-            (self.lifetime_epsilon > older.lifetime_epsilon, "allows more epsilon for life"),
             (report > before, "allows more epsilon a report"),
         ):
             if is_looser:
                 return what
         return ""
+
+
+def touched(span: timedelta, period: timedelta) -> int:
+    """Return the most periods, one after the other, that a span of time can touch."""
+    return -(-span // period) + 1

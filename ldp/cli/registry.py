@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from ldp.accounting.explain import upwards
 from ldp.cli.options import FILE, JSON, say
 from ldp.registry import Registry
 
@@ -23,12 +24,20 @@ def registry() -> None:
 @registry.command()
 @_FILE
 @click.option("--against", type=FILE, help="An older registry to compare to.")
+@click.option(
+    "--accept-growth",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="EPSILON",
+    help="With --against: accept that a life may lose so much more.",
+)
 @JSON
-def check(file: Path, against: Path | None, as_json: bool) -> None:
+def check(file: Path, against: Path | None, accept_growth: float, as_json: bool) -> None:
     """Validate FILE, compare it with its lock, print each group's worst-case epsilon.
 
     Fails when a metric changed without a new version; with --against also when a metric moved to
-    another group, or a group is gone or allows more than it did.
+    another group, a group is gone or allows more in a window than it did, or more can be lost in a
+    life than --accept-growth allows.
 
     \b
     Example: ldp registry check metrics.toml --against main/metrics.toml
@@ -36,14 +45,14 @@ def check(file: Path, against: Path | None, as_json: bool) -> None:
     loaded = Registry.load(file)
     unlocked = loaded.check()
     if against is not None:
-        loaded.check_against(Registry.load(against))
+        loaded.check_against(Registry.load(against), accept_growth)
     expired = loaded.expired(datetime.now(UTC).date())
     worst = {name: loaded.worst_case(name) for name in loaded.groups}
     of_all = loaded.worst_case_of_all()
     lines = [f"{file} is well formed: metrics {', '.join(loaded.metrics)}"]
     lines += [
-        f"{whose}: epsilon at most {spans['day']:g} a day, {spans['year']:g} a year, "
-        f"{spans['life']:g} for life"
+        f"{whose}: epsilon at most {upwards(spans['day'])} in any 24 hours, "
+        f"{upwards(spans['year'])} in any year, {upwards(spans['life'])} for life"
         for whose, spans in [
             *((f"group {name}", spans) for name, spans in worst.items()),
             ("all of one device", of_all),

@@ -1,38 +1,81 @@
 """What was charged: one row a charge, and their totals. Nothing is ever taken back."""
 
+import json
+import math
 import sqlite3
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from fractions import Fraction
 
-from ldp.client.periods import length
+from ldp.accounting.ledger import Room, room
+from ldp.accounting.policy import Caps
+from ldp.client.device_file import remember, state
+from ldp.client.periods import day_of, length
 from ldp.registry import Metric, Registry
 
+Charge = tuple[str, str, float, int]
+"""Group, metric, price, and how often it was charged."""
+NOTHING = Room(Fraction(0), Fraction(0))
+TERMS = "terms"
+"""The state that keeps the caps which the owner was shown with the consent."""
 
-def spending(
-    connection: sqlite3.Connection, registry: Registry, group: str, now: int
-) -> tuple[Fraction, Fraction]:
-    """The epsilon that counts for a group, in all and in the window that ends now.
+
+def agree(connection: sqlite3.Connection, registry: Registry) -> None:
+    """Keep the caps of the registry: the owner agreed to these."""
+    groups = {
+        name: [length(group.caps.window), group.caps.window_epsilon, group.caps.lifetime_epsilon]
+        for name, group in registry.groups.items()
+    }
+    life = None if registry.lifetime_epsilon == math.inf else registry.lifetime_epsilon
+    remember(connection, TERMS, json.dumps({"life": life, "groups": groups}))
+
+
+def is_agreed(connection: sqlite3.Connection, group: str) -> bool:
+    """Return whether the owner was shown a group with the consent."""
+    kept = state(connection, TERMS)
+    return kept is None or group in json.loads(kept)["groups"]
+
+
+def unasked(connection: sqlite3.Connection, registry: Registry) -> tuple[str, ...]:
+    """Return the groups that are new since the consent, or allow more than it was given for, and
+    "[product]" if the cap of the device does. What they allow more is not used."""
+    life, shown = _terms(connection, registry)
+    more = tuple(
+        name
+        for name, group in registry.groups.items()
+        if (caps := shown.get(name)) is None
+        or group.caps.lifetime_epsilon > caps.lifetime_epsilon
+        or group.caps.looser_than(caps)
+    )
+    return more + ("[product]",) * (registry.lifetime_epsilon > life)
+
+
+def left(connection: sqlite3.Connection, registry: Registry, group: str, ends: int) -> Room:
+    """Return what a group may still be charged for the period that ends then.
 
     It is charged for what it sent itself, for what its metrics sent in other groups, and for what
-    nobody answers for any more: group and metric renamed or removed.
+    metrics that are gone sent in any group. What is set aside for epochs is not left. Of the caps
+    of today and those that the owner was shown the smaller holds, also of the device's.
     """
-
-    def total(source: str, *arguments: int) -> Fraction:
-        query = f"SELECT budget, metric, epsilon, times FROM {source}"
-        return sum(
-            (
-                times * Fraction(epsilon)
-                for budget, name, epsilon, times in connection.execute(query, arguments)
-                if group in _answering(registry, budget, name)
-            ),
-            Fraction(0),
-        )
-
-    since = now - length(registry.groups[group].caps.window)
-    return total("totals"), total("charges WHERE at > ?", since)
+    life, shown = _terms(connection, registry)
+    if group not in shown:
+        return NOTHING
+    totals = _charges(connection, "totals")
+    aside = registry.set_aside(group, day_of(ends - 1))
+    rooms = list[Room]()
+    for caps in (registry.groups[group].caps, shown[group]):
+        recent = _charges(connection, "charges WHERE at > ?", ends - length(caps.window))
+        in_window = _counted(registry, group, recent) + aside
+        rooms.append(room(caps, _counted(registry, group, totals), in_window))
+    found = rooms[0].within(rooms[1])
+    if (device := min(life, registry.lifetime_epsilon)) < math.inf:
+        spent = sum((times * Fraction(price) for _, _, price, times in totals), Fraction(0))
+        found = found.within(Room(max(Fraction(0), Fraction(device) - spent), found.window))
+    return found
 
 
 def charge(connection: sqlite3.Connection, group: str, metric: Metric, at: int, times: int) -> None:
-    """Writes a charge of so many prices, and adds it to the totals, so that a life of charges is a
+    """Write a charge of so many prices, and add it to the totals, so that a life of charges is a
     short sum."""
     if not times:
         return
@@ -48,9 +91,33 @@ def charge(connection: sqlite3.Connection, group: str, metric: Metric, at: int, 
     )
 
 
-def _answering(registry: Registry, budget: str, name: str) -> set[str]:
-    """The groups that a charge counts for."""
-    groups = {budget} & registry.groups.keys()
-    if name in registry.metrics:
-        groups.add(registry.metrics[name].group)
-    return groups or set(registry.groups)
+def _terms(connection: sqlite3.Connection, registry: Registry) -> tuple[float, Mapping[str, Caps]]:
+    """The caps that the owner was shown; today's where the consent is older than their keeping."""
+    kept = state(connection, TERMS)
+    if kept is None:
+        return registry.lifetime_epsilon, {n: group.caps for n, group in registry.groups.items()}
+    terms = json.loads(kept)
+    shown = {
+        name: Caps(
+            window=timedelta(seconds=seconds), window_epsilon=window, lifetime_epsilon=lifetime
+        )
+        for name, (seconds, window, lifetime) in terms["groups"].items()
+    }
+    return math.inf if terms["life"] is None else terms["life"], shown
+
+
+def _charges(connection: sqlite3.Connection, source: str, *arguments: int) -> list[Charge]:
+    query = f"SELECT budget, metric, epsilon, times FROM {source}"
+    return connection.execute(query, arguments).fetchall()
+
+
+def _counted(registry: Registry, group: str, charges: Iterable[Charge]) -> Fraction:
+    """The sum of the charges that count for a group."""
+    return sum(
+        (
+            times * Fraction(price)
+            for budget, name, price, times in charges
+            if name not in registry.metrics or group in (budget, registry.metrics[name].group)
+        ),
+        Fraction(0),
+    )

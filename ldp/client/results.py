@@ -51,7 +51,9 @@ class Sent:
 @dataclass(frozen=True)
 class Status:
     """`storage` is "" or what is wrong with the file; `pooled` reports drawn in the periods that
-    run; `waiting` sealed batches; `dropped` batches that were too old or too many."""
+    run; `waiting` sealed batches; `dropped` batches that were too old or too many; `unasked` groups
+    that are new, or allow more than the owner was shown ("[product]": the whole device): ask, and
+    call `grant` again."""
 
     consent: Consent
     storage: str = ""
@@ -60,3 +62,4 @@ class Status:
     acknowledged: int = 0
     refused: int = 0
     dropped: int = 0
+    unasked: tuple[str, ...] = ()

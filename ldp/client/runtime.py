@@ -18,11 +18,10 @@ from types import TracebackType
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from ldp.accounting.ledger import room
 from ldp.batch import HEAD_BYTES, MOST_BYTES, Item
 from ldp.channel import round_down
 from ldp.client import periods
-from ldp.client.charges import spending
+from ldp.client.charges import TERMS, agree, left, unasked
 from ldp.client.destinations import TIMEOUT_SECONDS, Destination, Unreachable
 from ldp.client.device_file import DeviceFile, StorageError, remember, state
 from ldp.client.pool import Pool, of_this_epoch, withdraw_epochs
@@ -107,7 +106,9 @@ class Client:
         return self.status().consent
 
     def grant(self) -> bool:
-        """The owner agrees; whether that could be written down."""
+        """Note that the owner agrees to the caps of this registry; return whether that could be
+        written down. Where a later registry allows more, these hold until `grant` is called
+        again."""
 
         def agree() -> bool:
             if self._is_withdrawing:  # what waits was recorded before the withdrawal
@@ -154,8 +155,8 @@ class Client:
                 self._thread = thread
 
     def remaining(self) -> dict[str, float]:
-        """For every group the epsilon that could still be spent now, rounded down; none where the
-        file cannot be read."""
+        """Return for every group the epsilon that the window which runs could still spend, rounded
+        down; 0 where the file cannot be read."""
         groups = self._registry.groups
         return self._safely(
             lambda: {name: round_down(epsilon) for name, epsilon in self._left().items()},
@@ -241,12 +242,13 @@ class Client:
     ) -> Recorded | Declined:
         if metric.expires < periods.day_of(now):
             return Declined("expired", f"metric {metric.name!r} expired on {metric.expires}")
-        caps = self._registry.groups[metric.group].caps
-        spent, _ = spending(connection, self._registry, metric.group, now)
+        ends = periods.ending(now, self._registry.groups[metric.group].caps.window)
+        life, _ = left(connection, self._registry, metric.group, ends)
         if (kept := of_this_epoch(connection, metric, now)) and not kept.response:
             return Declined("cap", "what this epoch may tell was told before the withdrawal")
-        fits = Fraction(metric.price) <= room(caps, spent, Fraction(0))
-        if not fits and not (kept and kept.charged):
+        if Fraction(metric.price) > life and not (kept and kept.charged):
+            if metric.group in unasked(connection, self._registry):
+                return Declined("consent", f"group {metric.group!r} allows more now: ask again")
             return Declined("cap", f"group {metric.group!r} has spent its lifetime")
         if metric.presence == "public":  # a hidden record does not even move the file's time
             periods.keep_time(connection, self._registry, now)
@@ -260,6 +262,8 @@ class Client:
             if self._consented(connection) != "granted":
                 return
             self._witness.check(connection)
+            if state(connection, TERMS) is None:
+                agree(connection, self._registry)
             now = periods.ledger_time(connection, self._clock())
             ended = self._sealer.public_due(connection, now)
             if uploads:
@@ -346,6 +350,7 @@ class Client:
             is_known = self._is_known(connection)
             remember(connection, "consent", consent)
             if consent == "granted":
+                agree(connection, self._registry)
                 now = periods.ledger_time(connection, self._clock())
                 self._sealer.hidden_due(connection, now)
             else:
@@ -382,13 +387,23 @@ class Client:
     def _left(self) -> dict[str, Fraction]:
         groups = self._registry.groups
         if not self._exists():
-            return {name: room(g.caps, Fraction(0), Fraction(0)) for name, g in groups.items()}
+            device = self._registry.lifetime_epsilon
+            return {
+                name: Fraction(min(g.caps.window_epsilon, g.caps.lifetime_epsilon, device))
+                for name, g in groups.items()
+            }
         with self._device().transaction(reads=True) as connection:
             now = periods.ledger_time(connection, self._clock())
             return {
-                name: room(g.caps, *spending(connection, self._registry, name, now))
-                for name, g in groups.items()
+                name: self._left_of(connection, name, periods.ending(now, group.caps.window))
+                for name, group in groups.items()
             }
+
+    def _left_of(self, connection: Any, group: str, ends: int) -> Fraction:
+        """What could still be charged for the period that ends then, epochs included."""
+        life, window = left(connection, self._registry, group, ends)
+        aside = self._registry.set_aside(group, periods.day_of(ends - 1))
+        return min(life, window + aside)
 
     def _explain(self) -> str:
         from ldp.registry.explaining import explained  # late: most apps never ask
@@ -409,6 +424,7 @@ class Client:
                 acknowledged=states.get("acknowledged", 0),
                 refused=state(connection, "refused", 0),
                 dropped=states.get("dropped", 0),
+                unasked=unasked(connection, self._registry),
             )
 
     def _sent(self) -> list[Sent]:

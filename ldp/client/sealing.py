@@ -11,9 +11,9 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import NamedTuple, TypeVar
 
-from ldp.accounting.ledger import room
+from ldp.accounting.ledger import Room
 from ldp.batch import ID_BYTES, Batch, Item, packed
-from ldp.client.charges import charge, spending
+from ldp.client.charges import charge, is_agreed, left
 from ldp.client.device_file import remember, state
 from ldp.client.periods import beginning, day_of, ending, length
 from ldp.client.pool import Frozen, due, freeze, frozen, meaning
@@ -30,10 +30,14 @@ T = TypeVar("T")
 
 
 class Grant(NamedTuple):
-    """How many reports a metric may send of a period, and the epsilon set aside for them."""
+    """How many reports a metric may send of a period, and the epsilon that is kept for them."""
 
     reports: int
     epsilon: Fraction
+
+    def taken_from(self, metric: Metric, left: Room) -> Room:
+        """Return what is left for other metrics. What an epoch takes of a window was set aside."""
+        return Room(left.life - self.epsilon, left.window - (0 if metric.epoch else self.epsilon))
 
 
 class Sealer:
@@ -59,7 +63,7 @@ class Sealer:
         a group that is new here begins now."""
         ended: list[tuple[int, str]] = []
         for name, group in self._registry.groups.items():
-            if not self._registry.is_hidden(name):
+            if not self._registry.is_hidden(name) or not is_agreed(connection, name):
                 continue
             span, last = length(group.caps.window), state(connection, _calendar(name))
             begun = beginning(now, group.caps.window)
@@ -78,6 +82,7 @@ class Sealer:
             if group in self._registry.groups:
                 items += self._granted(connection, group, ends)
             self._forget(connection, group, ends)
+        self._forget_other_versions(connection)
         day = day_of(now)
         for chosen in packed(shuffled(items, self._bits)):
             groups = {self._group(item.metric) for item in chosen}
@@ -99,11 +104,10 @@ class Sealer:
         """The reports that a group may send of one period, charged. The order of its metrics is
         drawn before any pool is looked at, and a grant that is not used lapses."""
         metrics = [each for each in self._registry.metrics.values() if each.group == group]
-        caps, items = self._registry.groups[group].caps, list[Item]()
-        spent, in_window = spending(connection, self._registry, group, ends)
+        items, now_left = list[Item](), left(connection, self._registry, group, ends)
         for metric in shuffled(metrics, self._bits):
-            grant = _grant(connection, metric, ends, room(caps, spent, in_window))
-            spent, in_window = spent + grant.epsilon, in_window + grant.epsilon
+            grant = _grant(connection, metric, ends, now_left)
+            now_left = grant.taken_from(metric, now_left)
             if metric.expires < day_of(ends - 1):
                 continue
             take = _TAKE[metric.presence, metric.memoise == "epoch"]
@@ -126,6 +130,18 @@ class Sealer:
                 connection.execute("DELETE FROM frozen WHERE ends < ? AND metric = ?", (ends, name))
         if self._registry.is_hidden(group):
             remember(connection, _calendar(group), ends)
+
+    def _forget_other_versions(self, connection: sqlite3.Connection) -> None:
+        """Delete what other versions of the registry froze and never sent: together with what this
+        one tells of the same records it could pass the cap of their window."""
+        current = {meaning(metric) for metric in self._registry.metrics.values()}
+        for key in connection.execute(
+            "SELECT metric, version, meaning FROM frozen WHERE NOT charged"
+        ).fetchall():
+            for table in ("frozen", "pool", "seen") if key not in current else ():
+                connection.execute(
+                    f"DELETE FROM {table} WHERE (metric, version, meaning) = (?, ?, ?)", key
+                )
 
     def _group(self, metric: str) -> str:
         known = self._registry.metrics
@@ -160,18 +176,18 @@ def shuffled(items: list[T], bits: BitSource) -> list[T]:
     return made
 
 
-def afforded(metric: Metric, left: Fraction) -> Grant:
-    """What a metric may send of a period when so much epsilon is left. Where responses are memoised
-    by epoch all of them cost one price, once; per value every one is taken for the first about its
-    value, whatever it is."""
+def afforded(metric: Metric, left: Room) -> Grant:
+    """Return what a metric may send of a period when so much epsilon is left. Where responses are
+    memoised by epoch all of them cost one price, once, which every window sets aside; per value
+    every one is taken for the first about its value, whatever it is."""
     price, slots = Fraction(metric.price), metric.reports_per_window
     if metric.epoch:
-        return Grant(slots, price) if price <= left else Grant(0, Fraction(0))
-    reports = min(slots, math.floor(left / price))
+        return Grant(slots, price) if price <= left.life else Grant(0, Fraction(0))
+    reports = min(slots, math.floor(left.least / price))
     return Grant(reports, reports * price)
 
 
-def _grant(connection: sqlite3.Connection, metric: Metric, ends: int, left: Fraction) -> Grant:
+def _grant(connection: sqlite3.Connection, metric: Metric, ends: int, left: Room) -> Grant:
     """What is afforded; an epoch that was charged costs nothing more."""
     if metric.epoch:
         found = frozen(connection, metric, ending(ends - 1, metric.epoch))

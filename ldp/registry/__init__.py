@@ -5,13 +5,17 @@ change without a new version is caught.
 """
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from ldp.accounting.composition import exact_sum
+from ldp.accounting.policy import touched
+from ldp.channel import round_up
 from ldp.errors import RegistryError
 from ldp.files import write_whole
 from ldp.registry.definitions import Group, Metric, read_bytes, read_values
@@ -30,12 +34,13 @@ __all__ = ["Group", "Metric", "Registry", "duration", "read_values"]
 
 @dataclass(frozen=True, kw_only=True)
 class Registry:
-    """All metrics of one product."""
+    """All metrics of one product. `lifetime_epsilon`: the cap for life of all groups together."""
 
     path: Path
     product: str
     groups: Mapping[str, Group]
     metrics: Mapping[str, Metric]
+    lifetime_epsilon: float = math.inf
 
     @classmethod
     def load(cls, path: str | Path) -> "Registry":
@@ -95,9 +100,10 @@ class Registry:
         """The metrics whose last day lies before `today`."""
         return [name for name, metric in self.metrics.items() if metric.expires < today]
 
-    def check_against(self, older: "Registry") -> None:
-        """Raises RegistryError when a metric differs from `older`'s without a new version or is in
-        another group, when a group is gone, or when one of its caps was raised."""
+    def check_against(self, older: "Registry", accepted_growth: float = 0.0) -> None:
+        """Raise RegistryError when a metric differs from `older`'s without a new version or is in
+        another group, when a group is gone or allows more in a window or a report, or when what a
+        device or a group can lose in its life grew by more than `accepted_growth`."""
         for name, group in older.groups.items():
             if name not in self.groups:
                 raise RegistryError(
@@ -114,6 +120,27 @@ class Registry:
                 raise RegistryError(
                     f"{self.path}: metric {name!r} was in group {metric.group!r}, not {now.group!r}"
                 )
+        grown = {whose: more for whose, more in self.growth(older).items() if more > 0}
+        if grown and max(grown.values()) > accepted_growth:
+            raise RegistryError(
+                f"{self.path}: what can be lost in a life grew since {older.path}: "
+                + ", ".join(f"{whose} by epsilon {more:g}" for whose, more in grown.items())
+                + "; lower it, or accept it with --accept-growth"
+            )
+
+    def growth(self, older: "Registry") -> dict[str, float]:
+        """Return by how much epsilon the caps for life grew: of every group, and of one device."""
+        grown = {
+            f"group {name!r}": group.caps.lifetime_epsilon
+            - (older.groups[name].caps.lifetime_epsilon if name in older.groups else 0.0)
+            for name, group in self.groups.items()
+        }
+        return grown | {"one device": self._whole_life() - older._whole_life()}
+
+    def _whole_life(self) -> float:
+        """What a device can lose in its life."""
+        groups = exact_sum(group.caps.lifetime_epsilon for group in self.groups.values())
+        return min(self.lifetime_epsilon, groups)
 
     def _compare(
         self, name: str, before: dict[str, Any] | None, now: dict[str, Any], where: str
@@ -127,27 +154,44 @@ class Registry:
                 f"give it version {before['version'] + 1}"
             )
 
+    def set_aside(self, group: str, day: date | None = None) -> Fraction:
+        """Return the epsilon of every window of a group that is kept for its metrics memoised by
+        epoch: what an epoch tells is told of some window's records, and in any of its windows.
+        Metrics that expired before `day` need none."""
+        return sum(
+            (
+                Fraction(metric.price)
+                for metric in self.metrics.values()
+                if metric.group == group and metric.epoch and (day is None or metric.expires >= day)
+            ),
+            Fraction(0),
+        )
+
     def worst_case(self, group: str) -> dict[str, float]:
-        """The most epsilon the group can spend in a day, a year (366 days) and a life: the least of
-        what its metrics can charge, what its windows allow (a span of D touches at most
-        floor(D / window) + 1), and its lifetime."""
+        """Return the most epsilon that the group can spend on any 24 hours ("day"), any 366 days
+        ("year") and a life: the least of what its metrics can be charged, what the windows that the
+        span touches allow, and its cap for life."""
         caps = self.groups[group].caps
+        life = min(caps.lifetime_epsilon, self.lifetime_epsilon)
         members = [metric for metric in self.metrics.values() if metric.group == group]
         worst = {
             name: min(
-                caps.lifetime_epsilon,
-                caps.window_epsilon * (span // caps.window + 1),
-                exact_sum(metric.price * metric.charges(span, caps.window) for metric in members),
+                life,
+                _total([(caps.window_epsilon, touched(span, caps.window))]),
+                _total([(each.price, each.charges(span, caps.window)) for each in members]),
             )
             for name, span in SPANS.items()
         }
-        return worst | {"life": caps.lifetime_epsilon if members else 0.0}
+        return worst | {"life": life if members else 0.0}
 
     def worst_case_of_all(self) -> dict[str, float]:
-        """The same of all groups together: reporting on two metrics adds, so this is the most that
-        one device tells of a person."""
+        """Return the same of all groups together: reporting on two metrics adds, so this is the
+        most that one device tells of a person."""
         groups = [self.worst_case(group) for group in self.groups]
-        return {span: exact_sum(worst[span] for worst in groups) for span in (*SPANS, "life")}
+        return {
+            span: min(self.lifetime_epsilon, exact_sum(worst[span] for worst in groups))
+            for span in (*SPANS, "life")
+        }
 
     def is_hidden(self, group: str) -> bool:
         """Whether the presence of the group's metrics is hidden: all of them, or none."""
@@ -155,3 +199,8 @@ class Registry:
             metric.group == group and metric.presence == "hidden"
             for metric in self.metrics.values()
         )
+
+
+def _total(charges: Iterable[tuple[float, int]]) -> float:
+    """The exact sum of prices times how often each is charged, rounded up."""
+    return round_up(sum((Fraction(price) * times for price, times in charges), Fraction(0)))

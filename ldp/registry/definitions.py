@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from ldp.accounting.policy import Caps
+from ldp.accounting.policy import Caps, touched
 from ldp.errors import RegistryError
 from ldp.files import read_lines
 from ldp.mechanisms import Catalogued
@@ -59,12 +59,11 @@ class Metric:
         return ", ".join(sorted(said - {"", "epoch", "public"}))
 
     def charges(self, span: timedelta, window: timedelta) -> int:
-        """How often a price can be charged within a span of time, were there no caps: windows
-        slide, so a span touches one more than it holds, and an epoch's charge can fall anywhere in
-        it, so a span touches two more."""
+        """Return how often a price can be charged for a span of time, were there no caps: for
+        every report of the windows that it touches, or once for every epoch."""
         if self.epoch:
-            return span // self.epoch + 2
-        return self.reports_per_window * (span // window + 1)
+            return touched(span, self.epoch)
+        return self.reports_per_window * touched(span, window)
 
     def candidates(self) -> tuple[str, ...] | None:
         """The values of the dictionary, or None when the metric names none."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from textwrap import wrap
 
-from ldp.accounting.explain import REPORTS_MULTIPLY, guessing, upwards
+from ldp.accounting.explain import REPORTS_MULTIPLY, guessing, upwards, windows
 from ldp.accounting.label import Label
 from ldp.registry import Metric, Registry
 
@@ -48,8 +48,8 @@ def explained(registry: Registry, name: str | None = None) -> str:
             lines += [f"  {line}" for metric in members for line in _metric(registry, metric)]
         worst = registry.worst_case_of_all()
         lines.append(
-            f"Groups add: all of them tell at most epsilon {upwards(worst['day'])} about a day and "
-            f"{upwards(worst['life'])} for life."
+            f"Groups add: all of them tell at most epsilon {upwards(worst['day'])} of any 24 hours "
+            f"and {upwards(worst['life'])} for life."
         )
     return "\n".join(wrapped for line in [*lines, NOT_COVERED] for wrapped in _wrapped(line))
 
@@ -65,7 +65,7 @@ def label(registry: Registry, name: str) -> Label:
         report_epsilon=metric.mechanism.cost.epsilon,
         window=_length(caps.window),
         window_epsilon=caps.window_epsilon,
-        lifetime_epsilon=caps.lifetime_epsilon,
+        lifetime_epsilon=min(caps.lifetime_epsilon, registry.lifetime_epsilon),
         memoise=metric.memoise or "",
         epoch=_length(metric.epoch) if metric.epoch else "",
     )
@@ -85,14 +85,15 @@ def _metric(registry: Registry, metric: Metric) -> Iterator[str]:
 
 def _group(registry: Registry, name: str) -> Iterator[str]:
     caps, worst = registry.groups[name].caps, registry.worst_case(name)
+    life = min(caps.lifetime_epsilon, registry.lifetime_epsilon)
     members = [metric for metric in registry.metrics.values() if metric.group == name]
     listed = ", ".join(metric.name for metric in members)
     yield (
-        f"{name} ({listed}): at most epsilon {caps.window_epsilon:g} in any {_length(caps.window)} "
-        f"and {caps.lifetime_epsilon:g} for life, on each device; what is not spent lapses."
+        f"{name} ({listed}): {windows(_length(caps.window), caps.window_epsilon, life)}, on each "
+        "device; what is not spent lapses."
     )
     unless = UNLESS if any(each.memoise == "per-value" for each in members) else ""
-    for span, seen in (("day", "everything about a day"), ("life", "everything, ever")):
+    for span, seen in (("day", "everything of any 24 hours"), ("life", "everything, ever")):
         yield f"  {guessing(worst[span], f'{seen}, of this group')}{unless}"
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from datetime import date, timedelta
 from difflib import get_close_matches
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,6 +48,7 @@ class Contents(NamedTuple):
     product: str
     groups: Mapping[str, Group]
     metrics: Mapping[str, Metric]
+    lifetime_epsilon: float
 
 
 def duration(text: object) -> timedelta:
@@ -75,9 +77,12 @@ def read_registry(path: Path) -> Contents:
 def _contents(path: Path, document: dict[str, Any]) -> Contents:
     _known("the top level", document, {"product", "group", "metric"})
     product = _section(document, "product", "product")
-    _known("[product]", product, {"name"})
+    _known("[product]", product, {"name", "lifetime_epsilon"})
     if not isinstance(product.get("name"), str) or not product["name"]:
         raise RegistryError("[product] needs a name")
+    life = _number(product["lifetime_epsilon"]) if "lifetime_epsilon" in product else math.inf
+    if not life > 0:
+        raise RegistryError("[product]: lifetime_epsilon must be a number > 0")
     groups = {
         name: _group(name, _section(document["group"], name, f"group.{name}"))
         for name in _section(document, "group", "group")
@@ -87,7 +92,9 @@ def _contents(path: Path, document: dict[str, Any]) -> Contents:
         read[name] = _metric(path, product["name"], groups, name, sections[name], read)
     metrics = {name: read[name] for name in sections}
     _require_one_presence(metrics)
-    return Contents(product["name"], groups, metrics)
+    for name, group in groups.items():
+        _require_room(name, group.caps, life, metrics)
+    return Contents(product["name"], groups, metrics, life)
 
 
 def _is_joint(keys: Any) -> bool:
@@ -156,7 +163,7 @@ def _metric(
     except RegistryError as error:
         raise RegistryError(f"{where}: {error}") from None
     dictionary = path.parent / keys["dictionary"] if "dictionary" in keys else None
-    metric = Metric(
+    return Metric(
         name=name,
         version=keys["version"],
         group=keys["group"],
@@ -171,8 +178,6 @@ def _metric(
         presence=presence,
         members=tuple(member.name for member in members),
     )
-    _require_room(where, metric, groups[metric.group].caps)
-    return metric
 
 
 def _members(keys: dict[str, Any], others: Mapping[str, Metric]) -> tuple[Metric, ...]:
@@ -251,18 +256,25 @@ def _require_one_presence(metrics: Mapping[str, Metric]) -> None:
             )
 
 
-def _require_room(where: str, metric: Metric, caps: Caps) -> None:
-    """Raises RegistryError for a metric that could never send a report."""
-    for what, cost, cap in (
-        ("a report costs", metric.mechanism.cost.epsilon, caps.report_epsilon),
-        (
-            CHARGED_FOR[metric.memoise],
-            metric.price,
-            min(caps.window_epsilon, caps.lifetime_epsilon),
-        ),
-    ):
-        if cap is not None and cost > cap:
-            raise RegistryError(f"{where}: {what} {cost}, its group's cap is {cap}")
+def _require_room(group: str, caps: Caps, life: float, metrics: Mapping[str, Metric]) -> None:
+    """Raises RegistryError for a metric of the group that could never send a report."""
+    members = {name: metric for name, metric in metrics.items() if metric.group == group}
+    most = min(caps.window_epsilon, caps.lifetime_epsilon, life)
+    for name, metric in members.items():
+        for what, cost, cap in (
+            ("a report costs", metric.mechanism.cost.epsilon, caps.report_epsilon),
+            (CHARGED_FOR[metric.memoise], metric.price, most),
+        ):
+            if cap is not None and cost > cap:
+                raise RegistryError(f"[metric.{name}]: {what} {cost}, its group's cap is {cap}")
+    aside = sum(Fraction(metric.price) for metric in members.values() if metric.epoch)
+    for name, metric in members.items():
+        if aside + (0 if metric.epoch else Fraction(metric.price)) > Fraction(caps.window_epsilon):
+            raise RegistryError(
+                f"[metric.{name}]: every window of [group.{group}] sets aside "
+                f"{float(aside):g} for its metrics with epochs, and window_epsilon is "
+                f"{caps.window_epsilon:g}: raise it, or give this metric a group of its own"
+            )
 
 
 def _mechanism(
@@ -336,4 +348,7 @@ def nearest(name: str, known: Any) -> str:
 def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise RegistryError("a cap must be a number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise RegistryError("a cap must be a number below 1e308") from None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ldp.accounting.explain import guessing, upwards
+from ldp.accounting.explain import guessing, upwards, windows
 from ldp.accounting.label import Label
 from ldp.registry.explaining import NOT_COVERED, REMEMBERED
 
@@ -56,8 +56,9 @@ def _several(summary: Mapping[str, Any], epsilon: float, known: list[Label]) -> 
 
 def _capped(label: Label) -> str:
     return (
-        f"Its group, {label.group}, may spend at most epsilon {upwards(label.window_epsilon)} in "
-        f"any {label.window} and {upwards(label.lifetime_epsilon)} for life, all metrics together. "
+        f"Its group, {label.group}, may spend "
+        f"{windows(label.window, label.window_epsilon, label.lifetime_epsilon)}, all metrics "
+        "together. "
         f"{guessing(label.lifetime_epsilon, 'everything, ever, of this group')} What other groups "
         "of the product spend adds to it."
     )

@@ -87,6 +87,11 @@ class Scenario:
     def __post_init__(self) -> None:
         if self.users * self.days > MOST_PERSON_DAYS:
             raise ParameterError(f"users times days may be {MOST_PERSON_DAYS:,} at most")
+        if self.registry.lifetime_epsilon < math.inf:
+            raise ParameterError(
+                "days cannot be simulated under lifetime_epsilon of [product]: take it out of a "
+                "copy of the registry"
+            )
 
     @cached_property
     def noons(self) -> tuple[int, ...]:
@@ -265,7 +270,9 @@ class Collection:
         for turn in order.T:
             for place in range(len(members)):
                 its = np.flatnonzero(turn == place)
-                reports, prices = self._granted(group, members, place, devices[its], books[its])
+                reports, prices = self._granted(
+                    group, members, place, devices[its], books[its], ends
+                )
                 granted[its, place] = reports
                 books[its, len(members) + place] = prices
         for place, member in enumerate(members):
@@ -279,6 +286,7 @@ class Collection:
         place: int,
         devices: Places,
         books: Places,
+        ends: int,
     ) -> tuple[Places, Places]:
         """How many reports each device may send of a metric, and how many prices are set aside.
         `books`: for every member what was charged, then what is set aside, in prices."""
@@ -287,14 +295,19 @@ class Collection:
         if not self._limited:
             return slots, np.zeros_like(slots)
         prices = [Fraction(member.price) for member in members]
+        aside = self._scenario.registry.set_aside(group.name, day_of(ends - 1))
         different, which = _distinct(books)
         found = list[tuple[int, int]]()
         for row in different.tolist():
-            charged, aside = (
-                sum((n * price for n, price in zip(part, prices, strict=True)), Fraction(0))
-                for part in (row[: len(members)], row[len(members) :])
-            )
-            grant = afforded(metric, room(group.caps, charged + aside, aside))
+            charged, granted = row[: len(members)], row[len(members) :]
+            spent = [(a + b) * price for a, b, price in zip(charged, granted, prices, strict=True)]
+            in_window = [
+                n * price
+                for n, price, member in zip(granted, prices, members, strict=True)
+                if not member.epoch
+            ]
+            left = room(group.caps, sum(spent, Fraction(0)), sum(in_window, aside))
+            grant = afforded(metric, left)
             found.append((grant.reports, int(grant.epsilon / prices[place])))
         table = np.array(found, dtype=np.int64).reshape(-1, 2)[which]
         if metric.epoch and metric.name in self._asked:

@@ -1,0 +1,294 @@
+"""Pairs of lives played through a real client, held to every figure that is printed about them.
+
+Two lives differ in what was recorded within one span of time. Instead of reports the client sends
+what each report is about, so that the largest log-ratio of all reports of both lives together is a
+sum over fresh reports, epochs and memoised values that differ, each computed from the exact channel
+of its mechanism. Registries, times of records and uploads are drawn anew for every pair.
+"""
+
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from math import log
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from ldp.batch import Batch
+from ldp.client import Client, runtime
+from ldp.client.responses import Report, Responses
+from ldp.mechanisms.base import Value
+from ldp.randomness import SeededBits
+from ldp.registry import Metric, Registry
+from tests.test_client import Memory
+
+PAIRS = 500
+TOLERANCE = 1e-9
+START = datetime(2026, 1, 1, tzinfo=UTC)
+SPANS = ("window", "length of a window", "day", "year", "life")
+WINDOWS = ("5h", "6h", "12h", "1d", "36h", "2d", "7d", "30d")
+VALUES = tuple("abcdefgh")
+"""What people record outside the span that differs; inside, one life has the values in `ONE` and
+the other those in `OTHER`, so that values return at the same times in both."""
+ONE, OTHER = "ijkl", "mnop"
+METRIC = """
+[metric.{name}]
+version = 1
+group = "{group}"
+description = "What people choose"
+owners = ["team@example.org"]
+expires = 2099-12-31
+reports_per_window = {reports}
+categories = ["none", {categories}]
+{how}
+"""
+CATEGORIES = ", ".join(f'"{value}"' for value in (*VALUES, *ONE, *OTHER))
+
+
+class Subjects(Responses):
+    """Reports that say what they are about: a kind, a response and a value."""
+
+    frozen_responses = 0
+
+    def report(self, metric: Metric, value: Value) -> Report:
+        if metric.memoise:
+            return Report(f"memoised::{value!s}".encode(), str(value).encode().ljust(16))
+        return self.once(metric, value)
+
+    def frozen(self, metric: Metric, value: Value) -> bytes:
+        self.frozen_responses += 1
+        return f"{self.frozen_responses}:{value!s}".encode()
+
+    def about(self, metric: Metric, response: bytes, value: Value) -> Report:
+        return Report(b"epoch:" + response)
+
+    def once(self, metric: Metric, value: Value) -> Report:
+        return Report(f"fresh::{value!s}".encode())
+
+
+class Pair(NamedTuple):
+    """A registry, and what happens at which time: an upload, or a record of a metric in both
+    lives."""
+
+    registry: Registry
+    span: str
+    group: str
+    events: list[tuple[datetime, str, tuple[str, str]]]
+
+
+def drawn(chance: random.Random, folder: Path) -> Pair:
+    """A random registry, and two lives that differ within a random span."""
+    text, groups = '[product]\nname = "product"\n', ["one", "two"][: chance.choice([1, 2])]
+    for group in groups:
+        text += _group(chance, group)
+    if chance.random() < 0.2:
+        text = text.replace("\n", f"\nlifetime_epsilon = {chance.choice([6, 12])}\n", 1)
+    (folder / "metrics.toml").write_text(text)
+    registry = Registry.load(folder / "metrics.toml")
+    group, span = chance.choice(groups), chance.choice(SPANS)
+    window = registry.groups[group].caps.window
+    length = {"day": timedelta(days=1), "year": timedelta(days=366)}.get(span, window)
+    whole = min(max(8 * window, 1.5 * length), timedelta(days=600))
+    begins = START + chance.random() * whole
+    if span == "window":
+        begins = START + (begins - START) // window * window
+        begins -= timedelta(seconds=begins.timestamp() % window.total_seconds())
+    ends = begins + length
+    events: list[tuple[datetime, str, tuple[str, str]]] = []
+    for _ in range(chance.choice([10, 20, 40])):
+        at = START + chance.random() * whole
+        if chance.random() < 0.6:  # near or within the span, and near the ends of windows
+            at = begins + chance.uniform(-0.2, 1.2) * length
+        metric = chance.choice(list(registry.metrics))
+        same = chance.choice(VALUES)
+        differs = span == "life" or begins <= at < ends
+        which = chance.randrange(len(ONE))
+        both = (ONE[which], OTHER[which]) if differs and chance.random() < 0.9 else (same, same)
+        if at >= START:
+            events += [(at, metric, both)] * chance.choice([1, 1, 1, 3])
+    for _ in range(chance.choice([1, 4, 12])):
+        events.append((START + chance.random() * whole, "", ("", "")))
+    events.append((START + whole + 4 * window, "", ("", "")))
+    events.append((START + whole + 12 * window, "", ("", "")))
+    return Pair(registry, span, group, sorted(events, key=lambda event: event[0]))
+
+
+def _group(chance: random.Random, group: str) -> str:
+    """A group of up to four metrics that want more than its caps allow."""
+    window, presence = chance.choice(WINDOWS), chance.choice(["public", "public", "hidden"])
+    text, fresh, aside = "", 0.0, 0.0
+    for number in range(chance.choice([1, 2, 3, 4])):
+        kinds = ["fresh", "epoch", "per-value"][: 2 if presence == "hidden" else 3]
+        kind, price = chance.choice(kinds), chance.choice([1.0, 2.0, 3.89, 4.0])
+        how = f'mechanism = "rr"\nepsilon = {price}\npresence = "{presence}"'
+        if kind != "fresh":
+            how = how.replace('"rr"', '"memoised-rr"').replace(
+                f"= {price}", f'= {price / 2}\nlifetime_epsilon = {price}\nmemoise = "{kind}"'
+            )
+        if kind == "epoch":
+            how += f'\nepoch = "{_times(window, chance.choice([1, 2, 3]))}"'
+            aside += price
+        else:
+            fresh = max(fresh, price)
+        text += METRIC.format(
+            name=f"{group}{number}",
+            group=group,
+            reports=chance.choice([1, 2, 3]),
+            categories=CATEGORIES,
+            how=how,
+        )
+    cap = aside + fresh * chance.choice([1.0, 1.0, 1.7, 2.0])
+    life = cap * chance.choice([1.0, 1.5, 3.0, 7.0])
+    return (
+        f'[group.{group}]\nwindow = "{window}"\nwindow_epsilon = {cap}\n'
+        f'lifetime_epsilon = {life}\nlateness = "9000d"\n{text}'
+    )
+
+
+def _times(window: str, many: int) -> str:
+    return f"{many * int(window[:-1])}{window[-1]}"
+
+
+def sent(folder: Path, pair: Pair, which: int, seed: bytes) -> list[tuple[str, str]]:
+    """What a real client that lives one of the lives sends: (metric, subject) of every report."""
+    now, server = START, Memory()
+    folder.mkdir()
+    with Client(
+        folder / "device.ldp",
+        registry=pair.registry,
+        destination=server,
+        clock=lambda: now,
+        bits=SeededBits(seed),
+        jitter=timedelta(0),
+        secret=bytes(32),
+    ) as client:
+        client.grant()
+        for at, metric, values in pair.events:
+            now = at
+            if metric:
+                client.record(metric, values[which])
+            else:
+                for _ in range(20):
+                    client.upload()
+    bodies = dict(server.got).values()
+    batches = sorted((Batch.from_bytes(body) for body in bodies), key=lambda batch: batch.id)
+    return [(item.metric, item.report.decode()) for batch in batches for item in batch.items]
+
+
+def log_ratios(pair: Pair, folder: Path, seed: bytes) -> dict[str, float]:
+    """For every group the largest log-ratio of all reports of the two lives."""
+    lives = [sent(folder / str(which), pair, which, seed) for which in (0, 1)]
+    assert [_structure(report) for report in lives[0]] == [_structure(r) for r in lives[1]]
+    subjects = Counter[tuple[str, str, str]]()
+    totals = dict.fromkeys(pair.registry.groups, 0.0)
+    for (name, one), (_, other) in zip(*lives, strict=True):
+        if one == other:
+            continue
+        metric = pair.registry.metrics[name]
+        if one.startswith("fresh"):
+            totals[metric.group] += _largest(metric, 1, memoised=False)
+        else:
+            subjects[name, one, other] += 1
+    for (name, _, _), reports in subjects.items():
+        metric = pair.registry.metrics[name]
+        totals[metric.group] += _largest(metric, reports, memoised=True)
+    return totals
+
+
+def _structure(report: tuple[str, str]) -> tuple[str, str, str]:
+    name, subject = report
+    kind, response, _ = subject.split(":")
+    return name, kind, response
+
+
+def _largest(metric: Metric, reports: int, memoised: bool) -> float:
+    """The largest log-ratio of so many reports about one value or another: all of them tell the
+    first. Memoised ones share a permanent response, which is summed over."""
+    mechanism: Any = metric.mechanism
+    if not memoised:
+        channel = mechanism.channel
+        return log(channel.touched / channel.untouched)
+    keep, (tell, lie) = mechanism.lasting, mechanism.second
+    others = len(mechanism.categories) - 2
+    right, wrong = Fraction(tell) ** reports, Fraction(lie) ** reports
+    first = keep.touched * right + keep.untouched * wrong * (others + 1)
+    second = keep.untouched * right + (keep.touched + keep.untouched * others) * wrong
+    return log(first / second)
+
+
+def printed(pair: Pair, group: str) -> float:
+    """What is printed about a group for a span of the pair's length."""
+    caps, worst = pair.registry.groups[group].caps, pair.registry.worst_case(group)
+    if pair.span == "window":
+        return min(caps.window_epsilon, worst["life"])
+    if pair.span == "length of a window":
+        return min(2 * caps.window_epsilon, worst["life"])
+    return worst[pair.span]
+
+
+def excess(pairs: range, span: str = "") -> Iterator[tuple[Pair, str, float, float]]:
+    """The pairs of lives whose log-ratio is above what is printed: (pair, group, ratio, printed),
+    of these numbers; of one kind of span only where one is named."""
+    shared = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None) as folder:
+        for number in pairs:
+            home = Path(folder) / str(number)
+            home.mkdir()
+            pair = drawn(random.Random(number), home)  # noqa: S311
+            if span and pair.span != span:
+                continue
+            ratios = log_ratios(pair, home, b"lives %d" % number)
+            limits = {group: printed(pair, group) for group in ratios}
+            if pair.span in ("window", "length of a window"):
+                limits = {pair.group: limits[pair.group]}
+            else:
+                ratios[""] = sum(ratios.values())
+                limits[""] = pair.registry.worst_case_of_all()[pair.span]
+            for group, limit in limits.items():
+                if ratios[group] > limit + TOLERANCE:
+                    yield pair, group, ratios[group], limit
+
+
+@pytest.fixture(autouse=True)
+def subjects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "Responses", Subjects)
+
+
+FAST = range(120)
+SLOW = range(120, PAIRS)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("pairs", [FAST, pytest.param(SLOW, marks=pytest.mark.slow)], ids=str)
+def test_no_pair_of_lives_is_told_apart_by_more_than_is_printed(pairs: range) -> None:
+    assert next(excess(pairs), None) is None
+
+
+@pytest.mark.exact
+def test_the_twin_that_counts_any_span_of_a_windows_length_as_one_window_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was printed before: the cap of a window for any span of its length."""
+
+    def one_window(pair: Pair, group: str) -> float:
+        return pair.registry.groups[group].caps.window_epsilon
+
+    monkeypatch.setattr("tests.test_lives.printed", one_window)
+    pair, _, ratio, limit = next(excess(range(PAIRS), "length of a window"))
+    assert pair.span == "length of a window"
+    assert ratio > limit
+
+
+@pytest.mark.exact
+def test_the_twin_whose_epochs_take_nothing_of_a_window_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was granted before: an epoch that is paid reports beside a full window."""
+    monkeypatch.setattr(Registry, "set_aside", lambda *_: Fraction(0))
+    pair, _, ratio, limit = next(excess(range(PAIRS), "window"))
+    assert pair.span == "window"
+    assert ratio > limit
