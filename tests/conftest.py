@@ -1,7 +1,22 @@
 """Hypothesis without deadlines, because a first call may compile a kernel, and with the same
-examples in every run, so that a failure is the same for everybody."""
+examples in every run, so that a failure is the same for everybody. Witnesses of devices go to a
+folder of the test run, not to the user's."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("ldp", deadline=None, derandomize=True)
 settings.load_profile("ldp")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder that stands for the user's state folder, also in processes that tests start."""
+    folder = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("XDG_STATE_HOME", "LOCALAPPDATA"):
+            patch.setenv(name, str(folder))
+        yield folder

@@ -21,7 +21,7 @@ from ldp.client import Declined, ParameterError, Rappor, Recorded, runtime, seal
 from ldp.client.device_file import StorageError
 from ldp.client.responses import Report, Responses, _key
 from ldp.client.sealing import MOST_PERIODS, Sealer
-from ldp.client.witness import Witness
+from ldp.client.witness import NoWitness, Witness
 from ldp.mechanisms.base import Value
 from ldp.registry import Metric, Registry
 from tests.test_client import DAY, App
@@ -727,7 +727,10 @@ def test_a_restored_copy_says_nothing_more(home: Any) -> None:
 
 
 @pytest.mark.exact
-def test_the_twin_without_a_witness_says_it_again(home: Any) -> None:
+def test_the_twin_without_a_witness_says_it_again(
+    home: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "_witness", lambda *_: NoWitness())
     one = home(RR, lifetime=2)
     one.client.close()
     old = copied(one.path, "old")

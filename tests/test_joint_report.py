@@ -1,5 +1,7 @@
 """A joint metric: one report about several values, charged once, whose parts share nothing else."""
 
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -233,7 +235,9 @@ def test_one_record_of_a_pair_is_charged_once_and_sent_as_one_report(tmp_path: P
         assert client.remaining()["banners"] == 8.0
         now += DAY
         assert client.upload().acknowledged == 1
-        assert client.remaining()["banners"] == pytest.approx(8.0 - BANNER.cost.epsilon)
+    with closing(sqlite3.connect(tmp_path / "device")) as connection:
+        charges = connection.execute("SELECT times, epsilon FROM totals").fetchall()
+    assert charges == [(1, pytest.approx(BANNER.cost.epsilon))]
     (item,) = server.items
     assert item.metric == "banner"
     assert len(parse_report(item.report, BANNER.header, BANNER.layout)) == 2

@@ -37,6 +37,17 @@ CREATE TABLE batches (id BLOB PRIMARY KEY, day TEXT NOT NULL, last_day TEXT NOT 
     not_before INTEGER NOT NULL, contents TEXT NOT NULL, body BLOB, state TEXT NOT NULL)
     WITHOUT ROWID;
 """
+_FROZEN = SCHEMA[SCHEMA.index("CREATE TABLE frozen") : SCHEMA.index("CREATE TABLE charges")]
+UPGRADES = {
+    1: f"""
+ALTER TABLE seen RENAME COLUMN fingerprint TO meaning;
+ALTER TABLE pool RENAME COLUMN fingerprint TO meaning;
+ALTER TABLE pool ADD COLUMN tag BLOB;
+ALTER TABLE charges RENAME COLUMN reports TO times;
+ALTER TABLE totals RENAME COLUMN reports TO times;
+{_FROZEN}""",
+}
+"""Statements that turn a file of an older format into one of the next."""
 BUSY_SECONDS = 0.25
 
 
@@ -58,7 +69,11 @@ class DeviceFile:
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._log_is_full = False
+        self._identity = (0, 0)
         with _translated():
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
             self._open()
         _FILES.add(self)
 
@@ -103,10 +118,10 @@ class DeviceFile:
             self._log_is_full = bool(busy)
 
     def _open(self) -> sqlite3.Connection:
+        if self._connection is not None and self._identity != self._on_disk():
+            self.close()
         if self._connection is None:
-            if not self._path.exists():
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+            identity = self._on_disk()
             connection = sqlite3.connect(
                 self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
@@ -117,26 +132,45 @@ class DeviceFile:
             except BaseException:
                 connection.close()
                 raise
-            self._connection = connection
+            self._connection, self._identity = connection, identity
         return self._connection
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        def known() -> bool:
-            application = connection.execute("PRAGMA application_id").fetchone()[0]
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            return (application, version) == (APPLICATION, FORMAT)
+    def _on_disk(self) -> tuple[int, int]:
+        """What tells the file at the path from another one; raises StorageError if it is gone."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            raise StorageError("the device's file was deleted while it was open") from None
+        return found.st_dev, found.st_ino
 
-        if known():
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        def number(pragma: str) -> int:
+            found: int = connection.execute(f"PRAGMA {pragma}").fetchone()[0]
+            return found
+
+        def is_ours() -> bool:
+            return number("application_id") == APPLICATION
+
+        if is_ours() and number("user_version") == FORMAT:
             return
         connection.execute("BEGIN IMMEDIATE")
-        if not known():
+        if not is_ours():
             if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                raise StorageError(f"{self._path} is not a file of this version's client")
-            for statement in SCHEMA.split(";"):
-                connection.execute(statement)
+                raise StorageError(f"{self._path} is not a device's file")
+            _run(connection, SCHEMA)
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {FORMAT}")
+        else:
+            for before in range(number("user_version"), FORMAT):
+                _run(connection, UPGRADES[before])
+            if number("user_version") > FORMAT:
+                raise StorageError(f"{self._path} was written by a newer version: upgrade ldp")
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
         connection.execute("COMMIT")
+
+
+def _run(connection: sqlite3.Connection, script: str) -> None:
+    for statement in script.split(";"):
+        connection.execute(statement)
 
 
 def state(connection: sqlite3.Connection, name: str, default: Any = None) -> Any:

@@ -68,19 +68,19 @@ class SecretFile:
 
 
 class AccountSecret:
-    """Given by the app, and kept by it: devices that share it share what is memoised per value.
-    Raises ParameterError for less than LEAST_SECRET bytes."""
+    """Given by the app, and kept by it: devices that share it share what is memoised per value, in
+    one product. Raises ParameterError for less than LEAST_SECRET bytes."""
 
-    def __init__(self, secret: bytes) -> None:
+    def __init__(self, secret: bytes, product: str) -> None:
         if not isinstance(secret, bytes) or len(secret) < LEAST_SECRET:
             raise ParameterError(f"secret must be bytes, {LEAST_SECRET} or more")
-        self._secret = Secret(secret)
+        self._secret = Secret(hmac.digest(secret, message("product", product), "sha256"))
 
     def read(self) -> Secret:
         return self._secret
 
     def delete(self) -> None:
-        """It is not ours."""
+        """Do nothing: the app owns the account's secret."""
 
 
 class Responses:

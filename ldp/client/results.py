@@ -53,7 +53,8 @@ class Status:
     """`storage` is "" or what is wrong with the file; `pooled` reports drawn in the periods that
     run; `waiting` sealed batches; `dropped` batches that were too old or too many; `unasked` groups
     that are new, or allow more than the owner was shown ("[product]": the whole device): ask, and
-    call `grant` again."""
+    call `grant` again; `witnesses_lost`: how often the default witness was missing, or could not be
+    written, so that a restored copy of the file would not have been noticed."""
 
     consent: Consent
     storage: str = ""
@@ -63,3 +64,4 @@ class Status:
     refused: int = 0
     dropped: int = 0
     unasked: tuple[str, ...] = ()
+    witnesses_lost: int = 0

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,7 +16,7 @@ from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from weakref import WeakSet
 
 from ldp.batch import HEAD_BYTES, MOST_BYTES, Item
@@ -28,10 +29,10 @@ from ldp.client.pool import Pool, of_this_epoch, withdraw_epochs
 from ldp.client.responses import AccountSecret, Responses, SecretFile
 from ldp.client.results import Consent, Declined, Recorded, Sent, Status, Uploaded
 from ldp.client.sealing import Sealer, drop, stop_calendars
-from ldp.client.witness import NoWitness, Witness
+from ldp.client.witness import LOSSES, DefaultWitness, NoWitness, Witness
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Value
-from ldp.randomness import BitSource, SystemBits, uniform_below
+from ldp.randomness import BitSource, SeededBits, SystemBits, uniform_below
 from ldp.registry import Metric, Registry
 from ldp.wire import HEADER_BYTES
 
@@ -56,7 +57,8 @@ class Client:
     source of private randomness. `jitter`: a sealed batch waits a uniform time up to this.
     `secret`: an account's, for devices that are to share permanent responses; without it the
     device makes its own, in `path` with `.secret` added, and a withdrawal deletes it. `witness`: a
-    file outside backups, by which a restored copy of `path` is noticed and refused. With
+    file outside backups, by which a restored copy of `path` is noticed and refused; by default one
+    in the user's state folder (`ldp.client.witness.state_folder`), with False none. With
     `strict` a mistake of the app (an unknown metric, a value the mechanism does not know) raises
     ParameterError and storage that fails StorageError; without it no method raises. The constructor
     raises RegistryError and ParameterError.
@@ -72,7 +74,7 @@ class Client:
         bits: BitSource | None = None,
         jitter: timedelta = timedelta(hours=1),
         secret: bytes | None = None,
-        witness: str | Path | None = None,
+        witness: str | Path | Literal[False] | None = None,
         strict: bool = False,
     ) -> None:
         self._path = Path(path).absolute()
@@ -82,15 +84,25 @@ class Client:
         self._bits = SystemBits() if bits is None else bits
         if jitter < timedelta(0):
             raise ParameterError("jitter must not be negative")
+        if destination is not None and not callable(getattr(destination, "send", None)):
+            raise ParameterError(
+                'destination must have a method send: Collector("https://...") or Folder("outbox")'
+            )
+        if type(self._bits) is SeededBits:
+            warnings.warn(
+                "these bits are known to whoever knows the seed: for tests and simulations only",
+                stacklevel=2,
+            )
         self._strict = strict
         for metric in self._registry.metrics.values():
             _require_sendable(metric)
         own = SecretFile(self._path.with_name(f"{self._path.name}.secret"))
-        self._secret = own if secret is None else AccountSecret(secret)
+        product = self._registry.product
+        self._secret = own if secret is None else AccountSecret(secret, product)
         responses = Responses(self._registry.metrics, self._bits, self._secret)
         self._pool = Pool(self._registry, responses, self._bits)
         self._sealer = Sealer(self._registry, responses, self._bits, jitter)
-        self._witness = NoWitness() if witness is None else Witness(Path(witness).absolute())
+        self._witness = _witness(witness, self._path)
         self._file: DeviceFile | None = None
         self._consent: Consent = "unknown"
         self._is_withdrawing = self._is_closed = False
@@ -425,6 +437,7 @@ class Client:
                 refused=state(connection, "refused", 0),
                 dropped=states.get("dropped", 0),
                 unasked=unasked(connection, self._registry),
+                witnesses_lost=state(connection, LOSSES, 0),
             )
 
     def _sent(self) -> list[Sent]:
@@ -463,6 +476,12 @@ class Client:
         file = self._file or DeviceFile(self._path)
         self._file = file
         return file
+
+
+def _witness(named: str | Path | Literal[False] | None, device: Path) -> Witness | NoWitness:
+    if named is None:
+        return DefaultWitness(device)
+    return Witness(Path(named).absolute()) if named else NoWitness()
 
 
 def _require_sendable(metric: Metric) -> None:

@@ -10,6 +10,8 @@ says was charged, is an older copy or another file: it is not used any more.
 import hashlib
 import os
 import sqlite3
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +20,9 @@ from ldp.files import sync_folder, write_whole
 
 KIND = "ldp witness 1"
 MARK_BYTES = 16
+KEPT_AS, NAMED, DEFAULT, LOST = "witness", "named", "default", "lost"
+"""The state that says whose witness the device's file has."""
+LOSSES = "witnesses_lost"
 
 
 class Marks(NamedTuple):
@@ -36,7 +41,13 @@ class Witness:
         mark = state(connection, "mark")
         if mark is None:
             if self._path.exists() and self._read().confirmed:
-                raise StorageError("the witness knows of another file, not of this one")
+                raise StorageError(
+                    f"the witness {self._path} knows of another file, not of this one; for a new "
+                    "life delete both"
+                )
+        elif state(connection, KEPT_AS) == DEFAULT and not self._path.exists():
+            self._write(Marks(mark, mark))  # from now on the app names one
+            remember(connection, KEPT_AS, NAMED)
         elif mark not in self._read() or not mark.endswith(_books(connection)):
             raise StorageError("the device's file is older than its witness: a restored copy")
 
@@ -46,6 +57,7 @@ class Witness:
         after = os.urandom(MARK_BYTES).hex() + _books(connection)
         self._write(Marks(before, after))
         remember(connection, "mark", after)
+        remember(connection, KEPT_AS, NAMED)
 
     def confirm(self, connection: sqlite3.Connection) -> None:
         """What was committed may leave from now on."""
@@ -76,8 +88,53 @@ def _books(connection: sqlite3.Connection) -> str:
     return hashlib.sha256(repr(totals).encode()).hexdigest()
 
 
+class DefaultWitness(Witness):
+    """The witness where the app names none: in the per-user state folder of the system. One that is
+    missing, or cannot be written, is made anew and counted (`LOSSES`)."""
+
+    def __init__(self, device: Path) -> None:
+        with suppress(OSError, ValueError, RuntimeError):
+            device = device.resolve()
+        name = hashlib.sha256(os.fsencode(device)).hexdigest()[:32]
+        super().__init__(state_folder() / f"{name}.witness")
+
+    def check(self, connection: sqlite3.Connection) -> None:
+        is_marked = state(connection, "mark") is not None
+        if is_marked and state(connection, KEPT_AS, NAMED) == NAMED:
+            raise StorageError("the device's file has a witness: open the client with it")
+        if is_marked and not self._path.exists():
+            self._lose(connection)
+        elif is_marked or state(connection, KEPT_AS) != LOST:
+            super().check(connection)
+
+    def announce(self, connection: sqlite3.Connection) -> None:
+        try:
+            if not self._path.is_absolute():
+                raise FileNotFoundError("the user has no home folder")
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            super().announce(connection)
+            remember(connection, KEPT_AS, DEFAULT)
+        except OSError:
+            self._lose(connection)
+
+    def confirm(self, connection: sqlite3.Connection) -> None:
+        self.check(connection)
+        try:
+            super().confirm(connection)
+        except StorageError:
+            raise
+        except OSError:
+            self._lose(connection)
+
+    def _lose(self, connection: sqlite3.Connection) -> None:
+        """Go on without what the witness knew; the next announcement makes it anew."""
+        connection.execute("DELETE FROM state WHERE name = 'mark'")
+        remember(connection, KEPT_AS, LOST)
+        remember(connection, LOSSES, state(connection, LOSSES, 0) + 1)
+
+
 class NoWitness:
-    """Where the app keeps none; refused for a device's file that has one."""
+    """For an app that wants none; refused for a device's file that has one."""
 
     def check(self, connection: sqlite3.Connection) -> None:
         if state(connection, "mark") is not None:
@@ -87,3 +144,16 @@ class NoWitness:
         """There is nothing to tell."""
 
     confirm = check
+
+
+def state_folder() -> Path:
+    """Return the folder for what belongs to a user, and to this machine: never a cache, and where
+    the system knows the difference outside of what is synchronised. Relative where the user has no
+    home folder."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA", "")
+    elif sys.platform == "darwin":
+        base = os.path.expanduser("~/Library/Application Support")
+    else:
+        base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(base) / "ldp"
