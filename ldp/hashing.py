@@ -8,11 +8,12 @@ filters (Bloom 1970) hash the same way, or as google/rappor's clients do; so do 
 
 import hashlib
 import re
+import unicodedata
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, combinations
+from itertools import accumulate, combinations, islice
 from typing import Literal, NamedTuple
 
 import mmh3
@@ -189,6 +190,24 @@ class Spelling:
     @property
     def positions(self) -> int:
         return self.length // self.fragment
+
+    def cleaned(self, word: Value) -> str:
+        """Return what is told of any text: letters of the alphabet stay, others are tried in lower
+        case and without accents and dropped if that is no letter either, and the rest is cut to
+        `length`. Raises ParameterError for what is no text."""
+        try:
+            text = value_bytes(word).decode()
+        except UnicodeDecodeError:
+            raise ParameterError("a word must be text") from None
+        kept = (
+            letter
+            for each in text
+            for letter in (
+                each if each in self.alphabet else unicodedata.normalize("NFKD", each.casefold())
+            )
+            if letter in self.alphabet
+        )
+        return "".join(islice(kept, self.length))
 
     def padded(self, word: Value) -> str:
         """The word filled up with PAD; raises ParameterError when it is no word."""

@@ -362,6 +362,11 @@ def test_words_from_devices_to_discoveries(
         assert "cannot be added" in capsys.readouterr().err
     Path("long.csv").write_text("value,count\nabcdea,1\n")
     long = "simulate words --registry metrics.toml --population long.csv --reports store"
+    assert run(f"{long} --truth cut.csv", monkeypatch) == 0, "devices cut it"
+    assert Path("cut.csv").read_text() == "value,count\nabcd,1\n"
+    registry = Path("metrics.toml").read_text()
+    refusing = registry.replace('"sfp"\n', '"sfp"\nwords = "refuse"\n')
+    Path("metrics.toml").write_text(refusing)
     assert run(long, monkeypatch) == 2
     assert "more than 4 letters; cut it first" in capsys.readouterr().err
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from ldp import SequenceFragmentPuzzle
 from ldp.errors import ParameterError
 from ldp.hashing import PAD
-from ldp.randomness import SeededBits
 
 BASE: dict[str, Any] = {
     "epsilon": 8.0,
@@ -69,21 +68,6 @@ def test_what_is_no_word_is_refused_before_a_bit_is_drawn(value: Any) -> None:
         SequenceFragmentPuzzle(**BASE).encoder(NoBits()).encode(value)
     assert "abd" not in str(caught.value)
     assert caught.value.__context__ is caught.value.__cause__ is None
-
-
-@pytest.mark.exact
-def test_long_words_are_cut_and_counted_only_where_that_is_asked_for() -> None:
-    puzzle = SequenceFragmentPuzzle(**BASE)
-    cutting = puzzle.encoder(SeededBits(b"cut"), truncate=True)
-    short = puzzle.encoder(SeededBits(b"cut"))
-    for long in ("abcabcab", b"abcabcab"):
-        assert cutting.encode(long) == short.encode("abcabc")
-    assert cutting.truncated == 2
-    assert cutting.encode("ab") == short.encode(b"ab")
-    with pytest.raises(ParameterError, match="letter outside"):
-        cutting.encode("xxxxxxxxxx")
-    assert cutting.truncated == 2, "a word that is refused is not counted"
-    assert puzzle.cut("aé😂aé😂aé") == "aé😂aé😂"
 
 
 @pytest.mark.exact

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,7 +78,8 @@ def simulate(
         raise ParameterError("--day goes with --reports")
     known = Registry.load(registry)
     asked = known.metric(metric)
-    people, randomness = Population.from_csv(population), generator(seed)
+    people = Population.from_csv(population).mapped(partial(known.cleaned, asked))
+    randomness = generator(seed)
     if users is not None:
         people = people.sample(users, randomness)
     mechanism, total = asked.mechanism, people.users

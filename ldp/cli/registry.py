@@ -59,10 +59,16 @@ def check(file: Path, against: Path | None, accept_growth: float, as_json: bool)
         ]
     ]
     lines += [f"metric {name} has expired" for name in expired]
+    silent = {name: metric.silent for name, metric in loaded.metrics.items() if metric.silent}
+    lines += [
+        f"note: metric {name} sends nothing for {what}, and that is seen: name other or words"
+        for name, what in silent.items()
+    ]
     lines += [f"metric {name} is not locked yet: run `ldp registry lock`" for name in unlocked]
     result = {
         "expired": expired,
         "not_locked": unlocked,
+        "silent_about": silent,
         "worst_case_epsilon": worst,
         "worst_case_epsilon_of_all": of_all,
     }

@@ -5,7 +5,6 @@ say in that, decides. A mechanism of this kind states how it tells of fragments 
 """
 
 import math
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -14,8 +13,7 @@ from ldp.channel import require_epsilon
 from ldp.errors import ParameterError
 from ldp.hashing import Spelling, value_bytes
 from ldp.mechanisms.base import Value
-from ldp.mechanisms.joint import JointEncoder, JointMechanism
-from ldp.randomness import BitSource, SystemBits
+from ldp.mechanisms.joint import JointMechanism
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -26,8 +24,8 @@ class ToldWords(JointMechanism):
     which costs the rest, because both tell of the whole word.
 
     `length` (10): letters of a word at most, a multiple of `fragment` (2); `alphabet`: 2 or more
-    letters; `seed`: as in `MeanSketch`. Raises ParameterError. A value that is too long is refused:
-    `cut` it, or let `encoder(truncate=True)` cut and count.
+    letters; `seed`: as in `MeanSketch`. Raises ParameterError. A value that is too long or has
+    other letters is refused: `spelling.cleaned` makes a word of any text.
     """
 
     epsilon: float
@@ -53,37 +51,13 @@ class ToldWords(JointMechanism):
         return Spelling(self.length, self.alphabet, self.fragment)
 
     @property
+    def none(self) -> Value:
+        """The empty word."""
+        return ""
+
+    @property
     def word_epsilon(self) -> float:
         """What the word takes: epsilon - fragment_epsilon, rounded down to a double."""
         rest = Fraction(self.epsilon) - Fraction(self.fragment_epsilon)
         epsilon = float(rest)
         return math.nextafter(epsilon, 0) if Fraction(epsilon) > rest else epsilon
-
-    def cut(self, value: Value) -> Value:
-        """The first `length` letters; what is no text stays as it is, to be refused."""
-        with suppress(UnicodeDecodeError):
-            text = value.decode() if isinstance(value, bytes) else value
-            if isinstance(text, str) and len(text) > self.length:
-                return text[: self.length]
-        return value
-
-    def encoder(self, bits: BitSource | None = None, *, truncate: bool = False) -> "WordEncoder":
-        """Encodes words; with `truncate` longer ones are cut, and counted in `truncated`."""
-        return WordEncoder(self, SystemBits() if bits is None else bits, truncate)
-
-
-class WordEncoder(JointEncoder):
-    """Encodes words; `truncated` counts those that it cut."""
-
-    def __init__(self, mechanism: ToldWords, bits: BitSource, truncate: bool) -> None:
-        super().__init__(mechanism, bits)
-        self._cut = mechanism.cut if truncate else None
-        self.truncated = 0
-
-    def encode(self, value: Value) -> bytes:
-        if self._cut is None:
-            return super().encode(value)
-        short = self._cut(value)
-        report = super().encode(short)
-        self.truncated += short != value
-        return report

@@ -26,6 +26,7 @@ PINS = {
     "dictionary_sha256": "dictionary",
     "manner": "memoisation or presence",
     "members": "members",
+    "values": "words or other",
 }
 """What a change of a pin is called."""
 SPANS = {"day": timedelta(days=1), "year": timedelta(days=366)}
@@ -192,6 +193,15 @@ class Registry:
             span: min(self.lifetime_epsilon, exact_sum(worst[span] for worst in groups))
             for span in (*SPANS, "life")
         }
+
+    def cleaned(self, metric: Metric, value: Any) -> Any:
+        """Return what is encoded of a value of the metric: of a joint one, of each member's."""
+        if not (metric.members and isinstance(value, tuple)):
+            return metric.cleaned(value)
+        if len(value) != len(metric.members):
+            return value
+        pairs = zip(metric.members, value, strict=True)
+        return tuple(self.metrics[name].cleaned(each) for name, each in pairs)
 
     def is_hidden(self, group: str) -> bool:
         """Whether the presence of the group's metrics is hidden: all of them, or none."""

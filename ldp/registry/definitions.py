@@ -3,13 +3,14 @@
 import csv
 import hashlib
 import io
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
 from ldp.accounting.policy import Caps, touched
-from ldp.errors import RegistryError
+from ldp.errors import ParameterError, RegistryError
 from ldp.files import read_lines
 from ldp.mechanisms import Catalogued
 
@@ -44,6 +45,10 @@ class Metric:
     presence: Presence = "public"
     members: tuple[str, ...] = ()
     """The metrics whose values a joint metric reports together."""
+    cleans: bool = False
+    """Whether words are cleaned before they are encoded (`Spelling.cleaned`)."""
+    other: str | None = None
+    """The category that stands for every text that is not listed."""
 
     @property
     def price(self) -> float:
@@ -58,6 +63,35 @@ class Metric:
         said = {self.memoise or "", f"epoch {self.epoch}" if self.epoch else "", self.presence}
         return ", ".join(sorted(said - {"", "epoch", "public"}))
 
+    def cleaned(self, value: Any) -> Any:
+        """Return what is encoded of a value; what is no value of the metric at all stays as it is,
+        to be refused by its mechanism."""
+        if not isinstance(value, str | bytes):
+            return value
+        if self.cleans:
+            mechanism: Any = self.mechanism
+            with suppress(ParameterError):
+                return mechanism.spelling.cleaned(value)
+        if self.other is not None:
+            try:
+                self.mechanism.check(value)
+            except ParameterError:
+                return self.other
+        return value
+
+    @property
+    def silent(self) -> str:
+        """What a device says nothing about, although somebody recorded it; "" if there is no such
+        value. Silence tells that it was recorded."""
+        mechanism: Any = self.mechanism
+        if hasattr(mechanism, "spelling"):
+            return "" if self.cleans else "a word that is too long or has other letters"
+        if getattr(mechanism, "outside", "clip") != "clip":
+            return "a number out of bounds"
+        if getattr(mechanism, "categories", ()) and self.other is None:
+            return "a value that is not among the categories"
+        return ""
+
     def charges(self, span: timedelta, window: timedelta) -> int:
         """Return how often a price can be charged for a span of time, were there no caps: for
         every report of the windows that it touches, or once for every epoch."""
@@ -66,8 +100,11 @@ class Metric:
         return self.reports_per_window * touched(span, window)
 
     def candidates(self) -> tuple[str, ...] | None:
-        """The values of the dictionary, or None when the metric names none."""
-        return read_values(self.dictionary) if self.dictionary else None
+        """Return the values of the dictionary, cleaned as devices clean them, or None when the
+        metric names none."""
+        if self.dictionary is None:
+            return None
+        return tuple(dict.fromkeys(map(self.cleaned, read_values(self.dictionary))))
 
     def pinned(self) -> dict[str, Any]:
         """What metrics.lock keeps of the metric."""
@@ -77,7 +114,8 @@ class Metric:
             "fingerprint": self.mechanism.fingerprint.hex(),
             "dictionary_sha256": dictionary,
         }
-        named = {"manner": self.manner, "members": ", ".join(self.members)}
+        values = "cleaned" if self.cleans else self.other and f"other {self.other}"
+        named = {"manner": self.manner, "members": ", ".join(self.members), "values": values}
         return pins | {pin: said for pin, said in named.items() if said}
 
 

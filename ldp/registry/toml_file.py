@@ -24,7 +24,7 @@ from ldp.registry.definitions import Group, Memoise, Metric, Presence, read_byte
 GROUP_KEYS = {"window", "window_epsilon", "lifetime_epsilon", "report_epsilon", "lateness"}
 METRIC_KEYS = {
     *("version", "group", "description", "owners", "expires", "mechanism", "preset"),
-    *("dictionary", "memoise", "epoch", "reports_per_window", "presence"),
+    *("dictionary", "memoise", "epoch", "reports_per_window", "presence", "words", "other"),
 }
 MOST_REPORTS_PER_WINDOW = 10_000
 MOST_NAME, MOST_VERSION = 255, 2**32 - 1
@@ -160,6 +160,7 @@ def _metric(
     try:
         memoise, epoch = _memoised(mechanism, keys, groups[keys["group"]].caps)
         presence = _presence(mechanism, keys, memoise)
+        cleans, other = _cleaned(mechanism, keys)
     except RegistryError as error:
         raise RegistryError(f"{where}: {error}") from None
     dictionary = path.parent / keys["dictionary"] if "dictionary" in keys else None
@@ -177,6 +178,8 @@ def _metric(
         epoch=epoch,
         presence=presence,
         members=tuple(member.name for member in members),
+        cleans=cleans,
+        other=other,
     )
 
 
@@ -241,6 +244,17 @@ def _presence(mechanism: Catalogued, keys: dict[str, Any], memoise: Memoise) -> 
             'lists one called "none"; sketches and Bloom filters have the empty text'
         )
     return presence
+
+
+def _cleaned(mechanism: Catalogued, keys: dict[str, Any]) -> tuple[bool, str | None]:
+    """Whether words are cleaned, and the category of what is not listed."""
+    has_words = hasattr(mechanism, "spelling")
+    words, other = keys.get("words", "clean"), keys.get("other")
+    if words not in ("clean", "refuse") or ("words" in keys and not has_words):
+        raise RegistryError('words = "clean" or "refuse" belongs to mechanisms of words only')
+    if other is not None and other not in getattr(mechanism, "categories", ()):
+        raise RegistryError("other must name one of the mechanism's categories")
+    return has_words and words == "clean", other
 
 
 def _require_one_presence(metrics: Mapping[str, Metric]) -> None:

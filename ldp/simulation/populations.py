@@ -4,6 +4,7 @@ import csv
 import io
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase
@@ -55,6 +56,19 @@ class Population:
         """The frequency of each value, adding to 1."""
         weights = self._weights().astype(np.float64)
         return weights / float(weights.sum())
+
+    def mapped(self, change: Callable[[Any], Any]) -> "Population":
+        """Return the population in which everybody holds `change` of the value held here."""
+        values = tuple(map(change, self.values))
+        if values == self.values:
+            return self
+        places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+        weights = self._weights()
+        sums: NDArray[Any] = np.zeros(len(places), weights.dtype)
+        np.add.at(sums, [places[value] for value in values], weights)
+        if self.counts is None:
+            return Population(tuple(places), frequencies=sums)
+        return Population(tuple(places), counts=sums)
 
     def sample(self, users: int, generator: np.random.Generator) -> "Population":
         """`users` people drawn independently with these frequencies."""

@@ -133,7 +133,7 @@ def _asked(path: Path, metric: Metric, section: Any, sections: Mapping[str, Any]
             f"{where}: like must name another metric of the scenario, which is like no other"
         )
     place = path.parent / keys.pop("population")
-    population = Population.from_csv(place)
+    population = Population.from_csv(place).mapped(metric.cleaned)
     for number, value in enumerate(population.values, 1):
         try:
             metric.mechanism.check(value)
