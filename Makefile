@@ -57,6 +57,9 @@ campaign-discoveries: .venv/.ready ## 600 RAPPOR tables; exits non-zero when an 
 campaign-rappor: .venv/.ready ## google/rappor's 17 cases beside its own decoder; exits non-zero when a bar is missed
 	$(BIN)/python -m simulations.rappor_cases --out simulations/results/rappor_cases.json
 
+campaign-timing: .venv/.ready ## a hundred thousand calls of every encoder; exits non-zero when their time tells a true report from a lie
+	$(BIN)/python -m simulations.timing --out simulations/results/timing.json
+
 campaign-variance: .venv/.ready ## 90,000 tables a setting; exits non-zero when a variance is not its formula's
 	$(BIN)/python -m simulations.variance --out simulations/results/variance.json
 

@@ -14,6 +14,9 @@ from typing import Protocol
 
 PROBABILITY_BITS = 64
 PROBABILITY_ONE = 1 << PROBABILITY_BITS
+_LOW = PROBABILITY_ONE - 1
+FEW_LANES = 64
+"""Up to so many lanes one that is decided early would be seen in the time that all take."""
 
 
 class BitSource(Protocol):
@@ -92,7 +95,14 @@ def bernoulli(
     decided at the first bit where they differ, and drawing stops when all lanes are decided or no
     threshold has a 1 left: about log2(lanes) + 2 words instead of 64. Thresholds lie in
     [0, 2**64].
+
+    From the operating system up to FEW_LANES lanes are drawn whole, 64 bits each, at one request:
+    the law is the same, and neither the time nor the number of requests depends on the result.
     """
+    if lanes <= FEW_LANES and isinstance(source, SystemBits):
+        return _whole(
+            source.draw(PROBABILITY_BITS * lanes), threshold, lanes, chosen, chosen_threshold
+        )
     every = (1 << lanes) - 1
     others = every & ~chosen
     below = (others if threshold == PROBABILITY_ONE else 0) | (
@@ -111,6 +121,16 @@ def bernoulli(
         below |= undecided & ones & ~word
         undecided &= ~(word ^ ones)
     return below  # lanes still undecided have U >= threshold, which is not below
+
+
+def _whole(word: int, threshold: int, lanes: int, chosen: int, chosen_threshold: int) -> int:
+    """The same of uniform numbers that are drawn already, 64 bits a lane."""
+    below, both = 0, (threshold, chosen_threshold)
+    for lane in range(lanes):
+        is_below = (word & _LOW) < both[chosen & 1]
+        below |= is_below << lane
+        word, chosen = word >> PROBABILITY_BITS, chosen >> 1
+    return below
 
 
 def uniform_below(source: BitSource, bound: int) -> int:

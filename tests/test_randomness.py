@@ -2,11 +2,15 @@
 
 import os
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ldp import CoinResponse, RandomizedResponse
+from ldp.mechanisms.base import Mechanism
 from ldp.randomness import PROBABILITY_ONE, SeededBits, SystemBits, bernoulli, uniform_below
+from simulations.timing import told_apart
 
 U64 = st.integers(0, PROBABILITY_ONE - 1)
 
@@ -22,6 +26,63 @@ class Scripted:
         word = sum((u >> self.position & 1) << lane for lane, u in enumerate(self.uniforms))
         self.position -= 1
         return word
+
+
+@pytest.mark.exact
+@given(st.lists(U64, min_size=1, max_size=9), st.integers(0, PROBABILITY_ONE), st.data())
+def test_lanes_drawn_whole_have_the_same_law(
+    uniforms: list[int], threshold: int, data: st.DataObject
+) -> None:
+    """From the operating system; the uniforms are its bytes, 8 a lane."""
+    uniforms[0] = min(max(threshold + data.draw(st.integers(-1, 1)), 0), PROBABILITY_ONE - 1)
+    chosen, lanes = data.draw(st.integers(0, (1 << len(uniforms)) - 1)), len(uniforms)
+    other = data.draw(st.integers(0, PROBABILITY_ONE))
+    drawn = b"".join(uniform.to_bytes(8, "little") for uniform in uniforms)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "urandom", lambda size: drawn if size == len(drawn) else b"")
+        word = bernoulli(SystemBits(), threshold, lanes, chosen, other)
+    assert [word >> lane & 1 for lane in range(lanes)] == [
+        int(u < (other if chosen >> lane & 1 else threshold)) for lane, u in enumerate(uniforms)
+    ]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("mechanism", "value", "wanted"),
+    [
+        (CoinResponse(alpha=0.5, beta=0.5), "yes", 1),
+        (RandomizedResponse(categories=("a", "b", "c", "d", "e"), epsilon=1.0), "a", 2),
+    ],
+)
+def test_the_number_of_requests_does_not_depend_on_what_is_told(
+    mechanism: Mechanism, value: str, wanted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One for the coin, and one for the lie of four, whether it is told or not."""
+    requests, system, told = list[int](), os.urandom, set[bytes]()
+
+    def counting(size: int) -> bytes:
+        requests.append(size)
+        return system(size)
+
+    monkeypatch.setattr(os, "urandom", counting)
+    encode = mechanism.encoder().encode
+    for _ in range(60):
+        requests.clear()
+        told.add(encode(value))
+        assert len([size for size in requests if size]) == wanted
+    assert len(told) > 1
+
+
+@pytest.mark.statistical
+def test_times_that_tell_truth_from_lie_are_seen() -> None:
+    """The threshold is chosen on other calls. Without a difference the share told apart has a
+    standard deviation of at most sqrt(1/4,000 + 1/1,000) / 4 = 0.9 %: 5 % is passed with
+    probability below 1e-7. The twin's times differ by half of theirs: 60 % are told apart."""
+    generator = np.random.default_rng(0)
+    truths = generator.random(10_000) < 0.8
+    times = generator.normal(1e4, 100, 10_000)
+    assert abs(told_apart(times.astype(np.int64), truths) - 0.5) < 0.05
+    assert told_apart((times + 50 * truths).astype(np.int64), truths) > 0.55
 
 
 @pytest.mark.exact

@@ -88,9 +88,15 @@ def outside(cells: Sequence[int], number: int) -> int:
 
 
 def draw_column(source: BitSource, told: int, cells: Sequence[int], columns: int) -> int:
-    """One of the `cells` with probability told / 2**64, else one of the other columns; uniformly
-    either way."""
+    """Draw one of the `cells` with probability told / 2**64, else one of the other columns;
+    uniformly either way. From the operating system both are drawn, so that the time does not tell
+    which it is."""
     many = len(cells)
+    if isinstance(source, SystemBits):
+        others = columns - many
+        lie = outside(cells, uniform_below(source, others)) if others else 0
+        truth = cells[uniform_below(source, many)]
+        return (lie, truth)[bernoulli(source, told)]
     if bernoulli(source, told):
         return cells[uniform_below(source, many)]
     return outside(cells, uniform_below(source, columns - many))
