@@ -2,16 +2,17 @@
 
 import sys
 
+from ldp.errors import MissingPackage
+
 
 def main() -> None:
+    """Run the command line; a package that is missing is one line."""
     try:
         from ldp.cli import main as command_line
     except ModuleNotFoundError as missing:
         if (missing.name or "").split(".")[0] == "ldp":
             raise
-        sys.exit(
-            f"ldp: the command line needs {missing.name!r}: pip install 'ldp-telemetry[server]'"
-        )
+        sys.exit(f"ldp: {MissingPackage.of('the command line', missing.name, 'server')}")
     command_line()
 
 

@@ -31,6 +31,14 @@ class RegistryError(LdpError, ValueError):
 class MissingPackage(LdpError, ImportError):
     """An optional package is needed for this."""
 
+    @classmethod
+    def of(cls, what: str, package: object, extra: str) -> "MissingPackage":
+        """Return the error of what needs a package that one of our extras brings."""
+        return cls(
+            f"{what} needs the package {package}: install ldp with the extra {extra}, in its "
+            f"checkout with: pip install '.[{extra}]'"
+        )
+
 
 class BudgetExceeded(LdpError, RuntimeError):
     """A charge would pass one of the caps; nothing was charged."""

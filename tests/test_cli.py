@@ -550,15 +550,23 @@ def test_progress_shows_on_a_terminal_after_two_seconds(
 
 
 @pytest.mark.exact
-def test_without_the_server_extra_the_command_says_so(tmp_path: Path) -> None:
-    (tmp_path / "click.py").write_text("raise ModuleNotFoundError('no click', name='click')")
+@pytest.mark.parametrize(
+    ("package", "words"),
+    [("click", ["--help"]), ("numpy", ["report", "x.csv", "--out", "y.html"]), ("numpy", ["demo"])],
+)
+def test_without_the_server_extra_the_command_says_so(
+    tmp_path: Path, package: str, words: list[str]
+) -> None:
+    """Also where another package brought click, and numpy is missing."""
+    missing = f"raise ModuleNotFoundError('no {package}', name='{package}')"
+    (tmp_path / f"{package}.py").write_text(missing)
     done = subprocess.run(
-        [sys.executable, "-m", "ldp", "--help"],
+        [sys.executable, "-m", "ldp", *words],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode != 0
-    assert done.stderr.strip().endswith("pip install 'ldp-telemetry[server]'")
+    assert done.stderr.strip().endswith("pip install '.[server]'")
     assert "Traceback" not in done.stderr

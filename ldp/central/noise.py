@@ -96,9 +96,7 @@ def _opendp() -> Any:
     try:
         import opendp.prelude as dp
     except ImportError:
-        raise MissingPackage(
-            "a central release draws its noise from opendp: pip install 'ldp-telemetry[central]'"
-        ) from None
+        raise MissingPackage.of("the noise of a central release", "opendp", "central") from None
     dp.enable_features("contrib")
     return dp
 

@@ -10,7 +10,8 @@ from importlib import import_module
 import click
 
 import ldp
-from ldp.errors import LdpError
+from ldp.cli.outputs import guarded
+from ldp.errors import LdpError, MissingPackage
 
 _COMMANDS = {
     "demo": ("demo", "demo"),
@@ -32,6 +33,9 @@ _COMMANDS = {
 }
 
 
+_LOADED: dict[str, click.Command] = {}
+
+
 class _Commands(click.Group):
     def list_commands(self, context: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -40,8 +44,11 @@ class _Commands(click.Group):
         if name not in _COMMANDS:
             return None
         module, attribute = _COMMANDS[name]
-        command: click.Command = getattr(import_module(f"ldp.cli.{module}"), attribute)
-        return command
+        found = _LOADED.get(name)
+        if found is None:
+            loaded = getattr(import_module(f"ldp.cli.{module}"), attribute)
+            found = _LOADED[name] = guarded(name, loaded)
+        return found
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -64,6 +71,10 @@ def main() -> None:
         commands.main(standalone_mode=False)
     except LdpError as error:
         _fail(str(error))
+    except ModuleNotFoundError as error:
+        if (error.name or "ldp").split(".")[0] == "ldp" or os.environ.get("LDP_DEBUG"):
+            raise
+        _fail(str(MissingPackage.of("this command", error.name, "server")))
     except click.exceptions.Abort:
         sys.exit(130)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -54,7 +54,7 @@ def associate(
     from ldp.server import associate as associated
 
     rule = Rule(alpha=alpha, control=control)
-    check_output(out, 0.5, registry, *candidates)
+    check_output(out, 0.5)
     known = Registry.load(registry)
     asked = known.metric(joint)
     if not isinstance(asked.mechanism, JointReport):

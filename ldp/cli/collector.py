@@ -95,9 +95,7 @@ def collect(
     try:
         from ldp.collection.collector import Collector, Limits
     except ModuleNotFoundError as error:
-        raise MissingPackage(
-            f"ldp collect needs {error.name}: pip install 'ldp-telemetry[collector]'"
-        ) from None
+        raise MissingPackage.of("ldp collect", error.name, "collector") from None
     from ldp.collection.lock import locked
     from ldp.collection.workers import Shuffling
 

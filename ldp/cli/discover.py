@@ -65,7 +65,7 @@ def discover(
     rule = Rule(alpha=alpha, control=control, threshold=threshold)
     if (registry is None) == bool(stores):
         raise ParameterError("name a table file, or a metric with --registry and its stores")
-    check_output(out, level, *([registry] if registry else [Path(source)]))
+    check_output(out, level)
     if registry is None:
         reports: JointTable | Patterns | Table = load_table(source)
         _require_words(source, reports.mechanism)

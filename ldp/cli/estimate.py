@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ldp.cli.options import FILE, JSON, keep, say
+from ldp.cli.options import FILE, JSON, say
 from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
@@ -82,7 +82,6 @@ def decode(
     from ldp.server import consistent, decode_with_decoys
     from ldp.server import decode as decoded
 
-    files = [path for path in (table, rappor_params, rappor_counts, rappor_map) if path]
     if (table is None) == (rappor_params is None) or (rappor_params is None) != (
         rappor_counts is None
     ):
@@ -94,7 +93,7 @@ def decode(
     if rappor_map and decoys:
         raise ParameterError("decoys are hashed: they go with --candidates, not with --rappor-map")
     rule = Rule(alpha=alpha, control=control, threshold=threshold)
-    check_output(out, level, *files)
+    check_output(out, level)
     names = None
     if candidates:
         names = read_values(Path("/dev/stdin" if candidates == "-" else candidates))
@@ -123,13 +122,12 @@ def decode(
     write_estimates(estimates, out, level, "candidates", as_json)
 
 
-def check_output(out: str, level: float, *inputs: Path) -> None:
+def check_output(out: str, level: float) -> None:
     """Raises ParameterError before any work when estimates cannot be written so."""
     if not 0 < level < 1:
         raise ParameterError("level must lie strictly between 0 and 1")
     if out != "-":
-        keep(Path(out), *inputs)
-        keep(summary_path(Path(out)), *inputs)
+        summary_path(Path(out))  # raises for a name that is the summary's
 
 
 def write_estimates(
@@ -212,7 +210,6 @@ def report(
     from ldp.report import Results, render
     from ldp.simulation import Population
 
-    keep(out, *estimates)
     known = [Population.from_csv(path).truth() for path in truth]
     results = [Results.load(path) for path in estimates]
     write_whole(out, render(results, known[0] if len(known) == 1 else known or None, title))

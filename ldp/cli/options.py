@@ -6,12 +6,12 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
-from ldp.errors import ParameterError
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class _File(click.Path):
@@ -39,14 +39,10 @@ SEED = click.option(
 DAY = click.DateTime(["%Y-%m-%d"])
 
 
-def keep(out: Path, *inputs: Path) -> None:
-    """Raises ParameterError when the output would replace one of the inputs."""
-    if out.resolve() in [path.resolve() for path in inputs]:
-        raise ParameterError(f"{out} is also an input; name another file for the output")
+def generator(seed: int | None) -> "np.random.Generator":
+    """Return a generator for simulations: from `seed`, or fresh."""
+    import numpy as np  # late: the command line starts without it
 
-
-def generator(seed: int | None) -> np.random.Generator:
-    """A generator for simulations: from `seed`, or fresh."""
     return np.random.default_rng(seed)
 
 

@@ -112,9 +112,7 @@ def _session() -> Iterator[Any]:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as error:
-        raise MissingPackage(
-            f"--engine spark needs {error.name}: pip install 'ldp-telemetry[spark]'"
-        ) from None
+        raise MissingPackage.of("--engine spark", error.name, "spark") from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     running = SparkSession.getActiveSession()
     try:

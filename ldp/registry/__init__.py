@@ -6,6 +6,7 @@ change without a new version is caught.
 
 import json
 import math
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -58,6 +59,14 @@ class Registry:
     @property
     def lock_path(self) -> Path:
         return self.path.with_name("metrics.lock")
+
+    @property
+    def files(self) -> list[Path]:
+        """The registry, its lock, and the files of values that it names."""
+        sections = tomllib.loads(read_bytes(self.path).decode()).get("metric", {}).values()
+        named = [keys.get(key) for keys in sections for key in ("dictionary", "categories")]
+        values = [self.path.parent / name for name in named if isinstance(name, str)]
+        return [self.path, self.lock_path, *values]
 
     def lock(self) -> None:
         """Writes metrics.lock beside the registry, after `check`; metrics that were removed stay in

@@ -42,7 +42,7 @@ def words() -> Population:
     try:
         import msgpack  # comes with wordfreq
     except ModuleNotFoundError:
-        raise _missing() from None
+        raise MissingPackage.of("the data of ldp demo", "wordfreq", "demo") from None
     packed = gzip.decompress(_shipped("wordfreq", "large_en.msgpack.gz").read_bytes())
     fits = re.compile(f"[a-z]{{{LETTERS[0]},{LETTERS[1]}}}")
     _, *by_centibel = msgpack.unpackb(packed, raw=False)
@@ -78,10 +78,6 @@ def _shipped(package: str, name: str) -> Path:
     try:
         listed = files(package) or []
     except PackageNotFoundError:
-        raise _missing() from None
+        raise MissingPackage.of("the data of ldp demo", package, "demo") from None
     (source,) = (file for file in listed if file.name == name)
     return Path(str(source.locate()))
-
-
-def _missing() -> MissingPackage:
-    return MissingPackage("the demo's data is missing: pip install 'ldp-telemetry[demo]'")

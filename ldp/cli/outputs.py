@@ -1,0 +1,97 @@
+"""The guard of every command: what it writes never replaces what it reads, nor itself."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import wraps
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ldp.errors import LdpError, ParameterError
+
+OUTPUTS = {
+    "aggregate": ("out",),
+    "associate": ("out",),
+    "audit": ("report",),
+    "compare": ("out", "figure"),
+    "decode": ("out",),
+    "discover": ("out",),
+    "merge": ("out",),
+    "regress": ("out",),
+    "report": ("out",),
+    "simulate": ("table", "truth", "reports"),
+}
+"""The options of a command that name what it writes; all others that name a file are read."""
+READ_AS_TEXT = ("candidates", "population", "source", "truth")
+"""Options whose files are given as text, because "-" is standard input."""
+
+
+def guarded(name: str, command: click.Command) -> click.Command:
+    """Return the command, which now raises ParameterError, before it reads or writes anything, when
+    one of its outputs is one of its inputs or another output."""
+    callback, written = command.callback, OUTPUTS.get(name, ())
+    if callback is None or not written:
+        return command
+
+    @wraps(callback)
+    def checked(**values: Any) -> Any:
+        outputs = [path for option in written for path in _written(values.get(option))]
+        inputs = [path for path in _read(values, written) if path.exists()]
+        for output in outputs:
+            for path in inputs:
+                if _is_same(output, path) or (path.is_dir() and _is_stored(output, path)):
+                    raise ParameterError(
+                        f"{output} is also an input; name another file for the output"
+                    )
+        for one, other in combinations(outputs, 2):
+            if _is_same(one, other):
+                raise ParameterError(f"{one} is named for two outputs; name another file for one")
+        return callback(**values)
+
+    command.callback = checked
+    return command
+
+
+def _written(value: Any) -> Iterator[Path]:
+    """An output, and the files that are written beside it."""
+    if value and str(value) != "-":
+        yield from _with_summary(Path(value))
+
+
+def _read(values: Mapping[str, Any], written: tuple[str, ...]) -> Iterator[Path]:
+    """Every file that the options name as an input, and those that they are read with."""
+    for option, value in values.items():
+        if option in written:
+            continue
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(each, Path) or (isinstance(each, str) and option in READ_AS_TEXT):
+                yield from _with_companions(option, Path(each))
+
+
+def _with_companions(option: str, path: Path) -> Iterator[Path]:
+    yield from _with_summary(path)
+    if option == "registry":
+        from ldp.registry import Registry  # late: most commands need no registry
+
+        with suppress(LdpError):
+            yield from Registry.load(path).files
+
+
+def _with_summary(path: Path) -> Iterator[Path]:
+    """A file, and the summary that stands beside it if it is one of estimates."""
+    yield path
+    yield path.with_suffix(".json") if path.suffix == ".csv" else Path(f"{path}.json")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    with suppress(OSError):
+        return os.path.samefile(one, other)
+    return one.resolve() == other.resolve()
+
+
+def _is_stored(output: Path, folder: Path) -> bool:
+    """Whether an output would replace a file of a folder that is read."""
+    return output.is_file() and output.resolve().is_relative_to(folder.resolve())

@@ -1,0 +1,76 @@
+"""No command replaces what it reads, and none writes two things into one file."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ldp.cli.outputs import OUTPUTS
+from tests.test_cli import SIMULATE, here, run
+
+__all__ = ["here"]
+AGGREGATE = "aggregate city --registry metrics.toml store"
+CASES = [
+    *(f"{SIMULATE} --table {name}" for name in ("metrics.toml", "cities.csv", "cities.txt")),
+    *(f"{SIMULATE} --table new.table --truth {name}" for name in ("cities.csv", "cities.txt")),
+    f"{SIMULATE} --table same.csv --truth same.csv",
+    f"{SIMULATE} --table metrics.lock",
+    *(
+        f"{AGGREGATE} --out {name}"
+        for name in ("metrics.toml", "cities.txt", "metrics.lock", "part")
+    ),
+    *(f"merge city.table --out {name}" for name in ("city.table", "link.table")),
+    "decode city.table --out city.table",
+    "decode city.table --candidates cities.txt --out cities.txt",
+    "decode city.table --candidates summary.json --out summary.csv",
+    "report estimates.csv --out estimates.csv",
+    "report estimates.csv --out estimates.json",
+    "report estimates.csv --truth cities.csv --out cities.csv",
+]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("words", CASES)
+def test_an_output_never_replaces_an_input(
+    here: Path, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every file is as it was, byte for byte, and the message names the output."""
+    assert run(f"{SIMULATE} --table city.table", monkeypatch) == 0
+    assert run(f"{SIMULATE} --reports store", monkeypatch) == 0
+    assert run("decode city.table --out estimates.csv", monkeypatch) == 0
+    assert run("registry lock metrics.toml", monkeypatch) == 0
+    Path("link.table").hardlink_to("city.table")
+    Path("summary.json").write_text("Oslo\nBergen\n")
+    (part,) = Path("store").rglob("*.parquet")
+    words = words.replace("part", str(part))
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    capsys.readouterr()
+    assert run(words, monkeypatch) == 2
+    message = capsys.readouterr().err
+    assert "is also an input; name another" in message or "named for two outputs" in message
+    assert before == {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+
+
+@pytest.mark.exact
+def test_outputs_beside_the_inputs_are_written(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(f"{SIMULATE} --table city.table --truth truth.csv", monkeypatch) == 0
+    assert run(f"{SIMULATE} --reports store", monkeypatch) == 0
+    shutil.copytree("store", "again")
+    assert run(f"{AGGREGATE} again --out store.table", monkeypatch) == 0
+    assert run("decode city.table --candidates cities.txt --out estimates.csv", monkeypatch) == 0
+    assert run("report estimates.csv --truth truth.csv --out page.html", monkeypatch) == 0
+
+
+@pytest.mark.exact
+def test_every_command_that_writes_a_file_is_guarded() -> None:
+    """An option --out is an output, or the command is named here with the reason."""
+    from ldp.cli import _COMMANDS, commands
+
+    own = {"demo": "writes into a folder with a marker of its own"}
+    for name in _COMMANDS:
+        command = commands.get_command(None, name)  # type: ignore[arg-type]
+        assert command is not None
+        options = {parameter.name for parameter in command.params}
+        if options & {"out", "truth", "figure"} and name not in own:
+            assert set(OUTPUTS[name]) <= options
+            assert ("out" in options) == ("out" in OUTPUTS[name])
