@@ -2,13 +2,19 @@
 
 import json
 import os
+from collections.abc import Mapping
 from contextlib import closing, suppress
+from itertools import chain
 from pathlib import Path
 from threading import Timer
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ldp.errors import LdpError, ParameterError
 from ldp.files import sync_folder
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
+    from ssl import SSLContext
 
 TIMEOUT_SECONDS = 20.0
 """Of one request, from its first byte to the last of the answer."""
@@ -58,10 +64,21 @@ class Folder:
 
 
 class Collector:
-    """`POST url/v1/reports`: 202 acknowledges. `url` is https, or http on this machine; redirects
-    are not followed, certificates are checked."""
+    """`POST url/v1/reports`: 202 acknowledges.
 
-    def __init__(self, url: str) -> None:
+    `url`: https, or http on this machine. `headers`: sent with every batch, as a proxy before the
+    collector may ask for. `context`: how TLS is done, for an authority or a client certificate of
+    your own; without it certificates are checked as the system does. The proxy is the environment's
+    (`https_proxy`, `no_proxy`); redirects are not followed. Raises ParameterError.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        context: "SSLContext | None" = None,
+    ) -> None:
         from urllib.parse import urlsplit
 
         try:
@@ -75,20 +92,25 @@ class Collector:
         local = host in ("localhost", "127.0.0.1", "::1")
         if not host or not whole or not (scheme == "https" or (scheme == "http" and local)):
             raise ParameterError("a collector's address must be https (http on this machine only)")
+        if "@" in parts.netloc:
+            raise ParameterError("a collector's address must hold no password: use headers")
         self._secure, self._host = scheme == "https", parts.netloc
         self._path = parts.path.rstrip("/") + "/v1/reports"
+        self._headers = {**(headers or {}), "Content-Type": MEDIA_TYPE, "User-Agent": "ldp"}
+        for text in chain.from_iterable((headers or {}).items()):
+            if not isinstance(text, str) or not text.isascii() or not text.isprintable():
+                raise ParameterError("headers must be texts of one line each, in ASCII")
+        self._context = context
 
     def send(self, identity: bytes, body: bytes) -> int:
-        from http.client import HTTPConnection, HTTPException, HTTPSConnection  # late: slow to load
+        from http.client import HTTPException  # late: slow to load
 
-        kind = HTTPSConnection if self._secure else HTTPConnection
-        headers = {"Content-Type": MEDIA_TYPE, "User-Agent": "ldp"}
-        with closing(kind(self._host, timeout=TIMEOUT_SECONDS)) as connection:
+        with closing(self._connection()) as connection:
             deadline = Timer(TIMEOUT_SECONDS, _abort, (connection,))
             deadline.daemon = True
             deadline.start()
             try:
-                connection.request("POST", self._path, body, headers)
+                connection.request("POST", self._path, body, self._headers)
                 answer = connection.getresponse()
                 text, after = answer.read(1 << 20), answer.getheader("Retry-After", "")
             except (OSError, HTTPException, ValueError, AttributeError) as error:
@@ -100,6 +122,37 @@ class Collector:
             seconds = float(after) if after.isdecimal() else 0.0
             raise Unreachable(f"the collector answered {answer.status}", seconds)
         return _refused(text)
+
+    def _connection(self) -> "HTTPConnection":
+        """To the collector, through the environment's proxy if there is one for it."""
+        from http.client import HTTPConnection, HTTPSConnection
+
+        if not self._secure:
+            return HTTPConnection(self._host, timeout=TIMEOUT_SECONDS)
+        proxy, headers = _proxy(self._host)
+        host = proxy or self._host
+        connection = HTTPSConnection(host, timeout=TIMEOUT_SECONDS, context=self._context)
+        if proxy:
+            connection.set_tunnel(self._host, headers=headers)
+        return connection
+
+
+def _proxy(host: str) -> tuple[str, dict[str, str]]:
+    """The address of the environment's proxy for https to a host, "" if there is none, and what it
+    is to be told."""
+    from base64 import b64encode
+    from urllib.parse import unquote, urlsplit
+    from urllib.request import getproxies, proxy_bypass
+
+    named = getproxies().get("https", "")
+    if not named or proxy_bypass(host):
+        return "", {}
+    parts = urlsplit(named if "://" in named else f"http://{named}")
+    if parts.username is None:
+        return parts.netloc, {}
+    secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    basic = b64encode(secret.encode()).decode()
+    return parts.netloc.rpartition("@")[2], {"Proxy-Authorization": f"Basic {basic}"}
 
 
 def _abort(connection: object) -> None:
