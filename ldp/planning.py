@@ -29,7 +29,7 @@ from ldp.mechanisms import (
     SubsetSelection,
     UnaryEncoding,
 )
-from ldp.mechanisms.categorical import Categorical
+from ldp.mechanisms.categorical import Categorical, require_categories
 from ldp.mechanisms.permanent import Permanent
 from ldp.mechanisms.projective_geometry import is_prime
 from ldp.mechanisms.sketch import MAX_ROWS, MeanSketch
@@ -498,4 +498,4 @@ def _same_epsilon(ask: Question, name: str, variance: float) -> float | None:
 
 @cache
 def _categories(domain: int) -> tuple[str, ...]:
-    return tuple(map(str, range(domain)))
+    return require_categories(tuple(map(str, range(domain))))

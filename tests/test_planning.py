@@ -73,6 +73,12 @@ def worst_detectable(ask: Question) -> float:
 
 
 @pytest.mark.exact
+def test_an_alpha_that_no_normal_tail_reaches_is_refused() -> None:
+    with pytest.raises(ParameterError, match="alpha / candidates must be"):
+        RandomizedResponse(categories=("a", "b"), epsilon=1.0).detectable_frequency(9, alpha=1e-320)
+
+
+@pytest.mark.exact
 @settings(max_examples=25, deadline=None)
 @given(st.integers(2, 60), st.floats(0.05, 8))
 def test_the_bound_is_the_least_error_of_subset_selection(domain: int, epsilon: float) -> None:

@@ -718,6 +718,10 @@ def _set(**keys: object) -> Callable[[dict[str, Any]], str]:
     return lambda summary: json.dumps({**summary, **keys})
 
 
+def _without(key: str) -> Callable[[dict[str, Any]], str]:
+    return lambda summary: json.dumps({k: v for k, v in summary.items() if k != key})
+
+
 @pytest.mark.exact
 @pytest.mark.parametrize(
     "spoil",
@@ -737,7 +741,8 @@ def _set(**keys: object) -> Callable[[dict[str, Any]], str]:
         _set(warning=1),
         _set(control=[]),
         _set(threshold="1"),
-        lambda summary: json.dumps({k: v for k, v in summary.items() if k != "method"}),
+        *(_without(key) for key in ("method", "threshold", "windows")),
+        _set(labels=[{**asdict(LABEL), "window_epsilon": 10**400}]),
         lambda summary: json.dumps([summary]),
         lambda summary: "null",
         lambda summary: "{",

@@ -1,5 +1,6 @@
 """What a metric asks of a person, as a table and its estimates carry it: caps, never spendings."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from ldp.errors import ParameterError
 
 NUMBERS = ("report_epsilon", "window_epsilon", "lifetime_epsilon")
+MOST = sys.float_info.max
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -26,7 +28,8 @@ class Label:
 
     def __post_init__(self) -> None:
         told = asdict(self)
-        if not all(isinstance(told[name], int | float) and told[name] >= 0 for name in NUMBERS):
+        numbers = [told[name] for name in NUMBERS]
+        if not all(isinstance(each, int | float) and 0 <= each <= MOST for each in numbers):
             raise ParameterError("a label's epsilons must be numbers >= 0")
         if not all(isinstance(told[name], str) for name in {*told} - {*NUMBERS}):
             raise ParameterError("a label's names and lengths must be texts")

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from functools import partial, reduce
-from operator import add
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -221,11 +220,14 @@ def merge(tables: tuple[Path, ...], out: Path, as_json: bool) -> None:
     \b
     Example: ldp merge monday.table tuesday.table --out week.table
     """
-    loaded: list[Any] = [load_table(path) for path in tables]
-    windows = [window for table in loaded for window in table.windows]
+    total: Any = load_table(tables[0])
+    windows = list(total.windows)
+    for path in tables[1:]:  # one at a time: a year of tables may not fit into memory
+        table: Any = load_table(path)
+        windows += table.windows
+        total += table
     if len(set(windows)) < len(windows):
         click.echo("note: some days are in more than one of these tables", err=True)
-    total = reduce(add, loaded)
     total.save(out)
     result = {"tables": len(tables), "reports": total.total, "written": str(out)}
     say(result, f"{len(tables)} tables, {total.total:,} reports -> {out}", as_json)

@@ -336,7 +336,9 @@ class Mechanism(Catalogued, ABC):
             raise ParameterError(
                 "alpha and power must lie strictly between 0 and 1, candidates and reports be >= 1"
             )
-        critical = NormalDist().inv_cdf(1 - alpha / candidates)
+        if alpha / candidates < LEAST_ALPHA:
+            raise ParameterError(f"alpha / candidates must be {LEAST_ALPHA} or more")
+        critical = -NormalDist().inv_cdf(alpha / candidates)
         wanted = NormalDist().inv_cdf(power)
         threshold = critical * self.std_error(reports, 0.0, others_squared)
 
@@ -351,6 +353,10 @@ class Mechanism(Catalogued, ABC):
             middle = (low + high) / 2
             low, high = (middle, high) if margin(middle) < 0 else (low, middle)
         return high
+
+
+LEAST_ALPHA = 1e-300
+"""Of one test: below it a normal tail is no double."""
 
 
 class Encoder:

@@ -33,11 +33,17 @@ class Categorical(Mechanism, ABC):
         return Shape(1, len(self.categories))
 
 
-def require_categories(categories: Sequence[str]) -> tuple[str, ...]:
-    """The categories as a tuple of 2 or more distinct texts, or a ParameterError."""
+class Categories(tuple[str, ...]):
+    """Categories that were checked: a planner tries hundreds of mechanisms on a million of them."""
+
+
+def require_categories(categories: Sequence[str]) -> Categories:
+    """Return the categories, 2 or more distinct texts; raise ParameterError for anything else."""
+    if isinstance(categories, Categories):
+        return categories
     if not isinstance(categories, list | tuple) or not all(isinstance(c, str) for c in categories):
         raise ParameterError("categories must be a list of texts")
     if len(set(categories)) < max(2, len(categories)):
         raise ParameterError("categories must be 2 or more, all different")
-    value_bytes("".join(categories))  # all at once: a planner makes lists of 250,000
-    return tuple(categories)
+    value_bytes("".join(categories))
+    return Categories(categories)

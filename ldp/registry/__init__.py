@@ -158,7 +158,8 @@ class Registry:
         if before is None or before == now:
             return
         if now["version"] <= before["version"]:
-            changed = next(what for pin, what in PINS.items() if now.get(pin) != before.get(pin))
+            differing = (what for pin, what in PINS.items() if now.get(pin) != before.get(pin))
+            changed = next(differing, "pins")
             raise RegistryError(
                 f"{self.path}: metric {name!r} changed its {changed} since {where}: "
                 f"give it version {before['version'] + 1}"

@@ -104,9 +104,6 @@ _SUMMARY: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("method", "mechanism", "fingerprint"), _is_text),
     "control": lambda value: value in CONTROLS,
     "threshold": lambda value: value is None or _is_number(value),
-    **dict.fromkeys(
-        ("warning", "consistency_bias"), lambda value: value is None or _is_text(value)
-    ),
     "windows": lambda value: isinstance(value, list) and all(map(_is_text, value)),
 }
 _SINCE: Mapping[str, Callable[[Any], bool]] = {
@@ -117,8 +114,11 @@ _SINCE: Mapping[str, Callable[[Any], bool]] = {
     ),
     "memoised": lambda value: isinstance(value, bool),
     "labels": _are_labels,
+    **dict.fromkeys(
+        ("warning", "consistency_bias"), lambda value: value is None or _is_text(value)
+    ),
 }
-"""Keys that files of earlier versions lack."""
+"""Keys that some files lack: those of earlier versions, or where there is nothing to say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +157,7 @@ class Results:
         if not isinstance(summary, dict):
             raise DecodeError(f"{beside}: not as `ldp decode` wrote it")
         for name, fits in {**_SUMMARY, **_SINCE}.items():
-            if name not in {*_SINCE} - {*summary} and not fits(summary.get(name)):
+            if not fits(summary[name]) if name in summary else name in _SUMMARY:
                 raise DecodeError(f"{beside}: {name} is not as `ldp decode` writes it")
         return cls(name=path.stem, rows=rows, summary=summary, path=str(path))
 
