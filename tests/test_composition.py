@@ -15,6 +15,7 @@ from ldp import (
     CoinResponse,
     CountMeanSketch,
     HadamardCountMeanSketch,
+    MemoisedResponse,
     RandomizedResponse,
     Rappor,
     UnaryEncoding,
@@ -83,7 +84,7 @@ def test_composition_is_what_enumerating_the_encoders_law_gives(
     mechanism: Mechanism, times: int, pair: str
 ) -> None:
     law = masses(mechanism, *pair)
-    together = compose([(mechanism, times)])
+    together = compose([(mechanism, times)], is_fresh=True)
     for epsilon in EPSILONS:
         delta = enumerated([law] * times, epsilon)
         assert together.delta(epsilon) == pytest.approx(delta, rel=1e-8, abs=1e-14)
@@ -108,7 +109,7 @@ def test_no_two_values_are_told_apart_better_than_composition_says(example: Exam
     """One report and two; the second about another pair of values, or the pair turned round."""
     laws = [masses(example.mechanism, *pair) for pair in permutations(example.values[:3], 2)]
     for times in (1, 2):
-        together = compose([(example.mechanism, times)])
+        together = compose([(example.mechanism, times)], is_fresh=True)
         for epsilon in (0.0, 0.4 * example.mechanism.cost.epsilon, example.mechanism.cost.epsilon):
             allowed = together.delta(epsilon) + 1e-15
             for run in product(laws, repeat=times):
@@ -255,6 +256,10 @@ def test_both_costs_are_at_hand_and_no_delta_means_the_sum() -> None:
     for wrong in (-1, 1.0, True):
         with pytest.raises(ParameterError, match="whole number"):
             compose([(coins, wrong)])
+    memoised = MemoisedResponse(categories=("a", "b"), epsilon=1.0, lifetime_epsilon=2.0)
+    with pytest.raises(ParameterError, match=r"cost\.lifetime bounds them"):
+        compose([(memoised, 1), (memoised, 89)])
+    assert compose([(memoised, 1)]).pure.epsilon <= 1.0
     for delta in (-0.1, 1.0, math.nan):
         with pytest.raises(ParameterError, match="delta"):
             together.at(delta)

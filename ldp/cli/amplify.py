@@ -151,7 +151,9 @@ def shuffling_conditions(mechanism: Catalogued, reports: int, per_person: int) -
     """What must hold for an amplified epsilon to hold."""
     often = "one report" if per_person == 1 else f"at most {per_person} reports"
     conditions = [
-        "an independent party shuffles the batch, and hands on reports without addresses or times",
+        "an independent party shuffles the batch, and hands on reports without addresses or times: "
+        "one that opens the batches of devices, each of which holds reports of several metrics",
+        "how many reports a person sends does not depend on what they would say",
         f"at least {reports:,} reports of the batch are honest and about this metric",
         f"a person sends {often} to a batch: r in one batch cost r epsilon and "
         "r e**((r - 1) epsilon) delta; costs of several batches add up",

@@ -178,12 +178,13 @@ class Composition:
         )
 
 
-def compose(reports: Iterable[tuple[Catalogued, int]]) -> Composition:
-    """What so many reports of each mechanism tell together about one person.
+def compose(reports: Iterable[tuple[Catalogued, int]], *, is_fresh: bool = False) -> Composition:
+    """Return what so many reports of each mechanism tell together about one person.
 
-    Every report must be drawn afresh: row, cohort, noise. Memoised RAPPOR is not: there
-    `cost.lifetime` bounds the reports about one value. How many there are must not depend on the
-    values or on earlier reports; values may. Raises ParameterError for a negative number.
+    Every report must be drawn afresh: row, cohort, noise. Reports of a mechanism that memoises are
+    not, unless `is_fresh` says so: there `cost.lifetime` bounds the reports about one value. How
+    many there are must not depend on the values or on earlier reports; values may. Raises
+    ParameterError for a negative number, and for several reports that may be memoised.
 
     >>> from ldp import CountMeanSketch
     >>> words = CountMeanSketch(epsilon=0.5, rows=65536, width=1024, seed="00ff")
@@ -196,6 +197,11 @@ def compose(reports: Iterable[tuple[Catalogued, int]]) -> Composition:
         if type(count) is not int or count < 0:
             raise ParameterError("a number of reports must be a whole number, 0 or more")
         counts[one] += count
+        if one.memoisable and counts[one] > 1 and not is_fresh:
+            raise ParameterError(
+                f"reports of {one.name} share what is memoised, and cost.lifetime bounds them: "
+                "pass is_fresh=True if each is drawn anew"
+            )
     return Composition(tuple((one, count) for one, count in counts.items() if count))
 
 
