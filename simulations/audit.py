@@ -12,7 +12,8 @@ from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 
-from ldp.audit.verdict import ALPHA, Verdict, audited, tried
+from ldp.audit.values import tried
+from ldp.audit.verdict import ALPHA, Verdict, audited
 from ldp.mechanisms import Catalogued, from_parameters
 from ldp.mechanisms.presets import COMPLETE
 from simulations import campaign

@@ -4,6 +4,7 @@ Most alter `encode` only: their mechanism, and so the channel that they are held
 The lists at the end say which check of the audit catches each.
 """
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -13,7 +14,17 @@ from itertools import count
 
 from ldp.accounting import Cost
 from ldp.hashing import PolynomialRows, value_bytes
-from ldp.mechanisms.base import Encoder, Mechanism, Value, as_bits, threshold
+from ldp.mechanisms import (
+    CountMeanSketch,
+    HadamardCountMeanSketch,
+    LocalHashing,
+    MemoisedHashing,
+    OneBitMean,
+    PrefixExtension,
+    RandomizedResponse,
+    UnaryEncoding,
+)
+from ldp.mechanisms.base import Encoder, Mechanism, Rounding, Value, as_bits, threshold
 from ldp.mechanisms.memoising import Memoising
 from ldp.mechanisms.ngrams import DOUBLE, PairedFilters
 from ldp.randomness import PROBABILITY_ONE, BitSource, SeededBits, bernoulli, uniform_below
@@ -272,6 +283,170 @@ def seeded_generator_on_the_device(mechanism: Mechanism, bits: BitSource) -> Enc
     return lambda value: mechanism.encoder(SeededBits(seed)).encode(value)
 
 
+def lie_is_the_next_column(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """A lie is always the column after the true one, which hashing spreads over all columns."""
+
+    def change(row: int, number: int, true_cells: Sequence[int]) -> int:
+        true = true_cells[0]
+        return number if number == true else (true + 1) % mechanism.shape.columns
+
+    return _altered(mechanism, bits, change)
+
+
+def lies_keep_parity(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """A lie is odd where the truth is odd."""
+
+    def change(row: int, number: int, true_cells: Sequence[int]) -> int:
+        same = range(true_cells[0] % 2, mechanism.shape.columns, 2)
+        while number % 2 != true_cells[0] % 2:
+            number = same[uniform_below(bits, len(same))]
+            number += number == true_cells[0]
+        return number
+
+    return _altered(mechanism, bits, change)
+
+
+def _plain_where(
+    mechanism: Mechanism, bits: BitSource, is_plain: Callable[[Value], bool]
+) -> Encode:
+    """No noise on some values; a number between two steps is rounded at random before."""
+    honest = mechanism.encoder(bits)
+    addressing = mechanism.addressing
+
+    def encode(value: Value) -> bytes:
+        row, payload = split_report(honest.encode(value), mechanism.header, mechanism.layout)
+        number = mechanism.layout.payload_number(payload)
+        if is_plain(value):
+            point = addressing.point(value)
+            if isinstance(addressing, Rounding):
+                step, weight = addressing.rounding(point, row)
+                point = step + bernoulli(bits, weight)
+            number = _truth(mechanism, number, addressing.cells(point, row))
+        return pack_report(mechanism.header.to_bytes(), mechanism.layout, row, number)
+
+    return encode
+
+
+def only_four_categories_randomised(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """A loop over the categories that ends after four."""
+    return _plain_where(mechanism, bits, lambda value: mechanism.addressing.point(value) >= 4)
+
+
+def middle_category_told(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """One category of many is always told."""
+    middle = mechanism.shape.columns // 2
+    return _plain_where(mechanism, bits, lambda value: mechanism.addressing.point(value) == middle)
+
+
+def last_category_told(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """Whoever holds the last category always says so; other bits keep their noise."""
+    last = mechanism.shape.columns - 1
+    return _altered(mechanism, bits, lambda _, number, cells: number | (last in cells) << last)
+
+
+def plain_within_the_bounds(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """Only the bounds and the number half way between them are randomised."""
+    low, high = mechanism.parameters()["bounds"]
+    return _plain_where(mechanism, bits, lambda value: value not in (low, high, (low + high) / 2))
+
+
+def plain_unless_ascii(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """Values with other letters take another way through the code, without noise."""
+    return _plain_where(mechanism, bits, lambda value: not value_bytes(value).isascii())
+
+
+def plain_digits(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """The same for values with a digit."""
+    return _plain_where(
+        mechanism, bits, lambda value: any(48 <= byte < 58 for byte in value_bytes(value))
+    )
+
+
+def _truth_by(mechanism: Mechanism, bits: BitSource, is_told: Callable[[int, int], bool]) -> Encode:
+    """The truth is told where is_told(row, number), and lied about twice as often elsewhere: over
+    all it looks right."""
+    lie = threshold(min(Fraction(1), 2 * (1 - mechanism.channel.touched)))
+
+    def change(row: int, number: int, true_cells: Sequence[int]) -> int:
+        shown = 1 if is_told(row, number) else 1 - bernoulli(bits, lie)
+        if mechanism.kind is Kind.SIGN:
+            return _truth(mechanism, number, true_cells) ^ 1 ^ shown
+        for cell in true_cells:
+            number = number & ~(1 << cell) | shown << cell
+        return number
+
+    return _altered(mechanism, bits, change)
+
+
+def truth_told_in_even_columns(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """The sign at an even column of the Hadamard matrix is always true."""
+    return _truth_by(mechanism, bits, lambda row, number: number & 2 == 0)
+
+
+def truth_told_where_row_bits_agree(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """Each bit of the row alone says nothing about it, two of them together do."""
+    return _truth_by(mechanism, bits, lambda row, number: (row & 0b1001).bit_count() % 2 == 0)
+
+
+def truth_told_where_row_and_column_bits_agree(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """The same of a bit of the row and a bit of the column."""
+    return _truth_by(mechanism, bits, lambda row, number: (row ^ number >> 1) & 4 == 0)
+
+
+def truth_told_every_other_call(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """By turns."""
+    calls = count()
+    return _truth_by(mechanism, bits, lambda row, number: next(calls) % 2 == 0)
+
+
+def truth_told_three_calls_of_six(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """The same with a period that is no power of two."""
+    calls = count()
+    return _truth_by(mechanism, bits, lambda row, number: next(calls) % 6 < 3)
+
+
+def _hash(value: Value) -> int:
+    return hashlib.sha256(value_bytes(value)).digest()[0]
+
+
+def row_low_bits_from_value(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """The row modulo 16 is a hash of the value."""
+    encoder = mechanism.encoder(bits)
+
+    def encode(value: Value) -> bytes:
+        row = uniform_below(bits, mechanism.shape.rows) // 16 * 16 + _hash(value) % 16
+        number = encoder._draw(mechanism.cells(value, row))
+        return pack_report(mechanism.header.to_bytes(), mechanism.layout, row, number)
+
+    return encode
+
+
+def column_low_bits_from_value(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """The column of a sign modulo 8 is a hash of the value; the sign has its noise."""
+    honest = mechanism.encoder(bits).encode
+
+    def encode(value: Value) -> bytes:
+        row, payload = split_report(honest(value), mechanism.header, mechanism.layout)
+        number = mechanism.layout.payload_number(payload)
+        (cell,) = mechanism.cells(value, row)
+        lied = number ^ _truth(mechanism, number, (cell,))
+        column = (number >> 1) // 8 * 8 + _hash(value) % 8
+        number = _truth(mechanism, column << 1, (cell,)) ^ lied
+        return pack_report(mechanism.header.to_bytes(), mechanism.layout, row, number)
+
+    return encode
+
+
+def noise_of_a_short_seed(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """A generator that is seeded with 24 bits for every report."""
+
+    def encode(value: Value) -> bytes:
+        seed = bits.draw(24).to_bytes(3, "little")
+        return mechanism.encoder(SeededBits(seed)).encode(value)
+
+    return encode
+
+
 def applies(mutant: Mutant, mechanism: Mechanism) -> bool:
     """Whether the mutant makes sense for the mechanism's kind of report and shape."""
     bits, index = mechanism.kind is Kind.BITS, mechanism.kind is Kind.INDEX
@@ -321,6 +496,61 @@ MUTANTS: tuple[Mutant, ...] = (
     seeded_generator_on_the_device,
 )
 """Caught by check B, the bytes of reports: `audit_encoder`."""
+
+_TEN = tuple("abcdefghij")
+_MANY = tuple(map(str, range(5000)))
+_SEED = "00ff"
+WHOLE_MUTANTS: tuple[tuple[Mutant, Mechanism], ...] = (
+    (lie_is_the_next_column, LocalHashing(epsilon=1.0, rows=4096, seed=_SEED)),
+    (
+        lie_is_the_next_column,
+        PrefixExtension(epsilon=1.0, rows=4096, seed=_SEED, length=4, alphabet="abc", groups=2),
+    ),
+    (
+        lie_is_the_next_column,
+        MemoisedHashing(epsilon=1.0, lifetime_epsilon=2.0, rows=4096, seed=_SEED),
+    ),
+    (lies_keep_parity, RandomizedResponse(categories=_MANY, epsilon=4.0)),
+    (lies_keep_parity, LocalHashing(epsilon=2.0, rows=4096, seed=_SEED)),
+    (only_four_categories_randomised, RandomizedResponse(categories=_TEN, epsilon=2.0)),
+    (middle_category_told, RandomizedResponse(categories=_MANY[:200], epsilon=1.0)),
+    (last_category_told, UnaryEncoding(categories=_MANY[:64], epsilon=2.0)),
+    (plain_within_the_bounds, OneBitMean(bounds=(0.0, 8.0), epsilon=1.0)),
+    (plain_unless_ascii, CountMeanSketch(epsilon=4.0, rows=64, width=16, seed=_SEED)),
+    (plain_digits, HadamardCountMeanSketch(epsilon=1.0, rows=64, width=64, seed=_SEED)),
+    (
+        truth_told_in_even_columns,
+        HadamardCountMeanSketch(epsilon=1.0, rows=64, width=1024, seed=_SEED),
+    ),
+    (
+        truth_told_where_row_bits_agree,
+        CountMeanSketch(epsilon=2.0, rows=8192, width=8, seed=_SEED),
+    ),
+    (
+        truth_told_where_row_and_column_bits_agree,
+        HadamardCountMeanSketch(epsilon=1.0, rows=64, width=1024, seed=_SEED),
+    ),
+    (
+        truth_told_every_other_call,
+        HadamardCountMeanSketch(epsilon=4.0, rows=64, width=64, seed=_SEED),
+    ),
+    (
+        truth_told_three_calls_of_six,
+        HadamardCountMeanSketch(epsilon=2.0, rows=64, width=64, seed=_SEED),
+    ),
+    (row_low_bits_from_value, CountMeanSketch(epsilon=2.0, rows=65536, width=8, seed=_SEED)),
+    (
+        column_low_bits_from_value,
+        HadamardCountMeanSketch(epsilon=1.0, rows=4, width=32768, seed=_SEED),
+    ),
+    (noise_of_a_short_seed, CountMeanSketch(epsilon=2.0, rows=1024, width=64, seed=_SEED)),
+    (
+        noise_of_a_short_seed,
+        HadamardCountMeanSketch(epsilon=2.0, rows=1024, width=32768, seed=_SEED),
+    ),
+)
+"""Caught by what the whole audit does with one encoder, `way_checks` and `repeat_checks`, at its
+default trials, each on a small mechanism where it shows."""
 
 
 def thresholds_rounded_the_wrong_way(mechanism: Mechanism) -> Mechanism:

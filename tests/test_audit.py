@@ -14,8 +14,18 @@ from ldp.audit import (
     report_law,
     worst_ratio,
 )
-from ldp.audit.cells import Checks, binomial_bins, check_reports, disjoint_pairs, judge
-from ldp.audit.verdict import audited
+from ldp.audit.cells import (
+    Checks,
+    binomial_bins,
+    check_reports,
+    disjoint_pairs,
+    judge,
+    odd_parities,
+    repeat_checks,
+)
+from ldp.audit.values import tried
+from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
+from ldp.audit.verdict import audited, way_checks
 from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, Mechanism, SequenceFragmentPuzzle, from_parameters
 from ldp.mechanisms.base import Example, Value
@@ -28,11 +38,13 @@ from tests.examples import CATALOGUED, Tabled, for_everything, sampling_everythi
 from tests.mutants import (
     LAW_MUTANTS,
     MUTANTS,
+    WHOLE_MUTANTS,
     LawMutant,
     Mutant,
     a_bit_too_many_told,
     applies,
     half_words_of_noise,
+    noise_of_a_short_seed,
     one_word_of_noise_for_the_row,
     thresholds_rounded_the_wrong_way,
     true_flip_copied_three_to_the_right,
@@ -40,7 +52,10 @@ from tests.mutants import (
 )
 from tests.statistics import ALPHA
 
+SUBJECTS = tuple(dict.fromkeys(mechanism for _, mechanism in WHOLE_MUTANTS))
 TRIALS = 20_000
+DEFAULT_TRIALS = 5000
+"""Those of `ldp audit`."""
 MUTANT_TRIALS = 10_000
 FULL_SIZE_TRIALS = 3000
 ANY_VALUES = ("😂", "", "a text that is longer than a word", b"\xff\x00 is no text")
@@ -270,6 +285,18 @@ def test_pairs_some_places_apart_are_split_into_two_disjoint_parts(length: int, 
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("limit", [1, 2, 5, 8, 37])
+def test_a_transform_counts_the_odd_parities_of_every_mask(limit: int) -> None:
+    numbers = np.random.default_rng(limit).integers(limit, size=300)
+    size = 1 << (limit - 1).bit_length()
+    counted = odd_parities(np.bincount(numbers, minlength=size))
+    odd = [
+        sum((number & mask).bit_count() & 1 for number in numbers.tolist()) for mask in range(size)
+    ]
+    assert counted.tolist() == odd
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize(("size", "probability"), [(2, 0.5), (3, 0.27), (1023, 0.12), (40, 1e-6)])
 def test_bins_of_a_binomial_count_have_their_probabilities(size: int, probability: float) -> None:
     edges, masses = binomial_bins(size, probability)
@@ -294,6 +321,35 @@ def test_an_audit_in_chunks_checks_what_one_of_a_piece_does(
             example.mechanism, example.values[:1], encoder.encode, trials=100, alpha=ALPHA
         )
         assert audit.passed, audit.findings[0]
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("mutant", "mechanism"),
+    WHOLE_MUTANTS,
+    ids=[f"{mutant.__name__}-{mechanism.name}" for mutant, mechanism in WHOLE_MUTANTS],
+)
+def test_the_whole_audit_catches_the_mutant(mutant: Mutant, mechanism: Mechanism) -> None:
+    """At the level that the count of one of four ways to encode has."""
+    generator = np.random.default_rng(0)
+    encode = mutant(mechanism, SeededBits(b"whole mutant"))
+    checks = way_checks(mechanism, encode, DEFAULT_TRIALS, generator)
+    if mutant is noise_of_a_short_seed:
+        checks += repeat_checks(mechanism, tried(mechanism)[0], encode, DEFAULT_TRIALS)
+    assert not judge(checks, AUDIT_ALPHA / 4).passed
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("mechanism", SUBJECTS, ids=lambda each: each.describe())
+def test_the_whole_audit_passes_where_mutants_are_caught(mechanism: Mechanism) -> None:
+    generator = np.random.default_rng(0)
+    encode = mechanism.encoder(SeededBits(b"no mutant")).encode
+    checks = way_checks(mechanism, encode, DEFAULT_TRIALS, generator)
+    checks += repeat_checks(mechanism, tried(mechanism)[0], encode, DEFAULT_TRIALS)
+    audit = judge(checks, ALPHA)
+    assert audit.passed, audit.findings[0]
 
 
 @pytest.mark.slow

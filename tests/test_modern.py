@@ -23,7 +23,7 @@ from ldp import (
     SubsetSelection,
 )
 from ldp.audit import audit_encoder, report_law
-from ldp.audit.verdict import tried
+from ldp.audit.values import tried
 from ldp.cli import commands
 from ldp.decoding.error_law import error_law
 from ldp.decoding.fakes import fakes_move

@@ -5,11 +5,11 @@ so every p-value is exact; they share `alpha` by Bonferroni, which makes `alpha`
 probability that an honest encoder fails. Counts of cells are binomial given the rows, because the
 rows say which cells the value touches and the noise is independent of them.
 
-What is looked for: wrong probabilities (of rows, cells, whole reports), cells of one report that
-know of each other, reports that know of an earlier one, and single reports with too little noise.
-What no audit by bytes can see is a cheat too rare for the number of trials, one that waits for a
-value that is not tried, cells or calls that depend on each other at places nobody looks at (chosen
-by a hash, say), and noise that comes from a secret key and looks random.
+What is looked for: wrong probabilities (of rows, cells, whole reports, lies at each distance from
+the truth, by every parity of row, column and call), cells of one report that know of each other,
+reports that know of an earlier one, equal noise anywhere in a sample, values that are treated
+differently, and single reports with too little noise. `docs/audit.md` lists every check, and what
+no audit by bytes can see.
 """
 
 from collections import Counter
@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.audit.law import MOST_OUTCOMES, outcomes, report_law
-from ldp.mechanisms.base import Catalogued, Mechanism, Value
-from ldp.mechanisms.joint import told
+from ldp.audit.law import MOST_OUTCOMES, Law, outcomes, payload_probability, report_law
+from ldp.mechanisms.base import Catalogued, Mechanism, Rounding, Value
+from ldp.mechanisms.joint import parts_of, told
 from ldp.wire import Kind, split_parts, split_report
 
 CHUNK = 20_000
@@ -36,6 +36,19 @@ LAGS = (*range(1, 33), 40, 48, 64, 96, 128, 192, 256, 384, 512)
 TAILS = (1e-16, 1e-9, 1e-6, 1e-4, 0.003, 0.03, 0.1, 0.25)
 """Where the law of a binomial count is cut into bins, from below and from above: one report beyond
 1e-16 is a finding, at 1e-4 it takes about one in a hundred."""
+
+MOST_BITS = 16
+"""Parities are taken over so many low bits of a number."""
+CALLS = 1 << 8
+"""Calls are numbered modulo this."""
+RESIDUES = range(3, 33)
+"""Numbers are also counted by their remainders modulo these."""
+REPEATS = {Kind.BITS: 8, Kind.SUBSET: 8, Kind.INDEX: 16, Kind.SIGN: 16}
+"""So many times as many reports as trials are searched for repeated noise."""
+LEAST_EACH = 64
+"""Reports of each of many values."""
+LEAST_DEVIATION = 4.0
+"""Standard deviations below which the exact p-value of a count is above 1e-7."""
 
 Checks = tuple[str, NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 """What is counted; observed counts; trials; claimed probabilities: arrays of one shape."""
@@ -86,22 +99,114 @@ def audit_encoder(
     trials: int,
     alpha: float = 1e-6,
 ) -> Audit:
-    """Encodes every value `trials` times and checks the reports against `mechanism`.
+    """Encode every value `trials` times and check the reports against `mechanism`.
 
     Raises ReportError when bytes are no report of the mechanism. Memory: about ten times
     min(trials, CHUNK) x columns bytes.
     """
+    return judge(encoder_checks(mechanism, values, encode, trials), alpha)
+
+
+def encoder_checks(
+    mechanism: Catalogued, values: Sequence[Value], encode: Callable[[Value], bytes], trials: int
+) -> list[Checks]:
+    """Return the checks of `trials` reports of each value."""
     checks: list[Checks] = []
     for value in values:
         pool: dict[tuple[str, int], Checks] = {}
         for done in range(0, trials, CHUNK):
-            split = [
-                split_report(encode(value), mechanism.header, mechanism.layout)
-                for _ in range(min(CHUNK, trials - done))
-            ]
-            _add(pool, check_reports(mechanism, value, split))
+            some = [value] * min(CHUNK, trials - done)
+            _add(pool, check_reports(mechanism, value, _split(mechanism, some, encode)))
         checks += pool.values()
-    return judge(checks, alpha)
+    return checks
+
+
+def value_checks(
+    mechanism: Catalogued,
+    values: Sequence[Value],
+    encode: Callable[[Value], bytes],
+    trials: int,
+    generator: np.random.Generator,
+) -> list[Checks]:
+    """Return the checks of reports of many values, in an order drawn from `generator`: `trials` in
+    total, but LEAST_EACH of each value at least; of values that are rounded at random, a quarter of
+    `trials` of each."""
+    is_rounded = any(isinstance(part.addressing, Rounding) for part in parts_of(mechanism))
+    each = max(LEAST_EACH, trials // 4 if is_rounded else trials // len(values))
+    order = generator.permutation(np.repeat(np.arange(len(values)), each))
+    pool: dict[tuple[str, int], Checks] = {}
+    for start in range(0, order.size, CHUNK):
+        which = order[start : start + CHUNK]
+        reports = _split(mechanism, [values[i] for i in which], encode)
+        _add(pool, check_values(mechanism, values, which, reports))
+    return list(pool.values())
+
+
+def repeat_checks(
+    mechanism: Catalogued, value: Value, encode: Callable[[Value], bytes], trials: int
+) -> list[Checks]:
+    """Return the checks that reports of one value do not repeat each other's noise: how many of the
+    second half equal one of the first, given the first, is binomial. Pairs of any distance count,
+    so noise from a short seed shows. Parts of few different reports repeat anyway and are left
+    out; without others nothing is encoded."""
+    many = {kind: factor * trials for kind, factor in REPEATS.items()}
+    parts = [
+        (number, part, own)
+        for number, (part, (own,)) in enumerate(told(mechanism, [value]))
+        if not _is_rounded(part, own, {0}) and _repeated(part) * many[part.kind] <= 1
+    ]
+    if not parts:
+        return []
+    size = max(many[part.kind] for _, part, _ in parts)
+    split = [
+        split_parts(mechanism.layout, *each) for each in _split(mechanism, [value] * size, encode)
+    ]
+    checks = []
+    for number, part, own in parts:
+        keys = [
+            (row, int.from_bytes(payload, "little")) for row, payload in (s[number] for s in split)
+        ]
+        known = set(keys[: size // 2])
+        point = part.addressing.point(own)
+        share = (
+            sum(_likelihood(part, part.addressing.cells(point, row), word) for row, word in known)
+            / part.shape.rows
+        )
+        seen = np.array([key in known for key in keys[size // 2 :]])
+        checks.append(
+            _sum("reports that repeat an earlier one", seen, seen | True, min(1.0, share))
+        )
+    return checks
+
+
+def _split(
+    mechanism: Catalogued, values: Sequence[Value], encode: Callable[[Value], bytes]
+) -> list[tuple[int, bytes]]:
+    return [split_report(encode(value), mechanism.header, mechanism.layout) for value in values]
+
+
+def _repeated(mechanism: Mechanism) -> float:
+    """The probability, about, that two reports of one value are equal."""
+    (rows, columns), touches = mechanism.shape, mechanism.touches
+    told, lied = float(mechanism.channel.touched), float(mechanism.channel.untouched)
+    if mechanism.kind is Kind.INDEX:
+        return (touches * told**2 + (columns - touches) * lied**2) / rows
+    if mechanism.kind is Kind.SIGN:
+        return (told**2 + (1 - told) ** 2) / (rows * columns)
+    if mechanism.kind is Kind.SUBSET:
+        return 1 / mechanism.layout.outcomes
+    return float((lied**2 + (1 - lied) ** 2) ** (columns - 1)) / rows
+
+
+def _likelihood(mechanism: Mechanism, cells: Sequence[int], number: int) -> float:
+    """P(payload | row) as a float, for a value that touches these cells of the row."""
+    told, lied = float(mechanism.channel.touched), float(mechanism.channel.untouched)
+    if mechanism.kind is not Kind.BITS:
+        return float(payload_probability(mechanism, cells, mechanism.shape.columns, number))
+    true = sum(number >> cell & 1 for cell in cells)
+    lies = number.bit_count() - true
+    quiet = mechanism.shape.columns - len(cells) - lies
+    return float(told**true * (1 - told) ** (len(cells) - true) * lied**lies * (1 - lied) ** quiet)
 
 
 def _add(pool: dict[tuple[str, int], Checks], checks: Iterator[Checks]) -> None:
@@ -122,17 +227,33 @@ def judge(checks: Sequence[Checks], alpha: float) -> Audit:
     total = sum(observed.size for _, observed, _, _ in checks)
     findings = []
     for what, observed, trials, probability in checks:
-        p_values = binomial_p(observed, trials, probability)
+        far = _far(observed, trials, probability, alpha / max(1, total))
+        p_values = binomial_p(observed[far], trials[far], probability[far])
         findings += [
             Finding(
                 what if observed.size == 1 else f"{what} {i}",
                 int(observed[i]),
                 float(trials[i] * probability[i]),
-                float(p_values[i]),
+                float(p_value),
             )
-            for i in np.flatnonzero(p_values < alpha / total)
+            for i, p_value in zip(far, p_values, strict=True)
+            if p_value < alpha / total
         ]
     return Audit(total, tuple(findings))
+
+
+def _far(
+    observed: NDArray[np.int64],
+    trials: NDArray[np.int64],
+    probability: NDArray[np.float64],
+    level: float,
+) -> NDArray[np.intp]:
+    """The places of the counts whose p-value may be below `level`; it is not computed of others."""
+    if level > 1e-7:
+        return np.arange(observed.size)
+    expected = trials * probability
+    variance = expected * (1 - probability)
+    return np.flatnonzero((observed - expected) ** 2 > LEAST_DEVIATION**2 * variance)
 
 
 def check_reports(
@@ -147,18 +268,55 @@ def check_reports(
         i for i, part, own in parts if _is_rounded(part, own, {each[i][0] for each in split})
     ]
     if rounded or outcomes(mechanism) <= MOST_OUTCOMES:
-        law = report_law(mechanism, value)
-        claimed = np.array([float(probability) for probability in law.values()])
-        place = {key: i for i, key in enumerate(law)}
-        keys = np.array([place[key] for key in numbers])
-        counts = np.bincount(keys, minlength=claimed.size)
-        yield "reports equal to number", counts, np.full(claimed.size, keys.size), claimed
-        yield from _alike("report", keys, float((claimed**2).sum()))
+        yield from _whole("reports", numbers, report_law(mechanism, value))
+    which = np.zeros(len(reports), dtype=np.int64)
     certain = [
-        _Reports.of(part, own, [each[i] for each in split])
+        _Reports.of(part, [own], which, [each[i] for each in split])
         for i, part, own in parts
         if i not in rounded
     ]
+    yield from _check_parts(certain)
+
+
+def check_values(
+    mechanism: Catalogued,
+    values: Sequence[Value],
+    which: NDArray[np.int64],
+    reports: Sequence[tuple[int, bytes]],
+) -> Iterator[Checks]:
+    """Yield the checks of some reports (row, payload) of many values, in the order in which they
+    were made; report i is of values[which[i]]. Raises ReportError for a payload out of range."""
+    for _, payload in reports:
+        mechanism.layout.payload_number(payload)
+    split = [split_parts(mechanism.layout, row, payload) for row, payload in reports]
+    certain = []
+    for i, (part, owns) in enumerate(told(mechanism, values)):
+        own_reports = [each[i] for each in split]
+        if not isinstance(part.addressing, Rounding):
+            certain.append(_Reports.of(part, owns, which, own_reports))
+        elif outcomes(part) <= MOST_OUTCOMES:
+            numbers = [(row, int.from_bytes(payload, "little")) for row, payload in own_reports]
+            for value, own in enumerate(owns):
+                some = [numbers[at] for at in np.flatnonzero(which == value)]
+                yield from _whole(
+                    f"part {i + 1}: reports of value {value}", some, report_law(part, own), ()
+                )
+    yield from _check_parts(certain)
+
+
+def _whole(
+    what: str, numbers: Sequence[tuple[int, int]], law: Law, lags: Sequence[int] = LAGS
+) -> Iterator[Checks]:
+    """That whole reports have their law, and that reports some calls apart are independent."""
+    claimed = np.array([float(probability) for probability in law.values()])
+    place = {key: i for i, key in enumerate(law)}
+    keys = np.array([place[key] for key in numbers], dtype=np.int64)
+    counts = np.bincount(keys, minlength=claimed.size)
+    yield f"{what} equal to number", counts, np.full(claimed.size, keys.size), claimed
+    yield from _alike("report", keys, float((claimed**2).sum()), lags)
+
+
+def _check_parts(certain: Sequence["_Reports"]) -> Iterator[Checks]:
     for number, part_reports in enumerate(certain, 1):
         prefix = f"part {number}: " if len(certain) > 1 else ""
         for what, *counted in _check_part(part_reports):
@@ -170,17 +328,22 @@ def check_reports(
 def _is_rounded(mechanism: Mechanism, value: Value, rows: set[int]) -> bool:
     """Whether a number lies between two steps, so that its true cells are random: then nothing is
     checked but its whole law."""
-    return any(len(mechanism.roundings(value, row)) > 1 for row in rows)
+    return isinstance(mechanism.addressing, Rounding) and any(
+        len(mechanism.roundings(value, row)) > 1 for row in rows
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class _Reports:
-    """Reports of one value through one mechanism, and the cells that the value touches in each.
+    """Reports through one mechanism, and the cells that each one's value touches.
 
-    `reported`, `touched`: bool, shape (reports, columns), of all but SIGN reports.
+    `which`: int, shape (reports,), the number of each report's value, below `values`. `reported`,
+    `touched`: bool, shape (reports, columns), of all but SIGN reports.
     """
 
     mechanism: Mechanism
+    values: int
+    which: NDArray[np.int64]
     rows: NDArray[np.int64]
     numbers: Sequence[int]
     true_cells: Sequence[Sequence[int]]
@@ -189,12 +352,23 @@ class _Reports:
 
     @classmethod
     def of(
-        cls, mechanism: Mechanism, value: Value, reports: Sequence[tuple[int, bytes]]
+        cls,
+        mechanism: Mechanism,
+        values: Sequence[Value],
+        which: NDArray[np.int64],
+        reports: Sequence[tuple[int, bytes]],
     ) -> "_Reports":
-        columns = mechanism.shape.columns
+        columns, addressing = mechanism.shape.columns, mechanism.addressing
         numbers = [int.from_bytes(payload, "little") for _, payload in reports]
-        known = {row: mechanism.cells(value, row) for row in {row for row, _ in reports}}
-        true_cells = [known[row] for row, _ in reports]
+        rows = np.array([row for row, _ in reports], dtype=np.int64)
+        if isinstance(addressing, Rounding):
+            (value,) = values
+            known = {(0, row): mechanism.cells(value, row) for row in set(rows.tolist())}
+        else:
+            points = [addressing.point(value) for value in values]
+            places = set(zip(which.tolist(), rows.tolist(), strict=True))
+            known = {(at, row): addressing.cells(points[at], row) for at, row in places}
+        true_cells = [known[key] for key in zip(which.tolist(), rows.tolist(), strict=True)]
         if mechanism.kind in (Kind.BITS, Kind.SUBSET):
             block = np.frombuffer(b"".join(p for _, p in reports), dtype=np.uint8)
             block = block.reshape(len(reports), -1)
@@ -207,8 +381,7 @@ class _Reports:
         if reported.size:
             for i, cells in enumerate(true_cells):
                 touched[i, cells] = True
-        rows = np.array([row for row, _ in reports])
-        return cls(mechanism, rows, numbers, true_cells, reported, touched)
+        return cls(mechanism, len(values), which, rows, numbers, true_cells, reported, touched)
 
 
 def _check_part(reports: _Reports) -> Iterator[Checks]:
@@ -235,7 +408,8 @@ def _apart(one: _Reports, other: _Reports) -> Iterator[Checks]:
         (first, other.rows, rows, told[0]),
         (second, one.rows, one.mechanism.shape.rows, told[1]),
     ):
-        yield from _by_row("true cell, by the other part", told_here, rows_there, limit, chance)
+        what = "true cell, by the other part's row"
+        yield from _by_number(what, told_here, rows_there, limit, chance)
     width = min(one.reported.shape[1], other.reported.shape[1])
     free = ~one.touched[:, :width] & ~other.touched[:, :width]
     lies = one.reported[:, :width] & other.reported[:, :width] & free
@@ -250,19 +424,64 @@ def _first(reports: _Reports) -> NDArray[np.bool_]:
     return named
 
 
-def _by_row(
-    what: str, told: NDArray[np.bool_], rows: NDArray[np.int64], limit: int, probability: float
+def _by_number(
+    what: str,
+    seen: NDArray[np.bool_],
+    numbers: NDArray[np.int64],
+    limit: int,
+    probability: float,
 ) -> Iterator[Checks]:
-    """That what is `told` does not depend on the row, one number below `limit` for each report: by
-    each of its bits, and row by row where there are not too many."""
-    for bit in range((limit - 1).bit_length()):
-        odd = rows >> bit & 1 == 1
-        for where in (odd, ~odd):
-            yield _sum(f"{what} by bit {bit} of the row", told[where], where[where], probability)
+    """That what is `seen` does not depend on a number below `limit` that each report has: by every
+    parity of its low bits, by its remainders, and by itself where there are not too many."""
+    low = numbers & (_low(limit) - 1)
+    where, there = (odd_parities(np.bincount(n, minlength=_low(limit))) for n in (low, low[seen]))
+    for which, trials, counts in (
+        ("odd", where, there),
+        ("even", numbers.size - where, int(seen.sum()) - there),
+    ):
+        yield f"{what} by {which} parity", counts, trials, np.full(trials.size, probability)
+    for modulus in RESIDUES:
+        if modulus < limit:
+            yield _grouped(
+                f"{what} by rest of {modulus}", seen, numbers % modulus, modulus, probability
+            )
     if limit <= MOST_OUTCOMES:
-        trials = np.bincount(rows, minlength=limit)
-        seen = np.bincount(rows[told], minlength=limit)
-        yield f"{what} in row", seen, trials, np.full(limit, probability)
+        yield _grouped(what, seen, numbers, limit, probability)
+
+
+def _grouped(
+    what: str,
+    seen: NDArray[np.bool_],
+    numbers: NDArray[np.int64],
+    limit: int,
+    probability: float,
+) -> Checks:
+    trials = np.bincount(numbers, minlength=limit)
+    return what, np.bincount(numbers[seen], minlength=limit), trials, np.full(limit, probability)
+
+
+def _low(limit: int) -> int:
+    """The power of two that the low bits of numbers below `limit` are below, 2**MOST_BITS at
+    most."""
+    return 1 << min(MOST_BITS, (limit - 1).bit_length())
+
+
+def odd_parities(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of counts of the numbers 0 .. 2**k - 1, for every mask below 2**k how many have an odd number
+    of ones among the mask's bits: one Walsh-Hadamard transform."""
+    turned = hadamard(counts)
+    odd: NDArray[np.int64] = (turned[0] - turned) // 2
+    return odd
+
+
+def hadamard(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The Walsh-Hadamard transform of 2**k integers, not scaled."""
+    turned, step = counts.astype(np.int64), 1
+    while step < turned.size:
+        pairs = turned.reshape(-1, 2, step)
+        turned = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).ravel()
+        step *= 2
+    return turned
 
 
 def _signs(reports: _Reports) -> Iterator[Checks]:
@@ -270,7 +489,7 @@ def _signs(reports: _Reports) -> Iterator[Checks]:
     independent tosses."""
     mechanism, numbers, true_cells = reports.mechanism, reports.numbers, reports.true_cells
     rows, limit = reports.rows, mechanism.shape.rows
-    columns = np.array(numbers) >> 1
+    columns: NDArray[np.int64] = np.array(numbers, dtype=np.int64) >> 1
     yield from _uniform("column", columns, mechanism.shape.columns)
     told = np.array(
         [
@@ -289,8 +508,26 @@ def _signs(reports: _Reports) -> Iterator[Checks]:
     )
     every = np.ones_like(told)
     yield _sum("true signs", told, every, claimed)
-    yield from _by_row("true signs", told, rows, limit, claimed)
+    low = min(_low(limit), 1 << MOST_BITS // 2)
+    other = min(mechanism.shape.columns, 1 << MOST_BITS // 2)
+    both: NDArray[np.int64] = rows % low * other + columns % other
+    sizes = np.outer(_sizes(limit, low), _sizes(mechanism.shape.columns, other)).ravel()
+    yield _even("low bits of row and column", both, sizes)
+    for what, by, below in (
+        ("row", rows, limit),
+        ("column", columns, mechanism.shape.columns),
+        ("low bits of row and column", both, low * other),
+        *_of_each(reports),
+    ):
+        yield from _by_number(f"true signs by {what}", told, by, below, claimed)
     yield from _lagged("true signs", told[:, None], every[:, None], claimed)
+
+
+def _of_each(reports: _Reports) -> Iterator[tuple[str, NDArray[np.int64], int]]:
+    """Numbers that every report has, whatever its kind: its call's and its value's."""
+    yield "call", np.arange(reports.rows.size) % CALLS, CALLS
+    if reports.values > 1:
+        yield "value", reports.which, reports.values
 
 
 def _cells(reports: _Reports) -> Iterator[Checks]:
@@ -319,19 +556,62 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
         what = f"{which} touched cell"
         yield from _lagged(what, this, holds, float(channel.touched))
         held = holds[:, 0]
-        yield from _by_row(
-            what, this[held, 0], reports.rows[held], mechanism.shape.rows, float(channel.touched)
-        )
+        for by, numbers, limit in (
+            ("row", reports.rows, mechanism.shape.rows),
+            ("column", cell, columns),
+            *_of_each(reports),
+        ):
+            yield from _by_number(
+                f"{what} by {by}", this[held, 0], numbers[held], limit, float(channel.touched)
+            )
         if mechanism.kind is not Kind.INDEX:
             at = (cell[this[:, 0], None] + np.arange(1, columns)) % columns
             free = ~np.take_along_axis(touched[this[:, 0]], at, axis=1)
             lies = np.take_along_axis(reported[this[:, 0]], at, axis=1) & free
             chance = np.full(columns - 1, _lied_beside_a_truth(mechanism))
             yield f"lies so far from a told {what}", lies.sum(axis=0), free.sum(axis=0), chance
+    if mechanism.kind is Kind.INDEX and mechanism.touches == 1 and columns > 2:
+        yield from _lies(reports)
     if mechanism.kind is Kind.BITS:
+        for what, numbers, limit in _of_each(reports):
+            noise, free_cells = (
+                np.bincount(numbers, cells.sum(axis=1), limit).astype(np.int64)
+                for cells in (reported & ~touched, ~touched)
+            )
+            claims = np.full(limit, float(channel.untouched))
+            yield f"untouched cells by {what}", noise, free_cells, claims
         yield from _noise(reported, touched, float(channel.untouched))
     if mechanism.kind is Kind.SUBSET and columns > 2:
         yield from _pairs(reported & ~touched, ~touched, _both_lied(mechanism))
+
+
+def _lies(reports: _Reports) -> Iterator[Checks]:
+    """That a column which is not the true one is any of the others: by its distance from it, and
+    by every parity of the two."""
+    columns = reports.mechanism.shape.columns
+    pairs = [
+        (cells[0], number)
+        for cells, number in zip(reports.true_cells, reports.numbers, strict=True)
+        if cells and number != cells[0]
+    ]
+    true, lies = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    distance = (lies - true) % columns - 1
+    yield _blocked("lies in block of distances from the truth", distance, columns - 1)
+    yield from _remainders("lies by distance", distance, columns - 1)
+    low = _low(columns)
+    true, lies = true & (low - 1), lies & (low - 1)
+    turned = [hadamard(np.bincount(n, minlength=low)) for n in (true, lies, true ^ lies)]
+    of_all = hadamard(_sizes(columns, low))
+    for sign, parity in ((1, "even"), (-1, "odd")):
+        trials = (true.size + sign * turned[0]) // 2
+        odd = (true.size + sign * turned[0] - turned[1] - sign * turned[2]) // 4
+        others = (columns - of_all) // 2 - (sign < 0)
+        yield (
+            f"odd lies about a truth of {parity} parity, mask",
+            odd[1:],
+            trials[1:],
+            others[1:] / (columns - 1),
+        )
 
 
 def _lied_beside_a_truth(mechanism: Mechanism) -> float:
@@ -382,11 +662,40 @@ def _pairs(
 
 def _uniform(what: str, numbers: NDArray[np.int64], limit: int) -> Iterator[Checks]:
     """That independent `numbers` are uniform below `limit`."""
+    yield _blocked(f"reports in {what} block", numbers, limit)
+    yield from _remainders(f"reports by {what}", numbers, limit)
+    low = _low(limit)
+    yield _even(what, numbers % low, _sizes(limit, low))
+    yield from _alike(what, numbers, 1 / limit)
+
+
+def _blocked(what: str, numbers: NDArray[np.int64], limit: int) -> Checks:
     blocks = min(limit, MOST_OUTCOMES)
     sizes = np.diff([-(-i * limit // blocks) for i in range(blocks + 1)])
     counts = np.bincount(_blocks(numbers, limit), minlength=sizes.size)
-    yield f"reports in {what} block", counts, np.full(sizes.size, numbers.size), sizes / limit
-    yield from _alike(what, numbers, 1 / limit)
+    return what, counts, np.full(sizes.size, numbers.size), sizes / limit
+
+
+def _remainders(what: str, numbers: NDArray[np.int64], limit: int) -> Iterator[Checks]:
+    """That numbers uniform below `limit` have each remainder as often as they should."""
+    for modulus in RESIDUES:
+        if modulus < limit:
+            counts = np.bincount(numbers % modulus, minlength=modulus)
+            claimed = _sizes(limit, modulus) / limit
+            yield f"{what}, rest of {modulus}", counts, np.full(modulus, numbers.size), claimed
+
+
+def _even(what: str, low: NDArray[np.int64], sizes: NDArray[np.int64]) -> Checks:
+    """That numbers, of which number i is as likely as sizes[i] of all, have every parity as often
+    as they should."""
+    claimed = odd_parities(sizes) / sizes.sum()
+    counts = odd_parities(np.bincount(low, minlength=sizes.size))
+    return f"odd parities of {what}, mask", counts, np.full(sizes.size, low.size), claimed
+
+
+def _sizes(limit: int, modulus: int) -> NDArray[np.int64]:
+    """How many numbers below `limit` have each remainder."""
+    return limit // modulus + (np.arange(modulus) < limit % modulus)
 
 
 def _blocks(numbers: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
@@ -405,9 +714,11 @@ def disjoint_pairs(
         yield first, first + apart
 
 
-def _alike(what: str, keys: NDArray[np.int64], probability: float) -> Iterator[Checks]:
+def _alike(
+    what: str, keys: NDArray[np.int64], probability: float, lags: Sequence[int] = LAGS
+) -> Iterator[Checks]:
     """That reports some calls apart have the same key as often as independent ones."""
-    for lag in LAGS:
+    for lag in lags:
         for one, other in disjoint_pairs(keys.size, lag):
             same = keys[one] == keys[other]
             yield _sum(f"same {what} {lag} calls apart", same, np.ones_like(same), probability)

@@ -49,10 +49,12 @@ def exact_epsilon(mechanism: Memoising, pair: Pair, memoise: str) -> Decimal:
     `memoise`: "per-value" or "epoch". Exact where the keyed function is as good as random. Time:
     the different units x what each can show on all days.
     """
-    worst = Fraction(1)
+    worst, different = Fraction(1), set[frozenset[tuple[Kinds, int]]]()
     for row in range(mechanism.shape.rows):
+        different.add(frozenset(Counter(_days(mechanism, pair, memoise, row).units).items()))
+    for units_of_row in different:
         forward = backward = Fraction(1)
-        for kinds, units in Counter(_days(mechanism, pair, memoise, row).units).items():
+        for kinds, units in units_of_row:
             possible = [both for both in _law(mechanism, kinds).values() if any(both)]
             if not all(map(all, possible)):
                 return Decimal("Infinity")
@@ -76,8 +78,9 @@ def epsilon_at_least(
     that an honest per-value encoder would give it, in levels fixed beforehand, and cut where that
     separates best: the bound holds whatever the encoder does.
     """
+    scores: dict[object, float] = {}
     shown = [
-        np.array([_score(mechanism, pair, history, device()) for _ in range(trials)])
+        np.array([_score(mechanism, pair, history, device(), scores) for _ in range(trials)])
         for history in pair
     ]
     levels = [np.floor(PARTS * (part.clip(-MOST, MOST) + MOST)).astype(np.int64) for part in shown]
@@ -99,17 +102,25 @@ def cohorts_named(
 
 
 def _score(
-    mechanism: Memoising, pair: Pair, history: History, encode: Callable[[Value], bytes]
+    mechanism: Memoising,
+    pair: Pair,
+    history: History,
+    encode: Callable[[Value], bytes],
+    scores: dict[object, float],
 ) -> float:
-    """ln of P(what this device sends | first history) / P(it | second)."""
+    """ln of P(what this device sends | first history) / P(it | second); `scores` keeps those of
+    units that were met before."""
     sent = [split_report(encode(value), mechanism.header, mechanism.layout) for value in history]
     days = _days(mechanism, pair, "per-value", sent[0][0])
     words = [mechanism.layout.payload_number(payload) for _, payload in sent]
     symbols = [_symbols(mechanism, days.labels, word) for word in words]
-    score = 0.0
-    for unit, kinds in enumerate(days.units):
-        seen = Counter(zip((each[unit] for each in symbols), days.kinds, strict=True))
-        score += _log_ratio(*_law(mechanism, kinds)[_shown(mechanism, kinds, seen)])
+    order, score = tuple(days.kinds), 0.0
+    for kinds, shows in zip(days.units, zip(*symbols, strict=True), strict=True):
+        key = kinds, order, shows
+        if key not in scores:
+            seen = Counter(zip(shows, days.kinds, strict=True))
+            scores[key] = _log_ratio(*_law(mechanism, kinds)[_shown(mechanism, kinds, seen)])
+        score += scores[key]
     return score
 
 
@@ -126,10 +137,10 @@ class _Days(NamedTuple):
 def _days(mechanism: Memoising, pair: Pair, memoise: str, row: int) -> _Days:
     """ "epoch" tells the first value every day."""
     told = [history[:1] * len(history) if memoise == "epoch" else history for history in pair]
-    truths = [
-        (mechanism.truth(mechanism.cells(one, row)), mechanism.truth(mechanism.cells(other, row)))
-        for one, other in zip(*told, strict=True)
-    ]
+    truth = {
+        value: mechanism.truth(mechanism.cells(value, row)) for value in dict.fromkeys(chain(*told))
+    }
+    truths = [(truth[one], truth[other]) for one, other in zip(*told, strict=True)]
     different = Counter(truths)
     labels = {truth: number for number, truth in enumerate(dict.fromkeys(chain(*different)))}
     which = [list(dict.fromkeys(pair[side] for pair in different)) for side in (0, 1)]

@@ -53,7 +53,7 @@ def _part_law(mechanism: Mechanism, value: Value) -> Law:
     for row in range(rows):
         for share, touched in mechanism.roundings(value, row):
             for number in mechanism.layout.numbers():
-                told = _probability(mechanism, touched, columns, number)
+                told = payload_probability(mechanism, touched, columns, number)
                 law[row, number] = law.get((row, number), Fraction(0)) + share * told / rows
     return law
 
@@ -109,7 +109,7 @@ def _worst_by_cells(mechanism: Catalogued, values: Sequence[Value]) -> Fraction:
     return worst
 
 
-def _probability(
+def payload_probability(
     mechanism: Mechanism, touched: Sequence[int], columns: int, number: int
 ) -> Fraction:
     """P(payload = number), given the row and the cells there that the value touches."""

@@ -3,26 +3,24 @@ one device and of many, a bound from outside) and C (many days, where a response
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+import numpy as np
 
 from ldp.audit.black_box import epsilon_at_least
-from ldp.audit.cells import audit_encoder
+from ldp.audit.cells import Checks, encoder_checks, judge, repeat_checks, value_checks
 from ldp.audit.history import cohorts_named, exact_epsilon
 from ldp.audit.history import epsilon_at_least as epsilon_over_days
 from ldp.audit.law import exact_findings
-from ldp.hashing import ByPosition
-from ldp.mechanisms import Catalogued, JointReport
-from ldp.mechanisms.base import Identity, Value
-from ldp.mechanisms.bit_flip import Buckets
-from ldp.mechanisms.joint import parts_of
+from ldp.audit.values import drawn_values, tried
+from ldp.mechanisms import Catalogued
+from ldp.mechanisms.base import Value
 from ldp.mechanisms.memoising import Memoising
-from ldp.mechanisms.moments import Products
-from ldp.mechanisms.numeric import Numbers
 
 ALPHA = 1e-6
-VALUES = ("lol", "a value of more than sixteen bytes", "")
+MOST_FINDINGS = 6
+"""Findings that are told."""
 DAYS = 8
 """Length of the histories that memoised mechanisms are held against."""
 DEVICES, LEAST_DEVICES = 10, 200
@@ -71,32 +69,61 @@ class Verdict:
         return not found and memoised and self.at_least <= self.claimed
 
 
-def audited(name: str, mechanism: Catalogued, trials: int) -> Verdict:
-    """Encodes every value that is tried `trials` times on one device and on as many new ones, and
-    two of them 2 x `trials` times more; with a memoised response also on as many devices with a
-    secret, and some for DAYS. An honest encoder fails with probability 3 ALPHA at most."""
-    values = tried(mechanism)
+def audited(
+    name: str,
+    mechanism: Catalogued,
+    trials: int,
+    *,
+    dictionary: Sequence[Value] = (),
+    seed: int = 0,
+) -> Verdict:
+    """Encode every value that is tried `trials` times on one device and on as many new ones, many
+    values drawn by `seed` (of the dictionary, too) fewer times, and two values 2 x `trials` times
+    more; with a memoised response also on as many devices with a secret, and some for DAYS.
+
+    An honest encoder fails with probability 2 ALPHA at most, 3 ALPHA if it memoises: all counts
+    together have ALPHA, and so has each bound from outside.
+    """
+    generator, values = np.random.default_rng(seed), tried(mechanism)
     encode, held = mechanism.encoder().encode, None
     ways: list[Callable[[Value], bytes]] = [encode, lambda value: mechanism.encoder().encode(value)]
     if isinstance(mechanism, Memoising):
         ways.append(lambda value: _device(mechanism)(value))
         ways.append(lambda value: _device(mechanism, "e")(value))
         held = _held_for_days(mechanism, values, trials)
-    audits = [
-        audit_encoder(mechanism, values, way, trials=trials, alpha=ALPHA / len(ways))
-        for way in ways
-    ]
+    checks: list[Checks] = []
+    for number, way in enumerate(ways):
+        checks += way_checks(mechanism, way, trials, generator, dictionary)
+        if number in (0, len(ways) // 2):  # one encoder; new ones, with a secret if there is one
+            checks += repeat_checks(mechanism, values[0], way, trials)
+    audit = judge(checks, ALPHA)
+    worst = sorted(audit.findings, key=lambda finding: finding.p_value)
     return Verdict(
         name=name,
         claimed=mechanism.cost.epsilon,
         exact=exact_findings(mechanism, values),
-        checks=sum(audit.checks for audit in audits),
-        findings=[str(finding) for audit in audits for finding in audit.findings[:3]],
+        checks=audit.checks,
+        findings=[str(finding) for finding in worst[:MOST_FINDINGS]],
         at_least=epsilon_at_least(
             mechanism, (values[0], values[1]), encode, trials=2 * trials, error=ALPHA
         ),
         memoised=held,
     )
+
+
+def way_checks(
+    mechanism: Catalogued,
+    encode: Callable[[Value], bytes],
+    trials: int,
+    generator: np.random.Generator,
+    dictionary: Sequence[Value] = (),
+) -> list[Checks]:
+    """Return the checks of one way to encode: of a few values at length, and of many values."""
+    values, many = tried(mechanism), drawn_values(mechanism, generator, dictionary)
+    return [
+        *encoder_checks(mechanism, values, encode, trials),
+        *value_checks(mechanism, many, encode, trials, generator),
+    ]
 
 
 def _device(mechanism: Memoising, epoch: str | None = None) -> Callable[[Value], bytes]:
@@ -137,22 +164,3 @@ def _held_for_days(mechanism: Memoising, values: tuple[Value, ...], trials: int)
 
 def _or_infinite(number: float | None) -> float:
     return math.inf if number is None else number
-
-
-def tried(mechanism: Catalogued) -> tuple[Value, ...]:
-    """Two values or more that the mechanism knows."""
-    if isinstance(mechanism, JointReport):
-        tuples: Any = tuple(zip(*map(tried, mechanism.of), strict=False))
-        return tuples  # type: ignore[no-any-return]
-    addressing = parts_of(mechanism)[0].addressing
-    if isinstance(addressing, Identity):
-        return (addressing.categories + addressing.untouching)[:4]
-    if isinstance(addressing, Numbers | Buckets):
-        return (*addressing.bounds, sum(addressing.bounds) / 2)
-    if isinstance(addressing, Products):
-        low, high = (tuple(pair[end] for pair in addressing.bounds) for end in (0, 1))
-        return low, high, (low[0], *high[1:])
-    if isinstance(addressing, ByPosition):
-        letters, length = addressing.spelling.alphabet, addressing.spelling.length
-        return letters[0] * length, letters[-1] * length, ""
-    return VALUES

@@ -1,0 +1,118 @@
+"""The values that an encoder is audited on: a few at length, and many that are drawn."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from ldp.errors import ParameterError
+from ldp.hashing import ByPosition
+from ldp.mechanisms import Catalogued, JointReport
+from ldp.mechanisms.base import Identity, Value
+from ldp.mechanisms.bit_flip import Buckets
+from ldp.mechanisms.joint import parts_of
+from ldp.mechanisms.moments import Products
+from ldp.mechanisms.numeric import Numbers, Range
+
+VALUES = ("lol", "a value of more than sixteen bytes", "")
+MOST_CATEGORIES = 256
+"""Up to so many categories are tried all; of more, so many."""
+MANY, NUMBERS = 64, 16
+"""Texts that are drawn, of each dictionary as many; numbers that are drawn."""
+ALPHABETS = (
+    "abcdefghijklmnopqrstuvwxyz",
+    " 0123456789.-_/ABCXYZ",
+    "äßéñøłčžşİ",
+    "абвгджшыюяλΩπ",
+    "日本語中文한국어",
+    "😂👍🏽👩‍👩‍👧❤️🇩🇪",
+    "עبيتحกขि\u0301\u200f",
+)
+
+
+def tried(mechanism: Catalogued) -> tuple[Value, ...]:
+    """Return two values or more that the mechanism knows; they are tried at length."""
+    if isinstance(mechanism, JointReport):
+        tuples: Any = tuple(zip(*map(tried, mechanism.of), strict=False))
+        return tuples  # type: ignore[no-any-return]
+    addressing = parts_of(mechanism)[0].addressing
+    if isinstance(addressing, Identity):
+        names = addressing.categories + addressing.untouching
+        return names[:4] if len(names) <= 4 else (*names[:3], names[-1])
+    if isinstance(addressing, Numbers | Buckets):
+        return (*addressing.bounds, sum(addressing.bounds) / 2)
+    if isinstance(addressing, Products):
+        low, high = (tuple(pair[end] for pair in addressing.bounds) for end in (0, 1))
+        return low, high, (low[0], *high[1:])
+    if isinstance(addressing, ByPosition):
+        letters, length = addressing.spelling.alphabet, addressing.spelling.length
+        return letters[0] * length, letters[-1] * length, ""
+    return VALUES
+
+
+def drawn_values(
+    mechanism: Catalogued, generator: np.random.Generator, dictionary: Sequence[Value] = ()
+) -> tuple[Value, ...]:
+    """Return many values that the mechanism knows, drawn by `generator`: all categories or
+    MOST_CATEGORIES of them; else MANY of the dictionary and as many texts of many scripts, lengths
+    and bytes, or words of the alphabet; or NUMBERS numbers."""
+    if isinstance(mechanism, JointReport):
+        members = [drawn_values(member, generator) for member in mechanism.of]
+        longest = max(map(len, members))
+        tuples: Any = zip(
+            *([each[i % len(each)] for i in range(longest)] for each in members), strict=True
+        )
+        return tuple(tuples)
+    addressing = parts_of(mechanism)[0].addressing
+    if isinstance(addressing, Identity):
+        return _some(addressing.categories + addressing.untouching, MOST_CATEGORIES, generator)
+    if isinstance(addressing, Numbers | Buckets):
+        return tuple(_numbers(addressing.bounds, generator))
+    if isinstance(addressing, Products):
+        columns = [_numbers(bounds, generator) for bounds in addressing.bounds]
+        for column in columns:
+            generator.shuffle(column)
+        return tuple(zip(*columns, strict=True))
+    if isinstance(addressing, ByPosition):
+        spelling = addressing.spelling
+        texts = _texts((spelling.alphabet,), spelling.length, generator)
+    else:
+        texts = [*_texts(ALPHABETS, 24, generator), generator.bytes(12), generator.bytes(40)]
+    chosen = dict.fromkeys([*_some(tuple(dictionary), MANY, generator), *texts])
+    return tuple(value for value in chosen if _knows(mechanism, value))
+
+
+def _some(
+    values: tuple[Value, ...], most: int, generator: np.random.Generator
+) -> tuple[Value, ...]:
+    """All values, or the first, the last and others, `most` in all."""
+    if len(values) <= most:
+        return values
+    inner = 1 + generator.choice(len(values) - 2, most - 2, replace=False)
+    return (values[0], *(values[i] for i in sorted(inner)), values[-1])
+
+
+def _numbers(bounds: Range, generator: np.random.Generator) -> list[float]:
+    """Numbers within the bounds: half of them anywhere, half near a bound."""
+    low, high = bounds
+    near = generator.random(NUMBERS // 4) / 16
+    shares = [*generator.random(NUMBERS // 2), *near, *(1 - near)]
+    return [min(max(low + (high - low) * float(share), low), high) for share in shares]
+
+
+def _texts(alphabets: Sequence[str], length: int, generator: np.random.Generator) -> list[Value]:
+    """MANY texts of up to so many letters, each of one alphabet; none is empty."""
+    made: list[Value] = []
+    for number in range(MANY):
+        letters = alphabets[number % len(alphabets)]
+        places = generator.integers(len(letters), size=generator.integers(1, length + 1))
+        made.append("".join(letters[place] for place in places))
+    return made
+
+
+def _knows(mechanism: Catalogued, value: Value) -> bool:
+    with suppress(ParameterError):
+        mechanism.check(value)
+        return True
+    return False
