@@ -19,9 +19,11 @@ from ldp.mechanisms import (
     HadamardCountMeanSketch,
     LocalHashing,
     MemoisedHashing,
+    MemoisedResponse,
     OneBitMean,
     PrefixExtension,
     RandomizedResponse,
+    Rappor,
     UnaryEncoding,
 )
 from ldp.mechanisms.base import Encoder, Mechanism, Rounding, Value, as_bits, threshold
@@ -629,6 +631,82 @@ def cohort_drawn_for_every_report(mechanism: Memoising, secret: bytes, bits: Bit
 
     return encode
 
+
+def flips_shared_by_all_values(mechanism: Memoising, secret: bytes, bits: BitSource) -> Encode:
+    """A device flips the same bits of every value for good: two values tell which."""
+    encoder = mechanism.encoder(bits, secret=secret)
+    flips = encoder._permanent(0)
+    encoder._permanent = lambda truth: truth ^ flips  # type: ignore[method-assign]
+    return encoder.encode
+
+
+def secret_cut_to_two_bytes(mechanism: Memoising, secret: bytes, bits: BitSource) -> Encode:
+    """Of the secret 16 bits are random: whoever tries 65,536 knows every device's."""
+    short = hashlib.sha256(secret).digest()[:2].ljust(32, b"\0")
+    return mechanism.encoder(bits, secret=short).encode
+
+
+def _forgets(
+    mechanism: Memoising, secret: bytes, bits: BitSource, after: int, epoch: str | None
+) -> Encode:
+    calls, parts = (
+        count(),
+        [
+            mechanism.encoder(bits, secret=secret + bytes([part]), epoch=epoch).encode
+            for part in range(20)
+        ],
+    )
+    return lambda value: parts[next(calls) // after](value)
+
+
+def epoch_forgotten_after_nine_reports(
+    mechanism: Memoising, secret: bytes, bits: BitSource
+) -> Encode:
+    """What is frozen is lost after nine reports, and frozen anew."""
+    return _forgets(mechanism, secret, bits, 9, "e")
+
+
+def epoch_forgotten_after_fifty_reports(
+    mechanism: Memoising, secret: bytes, bits: BitSource
+) -> Encode:
+    """The same, later than most lives."""
+    return _forgets(mechanism, secret, bits, 50, "e")
+
+
+def secret_lost_after_a_while(mechanism: Memoising, secret: bytes, bits: BitSource) -> Encode:
+    """A new secret, and another permanent response to the same value."""
+    return _forgets(mechanism, secret, bits, 20, None)
+
+
+def second_report_repeats_the_first(mechanism: Memoising, secret: bytes, bits: BitSource) -> Encode:
+    """The instantaneous noise of every second report is that of the one before."""
+    encode, calls, last = mechanism.encoder(bits, secret=secret).encode, count(), b""
+
+    def again(value: Value) -> bytes:
+        nonlocal last
+        if next(calls) % 2 == 0:
+            last = encode(value)
+        return last
+
+    return again
+
+
+_UMA = Rappor(bits=32, hashes=2, cohorts=128, f=0.5, p=0.25, q=0.75, seed="00ff")
+_PLACES = MemoisedResponse(categories=("a", "b", "c"), epsilon=1.0, lifetime_epsilon=2.0)
+LIFE_MUTANTS: tuple[tuple[HistoryMutant, str, Memoising], ...] = (
+    (flips_shared_by_all_values, "per-value", _UMA),
+    (secret_cut_to_two_bytes, "per-value", _UMA),
+    (secret_lost_after_a_while, "per-value", _UMA),
+    (secret_lost_after_a_while, "per-value", _PLACES),
+    (second_report_repeats_the_first, "per-value", _UMA),
+    (epoch_forgotten_after_nine_reports, "epoch", _UMA),
+    (epoch_forgotten_after_nine_reports, "epoch", _PLACES),
+    (epoch_forgotten_after_fifty_reports, "epoch", _UMA),
+    (value_followed_within_an_epoch, "epoch", _UMA),
+    (permanent_response_forgotten, "per-value", _UMA),
+    (cohort_drawn_for_every_report, "per-value", _UMA),
+)
+"""Caught by check C, lives of devices: `ldp.audit.lives`, at the default trials."""
 
 HISTORY_MUTANTS: tuple[HistoryMutant, ...] = (
     value_followed_within_an_epoch,

@@ -1,19 +1,27 @@
 """Many days of a memoised value: what each mode promises, exactly and from outside (check C)."""
 
-from itertools import count
+from itertools import count, product
+from math import comb
 
+import numpy as np
 import pytest
 
 from ldp import Rappor
 from ldp.audit import audit_encoder
+from ldp.audit.cells import Audit, judge
 from ldp.audit.history import Device, cohorts_named, epsilon_at_least, exact_epsilon
-from ldp.audit.verdict import audited
+from ldp.audit.lives import _Unit, life_checks
+from ldp.audit.values import tried
+from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
+from ldp.audit.verdict import all_lives, audited
+from ldp.mechanisms import MemoisedBitFlip, MemoisedHashing, MemoisedResponse
 from ldp.mechanisms.base import Value
 from ldp.mechanisms.memoising import Memoising
 from ldp.mechanisms.permanent import Keyed
 from ldp.randomness import SeededBits
 from tests.mutants import (
     HISTORY_MUTANTS,
+    LIFE_MUTANTS,
     HistoryMutant,
     cohort_drawn_for_every_report,
     device_of,
@@ -25,6 +33,9 @@ BASIC = Rappor(bits=2, scheme="identity", f=0.5, p=0.25, q=0.75)
 NOISY = Rappor(bits=2, scheme="identity", f=0.75, p=0.1, q=0.9)
 BLOOM = Rappor(bits=6, hashes=2, cohorts=4, f=0.75, p=0.1, q=0.9, seed="00ff")
 TRIALS = 3000
+DEFAULT_TRIALS = 5000
+"""Those of `ldp audit`."""
+MEMOISING = (MemoisedResponse, MemoisedHashing, MemoisedBitFlip)
 
 
 def stays(value: str, days: int) -> tuple[str, ...]:
@@ -114,6 +125,66 @@ def test_check_c_catches_the_mutant(mutant: HistoryMutant) -> None:
     device = device_of(lambda secret, bits: mutant(NOISY, secret, bits))
     seen = epsilon_at_least(NOISY, pair, device, trials=TRIALS, error=ALPHA)
     assert seen > NOISY.cost.lifetime
+
+
+def lives(mechanism: Memoising, memoise: str, device: Device) -> Audit:
+    """What the whole audit checks of lives in one mode, at its default trials."""
+    both = all_lives(
+        mechanism,
+        ("lol", "afk") if mechanism.name == "rappor" else ("a", "b"),
+        lambda *_: device(),
+        DEFAULT_TRIALS,
+    )
+    mode = [checks for checks in both if f", {memoise}:" in checks[0]]
+    return judge(mode, AUDIT_ALPHA / 100)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("mutant", "memoise", "mechanism"),
+    LIFE_MUTANTS,
+    ids=[f"{mutant.__name__}-{mechanism.name}" for mutant, _, mechanism in LIFE_MUTANTS],
+)
+def test_the_lives_of_devices_catch_the_mutant(
+    mutant: HistoryMutant, memoise: str, mechanism: Memoising
+) -> None:
+    """At a level that is stricter than that of the whole audit."""
+    device = device_of(lambda secret, bits: mutant(mechanism, secret, bits))
+    assert not lives(mechanism, memoise, device).passed
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("memoise", ["per-value", "epoch"])
+@pytest.mark.parametrize(
+    "mechanism", [BLOOM, *(kind.examples()[0].mechanism for kind in MEMOISING)], ids=str
+)
+def test_the_lives_of_honest_devices_have_their_law(mechanism: Memoising, memoise: str) -> None:
+    """Wrong with probability ALPHA at most."""
+    device = honest(mechanism, "e" if memoise == "epoch" else None)
+    one, *_, other = tried(mechanism)
+    checks = life_checks(mechanism, (one, other), device, 200, memoise=memoise)
+    audit = judge(checks, ALPHA)
+    assert audit.passed, audit.findings[0]
+
+
+@pytest.mark.exact
+def test_the_law_of_two_times_is_that_of_all_their_reports() -> None:
+    """By summing over every sequence of reports."""
+    true, false = (_Unit.of(NOISY, touched) for touched in (True, False))
+    for one, other, kept in ((true, true, True), (true, false, False)):
+        found = np.zeros(4)
+        for bits in product((0, 1), repeat=5):
+            if kept:
+                chance = sum(
+                    weight * np.prod([shows if bit else 1 - shows for bit in bits])
+                    for weight, shows in ((1 - one.kept, one.shows[0]), (one.kept, one.shows[1]))
+                )
+            else:
+                chance = one.named(3)[sum(bits[:3])] / comb(3, sum(bits[:3]))
+                chance *= other.named(2)[sum(bits[3:])] / comb(2, sum(bits[3:]))
+            found[2 * (sum(bits[:3]) > 1) + (sum(bits[3:]) > 1)] += chance
+        np.testing.assert_allclose(one.joint(other, 3, 2, kept), found)
 
 
 @pytest.mark.statistical

@@ -13,10 +13,12 @@ from ldp.audit.cells import Checks, encoder_checks, judge, repeat_checks, value_
 from ldp.audit.history import cohorts_named, exact_epsilon
 from ldp.audit.history import epsilon_at_least as epsilon_over_days
 from ldp.audit.law import exact_findings
+from ldp.audit.lives import LONG, USUAL, life_checks
 from ldp.audit.values import drawn_values, tried
 from ldp.mechanisms import Catalogued
 from ldp.mechanisms.base import Value
 from ldp.mechanisms.memoising import Memoising
+from ldp.wire import Kind
 
 ALPHA = 1e-6
 MOST_FINDINGS = 6
@@ -86,15 +88,16 @@ def audited(
     """
     generator, values = np.random.default_rng(seed), tried(mechanism)
     encode, held = mechanism.encoder().encode, None
+    checks: list[Checks] = []
     ways: list[Callable[[Value], bytes]] = [encode, lambda value: mechanism.encoder().encode(value)]
     if isinstance(mechanism, Memoising):
-        ways.append(lambda value: _device(mechanism)(value))
+        ways[1:] = [lambda value: _device(mechanism)(value)]
         ways.append(lambda value: _device(mechanism, "e")(value))
         held = _held_for_days(mechanism, values, trials)
-    checks: list[Checks] = []
+        checks += all_lives(mechanism, (values[0], values[1]), _device, trials)
     for number, way in enumerate(ways):
         checks += way_checks(mechanism, way, trials, generator, dictionary)
-        if number in (0, len(ways) // 2):  # one encoder; new ones, with a secret if there is one
+        if number < 2:
             checks += repeat_checks(mechanism, values[0], way, trials)
     audit = judge(checks, ALPHA)
     worst = sorted(audit.findings, key=lambda finding: finding.p_value)
@@ -124,6 +127,29 @@ def way_checks(
         *encoder_checks(mechanism, values, encode, trials),
         *value_checks(mechanism, many, encode, trials, generator),
     ]
+
+
+def all_lives(
+    mechanism: Memoising,
+    values: tuple[Value, Value],
+    device: Callable[[Memoising, str | None], Callable[[Value], bytes]],
+    trials: int,
+) -> list[Checks]:
+    """Return the checks of lives in both modes, and of a few that are longer; where a report is
+    bits, of as many devices per value as show a secret of 16 bits."""
+    searched = trials * 4 // 5 if mechanism.kind is Kind.BITS else trials // DEVICES
+    checks: list[Checks] = []
+    for memoise, epoch, devices in (("per-value", None, searched), ("epoch", "e", trials // 25)):
+        for reports, many in ((USUAL, devices), (LONG, trials // 100)):
+            checks += life_checks(
+                mechanism,
+                values,
+                lambda epoch=epoch: device(mechanism, epoch),  # type: ignore[misc]
+                many,
+                memoise=memoise,
+                reports=reports,
+            )
+    return checks
 
 
 def _device(mechanism: Memoising, epoch: str | None = None) -> Callable[[Value], bytes]:

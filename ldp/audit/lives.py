@@ -1,0 +1,233 @@
+"""Long lives of devices that memoise: what is kept, what is drawn anew, and what devices share.
+
+Each device reports one value, another one, and the first again. A *unit* of its reports, a bit of
+RAPPOR or the true column where a report is one column, is decoded from each of the three times as
+the majority of what it showed. Given the cohort the units are independent, and what is decoded has
+an exact law: a mixture over the permanent response of binomial tails. So per value the first and
+the third time must agree as often as one permanent response makes them, the second time must be
+independent, and by epoch all three must be about the first value, however long the life is.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp.audit.cells import Checks
+from ldp.mechanisms.base import Value
+from ldp.mechanisms.memoising import Memoising
+from ldp.wire import Kind, split_report
+
+Device = Callable[[], Callable[[Value], bytes]]
+"""Makes a new device: its `encode`."""
+USUAL, LONG = (12, 4, 12), (60, 20, 60)
+"""Reports of the first value, of the other, and of the first again."""
+UNITS = 24
+"""Units that devices are compared by."""
+MOST_REPEATS = 10.0
+"""Expected repeats among honest devices above which none are looked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Lives:
+    """What devices showed: the cohort of each, and of each of the three times how often each unit
+    was named, and whether what was told touches it: shape (devices, units). `same`: bool, shape
+    (devices,), whether the two values touch the same."""
+
+    mechanism: Memoising
+    reports: tuple[int, int, int]
+    cohorts: NDArray[np.int64]
+    moved: int
+    named: tuple[NDArray[np.int64], ...]
+    touched: tuple[NDArray[np.bool_], ...]
+    same: NDArray[np.bool_]
+    first_two: NDArray[np.bool_]
+
+
+def life_checks(
+    mechanism: Memoising,
+    values: tuple[Value, Value],
+    device: Device,
+    devices: int,
+    *,
+    memoise: str,
+    reports: tuple[int, int, int] = USUAL,
+) -> list[Checks]:
+    """Return the checks of so many new devices, each of which tells of values[0], values[1] and
+    values[0] again, so many `reports` each. `memoise`: "per-value" or "epoch". Raises ReportError
+    for bytes that are no report of the mechanism."""
+    lives = _lived(mechanism, values, device, devices, memoise, reports)
+    what = f"lives of {sum(reports)} reports, {memoise}"
+    return [(f"{what}: {name}", *counted) for name, *counted in _checks(lives, memoise)]  # type: ignore[misc]
+
+
+def _lived(
+    mechanism: Memoising,
+    values: tuple[Value, Value],
+    device: Device,
+    devices: int,
+    memoise: str,
+    reports: tuple[int, int, int],
+) -> _Lives:
+    one, other = values
+    told = (one, one if memoise == "epoch" else other, one)
+    cohorts, same, named, touched, first_two = [], [], [], [], []
+    moved = 0
+    for _ in range(devices):
+        encode = device()
+        life = [
+            [split_report(encode(value), mechanism.header, mechanism.layout) for _ in range(times)]
+            for value, times in zip((one, other, one), reports, strict=True)
+        ]
+        row = life[0][0][0]
+        moved += any(each != row for part in life for each, _ in part)
+        cells = [tuple(mechanism.cells(value, row)) for value in told]
+        shown = [
+            _shown(mechanism, own, [mechanism.layout.payload_number(word) for _, word in part])
+            for own, part in zip(cells, life, strict=True)
+        ]
+        cohorts.append(row)
+        same.append(cells[0] == cells[1])
+        named.append([part.sum(axis=0) for part in shown])
+        touched.append([_touched(mechanism, own) for own in cells])
+        first_two.append(shown[0][:2].all(axis=0))
+    return _Lives(
+        mechanism,
+        reports,
+        np.array(cohorts),
+        moved,
+        tuple(np.array(named).swapaxes(0, 1)),
+        tuple(np.array(touched).swapaxes(0, 1)),
+        np.array(same),
+        np.array(first_two),
+    )
+
+
+def _shown(mechanism: Memoising, cells: Sequence[int], numbers: Sequence[int]) -> NDArray[np.bool_]:
+    """Whether each report names each unit, shape (reports, units)."""
+    if mechanism.kind is not Kind.BITS:
+        return np.array([[number == cell for cell in cells] for number in numbers])
+    size = mechanism.layout.payload_bytes
+    block = np.frombuffer(b"".join(n.to_bytes(size, "little") for n in numbers), dtype=np.uint8)
+    bits = np.unpackbits(block.reshape(len(numbers), -1), axis=1, bitorder="little")
+    return np.equal(bits[:, : mechanism.shape.columns], 1)
+
+
+def _touched(mechanism: Memoising, cells: Sequence[int]) -> NDArray[np.bool_]:
+    if mechanism.kind is not Kind.BITS:
+        return np.ones(1, dtype=bool)
+    touched = np.zeros(mechanism.shape.columns, dtype=bool)
+    touched[list(cells)] = True
+    return touched
+
+
+def _checks(lives: _Lives, memoise: str) -> Iterator[Checks]:
+    devices = lives.cohorts.size
+    yield "devices of several cohorts", np.array([lives.moved]), np.array([devices]), np.zeros(1)
+    decoded = [2 * named > of for named, of in zip(lives.named, lives.reports, strict=True)]
+    for true in (False, True):
+        here = lives.touched[0] == true
+        law = _Unit.of(lives.mechanism, true)
+        counts = np.bincount(lives.named[0][here], minlength=1 + lives.reports[0])
+        what = f"{'touched' if true else 'untouched'} unit"
+        trials = np.full(counts.size, here.sum())
+        yield f"{what} named so often", counts, trials, law.named(lives.reports[0])
+        pairs = np.array([lives.first_two[here].sum()]), np.array([here.sum()])
+        yield f"{what} named by the first two", *pairs, np.array([law.both()])
+        kept = law.joint(law, lives.reports[0], lives.reports[2], kept=True)
+        yield _outcomes(f"{what}, first time and third", decoded[0], decoded[2], here, kept)
+        for other in (False, True):
+            second = _Unit.of(lives.mechanism, other)
+            for same in (False, True):
+                keeps = same or memoise == "epoch"
+                claimed = law.joint(second, lives.reports[0], lives.reports[1], kept=keeps)
+                where = here & (lives.touched[1] == other) & (lives.same == same)[:, None]
+                yield _outcomes(f"{what}, first and second", decoded[0], decoded[1], where, claimed)
+    yield from _repeats(lives)
+
+
+def _outcomes(
+    what: str,
+    one: NDArray[np.bool_],
+    other: NDArray[np.bool_],
+    where: NDArray[np.bool_],
+    claimed: NDArray[np.float64],
+) -> Checks:
+    """How often two decoded units are 00, 01, 10 and 11."""
+    counts = np.bincount(2 * one[where] + other[where], minlength=4)
+    return what, counts, np.full(4, where.sum()), claimed
+
+
+def _repeats(lives: _Lives) -> Iterator[Checks]:
+    """That the responses of the second half of the devices are not those of the first half: how
+    many equal one of them, given them, is binomial. A short secret shows here, where the units
+    have more responses than devices have pairs."""
+    mechanism, devices = lives.mechanism, lives.cohorts.size
+    of = lives.reports[0] + lives.reports[2]
+    decoded = (2 * (lives.named[0] + lives.named[2]) > of)[:, :UNITS]
+    touched = lives.touched[0][:, :UNITS]
+    one = np.array([_Unit.of(mechanism, true).decoded(of) for true in (False, True)])
+    shares = np.where(decoded, one[touched.astype(int)], 1 - one[touched.astype(int)])
+    likely = shares.prod(axis=1) / mechanism.shape.rows
+    keys = [(row, bits.tobytes()) for row, bits in zip(lives.cohorts, decoded, strict=True)]
+    first = dict(zip(keys[: devices // 2], likely[: devices // 2], strict=True))
+    share = min(1.0, float(sum(first.values())))
+    seen = np.array([key in first for key in keys[devices // 2 :]])
+    if share * seen.size <= MOST_REPEATS:
+        yield (
+            "responses that another device has",
+            np.array([seen.sum()]),
+            np.array([seen.size]),
+            np.array([share]),
+        )
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """The law of a unit: P(its permanent response names it), and P(a report does | that) of a
+    response that does not and of one that does."""
+
+    kept: float
+    shows: tuple[float, float]
+
+    @classmethod
+    def of(cls, mechanism: Memoising, true: bool) -> "_Unit":
+        lasting, (named, unnamed) = mechanism.lasting, mechanism.second
+        certain = lasting is None
+        kept = float(true) if certain else float(lasting.touched if true else lasting.untouched)  # type: ignore[union-attr]
+        return cls(kept, (float(unnamed), float(named)))
+
+    @property
+    def _weights(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        return (1 - self.kept, self.shows[0]), (self.kept, self.shows[1])
+
+    def named(self, reports: int) -> NDArray[np.float64]:
+        """P(k of so many reports name it), k = 0 .. reports."""
+        from scipy.stats import binom
+
+        law: NDArray[np.float64] = sum(
+            weight * binom.pmf(np.arange(reports + 1), reports, shows)
+            for weight, shows in self._weights
+        )
+        return law
+
+    def both(self) -> float:
+        """P(two reports about one permanent response name it)."""
+        return sum(weight * shows**2 for weight, shows in self._weights)
+
+    def decoded(self, reports: int) -> float:
+        """P(more than half of so many reports name it)."""
+        return float(self.named(reports)[reports // 2 + 1 :].sum())
+
+    def joint(self, other: "_Unit", reports: int, others: int, kept: bool) -> NDArray[np.float64]:
+        """P(00, 01, 10, 11) of what two times decode: about one permanent response if it is `kept`,
+        else about two that are independent."""
+        if not kept:
+            one, two = self.decoded(reports), other.decoded(others)
+            return np.outer([1 - one, one], [1 - two, two]).ravel()
+        law = np.zeros((2, 2))
+        for weight, shows in self._weights:
+            one, two = (_Unit(1.0, (shows, shows)).decoded(n) for n in (reports, others))
+            law += weight * np.outer([1 - one, one], [1 - two, two])
+        return law.ravel()
