@@ -10,7 +10,7 @@ from ldp import Rappor
 from ldp.audit import audit_encoder
 from ldp.audit.cells import Audit, judge
 from ldp.audit.history import Device, cohorts_named, epsilon_at_least, exact_epsilon
-from ldp.audit.lives import _Unit, life_checks
+from ldp.audit.lives import _Unit, life_checks, one_by_one
 from ldp.audit.values import tried
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
 from ldp.audit.verdict import all_lives, audited
@@ -163,8 +163,8 @@ def test_the_lives_of_honest_devices_have_their_law(mechanism: Memoising, memois
     """Wrong with probability ALPHA at most."""
     device = honest(mechanism, "e" if memoise == "epoch" else None)
     one, *_, other = tried(mechanism)
-    checks = life_checks(mechanism, (one, other), device, 200, memoise=memoise)
-    audit = judge(checks, ALPHA)
+    lived = life_checks(mechanism, (one, other), lambda: one_by_one(device()), 200, memoise=memoise)
+    audit = judge(lived, ALPHA)
     assert audit.passed, audit.findings[0]
 
 

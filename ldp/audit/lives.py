@@ -19,8 +19,8 @@ from ldp.mechanisms.base import Value
 from ldp.mechanisms.memoising import Memoising
 from ldp.wire import Kind, split_report
 
-Device = Callable[[], Callable[[Value], bytes]]
-"""Makes a new device: its `encode`."""
+Device = Callable[[], Callable[[Value, int], Sequence[bytes]]]
+"""Makes a new device: so many reports of a value."""
 USUAL, LONG = (12, 4, 12), (60, 20, 60)
 """Reports of the first value, of the other, and of the first again."""
 UNITS = 24
@@ -62,6 +62,11 @@ def life_checks(
     return [(f"{what}: {name}", *counted) for name, *counted in _checks(lives, memoise)]  # type: ignore[misc]
 
 
+def one_by_one(encode: Callable[[Value], bytes]) -> Callable[[Value, int], Sequence[bytes]]:
+    """Return what makes so many reports of a value by encoding it as often."""
+    return lambda value, times: [encode(value) for _ in range(times)]
+
+
 def _lived(
     mechanism: Memoising,
     values: tuple[Value, Value],
@@ -75,9 +80,12 @@ def _lived(
     cohorts, same, named, touched, first_two = [], [], [], [], []
     moved = 0
     for _ in range(devices):
-        encode = device()
+        report = device()
         life = [
-            [split_report(encode(value), mechanism.header, mechanism.layout) for _ in range(times)]
+            [
+                split_report(each, mechanism.header, mechanism.layout)
+                for each in report(value, times)
+            ]
             for value, times in zip((one, other, one), reports, strict=True)
         ]
         row = life[0][0][0]

@@ -13,7 +13,7 @@ from ldp.audit.cells import Checks, encoder_checks, judge, repeat_checks, value_
 from ldp.audit.history import cohorts_named, exact_epsilon
 from ldp.audit.history import epsilon_at_least as epsilon_over_days
 from ldp.audit.law import exact_findings
-from ldp.audit.lives import LONG, USUAL, life_checks
+from ldp.audit.lives import LONG, USUAL, life_checks, one_by_one
 from ldp.audit.values import drawn_values, tried
 from ldp.mechanisms import Catalogued
 from ldp.mechanisms.base import Value
@@ -144,7 +144,7 @@ def all_lives(
             checks += life_checks(
                 mechanism,
                 values,
-                lambda epoch=epoch: device(mechanism, epoch),  # type: ignore[misc]
+                lambda epoch=epoch: one_by_one(device(mechanism, epoch)),  # type: ignore[misc]
                 many,
                 memoise=memoise,
                 reports=reports,

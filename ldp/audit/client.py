@@ -1,0 +1,295 @@
+"""The audit of the client: what leaves a device as sealed batches, held against the protocol.
+
+Real clients run in a temporary folder, with a clock, bits and a destination of the audit's own; it
+reads the sealed batches and the secret files and nothing else. Every count is exactly binomial, as
+in `ldp.audit.cells`: which record of a period is sent, the order in a batch, the ids and the bits
+of the secrets are uniform, and what is memoised has the law of `ldp.audit.lives`. What has no
+chance in it (how many reports a batch has, its day and its size, that ids differ) may not differ
+once.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import count, pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp.audit.cells import Audit, Checks, judge
+from ldp.audit.lives import USUAL, life_checks
+from ldp.batch import ID_BYTES, Batch
+from ldp.client import Client, Recorded
+from ldp.errors import ReportError
+from ldp.mechanisms.base import Value
+from ldp.registry import Metric, Registry
+from ldp.wire import split_report
+
+PERIODS, DEVICES = 300, 80
+"""Periods of one device that has fresh noise; devices of each memoisation."""
+CATEGORIES = ("a", "b", "c", "d", "e", "f")
+START = datetime(2026, 1, 5, 12, tzinfo=UTC)
+SECRET_BYTES = 32
+REGISTRY = """
+[product]
+name = "audit of the client"
+[group.public]
+window = "1d"
+window_epsilon = 1e9
+lifetime_epsilon = 1e9
+[group.hidden]
+window = "1d"
+window_epsilon = 1e9
+lifetime_epsilon = 1e9
+""" + "".join(
+    f"""
+[metric.{name}]
+version = 1
+group = "{group}"
+description = "audit"
+owners = ["audit"]
+expires = 2100-01-01
+{keys}
+"""
+    for name, group, keys in (
+        ("one", "public", f'mechanism = "rr"\nepsilon = 6.0\ncategories = {list(CATEGORIES)}'),
+        (
+            "all",
+            "public",
+            f'mechanism = "rr"\nepsilon = 6.0\ncategories = {list(CATEGORIES)}\n'
+            f"reports_per_window = {len(CATEGORIES)}",
+        ),
+        (
+            "hidden",
+            "hidden",
+            'mechanism = "rr"\nepsilon = 3.0\ncategories = ["none", "some"]\npresence = "hidden"',
+        ),
+        (
+            "per-value",
+            "public",
+            'mechanism = "rappor"\nbits = 32\nhashes = 2\ncohorts = 64\nf = 0.5\np = 0.25\n'
+            f'q = 0.75\nmemoise = "per-value"\nreports_per_window = {max(USUAL)}',
+        ),
+        (
+            "epoch",
+            "public",
+            'mechanism = "rappor"\nbits = 32\nhashes = 2\ncohorts = 64\nf = 0.5\np = 0.25\n'
+            f'q = 0.75\nmemoise = "epoch"\nepoch = "1000d"\nreports_per_window = {max(USUAL)}',
+        ),
+    )
+)
+MakesClient = Callable[..., Client]
+"""Makes a client from the arguments of `ldp.client.Client`."""
+
+
+def audit_client(
+    generator: np.random.Generator,
+    *,
+    make: MakesClient = Client,
+    periods: int = PERIODS,
+    devices: int = DEVICES,
+    alpha: float = 1e-6,
+) -> Audit:
+    """Return what refutes that clients follow the device protocol: one client for so many
+    `periods`, and so many `devices` for each memoisation; 0 leaves a part out. Their bits come from
+    `generator`, only secrets from the operating system. An honest client fails with probability
+    `alpha` at most."""
+    with TemporaryDirectory(prefix="ldp-audit-") as folder:
+        path = Path(folder) / "metrics.toml"
+        path.write_text(REGISTRY)
+        registry, numbers = Registry.load(path), count()
+
+        def device() -> _Device:
+            home = Path(folder) / str(next(numbers))
+            return _Device(home, registry, generator, make)
+
+        checks: list[Checks] = []
+        try:
+            if periods:
+                checks += _sampling(device(), registry, periods)
+            if devices:
+                checks += _memoised(device, registry, devices)
+        except ReportError:
+            checks = [_never("batches that cannot be read", 1, 1)]
+    return judge(checks, alpha)
+
+
+class _Device:
+    """A client in a folder of its own, and the batches that left it; `mistakes` are batches whose
+    id is not the one they were sent under, whose day is not today, and records that were declined.
+    """
+
+    def __init__(
+        self, home: Path, registry: Registry, generator: np.random.Generator, make: MakesClient
+    ) -> None:
+        home.mkdir()
+        self.path = home / "client.db"
+        self.batches: list[Batch] = []
+        self.mistakes = 0
+        self._now = START
+        self._client = make(
+            self.path,
+            registry=registry,
+            destination=self,
+            clock=lambda: self._now,
+            bits=_GeneratedBits(generator),
+            jitter=timedelta(0),
+            witness=home / "witness",
+        )
+        self._client.grant()
+
+    def send(self, identity: bytes, body: bytes) -> int:
+        batch = Batch.from_bytes(body)
+        self.mistakes += identity != batch.id or batch.day != self._now.date()
+        self.batches.append(batch)
+        return 0
+
+    def period(self, records: Sequence[tuple[str, Value]]) -> list[tuple[str, bytes]]:
+        """Record these, wait until the period is over and upload: metric and report of what left,
+        in order."""
+        before = len(self.batches)
+        for metric, value in records:
+            self.mistakes += not isinstance(self._client.record(metric, value), Recorded)
+        self._now += timedelta(days=1)
+        why = self._client.upload().why
+        if why.startswith("ReportError"):
+            raise ReportError("a batch cannot be read")
+        return [
+            (item.metric, item.report) for batch in self.batches[before:] for item in batch.items
+        ]
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class _GeneratedBits:
+    """Bits from a generator, so that an audit can be repeated."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+
+    def draw(self, count: int) -> int:
+        word = int.from_bytes(self._generator.bytes((count + 7) >> 3), "little")
+        return word & ((1 << count) - 1)
+
+
+def _sampling(device: _Device, registry: Registry, periods: int) -> Iterator[Checks]:
+    """One device: in every period each category once, in order, and every other period a record of
+    the metric that hides its presence."""
+    metrics, size = registry.metrics, len(CATEGORIES)
+    records = [(name, value) for value in CATEGORIES for name in ("one", "all")]
+    sent, wrong = [], 0
+    for number in range(periods):
+        found = device.period([*records, *[("hidden", "some")] * (number % 2)])
+        if sorted(name for name, _ in found) != sorted(["one", "hidden", *["all"] * size]):
+            wrong += 1
+        else:
+            sent.append(found)
+    device.close()
+    yield _never("periods with another number of reports", wrong, periods)
+    yield _never("foreign ids, wrong days and refused records", device.mistakes, periods)
+    yield from _uniform_bits("id", [batch.id for batch in device.batches], ID_BYTES)
+    if not sent:
+        return
+    told = {
+        name: np.array([_columns(metrics[name], found) for found in sent])
+        for name in ("one", "all", "hidden")
+    }
+    for name in ("one", "hidden"):
+        places = [[name for name, _ in found].index(name) for found in sent]
+        yield _counted(f"places of metric {name} in the batch", places, size + 2)
+    yield _counted("records sent, of a period", told["one"][:, 0], size)
+    for place in range(size):
+        yield _counted(f"records at place {place}", told["all"][:, place], size)
+    channel = metrics["all"].mechanism.channel  # type: ignore[attr-defined]
+    noise = np.full((size, size), float(channel.untouched))
+    np.fill_diagonal(noise, float(channel.touched))
+    both = noise.T @ ((1 - np.eye(size)) / (size * (size - 1))) @ noise
+    for place in range(size - 1):
+        keys = told["all"][:, place] * size + told["all"][:, place + 1]
+        yield _counted(f"records at places {place} and {place + 1}", keys, size**2, both.ravel())
+    for which, name in enumerate(("none", "some")):
+        kept = float(metrics["hidden"].mechanism.channel.touched)  # type: ignore[attr-defined]
+        law = np.array([kept, 1 - kept])[:: -1 if which else 1]
+        period = np.arange(len(sent)) % 2 == which
+        if not wrong:
+            yield _counted(f"hidden periods of {name}", told["hidden"][period, 0], 2, law)
+
+
+def _columns(metric: Metric, found: Sequence[tuple[str, bytes]]) -> list[int]:
+    mechanism: Any = metric.mechanism
+    return [
+        int.from_bytes(split_report(report, mechanism.header, mechanism.layout)[1], "little")
+        for name, report in found
+        if name == metric.name
+    ]
+
+
+def _memoised(device: Callable[[], _Device], registry: Registry, devices: int) -> Iterator[Checks]:
+    """New devices: one value in a period, another one in the next, and the first again."""
+    made: list[_Device] = []
+    for name in ("per-value", "epoch"):
+        metric = registry.metrics[name]
+
+        def lives(name: str = name) -> Callable[[Value, int], Sequence[bytes]]:
+            one = device()
+            made.append(one)
+
+            def reports(value: Value, times: int) -> list[bytes]:
+                found = [part for part in one.period([(name, value)] * times) if part[0] == name]
+                if len(found) != times:
+                    raise ReportError("a period has another number of reports")
+                return [report for _, report in found]
+
+            return reports
+
+        mechanism: Any = metric.mechanism
+        yield from life_checks(mechanism, ("lol", "afk"), lives, devices, memoise=name)
+    secrets = [_secret(one) for one in made[:devices]]
+    for one in made:
+        one.close()
+    yield _never("mistakes of new devices", sum(one.mistakes for one in made), len(made))
+    whole = [secret for secret in secrets if len(secret) == SECRET_BYTES]
+    yield _never("secrets of another length", len(secrets) - len(whole), len(secrets))
+    yield from _uniform_bits("secret", whole, SECRET_BYTES)
+    first = [one.batches[0].id for one in made if one.batches]
+    yield from _uniform_bits("first id of a device", first, ID_BYTES)
+
+
+def _secret(device: _Device) -> bytes:
+    path = device.path.with_name(f"{device.path.name}.secret")
+    return path.read_bytes() if path.exists() else b""
+
+
+def _uniform_bits(what: str, words: Sequence[bytes], size: int) -> Iterator[Checks]:
+    """That words are random and differ: every bit, and every bit of one word and the next."""
+    yield _never(f"equal: {what}", len(words) - len(set(words)), len(words))
+    if len(words) < 2:
+        return
+    block = np.frombuffer(b"".join(words), dtype=np.uint8).reshape(len(words), size)
+    bits = np.unpackbits(block, axis=1).astype(np.int64)
+    changed = bits[1:] ^ bits[:-1]
+    for name, of in (("bits", bits), ("changed bits", changed)):
+        trials = np.full(8 * size, len(of))
+        yield f"{name} of the {what}", of.sum(axis=0), trials, np.full(8 * size, 0.5)
+    low = [int.from_bytes(word, "big") for word in words]
+    steps = sum(0 < abs(two - one) < 1 << 64 for one, two in pairwise(low))
+    yield _never(f"{what} next to the one before", steps, len(words))
+
+
+def _counted(
+    what: str,
+    numbers: Sequence[int] | NDArray[np.int64],
+    limit: int,
+    law: NDArray[np.float64] | None = None,
+) -> Checks:
+    counts = np.bincount(numbers, minlength=limit)
+    claimed = np.full(limit, 1 / limit) if law is None else law
+    return what, counts, np.full(limit, len(numbers)), claimed
+
+
+def _never(what: str, times: int, of: int) -> Checks:
+    """What may not happen once."""
+    return what, np.array([min(times, of)]), np.array([of]), np.zeros(1)

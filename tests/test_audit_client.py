@@ -1,0 +1,49 @@
+"""The audit of the client passes the real one and catches every mutant."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ldp.audit.client import audit_client
+from ldp.client import Client
+from tests.client_mutants import SAMPLING_MUTANTS, SECRET_MUTANTS, share_flips
+from tests.statistics import ALPHA
+
+PERIODS, DEVICES = 80, 40
+"""Fewer than those of `ldp audit --client`: what is caught with these is caught there."""
+
+
+def audited(periods: int, devices: int, make: Callable[..., Client] = Client) -> list[str]:
+    generator = np.random.default_rng(1)
+    audit = audit_client(generator, make=make, periods=periods, devices=devices, alpha=ALPHA)
+    return [str(finding) for finding in audit.findings]
+
+
+@pytest.mark.statistical
+def test_the_audit_of_the_client_passes() -> None:
+    """Wrong with probability ALPHA at most."""
+    assert audited(PERIODS, DEVICES) == []
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("mutant", SAMPLING_MUTANTS)
+def test_the_periods_of_one_device_catch_the_mutant(mutant: str) -> None:
+    assert audited(PERIODS, 0, SAMPLING_MUTANTS[mutant]())
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("mutant", SECRET_MUTANTS)
+def test_new_devices_catch_the_mutant(mutant: str) -> None:
+    assert audited(0, DEVICES, SECRET_MUTANTS[mutant]())
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_flips_that_values_share_are_caught_through_the_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    share_flips(monkeypatch)
+    assert any("per-value" in finding for finding in audited(0, DEVICES))
