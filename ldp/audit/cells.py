@@ -43,7 +43,7 @@ CALLS = 1 << 8
 """Calls are numbered modulo this."""
 RESIDUES = range(3, 33)
 """Numbers are also counted by their remainders modulo these."""
-REPEATS = {Kind.BITS: 8, Kind.SUBSET: 8, Kind.INDEX: 16, Kind.SIGN: 16}
+REPEATS = {Kind.BITS: 6, Kind.SUBSET: 6, Kind.INDEX: 16, Kind.SIGN: 16}
 """So many times as many reports as trials are searched for repeated noise."""
 LEAST_EACH = 64
 """Reports of each of many values."""
