@@ -149,7 +149,7 @@ def repeat_checks(
     second half equal one of the first, given the first, is binomial. Pairs of any distance count,
     so noise from a short seed shows. Parts of few different reports repeat anyway and are left
     out; without others nothing is encoded."""
-    many = {kind: factor * trials for kind, factor in REPEATS.items()}
+    many = {kind: factor * min(trials, CHUNK) for kind, factor in REPEATS.items()}
     parts = [
         (number, part, own)
         for number, (part, (own,)) in enumerate(told(mechanism, [value]))

@@ -29,6 +29,10 @@ DEVICES, LEAST_DEVICES = 10, 200
 """So many fewer devices live such a history than there are trials, but at least so many."""
 
 
+MOST_DEVICES = 10_000
+"""Devices that live, however many trials there are."""
+
+
 @dataclass(frozen=True)
 class Memoised:
     """What DAYS reports tell, exactly: between two values that never change, which `lifetime`
@@ -140,6 +144,7 @@ def all_lives(
     bits, of as many devices per value as show a secret of 16 bits. (Where a report is one
     column, single reports of new devices show it.)"""
     searched = trials * 3 // 5 if mechanism.kind is Kind.BITS else trials // DEVICES
+    searched = min(searched, MOST_DEVICES)
     checks: list[Checks] = []
     for memoise, epoch, devices in (("per-value", None, searched), ("epoch", "e", trials // 25)):
         for reports, many in ((USUAL, devices), (LONG, trials // 100)):
