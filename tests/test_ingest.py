@@ -1,6 +1,7 @@
 """From the buffer to the store: every way to end early, shuffling, retention, what is set aside."""
 
 import os
+from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from ldp import (
     Rappor,
 )
 from ldp.collection import ingest
-from ldp.collection.buffer import Arrived, Buffer
+from ldp.collection.buffer import Arrived, Buffer, BufferUnusable
 from ldp.collection.collector import Collector
 from ldp.collection.ingest import write_block
 from ldp.collection.intake import asked_of, sort_batch, split_bodies
@@ -20,7 +21,16 @@ from ldp.collection.plausibility import CHANCE, ones_limits, plausible, row_limi
 from ldp.files import sync_folder
 from ldp.mechanisms import CATALOGUE, Catalogued
 from ldp.mechanisms.joint import parts_of
-from tests.collecting import TODAY, batch, counted, items, registry, same_counts, summed
+from tests.collecting import (
+    TODAY,
+    Service,
+    batch,
+    counted,
+    items,
+    registry,
+    same_counts,
+    summed,
+)
 
 WEEK = timedelta(days=7)
 
@@ -120,6 +130,76 @@ def test_old_files_go_and_young_ones_stay(tmp_path: Path) -> None:
     assert ingest.retire(store, TODAY - timedelta(days=30)) == 2
     assert len(list(store.rglob("*.parquet"))) == 4
     assert not list(store.rglob(f"day={TODAY - timedelta(days=31)}"))
+
+
+HOUR = ingest.SETTLED_SECONDS
+
+
+@pytest.mark.exact
+def test_files_are_kept_from_a_day_that_the_clock_has_shown_for_an_hour() -> None:
+    """Leaps of any length and either direction, for seconds or for years, delete nothing; days that
+    pass do."""
+    keep, day = timedelta(days=90), timedelta(days=1)
+    for leap in (-4000, -1, 1, 2, 20, 31, 400):
+        retention = ingest.Retention(keep, TODAY, 0.0)
+        assert retention.oldest(TODAY, HOUR) == TODAY - keep
+        leapt = TODAY + leap * day
+        assert retention.oldest(leapt, HOUR + 1) is None
+        assert retention.oldest(leapt, HOUR + 3) is None
+        assert retention.oldest(TODAY, HOUR + 4) is None, "it has to settle again"
+        assert retention.oldest(TODAY, 2 * HOUR + 4) == TODAY - keep
+        late = retention.oldest(leapt, 2 * HOUR + 5) or retention.oldest(leapt, 4 * HOUR)
+        assert late == (None if leap > 1 else leapt - keep)
+    retention = ingest.Retention(keep, TODAY, 0.0)
+    passed = [
+        oldest
+        for hours in range(24 * 100)
+        if (oldest := retention.oldest(TODAY + hours // 24 * day, hours * 3600.0))
+    ]
+    assert set(passed) == {TODAY + number * day - keep for number in range(100)}
+    assert len(passed) == 23 * 100
+    assert ingest.Retention(timedelta(days=10**6), TODAY, 0.0).oldest(TODAY, HOUR) == date.min
+
+
+@pytest.mark.exact
+def test_a_clock_that_leaps_deletes_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """400 days ahead while a collector runs and retains 90 days, and in a collector that is started
+    then; without an hour to settle the buffer still does not believe it."""
+    filled(tmp_path, 2)
+    drained(tmp_path)
+    days = [TODAY]
+    for settled in (HOUR, 0.0):
+        monkeypatch.setattr("ldp.collection.ingest.SETTLED_SECONDS", settled)
+        days[0] = TODAY
+        with Service(tmp_path, today=lambda: days[0], retain=timedelta(days=90)) as service:
+            days[0] = TODAY + timedelta(days=400)
+            for _ in range(3):
+                with suppress(BufferUnusable):
+                    service.collector.move_everything()
+        assert counted(tmp_path / "reports", registry(tmp_path), "word").total == 40
+    days[0] = TODAY + timedelta(days=30)  # believed, and the files are older than 20 days
+    with Service(tmp_path, today=lambda: days[0], retain=timedelta(days=20)) as service:
+        service.collector.move_everything()
+    assert not any((tmp_path / "reports").rglob("*.parquet"))
+
+
+@pytest.mark.exact
+def test_nothing_is_deleted_through_a_link(tmp_path: Path) -> None:
+    store, elsewhere = tmp_path / "reports", tmp_path / "elsewhere"
+    old = f"day={TODAY - timedelta(days=31)}"
+    (elsewhere / "version=1" / old).mkdir(parents=True)
+    (elsewhere / "version=1" / old / "a.parquet").touch()
+    (store / "metric=word" / "version=1" / old).mkdir(parents=True)
+    (store / "metric=word" / "version=2").mkdir()
+    (store / "metric=city").symlink_to(elsewhere)
+    (store / "metric=word" / "version=2" / old).symlink_to(elsewhere / "version=1" / old)
+    linked = store / "metric=word" / "version=1" / old / "b.parquet"
+    linked.symlink_to(elsewhere / "version=1" / old / "a.parquet")
+    assert ingest.retire(store, TODAY) == 0
+    assert (elsewhere / "version=1" / old / "a.parquet").exists()
+    assert linked.is_symlink()
 
 
 @pytest.mark.statistical

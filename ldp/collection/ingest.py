@@ -25,6 +25,8 @@ from ldp.files import sync_folder
 SET_ASIDE = "set-aside"
 MOST_BLOCK_BYTES = 32 << 20
 """Of the reports of one file, before compression."""
+SETTLED_SECONDS = 3600.0
+"""For which the clock must have shown a day before files are deleted by it."""
 
 
 class Written(NamedTuple):
@@ -100,16 +102,53 @@ def clean(store: Path, buffer: str) -> None:
             part.unlink()
 
 
+class Retention:
+    """Decides from which day on files are kept, without believing a clock that leaps.
+
+    A day counts when the clock has shown it for `SETTLED_SECONDS` without a break, and when it is
+    not further from the day of the start than the time that passed since, plus one day.
+    """
+
+    def __init__(self, keep: timedelta, today: date, now: float) -> None:
+        """`now`: of a clock that is never set, in seconds, as `time.monotonic` has it."""
+        self._keep, self._start, self._began = keep, today, now
+        self._day, self._since = today, now
+
+    def oldest(self, today: date, now: float) -> date | None:
+        """The oldest day whose files are kept; None while today's day is not to be trusted."""
+        if today != self._day:
+            self._day, self._since = today, now
+        passed = timedelta(seconds=now - self._began) + timedelta(days=1)
+        if now - self._since < SETTLED_SECONDS or today - self._start > passed:
+            return None
+        return today - min(self._keep, today - date.min)
+
+
 def retire(store: Path, oldest: date) -> int:
-    """Deletes the files of days before `oldest`, also what was set aside; how many."""
+    """Deletes the files of days before `oldest`, also what was set aside; returns how many.
+
+    Nothing is deleted through a link: links to folders and files stay, and what they lead to."""
     gone = 0
     for root in (store, store / SET_ASIDE):
         for folder in root.glob("metric=*/version=*/day=*"):
             with suppress(ValueError):
-                if date.fromisoformat(folder.name.removeprefix("day=")) < oldest:
-                    for path in folder.glob("*.parquet"):
-                        path.unlink()
-                        gone += 1
-                    with suppress(OSError):
-                        folder.rmdir()
+                is_old = date.fromisoformat(folder.name.removeprefix("day=")) < oldest
+                if is_old and not _is_linked(folder, store):
+                    gone += _emptied(folder)
+    return gone
+
+
+def _is_linked(folder: Path, store: Path) -> bool:
+    parents = folder.relative_to(store).parents
+    return folder.is_symlink() or any((store / each).is_symlink() for each in list(parents)[:-1])
+
+
+def _emptied(folder: Path) -> int:
+    gone = 0
+    for path in folder.glob("*.parquet"):
+        if path.is_file() and not path.is_symlink():
+            path.unlink()
+            gone += 1
+    with suppress(OSError):
+        folder.rmdir()
     return gone

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from ldp.collection.buffer import Answer, Arrived, Buffer, BufferUnusable, Waiting
 from ldp.collection.counts import Counts
-from ldp.collection.ingest import MOST_BLOCK_BYTES, retire, write_block
+from ldp.collection.ingest import MOST_BLOCK_BYTES, Retention, retire, write_block
 
 LOG = logging.getLogger("ldp.collector")
 T = TypeVar("T")
@@ -71,6 +71,10 @@ class Writer(threading.Thread):
 
         self._queue.put(run)
         return done.result()
+
+    def believe(self, day: date) -> None:
+        """Raises BufferUnusable when the buffer takes the day for that of a clock that leapt."""
+        self.perform(lambda buffer: buffer.trust(day, self._lateness, is_sure=False))
 
     def stop(self) -> None:
         """Ends the thread after everything that waits."""
@@ -136,7 +140,8 @@ class Ingestor(threading.Thread):
         super().__init__(name="ldp ingestor", daemon=True)
         self._store, self._reading, self._writer = store, reading, writer
         self._today, self._counts, self._shuffling = today, counts, shuffling
-        self._retain, self._retired = retain, date.min
+        self._retention = retain and Retention(retain, today(), time.monotonic())
+        self._retired = date.min
         self._stopped = threading.Event()
         self._since: dict[int, float] = {}
         self.waiting, self.buffer_bytes = 0, reading.bytes_used()
@@ -171,10 +176,16 @@ class Ingestor(threading.Thread):
                 one = self._reading.metric(number)
                 while self._write(one) and everything:
                     pass
+        self._retire()
+
+    def _retire(self) -> None:
+        """Deletes files that are too old, by a day that the buffer believes too."""
         today = self._today()
-        if self._retain is not None and today != self._retired:
-            retire(self._store, today - self._retain)
-            self._retired = today
+        oldest = self._retention and self._retention.oldest(today, time.monotonic())
+        if oldest and oldest != self._retired:
+            self._writer.believe(today)
+            retire(self._store, oldest)
+            self._retired = oldest
 
     def _write(self, one: Waiting) -> bool:
         plan = self._reading.plan(one.number) or self._writer.perform(
