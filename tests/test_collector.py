@@ -111,6 +111,44 @@ def test_one_batch_sent_many_times_at_once_is_stored_once(tmp_path: Path) -> Non
 
 
 @pytest.mark.exact
+def test_a_batch_of_which_everything_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
+    """1,000 batches of 500 items of no metric: the buffer grows by nothing. A batch that is refused
+    in part keeps its id and its answer, in a few bytes, and the answer stands when the registry has
+    changed meanwhile."""
+    asked = registry(tmp_path)
+    listed = [Item("none", 1, b"x")] * 499
+    part = batch([*listed, *items(asked, "city", "Oslo", 1)])
+    with Service(tmp_path) as service:
+        request = ("POST", "/v1/reports", {"content-type": "application/vnd.ldp.batch"})
+        for _ in range(10):
+            bodies = [batch([*listed, listed[0]]) for _ in range(100)]
+            got = service.ask_together([(*request[:2], body, request[2]) for body in bodies])
+            assert {one.status for one in got} == {202}
+            assert {len(one.json["refused"]) for one in got} == {500}
+        assert not rows(
+            tmp_path / "buffer", "SELECT name FROM sqlite_master WHERE name GLOB 'ids*'"
+        )
+        first = service.send(part)
+        other = batch(listed, identity=Batch.from_bytes(part).id)
+        assert service.send(other).status == 409
+        (table,) = rows(
+            tmp_path / "buffer", "SELECT name FROM sqlite_master WHERE name GLOB 'ids*'"
+        )
+        (kept,) = rows(tmp_path / "buffer", f"SELECT length(refused) FROM {table[0]}")
+        assert kept == (3 * 499,)
+    text = asked.path.read_text()
+    asked.path.write_text(text.replace("version = 3", "version = 4"))
+    with Service(tmp_path) as service:  # now everything of it would be refused
+        assert service.send(part).body == first.body
+    assert waiting(tmp_path / "buffer") == 1
+
+
+def rows(folder: Path, statement: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(folder / "buffer.db")) as connection:
+        return connection.execute(statement).fetchall()
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize(
     ("ago", "status"), [(-2, 422), (-1, 202), (0, 202), (7, 202), (8, 410), (4000, 410)]
 )

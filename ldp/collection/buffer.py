@@ -10,6 +10,7 @@ deleted is overwritten, and `erase` empties the log. Days are arguments.
 import json
 import os
 import sqlite3
+import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ldp.collection.intake import Asked, Lot, Sorted
+from ldp.collection.intake import CODES, Asked, Lot, Refusal, Sorted
 from ldp.errors import LdpError, RegistryError
 from ldp.mechanisms import Catalogued, from_parameters
 
@@ -93,7 +94,7 @@ class Plan(NamedTuple):
 
 
 _SET = "DO UPDATE SET value = excluded.value"
-NOTHING_REFUSED = '{"refused":[]}'
+_REFUSAL = struct.Struct("<HB")
 _CONFLICT = Answer(409, '{"error":"another batch has this id"}')
 _TOO_LATE = Answer(410, '{"error":"sealed too long ago"}')
 _TOO_EARLY = Answer(422, '{"error":"sealed on a day that has not come"}')
@@ -182,25 +183,34 @@ class Buffer:
             return answers
 
     def _known(self, arrived: Arrived, watermark: date, today: date) -> Answer:
-        """The answer to a batch, whose id is known from now on."""
+        """The answer to a batch, whose id is known from now on if any of its reports is stored."""
         batch = arrived.batch
         if not watermark <= batch.day <= today + AHEAD:
             return _TOO_LATE if batch.day < watermark else _TOO_EARLY
-        table, execute = self._table(batch.day), self._connection.execute
-        refused = None
-        if batch.refused:
-            listed = [{"item": item, "code": code} for item, code in batch.refused]
-            refused = json.dumps({"refused": listed}, separators=(",", ":"))
+        if not batch.lots:  # nothing of it can be counted twice: nothing of it is kept
+            is_known = _id_table(batch.day) in self._days
+            first = self._first_answer(arrived) if is_known else None
+            return first or Answer(202, _refusals(_packed(batch.refused)), is_new=True)
+        refused = _packed(batch.refused)
         try:
-            execute(f"INSERT INTO {table} VALUES (?, ?, ?)", (batch.id, arrived.digest, refused))
+            self._connection.execute(
+                f"INSERT INTO {self._table(batch.day)} VALUES (?, ?, ?)",
+                (batch.id, arrived.digest, refused or None),
+            )
         except sqlite3.IntegrityError:
-            digest, refused = execute(
-                f"SELECT digest, refused FROM {table} WHERE id = ?", (batch.id,)
-            ).fetchone()
-            if digest != arrived.digest:
-                return _CONFLICT
-            return Answer(202, refused or NOTHING_REFUSED)
-        return Answer(202, refused or NOTHING_REFUSED, is_new=True)
+            return self._first_answer(arrived) or _CONFLICT
+        return Answer(202, _refusals(refused), is_new=True)
+
+    def _first_answer(self, arrived: Arrived) -> Answer | None:
+        """The answer that this batch had, a conflict if another has its id, or None."""
+        found = self._connection.execute(
+            f"SELECT digest, refused FROM {_id_table(arrived.batch.day)} WHERE id = ?",
+            (arrived.batch.id,),
+        ).fetchone()
+        if not found:
+            return None
+        digest, refused = found
+        return Answer(202, _refusals(refused)) if digest == arrived.digest else _CONFLICT
 
     def _keep(self, lots: Iterable[Lot]) -> None:
         """Stores lots, those of a metric joined as long as `ROW_BYTES` last."""
@@ -387,3 +397,18 @@ class Buffer:
 
 def _id_table(day: date) -> str:
     return f"ids_{day:%Y%m%d}"
+
+
+def _packed(refused: Sequence[Refusal]) -> bytes:
+    """Refusals in three bytes each: the item's position and the code's."""
+    return b"".join(_REFUSAL.pack(item, CODES.index(code)) for item, code in refused)
+
+
+def _refusals(refused: bytes | str | None) -> str:
+    """The JSON text of packed refusals; buffers of the first format hold the text itself."""
+    if isinstance(refused, str):
+        return refused
+    listed = [
+        {"item": item, "code": CODES[code]} for item, code in _REFUSAL.iter_unpack(refused or b"")
+    ]
+    return json.dumps({"refused": listed}, separators=(",", ":"))

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ from ldp.wire import HEADER_BYTES, JointLayout, Layout, split_report
 
 Code = Literal["unknown_metric", "wrong_version", "expired", "malformed"]
 """Why an item will never be counted."""
+CODES: tuple[Code, ...] = get_args(Code)
+"""In the order in which the buffer numbers them; new ones come last."""
 FEW = 16
 """Items below which an array costs more than a loop."""
 
