@@ -13,8 +13,8 @@ from ldp import (
     Rappor,
 )
 from ldp.collection import ingest
-from ldp.collection.buffer import Arrived, Buffer, BufferUnusable
-from ldp.collection.collector import Collector
+from ldp.collection.buffer import Arrived, Buffer
+from ldp.collection.collector import Collector, NotMoved
 from ldp.collection.ingest import write_block
 from ldp.collection.intake import asked_of, sort_batch, split_bodies
 from ldp.collection.plausibility import CHANCE, ones_limits, plausible, row_limit
@@ -99,6 +99,35 @@ def test_a_run_that_ends_anywhere_is_repeated_and_counts_once(
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("broken", ["city", "word"])
+def test_a_metric_that_cannot_be_stored_does_not_hold_up_the_others(
+    tmp_path: Path, broken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file lies where its folder would be. The others move, the health page names it, one line is
+    logged, and it moves when the file is gone."""
+    asked = registry(tmp_path)
+    body = batch([*items(asked, "city", "Oslo", 3), *items(asked, "word", "hello", 3)])
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / f"metric={broken}").touch()
+    other = {"city": "word", "word": "city"}[broken]
+    with Service(tmp_path) as service:
+        assert service.send(body).status == 202
+        with pytest.raises(NotMoved, match=f"reports of {broken} cannot be moved"):
+            service.collector.move_everything()
+        service.collector._ingestor.work(everything=True)  # not tried again at once
+        assert counted(service.store, asked, other).total == 3
+        health = service.ask("GET", "/v1/health")
+        assert health.status == 503
+        assert health.json["error"] == f"reports of {broken} cannot be moved to the store"
+        service.collector._ingestor._next_try.clear()
+        (tmp_path / "reports" / f"metric={broken}").unlink()
+        service.collector.move_everything()
+        assert service.ask("GET", "/v1/health").status == 200
+        assert counted(service.store, asked, broken).total == 3
+    assert len([one for one in caplog.records if broken in one.getMessage()]) == 1
+
+
+@pytest.mark.exact
 def test_half_a_file_is_never_read_and_is_cleared_away(tmp_path: Path) -> None:
     bodies = filled(tmp_path, 2)
     buffer = Buffer(tmp_path / "buffer")
@@ -176,7 +205,7 @@ def test_a_clock_that_leaps_deletes_no_file(
         with Service(tmp_path, today=lambda: days[0], retain=timedelta(days=90)) as service:
             days[0] = TODAY + timedelta(days=400)
             for _ in range(3):
-                with suppress(BufferUnusable):
+                with suppress(NotMoved):
                     service.collector.move_everything()
         assert counted(tmp_path / "reports", registry(tmp_path), "word").total == 40
     days[0] = TODAY + timedelta(days=30)  # believed, and the files are older than 20 days

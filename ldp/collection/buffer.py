@@ -271,6 +271,10 @@ class Buffer:
         )
         return Waiting(name, version, from_parameters(json.loads(text)), number)
 
+    def name_of(self, number: int) -> str:
+        """The name of the metric of that number."""
+        return str(self._rows("SELECT metric FROM metrics WHERE number = ?", number)[0][0])
+
     def waiting(self) -> dict[int, int]:
         """Reports in the buffer, by number of the metric."""
         return dict(self._rows("SELECT metric, sum(reports) FROM lots GROUP BY metric"))

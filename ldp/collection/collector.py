@@ -31,11 +31,15 @@ from ldp.collection.counts import Counts, exposition
 from ldp.collection.ingest import clean
 from ldp.collection.intake import asked_of, days, sort_batch
 from ldp.collection.workers import Ingestor, Shuffling, Writer
-from ldp.errors import ReportError
+from ldp.errors import LdpError, ReportError
 from ldp.registry import Registry
 
 JSON_TYPE, TEXT_TYPE = "application/json", "text/plain; version=0.0.4"
 REPORTS, _MEDIA_TYPE = "/v1/reports", MEDIA_TYPE.encode()
+
+
+class NotMoved(LdpError, OSError):
+    """Reports cannot be moved to the store: they stay in the buffer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,8 +119,13 @@ class Collector:
         )
 
     def move_everything(self) -> None:
-        """Moves everything from the buffer to the store while the writer runs."""
+        """Moves everything from the buffer to the store while the writer runs. Raises NotMoved when
+        that failed for some metric; the others are moved."""
         self._ingestor.work(everything=True)
+        if self._ingestor.failures:
+            raise NotMoved(
+                "; ".join(f"{what}: {why}" for what, why in self._ingestor.failures.items())
+            )
 
     def drain(self) -> Counter[str]:
         """Moves everything from the buffer to the store, without serving; reports by metric."""
@@ -232,11 +241,10 @@ class Collector:
                 ("the writer stopped", not self._writer.is_alive()),
                 ("the ingestor stopped", not self._ingestor.is_alive()),
                 ("batches cannot be stored", bool(self._writer.failure)),
-                ("reports cannot be moved to the store", bool(self._ingestor.failure)),
                 ("the buffer is full", self._is_full()),
             )
             if is_wrong
-        ]
+        ] + [*self._ingestor.failures]
         if wrong:
             return _problem(503, "; ".join(wrong))
         return Response('{"status":"ok"}', media_type=JSON_TYPE)

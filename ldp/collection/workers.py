@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
@@ -21,6 +22,8 @@ from ldp.collection.buffer import Answer, Arrived, Buffer, BufferUnusable, Waiti
 from ldp.collection.counts import Counts
 from ldp.collection.ingest import MOST_BLOCK_BYTES, Retention, retire, write_block
 
+RETRY_SECONDS = 5.0
+"""After which the ingestor tries again what failed."""
 LOG = logging.getLogger("ldp.collector")
 T = TypeVar("T")
 
@@ -145,18 +148,28 @@ class Ingestor(threading.Thread):
         self._stopped = threading.Event()
         self._since: dict[int, float] = {}
         self.waiting, self.buffer_bytes = 0, reading.bytes_used()
-        self.failure = ""
+        self.failures: dict[str, str] = {}
+        """What cannot be done now, and why."""
+        self._next_try: dict[str, float] = {}
 
     def run(self) -> None:
-        """Until `stop`; what fails is tried again."""
-        while not self._stopped.wait(0.5 if not self.failure else 5.0):
-            try:
-                self.work()
-                self.failure = ""
-            except Exception as error:  # a full disk: the buffer keeps what there is
-                if not self.failure:
-                    LOG.error("cannot move reports to the store: %s", _line(error))
-                self.failure = _line(error)
+        """Until `stop`; what fails is tried again, and holds up nothing else."""
+        while not self._stopped.wait(0.5):
+            self._attempt("the buffer cannot be read", self.work)
+
+    def _attempt(self, what: str, job: Callable[[], object]) -> None:
+        """Does a job, or notes why not: it is tried again after `RETRY_SECONDS`."""
+        if time.monotonic() < self._next_try.get(what, 0.0):
+            return
+        try:
+            job()
+        except Exception as error:  # a full disk: the buffer keeps what there is
+            if what not in self.failures:
+                LOG.error("%s: %s", what, _line(error))
+            self.failures[what] = _line(error)
+            self._next_try[what] = time.monotonic() + RETRY_SECONDS
+        else:
+            self.failures.pop(what, None)
 
     def stop(self) -> None:
         """Ends the thread after the block that it is writing."""
@@ -169,14 +182,21 @@ class Ingestor(threading.Thread):
         self.waiting, self.buffer_bytes = sum(counted.values()), self._reading.bytes_used()
         self._since = {number: self._since.get(number, now) for number in counted}
         for number, reports in counted.items():
-            is_old = now - self._since[number] >= self._shuffling.longest.total_seconds()
-            is_decided = self._reading.plan(number) is not None  # before this process began
-            if everything or is_decided or is_old or reports >= self._shuffling.least:
-                del self._since[number]
-                one = self._reading.metric(number)
-                while self._write(one) and everything:
-                    pass
-        self._retire()
+            if everything or self._is_due(number, reports, now):
+                what = f"reports of {self._reading.name_of(number)} cannot be moved to the store"
+                self._attempt(what, partial(self._move, number, everything))
+        self._attempt("old files cannot be deleted", self._retire)
+
+    def _is_due(self, number: int, reports: int, now: float) -> bool:
+        is_old = now - self._since[number] >= self._shuffling.longest.total_seconds()
+        is_decided = self._reading.plan(number) is not None  # before this process began
+        return is_decided or is_old or reports >= self._shuffling.least
+
+    def _move(self, number: int, everything: bool) -> None:
+        metric = self._reading.metric(number)
+        while self._write(metric) and everything:
+            pass
+        del self._since[number]
 
     def _retire(self) -> None:
         """Deletes files that are too old, by a day that the buffer believes too."""
