@@ -1,6 +1,7 @@
 """Relays between devices and a collector: whatever is lost on the way, every report counts once."""
 
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 from ldp.batch import Batch
 from ldp.client.destinations import Unreachable
 from ldp.collection.buffer import Buffer
+from ldp.collection.collector import Limits
 from ldp.collection.intake import join_bodies, split_bodies
-from ldp.collection.relay import forward, sealed
+from ldp.collection.relay import Forwarded, forward, sealed
 from ldp.mechanisms import CATALOGUE
 from tests.collecting import TODAY, Service, batch, counted, items, registry, same_counts, summed
 
@@ -89,6 +91,51 @@ def test_what_a_relay_seals_anew_is_counted_once(tmp_path: Path) -> None:
     assert not set(way.bodies) & set(bodies)
 
 
+class Direct:
+    """The way to a collector, on which nothing is lost; its answers are those of HTTP."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def send(self, identity: bytes, body: bytes) -> int:
+        got = self._service.send(body)
+        if got.status != 202:
+            raise Unreachable(f"the collector answered {got.status}", 0.0, got.status)
+        return len(got.json["refused"])
+
+
+@pytest.mark.exact
+def test_a_relay_goes_on_after_a_damaged_file_and_one_that_is_too_old(tmp_path: Path) -> None:
+    """Three files, of which the first is damaged and the second is of a day that the collector has
+    passed: the third arrives, the others stay and are named. A 503 still ends the run."""
+    asked, near, far = registry(tmp_path / "relay"), tmp_path / "relay", tmp_path / "collector"
+    registry(far)
+    days = [TODAY - timedelta(days=9)]
+    with Service(near, today=lambda: days[0]) as relay, Service(far) as collector:
+        relay.send(batch(items(asked, "city", "Oslo", 20), days[0]))
+        relay.collector.move_everything()
+        days[0] = TODAY
+        for metric, value in (("city", "Oslo"), ("word", "hello")):
+            relay.send(batch(items(asked, metric, value, 20)))
+        relay.collector.move_everything()
+        (old,) = relay.store.rglob(f"day={TODAY - timedelta(days=9)}/*.parquet")
+        (damaged,) = relay.store.rglob(f"metric=city/*/day={TODAY}/*.parquet")
+        damaged.write_bytes(damaged.read_bytes()[:-9])
+        done = forward(relay.store, relay.buffer, Direct(collector))
+        assert (done.files, done.reports, done.refused) == (1, 20, 0)
+        assert dict(done.left)[old] == "the collector answered 410"
+        assert "damaged" in dict(done.left)[damaged]
+        assert {*relay.store.rglob("*.parquet")} == {old, damaged}
+        collector.collector.move_everything()
+        assert counted(collector.store, asked, "word").total == 20
+
+        relay.send(batch(items(asked, "word", "hello", 20)))
+        relay.collector.move_everything()
+        collector.collector._limits = Limits(buffer_bytes=1)
+        with pytest.raises(Unreachable, match="503"):
+            forward(relay.store, relay.buffer, Direct(collector))
+
+
 @pytest.mark.exact
 def test_a_file_that_may_be_written_again_is_not_forwarded(tmp_path: Path) -> None:
     """Its ingestor was killed after the file was there and before it was noted: the next run
@@ -105,7 +152,7 @@ def test_a_file_that_may_be_written_again_is_not_forwarded(tmp_path: Path) -> No
         buffer._connection.execute(
             "INSERT INTO plans VALUES (?, ?, ?, ?, 0)", (word.number, first, last, str(TODAY))
         )
-        assert forward(relay.store, relay.buffer, way) == (0, 0, 0)
+        assert forward(relay.store, relay.buffer, way) == Forwarded(0, 0, 0)
         buffer.written(word.number)
         buffer.close()
         (made,), (again,) = sealed(relay.store, path, word), sealed(relay.store, path, word)

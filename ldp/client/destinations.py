@@ -23,11 +23,11 @@ MEDIA_TYPE = "application/vnd.ldp.batch"
 
 class Unreachable(LdpError, OSError):
     """The destination did not take the batch; the same bytes are sent again later, not before
-    `retry_after` seconds if it said so."""
+    `retry_after` seconds if it said so. `status`: of its answer, 0 without one."""
 
-    def __init__(self, message: str, retry_after: float = 0.0) -> None:
+    def __init__(self, message: str, retry_after: float = 0.0, status: int = 0) -> None:
         super().__init__(message)
-        self.retry_after = retry_after
+        self.retry_after, self.status = retry_after, status
 
 
 class Destination(Protocol):
@@ -120,7 +120,7 @@ class Collector:
                 deadline.cancel()
         if answer.status != 202:
             seconds = float(after) if after.isdecimal() else 0.0
-            raise Unreachable(f"the collector answered {answer.status}", seconds)
+            raise Unreachable(f"the collector answered {answer.status}", seconds, answer.status)
         return _refused(text)
 
     def _connection(self) -> "HTTPConnection":

@@ -14,38 +14,52 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ldp.batch import ID_BYTES, Batch, Item, packed
-from ldp.client.destinations import Destination
+from ldp.client.destinations import Destination, Unreachable
 from ldp.collection.buffer import Buffer, Waiting
 from ldp.collection.ingest import writer_of
 from ldp.collection.intake import join_bodies
 from ldp.collection.store import read_reports
+from ldp.errors import ReportError
 from ldp.files import sync_folder
+
+PASSING = (0, 408, 429)
+"""Answers below 500, or none, after which the same bytes may be taken later."""
 
 
 class Forwarded(NamedTuple):
-    """What became of a store: `refused` of the `reports` will never be counted."""
+    """What became of a store: `refused` of the `reports` will never be counted; `left` are the
+    files that stay, and why: they are damaged, or the destination does not take them."""
 
     files: int
     reports: int
     refused: int
+    left: tuple[tuple[Path, str], ...] = ()
 
 
 def forward(store: str | Path, buffer: str | Path, destination: Destination) -> Forwarded:
     """Sends every finished file of a relay's store and deletes it when all of it is acknowledged.
 
     `buffer`: that of the collector that fills the store, which may run meanwhile. What that set
-    aside stays. Raises Unreachable when the destination cannot take a batch now, and ReportError
-    for a damaged file: the same call again goes on. Memory: the reports of one file.
+    aside stays, and so does a file that is damaged, or that the destination answers with a status
+    that will not change (410: sealed too long ago): the others are sent. Raises Unreachable when
+    the destination cannot take a batch now: the same call again goes on. Memory: the reports of one
+    file.
     """
     root, done = Path(store), Forwarded(0, 0, 0)
     for metric, path in _finished(root, Path(buffer)):
         reports = refused = 0
-        for batch in sealed(root, path, metric):
-            refused += destination.send(batch.id, batch.to_bytes())
-            reports += len(batch.items)
+        try:
+            for batch in sealed(root, path, metric):
+                refused += destination.send(batch.id, batch.to_bytes())
+                reports += len(batch.items)
+        except (ReportError, Unreachable) as error:
+            if isinstance(error, Unreachable) and (error.status in PASSING or error.status >= 500):
+                raise
+            done = done._replace(left=(*done.left, (path, str(error))))
+            continue
         path.unlink(missing_ok=True)
         sync_folder(path.parent)
-        done = Forwarded(done.files + 1, done.reports + reports, done.refused + refused)
+        done = Forwarded(done.files + 1, done.reports + reports, done.refused + refused, done.left)
     return done
 
 
