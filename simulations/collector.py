@@ -16,6 +16,7 @@ import os
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -115,12 +116,18 @@ class Served:
         environment: dict[str, str] | None = None,
         most_bytes: int | None = None,
         code: Sequence[str] = ("-m", "ldp"),
+        most_open: int | None = None,
     ) -> None:
-        """Until it listens; `most_bytes`: of any of its files (RLIMIT_FSIZE)."""
+        """Until it listens; `most_bytes`: of any of its files (RLIMIT_FSIZE); `most_open`: files
+        and connections at one time (RLIMIT_NOFILE)."""
 
         def limited() -> None:
-            if most_bytes is not None:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+            for what, most in (
+                (resource.RLIMIT_FSIZE, most_bytes),
+                (resource.RLIMIT_NOFILE, most_open),
+            ):
+                if most is not None:
+                    resource.setrlimit(what, (most, most))
 
         with (self.folder / "log").open("a") as log:
             self.process = subprocess.Popen(
@@ -354,6 +361,89 @@ def jumping_clock(folder: Path, jumps: int, seed: int) -> tuple[Difference, int]
     return difference(served.store, registry, senders.acknowledged), senders.put_off
 
 
+def crowded(
+    folder: Path, silent: int, slow: int, most_open: int, batches: int
+) -> tuple[Difference, int, float]:
+    """Honest batches, each over a connection of its own, beside connections that say nothing (or a
+    half of a head) and others whose body does not come, held by somebody who opens a new one for
+    each that is closed. `most_open`: descriptors that the collector may have. Also how many batches
+    were put off, and the seconds of the slowest."""
+    served = Served(folder)
+    served.start(most_open=most_open)
+    registry = Registry.load(served.registry_path)
+    head = f"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: {MEDIA_TYPE}\r\n"
+    said = [b"", b"POST /v1/rep", f"{head}Content-Length: 100000\r\n\r\nLDP".encode()]
+    stopped, ready = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 8192)), hard))
+        where, held = urlsplit(served.url), list[tuple[socket.socket, bytes]]()
+        words = [said[number % 2] for number in range(silent)] + [said[2]] * slow
+        while not stopped.is_set():
+            for text in words:
+                with suppress(OSError):
+                    one = socket.create_connection((where.hostname, where.port), timeout=5)
+                    held.append((one, text))
+                    one.sendall(text)
+            ready.set()
+            stopped.wait(0.2)
+            closed = {one.fileno() for one, _ in held if _is_closed(one)}
+            words = [text for one, text in held if one.fileno() in closed]
+            for one, _ in held:
+                if one.fileno() in closed:
+                    one.close()
+            held = [(one, text) for one, text in held if one.fileno() >= 0]
+        for one, _ in held:
+            one.close()
+
+    holding = threading.Thread(target=hold)
+    holding.start()
+    ready.wait()
+    acknowledged, put_off, slowest = list[bytes](), 0, 0.0
+    for _ in range(batches):
+        body, began = _good_batch(registry), time.monotonic()
+        try:
+            Destination(served.url).send(Batch.from_bytes(body).id, body)
+            acknowledged.append(body)
+        except Unreachable:
+            put_off += 1
+        slowest = max(slowest, time.monotonic() - began)
+    stopped.set()
+    holding.join()
+    assert served.end() == 0
+    served.drain()
+    return difference(served.store, registry, acknowledged), put_off, slowest
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    """Whether the other end closed it; what it sent is read."""
+    connection.setblocking(False)
+    try:
+        return not connection.recv(4096)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def stopped_at_once(folder: Path, starts: int) -> int:
+    """SIGTERM at the moment that the collector says it is ready, so often: how many of these
+    processes did not end with status 0 within 10 seconds."""
+    served, lost = Served(folder), 0
+    for _ in range(starts):
+        served.start()
+        served.process.send_signal(signal.SIGTERM)
+        try:
+            served.process.communicate(timeout=10)
+            lost += served.process.returncode != 0
+        except subprocess.TimeoutExpired:
+            lost += 1
+            served.process.kill()
+            served.process.communicate()
+    return lost
+
+
 @dataclass(frozen=True)
 class Fuzzed:
     """What came of bodies that are no batch: answers by status, reports stored, whether the same
@@ -534,6 +624,31 @@ def power(is_sample: bool, seed: int) -> list[Bar]:
     return [*made, Bar("reports lost without syncing", lost, "> 0", lost > 0)]
 
 
+def crowds(is_sample: bool, seed: int) -> list[Bar]:
+    """Connections that are held open, silent or slow, by a collector of few descriptors."""
+    made = list[Bar]()
+    for silent, slow in ((1100, 0), (0, 600), (1100, 600)):
+        with tempfile.TemporaryDirectory() as name:
+            found, put_off, slowest = crowded(
+                Path(name), silent, slow, most_open=1024, batches=50 if is_sample else 500
+            )
+        what = f"{silent} silent and {slow} slow connections"
+        made += [
+            _exactly_once(what, found),
+            Bar(f"{what}: honest batches put off", put_off, "0", put_off == 0),
+            Bar(f"{what}: slowest answer, s", slowest, "<= 2", slowest <= 2.0),
+        ]
+    return made
+
+
+def stops(is_sample: bool, seed: int) -> list[Bar]:
+    """SIGTERM at readiness."""
+    starts = 10 if is_sample else 200
+    with tempfile.TemporaryDirectory() as name:
+        lost = stopped_at_once(Path(name), starts)
+    return [Bar(f"{starts} SIGTERM at readiness: lost", lost, "0", lost == 0)]
+
+
 def fuzz(is_sample: bool, seed: int) -> list[Bar]:
     """Bodies that are no batch: nothing is stored, every answer is a refusal."""
     bodies = 2_000 if is_sample else 1_000_000
@@ -559,7 +674,9 @@ def loads(is_sample: bool, seed: int) -> list[Bar]:
     return made
 
 
-PARTS = {part.__name__: part for part in (kills, parquet, disk, clock, power, fuzz, loads)}
+PARTS = {
+    part.__name__: part for part in (kills, parquet, disk, clock, power, crowds, stops, fuzz, loads)
+}
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Coroutine, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -160,6 +161,12 @@ class Service:
     def stall(self, headers: dict[str, str]) -> Got:
         """A POST of which no byte ever comes."""
         return self._run(self._one("POST", "/v1/reports", None, headers))  # type: ignore[no-any-return]
+
+    def stall_for_a_while(self) -> "Future[Got]":
+        """The answer, when it comes, to a POST of which no byte ever comes."""
+        kind = {"content-type": MEDIA_TYPE}
+        stalled = self._one("POST", "/v1/reports", None, kind)
+        return asyncio.run_coroutine_threadsafe(stalled, self._loop)
 
     def ask_together(self, requests: Sequence[tuple[str, str, bytes, dict[str, str]]]) -> list[Got]:
         """Requests at one time."""

@@ -15,7 +15,7 @@ from ldp.cli.options import FILE, JSON, REGISTRY, say
 from ldp.errors import LdpError, MissingPackage, ParameterError
 from ldp.registry import Registry, duration
 
-GRACE_SECONDS, BACKLOG = 30, 1024
+GRACE_SECONDS, BACKLOG = 30, 128
 
 
 class _Duration(click.ParamType[timedelta]):
@@ -143,23 +143,34 @@ def _listening(listen: str) -> socket.socket:
 def _serve(app: Any, listening: socket.socket) -> None:
     import uvicorn
 
-    settings = uvicorn.Config(
-        app,
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        ws="none",
-        backlog=BACKLOG,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-    )
-    for name in (signal.SIGINT, signal.SIGTERM):  # uvicorn stops first, then raises them again
-        signal.signal(name, lambda *_: None)
+    from ldp.collection.connections import BACKLOG, connection_class, most_connections
+
     host, port = listening.getsockname()[:2]
     place = f"[{host}]" if ":" in host else host
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            click.echo(f"collecting on http://{place}:{port}")
+
+    most = most_connections()
+    server = Server(
+        uvicorn.Config(
+            app,
+            http=connection_class(most),
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            backlog=min(BACKLOG, most),
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+    )
+    for name in (signal.SIGINT, signal.SIGTERM):  # uvicorn takes them over, and raises them again
+        signal.signal(name, server.handle_exit)
     gc.collect()
     gc.freeze()  # what is there now stays: 4 % of the time would go into looking at it
-    click.echo(f"collecting on http://{place}:{port}")
-    uvicorn.Server(settings).run(sockets=[listening])
+    server.run(sockets=[listening])
     click.echo("stopped")

@@ -35,6 +35,8 @@ from ldp.errors import LdpError, ReportError
 from ldp.registry import Registry
 
 JSON_TYPE, TEXT_TYPE = "application/json", "text/plain; version=0.0.4"
+SLOW_SECONDS = 0.2
+"""After which a body that is not here gives way when there are too many requests."""
 REPORTS, _MEDIA_TYPE = "/v1/reports", MEDIA_TYPE.encode()
 
 
@@ -106,6 +108,7 @@ class Collector:
             retain,
         )
         self._in_flight = 0
+        self._awaited: dict[asyncio.Timeout, float] = {}
         self._bucket, self._filled = self._limits.rate, time.monotonic()
         self.app = _Application(
             self._reports,
@@ -160,6 +163,7 @@ class Collector:
             response = _later(503, "the batch cannot be stored now", 30)
         except (TimeoutError, ClientDisconnect):
             response = _problem(408, "the body did not come in time")
+            response.headers["Connection"] = "close"
         finally:
             self._in_flight -= 1
         self._counts.answers[response.status_code] += 1
@@ -170,7 +174,7 @@ class Collector:
     ) -> Response:
         if method != "POST":
             return Response(status_code=405, headers={"Allow": "POST"})
-        if self._in_flight > self._limits.requests:
+        if self._in_flight > self._limits.requests and not self._has_made_room():
             return _later(503, "too many requests at one time", 1)
         if not self._within_rate():
             return _later(429, "too many requests a second", 1)
@@ -199,17 +203,30 @@ class Collector:
         if stated.isdigit() and int(stated) > MOST_BYTES:
             return None
         parts, size, is_whole = list[bytes](), 0, False
-        async with asyncio.timeout(self._limits.body_seconds):
-            while not is_whole:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientDisconnect
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                if size > MOST_BYTES:
-                    return None
-                is_whole = not message.get("more_body", False)
+        async with asyncio.timeout(self._limits.body_seconds) as clock:
+            self._awaited[clock] = time.monotonic()
+            try:
+                while not is_whole:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientDisconnect
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > MOST_BYTES:
+                        return None
+                    is_whole = not message.get("more_body", False)
+            finally:
+                self._awaited.pop(clock, None)
         return b"".join(parts)
+
+    def _has_made_room(self) -> bool:
+        """Ends the wait for the body that has been awaited longest; False where none is slow."""
+        clock = next(iter(self._awaited), None)
+        if clock is None or time.monotonic() - self._awaited[clock] < SLOW_SECONDS:
+            return False
+        del self._awaited[clock]
+        clock.reschedule(asyncio.get_running_loop().time())
+        return True
 
     def _within_rate(self) -> bool:
         """A bucket of one second's requests, filled as time goes by."""
