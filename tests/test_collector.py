@@ -205,6 +205,29 @@ def test_a_clock_that_leaps_is_not_believed_unless_the_operator_says_so(tmp_path
 
 
 @pytest.mark.exact
+def test_a_metric_may_expire_on_the_last_day_there_is(tmp_path: Path) -> None:
+    asked = registry(tmp_path)
+    text = asked.path.read_text()
+    asked.path.write_text(text.replace("expires = 2999-12-31", "expires = 9999-12-31"))
+    with Service(tmp_path) as service:
+        assert service.send(batch(items(asked, "city", "Oslo", 1))).status == 202
+    with Service(tmp_path, today=lambda: date.max, trust_clock=True) as service:
+        body = batch(items(asked, "city", "Oslo", 1), date.max)
+        assert service.send(body).json == {"refused": []}
+
+
+@pytest.mark.exact
+def test_a_registry_without_a_group_collects_nothing(tmp_path: Path) -> None:
+    asked = registry(tmp_path)
+    body = batch(items(asked, "city", "Oslo", 1))
+    asked.path.write_text('[product]\nname = "weather"\n[group]\n[metric]\n')
+    serving = Process(tmp_path, "--listen", "127.0.0.1:0")
+    assert serving.url, (tmp_path / "log").read_text()
+    assert Destination(serving.url).send(bytes(16), body) == 1
+    assert serving.end() == 0
+
+
+@pytest.mark.exact
 def test_what_is_no_batch_is_refused_and_nothing_is_stored(tmp_path: Path) -> None:
     asked = registry(tmp_path)
     body = batch(items(asked, "city", "Oslo", 2))

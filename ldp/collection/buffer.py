@@ -185,7 +185,7 @@ class Buffer:
     def _known(self, arrived: Arrived, watermark: date, today: date) -> Answer:
         """The answer to a batch, whose id is known from now on if any of its reports is stored."""
         batch = arrived.batch
-        if not watermark <= batch.day <= today + AHEAD:
+        if not watermark <= batch.day <= today + min(AHEAD, date.max - today):
             return _TOO_LATE if batch.day < watermark else _TOO_EARLY
         if not batch.lots:  # nothing of it can be counted twice: nothing of it is kept
             is_known = _id_table(batch.day) in self._days

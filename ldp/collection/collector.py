@@ -37,6 +37,8 @@ from ldp.registry import Registry
 JSON_TYPE, TEXT_TYPE = "application/json", "text/plain; version=0.0.4"
 SLOW_SECONDS = 0.2
 """After which a body that is not here gives way when there are too many requests."""
+WEEK = timedelta(days=7)
+"""The lateness of a registry that has no group, and of groups that do not say theirs."""
 REPORTS, _MEDIA_TYPE = "/v1/reports", MEDIA_TYPE.encode()
 
 
@@ -91,7 +93,7 @@ class Collector:
         self._registry = registry.path.read_bytes()
         self._tag = f'"{hashlib.sha256(self._registry).hexdigest()}"'
         self._openapi = files("ldp.collection").joinpath("openapi.json").read_bytes()
-        lateness = max(days(group.lateness) for group in registry.groups.values())
+        lateness = max((days(group.lateness) for group in registry.groups.values()), default=WEEK)
         self._buffer = Buffer(buffer, synchronous)
         self._buffer.expect(self._asked)
         self._buffer.trust(today(), lateness, trust_clock)

@@ -72,11 +72,16 @@ def asked_of(registry: Registry) -> dict[str, Asked]:
     return {
         name: Asked(
             metric.version,
-            metric.expires + days(registry.groups[metric.group].lateness),
+            later(metric.expires, registry.groups[metric.group].lateness),
             metric.mechanism,
         )
         for name, metric in registry.metrics.items()
     }
+
+
+def later(day: date, length: timedelta) -> date:
+    """The day so much later, in whole days, or the last day there is."""
+    return day + min(days(length), date.max - day)
 
 
 def days(length: timedelta) -> timedelta:
