@@ -37,7 +37,7 @@ from ldp.batch import MOST_BYTES, Batch, Item
 from ldp.client import Collector as Destination
 from ldp.client.destinations import MEDIA_TYPE, Unreachable
 from ldp.collection import aggregate
-from ldp.collection.buffer import Buffer, Plan
+from ldp.collection.buffer import Buffer
 from ldp.collection.ingest import SET_ASIDE, writer_of
 from ldp.errors import ReportError
 from ldp.joint_table import empty_builder
@@ -153,7 +153,7 @@ class Served:
 
     def drain(self) -> None:
         """Has all that waits moved to the store."""
-        command = [sys.executable, "-m", "ldp", *self._command(), "--drain"]
+        command = [sys.executable, "-m", "ldp", *self._command(), "--drain", "--write-small"]
         subprocess.run(command, check=True, capture_output=True, timeout=60)
 
     def _command(self) -> list[str]:
@@ -272,11 +272,12 @@ def half_written(folder: Path, kills: int, seed: int) -> tuple[Difference, int]:
         half = whole.read_bytes()[: whole.stat().st_size // 2] if whole else b"PAR1"
         for one in buffer.metrics():
             plan = buffer.plan(one.number)
-            meant = plan or Plan(1, 1, datetime.now(UTC).date())
-            path = writer_of(served.store, buffer.name, one, meant).path
+            if plan is None:
+                continue
+            path = writer_of(served.store, one, plan).path
             path.parent.mkdir(parents=True, exist_ok=True)
             path.with_name(f".{path.name}.1.part").write_bytes(half)
-            if plan and not plan.is_written:
+            if not plan.is_written:
                 path.write_bytes(half)
                 begun += 1
         buffer.close()

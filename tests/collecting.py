@@ -18,6 +18,7 @@ from ldp.batch import Batch, Item
 from ldp.client.destinations import MEDIA_TYPE
 from ldp.collection import aggregate
 from ldp.collection.collector import Collector
+from ldp.collection.workers import Shuffling
 from ldp.joint_table import JointTable, empty_builder
 from ldp.registry import Registry
 from ldp.table import Table
@@ -127,6 +128,7 @@ class Service:
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.registry, self.store = registry(folder), folder / "reports"
         settings.setdefault("today", lambda: TODAY)
+        settings.setdefault("shuffling", Shuffling(smallest=1))
         self.buffer = folder / "buffer"
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
@@ -248,4 +250,4 @@ class Process:
 
 def drain(folder: Path) -> None:
     """Has everything that waits moved to the store."""
-    assert Process(folder, "--drain").ended() == 0
+    assert Process(folder, "--drain", "--write-small").ended() == 0

@@ -146,11 +146,10 @@ def test_a_file_that_may_be_written_again_is_not_forwarded(tmp_path: Path) -> No
         relay.send(batch(items(asked, "word", "hello", 20)))
         relay.collector.move_everything()
         (path,) = relay.store.rglob("*.parquet")
-        first, last = map(int, path.stem.split("-")[1:])
         buffer, way = Buffer(relay.buffer), Flaky(collector, 3)
         (word,) = [one for one in buffer.metrics() if one.metric == "word"]
         buffer._connection.execute(
-            "INSERT INTO plans VALUES (?, ?, ?, ?, 0)", (word.number, first, last, str(TODAY))
+            "INSERT INTO plans VALUES (?, 1, 1, ?, 0, ?)", (word.number, str(TODAY), path.stem)
         )
         assert forward(relay.store, relay.buffer, way) == Forwarded(0, 0, 0)
         buffer.written(word.number)

@@ -57,6 +57,14 @@ class _Duration(click.ParamType[timedelta]):
     show_default=True,
     help="Or so long after the first of them.",
 )
+@click.option(
+    "--shuffle-smallest",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Reports that a file has at least: fewer wait, however long.",
+)
+@click.option("--write-small", is_flag=True, help="Write files of fewer reports all the same.")
 @click.option("--retain", type=_Duration(), help="Delete reports after so long, as 90d; never.")
 @click.option("--rate", type=click.IntRange(min=1), default=20_000, help="Requests a second.")
 @click.option("--most-requests", type=click.IntRange(min=1), default=512, help="At one time.")
@@ -77,6 +85,8 @@ def collect(
     buffer: Path | None,
     shuffle_least: int,
     shuffle_longest: timedelta,
+    shuffle_smallest: int,
+    write_small: bool,
     retain: timedelta | None,
     rate: int,
     most_requests: int,
@@ -111,13 +121,23 @@ def collect(
             store,
             waiting,
             limits=Limits(requests=most_requests, rate=float(rate), buffer_bytes=most_buffer << 20),
-            shuffling=Shuffling(least=shuffle_least, longest=shuffle_longest),
+            shuffling=Shuffling(
+                least=shuffle_least,
+                longest=shuffle_longest,
+                smallest=1 if write_small else shuffle_smallest,
+            ),
             retain=retain,
             trust_clock=trust_clock,
         )
         if drain:
-            moved = collector.drain()
-            say(dict(moved), f"{sum(moved.values()):,} reports moved to {store}", as_json)
+            moved, left = collector.drain()
+            words = f"{sum(moved.values()):,} reports moved to {store}"
+            for metric, reports in left.items():
+                words += (
+                    f"\n{reports:,} reports of {metric} wait: a file has {shuffle_smallest:,} at "
+                    "least; --write-small writes them"
+                )
+            say({"moved": dict(moved), "waiting": dict(left)}, words, as_json)
         else:
             _serve(collector.app, held.enter_context(_listening(listen)))
 

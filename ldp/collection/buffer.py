@@ -3,16 +3,18 @@
 One SQLite file, in write-ahead mode with a full sync at every commit. `Buffer.commit` writes a
 queue of batches in one transaction; only what it returned may be answered. Ids of batches are kept
 in one table a day of sealing and go below the watermark, the oldest day that is still taken, which
-never falls. Lots of reports stay in order of arrival until they are taken into the store: what is
+never falls. The file has an application id, the number of its format and a digest of each row of
+reports. Lots of reports stay in order of arrival until they are taken into the store: what is
 deleted is overwritten, and `erase` empties the log. Days are arguments.
 """
 
+import hashlib
 import json
 import os
 import sqlite3
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -30,9 +32,12 @@ LEAP = timedelta(days=31)
 PAGE_BYTES, CHECKPOINT_PAGES = 4096, 8192
 ROW_BYTES = 1 << 18
 """Of reports of one metric that one commit stores in a row; a larger batch has a row for itself."""
+NAME_BYTES, _DIGEST_BYTES = 16, 8
 FORGOTTEN_BYTES = 4 << 20
 """Of reports that one transaction deletes."""
 _LAST = (1 << 63) - 1
+APPLICATION, FORMAT = int.from_bytes(b"ldpb", "big"), 2
+"""SQLite's application_id and user_version of a buffer."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS metrics (
@@ -40,11 +45,19 @@ CREATE TABLE IF NOT EXISTS metrics (
     mechanism TEXT NOT NULL, UNIQUE (metric, version));
 CREATE TABLE IF NOT EXISTS lots (
     sequence INTEGER PRIMARY KEY AUTOINCREMENT, metric INTEGER NOT NULL, reports INTEGER NOT NULL,
-    bodies BLOB NOT NULL);
+    bodies BLOB NOT NULL, digest BLOB);
 CREATE TABLE IF NOT EXISTS plans (
     metric INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL, day TEXT NOT NULL,
-    is_written INTEGER NOT NULL DEFAULT 0);
+    is_written INTEGER NOT NULL DEFAULT 0, name TEXT NOT NULL DEFAULT '');
 """
+_FROM_FORMAT_1 = """
+ALTER TABLE lots ADD COLUMN digest BLOB;
+ALTER TABLE plans ADD COLUMN name TEXT NOT NULL DEFAULT '';
+UPDATE plans SET name = printf('%s-%012d-%012d',
+    (SELECT value FROM state WHERE name = 'name'), first, last);
+DELETE FROM state WHERE name = 'name';
+"""
+"""Its lots have no digest; a plan that is not done keeps the name that its file may have."""
 
 
 class BufferUnusable(LdpError, OSError):
@@ -83,12 +96,23 @@ class Waiting(NamedTuple):
     """Of the metric, in this buffer."""
 
 
+class Bodies(NamedTuple):
+    """The reports of a plan: lots whose bytes are those that were acknowledged, and how many
+    reports are in the others, which are damaged."""
+
+    lots: list[bytes]
+    damaged: int
+
+
 class Plan(NamedTuple):
     """Lots of one metric that become one file: a range of sequence numbers, and the file's day."""
 
     first: int
     last: int
     day: date
+    name: str
+    """Of the file, without ending: random, so that it says nothing, and kept before the file is
+    written, so that a run that is repeated replaces it."""
     is_written: bool = False
     """Whether the file is on the disk for good, and only the lots must go."""
 
@@ -110,11 +134,26 @@ class Buffer:
         self._path = Path(folder) / "buffer.db"
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            for path in self._path.parent.glob("buffer.db*"):  # the folder may be open to others
+                path.chmod(0o600)
             self._connection = sqlite3.connect(
                 self._path, timeout=60, isolation_level=None, check_same_thread=False
             )
         except (OSError, sqlite3.Error) as error:
             raise BufferUnusable(f"{self._path}: {error}") from None
+        try:
+            self._open(synchronous)
+        except BaseException:
+            self._connection.close()
+            raise
+        self._numbers: dict[tuple[str, int], int] = {}
+        self._days = set(self._tables())
+
+    def _open(self, synchronous: str) -> None:
+        """Makes the tables, or brings those of an older format to this one. Raises BufferUnusable,
+        with nothing changed, for a file that is not a buffer."""
+        self._format()
         with self._working():
             for setting in (
                 f"page_size = {PAGE_BYTES}",
@@ -124,15 +163,33 @@ class Buffer:
                 f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
             ):
                 self._connection.execute(f"PRAGMA {setting}").fetchall()
-            self._connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} COMMIT;")
-            self._remember("name", os.urandom(8).hex(), "DO NOTHING")
-        self._numbers: dict[tuple[str, int], int] = {}
-        self._days = set(self._tables())
+        with self._transaction():
+            found = self._format()
+            script = {0: _TABLES, 1: _FROM_FORMAT_1, FORMAT: ""}[found]
+            for statement in script.split(";"):
+                self._connection.execute(statement)
+            if found != FORMAT:
+                self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                self._connection.execute(f"PRAGMA user_version = {FORMAT}")
 
-    @property
-    def name(self) -> str:
-        """Random, for life: files of the store carry it, so that two buffers share a store."""
-        return str(self._recall("name"))
+    def _format(self) -> int:
+        """The number of the file's format, 0 for an empty file."""
+        ((application,),), ((number,),) = (
+            self._rows("PRAGMA application_id"),
+            self._rows("PRAGMA user_version"),
+        )
+        if (application, number) == (APPLICATION, FORMAT):
+            return FORMAT
+        if application == APPLICATION:
+            raise BufferUnusable(f"{self._path} was written by a newer version of ldp")
+        tables = {name for (name,) in self._rows("SELECT name FROM sqlite_master")}
+        if (
+            application
+            or number
+            or (tables and not tables >= {"state", "metrics", "lots", "plans"})
+        ):
+            raise BufferUnusable(f"{self._path} is not the buffer of a collector")
+        return 1 if tables else 0
 
     @property
     def watermark(self) -> date:
@@ -226,9 +283,10 @@ class Buffer:
             self._insert(number, listed)
 
     def _insert(self, number: int, lots: list[Lot]) -> None:
+        reports, bodies = sum(lot.reports for lot in lots), b"".join(lot.bodies for lot in lots)
         self._connection.execute(
-            "INSERT INTO lots (metric, reports, bodies) VALUES (?, ?, ?)",
-            (number, sum(lot.reports for lot in lots), b"".join(lot.bodies for lot in lots)),
+            "INSERT INTO lots (metric, reports, bodies, digest) VALUES (?, ?, ?, ?)",
+            (number, reports, bodies, _digest(number, reports, bodies)),
         )
 
     def _raised(self, day: date) -> date:
@@ -282,23 +340,39 @@ class Buffer:
     def plan(self, metric: int) -> Plan | None:
         """The file that was decided on and is not done, if there is one."""
         found = self._rows(
-            "SELECT first, last, day, is_written FROM plans WHERE metric = ?", metric
+            "SELECT first, last, day, name, is_written FROM plans WHERE metric = ?", metric
         )
-        for first, last, day, is_written in found:
-            return Plan(first, last, date.fromisoformat(day), bool(is_written))
+        for first, last, day, name, is_written in found:
+            return Plan(first, last, date.fromisoformat(day), name, bool(is_written))
         return None
 
-    def decide(self, metric: int, today: date, most_bytes: int) -> Plan | None:
+    def decide(
+        self,
+        metric: int,
+        today: date,
+        most_bytes: int,
+        smallest: int = 1,
+        entropy: Callable[[int], bytes] = os.urandom,
+    ) -> Plan | None:
         """Decides, for good, which of a metric's lots become the next file: the oldest, of so many
-        bytes; None where there are none."""
+        bytes; None where these are fewer reports than `smallest`. `entropy` draws its name."""
         found = self._oldest(metric, most_bytes)
-        if found is None:
+        if found is None or self._reports(metric, *found) < smallest:
             return None
+        plan = Plan(*found, today, entropy(NAME_BYTES).hex())
         with self._transaction():
             self._connection.execute(
-                "INSERT INTO plans VALUES (?, ?, ?, ?, 0)", (metric, *found, today.isoformat())
+                "INSERT INTO plans (metric, first, last, day, name) VALUES (?, ?, ?, ?, ?)",
+                (metric, *found, today.isoformat(), plan.name),
             )
-        return Plan(*found, today)
+        return plan
+
+    def _reports(self, metric: int, first: int, last: int) -> int:
+        ((reports,),) = self._rows(
+            "SELECT sum(reports) FROM lots WHERE metric = ? AND sequence BETWEEN ? AND ?",
+            *(metric, first, last),
+        )
+        return int(reports)
 
     def _oldest(self, metric: int, most_bytes: int, until: int = _LAST) -> tuple[int, int] | None:
         """The first and the last of a metric's oldest lots, of so many bytes unless it is one."""
@@ -313,13 +387,19 @@ class Buffer:
             first, last, size = first or sequence, sequence, size + length
         return (first, last) if size else None
 
-    def bodies(self, metric: int, plan: Plan) -> list[bytes]:
+    def bodies(self, metric: int, plan: Plan) -> Bodies:
         """The reports of a plan."""
-        found = self._rows(
-            "SELECT bodies FROM lots WHERE metric = ? AND sequence BETWEEN ? AND ?",
+        sound, damaged = list[bytes](), 0
+        for reports, bodies, digest in self._each(
+            "SELECT reports, bodies, digest FROM lots "
+            "WHERE metric = ? AND sequence BETWEEN ? AND ?",
             *(metric, plan.first, plan.last),
-        )
-        return [bodies for (bodies,) in found]
+        ):
+            if digest in (None, _digest(metric, reports, bodies)):  # format 1 had none
+                sound.append(bodies)
+            else:
+                damaged += reports
+        return Bodies(sound, damaged)
 
     def written(self, metric: int) -> None:
         """The plan's file is on the disk for good: it must never be written again."""
@@ -397,6 +477,13 @@ class Buffer:
         self._connection.execute(
             f"INSERT INTO state VALUES (?, ?) ON CONFLICT (name) {otherwise}", (name, value)
         )
+
+
+def _digest(metric: int, reports: int, bodies: bytes) -> bytes:
+    """Of a row of lots."""
+    digest = hashlib.blake2b(b"%d %d " % (metric, reports), digest_size=_DIGEST_BYTES)
+    digest.update(bodies)
+    return digest.digest()
 
 
 def _id_table(day: date) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -40,6 +40,14 @@ SLOW_SECONDS = 0.2
 WEEK = timedelta(days=7)
 """The lateness of a registry that has no group, and of groups that do not say theirs."""
 REPORTS, _MEDIA_TYPE = "/v1/reports", MEDIA_TYPE.encode()
+
+
+class Drained(NamedTuple):
+    """Reports by metric: those that are in the store now, and those that wait because they are
+    fewer than a file has at least."""
+
+    moved: Counter[str]
+    waiting: Counter[str]
 
 
 class NotMoved(LdpError, OSError):
@@ -98,7 +106,7 @@ class Collector:
         self._buffer.expect(self._asked)
         self._buffer.trust(today(), lateness, trust_clock)
         self._reading = Buffer(buffer, synchronous)
-        clean(Path(store), self._buffer.name)
+        clean(Path(store), self._buffer)
         self._writer = Writer(self._buffer, today, lateness, self._counts)
         self._ingestor = Ingestor(
             Path(store),
@@ -132,15 +140,18 @@ class Collector:
                 "; ".join(f"{what}: {why}" for what, why in self._ingestor.failures.items())
             )
 
-    def drain(self) -> Counter[str]:
-        """Moves everything from the buffer to the store, without serving; reports by metric."""
+    def drain(self) -> Drained:
+        """Moves everything from the buffer to the store, without serving."""
         self._writer.start()
         try:
             self.move_everything()
+            waiting = Counter[str]()
+            for number, reports in self._reading.waiting().items():
+                waiting[self._reading.name_of(number)] += reports
         finally:
             self._writer.stop()
             self._close()
-        return self._counts.stored + self._counts.set_aside
+        return Drained(self._counts.stored + self._counts.set_aside, waiting)
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:

@@ -21,6 +21,7 @@ _SHOWN = (
     _Shown("refused", "ldp_reports_refused_total", "Reports refused for good.", "code"),
     _Shown("stored", "ldp_reports_stored_total", "Reports moved to the store.", "metric"),
     _Shown("set_aside", "ldp_reports_set_aside_total", "Reports not plausible.", "metric"),
+    _Shown("damaged", "ldp_reports_damaged_total", "Reports lost in the buffer.", "metric"),
     _Shown("commits", "ldp_commits_total", "Transactions of batches."),
     _Shown("commit_seconds", "ldp_commit_seconds_total", "Time spent in them."),
 )
@@ -35,6 +36,7 @@ class Counts:
     refused: Counter[str] = field(default_factory=Counter)
     stored: Counter[str] = field(default_factory=Counter)
     set_aside: Counter[str] = field(default_factory=Counter)
+    damaged: Counter[str] = field(default_factory=Counter)
     commits: int = 0
     commit_seconds: float = 0.0
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.collection.buffer import Plan, Waiting
+from ldp.collection.buffer import Buffer, Plan, Waiting
 from ldp.collection.intake import split_bodies
 from ldp.collection.plausibility import plausible
 from ldp.collection.store import ReportWriter
@@ -38,7 +38,6 @@ class Written(NamedTuple):
 
 def write_block(
     store: Path,
-    buffer: str,
     waiting: Waiting,
     plan: Plan,
     lots: list[bytes],
@@ -46,17 +45,16 @@ def write_block(
 ) -> Written:
     """Writes a plan's reports to their file or files, on the disk for good when this returns.
 
-    `buffer`: the buffer's name; with the range of the plan it makes the file's. The order of the
-    reports is drawn from `entropy`; files are dated to the beginning of their day.
+    The order of the reports is drawn from `entropy`; files are dated to the beginning of their day.
     """
     bodies = shuffled(lots, waiting.mechanism.layout.body_bytes, entropy)
     rows, payloads = split_bodies(bodies, waiting.mechanism)
     good = plausible(waiting.mechanism, rows, payloads)
     if good.all():
-        _write(store, buffer, waiting, plan, rows, payloads)
+        _write(store, waiting, plan, rows, payloads)
     else:
         for folder, chosen in ((store, good), (store / SET_ASIDE, ~good)):
-            _write(folder, buffer, waiting, plan, rows[chosen], payloads[chosen])
+            _write(folder, waiting, plan, rows[chosen], payloads[chosen])
     return Written(int(good.sum()), int((~good).sum()))
 
 
@@ -70,7 +68,6 @@ def shuffled(lots: list[bytes], size: int, entropy: Callable[[int], bytes]) -> N
 
 def _write(
     store: Path,
-    buffer: str,
     waiting: Waiting,
     plan: Plan,
     rows: NDArray[np.uint32],
@@ -78,7 +75,7 @@ def _write(
 ) -> None:
     if not len(rows):
         return
-    with writer_of(store, buffer, waiting, plan) as writer:
+    with writer_of(store, waiting, plan) as writer:
         writer.write(rows, payloads)
     midnight = (plan.day - date(1970, 1, 1)) // timedelta(seconds=1)
     os.utime(writer.path, (midnight, midnight))
@@ -88,18 +85,22 @@ def _write(
             break
 
 
-def writer_of(store: Path, buffer: str, waiting: Waiting, plan: Plan) -> ReportWriter:
-    """Of a plan's file: its name is that of the buffer and the range of the plan, so that a run
-    that is repeated replaces it."""
-    name = f"{buffer}-{plan.first:012d}-{plan.last:012d}"
-    return ReportWriter(store, waiting.metric, waiting.version, waiting.mechanism, plan.day, name)
+def writer_of(store: Path, waiting: Waiting, plan: Plan) -> ReportWriter:
+    """The writer of a plan's file."""
+    return ReportWriter(
+        store, waiting.metric, waiting.version, waiting.mechanism, plan.day, plan.name
+    )
 
 
-def clean(store: Path, buffer: str) -> None:
-    """Removes what a killed ingestor of this buffer left unfinished."""
-    for root in (store, store / SET_ASIDE):
-        for part in root.glob(f"metric=*/version=*/day=*/.{buffer}-*.part"):
-            part.unlink()
+def clean(store: Path, buffer: Buffer) -> None:
+    """Removes what a killed ingestor of this buffer left unfinished: halves of planned files."""
+    for waiting in buffer.metrics():
+        plan = buffer.plan(waiting.number)
+        if plan is not None:
+            for root in (store, store / SET_ASIDE):
+                path = writer_of(root, waiting, plan).path
+                for part in path.parent.glob(f".{path.name}.*.part"):
+                    part.unlink()
 
 
 class Retention:

@@ -2,7 +2,7 @@
 
 The relay's collector has recognised repeated batches and shuffled the reports of many devices into
 files. A file becomes the same batches, byte for byte, whenever it is read: their ids are digests of
-its place in the store, which holds the buffer's random name and a range that no other file has, and
+its place in the store, which holds a random name that no other file has, and
 their day is the file's. So a run that ends anywhere is repeated, and the next collector recognises
 what it has already. A relay that forwards batches unchanged needs none of this: it is a proxy.
 """
@@ -92,7 +92,7 @@ def _finished(store: Path, folder: Path) -> list[tuple[Waiting, Path]]:
         for one in buffer.metrics():
             plan = buffer.plan(one.number)
             if plan and not plan.is_written:
-                again.add(writer_of(store, buffer.name, one, plan).path)
+                again.add(writer_of(store, one, plan).path)
     finally:
         buffer.close()
     return [(one, path) for one, path in found if path not in again]

@@ -30,10 +30,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Shuffling:
-    """When a metric's reports become a file: `least` of them, or the first waited for `longest`."""
+    """When a metric's reports become a file: `least` of them, or the first waited for `longest`;
+    but never fewer than `smallest`, among which each would not be hidden."""
 
     least: int = 65_536
     longest: timedelta = timedelta(hours=1)
+    smallest: int = 100
 
 
 class Writer(threading.Thread):
@@ -145,12 +147,14 @@ class Ingestor(threading.Thread):
         self._today, self._counts, self._shuffling = today, counts, shuffling
         self._retention = retain and Retention(retain, today(), time.monotonic())
         self._retired = date.min
-        self._stopped = threading.Event()
+        self._stopped, self._working = threading.Event(), threading.Lock()
         self._since: dict[int, float] = {}
         self.waiting, self.buffer_bytes = 0, reading.bytes_used()
         self.failures: dict[str, str] = {}
         """What cannot be done now, and why."""
         self._next_try: dict[str, float] = {}
+        self._small = set[int]()
+        """Metrics of which it was said that too few reports wait."""
 
     def run(self) -> None:
         """Until `stop`; what fails is tried again, and holds up nothing else."""
@@ -178,19 +182,34 @@ class Ingestor(threading.Thread):
 
     def work(self, everything: bool = False) -> None:
         """Writes every block that is due, or all there is; deletes files that are too old."""
-        counted, now = self._reading.waiting(), time.monotonic()
-        self.waiting, self.buffer_bytes = sum(counted.values()), self._reading.bytes_used()
-        self._since = {number: self._since.get(number, now) for number in counted}
-        for number, reports in counted.items():
-            if everything or self._is_due(number, reports, now):
-                what = f"reports of {self._reading.name_of(number)} cannot be moved to the store"
-                self._attempt(what, partial(self._move, number, everything))
-        self._attempt("old files cannot be deleted", self._retire)
+        with self._working:
+            counted, now = self._reading.waiting(), time.monotonic()
+            self.waiting, self.buffer_bytes = sum(counted.values()), self._reading.bytes_used()
+            self._since = {number: self._since.get(number, now) for number in counted}
+            self._small &= {*counted}
+            for number, reports in counted.items():
+                if self._is_due(number, reports, now, everything):
+                    what = (
+                        f"reports of {self._reading.name_of(number)} cannot be moved to the store"
+                    )
+                    self._attempt(what, partial(self._move, number, everything))
+            self._attempt("old files cannot be deleted", self._retire)
 
-    def _is_due(self, number: int, reports: int, now: float) -> bool:
+    def _is_due(self, number: int, reports: int, now: float, everything: bool) -> bool:
+        if self._reading.plan(number) is not None:  # decided before this process began
+            return True
         is_old = now - self._since[number] >= self._shuffling.longest.total_seconds()
-        is_decided = self._reading.plan(number) is not None  # before this process began
-        return is_decided or is_old or reports >= self._shuffling.least
+        if not (everything or is_old or reports >= self._shuffling.least):
+            return False
+        if reports >= self._shuffling.smallest:
+            return True
+        if is_old and number not in self._small:
+            LOG.warning(
+                "%d reports of %s wait: a file has %d at least (--write-small writes them)",
+                *(reports, self._reading.name_of(number), self._shuffling.smallest),
+            )
+            self._small.add(number)
+        return False
 
     def _move(self, number: int, everything: bool) -> None:
         metric = self._reading.metric(number)
@@ -209,16 +228,21 @@ class Ingestor(threading.Thread):
 
     def _write(self, one: Waiting) -> bool:
         plan = self._reading.plan(one.number) or self._writer.perform(
-            lambda buffer: buffer.decide(one.number, self._today(), MOST_BLOCK_BYTES)
+            lambda buffer: buffer.decide(
+                one.number, self._today(), MOST_BLOCK_BYTES, self._shuffling.smallest
+            )
         )
         if plan is None:
             return False
         if not plan.is_written:
-            lots = self._reading.bodies(one.number, plan)
-            written = write_block(self._store, self._reading.name, one, plan, lots)
+            lots, damaged = self._reading.bodies(one.number, plan)
+            written = write_block(self._store, one, plan, lots)
             self._writer.perform(lambda buffer: buffer.written(one.number))
             self._counts.stored[one.metric] += written.stored
             self._counts.set_aside[one.metric] += written.set_aside
+            self._counts.damaged[one.metric] += damaged
+            if damaged:
+                LOG.error("%d reports of %s are damaged in the buffer", damaged, one.metric)
             if written.set_aside:
                 LOG.warning("%d reports of %s are not plausible", written.set_aside, one.metric)
         while self._writer.perform(lambda buffer: buffer.forget(one.number, plan)):

@@ -243,7 +243,7 @@ def run(load: Load, seconds: float, folder: Path, seed: int, keeps: bool = True)
         os.sched_setaffinity(0, cores)
         serving.terminate()
         serving.communicate(timeout=60)
-    subprocess.run([*command, "--drain"], check=True, capture_output=True)
+    subprocess.run([*command, "--drain", "--write-small"], check=True, capture_output=True)
     milliseconds = np.array(took) * 1e3
     return Measured(
         reports_per_batch=load.reports,
