@@ -19,6 +19,7 @@ from ldp import CountMeanSketch, SubsetSelection
 from ldp.batch import Batch, Item, read_uniform
 from ldp.client import Client
 from ldp.client import Collector as Destination
+from ldp.client.destinations import MEDIA_TYPE
 from ldp.collection.buffer import Arrived, Buffer, BufferUnusable
 from ldp.collection.collector import SLOW_SECONDS, Limits
 from ldp.collection.intake import Sorted, asked_of, sort_batch
@@ -249,6 +250,33 @@ def test_what_is_no_batch_is_refused_and_nothing_is_stored(tmp_path: Path) -> No
         assert service.ask("GET", "/v1/reports").status == 405
         assert service.ask("GET", "/v1/none").status == 404
     assert waiting(tmp_path / "buffer") == 0
+
+
+@pytest.mark.exact
+def test_the_media_type_may_be_in_upper_case(tmp_path: Path) -> None:
+    asked = registry(tmp_path)
+    with Service(tmp_path) as service:
+        for kind in (MEDIA_TYPE.upper(), "Application/VND.ldp.batch ; x=y"):
+            body = batch(items(asked, "city", "Oslo", 1))
+            headers = {"content-type": kind, "content-encoding": "Identity"}
+            assert service.ask("POST", "/v1/reports", body, headers).status == 202
+
+
+@pytest.mark.exact
+def test_malformed_requests_do_not_fill_the_log(tmp_path: Path) -> None:
+    """300 of them leave one line, which names no address."""
+    served = Served(tmp_path)
+    served.start()
+    where = urlsplit(served.url)
+    for _ in range(300):
+        with socket.create_connection((where.hostname, where.port), timeout=10) as one:
+            one.sendall(b"\x16\x03\x01 this is not HTTP\r\n\r\n")
+            assert b"400" in one.recv(4096)
+    assert served.end() == 0
+    log = (tmp_path / "log").read_text()
+    assert log.count("\n") == 1
+    assert "Invalid HTTP request" in log
+    assert "127.0.0.1" not in log
 
 
 @pytest.mark.exact

@@ -4,6 +4,7 @@ import gc
 import logging
 import signal
 import socket
+import time
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +16,27 @@ from ldp.cli.options import FILE, JSON, REGISTRY, say
 from ldp.errors import LdpError, MissingPackage, ParameterError
 from ldp.registry import Registry, duration
 
-GRACE_SECONDS, BACKLOG = 30, 128
+GRACE_SECONDS, BACKLOG, LOG_SECONDS = 30, 128, 60.0
+
+
+class _Seldom(logging.Filter):
+    """Lets a message of a logger pass once in `LOG_SECONDS`, with the number of those that did
+    not: senders may cause as many as they like."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said = dict[str, tuple[float, int]]()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        last, missed = self._said.get(record.msg, (-LOG_SECONDS, 0))
+        now = time.monotonic()
+        if now - last < LOG_SECONDS:
+            self._said[record.msg] = (last, missed + 1)
+            return False
+        self._said[record.msg] = (now, 0)
+        if missed:
+            record.msg = f"{record.msg} ({missed} more like this)"
+        return True
 
 
 class _Duration(click.ParamType[timedelta]):
@@ -113,6 +134,8 @@ def collect(
     asked.check()
     waiting = buffer or store.with_name(f"{store.name}.buffer")
     logging.basicConfig(format="ldp: %(message)s", level=logging.INFO)
+    for name in ("uvicorn.error", "asyncio"):
+        logging.getLogger(name).addFilter(_Seldom())
     with ExitStack() as held:
         for folder in (store, waiting):
             held.enter_context(locked(folder))

@@ -193,9 +193,9 @@ class Collector:
             return _later(429, "too many requests a second", 1)
         if self._writer.queued_bytes > self._limits.queue_bytes or self._is_full():
             return _later(503, "the buffer is full", 10)
-        if headers.get(b"content-type", b"").partition(b";")[0].strip() != _MEDIA_TYPE:
+        if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _MEDIA_TYPE:
             return _problem(415, f"Content-Type must be {MEDIA_TYPE}")
-        if headers.get(b"content-encoding", b"identity") != b"identity":
+        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
             return _problem(415, "a batch is not compressed")
         body = await self._body(headers, receive)
         if body is None:
