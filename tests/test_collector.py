@@ -3,6 +3,8 @@
 import json
 import socket
 import sqlite3
+import subprocess
+import sys
 import time
 from contextlib import closing, suppress
 from datetime import date, timedelta
@@ -627,3 +629,46 @@ def test_wrong_words_end_with_one_line(
     log = (tmp_path / "log").read_text()
     assert log.count("\n") == 1
     assert message in log
+
+
+@pytest.mark.exact
+def test_aggregate_says_what_waits_in_the_buffer(tmp_path: Path) -> None:
+    """Where there is no file yet; of another metric nothing waits, and the plain message stays."""
+    asked = registry(tmp_path)
+    with Service(tmp_path) as service:
+        service.send(batch(items(asked, "city", "Oslo", 7)))
+        service.send(batch(items(asked, "city", "Oslo", 4)))
+        (tmp_path / "buffer").rename(tmp_path / "reports.buffer")
+        command = [sys.executable, "-m", "ldp", "aggregate", "--registry", str(asked.path)]
+        store, said = str(tmp_path / "reports"), dict[str, str]()
+        (tmp_path / "reports").mkdir(exist_ok=True)
+        for metric in ("city", "word"):
+            words = [*command, metric, store, "--out", str(tmp_path / "t")]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            assert done.returncode == 2
+            said[metric] = done.stderr
+        (tmp_path / "reports.buffer").rename(tmp_path / "buffer")
+    assert f"but 11 wait in {store}.buffer" in said["city"]
+    assert "--drain" in said["city"]
+    assert said["word"].endswith(f"no reports of metric 'word' version 1 in {store}\n")
+    assert {text.count("\n") for text in said.values()} == {1}
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "words",
+    [
+        "collect --registry metrics.toml --store s3://bucket/reports",
+        "collect --registry metrics.toml --store reports --buffer gs://bucket",
+        "aggregate city --registry metrics.toml https://example.org/x --out t",
+        "simulate city --registry metrics.toml --population p.csv --reports s3://bucket/x",
+    ],
+)
+def test_a_url_is_not_made_a_folder(tmp_path: Path, words: str) -> None:
+    registry(tmp_path)
+    command = [sys.executable, "-m", "ldp", *words.split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "is a URL" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics.toml"]

@@ -279,3 +279,32 @@ def test_simulated_reports_are_each_person_once_in_mixed_order() -> None:
     told = np.concatenate([payloads[:, 0] for _, payloads in batches])
     assert np.bincount(told).tolist() == [3000, 2000, 150]  # at epsilon 60 nobody lies
     assert (told[:1000] == 2).any(), "rare values are not kept for the end"
+
+
+@pytest.mark.exact
+def test_a_pipe_among_the_files_is_not_waited_for(tmp_path: Path) -> None:
+    mechanism = RandomizedResponse(categories=("a", "b"), epsilon=1.0)
+    with ReportWriter(tmp_path, "letters", 1, mechanism, DAY) as writer:
+        writer.write(np.zeros(5, np.uint32), np.zeros((5, 1), np.uint8))
+    pipe = writer.path.with_name("pipe.parquet")
+    os.mkfifo(pipe)
+    with pytest.raises(ReportError, match=r"pipe.parquet is not a file"):
+        aggregate([tmp_path], "letters", 1, mechanism)
+    skipped = list[ReportError]()
+    found = aggregate([tmp_path], "letters", 1, mechanism, on_damaged=skipped.append)
+    assert (found.total, len(skipped)) == (5, 1)
+
+
+@pytest.mark.exact
+def test_a_file_with_several_names_is_counted_once(tmp_path: Path) -> None:
+    """Hard links and symbolic links, in a store and in a copy of it made of links."""
+    mechanism = RandomizedResponse(categories=("a", "b"), epsilon=1.0)
+    with ReportWriter(tmp_path / "store", "letters", 1, mechanism, DAY) as writer:
+        writer.write(np.zeros(5, np.uint32), np.zeros((5, 1), np.uint8))
+    writer.path.with_name("hard.parquet").hardlink_to(writer.path)
+    writer.path.with_name("soft.parquet").symlink_to(writer.path)
+    copy = tmp_path / "copy" / writer.path.relative_to(tmp_path / "store")
+    copy.parent.mkdir(parents=True)
+    copy.hardlink_to(writer.path)
+    stores = [tmp_path / "store", tmp_path / "copy"]
+    assert aggregate(stores, "letters", 1, mechanism).total == 5

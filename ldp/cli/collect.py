@@ -1,6 +1,7 @@
 """`ldp simulate`, `aggregate` and `merge`: from values to a table."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
@@ -12,6 +13,7 @@ import click
 from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SEED, generator, progress, say
 from ldp.collection import ReportWriter, report_files
 from ldp.collection import aggregate as aggregated
+from ldp.collection.store import NoReports
 from ldp.errors import ParameterError, ReportError
 from ldp.files import write_whole
 from ldp.joint_table import load_table
@@ -171,37 +173,38 @@ def aggregate(
     first, last = _date(since), _date(until)
     if first and last and last < first:
         raise ParameterError("--until lies before --since")
-    if engine == "spark":
-        from ldp.collection.spark import aggregate_on_spark
+    with _noting_what_waits(stores, metric, asked.version):
+        if engine == "spark":
+            from ldp.collection.spark import aggregate_on_spark
 
-        table = aggregate_on_spark(
-            stores,
-            metric,
-            asked.version,
-            asked.mechanism,
-            since=first,
-            until=last,
-            dictionary=asked.candidates(),
-            memoised=bool(asked.memoise),
-            on_damaged=skip if skip_damaged else None,
-        )
-    else:
-        files = len(report_files(stores, metric, asked.version, first, last))
-        advance = progress("files", files)
-        table = aggregated(
-            stores,
-            metric,
-            asked.version,
-            asked.mechanism,
-            since=first,
-            until=last,
-            workers=workers,
-            dictionary=asked.candidates(),
-            memoised=bool(asked.memoise),
-            on_damaged=skip if skip_damaged else None,
-            on_file=lambda _: advance(1),
-            checkpoint=out.with_name(f"{out.name}.checkpoint"),
-        )
+            table = aggregate_on_spark(
+                stores,
+                metric,
+                asked.version,
+                asked.mechanism,
+                since=first,
+                until=last,
+                dictionary=asked.candidates(),
+                memoised=bool(asked.memoise),
+                on_damaged=skip if skip_damaged else None,
+            )
+        else:
+            files = len(report_files(stores, metric, asked.version, first, last))
+            advance = progress("files", files)
+            table = aggregated(
+                stores,
+                metric,
+                asked.version,
+                asked.mechanism,
+                since=first,
+                until=last,
+                workers=workers,
+                dictionary=asked.candidates(),
+                memoised=bool(asked.memoise),
+                on_damaged=skip if skip_damaged else None,
+                on_file=lambda _: advance(1),
+                checkpoint=out.with_name(f"{out.name}.checkpoint"),
+            )
     if not table.total:
         raise ReportError(f"no reports of metric {metric!r} could be counted")
     table.labelled(label(known, metric)).save(out)
@@ -231,6 +234,25 @@ def merge(tables: tuple[Path, ...], out: Path, as_json: bool) -> None:
     total.save(out)
     result = {"tables": len(tables), "reports": total.total, "written": str(out)}
     say(result, f"{len(tables)} tables, {total.total:,} reports -> {out}", as_json)
+
+
+@contextmanager
+def _noting_what_waits(stores: Sequence[Path], metric: str, version: int) -> Iterator[None]:
+    """Adds to NoReports how many reports a collector of these stores has not moved yet."""
+    try:
+        yield
+    except NoReports as error:
+        from ldp.collection.buffer import waiting_reports
+
+        for store in stores:
+            folder = store.with_name(f"{store.name}.buffer")
+            if waiting := waiting_reports(folder, metric, version):
+                raise NoReports(
+                    f"{error}, but {waiting:,} wait in {folder}: ldp collect moves them after its "
+                    "--shuffle-longest (1h) if there are --shuffle-smallest (100) of them; to have "
+                    "them now, stop it and run it with --drain"
+                ) from None
+        raise
 
 
 def _check_values(source: str, mechanism: Catalogued, values: Sequence[str]) -> None:

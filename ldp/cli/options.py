@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -15,13 +16,16 @@ if TYPE_CHECKING:
 
 
 class _File(click.Path):
-    """The name of a file or folder. "-" is refused where there is no stream to mean."""
+    """The name of a file or folder. "-" is refused where there is no stream to mean, and so is
+    a URL: it would become a folder of that name."""
 
     def convert(
         self, value: Any, parameter: click.Parameter | None, context: click.Context | None
     ) -> Any:
         if str(value) == "-":
             self.fail('"-" is not supported here; name a file', parameter, context)
+        if re.match("[A-Za-z][A-Za-z0-9+.-]*://", str(value)):
+            self.fail("is a URL; name a file or folder of this machine", parameter, context)
         return super().convert(value, parameter, context)
 
 

@@ -15,7 +15,7 @@ import sqlite3
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -122,6 +122,21 @@ _REFUSAL = struct.Struct("<HB")
 _CONFLICT = Answer(409, '{"error":"another batch has this id"}')
 _TOO_LATE = Answer(410, '{"error":"sealed too long ago"}')
 _TOO_EARLY = Answer(422, '{"error":"sealed on a day that has not come"}')
+
+
+def waiting_reports(folder: Path, metric: str, version: int) -> int:
+    """The number of a metric's reports in the buffer there, 0 without one; nothing is changed."""
+    path = folder.absolute() / "buffer.db"
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+            ((reports,),) = connection.execute(
+                "SELECT coalesce(sum(reports), 0) FROM lots JOIN metrics ON lots.metric = number "
+                "WHERE metrics.metric = ? AND version = ?",
+                (metric, version),
+            )
+    except sqlite3.Error:
+        return 0
+    return int(reports)
 
 
 class Buffer:

@@ -25,6 +25,10 @@ BLOCK = 65_536
 _FINGERPRINT = b"ldp.fingerprint"
 
 
+class NoReports(ReportError):
+    """The stores hold no file of the metric in these days."""
+
+
 class ReportWriter:
     """Writes one file of the store; the file appears whole when the `with` block succeeds.
 
@@ -101,9 +105,10 @@ def report_files(
     since: date | None = None,
     until: date | None = None,
 ) -> list[tuple[str, Path]]:
-    """(day, file) of a metric's reports in `stores` (each once), the two days included, sorted.
+    """(day, file) of a metric's reports in `stores`, the two days included, sorted. A file that has
+    several names (links) is listed once.
 
-    Raises ReportError when a store is not a folder or there are no files at all.
+    Raises ReportError when a store is not a folder, NoReports when there are no files at all.
     """
     found = []
     for store in {Path(store).resolve(): Path(store) for store in stores}.values():
@@ -115,14 +120,28 @@ def report_files(
                 found.append((day, path))
     if not found:
         places = ", ".join(map(str, stores))
-        raise ReportError(f"no reports of metric {metric!r} version {version} in {places}")
-    return sorted(found)
+        raise NoReports(f"no reports of metric {metric!r} version {version} in {places}")
+    once = dict[tuple[int, int] | Path, tuple[str, Path]]()
+    for day, path in sorted(found):
+        once.setdefault(_identity(path), (day, path))
+    return list(once.values())
+
+
+def _identity(path: Path) -> tuple[int, int] | Path:
+    """What is the same for all names of a file."""
+    try:
+        status = path.stat()
+    except OSError:  # reading it says why
+        return path
+    return status.st_dev, status.st_ino
 
 
 def read_reports(path: Path, mechanism: Catalogued) -> Iterator[StoredBatch]:
     """The batches of one file; raises ReportError naming the file unless it is whole and of this
     mechanism."""
     size = mechanism.layout.payload_bytes
+    if not path.is_file():  # a pipe would be waited for
+        raise ReportError(f"{path} is not a file")
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             schema = file.schema_arrow
