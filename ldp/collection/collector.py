@@ -116,6 +116,10 @@ class Collector:
             self._counts,
             shuffling or Shuffling(),
             retain,
+            {
+                (name, metric.version): metric.candidates() or ()
+                for name, metric in registry.metrics.items()
+            },
         )
         self._in_flight = 0
         self._awaited: dict[asyncio.Timeout, float] = {}

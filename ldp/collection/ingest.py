@@ -42,14 +42,16 @@ def write_block(
     plan: Plan,
     lots: list[bytes],
     entropy: Callable[[int], bytes] = os.urandom,
+    candidates: tuple[str, ...] = (),
 ) -> Written:
     """Writes a plan's reports to their file or files, on the disk for good when this returns.
 
     The order of the reports is drawn from `entropy`; files are dated to the beginning of their day.
+    `candidates`: the metric's dictionary, to judge reports by.
     """
     bodies = shuffled(lots, waiting.mechanism.layout.body_bytes, entropy)
     rows, payloads = split_bodies(bodies, waiting.mechanism)
-    good = plausible(waiting.mechanism, rows, payloads)
+    good = plausible(waiting.mechanism, rows, payloads, candidates)
     if good.all():
         _write(store, waiting, plan, rows, payloads)
     else:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -141,6 +141,7 @@ class Ingestor(threading.Thread):
         counts: Counts,
         shuffling: Shuffling,
         retain: timedelta | None,
+        candidates: Mapping[tuple[str, int], tuple[str, ...]],
     ) -> None:
         super().__init__(name="ldp ingestor", daemon=True)
         self._store, self._reading, self._writer = store, reading, writer
@@ -148,6 +149,7 @@ class Ingestor(threading.Thread):
         self._retention = retain and Retention(retain, today(), time.monotonic())
         self._retired = date.min
         self._stopped, self._working = threading.Event(), threading.Lock()
+        self._candidates = candidates
         self._since: dict[int, float] = {}
         self.waiting, self.buffer_bytes = 0, reading.bytes_used()
         self.failures: dict[str, str] = {}
@@ -236,7 +238,8 @@ class Ingestor(threading.Thread):
             return False
         if not plan.is_written:
             lots, damaged = self._reading.bodies(one.number, plan)
-            written = write_block(self._store, one, plan, lots)
+            candidates = self._candidates.get((one.metric, one.version), ())
+            written = write_block(self._store, one, plan, lots, candidates=candidates)
             self._writer.perform(lambda buffer: buffer.written(one.number))
             self._counts.stored[one.metric] += written.stored
             self._counts.set_aside[one.metric] += written.set_aside
