@@ -36,7 +36,7 @@ campaign-association: .venv/.ready ## 900 sets of joint reports, and the fit bes
 campaign-audit: .venv/.ready ## a million reports of every published setting; exits non-zero when one is not what it claims
 	$(BIN)/python -m simulations.audit --out simulations/results/audit.json
 
-campaign-collector: .venv/.ready ## 240 kills, full disks, 100 clock jumps, 40 power cuts, 1,700 connections held open, 200 stops at readiness, a million fuzzed bodies, ten minutes of each load; exits non-zero when a report is lost or a bar missed
+campaign-collector: .venv/.ready ## 240 kills, full disks, 100 clock jumps, 40 power cuts, 1,700 connections held open, 200 stops at readiness, 40 leaps of the clock, 1,000 refused batches, a metric that cannot be written, a million fuzzed bodies, ten minutes of each load; exits non-zero when a report is lost or a bar missed
 	$(BIN)/python -m simulations.collector --out simulations/results/collector.json
 
 bench-collector: .venv/.ready ## a minute of batches of 100 and of 4 on one core

@@ -417,6 +417,89 @@ def crowded(
     return difference(served.store, registry, acknowledged), put_off, slowest
 
 
+def leaping_clock(folder: Path, leaps: int, seed: int) -> tuple[Difference, int]:
+    """The clock of a collector that retains 90 days leaps so often, for two seconds, by 91 to 4,000
+    days: in every second process deletion need not wait for an hour, so that only the distance is
+    not believed. Also how many files there were."""
+    moments, acknowledged = np.random.default_rng(seed), list[bytes]()
+    clock, today = folder / "clock", datetime.now(UTC).date()
+    clock.write_text(today.isoformat())
+    served = Served(folder, "--retain", "90d", "--shuffle-least", "1", "--write-small")
+    registry = Registry.load(served.registry_path)
+    at_once = "from ldp.collection import ingest\ningest.SETTLED_SECONDS = 0.0\n"
+    for leap in range(leaps):
+        code = (at_once if leap % 2 else "") + BY_THE_FILE
+        served.start({"CLOCK_OF_A_FAULT": str(clock)}, code=("-c", code))
+        body = _good_batch(registry)
+        Destination(served.url).send(Batch.from_bytes(body).id, body)
+        acknowledged.append(body)
+        time.sleep(1.0)
+        (folder / "clock.part").write_text(
+            (today + timedelta(days=int(moments.integers(91, 4000)))).isoformat()
+        )
+        (folder / "clock.part").replace(clock)
+        time.sleep(2.0)
+        clock.write_text(today.isoformat())
+        served.end()
+    served.drain()
+    files = len([*served.store.rglob("*.parquet")])
+    return difference(served.store, registry, acknowledged), files
+
+
+def all_refused(folder: Path, batches: int) -> tuple[Difference, int]:
+    """So many batches of 500 items that are refused, then a good one; also by how many bytes the
+    buffer grew by the first."""
+    served = Served(folder)
+    served.start()
+    registry, database = Registry.load(served.registry_path), Path(f"{served.store}.buffer")
+    bodies = []
+    for _ in range(batches):
+        items = (Item("none", 1, b"x"),) * 500
+        bodies.append(Batch(os.urandom(16), datetime.now(UTC).date(), items).to_bytes())
+    before = _bytes_used(database)
+    requests = ((body, {"Content-Type": MEDIA_TYPE}) for body in bodies)
+    answers = uvloop.run(_answers(served.url, requests))
+    assert answers == {202: batches}, answers
+    grown = _bytes_used(database) - before
+    good = _good_batch(registry)
+    assert Destination(served.url).send(Batch.from_bytes(good).id, good) == 0
+    assert served.end() == 0
+    served.drain()
+    return difference(served.store, registry, [good]), grown
+
+
+def _bytes_used(folder: Path) -> int:
+    buffer = Buffer(folder)
+    try:
+        return buffer.bytes_used()
+    finally:
+        buffer.close()
+
+
+def unwritable(folder: Path, batches: int) -> tuple[Difference, int]:
+    """A file lies where a metric's folder would be while so many batches of all metrics come, and
+    goes after them. Also the reports of the others that were not moved meanwhile."""
+    served = Served(folder, "--shuffle-least", "1", "--write-small")
+    served.start()
+    registry, acknowledged = Registry.load(served.registry_path), list[bytes]()
+    place = served.store / "metric=city"
+    place.touch()
+    for _ in range(batches):
+        body = _good_batch(registry)
+        Destination(served.url).send(Batch.from_bytes(body).id, body)
+        acknowledged.append(body)
+    time.sleep(3.0)
+    word = registry.metric("word")
+    moved = aggregate([served.store], "word", word.version, word.mechanism)
+    held_up = sum(
+        item.metric == "word" for body in acknowledged for item in Batch.from_bytes(body).items
+    )
+    place.unlink()
+    assert served.end() == 0
+    served.drain()
+    return difference(served.store, registry, acknowledged), held_up - moved.total
+
+
 def _is_closed(connection: socket.socket) -> bool:
     """Whether the other end closed it; what it sent is read."""
     connection.setblocking(False)
@@ -650,6 +733,32 @@ def stops(is_sample: bool, seed: int) -> list[Bar]:
     return [Bar(f"{starts} SIGTERM at readiness: lost", lost, "0", lost == 0)]
 
 
+def leaps(is_sample: bool, seed: int) -> list[Bar]:
+    """A clock that leaps for two seconds while files are retained for 90 days."""
+    number = 4 if is_sample else 40
+    with tempfile.TemporaryDirectory() as name:
+        found, files = leaping_clock(Path(name), number, seed)
+    what = f"{number} leaps of the clock for two seconds"
+    return [_exactly_once(what, found), Bar("files then", files, f">= {number}", files >= number)]
+
+
+def refusals(is_sample: bool, seed: int) -> list[Bar]:
+    """Batches of which every item is refused."""
+    number = 100 if is_sample else 1000
+    with tempfile.TemporaryDirectory() as name:
+        found, grown = all_refused(Path(name), number)
+    what = f"{number} batches of refused items"
+    return [_exactly_once(what, found), Bar(f"{what}: bytes kept", grown, "0", grown == 0)]
+
+
+def writes(is_sample: bool, seed: int) -> list[Bar]:
+    """A metric that cannot be stored."""
+    with tempfile.TemporaryDirectory() as name:
+        found, held_up = unwritable(Path(name), 20 if is_sample else 200)
+    what = "a metric that cannot be written"
+    return [_exactly_once(what, found), Bar("others held up", held_up, "0", held_up == 0)]
+
+
 def fuzz(is_sample: bool, seed: int) -> list[Bar]:
     """Bodies that are no batch: nothing is stored, every answer is a refusal."""
     bodies = 2_000 if is_sample else 1_000_000
@@ -676,7 +785,21 @@ def loads(is_sample: bool, seed: int) -> list[Bar]:
 
 
 PARTS = {
-    part.__name__: part for part in (kills, parquet, disk, clock, power, crowds, stops, fuzz, loads)
+    part.__name__: part
+    for part in (
+        kills,
+        parquet,
+        disk,
+        clock,
+        power,
+        crowds,
+        stops,
+        leaps,
+        refusals,
+        writes,
+        fuzz,
+        loads,
+    )
 }
 
 

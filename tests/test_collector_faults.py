@@ -57,3 +57,22 @@ def test_a_clock_that_jumps_puts_senders_off_and_counts_nothing_twice(tmp_path: 
     assert found.is_none, found
     assert put_off > 0
     assert found.sent > 500
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_a_clock_that_leaps_for_two_seconds_deletes_nothing(tmp_path: Path) -> None:
+    found, files = faults.leaping_clock(tmp_path, leaps=2, seed=1)
+    assert found.is_none, found
+    assert files >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_refused_batches_and_an_unwritable_metric_hold_nothing_up(tmp_path: Path) -> None:
+    (tmp_path / "refused").mkdir()
+    (tmp_path / "unwritable").mkdir()
+    found, grown = faults.all_refused(tmp_path / "refused", batches=50)
+    assert (found.is_none, grown) == (True, 0)
+    found, held_up = faults.unwritable(tmp_path / "unwritable", batches=10)
+    assert (found.is_none, held_up) == (True, 0)
