@@ -125,19 +125,38 @@ def test_a_metric_that_cannot_be_stored_does_not_hold_up_the_others(
     other = {"city": "word", "word": "city"}[broken]
     with Service(tmp_path) as service:
         assert service.send(body).status == 202
-        with pytest.raises(NotMoved, match=f"reports of {broken} cannot be moved"):
+        with pytest.raises(NotMoved, match=f"reports of {broken} version . cannot be moved"):
             service.collector.move_everything()
         service.collector._ingestor.work(everything=True)  # not tried again at once
         assert counted(service.store, asked, other).total == 3
         health = service.ask("GET", "/v1/health")
         assert health.status == 503
-        assert health.json["error"] == f"reports of {broken} cannot be moved to the store"
+        version = asked.metric(broken).version
+        assert health.json["error"] == (
+            f"reports of {broken} version {version} cannot be moved to the store"
+        )
         service.collector._ingestor._next_try.clear()
         (tmp_path / "reports" / f"metric={broken}").unlink()
         service.collector.move_everything()
         assert service.ask("GET", "/v1/health").status == 200
         assert counted(service.store, asked, broken).total == 3
     assert len([one for one in caplog.records if broken in one.getMessage()]) == 1
+
+
+@pytest.mark.exact
+def test_a_version_that_cannot_be_stored_does_not_hold_up_the_next(tmp_path: Path) -> None:
+    asked = registry(tmp_path)
+    with Service(tmp_path) as service:
+        service.send(batch(items(asked, "city", "Oslo", 3)))
+    (tmp_path / "reports" / "metric=city").mkdir(parents=True)
+    (tmp_path / "reports" / "metric=city" / "version=3").touch()
+    asked.path.write_text(asked.path.read_text().replace("version = 3", "version = 4"))
+    asked = registry(tmp_path)
+    with Service(tmp_path) as service:
+        service.send(batch(items(asked, "city", "Oslo", 5)))
+        with pytest.raises(NotMoved, match="reports of city version 3 cannot"):
+            service.collector.move_everything()
+        assert counted(service.store, asked, "city").total == 5
 
 
 @pytest.mark.statistical
@@ -189,7 +208,9 @@ def test_few_reports_wait_however_long(tmp_path: Path, caplog: pytest.LogCapture
         assert counted(service.store, asked, "city").total == 0
         assert counted(service.store, asked, "word").total == 120
     (line,) = [one.getMessage() for one in caplog.records if "city" in one.getMessage()]
-    assert line == "99 reports of city wait: a file has 100 at least (--write-small writes them)"
+    assert line == (
+        "99 reports of city version 3 wait: a file has 100 at least (--write-small writes them)"
+    )
     with Service(tmp_path, **settings) as service:
         service.send(batch(items(asked, "city", "Oslo", 1)))
         service.collector.move_everything()

@@ -344,9 +344,12 @@ class Buffer:
         )
         return Waiting(name, version, from_parameters(json.loads(text)), number)
 
-    def name_of(self, number: int) -> str:
-        """The name of the metric of that number."""
-        return str(self._rows("SELECT metric FROM metrics WHERE number = ?", number)[0][0])
+    def name_of(self, number: int) -> tuple[str, int]:
+        """The name and the version of the metric of that number."""
+        ((name, version),) = self._rows(
+            "SELECT metric, version FROM metrics WHERE number = ?", number
+        )
+        return name, version
 
     def waiting(self) -> dict[int, int]:
         """Reports in the buffer, by number of the metric."""

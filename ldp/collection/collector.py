@@ -151,7 +151,7 @@ class Collector:
             self.move_everything()
             waiting = Counter[str]()
             for number, reports in self._reading.waiting().items():
-                waiting[self._reading.name_of(number)] += reports
+                waiting[self._reading.name_of(number)[0]] += reports
         finally:
             self._writer.stop()
             self._close()

@@ -191,9 +191,8 @@ class Ingestor(threading.Thread):
             self._small &= {*counted}
             for number, reports in counted.items():
                 if self._is_due(number, reports, now, everything):
-                    what = (
-                        f"reports of {self._reading.name_of(number)} cannot be moved to the store"
-                    )
+                    reports_of = "reports of {} version {}".format(*self._reading.name_of(number))
+                    what = f"{reports_of} cannot be moved to the store"
                     self._attempt(what, partial(self._move, number, everything))
             self._attempt("old files cannot be deleted", self._retire)
 
@@ -207,8 +206,9 @@ class Ingestor(threading.Thread):
             return True
         if is_old and number not in self._small:
             LOG.warning(
-                "%d reports of %s wait: a file has %d at least (--write-small writes them)",
-                *(reports, self._reading.name_of(number), self._shuffling.smallest),
+                "%d reports of %s version %d wait: a file has %d at least "
+                "(--write-small writes them)",
+                *(reports, *self._reading.name_of(number), self._shuffling.smallest),
             )
             self._small.add(number)
         return False
