@@ -41,6 +41,15 @@ class Law(Protocol):
         ...
 
 
+class Bounds(Protocol):
+    """The intervals of all candidates, which miss with probability `miss`, half on either side."""
+
+    def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
+        """(low, high), float64 arrays, shape (candidates,); `population`: see
+        `Estimates.interval`."""
+        ...
+
+
 class Normal:
     """The normal law, for errors that are sums of many small ones."""
 
@@ -102,7 +111,8 @@ class Estimates:
     `count`, `std_error`: float64 arrays, shape (candidates,), in reports, unbiased and therefore
     sometimes negative. `p_value`: one-sided against a count of 0; NaN where no error rate is
     claimed, and then nothing is discovered but by threshold. `reports`: reports in the table.
-    `noise`: standard error, in reports, of a value that nobody holds. `law`: of the errors.
+    `noise`: standard error, in reports, of a value that nobody holds. `law`: of its error.
+    `bounds`: gives the intervals, where they are not `law` times the standard errors.
     `details`: method and table. `sum_std_error`: of the sum of all counts, None where it is not
     known. `projected`: what is printed as count where the counts were made
     consistent (`ldp.decoding.consistency`); all else is of the unbiased ones.
@@ -115,6 +125,7 @@ class Estimates:
     reports: int
     noise: float
     law: Law = field(default_factory=Normal)
+    bounds: Bounds | None = None
     rule: Rule = field(default_factory=Rule)
     details: Mapping[str, Any] = field(default_factory=dict)
     projected: Floats | None = None
@@ -145,13 +156,12 @@ class Estimates:
         miss = 1 - level
         if selected:
             miss *= self._share_detected()
-        spread = self.std_error
-        if population and self.reports:
-            share = np.clip(self.count / self.reports, 0, 1)
-            spread = np.sqrt(spread**2 + share * (1 - share) * self.reports)
+        if self.bounds is not None:
+            return self.bounds(miss, population)
+        wide = spread(self.count, self.std_error, self.reports if population else 0)
         return (
-            self.count - self.law.upper(miss / 2) * spread,
-            self.count + self.law.lower(miss / 2) * spread,
+            self.count - self.law.upper(miss / 2) * wide,
+            self.count + self.law.lower(miss / 2) * wide,
         )
 
     def unexplained_share(self) -> float:
@@ -243,6 +253,16 @@ class Estimates:
         except ModuleNotFoundError:
             raise MissingPackage("to_pandas needs pandas: pip install pandas") from None
         return pandas.DataFrame(self.rows(level))
+
+
+def spread(count: Floats, std_error: Floats, drawn: int) -> Floats:
+    """Standard errors of counts, wider by the variance f(1 - f) n of having `drawn` so many reports
+    from a larger population; as they are for 0."""
+    if not drawn:
+        return std_error
+    share = np.clip(count / drawn, 0, 1)
+    wider: Floats = np.sqrt(std_error**2 + share * (1 - share) * drawn)
+    return wider
 
 
 def summary_path(path: Path) -> Path:

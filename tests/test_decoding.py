@@ -20,7 +20,7 @@ from ldp import (
     RandomizedResponse,
     Rappor,
 )
-from ldp.decoding.error_law import error_law
+from ldp.decoding.error_law import Collisions
 from ldp.decoding.mean_sketch import sum_of_squares
 from ldp.decoding.named import named_counts
 from ldp.errors import DecodeError, MissingPackage
@@ -475,7 +475,10 @@ def test_a_collision_many_standard_errors_away_has_the_probability_it_has(
     width = mechanism.buckets
 
     def law() -> list[float]:
-        found = error_law(mechanism.channel, reports, rows=rows, width=width, heavy=(reports,))
+        known = Collisions(
+            channel=mechanism.channel, reports=reports, rows=rows, width=width, heavy=(reports,)
+        )
+        found = known.law()
         return [float(tail) for tail in found.p_value(np.array([1, 30, 45, 60, 75]))]
 
     def exactly(least: int) -> float:
@@ -490,7 +493,7 @@ def test_a_collision_many_standard_errors_away_has_the_probability_it_has(
     expected = [exactly(least) for least in (1, 30, 45, 60, 75)]
     assert law() == pytest.approx(expected, rel=1e-4)
     assert expected[4] > 1e-8
-    monkeypatch.setattr("ldp.decoding.error_law._hardly_above", lambda *_: 0.0)
+    monkeypatch.setattr(Collisions, "_hardly_above", lambda _: 0.0)
     assert law()[4] < 1e-12
 
 
@@ -507,9 +510,15 @@ def test_a_collision_many_standard_errors_away_has_the_probability_it_has(
 def test_the_moments_of_the_error_law_are_those_it_states(mechanism: MeanSketch) -> None:
     """Also where a touched cell varies by more than one that is not; and those of the formula."""
     rows, width = mechanism.shape
-    law = error_law(
-        mechanism.channel, 3000, rows=rows, width=width, heavy=[900.0, 100.0], small_squares=9e4
+    known = Collisions(
+        channel=mechanism.channel,
+        reports=3000,
+        rows=rows,
+        width=width,
+        heavy=[900.0, 100.0],
+        small_squares=9e4,
     )
+    law = known.law()
     grid = law.start + law.step * (np.arange(law.mild.size - 1) + 0.5)
     mass = -np.diff(law.mild)
     mean = float(mass @ grid)

@@ -25,7 +25,7 @@ from ldp import (
 from ldp.audit import audit_encoder, report_law
 from ldp.audit.values import tried
 from ldp.cli import commands
-from ldp.decoding.error_law import error_law
+from ldp.decoding.error_law import Collisions
 from ldp.decoding.fakes import fakes_move
 from ldp.decoding.geometry import met
 from ldp.errors import DecodeError, LdpError, ParameterError
@@ -333,7 +333,7 @@ def test_intervals_of_a_held_bucket_hold_where_sampling_outweighs_noise() -> Non
     twin, the law of an empty bucket's noise, holds fewer."""
     mechanism = BitFlip(bounds=(0, 6), buckets=6, bits=1, epsilon=6.0)
     counts, held, twin = np.array([800, 600, 400, 200]), 0, 0
-    law = error_law(mechanism.channel, int(counts.sum()) // 6)
+    law = Collisions(channel=mechanism.channel, reports=int(counts.sum()) // 6).law()
     generator = np.random.default_rng(1)
     for _ in range(500):
         values = ("0.5", "1.5", "2.5", "3.5")

@@ -7,18 +7,30 @@ Sources: target-decoy counting (Elias and Gygi 2007); knockoffs of a known law (
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ldp.decoding import decode
 from ldp.errors import DecodeError, ParameterError
-from ldp.estimates import Estimates
+from ldp.estimates import Bounds, Estimates, Floats
 from ldp.mechanisms.base import Identity
 from ldp.table import Table
 
 MOST_DECOYS = 1_000_000
+
+
+@dataclass(frozen=True)
+class First:
+    """The intervals of the first `candidates` of those of `bounds`."""
+
+    bounds: Bounds
+    candidates: int
+
+    def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
+        low, high = self.bounds(miss, population)
+        return low[: self.candidates], high[: self.candidates]
 
 
 def decode_with_decoys(
@@ -45,6 +57,7 @@ def decode_with_decoys(
         count=both.count[own],
         std_error=both.std_error[own],
         p_value=both.p_value[own],
+        bounds=both.bounds and First(both.bounds, len(listed)),
         sum_std_error=None,  # that of both together
     )
     if kept.rule.threshold is not None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.channel import Channel
-from ldp.decoding.error_law import error_law
+from ldp.decoding.error_law import Collisions
 from ldp.decoding.named import named_counts
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import Estimates, Normal, Rule
@@ -74,7 +74,7 @@ def estimated(
         p_value=norm.sf(count / noise) if more else binom.sf(named - 1, n, lies),
         reports=n,
         noise=noise,
-        law=Normal() if more else error_law(channel, n),
+        law=Normal() if more else Collisions(channel=channel, reports=n).law(),
         rule=rule,
     )
 

@@ -1,15 +1,18 @@
-"""The law of a mean sketch's error for a value that nobody holds: noise, and collisions.
+"""The law of a mean sketch's error: noise, and collisions.
 
 A candidate's cells, one in each row, are named by S of the n reports. S is a sum over reports of
 independent coins, "untouched" except for the reports whose value shares the cell, which are
 "touched". Whether a value shares a cell is one coin a row, of probability 1 / width, for all its
 reports there: with few rows, or heavy values, that makes the error skewed, and a normal tail far
-too light. So the law is computed: the characteristic function in closed form, inverted by FFT.
+too light. So the law is computed: the characteristic function in closed form, inverted by FFT. A
+value that many hold does not collide with itself, and its own reports have another noise: it has a
+law of its own.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,84 +63,144 @@ class ErrorLaw:
         return float((self.start + self.step * place - self.mean) / self.std)
 
 
-def error_law(
-    channel: Channel,
-    reports: int,
-    *,
-    rows: int = 1,
-    width: float = math.inf,
-    heavy: Sequence[float] = (),
-    small_squares: float = 0.0,
-    unknown: float = 0.0,
-) -> ErrorLaw:
-    """The law of S for a value nobody holds, for the population that the table itself shows.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Collisions:
+    """The values that share cells with a candidate, as far as a table of `reports` tells.
 
     `rows`, `width`: of the sketch; an infinite width has no collisions. `heavy`: counts of values
-    known to be held by many; `small_squares`: sum of squared counts of the other known values,
-    whose collisions are many and therefore normal; `unknown`: sum of squared counts that no known
-    value explains.
-
-    With z = e**(it), the ratio of coins R(t) = (1 - p + p z) / (1 - q + q z), k rows, m columns:
-
-        phi(t) = (1 - q + q z)**n  (1 + (R - 1)/m)**(n - heavy)  exp(small part)
-                 product over the heavy c of [1 + (e**((R - 1) c / k) - 1) / m]**k
+    whose collisions are counted one by one; `small_squares`: sum of squared counts of the other
+    known values, whose collisions are many and therefore normal; `unknown`: sum of squared counts
+    that no known value explains; `unknown_most`: the largest count that one such value can have.
     """
-    p, q = float(channel.touched), float(channel.untouched)
-    mean = reports * (q + channel.gain / width)
-    noise = reports * (q * (1 - q) + (p * (1 - p) - q * (1 - q)) / width)
-    squares = math.fsum(count**2 for count in heavy) + small_squares + unknown
-    variance = noise + (reports + squares / rows) * channel.gain**2 / width
-    single = min(unknown**0.5, max(0.0, reports - math.fsum(heavy)))
-    highest = _hardly_above(channel, reports, rows, width, [*heavy, single], small_squares)
-    reach = max(_REACH * variance**0.5, highest - mean)
-    step = max(1.0, np.floor(noise**0.5 / 4), np.ceil(2 * reach / _MOST_POINTS))
-    wanted = 2 * reach / step + 64
-    points = min(1 << int(np.ceil(np.log2(wanted))), _MOST_POINTS)
-    start = np.floor(mean - points * step / 2)
-    t = 2 * np.pi * np.arange(points // 2 + 1) / (points * step)
-    z = np.exp(1j * t)
-    base = 1 - q + q * z
-    excess = (1 - p + p * z) / base - 1
 
-    def tail(lumps: Sequence[float], small: float) -> Floats:
-        rest = max(0.0, reports - math.fsum(lumps))
-        log_phi = reports * np.log(base) + rest * np.log1p(excess / width) - 1j * t * start
-        log_phi -= small / (rows * width) * (channel.gain * t) ** 2 / 2
-        for count in lumps:
-            log_phi += rows * np.log1p(np.expm1(excess * count / rows) / width)
-        mass = np.fft.irfft(np.exp(log_phi).conj(), points)
+    channel: Channel
+    reports: int
+    rows: int = 1
+    width: float = math.inf
+    heavy: Sequence[float] = ()
+    small_squares: float = 0.0
+    unknown: float = 0.0
+    unknown_most: float = math.inf
+
+    def law(self, holders: float = 0.0, *, is_heavy: bool = False) -> ErrorLaw:
+        """The law of S for a value with so many holders; `is_heavy`: `heavy` lists their number.
+
+        With z = e**(it), the ratio of coins R(t) = (1 - p + p z) / (1 - q + q z), k rows, m
+        columns, c holders of the value itself and counts x of the heavy values that are others:
+
+            phi(t) = (1 - q + q z)**n  R**c  (1 + (R - 1)/m)**(n - c - all x)  exp(small part)
+                     product over x of [1 + (e**((R - 1) x / k) - 1) / m]**k
+
+        Every factor is taken around its mean, so nothing is lost however many reports there are.
+        """
+        grid, gain = self._grid, self.channel.gain
+        among = self.reports * (float(self.channel.untouched) + gain / self.width)
+        mean = among + holders * gain * (1 - 1 / self.width)
+        rest = self.reports - math.fsum(self.heavy) - (0.0 if is_heavy else holders)
+        log_phi = self.reports * grid.coins + self._lumps + holders * grid.holder
+        if is_heavy:
+            log_phi -= self._lump(holders)
+        log_phi += self.small_squares / self.rows * grid.normal
+        skewed = log_phi + max(0.0, rest - self._single) * grid.other + self._lump(self._single)
+        mild = log_phi + max(0.0, rest) * grid.other + self.unknown / self.rows * grid.normal
+        return ErrorLaw(
+            start=grid.start(mean) - grid.step / 2,
+            step=grid.step,
+            skewed=grid.tail(skewed, mean),
+            mild=grid.tail(mild, mean),
+            mean=mean,
+            std=self._variance(holders, holders**2 if is_heavy else 0.0) ** 0.5,
+        )
+
+    @cached_property
+    def _single(self) -> float:
+        """The one value for which the law's upper tail takes what is unknown: the worst case."""
+        return min(math.sqrt(self.unknown), self.unknown_most, float(self.reports))
+
+    def _variance(self, holders: float = 0.0, own_square: float = 0.0) -> float:
+        """Variance of S for a value with so many holders, whose square is in the sums or not."""
+        p, q = float(self.channel.touched), float(self.channel.untouched)
+        others = self.reports - holders
+        touching = holders + others / self.width
+        noise = self.reports * q * (1 - q) + touching * (p * (1 - p) - q * (1 - q))
+        squares = math.fsum(x**2 for x in self.heavy) + self.small_squares + self.unknown
+        collisions = others + (squares - own_square) / self.rows
+        return noise + collisions * self.channel.gain**2 / self.width
+
+    @cached_property
+    def _grid(self) -> "_Grid":
+        q = float(self.channel.untouched)
+        noise = self.reports * q * (1 - q)
+        reach = max(_REACH * self._variance() ** 0.5, self._hardly_above())
+        step = max(1.0, np.floor(noise**0.5 / 4), np.ceil(2 * reach / _MOST_POINTS))
+        points = min(1 << int(np.ceil(np.log2(2 * reach / step + 64))), _MOST_POINTS)
+        return _Grid(self.channel, self.width, step, points)
+
+    @cached_property
+    def _lumps(self) -> NDArray[np.complex128]:
+        """The logarithm of all heavy values' factors."""
+        lumps = np.zeros(self._grid.t.size, dtype=np.complex128)
+        for count in self.heavy:
+            lumps += self._lump(count)
+        return lumps
+
+    def _lump(self, count: float) -> NDArray[np.complex128]:
+        """The logarithm of the factor of one heavy value."""
+        grid = self._grid
+        collide = np.expm1(grid.excess * (count / self.rows)) * (1 / self.width)
+        centre = 1j * grid.t * (self.channel.gain * count / self.width)
+        lump: NDArray[np.complex128] = self.rows * np.log1p(collide) - centre
+        return lump
+
+    def _hardly_above(self) -> float:
+        """How far above its mean S lies with probability SMALLEST_P at most: where noise is little
+        and collisions are rare, that can be many standard errors. Chernoff's bound, P(S >= s) <=
+        e**(K(x) - x s) for every x > 0, with K(x) the logarithm of phi(-ix), the formula of `law`.
+        """
+        p, q, x = float(self.channel.touched), float(self.channel.untouched), _THETA
+        lumps = [*self.heavy, self._single]
+        excess = (p - q) * np.expm1(x) / (1 + q * np.expm1(x))
+        rest, share = max(0.0, self.reports - math.fsum(lumps)), (p - q) / self.width
+        cumulant = self.reports * (np.log1p(q * np.expm1(x)) - q * x)
+        cumulant += rest * (np.log1p(excess / self.width) - share * x)
+        cumulant += self.small_squares / (self.rows * self.width) * ((p - q) * x) ** 2 / 2
+        if math.isfinite(self.width):
+            for count in lumps:
+                collides = excess * count / self.rows - math.log(self.width)
+                cumulant += self.rows * np.logaddexp(math.log1p(-1 / self.width), collides)
+                cumulant -= share * count * x
+        return float(((cumulant - math.log(SMALLEST_P)) / x).min())
+
+
+class _Grid:
+    """The places t at which a characteristic function is taken, and logarithms of its factors for
+    one report each, around their means."""
+
+    def __init__(self, channel: Channel, width: float, step: float, points: int) -> None:
+        p, q = float(channel.touched), float(channel.untouched)
+        self.step, self.points = step, points
+        self.t = t = 2 * np.pi * np.arange(points // 2 + 1) / (points * step)
+        turn = -2 * np.sin(t / 2) ** 2 + 1j * np.sin(t)  # e**(it) - 1
+        self.excess = (p - q) * turn / (1 + q * turn)
+        self.coins = _log1p(q * turn) - 1j * t * q
+        self.holder = _log1p(self.excess) - 1j * t * (p - q)
+        self.other = _log1p(self.excess * (1 / width)) - 1j * t * ((p - q) / width)
+        self.normal = -(((p - q) * t) ** 2) / (2 * width)
+
+    def start(self, mean: float) -> float:
+        """The first point of the grid around a mean."""
+        return float(np.floor(mean - self.points * self.step / 2))
+
+    def tail(self, log_phi: NDArray[np.complex128], mean: float) -> Floats:
+        """P(S >= s) at the points of the grid, and 0."""
+        shifted = np.exp(log_phi + 1j * self.t * (mean - self.start(mean)))
+        mass = np.fft.irfft(shifted.conj(), self.points)
         falling = np.append(mass[::-1].cumsum()[::-1], 0.0)
         return np.minimum.accumulate(np.clip(falling, 0.0, 1.0))
 
-    return ErrorLaw(
-        start=float(start) - step / 2,
-        step=step,
-        skewed=tail([*heavy, single], small_squares),
-        mild=tail(heavy, small_squares + unknown),
-        mean=mean,
-        std=variance**0.5,
-    )
 
-
-def _hardly_above(
-    channel: Channel,
-    reports: int,
-    rows: int,
-    width: float,
-    lumps: Sequence[float],
-    small: float,
-) -> float:
-    """Above it S lies with probability SMALLEST_P at most: where noise is little and collisions are
-    rare, that can be many standard errors away. Chernoff's bound, P(S >= s) <= e**(K(x) - x s) for
-    every x > 0, with K(x) the logarithm of phi(-ix), the formula of `error_law`."""
-    p, q, x = float(channel.touched), float(channel.untouched), _THETA
-    base = 1 - q + q * np.exp(x)
-    excess = (1 - p + p * np.exp(x)) / base - 1
-    rest = max(0.0, reports - math.fsum(lumps))
-    cumulant = reports * np.log(base) + rest * np.log1p(excess / width)
-    cumulant += small / (rows * width) * (channel.gain * x) ** 2 / 2
-    if math.isfinite(width):
-        for count in lumps:
-            collides = excess * count / rows - math.log(width)
-            cumulant += rows * np.logaddexp(math.log1p(-1 / width), collides)
-    return float(((cumulant - math.log(SMALLEST_P)) / x).min())
+def _log1p(z: NDArray[np.complex128]) -> NDArray[np.complex128]:
+    """log(1 + z), exact to the last digits where z is small; numpy's real part is not."""
+    x, y = z.real, z.imag
+    found: NDArray[np.complex128] = np.log1p(x * (2 + x) + y * y) / 2 + 1j * np.arctan2(y, 1 + x)
+    return found

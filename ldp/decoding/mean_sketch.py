@@ -8,6 +8,7 @@ values, which is estimated from the table itself.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,20 +16,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.decoding.direct import pooled
-from ldp.decoding.error_law import ErrorLaw, error_law
+from ldp.decoding.error_law import Collisions, ErrorLaw
 from ldp.decoding.named import named_counts
-from ldp.estimates import Estimates, Floats, Rule
+from ldp.estimates import Estimates, Floats, Rule, spread
 from ldp.mechanisms.memoising import Memoising
 from ldp.mechanisms.sketch import MeanSketch
+from ldp.regression.least_squares import Places
 from ldp.table import Table
 
 MIN_ROWS = 64
 """Below this collisions hardly average out: no p-value, no error rate."""
 GROUPS = 128
 """Groups of rows, at most, between which the sum of all estimates is seen to vary."""
-CLEARLY_HELD = 4.0
-"""Standard errors above 0 from which a candidate's own collisions are reckoned one by one."""
+CLEARLY_HELD = 0.01
+"""The probability that any candidate that nobody holds is taken for one that many hold."""
+ROUNDS = 20
+"""Of looking for candidates that are clearly held, given those that were found before."""
+SURE = 3.0
+"""Standard errors of the sum of what is clearly held, by which more than the rest may be missing
+from the list."""
+LUMP = 0.02
+"""Standard errors that one collision moves a count by, from which collisions with a value are
+counted one by one; smaller ones are taken together, for normal."""
 MOST_LUMPS = 512
+OWN_NOISE = 0.01
+"""Of the noise: by how much a candidate's own reports must change it to be reckoned with."""
+HOLDERS = 9
+"""Counts for which a law is computed, where they are; between them reaches are interpolated."""
 FEW_ROWS = (
     f"fewer than {MIN_ROWS} rows: collisions do not average out, so no error rate is claimed and "
     "nothing is discovered but by threshold; use method regression"
@@ -62,6 +76,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
         reports=n,
         noise=found.noise,
         law=found.law,
+        bounds=Bounds(found, n),
         rule=rule,
         details=details,
         sum_std_error=_sum_std_error(table, len(candidates), sums, bounds, more),
@@ -93,12 +108,15 @@ def _sum_std_error(
 @dataclass(frozen=True, eq=False)
 class Measured:
     """Estimates of some points of a sketch; `p_value` is NaN below MIN_ROWS, `squares` is F2,
-    `noise` the standard error of a value that nobody holds."""
+    `noise` the standard error of a value that nobody holds; of the points at `heavy`,
+    shape (collisions.heavy,), every collision is counted."""
 
     count: Floats
     std_error: Floats
     p_value: Floats
     law: ErrorLaw
+    collisions: Collisions
+    heavy: Places
     squares: float
     noise: float
 
@@ -118,35 +136,100 @@ def measure(
     squares, beyond = sum_of_squares(table, cells, more), pooled(mechanism, more)
     others = np.maximum(squares / n**2 - share**2, 0.0)
     std_error = np.sqrt(mechanism.variance(n, share, others) + beyond(n, share))
-    law = _error_law(table, count, std_error, squares, beyond(n, 0.0))
-    p_value = law.p_value(named) if rows >= MIN_ROWS else np.full(count.size, np.nan)
     noise = float(np.sqrt(mechanism.variance(n, 0.0, squares / n**2) + beyond(n, 0.0)))
-    return Measured(count, std_error, p_value, law, squares, noise)
-
-
-def _error_law(
-    table: Table, count: Floats, std_error: Floats, squares: float, beyond: float
-) -> ErrorLaw:
-    """The error law of a value nobody holds, given what the candidates' estimates tell about who
-    collides with whom. Squares of estimates are taken without the noise that is in them. `beyond`,
-    a variance of the count, is of many clients and therefore normal, as small collisions are."""
-    net = count**2 - std_error**2
-    heavy = count > CLEARLY_HELD * std_error
-    small = max(0.0, float(net[~heavy].sum()))
-    unknown = max(0.0, squares - float(net[heavy].sum()) - small)
-    counts = np.sqrt(np.sort(net[heavy])[::-1])
-    small += float((counts[MOST_LUMPS:] ** 2).sum())
-    rows, width = table.mechanism.shape
-    small += beyond * (1 - 1 / width) ** 2 * rows * width
-    return error_law(
-        table.mechanism.channel,
-        table.total,
-        rows=rows,
-        width=width,
-        heavy=counts[:MOST_LUMPS].tolist(),
-        small_squares=small,
-        unknown=unknown,
+    collisions, heavy = _collisions(table, count, std_error, squares, beyond(n, 0.0))
+    law = collisions.law()
+    return Measured(
+        count=count,
+        std_error=std_error,
+        p_value=law.p_value(named) if rows >= MIN_ROWS else np.full(count.size, np.nan),
+        law=law,
+        collisions=collisions,
+        heavy=heavy,
+        squares=squares,
+        noise=noise,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Intervals under the law of each candidate's own error: a value that many hold does not
+    collide with itself, and the noise of its own reports may be another. `scale`, `std_error`: as
+    the estimates are, where they are not `measured` but made of it."""
+
+    measured: Measured
+    reports: int
+    scale: float = 1.0
+    std_error: Floats | None = None
+
+    def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
+        count = self.measured.count * self.scale
+        std_error = self.measured.std_error if self.std_error is None else self.std_error
+        wide = spread(count, std_error, self.reports if population else 0)
+        return (
+            count - self._reach(lambda law: law.upper(miss / 2)) * wide,
+            count + self._reach(lambda law: law.lower(miss / 2)) * wide,
+        )
+
+    def _reach(self, reach: Callable[[ErrorLaw], float]) -> Floats:
+        """How far, in standard errors, every candidate's interval reaches to one side."""
+        collisions, heavy = self.measured.collisions, self.measured.heavy
+        channel = collisions.channel
+        p, q = float(channel.touched), float(channel.untouched)
+        most = float(np.delete(self.measured.count, heavy).max(initial=0.0))
+        most = min(most, collisions.reports)
+        found = np.full(self.measured.count.shape, reach(self.measured.law))
+        if most * abs(p * (1 - p) - q * (1 - q)) > OWN_NOISE * collisions.reports * q * (1 - q):
+            holders = most * np.linspace(0, 1, HOLDERS) ** 2
+            found = np.interp(
+                self.measured.count, holders, [reach(collisions.law(held)) for held in holders]
+            )
+        for place, held in zip(heavy.tolist(), collisions.heavy, strict=True):
+            found[place] = reach(collisions.law(held, is_heavy=True))
+        return found
+
+
+def _collisions(
+    table: Table, count: Floats, std_error: Floats, squares: float, beyond: float
+) -> tuple[Collisions, Places]:
+    """Who collides with whom, as far as the candidates' estimates tell, and the positions of the
+    candidates that are its `heavy`.
+
+    A candidate is clearly held when its count is larger than that of any candidate that nobody
+    holds would be, but with probability CLEARLY_HELD, under the law that the ones found before
+    leave: what these do not explain is one heavy value in that law's upper tail. Squares of
+    estimates are taken without the noise that is in them. `beyond`, a variance of the count, is of
+    many clients and therefore normal, as small collisions are.
+    """
+    rows, width = table.mechanism.shape
+    scale = width / (width - 1) / table.mechanism.channel.gain
+    net, held = count**2 - std_error**2, np.zeros(count.size, dtype=np.bool_)
+    for _ in range(ROUNDS):
+        heavy = np.flatnonzero(held)
+        heavy = heavy[np.argsort(-net[heavy], kind="stable")]
+        lumps = heavy[:MOST_LUMPS]
+        lumps = lumps[count[lumps] / rows > LUMP * std_error[lumps]]
+        small = max(0.0, float(net[~held].sum()))
+        unknown = max(0.0, squares - float(net[heavy].sum()) - small)
+        small += float(net[heavy].sum() - net[lumps].sum())
+        rest = table.total - float(count[heavy].sum())
+        collisions = Collisions(
+            channel=table.mechanism.channel,
+            reports=table.total,
+            rows=rows,
+            width=width,
+            heavy=np.sqrt(net[lumps]).tolist(),
+            small_squares=small + beyond * (1 - 1 / width) ** 2 * rows * width,
+            unknown=unknown,
+            unknown_most=max(0.0, rest) + SURE * float(np.sqrt((std_error[heavy] ** 2).sum())),
+        )
+        law = collisions.law()
+        clear = law.upper(CLEARLY_HELD / count.size) * law.std * scale
+        found = held | ((count > clear) & (net > 0))
+        if np.array_equal(found, held):
+            break
+        held = found
+    return collisions, lumps
 
 
 def sum_of_squares(table: Table, named: NDArray[np.integer], more: float = 0.0) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.decoding.described import described
-from ldp.decoding.mean_sketch import MIN_ROWS, Measured, measure
+from ldp.decoding.mean_sketch import MIN_ROWS, Bounds, Measured, measure
 from ldp.decoding.puzzle import fragments_of
 from ldp.errors import DecodeError
 from ldp.estimates import Estimates, Rule
@@ -74,14 +74,16 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
     share = np.clip(count / table.total, 0, 1)
     rare = there.mechanism.std_error(there.total, 0.0, measured.squares / there.total**2)
     sampled = table.total * share * (1 - share) * (scale - 1)
+    std_error = np.sqrt((measured.std_error * scale) ** 2 + sampled)
     return Estimates(
         values=tuple(word.rstrip(PAD) for word in candidates),
         count=count,
-        std_error=np.sqrt((measured.std_error * scale) ** 2 + sampled),
+        std_error=std_error,
         p_value=measured.p_value,
         reports=table.total,
         noise=rare * scale,
         law=measured.law,
+        bounds=Bounds(measured, table.total, scale, std_error),
         rule=rule or Rule(control="bonferroni"),
         details=details,
     )

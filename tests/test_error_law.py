@@ -1,0 +1,130 @@
+"""The law of a sketch's error: of a value that many hold, of one that no list names, and of very
+many reports."""
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+from scipy.stats import binom
+
+from ldp import CountMeanSketch
+from ldp.decoding.error_law import Collisions
+from ldp.estimates import Rule
+from ldp.mechanisms.local_hashing import LocalHashing
+from ldp.mechanisms.sketch import MeanSketch
+from ldp.server import Table, decode
+from ldp.simulation import draw_table
+from tests.statistics import ALPHA, share_p
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        LocalHashing(epsilon=8.0, rows=64, seed="00"),
+        CountMeanSketch(epsilon=4.0, rows=64, width=1024, seed="00"),
+    ],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_a_value_that_many_hold_does_not_collide_with_itself(mechanism: MeanSketch) -> None:
+    """Where one value is held by 150 and no other is heavy, 350 reports collide one by one: its
+    law is the sum of two binomials. The twin, the law of a value that nobody holds, is not."""
+    rows, width = mechanism.shape
+    p, q = float(mechanism.channel.touched), float(mechanism.channel.untouched)
+    known = Collisions(
+        channel=mechanism.channel, reports=500, rows=rows, width=width, heavy=[150.0]
+    )
+    law, absent = known.law(150.0, is_heavy=True), known.law()
+    own, rest = np.arange(151), np.arange(351)
+    exact = np.convolve(binom.pmf(own, 150, p), binom.pmf(rest, 350, q + (p - q) / width))
+    assert law.mean == pytest.approx(float(exact @ np.arange(exact.size)))
+    beyond = exact[::-1].cumsum()[::-1]
+    middle = int(law.mean)
+    for least in range(middle - 40, middle + 40, 5):
+        assert float(law.p_value(np.array([least]))[0]) == pytest.approx(
+            float(beyond[least]), rel=1e-6, abs=1e-12
+        )
+    assert absent.upper(1e-6) > law.upper(1e-6) + 0.1
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("reports", [10**8, 10**10, 10**12, 10**14])
+def test_the_law_of_very_many_reports_is_normal(reports: int) -> None:
+    """What a transform rounds does not grow with the reports: each factor is taken around its
+    mean."""
+    channel = CountMeanSketch(epsilon=4.0, rows=65_536, width=1_024, seed="00").channel
+    law = Collisions(channel=channel, reports=reports, rows=65_536, width=1_024).law()
+    for p in (0.025, 1e-4, 1e-8):
+        assert law.upper(p) == pytest.approx(-ndtri(p), rel=0.01)
+        assert law.lower(p) == pytest.approx(-ndtri(p), rel=0.01)
+
+
+def _tables(
+    mechanisms: list[MeanSketch], values: tuple[str, ...], counts: list[int]
+) -> list[Table]:
+    generator = np.random.default_rng(5)
+    return [
+        draw_table(mechanism, values, counts=np.array(counts), generator=generator)
+        for mechanism in mechanisms
+    ]
+
+
+@pytest.mark.statistical
+def test_intervals_of_values_that_many_hold_hold() -> None:
+    """Local hashing of few rows at epsilon 8, 60 tables with hash functions of their own: the share
+    of intervals lies in [0.92, 0.98], tested as if the 8 of a table were independent, at ALPHA. The
+    twin gives every value the law of one that nobody holds."""
+    values = tuple(f"v{i}" for i in range(8))
+    counts = [50_000, 20_000, 10_000, *[1_000] * 5]
+    held = absent = 0
+    mechanisms = [LocalHashing(epsilon=8.0, rows=64, seed=f"{i:04x}") for i in range(1, 61)]
+    for table in _tables([*mechanisms], values, counts):
+        found = decode(table, values)
+        low, high = found.interval()
+        held += int(((low <= counts) & (counts <= high)).sum())
+        reach = [side(0.025) * found.std_error for side in (found.law.upper, found.law.lower)]
+        low, high = found.count - reach[0], found.count + reach[1]
+        absent += int(((low <= counts) & (counts <= high)).sum())
+    assert share_p(held, 480, 0.92, 0.98) > ALPHA
+    assert share_p(absent, 480, 0.92, 0.98) < ALPHA
+
+
+@pytest.mark.statistical
+def test_a_heavy_value_that_no_list_names_makes_no_discoveries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """60 % of the reports hold a value that is not on the list. With Bonferroni at 0.05 a table has
+    a false discovery with that probability; 14 of 25 tables or more have one with probability below
+    ALPHA. The twin takes what is unknown for many small values."""
+    values = tuple(f"v{i}" for i in range(13))
+    absent = tuple(f"absent-{i}" for i in range(1000))
+    mechanisms = [
+        CountMeanSketch(epsilon=8.0, rows=64, width=1024, seed=f"{i:04x}") for i in range(1, 26)
+    ]
+    tables = _tables([*mechanisms], values, [60_000, *[3_000] * 12])
+    rule = Rule(control="bonferroni")
+
+    def wrong() -> int:
+        found = [decode(table, (*values[1:], *absent), rule=rule) for table in tables]
+        return sum(bool(estimates.detected()[12:].any()) for estimates in found)
+
+    assert binom.sf(13, 25, 0.05) < ALPHA
+    assert wrong() < 14
+    monkeypatch.setattr(Collisions, "_single", 0.0)
+    assert wrong() >= 14
+
+
+def test_what_is_clearly_held_depends_on_how_many_candidates_there_are() -> None:
+    """Of 100,000 candidates that nobody holds hundreds share so many cells with the three heavy
+    values that their counts are four standard errors from 0. Were they taken for held, 16 % of the
+    absent candidates' intervals would hold 0."""
+    values = tuple(f"v{i}" for i in range(1003))
+    counts = [300_000, 200_000, 150_000, *[350] * 1000]
+    absent = tuple(f"absent-{i}" for i in range(100_000))
+    mechanism = CountMeanSketch(epsilon=4.0, rows=64, width=1024, seed="01")
+    (table,) = _tables([mechanism], values, counts)
+    found = decode(table, (*values[:3], *absent))
+    low, high = found.interval()
+    assert ((low[:3] <= counts[:3]) & (counts[:3] <= high[:3])).all()
+    assert 0.93 < float(np.mean((low[3:] <= 0) & (high[3:] >= 0))) < 0.98
+    far = float(np.mean(found.count[3:] > 4 * found.std_error[3:]))
+    assert far > 0.003
