@@ -145,7 +145,8 @@ class Estimates:
     def interval(
         self, level: float = 0.95, *, selected: bool = False, population: bool = False
     ) -> tuple[Floats, Floats]:
-        """(low, high), not clipped: nominal coverage `level` for the count in the table.
+        """(low, high) with nominal coverage `level` for the count in the table; not clipped, except
+        where every category has a cell: there within [0, reports], or at the estimate.
 
         `selected`: adjusted for discovery: of the discovered values' intervals at least `level`
         hold on average (level 1 - (1 - level) R / m for R discoveries among m candidates).

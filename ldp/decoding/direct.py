@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.channel import Channel
+from ldp.decoding.binomials import BinomialBounds
 from ldp.decoding.error_law import Collisions
 from ldp.decoding.named import named_counts
 from ldp.errors import DecodeError, ParameterError
@@ -52,11 +53,12 @@ def estimated(
     rule: Rule,
     more: float = 0.0,
 ) -> Estimates:
-    """Estimates from how many reports name each candidate; p-values are exact binomial tails.
+    """Estimates from how many reports name each candidate; p-values are exact binomial tails, and
+    intervals those of `ldp/decoding/binomials.py`.
 
     A value that nobody holds is reported by each of the n devices with probability q, so its count
     is Binomial(n, q). Where each client sent so many `more` reports than one under a permanent
-    response (`Memoising.pooled_variance`), p-values are normal.
+    response (`Memoising.pooled_variance`), both are normal.
     """
     from scipy.stats import binom, norm
 
@@ -75,6 +77,7 @@ def estimated(
         reports=n,
         noise=noise,
         law=Normal() if more else Collisions(channel=channel, reports=n).law(),
+        bounds=None if more else BinomialBounds(named, n, channel, count),
         rule=rule,
     )
 

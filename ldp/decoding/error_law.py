@@ -180,7 +180,8 @@ class _Grid:
         p, q = float(channel.touched), float(channel.untouched)
         self.step, self.points = step, points
         self.t = t = 2 * np.pi * np.arange(points // 2 + 1) / (points * step)
-        turn = -2 * np.sin(t / 2) ** 2 + 1j * np.sin(t)  # e**(it) - 1
+        angle = np.minimum(t, np.pi - 1e-6)  # at pi a coin of 1/2 has no logarithm
+        turn = -2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle)  # e**(it) - 1
         self.excess = (p - q) * turn / (1 + q * turn)
         self.coins = _log1p(q * turn) - 1j * t * q
         self.holder = _log1p(self.excess) - 1j * t * (p - q)

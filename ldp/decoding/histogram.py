@@ -6,6 +6,7 @@ tell it, (C - n_v q) / (p - q) of them hold it, and n / n_v times as many of all
 
 import numpy as np
 
+from ldp.decoding.binomials import BinomialBounds
 from ldp.decoding.direct import pooled
 from ldp.errors import DecodeError
 from ldp.estimates import Estimates, Normal, Rule
@@ -14,9 +15,9 @@ from ldp.table import Table
 
 
 def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
-    """Estimates of buckets by their labels; p-values are exact binomial tails, and normal where
-    each client sent so many `more` reports than one under a permanent response. Raises DecodeError
-    for a candidate that is no bucket."""
+    """Estimates of buckets by their labels; p-values and intervals are exact for binomials, and
+    normal where each client sent so many `more` reports than one under a permanent response.
+    Raises DecodeError for a candidate that is no bucket."""
     from scipy.stats import binom, norm
 
     mechanism, n = table.mechanism, table.total
@@ -39,6 +40,13 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     lies, beyond = float(channel.untouched), pooled(mechanism, more)
     noise = float(np.sqrt(mechanism.variance(n) + beyond(n, 0.0)))
     p_value = norm.sf(count / noise) if more else binom.sf(told - 1, asked, lies)[bucket]
+    exact = BinomialBounds(
+        told[bucket],
+        n,
+        channel,
+        count,
+        None if mechanism.bits == mechanism.buckets else asked[bucket],
+    )
     return Estimates(
         values=candidates,
         count=count,
@@ -47,5 +55,6 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
         reports=n,
         noise=noise,
         law=Normal(),
+        bounds=None if more else exact,
         rule=rule,
     )

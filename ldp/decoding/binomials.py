@@ -1,0 +1,127 @@
+"""Intervals for a count of holders, from how many of n reports name them.
+
+Of n reports c are about holders and name the cell with probability p each, the others with q: the
+number of reports that name it is a sum S of two binomials. The interval is every c from 0 to n for
+which neither P(S >= s) nor P(S <= s) is below half of `miss` (Clopper and Pearson 1934), so it
+covers every c with the probability stated or more, however few reports there are. The tails are
+those of the saddlepoint: Barndorff-Nielsen 1986, with Daniels' continuity correction of 1987.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp.channel import Channel
+from ldp.estimates import Floats
+
+STEPS = 100
+EXACT = 1e-6
+"""Of a standard normal: how near the tail found is to the one asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class BinomialBounds:
+    """Intervals of the counts of which `named`, integers of shape (candidates,), of `reports`
+    reports name a value through `channel`; `count`: the estimates, which an interval always holds.
+
+    `asked`, shape (candidates,): where the reports about a value are so many, drawn at random from
+    all; None where all reports are about all values.
+    """
+
+    named: NDArray[np.int64]
+    reports: int
+    channel: Channel
+    count: Floats
+    asked: NDArray[np.int64] | None = None
+
+    def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
+        if self.asked is not None:
+            ends = of_share(self.named, self.asked, self.channel, miss / 2)
+            low, high = (end * (self.reports / self.asked) for end in ends)
+        else:
+            interval = of_share if population else of_count
+            seen, place = np.unique(self.named, return_inverse=True)
+            ends = interval(seen, np.full(seen.size, self.reports), self.channel, miss / 2)
+            low, high = (end[place] for end in ends)
+        low, high = (np.clip(end, 0, self.reports) for end in (low, high))
+        return np.minimum(low, self.count), np.maximum(high, self.count)
+
+
+def of_share(
+    seen: NDArray[np.int64], reports: NDArray[np.int64], channel: Channel, tail: float
+) -> tuple[Floats, Floats]:
+    """The ends of the interval for the expected number of holders among so many `reports` drawn
+    from a population, of which `seen` name the value: S is one binomial. Each end misses with
+    probability `tail` at most; all shapes (candidates,)."""
+    from scipy.special import betaincinv
+
+    rest = reports - seen
+    low = np.where(seen > 0, betaincinv(np.maximum(seen, 1), rest + 1, tail), 0.0)
+    high = np.where(rest > 0, betaincinv(seen + 1, np.maximum(rest, 1), 1 - tail), 1.0)
+    return channel.holders(low * reports, reports), channel.holders(high * reports, reports)
+
+
+def of_count(
+    seen: NDArray[np.int64], reports: NDArray[np.int64], channel: Channel, tail: float
+) -> tuple[Floats, Floats]:
+    """The same for the number of holders among these reports: S is the sum of two binomials."""
+    from scipy.special import ndtri
+
+    z = float(-ndtri(tail))
+    total, at = reports.astype(np.float64), seen.astype(np.float64)
+    low, high = np.zeros(seen.size), total.copy()
+    some = seen > 0
+    low[some] = _solved(at[some] - 0.5, total[some], channel, z)
+    some = seen < reports
+    high[some] = _solved(at[some] + 0.5, total[some], channel, -z)
+    return low, high
+
+
+def _solved(x: Floats, reports: Floats, channel: Channel, z: float) -> Floats:
+    """The number of holders at which x lies z standard normals above what is expected; 0 or all
+    where none does. By the Illinois method: what is searched for falls and is nearly straight."""
+    low: Floats = np.zeros(x.size)
+    high: Floats = reports
+    at_low, at_high = (_normal(x, end, reports, channel) - z for end in (low, high))
+    found = np.where(at_low <= 0, 0.0, reports)
+    places = np.flatnonzero((at_low > 0) & (at_high < 0))
+    low, high, at_low, at_high = (each[places] for each in (low, high, at_low, at_high))
+    for _ in range(STEPS):
+        if not places.size:
+            break
+        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        at = _normal(x[places], middle, reports[places], channel) - z
+        found[places] = middle
+        above = at > 0
+        at_high = np.where(above, at_high / 2, at)
+        at_low = np.where(above, at, at_low / 2)
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+        left = np.abs(at) > EXACT
+        places = places[left]
+        low, high, at_low, at_high = (each[left] for each in (low, high, at_low, at_high))
+    return found
+
+
+def _normal(x: Floats, held: Floats, reports: Floats, channel: Channel) -> Floats:
+    """How far x lies above what is expected of so many holders, as the standard normal that is as
+    unlikely to be exceeded."""
+    p, q = float(channel.touched), float(channel.untouched)
+    not_p, not_q = float(1 - channel.touched), float(1 - channel.untouched)
+    others = reports - held
+    mean = held * p + others * q
+    # the saddlepoint t: the mean of S under weights e**(t S) is x, a quadratic in e**t
+    a = (reports - x) * p * q
+    b = held * p * not_q + others * q * not_p - x * (not_p * q + p * not_q)
+    c = x * not_p * not_q
+    root = np.sqrt(b * b + 4 * a * c)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        t = np.log(np.where(b > 0, 2 * c / (b + root), (root - b) / (2 * a)))
+        turn = np.expm1(t)
+        cumulant = held * (np.log1p(p * turn) - p * t) + others * (np.log1p(q * turn) - q * t)
+        w = np.sign(t) * np.sqrt(2 * np.maximum(t * (x - mean) - cumulant, 0))
+        shares = [(p * np.exp(t) / (1 + p * turn)), (q * np.exp(t) / (1 + q * turn))]
+        weighted = held * shares[0] * (1 - shares[0]) + others * shares[1] * (1 - shares[1])
+        u = 2 * np.sinh(t / 2) * np.sqrt(weighted)
+        found: Floats = np.where(np.abs(w) > 1e-3, w + np.log(u / w) / w, w)
+    return found
