@@ -6,13 +6,16 @@ windows of W, p and q the channel's probabilities,
     mean bin = q B (B - 1) / 2 + (p - q) W (mean step + (W - 1) / 2).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp.decoding.binomials import of_share
 from ldp.decoding.fakes import FAKES
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import write_whole
@@ -20,13 +23,19 @@ from ldp.mechanisms.moments import RegressionMoments
 from ldp.mechanisms.numeric import Numeric
 from ldp.table import Table
 
+FEW = 100
+"""Reports below which a mean of windows has no normal interval."""
+TILTS = np.geomspace(1e-3, 500.0, 400)
+"""Exponents, a range of bins, at which Chernoff's bound is tried."""
+
 
 @dataclass(frozen=True)
 class MeanEstimate:
     """`mean` and its `std_error`, in the units of the numbers, from so many `reports`.
 
     The standard error is that of the mean of the population from which the reporters were drawn at
-    random: noise, rounding, and the spread of what they hold.
+    random: noise, rounding, and the spread of what they hold. `places`: the interval's ends, in
+    shares of the range, by the probability that it misses; None where it is normal.
     """
 
     mean: float
@@ -34,14 +43,20 @@ class MeanEstimate:
     reports: int
     bounds: tuple[float, float]
     details: dict[str, Any]
+    places: Callable[[float], tuple[float, float]] | None = None
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """A normal interval around the mean, cut off at the bounds; raises ParameterError for a
-        level outside (0, 1)."""
+        """(low, high) within the bounds, which holds the population's mean with probability
+        `level`: at least that for one bit and for fewer than 100 reports, else that of the normal
+        law. Raises ParameterError for a level outside (0, 1)."""
         from scipy.stats import norm
 
         if not 0 < level < 1:
             raise ParameterError("level must lie strictly between 0 and 1")
+        if self.places is not None:
+            least, most = self.bounds
+            low, high = (min(max(place, 0.0), 1.0) for place in self.places(1 - level))
+            return least + (most - least) * low, least + (most - least) * high
         reach = float(norm.isf((1 - level) / 2)) * self.std_error
         low, high = (float(np.clip(self.mean + way * reach, *self.bounds)) for way in (-1, 1))
         return low, high
@@ -77,6 +92,11 @@ def decode_mean(table: Table) -> MeanEstimate:
     # a few reports may look all alike: their noise is taken nearer to the middle of the range
     noise = mechanism.mean_variance((n * min(max(place, 0.0), 1.0) + 2) / (n + 4))
     variance = max(spread / (gain * width * steps) ** 2, noise) / n
+    places: Callable[[float], tuple[float, float]] | None = None
+    if mechanism.bins == 2:
+        places = partial(_places_of_one_bit, mechanism, int(table.counts[0, 1]), n)
+    elif n < FEW:
+        places = partial(_places_of_few, mechanism, mean_bin, n)
     low, high = mechanism.bounds
     return MeanEstimate(
         mean=low + (high - low) * place,
@@ -84,7 +104,38 @@ def decode_mean(table: Table) -> MeanEstimate:
         reports=n,
         bounds=mechanism.bounds,
         details={**_described(table), "fakes_move": FAKES * (high - low) * mechanism.reach},
+        places=places,
     )
+
+
+def _places_of_one_bit(
+    mechanism: Numeric, named: int, reports: int, miss: float
+) -> tuple[float, float]:
+    """Ends of the interval: the upper bin of a report is told with a probability that is linear in
+    the mean of the population, whatever else this holds, so they are those of a binomial."""
+    seen, total = np.array([named]), np.array([reports])
+    low, high = of_share(seen, total, mechanism.channel, miss / 2)
+    return float(low[0]) / reports, float(high[0]) / reports
+
+
+def _places_of_few(
+    mechanism: Numeric, mean_bin: float, reports: int, miss: float
+) -> tuple[float, float]:
+    """Ends of an interval that holds for any number of reports and any population.
+
+    With M(t) the mean of e**(t bin), P(mean bin >= x) <= (M(t) e**(-t x))**n for every t > 0
+    (Chernoff 1952), and of all populations of one mean M is largest where everybody is at one end
+    of the range: a function of the mean place that is linear. So each t excludes the places for
+    which the right-hand side is below half of `miss`; t < 0 does likewise on the other side.
+    """
+    steps, width, bins = mechanism.addressing.steps, mechanism.width, mechanism.bins
+    q, gain, ends = float(mechanism.channel.untouched), mechanism.channel.gain, []
+    for tilts in (TILTS / bins, -TILTS / bins):
+        powers = np.exp(tilts[:, None] * (np.arange(bins) - mean_bin))
+        lowest = q * powers.sum(axis=1) + gain * powers[:, :width].sum(axis=1)
+        highest = q * powers.sum(axis=1) + gain * powers[:, steps:].sum(axis=1)
+        ends.append(((miss / 2) ** (1 / reports) - lowest) / (highest - lowest))
+    return float(ends[0].max()), float(ends[1].min())
 
 
 @dataclass(frozen=True, eq=False)
