@@ -125,7 +125,7 @@ def pooled(tables: int, seed: np.random.SeedSequence) -> tuple[int, int]:
     for _ in range(tables):
         table = pooled_table(POOLED, CLIENTS, REPORTS_EACH, generator)
         for i, said in enumerate((REPORTS_EACH, 1)):
-            low, high = decode(table, reports_per_client=said).interval()
+            low, high = decode(table, weighted_reports_per_client=said).interval()
             found[i] += int(low[1] <= REPORTS_EACH * CLIENTS[1] <= high[1])
     return found[0], found[1]
 

@@ -9,11 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from ldp import cli
+from ldp import MemoisedResponse, cli
 from ldp.cli.options import progress
 from ldp.mechanisms.base import _DRAW
+from ldp.simulation import draw_table
 from ldp.wire import Kind
 
 CITIES = Path(__file__).parent / "data" / "cities.csv"
@@ -392,6 +394,38 @@ def test_rappor_from_devices_to_discoveries(
     capsys.readouterr()
     assert run("decode t --candidates listed.txt --method direct --out x", monkeypatch) == 2
     assert "does not fit a rappor table" in capsys.readouterr().err
+
+
+@pytest.mark.exact
+def test_pooled_reports_are_weighted_by_a_number_or_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mechanism = MemoisedResponse(categories=("a", "b"), epsilon=1.0, lifetime_epsilon=2.0)
+    table = draw_table(
+        mechanism, ("a", "b"), counts=np.array([90, 60]), generator=np.random.default_rng(1)
+    )
+    monkeypatch.chdir(tmp_path)
+    table.save("t.table")
+    Path("sent.csv").write_text("reports,clients\n1,90\n3,20\n")
+    decode = "decode t.table --out - --weighted-reports-per-client "
+    printed = []
+    for given in ("sent.csv", "1.8", "1.4"):  # (90 + 9 * 20) / (90 + 3 * 20), and the mean
+        assert run(decode + given, monkeypatch) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] != printed[2]
+    for text, words in (
+        ("reports,people\n1,2\n", "must start with the line reports,clients"),
+        ("reports,clients\n1,-2\n", "line 2: two whole numbers"),
+        ("reports,clients\n", "reports must be whole numbers"),
+    ):
+        Path("sent.csv").write_text(text)
+        assert run(decode + "sent.csv", monkeypatch) == 2
+        assert words in capsys.readouterr().err
+    assert run(decode + "none.csv", monkeypatch) == 2
+    assert "a number or a CSV file" in capsys.readouterr().err
+    old = "decode t.table --out - --reports-per-client 1.4"
+    assert run(old, monkeypatch) == 2
+    assert "--weighted-reports-per-client" in capsys.readouterr().err
 
 
 @pytest.mark.exact

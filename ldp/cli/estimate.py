@@ -12,6 +12,7 @@ from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import CONTROLS, Estimates, Rule, summary_path
+from ldp.files import read_lines
 from ldp.hashing import MD5_SCHEMES
 
 if TYPE_CHECKING:
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 @click.option("--rappor-map", type=FILE, help="Its map of candidates; or give --candidates.")
 @click.option("--rappor-hash", type=click.Choice(sorted(MD5_SCHEMES)), help="How clients hash.")
 @click.option(
-    "--reports-per-client",
-    type=click.FloatRange(min=1),
-    help="Of a table that pools memoised reports: how many each client sent.",
+    "--weighted-reports-per-client",
+    metavar="X|FILE",
+    help="Of a table that pools memoised reports: sum K**2 / sum K over clients that sent K each, "
+    "or a CSV file reports,clients with how many clients sent how many reports.",
 )
 @click.option("--part", help="Which table of a file that holds several, as words of a puzzle.")
 @click.option("--candidates", help="One value a line, or CSV with a value column; - reads stdin.")
@@ -54,7 +56,7 @@ def decode(
     rappor_counts: Path | None,
     rappor_map: Path | None,
     rappor_hash: str | None,
-    reports_per_client: float | None,
+    weighted_reports_per_client: str | None,
     part: str | None,
     candidates: str | None,
     out: str,
@@ -116,10 +118,37 @@ def decode(
         method=method,
         rule=rule,
         places=places,
-        reports_per_client=reports_per_client,
+        weighted_reports_per_client=_weighted(weighted_reports_per_client),
     )
     estimates = consistent(estimates, consistency)
     write_estimates(estimates, out, level, "candidates", as_json)
+
+
+def _weighted(given: str | None) -> float | None:
+    """The number, or that of the CSV file reports,clients of this name."""
+    from ldp.decoding import weighted_mean
+
+    if given is None:
+        return None
+    try:
+        return float(given)
+    except ValueError:
+        pass
+    try:
+        lines = read_lines(Path(given).read_text("utf-8-sig"))
+    except (OSError, UnicodeDecodeError):
+        raise ParameterError(
+            "--weighted-reports-per-client must be a number or a CSV file reports,clients"
+        ) from None
+    if not lines or lines[0].split(",") != ["reports", "clients"]:
+        raise ParameterError(f"{given} must start with the line reports,clients")
+    clients: dict[int, int] = {}
+    for number, line in enumerate(lines[1:], 2):
+        cells = line.split(",")
+        if len(cells) != 2 or not all(cell.isascii() and cell.isdigit() for cell in cells):
+            raise ParameterError(f"{given}, line {number}: two whole numbers were expected")
+        clients[int(cells[0])] = clients.get(int(cells[0]), 0) + int(cells[1])
+    return weighted_mean(clients)
 
 
 def check_output(out: str, level: float) -> None:

@@ -1,6 +1,6 @@
 """From a table to estimates: the channel inverted, a standard error on every number."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -48,19 +48,19 @@ def decode(
     method: str = "auto",
     rule: Rule | None = None,
     places: NDArray[np.unsignedinteger] | None = None,
-    reports_per_client: float | None = None,
+    weighted_reports_per_client: float | None = None,
 ) -> Estimates:
     """Counts of the candidates in `table`.
 
     `candidates` default to the table's dictionary or the mechanism's own categories; `method` is
     one of `METHODS`, or "auto", the first of those that fit. Decoding again, with other candidates
     too, costs no privacy: it reads the table only. `places`: the bits that the candidates of a
-    RAPPOR table set, where a map gives them (`ldp.google_rappor.read_map`). `reports_per_client`:
-    how many reports each client sent, on average, under one permanent response (what is memoised);
-    1 unless told. Raises DecodeError for an empty table, for one that pools several days of a
-    memoised metric and is not told, whose errors would be too small, for no or repeated candidates,
-    for a method that does not fit the mechanism, and for more candidates or other places than their
-    map can have.
+    RAPPOR table set, where a map gives them (`ldp.google_rappor.read_map`).
+    `weighted_reports_per_client`: how many reports the client of a report sent under one permanent
+    response (what is memoised), on average over the reports, see `weighted_mean`; 1 unless told.
+    Raises DecodeError for an empty table, for one that pools several days of a memoised metric and
+    is not told, whose errors would be too small, for no or repeated candidates, for a method that
+    does not fit the mechanism, and for more candidates or other places than their map can have.
     """
     if not isinstance(table, Table):
         raise DecodeError("decode one part of it, by its name: table['words']")
@@ -95,7 +95,7 @@ def decode(
     if not table.total:
         raise DecodeError("the table holds no reports")
     method = fitting[0] if method == "auto" else method
-    pooled, rule = _pooled(table, reports_per_client), rule or Rule()
+    pooled, rule = _pooled(table, weighted_reports_per_client), rule or Rule()
     if places is not None and method not in BY_MAP:
         raise DecodeError(f"method {method!r} takes no places")
     if places is None:
@@ -111,19 +111,39 @@ def decode(
     return replace(estimates, details=details)
 
 
-def _pooled(table: Table, reports_per_client: float | None) -> tuple[float, ...]:
-    """How many more reports than one each client sent; nothing where there is no pooling."""
+def weighted_mean(clients: Mapping[int, int]) -> float:
+    """How many reports the client of a report sent, on average over the reports: sum K**2 / sum K
+    over clients that sent K each. `clients`: how many clients sent 1, 2, .. reports. More than the
+    mean over clients, unless all sent as many. Raises ParameterError for numbers below 1 or 0.
+
+    >>> weighted_mean({7: 100}), weighted_mean({1: 90, 61: 10})   # the mean is 7 twice
+    (7.0, 53.285714285714285)
+    """
+    if not clients or not all(
+        type(reports) is int and type(many) is int and reports >= 1 and many >= 0
+        for reports, many in clients.items()
+    ):
+        raise ParameterError("reports must be whole numbers, 1 or more, and clients 0 or more")
+    total = sum(reports * many for reports, many in clients.items())
+    if not total:
+        raise ParameterError("no client sent a report")
+    return sum(reports**2 * many for reports, many in clients.items()) / total
+
+
+def _pooled(table: Table, weighted: float | None) -> tuple[float, ...]:
+    """How many more reports than its own the client of a report sent, on average over the reports;
+    nothing where there is no pooling."""
     mechanism, days = table.mechanism, len(table.windows)
-    if reports_per_client is None and table.memoised and days > 1:
+    if weighted is None and table.memoised and days > 1:
         raise DecodeError(
-            f"the table pools {days} days of a memoised metric: say how many reports each client "
-            "sent under one permanent response, on average (--reports-per-client K)"
+            f"the table pools {days} days of a memoised metric: say how many reports K a client "
+            "sent under one permanent response, as sum K**2 / sum K over the clients "
+            "(--weighted-reports-per-client X, or a CSV file reports,clients)"
         )
-    if reports_per_client in (None, 1):
+    if weighted is None or weighted == 1:
         return ()
-    assert reports_per_client is not None
     if not isinstance(mechanism, Memoising):
         raise DecodeError(f"reports of {mechanism.name} share no permanent response")
-    if not 1 <= reports_per_client < np.inf:
-        raise ParameterError("reports_per_client must be 1 or more")
-    return (reports_per_client - 1,)
+    if not 1 <= weighted < np.inf:
+        raise ParameterError("weighted_reports_per_client must be 1 or more")
+    return (weighted - 1,)
