@@ -369,16 +369,33 @@ def test_a_popular_string_that_is_missing_costs_less_than_its_variance(
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize(
+    ("settings", "few", "enough"),
+    [({"f": 0.0, "p": 0.02, "q": 0.98}, 1_000, 3_000), ({"f": 0.5, "p": 0.25, "q": 0.75}, 50, 300)],
+)
+def test_reports_too_few_for_normal_errors_are_said_to_be(
+    settings: dict[str, float], few: int, enough: int
+) -> None:
+    mechanism = Rappor(bits=8, hashes=2, cohorts=16, seed="00", **settings)  # type: ignore[arg-type]
+    for reports, warned in ((few, True), (enough, False)):
+        counts = np.array([reports // 2, reports - reports // 2])
+        generator = np.random.default_rng(1)
+        table = draw_table(mechanism, ("a", "b"), counts=counts, generator=generator)
+        found = decode(table, ("a", "b", "c"))
+        assert ("too few for errors that are normal" in found.details.get("warning", "")) is warned
+
+
+@pytest.mark.exact
 def test_only_a_permanent_response_is_pooled() -> None:
     sketch = CountMeanSketch(epsilon=4.0, rows=64, width=16, seed="00")
     table = draw_table(sketch, ("a",), counts=np.array([100]), generator=np.random.default_rng(1))
     with pytest.raises(DecodeError, match="share no permanent response"):
-        decode(table, ("a",), reports_per_client=2)
+        decode(table, ("a",), weighted_reports_per_client=2)
     basic = Rappor(scheme="identity", bits=4, f=0.5, p=0.25, q=0.75)
     pooled = pooled_table(basic, np.array([50, 1, 1, 1]), 2, np.random.default_rng(1))
     for wrong in (0.5, float("inf"), float("nan")):
         with pytest.raises(ParameterError, match="1 or more"):
-            decode(pooled, reports_per_client=wrong)
+            decode(pooled, weighted_reports_per_client=wrong)
 
 
 @pytest.mark.exact
@@ -389,9 +406,12 @@ def test_days_of_a_memoised_metric_are_decoded_only_with_the_reports_of_a_client
     both = monday.of_metric(None, memoised=True) + tuesday
     both = Table.from_bytes(both.to_bytes())
     assert both.memoised
-    with pytest.raises(DecodeError, match=r"pools 2 days .*--reports-per-client K"):
+    with pytest.raises(DecodeError, match=r"pools 2 days .*--weighted-reports-per-client X"):
         decode(both)
-    told, once = decode(both, reports_per_client=2), decode(both, reports_per_client=1)
+    told, once = (
+        decode(both, weighted_reports_per_client=2),
+        decode(both, weighted_reports_per_client=1),
+    )
     assert (told.std_error > once.std_error).all()
     decode(monday.of_metric(None, memoised=True))
     decode(monday + tuesday)

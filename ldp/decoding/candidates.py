@@ -41,6 +41,9 @@ MOST_CELLS = 1 << 20
 FEW = 16
 """Equations below which `regression` is least squares of all candidates: how much a lasso shrank,
 and what is skewed about its residuals, is the average over many."""
+FEW_LIES = 100
+"""Reports of bits that a candidate sets and its reporter does not, times the probability that they
+are not such: below, on average, the errors of so few are not normal."""
 CHECKED = 4
 """Equations more than fitted candidates that it takes to see whether the list is complete."""
 MOST_LASSO = 200_000_000
@@ -217,6 +220,8 @@ def from_map(
     of_table = np.sqrt(max(1.0, scale) * shares.variances(design, fit))
     error[fit.chosen[known]] = of_table[known]
     n = table.total
+    untouched = float(table.mechanism.channel.untouched)
+    lies = bits.shape[2] * untouched * (1 - untouched)
     details: dict[str, Any] = {
         "equations": contrasts,
         "fitted": int(fit.chosen.size),
@@ -226,6 +231,11 @@ def from_map(
         details["warning"] = (
             f"{len(candidates)} candidates that {contrasts} equations cannot tell apart: more "
             "cohorts or bits are needed, or fewer candidates"
+        )
+    elif n * lies < FEW_LIES:
+        details["warning"] = (
+            f"{n:,} reports are too few for errors that are normal: below {FEW_LIES / lies:,.0f} "
+            "of this mechanism the error rate and the intervals are not promised"
         )
     elif contrasts - fit.chosen.size < CHECKED:
         details["warning"] = (
