@@ -92,3 +92,24 @@ def test_the_projection_has_a_quarter_of_the_error_of_a_long_tail_at_most() -> N
 
     assert error("none") == pytest.approx(1, abs=0.25)
     assert error("sum-to-n") <= 0.25 < error("non-negative")
+
+
+@pytest.mark.statistical
+def test_counts_that_add_up_are_nearer_in_all_and_further_at_the_top() -> None:
+    """A Zipf list of 1,000 values and 20 tables: the squared error of all counts is less than half,
+    that of the 20 largest a tenth larger at least. The seed is fixed; 8 others gave .14 for all and
+    1.44 to 1.76 for the largest."""
+    names = tuple(f"v{i}" for i in range(1_000))
+    counts = np.floor(20_000 / np.arange(1, 1_001)).astype(np.int64)
+    mechanism, generator = UnaryEncoding(categories=names, epsilon=1.0), np.random.default_rng(1)
+    errors = np.zeros((2, 2))
+    for _ in range(20):
+        raw = decode(draw_table(mechanism, names, counts=counts, generator=generator))
+        projected = consistent(raw, "sum-to-n").projected
+        assert projected is not None
+        for i, found in enumerate((raw.count, projected)):
+            squares = (found - counts) ** 2
+            errors[i] += squares.sum(), squares[:20].sum()
+    of_all, of_largest = errors[1] / errors[0]
+    assert of_all < 0.5
+    assert of_largest > 1.1
