@@ -178,6 +178,20 @@ def test_noise_has_the_stated_law(source: Noise) -> None:
         assert kstest(drawn.ravel(), law(scale=scale * 1.25).cdf).pvalue < ALPHA / 2
 
 
+@pytest.mark.exact
+def test_counts_too_large_for_noise_are_held_to_the_largest_there_is() -> None:
+    """A uint64 above 2**63 - 1 would be a negative int64."""
+    most = 2**62
+    mechanism = DiscreteLaplace(epsilon=1.0)
+    for source in sources():
+        large = mechanism.release(np.array([2**64 - 1, 2**63, most, 5], dtype=np.uint64), source)
+        assert (np.abs(large[:3] - most) < 100).all()
+        assert abs(int(large[3]) - 5) < 100
+        (small,) = mechanism.release(np.array([-(2**63)]), source)
+        assert abs(int(small) + most) < 100
+        mechanism.release(np.array([1], dtype=np.int8), source)
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("source", sources(), ids=lambda one: type(one).__name__)
 def test_discrete_noise_has_the_stated_law(source: Noise) -> None:

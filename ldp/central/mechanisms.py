@@ -20,6 +20,8 @@ from ldp.central.noise import Floats, Integers, Noise, Releases
 from ldp.channel import round_up
 from ldp.errors import ParameterError
 
+MOST_COUNT = 2**62
+"""Largest count that is told from larger ones: an int64 with room for noise."""
 CLASSICAL_LIMIT = 1.0
 """The classical calibration is proved below this epsilon only, and is wrong far above it."""
 
@@ -77,7 +79,8 @@ class Laplace(_Pure):
 class DiscreteLaplace(_Pure):
     """Integers plus k with probability tanh(1 / (2 scale)) e**(-|k| / scale).
 
-    `sensitivity`: of the counts together, in the L1 norm.
+    `sensitivity`: of the counts together, in the L1 norm. Counts beyond MOST_COUNT are taken for
+    it, on either side, which brings neighbours no further apart.
     """
 
     @property
@@ -89,7 +92,9 @@ class DiscreteLaplace(_Pure):
         made = np.asarray(counts)
         if made.dtype.kind not in "iu":
             raise ParameterError("counts must be integers")
-        return (noise or Releases()).discrete_laplace(made.astype(np.int64), self.scale)
+        wide = made.astype(np.uint64 if made.dtype.kind == "u" else np.int64)
+        inside = np.maximum(np.minimum(wide, MOST_COUNT).astype(np.int64), -MOST_COUNT)
+        return (noise or Releases()).discrete_laplace(inside, self.scale)
 
 
 @dataclass(frozen=True, kw_only=True)
