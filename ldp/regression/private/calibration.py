@@ -25,11 +25,11 @@ from ldp.accounting import Cost, Neighbours
 from ldp.central import Noise, gaussian_mu
 from ldp.errors import ParameterError
 from ldp.regression.least_squares import Floats
-from ldp.regression.private.rows import Rows
+from ldp.regression.private.rows import ROUNDED, Rows
 
-ROUNDING = 1 + 1e-9
-"""Scales are so much larger than computed, for the rounding of the formulas here."""
-EIGENVALUE_ROUNDING = 1 + 1e-6
+ROUNDING = 1 + 1e-9 + ROUNDED
+"""Scales are so much larger than computed, for the rounding of the formulas here and of sums."""
+EIGENVALUE_ROUNDING = 1 + 2 * ROUNDED
 """The eigenvalue's too: solved in doubles, one of 40 columns and MOST_ROWS rows is off by some
 40 * 2**-53 * MOST_ROWS = 4e-8 of what a person changes."""
 FAILURE = 0.05
@@ -109,8 +109,8 @@ def calibrated(
 
     >>> halves = Shares.of(split=0.5)
     >>> made = calibrated(halves, mu=0.2, norm=1.0, neighbours=Neighbours.ADD_REMOVE)
-    >>> round(made.xx, 6), round(made.xy, 6)   # root 2 / mu
-    (7.071068, 7.071068)
+    >>> round(made.xx, 4), round(made.xy, 4)   # root 2 / mu
+    (7.0711, 7.0711)
     """
 
     def split(total: float) -> Scales:

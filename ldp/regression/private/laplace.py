@@ -28,10 +28,12 @@ from ldp.errors import ParameterError
 from ldp.regression.least_squares import Floats
 from ldp.regression.private import ridge
 from ldp.regression.private.calibration import Budget, Fit, Moments, Scales
-from ldp.regression.private.rows import GRID, Rows
+from ldp.regression.private.rows import ROUNDED, Rows
 
 SPLIT = (0.35, 0.60, 0.05)
 """Of epsilon, between X'X, X'y and y'y (Nieminen 2017, section 4.1)."""
+GRID = 2**15
+"""Sums of MOST_ROWS products of multiples of 1 / GRID are exact."""
 SLACK = 1e-15
 """Of epsilon, so that its shares, each rounded, do not add up to more."""
 TRIM = 4.0
@@ -173,11 +175,11 @@ def searched(
 
 def clipped(rows: Rows, box: float, target: float) -> tuple[Floats, Floats]:
     """Features, but for the intercept, and targets of `rows`, clipped on both sides, to multiples
-    of 1 / GRID, so that sums stay exact."""
-    box, target = (math.floor(limit * GRID) / GRID for limit in (box, target))
-    inside = np.clip(rows.features, -box, box)
-    kept = np.where(rows.constant, rows.features, inside)
-    return kept, np.clip(rows.target, -target, target)
+    of 1 / GRID towards 0, so that sums are exact and no row is longer."""
+    box, target = (math.floor(limit * GRID) for limit in (box, target))
+    features, targets = np.trunc(rows.features * GRID), np.trunc(rows.target * GRID)
+    kept = np.where(rows.constant, features, np.clip(features, -box, box))
+    return kept / GRID, np.clip(targets, -target, target) / GRID
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +234,7 @@ class Functional:
         # coefficients of theta: X'X above the diagonal, and -2 X'y
         one = Laplace(
             epsilon=budget.epsilon,
-            sensitivity=most.xx + 2 * most.xy,
+            sensitivity=(most.xx + 2 * most.xy) * (1 + ROUNDED),
             neighbours=budget.neighbours,
         )
         upper = np.triu_indices(rows.columns)

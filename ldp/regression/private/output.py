@@ -22,7 +22,7 @@ from ldp.regression.private.rows import Rows
 
 RADIUS = 1.0
 """Public length that mapped coefficients are held to."""
-ROUNDING = 1 + 1e-6
+ROUNDING = 1 + 2e-6
 """Of the sensitivity: above what solving in doubles can move a minimum of MOST_ROWS rows."""
 
 

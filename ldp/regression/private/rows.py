@@ -1,8 +1,9 @@
 """What a private regression may see of the data: rows inside public bounds, and their exact sums.
 
 Columns are clipped to public bounds and mapped to [-1, 1], rows to a public norm, and everything to
-multiples of 1 / GRID. Products then are multiples of 1 / GRID**2 whose sums a double holds exactly,
-in any order: one person changes a sum by what the sensitivity says and by no rounding more.
+the nearest multiple of 1 / GRID. A number is the sum of two of fewer digits, whose products add up
+in doubles without rounding, in any order; the four sums are then added, which rounds once. So one
+person changes a sum by what the sensitivity says and by ROUNDED of it at most.
 """
 
 from dataclasses import dataclass
@@ -14,9 +15,14 @@ from numpy.typing import NDArray
 from ldp.errors import ParameterError
 from ldp.regression.least_squares import Floats
 
-GRID = 2**15
-MOST_ROWS = 2**53 // GRID**2
-"""The sums of so many products are exact: eight million."""
+GRID = 2**26
+COARSE = 2**13
+"""Of the part of a number that has the first digits; the rest is 1 / (2 COARSE) at most."""
+MOST_ROWS = 2**23
+"""The sums of products of parts are exact: below 2**53 in their units."""
+ROUNDED = 1e-6
+"""More than the share of a row's change by which the sums of sums of MOST_ROWS rows round."""
+BLOCK = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +60,9 @@ class Bounds:
         return (self.high - self.low) / 2
 
     def mapped(self, values: Floats) -> Floats:
-        """`values`, shape (n, columns), clipped and mapped to [-1, 1]."""
-        inside = np.clip(values, self.low, self.high)
+        """`values`, shape (n, columns), clipped and mapped to [-1, 1]; what is not a number counts
+        as the middle, because an error would tell that somebody has none."""
+        inside = np.clip(np.where(np.isnan(values), self.middle, values), self.low, self.high)
         return np.clip((inside - self.middle) / self.half, -1.0, 1.0)
 
     def outside(self, values: Floats) -> int:
@@ -86,32 +93,32 @@ class Rows:
             norm = longest
         if not intercept < norm < np.inf:
             raise ParameterError(f"norm must be finite and > {int(intercept)}, got {norm!r}")
-        kept = np.trunc(features * GRID)
+        kept = np.rint(features * GRID)
         if norm < longest:
-            room = (norm**2 - intercept) * GRID**2
-            lengths = (kept**2).sum(axis=1)
             # a hair shorter, so that rounding cannot lengthen a row
+            room = (norm**2 - intercept) * GRID**2 * (1 - 1e-12)
+            lengths = (kept**2).sum(axis=1)
             shrink = np.sqrt(room / np.maximum(lengths, room)) * (1 - 1e-12)
-            kept = np.trunc(kept * np.where(lengths > room, shrink, 1.0)[:, None])
+            kept = np.where((lengths > room)[:, None], np.trunc(kept * shrink[:, None]), kept)
         kept /= GRID
         if intercept:
             kept = np.column_stack([kept, np.ones(n)])
-        return cls(kept, np.trunc(target * GRID) / GRID, min(norm, longest), intercept)
+        return cls(kept, np.rint(target * GRID) / GRID, min(norm, longest), intercept)
 
     @cached_property
     def xx(self) -> Floats:
-        """X'X, exactly: shape (columns, columns)."""
-        return self.features.T @ self.features
+        """X'X: shape (columns, columns)."""
+        return product(self.features, self.features)
 
     @cached_property
     def xy(self) -> Floats:
-        """X'y, exactly: shape (columns,)."""
-        return self.features.T @ self.target
+        """X'y: shape (columns,)."""
+        return product(self.features, self.target)
 
     @cached_property
     def yy(self) -> float:
-        """y'y, exactly."""
-        return float(self.target @ self.target)
+        """y'y."""
+        return float(product(self.target, self.target))
 
     @cached_property
     def constant(self) -> NDArray[np.bool_]:
@@ -124,6 +131,20 @@ class Rows:
     def columns(self) -> int:
         """Coefficients, the intercept included."""
         return int(self.features.shape[1])
+
+
+def product(left: Floats, right: Floats) -> Floats:
+    """left' right of multiples of 1 / GRID in [-1, 1], shape (n, ..), n at most MOST_ROWS: the same
+    in any order of the rows, and within two roundings of the exact sums."""
+    sums = [np.zeros(left.shape[1:] + right.shape[1:]) for _ in range(4)]
+    for start in range(0, len(left), BLOCK):
+        parts = []
+        for whole in (left[start : start + BLOCK], right[start : start + BLOCK]):
+            first = np.rint(whole * COARSE) / COARSE
+            parts.append((first, whole - first))
+        for place, (one, other) in enumerate((i, j) for i in (1, 0) for j in (1, 0)):
+            sums[place] += parts[0][one].T @ parts[1][other]
+    return np.asarray(((sums[0] + (sums[1] + sums[2])) + sums[3]), dtype=np.float64)
 
 
 class Unmapped:
