@@ -1,6 +1,7 @@
 """`ldp regress`: a release of a CSV file, the comparison, and one clear line for every mistake."""
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -59,7 +60,8 @@ def test_a_release_prints_coefficients_and_what_they_cost(
     assert "lstat" in shown
     assert "black" not in shown, "the bounds file does not name it"
     assert "No honest interval exists" in shown
-    assert "epsilon 1, delta 1e-06; neighbours: add or remove one person" in shown
+    assert "epsilon 1, delta 1e-06; neighbours: replace the value of one report" in shown
+    assert "there are 506 rows" in " ".join(shown.split())
     made = []
     for _ in range(2):
         assert run(BIKE + BUDGET + " --neighbours replace-one --json", monkeypatch) == 0
@@ -67,13 +69,43 @@ def test_a_release_prints_coefficients_and_what_they_cost(
     assert made[0]["coefficients"] != made[1]["coefficients"]
     assert made[0]["rows"] == 5793
     assert made[0]["neighbours"] == "replace the value of one report"
+    assert run(BIKE + BUDGET + " --neighbours add-remove --json", monkeypatch) == 0
+    hidden = json.loads(capsys.readouterr().out)
+    assert hidden["rows"] is None
+    assert "5793" not in json.dumps(hidden)
+    assert run(BIKE + BUDGET + " --neighbours add-remove", monkeypatch) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "but not the number of rows" in words
+    assert "5,793" not in words
     (here / "few.csv").write_text("column,low,high\nhr,0,23\nhum,0,1\ncnt,0,1000\n")
     few = BIKE.replace("bike-bounds", "few")
     assert run(few + " --epsilon 50 --delta 1e-3", monkeypatch) == 0
     both = capsys.readouterr()
     assert " to " in both.out
+    assert "clipped to the bounds. " in " ".join(both.out.split())
     assert both.err == "ldp: note: " + both.err.removeprefix("ldp: note: ")
     assert "publishing a random person's row" in both.err
+    shortened = few + " --epsilon 50 --delta 1e-6 --norm 1.4"
+    assert run(shortened, monkeypatch) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "with rows longer than 1.4 shortened to that: not the coefficients of the rows" in shown
+
+
+@pytest.mark.exact
+def test_a_hole_in_a_release_is_no_error(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Words for numbers count as the middle of the bounds: the release says nothing of them."""
+    (here / "b.csv").write_text("column,low,high\nx,0,4\ny,0,4\n")
+    lines = [f"{i % 5},{(i + 1) % 5}" for i in range(5000)]
+    shown = []
+    for hole in ("2,1", ",1", "many,1", "nan,1"):
+        (here / "holes.csv").write_text("\n".join(["x,y", hole, *lines]) + "\n")
+        assert run("regress holes.csv --target y --bounds b.csv" + BUDGET, monkeypatch) == 0
+        both = capsys.readouterr()
+        assert "line" not in both.err
+        shown.append(" ".join(re.sub(r"-?[0-9][0-9.e+-]*", "#", both.out).split()))
+    assert len(set(shown)) == 1
 
 
 @pytest.mark.exact
@@ -128,7 +160,7 @@ def test_a_published_method_is_left_out_where_its_proof_ends(
         ("regress bike.csv --target medv --bounds boston-bounds.csv" + BUDGET, "no column 'crim'"),
         ("regress none.csv --target y --bounds bike-bounds.csv" + BUDGET, "no row for the target"),
         ("regress none.csv --target cnt --bounds bike-bounds.csv" + BUDGET, "none.csv"),
-        ("regress hole.csv --target y --bounds b.csv" + BUDGET, "hole.csv, line 3: a finite"),
+        ("regress hole.csv --target y --bounds b.csv --compare" + BUDGET, "hole.csv, line 3: a"),
         ("regress short.csv --target y --bounds b.csv" + BUDGET, "short.csv, line 2: 2 cells"),
         ("regress empty.csv --target y --bounds b.csv" + BUDGET, "empty.csv has no rows"),
         ("regress ok.csv --target y --bounds upside.csv" + BUDGET, "line 2: low must be below"),

@@ -33,12 +33,16 @@ WIDTH = 88
 @click.option("--method", default="ridge", show_default=True, help="ridge, ada-ssp, ssp, ...")
 @click.option(
     "--neighbours",
-    type=click.Choice(["add-remove", "replace-one"]),
-    default="add-remove",
+    type=click.Choice(["replace-one", "add-remove"]),
+    default="replace-one",
     show_default=True,
-    help="Which data sets cannot be told apart.",
+    help="Which data sets cannot be told apart; add-remove hides the number of rows too.",
 )
-@click.option("--norm", type=float, help="Public length that mapped rows are clipped to.")
+@click.option(
+    "--norm",
+    type=float,
+    help="Public length that longer mapped rows are shortened to, for intervals too.",
+)
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--compare", "compared", is_flag=True, help="Cross-validate every method instead.")
 @click.option(
@@ -63,7 +67,9 @@ def regress(
 ) -> None:
     """Release the coefficients of a differentially private linear regression.
 
-    Nothing but the bounds that you state is taken for public, and the number of rows. With
+    Nothing but the bounds that you state is taken for public, and the number of rows, unless
+    --neighbours is add-remove. A cell that is not a number counts as the middle of its column's
+    bounds, because an error would tell that somebody has none; --compare names its line. With
     --compare no coefficient is released: every method is simulated on splits of the data, local
     ones beside the curator's, and the errors shown are not private.
 
@@ -80,7 +86,7 @@ def regress(
     features = [name for name in ranges if name != target]
     if not features:
         raise ParameterError(f"{bounds_file} has no row for any column but the target")
-    table = _read_columns(data, [*features, target])
+    table = _read_columns(data, [*features, target], strict=compared)
     X, y = table[:, :-1], table[:, -1]
     pairs = np.array([ranges[name] for name in features])
     if compared:
@@ -122,34 +128,51 @@ def _released(
     names = [*features, "(intercept)"]
     numbers = [*model.coef_.tolist(), model.intercept_]
     cost, method = model.cost_, parameters["method"]
+    hides_rows = parameters["neighbours"] == "add-remove"
+    covered = _covered(parameters["norm"])
     result = {
         "method": method,
         "epsilon": cost.epsilon,
         "delta": cost.delta,
         "neighbours": cost.neighbours.value,
-        "rows": len(y),
+        "rows": None if hides_rows else len(y),
         "coefficients": dict(zip(names, numbers, strict=True)),
         "intervals": intervals and dict(zip(names, intervals, strict=True)),
+        "intervals_cover": covered,
         "level": level,
         "no_intervals_because": reason or None,
     }
     longest = max(map(len, names))
     head = f"{'column':<{longest}}  {'coefficient':>12}"
     if intervals:
-        head += f"  {100 * level:g} % of least squares on the clipped data"
+        head += f"  {100 * level:g} % interval"
     lines = [f"{method}: {METHODS[method].words}", head]
     for place, (name, number) in enumerate(zip(names, numbers, strict=True)):
         line = f"{name:<{longest}}  {number:12.6g}"
         if intervals:
             line += f"  {intervals[place][0]:12.6g} to {intervals[place][1]:.6g}"
         lines.append(line)
+    public = "the bounds, but not the number of rows"
+    if not hides_rows:
+        public = f"the bounds, and that there are {len(y):,} rows"
     spent = (
         f"epsilon {cost.epsilon:g}, delta {cost.delta:g}; neighbours: {cost.neighbours.value}. "
-        f"Public: the bounds, and that there are {len(y):,} rows. Every run is another release, "
-        "and their costs add."
+        f"Public: {public}. Every run is another release, and their costs add."
     )
-    lines += ["", *wrap(reason[:1].upper() + reason[1:], WIDTH), *wrap(spent, WIDTH)]
+    noted = f"The intervals cover {covered}." if intervals else reason[:1].upper() + reason[1:]
+    lines += ["", *wrap(noted, WIDTH), *wrap(spent, WIDTH)]
     return result, "\n".join(lines)
+
+
+def _covered(norm: float | None) -> str:
+    """What the intervals hold."""
+    words = "the least-squares coefficients of the data clipped to the bounds"
+    if norm is None:
+        return words
+    return (
+        f"{words}, with rows longer than {norm:g} shortened to that: not the coefficients of the "
+        "rows as they are, unless few rows are longer"
+    )
 
 
 def _compared(
@@ -239,14 +262,16 @@ def _read_bounds(path: Path) -> dict[str, tuple[float, float]]:
     return found
 
 
-def _read_columns(path: Path, names: list[str]) -> Any:
-    """The named columns as numbers: shape (rows, names)."""
+def _read_columns(path: Path, names: list[str], *, strict: bool) -> Any:
+    """The named columns as numbers: shape (rows, names). A cell that is none is NaN, or, `strict`,
+    an error that names its line."""
     header, rows = _read_csv(path)
     missing = [name for name in names if name not in header]
     if missing:
         raise ParameterError(f"{path} has no column {missing[0]!r}; the bounds file names it")
     places = [header.index(name) for name in names]
-    table = [[_number(row[place], path, line) for place in places] for line, row in rows]
+    read = _number if strict else _number_or_nan
+    table = [[read(row[place], path, line) for place in places] for line, row in rows]
     if not table:
         raise ParameterError(f"{path} has no rows")
     return np.array(table)
@@ -273,10 +298,14 @@ def _read_csv(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
 
 
 def _number(text: str, path: Path, line: int) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = _number_or_nan(text, path, line)
     if not math.isfinite(number):
         raise ParameterError(f"{path}, line {line}: a finite number was expected")
     return number
+
+
+def _number_or_nan(text: str, path: Path, line: int) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

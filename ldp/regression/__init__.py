@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["Design", "Fit", "PrivateLinearRegression", "least_squares", "nonnegative_lasso"]
 
 
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
+
+
 def __getattr__(name: str) -> Any:
     if name != "PrivateLinearRegression":
         raise AttributeError(f"module 'ldp.regression' has no attribute {name!r}")

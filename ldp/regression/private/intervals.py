@@ -8,7 +8,8 @@ clipped data, and b~ = S~**-1 r~,
 because an entry of the symmetric E has variance xx**2 on the diagonal and half of it off. The law
 of e - E b is exact; that S~ depends on E is what makes the interval approximate, and it is only
 offered where S~ stands far above its noise. What is covered is b: the coefficients of the people in
-the data, clipped to the bounds; not those of a population they were drawn from.
+the data, clipped to the bounds and, with a norm, shortened to it; not those of the rows as they
+are, and not those of a population they were drawn from.
 """
 
 import math
