@@ -13,9 +13,9 @@ from os import cpu_count
 from typing import Any, TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ldp.compiled import compiled
 from ldp.hashing import (
     FIELD,
     MD5_SCHEMES,
@@ -165,7 +165,7 @@ def pick(
     return np.where(is_inside, inside, outside)
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _vector(number: int, field: int, vector: Any) -> None:
     """The numbers of a point, as `ldp.mechanisms.projective_geometry.vector`."""
     size, digits = 1, 0
@@ -180,7 +180,7 @@ def _vector(number: int, field: int, vector: Any) -> None:
     vector[vector.size - 1 - digits] = 1
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _points(named: Any, is_inside: Any, number: Any, inverses: Any, dimension: int) -> Any:
     """The number[i]-th point of the hyperplane of point named[i], or outside of it."""
     field, found = inverses.size, np.empty(named.size, dtype=np.int64)
@@ -246,7 +246,7 @@ def bloom_map(
     return found
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _md5_columns(
     found: Any, letters: Any, starts: Any, ends: Any, size: int, is_big: bool, bits: Any
 ) -> None:
@@ -262,7 +262,7 @@ def _md5_columns(
                 found[value, row, i] = number % bits
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _all_columns(found: Any, polynomials: Any, points: Any, width: Any) -> None:
     a, b, c = polynomials[0], polynomials[1], polynomials[2]
     for value in range(found.shape[0]):
@@ -281,7 +281,7 @@ def sum_cells(
     return np.concatenate(_by_rows(lambda some: _sum_cells(places[some], cells), len(places)))
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc"})
+@compiled(fastmath={"reassoc"})
 def _sum_cells(places: Any, cells: Any) -> Any:
     """Without branches: whether two hashes name one column is a coin that no processor predicts."""
     sums = np.zeros(places.shape[0])
@@ -415,7 +415,7 @@ def walsh_hadamard(counts: NDArray[np.integer]) -> NDArray[np.int64]:
     return sums
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _butterflies(sums: Any) -> None:
     for row in range(sums.shape[0]):
         cells = sums[row]
@@ -428,7 +428,7 @@ def _butterflies(sums: Any) -> None:
             half *= 2
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def negative_signs(columns: Any, cells: Any) -> Any:
     """popcount(columns[i] & cells[i]) & 1: whether the Hadamard sign is a minus. int64 array."""
     found = columns & cells
@@ -440,7 +440,7 @@ def negative_signs(columns: Any, cells: Any) -> Any:
     return found
 
 
-@njit(nogil=True, inline="always", cache=True)
+@compiled(inline="always")
 def _step(hashed: Any, high: Any, low: Any, added: Any) -> Any:
     """hashed x + added modulo 2**61 - 1 with x = high 2**31 + low, not fully reduced: below
     2**61 + 8 for `hashed` below that and `added` below 2**61. A product of halves below 2**32 is
@@ -453,14 +453,14 @@ def _step(hashed: Any, high: Any, low: Any, added: Any) -> Any:
     return (total & _FIELD) + (total >> _61)
 
 
-@njit(nogil=True, inline="always", cache=True)
+@compiled(inline="always")
 def _column(a: Any, b: Any, c: Any, high: Any, low: Any, width: Any) -> Any:
     hashed = _step(_step(a, high, low, b), high, low, c)
     hashed = min(hashed, hashed - _FIELD)  # where it is below FIELD the difference wraps around
     return ((hashed >> _29) * width) >> _32
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _polynomial_columns(coefficients: Any, points: Any, at: Any, width: Any) -> Any:
     found = np.empty(points.size, dtype=np.int64)
     for i in range(points.size):
@@ -469,7 +469,7 @@ def _polynomial_columns(coefficients: Any, points: Any, at: Any, width: Any) -> 
     return found
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _gather_polynomial(counts: Any, coefficients: Any, points: Any, width: Any) -> Any:
     """A tile of points at a time: first their columns in a row, which the compiler does several at
     once because it sees halves of 32 bits, then the counts there. Wide rows take larger tiles, so
@@ -490,7 +490,7 @@ def _gather_polynomial(counts: Any, coefficients: Any, points: Any, width: Any) 
     return sums
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@compiled(fastmath={"reassoc", "contract"})
 def _sum_of_squares(counts: Any, scale: float, offsets: Any) -> float:
     total = 0.0
     for row in range(counts.shape[0]):
@@ -501,7 +501,7 @@ def _sum_of_squares(counts: Any, scale: float, offsets: Any) -> float:
     return total
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _scatter_polynomial(
     held: Any, by_value: Any, coefficients: Any, points: Any, width: Any
 ) -> None:
@@ -513,7 +513,7 @@ def _scatter_polynomial(
                 held[row, column] += by_value[i, row]
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def count_bits(counts: Any, rows: Any, payloads: Any, start: int, stop: int) -> None:
     """counts[row, c] += bit c of the payload, for every report with start <= row < stop."""
     spread = np.empty(payloads.shape[1], dtype=np.uint64)  # of one report, a byte a column
@@ -548,7 +548,7 @@ def packed_bernoulli(
     return below
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _fill_below(below: Any, done: int, threshold: Any, stream: Any) -> int:
     """Fills `below` from `done` on while `stream` lasts; the number of words filled by then.
 
@@ -571,7 +571,7 @@ def _fill_below(below: Any, done: int, threshold: Any, stream: Any) -> int:
     return done
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def fit_subsets(
     named: Any, truths: Any, is_told: Any, columns: int, ones: int, generator: Any
 ) -> None:
@@ -596,7 +596,7 @@ def fit_subsets(
             words[truth >> 6] |= _1 << np.uint64(truth & 63)
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _ones(word: Any) -> Any:
     """How many bits of a word of 64 are 1."""
     word -= (word >> _1) & np.uint64(0x5555555555555555)

@@ -9,7 +9,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from ldp.compiled import compiled
 
 _START = np.array([0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476], dtype=np.uint32)
 _SINES = np.array([int(2**32 * abs(math.sin(i + 1))) for i in range(64)], dtype=np.uint32)
@@ -20,7 +21,7 @@ _BLOCK = 64
 _32 = np.uint32(32)
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def md5_of_rows(value: Any, rows: int) -> Any:
     """MD5(row as 4 bytes big-endian || value) of the rows 0..rows-1, `value` as uint8: its four
     little-endian words, uint32 array, shape (4, rows)."""
@@ -46,7 +47,7 @@ def md5_of_rows(value: Any, rows: int) -> Any:
     return state
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _add_block(state: Any, words: Any) -> None:
     a, b, c, d = state[0].copy(), state[1].copy(), state[2].copy(), state[3].copy()
     for i in range(64):

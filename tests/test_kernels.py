@@ -1,5 +1,7 @@
 """The bulk sampler and the bulk counter do what their scalar definitions say, word by word."""
 
+import subprocess
+import sys
 from typing import cast
 
 import numpy as np
@@ -136,3 +138,38 @@ def test_counted_bits_are_the_sums_of_unpacked_bits(
     kernels.count_bits(counts, at, payloads, start, stop)
     assert (counts == expected).all()
     assert counts.dtype == expected.dtype
+
+
+@pytest.mark.exact
+def test_where_nothing_is_writable_loops_are_compiled_without_a_cache() -> None:
+    """A read-only container without a home: numba finds no place for its cache. The twin, numba's
+    own decorator, raises there."""
+    script = """
+from numba import njit
+from numba.core import caching
+
+def nowhere(self):
+    raise OSError("read-only file system")
+
+caching._CacheLocator.ensure_cache_path = nowhere
+from ldp.compiled import compiled
+
+def twice(x):
+    return 2 * x
+
+try:
+    njit(cache=True)(compiled)
+except RuntimeError:
+    print("no place")
+import ldp.kernels, ldp.md5, ldp.regression.descent
+from ldp import RandomizedResponse
+from ldp.server import TableBuilder, decode
+answers = RandomizedResponse(categories=("yes", "no"), epsilon=1.0)
+builder, encoder = TableBuilder(answers), answers.encoder()
+builder.add_all(encoder.encode("yes") for _ in range(100))
+print(decode(builder.build()).reports, compiled()(twice)(21))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split("\n")[:2] == ["no place", "100 42"], done.stderr

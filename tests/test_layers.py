@@ -17,6 +17,7 @@ LAYERS: list[set[str]] = [
     {"mechanisms"},
     {"registry"},
     {"client"},
+    {"compiled"},
     {"md5"},
     {"kernels", "regression", "central", "privacy_loss"},
     {"table", "estimates"},

@@ -3,10 +3,10 @@
 import math
 from typing import Any
 
-from numba import njit
+from ldp.compiled import compiled
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def descend(
     gram: Any, gradient: Any, coefficients: Any, penalties: Any, exact: float, sweeps: int
 ) -> None:
