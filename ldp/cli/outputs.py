@@ -25,7 +25,10 @@ OUTPUTS = {
     "simulate": ("table", "truth", "reports"),
 }
 """The options of a command that name what it writes; all others that name a file are read."""
-READ_AS_TEXT = ("candidates", "population", "source", "truth")
+READ_AS_TEXT = (
+    *("candidates", "population", "source", "truth"),
+    "weighted_reports_per_client",
+)
 """Options whose files are given as text, because "-" is standard input."""
 
 
