@@ -23,11 +23,17 @@ from ldp.audit.cells import (
     odd_parities,
     repeat_checks,
 )
-from ldp.audit.values import tried
+from ldp.audit.values import drawn_values, tried
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
 from ldp.audit.verdict import audited, way_checks
 from ldp.errors import ParameterError
-from ldp.mechanisms import Catalogued, Mechanism, SequenceFragmentPuzzle, from_parameters
+from ldp.mechanisms import (
+    Catalogued,
+    Mechanism,
+    RandomizedResponse,
+    SequenceFragmentPuzzle,
+    from_parameters,
+)
 from ldp.mechanisms.base import Example, Value
 from ldp.mechanisms.joint import claimed_ratio
 from ldp.mechanisms.presets import COMPLETE, PRESETS
@@ -282,6 +288,24 @@ def test_pairs_some_places_apart_are_split_into_two_disjoint_parts(length: int, 
         assert np.unique(part).size == part.size
     together = sorted(np.concatenate(parts, axis=1).T.tolist())
     assert together == [[i, i + apart] for i in range(length - apart)]
+
+
+@pytest.mark.exact
+def test_values_are_drawn_by_a_seed_from_all_categories_scripts_and_the_dictionary() -> None:
+    sketch = next(each.mechanism for each in CATALOGUED if each.mechanism.name == "cms")
+
+    def drawn(seed: int, mechanism: Mechanism = sketch) -> tuple[Value, ...]:
+        return drawn_values(mechanism, np.random.default_rng(seed), ("😂", "🦄"))
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    assert {"😂", "🦄"} < set(drawn(1))
+    assert any(isinstance(each, str) and each.isascii() for each in drawn(1))
+    many = RandomizedResponse(categories=tuple(map(str, range(5000))), epsilon=1.0)
+    assert drawn(1, many)[0] == "0"
+    assert drawn(1, many)[-1] == "4999"
+    assert len(set(drawn(1, many))) == 256
+    few = RandomizedResponse(categories=tuple("abcdefghij"), epsilon=1.0)
+    assert drawn(1, few) == few.categories
 
 
 @pytest.mark.exact
