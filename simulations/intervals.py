@@ -96,7 +96,7 @@ class Row:
 
 
 def every() -> list[Setting]:
-    return settings() + settings(MORE) + settings(ADVERSE)
+    return settings() + settings(MORE)
 
 
 def held(setting: Setting, tables: int, seed: np.random.SeedSequence) -> int:
@@ -152,14 +152,15 @@ def rows(tables: int, seed: int) -> Iterator[Row]:
     """Every setting's row, then pooled reports with and without what is known of them. Tasks have
     generators of their own, so the result does not depend on which process does which."""
     sizes = [min(BATCH, tables - start) for start in range(0, tables, BATCH)]
-    tasks = list(product(every(), sizes))
+    drawn_from = every() + settings(ADVERSE)
+    tasks = list(product(drawn_from, sizes))
     of_means = list(product(MEANS, sizes))
     seeds = np.random.SeedSequence(seed).spawn(len(tasks) + len(sizes) + len(of_means))
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         drawn = pool.map(held, *zip(*tasks, strict=True), seeds[: len(tasks)])
         together = pool.map(pooled, sizes, seeds[len(tasks) : len(tasks) + len(sizes)])
         means = pool.map(held_mean, *zip(*of_means, strict=True), seeds[len(tasks) + len(sizes) :])
-        for setting in every():
+        for setting in drawn_from:
             count = sum(next(drawn) for _ in sizes)
             mechanism = setting.mechanism
             name = mechanism.describe()
