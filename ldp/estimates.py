@@ -10,7 +10,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -102,6 +102,10 @@ class Rule:
         levels = self.alpha * np.minimum(np.arange(1, tests + 1) / absent, 1)
         passing = np.flatnonzero(np.sort(p, axis=None) <= levels[: p.size])
         return float(levels[passing[-1] if passing.size else 0])
+
+
+OVERFULL = 5.0
+"""Standard errors by which the sum of all counts may pass the number of reports, unremarked."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -205,13 +209,33 @@ class Estimates:
                 "selected_low": float(adjusted[0][i]) if detected[i] else None,
                 "selected_high": float(adjusted[1][i]) if detected[i] else None,
             }
-            for i in np.lexsort((-self.count, -printed))
+            for i in self._order(printed)
         ]
 
+    def _order(self, printed: Floats) -> Iterable[int]:
+        """The rows of the CSV: buckets as they follow each other, all else by its count."""
+        if self.details.get("method") == "histogram":
+            return range(len(self.values))
+        return np.lexsort((-self.count, -printed))
+
+    def warnings(self) -> list[str]:
+        """Return what a reader must know before the numbers, a sentence each."""
+        found = [self.details["warning"]] if self.details.get("warning") else []
+        above, error = -self.unexplained(), self.sum_std_error
+        if error and above > OVERFULL * error:
+            found.append(
+                f"the counts add up to {above:,.0f} more than there are reports, "
+                f"{above / error:,.0f} standard errors: some reports name many candidates at once, "
+                "as made-up ones can"
+            )
+        return found
+
     def summary(self, level: float = 0.95) -> dict[str, Any]:
-        """What goes beside the CSV: method, table, level and controls."""
+        """Return what goes beside the CSV: method, table, level and controls."""
+        warnings = {"warning": "; ".join(self.warnings())} if self.warnings() else {}
         return {
             **self.details,
+            **warnings,
             "reports": self.reports,
             "candidates": len(self.values),
             "detected": int(self.detected().sum()),

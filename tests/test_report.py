@@ -169,7 +169,7 @@ def test_nothing_is_asked_of_anybody_and_no_value_becomes_markup(tmp_path: Path)
         policy["content"]
     )
     shown = [row[1][0] for row in parsed.tables[1]]
-    assert shown[:4] == list(RISKY[:4])
+    assert shown[:4] == [value.replace("\u202e", "\\u202e") for value in RISKY[:4]]
     assert shown[4] == "bell\N{SYMBOL FOR BELL}"
     assert shown[5] == "w" * MOST_LETTERS + "\N{HORIZONTAL ELLIPSIS}"
 

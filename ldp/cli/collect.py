@@ -18,6 +18,7 @@ from ldp.errors import ParameterError, ReportError
 from ldp.files import write_whole
 from ldp.joint_table import load_table
 from ldp.mechanisms import Catalogued
+from ldp.mechanisms.bit_flip import BitFlip
 from ldp.registry import Registry
 from ldp.registry.explaining import label
 
@@ -86,7 +87,8 @@ def simulate(
     mechanism, total = asked.mechanism, people.users
     _check_values(population, mechanism, people.values)
     if truth is not None:
-        write_whole(truth, people.to_csv())
+        told = people.mapped(mechanism.label) if isinstance(mechanism, BitFlip) else people
+        write_whole(truth, told.to_csv())
     if table is not None:
         assert people.counts is not None
         drawn = draw_tables(mechanism, people.values, people.counts, randomness)

@@ -177,7 +177,10 @@ def write_estimates(
         f"{estimates.reports:,} reports (noise floor {summary['noise_floor']:,.0f}) -> {out}"
     )
     if "fakes_move" in summary:
-        words += f"\n1 % of fake reports could move a count by {summary['fakes_move']:,.0f}"
+        words += (
+            f"\n1 % of made-up reports could move every count that they name by "
+            f"{summary['fakes_move']:,.0f}, and may name many"
+        )
     if "decoys" in summary:
         decoys, passed = summary["decoys"], summary["decoys_discovered"]
         words += f"\nof {decoys:,} decoys, which nobody holds, {passed:,} would be discovered"
@@ -236,10 +239,10 @@ def report(
     Example: ldp report monday.csv tuesday.csv --title Cities --out report.html
     """
     from ldp.files import write_whole
-    from ldp.report import Results, render
+    from ldp.report import load, render
     from ldp.simulation import Population
 
     known = [Population.from_csv(path).truth() for path in truth]
-    results = [Results.load(path) for path in estimates]
+    results = [load(path) for path in estimates]
     write_whole(out, render(results, known[0] if len(known) == 1 else known or None, title))
     click.echo(f"{out}")

@@ -94,6 +94,10 @@ class BitFlip(Mechanism):
         keep = keep_probability(Fraction(epsilon) / self.differing, others=1)
         return Channel(touched=keep, untouched=1 - keep, differing=(1, self.differing - 1))
 
+    def label(self, value: Value) -> str:
+        """Return the label of the bucket that a number is in; raise as `check`."""
+        return self.labels[self.addressing.point(value)]
+
     @cached_property
     def addressing(self) -> Buckets:
         return Buckets(self.bounds, self.outside, self.buckets, self.bits)

@@ -10,6 +10,7 @@ import csv
 import hashlib
 import json
 import math
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -20,7 +21,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ldp.accounting.explain import PRIORS, posterior, upwards
+from ldp.accounting.explain import PRIORS, guessing, posterior, upwards
 from ldp.accounting.label import Label
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import COLUMNS, CONTROLS, summary_path
@@ -32,6 +33,8 @@ _SELECTED = {"selected_low", "selected_high"}
 MOST_ROWS = 1000
 """Discovered values on a page, and others; more are counted, and left to the CSV."""
 MOST_FOLDED = 100
+JOINERS = {"\N{ZERO WIDTH JOINER}", *map(chr, range(0xE0020, 0xE0080))}
+"""What parts of one emoji are joined with."""
 """The same where a page has several days, on each but the last."""
 MOST_TRENDS = 100
 MOST_LETTERS = 120
@@ -148,17 +151,7 @@ class Results:
             raise DecodeError(f"{path}: not as `ldp decode` wrote it") from None
         if rows is None:
             raise DecodeError(f"{path}: not an estimates file")
-        try:
-            summary = json.loads(beside.read_text("utf-8"))
-        except OSError as error:
-            raise DecodeError(f"cannot read {beside}: {error.strerror}") from None
-        except (ValueError, RecursionError):
-            raise DecodeError(f"{beside}: not as `ldp decode` wrote it") from None
-        if not isinstance(summary, dict):
-            raise DecodeError(f"{beside}: not as `ldp decode` wrote it")
-        for name, fits in {**_SUMMARY, **_SINCE}.items():
-            if not fits(summary[name]) if name in summary else name in _SUMMARY:
-                raise DecodeError(f"{beside}: {name} is not as `ldp decode` writes it")
+        summary = _summary(beside, _SUMMARY, _SINCE)
         return cls(name=path.stem, rows=rows, summary=summary, path=str(path))
 
     @property
@@ -198,16 +191,92 @@ class Results:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Numbers:
+    """The summary that `ldp decode` writes of a mean or of a regression, read back."""
+
+    name: str
+    summary: Mapping[str, Any]
+
+    @property
+    def days(self) -> str:
+        first, *later = self.summary["windows"] or [""]
+        return f"{first} to {later[-1]}" if later else first
+
+    @property
+    def coefficients(self) -> list[tuple[str, float]]:
+        """The terms of a regression and their coefficients, the intercept last; none of a mean."""
+        terms = self.summary.get("coef", [])
+        named = [(f"x{number}", each) for number, each in enumerate(terms, 1)]
+        return [*named, ("intercept", self.summary["intercept"])] if terms else []
+
+
+_NUMBERS_SUMMARY: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("epsilon", "reports"), lambda value: _is_number(value) and value >= 0),
+    **dict.fromkeys(("mechanism", "fingerprint"), _is_text),
+    "windows": _SUMMARY["windows"],
+}
+_MEAN: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("mean", "std_error", "low", "high", "fakes_move"), _is_number),
+    "level": _SUMMARY["level"],
+}
+_REGRESSION: Mapping[str, Callable[[Any], bool]] = {
+    "coef": lambda value: isinstance(value, list) and bool(value) and all(map(_is_number, value)),
+    "intercept": _is_number,
+}
+
+
+def load(path: str | Path) -> Results | Numbers:
+    """Read a file that `ldp decode` wrote, and the summary beside it: estimates of values, or of
+    numbers. Raises DecodeError naming the file that is wrong."""
+    path = Path(path)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header = file.readline().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError):
+        header = ""
+    keys = {"mean,std_error,low,high,reports": _MEAN, "term,coefficient": _REGRESSION}.get(header)
+    if keys is None:
+        return Results.load(path)
+    summary = _summary(summary_path(path), {**_NUMBERS_SUMMARY, **keys}, {})
+    return Numbers(name=path.stem, summary=summary)
+
+
+def _summary(
+    path: Path,
+    needed: Mapping[str, Callable[[Any], bool]],
+    optional: Mapping[str, Callable[[Any], bool]],
+) -> dict[str, Any]:
+    """A summary whose keys are as they must be."""
+    try:
+        summary = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise DecodeError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise DecodeError(f"{path}: not as `ldp decode` wrote it") from None
+    if not isinstance(summary, dict):
+        raise DecodeError(f"{path}: not as `ldp decode` wrote it")
+    for name, fits in {**needed, **optional}.items():
+        if not fits(summary[name]) if name in summary else name in needed:
+            raise DecodeError(f"{path}: {name} is not as `ldp decode` writes it")
+    return summary
+
+
 Truths = Mapping[str, int] | Sequence[Mapping[str, int]]
 
 
 def render(
-    results: Sequence[Results], truth: Truths | None = None, title: str | None = None
+    files_read: Sequence[Results | Numbers],
+    truth: Truths | None = None,
+    title: str | None = None,
 ) -> str:
-    """The page as HTML text; `truth` (value -> count), one for all or one for each of the results,
-    is drawn beside the estimates, `title` (by default the files' names) stands above. Raises
-    DecodeError when a truth names no candidate; a file that the only truth does not touch, beside
-    others that it does, is shown without it."""
+    """Return the page as HTML text, sections of numbers last.
+
+    `truth` (value -> count), one for all or one for each of the results about values, is drawn
+    beside the estimates; `title` (by default the files' names) stands above. Raises DecodeError
+    when a truth names no candidate; a file that the only truth does not touch, beside others that
+    it does, is shown without it.
+    """
     environment = Environment(
         loader=PackageLoader("ldp.report", "."),
         autoescape=True,
@@ -219,8 +288,10 @@ def render(
     environment.filters["percent"] = _percent
     environment.filters["label"] = _label
     environment.filters["upwards"] = upwards
+    results = [each for each in files_read if isinstance(each, Results)]
+    numbers = [each for each in files_read if isinstance(each, Numbers)]
     names = _names(results)
-    known = _truths(results, truth)
+    known = _truths(results, truth) if results else []
     series = [_over_days(several) for several in days.in_order(results)]
     folded = {id(result) for several in series for result in several["results"][:-1]}
     sections = [
@@ -235,7 +306,8 @@ def render(
     script = (files("ldp.report") / "page.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template("page.html").render(
-        title=title or ", ".join(names),
+        title=title or ", ".join([*names, *(each.name for each in numbers)]),
+        numbers=[(each, guessing(each.summary["epsilon"])) for each in numbers],
         sections=sections,
         series=series,
         priors=PRIORS,
@@ -331,6 +403,7 @@ def _section(results: Results, truth: Mapping[str, int] | None, most: int) -> di
         "warning": summary.get("warning"),
         "bias": summary.get("consistency_bias"),
         "tested": TESTED.get(summary["method"], ""),
+        "fakes": summary.get("fakes_move"),
         "explained": min(max(1 - summary["unexplained_share"], 0.0), 1.0),
         "unexplained": _unexplained(results),
         "privacy": list(privacy.told(summary)),
@@ -495,9 +568,17 @@ def _percent(share: float) -> str:
 
 
 def _label(value: str) -> str:
-    """A value as it is shown: not endless, and what would not show made visible."""
+    """Return a value as it is shown: not endless, and what would not show, or turn the direction of
+    what does, made visible."""
     cut = value if len(value) <= MOST_LETTERS else f"{value[:MOST_LETTERS]}\N{HORIZONTAL ELLIPSIS}"
-    return "".join(chr(0x2400 + ord(c)) if c < " " and c not in "\n\t" else c for c in cut)
+    return "".join(map(_visible, cut))
+
+
+def _visible(letter: str) -> str:
+    if letter < " " and letter not in "\n\t":
+        return chr(0x2400 + ord(letter))
+    is_hidden = unicodedata.category(letter) in ("Cf", "Zl", "Zp")
+    return f"\\u{ord(letter):04x}" if is_hidden and letter not in JOINERS else letter
 
 
 def _written(number: float) -> str:
