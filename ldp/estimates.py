@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.errors import MissingPackage, ParameterError
-from ldp.files import write_whole
+from ldp.files import write_together
 
 Floats = NDArray[np.float64]
 CONTROLS = ("fdr", "bonferroni", "none")
@@ -261,8 +261,7 @@ class Estimates:
         if path is not None:
             summary = json.dumps(self.summary(level), indent=2, allow_nan=False)
             beside = summary_path(Path(path))
-            write_whole(Path(path), text.getvalue())
-            write_whole(beside, summary + "\n")
+            write_together({Path(path): text.getvalue(), beside: summary + "\n"})
         return text.getvalue()
 
     def to_arrow(self, level: float = 0.95) -> Any:

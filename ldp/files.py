@@ -1,8 +1,8 @@
 """Files replaced whole or not at all: a killed run leaves the old file or none, never half."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from ldp.errors import ParameterError
@@ -49,6 +49,15 @@ def write_whole(path: Path, data: bytes | str) -> None:
     """Writes `data` (text as UTF-8) to `path` atomically."""
     with replacing(path) as part:
         part.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+def write_together(files: Mapping[Path, bytes | str]) -> None:
+    """Write files that belong together: every one is on the disk before the first takes its name,
+    so that one that cannot be written leaves the others as they were."""
+    with ExitStack() as stack:
+        for path, data in files.items():
+            part = stack.enter_context(replacing(path))
+            part.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
 def read_lines(text: str) -> list[str]:

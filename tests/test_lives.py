@@ -258,8 +258,8 @@ def subjects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime, "Responses", Subjects)
 
 
-FAST = range(120)
-SLOW = range(120, PAIRS)
+FAST = range(60)
+SLOW = range(60, PAIRS)
 
 
 @pytest.mark.exact

@@ -2,9 +2,11 @@
 
 import shutil
 from pathlib import Path
+from time import sleep
 
 import pytest
 
+from ldp.cli.options import working
 from ldp.cli.outputs import OUTPUTS
 from tests.test_cli import SIMULATE, here, run
 
@@ -59,6 +61,31 @@ def test_outputs_beside_the_inputs_are_written(here: Path, monkeypatch: pytest.M
     assert run(f"{AGGREGATE} again --out store.table", monkeypatch) == 0
     assert run("decode city.table --candidates cities.txt --out estimates.csv", monkeypatch) == 0
     assert run("report estimates.csv --truth truth.csv --out page.html", monkeypatch) == 0
+
+
+@pytest.mark.exact
+def test_estimates_and_their_summary_are_written_together_or_not_at_all(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(f"{SIMULATE} --table city.table", monkeypatch) == 0
+    Path("estimates.csv").write_text("before")
+    Path("estimates.json").mkdir()
+    assert run("decode city.table --out estimates.csv", monkeypatch) == 2
+    assert Path("estimates.csv").read_text() == "before"
+    assert not [path for path in Path().iterdir() if path.suffix == ".part"]
+
+
+@pytest.mark.exact
+def test_a_command_that_takes_long_says_so_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for is_terminal in (False, True):
+        monkeypatch.setattr("sys.stderr.isatty", lambda answer=is_terminal: answer)
+        with working("ldp decode"):
+            sleep(2.8 if is_terminal else 0)
+        told = capsys.readouterr().err
+        assert ("ldp decode: " in told) == is_terminal
+        assert told.endswith("\r\x1b[K" if is_terminal else "")
 
 
 @pytest.mark.exact

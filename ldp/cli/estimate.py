@@ -190,12 +190,13 @@ def write_estimates(
 def _write_numbers(table: "Table", out: str, level: float, as_json: bool) -> None:
     """The mean, or the regression, that a table of numbers tells."""
     from ldp.decoding.numeric import decode_numbers
-    from ldp.files import write_whole
+    from ldp.files import write_together
 
     found = decode_numbers(table)
-    summary, text = found.summary(level), found.to_csv(None if out == "-" else out, level)
+    summary, text = found.summary(level), found.to_csv(None, level)
     if out != "-":
-        write_whole(summary_path(Path(out)), (json.dumps(summary, indent=1) + "\n").encode())
+        beside = json.dumps(summary, indent=1) + "\n"
+        write_together({Path(out): text, summary_path(Path(out)): beside})
         text += f"-> {out}"
     say(summary, text.rstrip("\n"), as_json)
 

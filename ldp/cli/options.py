@@ -5,8 +5,10 @@ import math
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -62,6 +64,30 @@ def _finite(result: Any) -> Any:
     if isinstance(result, list | tuple):
         return [_finite(value) for value in result]
     return None if isinstance(result, float) and not math.isfinite(result) else result
+
+
+@contextmanager
+def working(label: str) -> Iterator[None]:
+    """Say on a terminal, from two seconds on, that something runs and for how long."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    started, is_done = time.monotonic(), Event()
+
+    def tell() -> None:
+        is_done.wait(2)
+        while not is_done.wait(0.5):
+            print(f"\r{label}: {time.monotonic() - started:.0f} s", end="", file=sys.stderr)
+
+    thread = Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_done.set()
+        thread.join()
+        if time.monotonic() - started > 2:
+            print("\r\x1b[K", end="", file=sys.stderr)
 
 
 def progress(label: str, total: int) -> Callable[[int], None]:

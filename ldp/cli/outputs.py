@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import wraps
 from itertools import combinations
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ldp.cli.options import working
 from ldp.errors import LdpError, ParameterError
 
 OUTPUTS = {
@@ -25,6 +26,8 @@ OUTPUTS = {
     "simulate": ("table", "truth", "reports"),
 }
 """The options of a command that name what it writes; all others that name a file are read."""
+SILENT = ("audit", "compare", "decode", "discover", "plan", "regress")
+"""Commands that can take many seconds and have no progress of their own."""
 READ_AS_TEXT = (
     *("candidates", "population", "source", "truth"),
     "weighted_reports_per_client",
@@ -36,7 +39,7 @@ def guarded(name: str, command: click.Command) -> click.Command:
     """Return the command, which now raises ParameterError, before it reads or writes anything, when
     one of its outputs is one of its inputs or another output."""
     callback, written = command.callback, OUTPUTS.get(name, ())
-    if callback is None or not written:
+    if callback is None or not (written or name in SILENT):
         return command
 
     @wraps(callback)
@@ -52,7 +55,8 @@ def guarded(name: str, command: click.Command) -> click.Command:
         for one, other in combinations(outputs, 2):
             if _is_same(one, other):
                 raise ParameterError(f"{one} is named for two outputs; name another file for one")
-        return callback(**values)
+        with working(f"ldp {name}") if name in SILENT else nullcontext():
+            return callback(**values)
 
     command.callback = checked
     return command

@@ -26,7 +26,7 @@ from ldp.decoding import decode
 from ldp.decoding.mixtures import MOST_CELLS, Floats, Mixture, fitted
 from ldp.errors import DecodeError
 from ldp.estimates import Rule, summary_path
-from ldp.files import write_whole
+from ldp.files import write_together
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.base import Identity
 from ldp.patterns import Patterns, alike
@@ -120,8 +120,8 @@ class Association:
             writer.writerow({**row, **numbers})
         if path is not None:
             beside = summary_path(Path(path))
-            write_whole(Path(path), text.getvalue())
-            write_whole(beside, json.dumps(self.summary(), indent=2, allow_nan=False) + "\n")
+            summary = json.dumps(self.summary(), indent=2, allow_nan=False) + "\n"
+            write_together({Path(path): text.getvalue(), beside: summary})
         return text.getvalue()
 
 

@@ -34,7 +34,7 @@ MOST_ROWS = 1000
 """Discovered values on a page, and others; more are counted, and left to the CSV."""
 MOST_FOLDED = 100
 JOINERS = {"\N{ZERO WIDTH JOINER}", *map(chr, range(0xE0020, 0xE0080))}
-"""What parts of one emoji are joined with."""
+"""What the parts of one symbol are joined with."""
 """The same where a page has several days, on each but the last."""
 MOST_TRENDS = 100
 MOST_LETTERS = 120
