@@ -493,6 +493,7 @@ def test_amplify_prints_both_costs_and_the_conditions(
         "an independent party shuffles",
         "at least 100,000 reports of the batch are honest",
         "a person sends one report to a batch",
+        "does not depend on what they would say",
     ):
         assert words in shown
     assert run(f"{asked} --per-person 2 --json", monkeypatch) == 0
@@ -501,7 +502,7 @@ def test_amplify_prints_both_costs_and_the_conditions(
     assert result["shuffled"]["epsilon"] == pytest.approx(2 * 0.1041, abs=2e-4)
     assert result["shuffled"]["delta"] == pytest.approx(2e-6 * 1.1097, rel=1e-3)
     assert result["closed_forms"]["2021"] == pytest.approx(0.5346, abs=1e-4)
-    assert len(result["conditions"]) == 3
+    assert len(result["conditions"]) == 4
 
 
 @pytest.mark.exact
