@@ -567,7 +567,7 @@ def test_batches_that_are_too_old_or_too_many_are_dropped_and_counted(app: App) 
     app.now += DAY
     app.client.upload()
     assert (app.client.status().dropped, app.client.status().waiting) == (1, 1)
-    with sqlite3.connect(app.path) as connection:
+    with closing(sqlite3.connect(app.path)) as connection, connection:
         for number in range(5):
             connection.execute(
                 "INSERT INTO batches VALUES (?, '2026-01-11', '2026-02-11', 0, '{}', ?, 'waiting')",
@@ -687,7 +687,7 @@ def test_a_damaged_or_foreign_file_is_refused_and_left_alone(
 ) -> None:
     made = App(tmp_path)
     if content is None:
-        with sqlite3.connect(made.path) as connection:
+        with closing(sqlite3.connect(made.path)) as connection, connection:
             connection.execute("CREATE TABLE mine (x)")
     else:
         made.path.write_bytes(content)
@@ -1035,7 +1035,7 @@ def test_a_batch_is_dated_to_the_day_of_its_sealing(app: App) -> None:
 @pytest.mark.exact
 def test_of_too_many_batches_the_oldest_are_dropped(app: App) -> None:
     app.server.down = True
-    with sqlite3.connect(app.path) as connection:
+    with closing(sqlite3.connect(app.path)) as connection, connection:
         for day in range(1, 7):
             connection.execute(
                 "INSERT INTO batches VALUES (?, ?, '2026-02-11', 0, '{}', ?, 'waiting')",

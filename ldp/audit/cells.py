@@ -370,8 +370,8 @@ class _Reports:
             known = {(at, row): addressing.cells(points[at], row) for at, row in places}
         true_cells = [known[key] for key in zip(which.tolist(), rows.tolist(), strict=True)]
         if mechanism.kind in (Kind.BITS, Kind.SUBSET):
-            block = np.frombuffer(b"".join(p for _, p in reports), dtype=np.uint8)
-            block = block.reshape(len(reports), -1)
+            payloads = np.frombuffer(b"".join(p for _, p in reports), dtype=np.uint8)
+            block = payloads.reshape(len(reports), -1)
             reported = np.unpackbits(block, axis=1, bitorder="little")[:, :columns] == 1
         elif mechanism.kind is Kind.INDEX:
             reported = np.arange(columns) == np.array(numbers)[:, None]

@@ -110,6 +110,10 @@ class DeviceFile:
                 self._connection.close()
                 self._connection = None
 
+    def __del__(self) -> None:
+        if (connection := getattr(self, "_connection", None)) is not None:
+            connection.close()
+
     def _empty_log(self, connection: sqlite3.Connection) -> None:
         """Now, or, while another process reads, after one of the next transactions."""
         self._log_is_full = True
