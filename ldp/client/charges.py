@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from fractions import Fraction
+from functools import lru_cache
 
 from ldp.accounting.ledger import Room, room
 from ldp.accounting.policy import Caps
@@ -50,27 +51,39 @@ def unasked(connection: sqlite3.Connection, registry: Registry) -> tuple[str, ..
     return more + ("[product]",) * (registry.lifetime_epsilon > life)
 
 
-def left(connection: sqlite3.Connection, registry: Registry, group: str, ends: int) -> Room:
-    """Return what a group may still be charged for the period that ends then.
+def life_left(connection: sqlite3.Connection, registry: Registry, group: str) -> Fraction:
+    """Return what a group may still be charged for life.
 
     It is charged for what it sent itself, for what its metrics sent in other groups, and for what
-    metrics that are gone sent in any group. What is set aside for epochs is not left. Of the caps
-    of today and those that the owner was shown the smaller holds, also of the device's.
+    metrics that are gone sent in any group. Of the caps of today and those that the owner was shown
+    the smaller holds, also of the device's.
     """
     life, shown = _terms(connection, registry)
     if group not in shown:
-        return NOTHING
+        return Fraction(0)
     totals = _charges(connection, "totals")
-    aside = registry.set_aside(group, day_of(ends - 1))
-    rooms = list[Room]()
-    for caps in (registry.groups[group].caps, shown[group]):
-        recent = _charges(connection, "charges WHERE at > ?", ends - length(caps.window))
-        in_window = _counted(registry, group, recent) + aside
-        rooms.append(room(caps, _counted(registry, group, totals), in_window))
-    found = rooms[0].within(rooms[1])
+    caps = min(each.lifetime_epsilon for each in (registry.groups[group].caps, shown[group]))
+    found = Fraction(caps) - _counted(registry, group, totals)
     if (device := min(life, registry.lifetime_epsilon)) < math.inf:
         spent = sum((times * Fraction(price) for _, _, price, times in totals), Fraction(0))
-        found = found.within(Room(max(Fraction(0), Fraction(device) - spent), found.window))
+        found = min(found, Fraction(device) - spent)
+    return max(Fraction(0), found)
+
+
+def left(connection: sqlite3.Connection, registry: Registry, group: str, ends: int) -> Room:
+    """Return what a group may still be charged for the period that ends then: for life, and in each
+    window that is capped, less what is set aside for epochs."""
+    _, shown = _terms(connection, registry)
+    if group not in shown:
+        return NOTHING
+    life, aside = (
+        life_left(connection, registry, group),
+        registry.set_aside(group, day_of(ends - 1)),
+    )
+    found = Room(life, life)
+    for caps in {registry.groups[group].caps, shown[group]}:
+        recent = _charges(connection, "charges WHERE at > ?", ends - length(caps.window))
+        found = found.within(room(caps, Fraction(0), _counted(registry, group, recent) + aside))
     return found
 
 
@@ -96,6 +109,11 @@ def _terms(connection: sqlite3.Connection, registry: Registry) -> tuple[float, M
     kept = state(connection, TERMS)
     if kept is None:
         return registry.lifetime_epsilon, {n: group.caps for n, group in registry.groups.items()}
+    return _read_terms(kept)
+
+
+@lru_cache(maxsize=8)
+def _read_terms(kept: str) -> tuple[float, Mapping[str, Caps]]:
     terms = json.loads(kept)
     shown = {
         name: Caps(

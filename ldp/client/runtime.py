@@ -22,7 +22,7 @@ from weakref import WeakSet
 from ldp.batch import HEAD_BYTES, MOST_BYTES, Item
 from ldp.channel import round_down
 from ldp.client import periods
-from ldp.client.charges import TERMS, agree, left, unasked
+from ldp.client.charges import TERMS, agree, left, life_left, unasked
 from ldp.client.destinations import TIMEOUT_SECONDS, Destination, Unreachable
 from ldp.client.device_file import DeviceFile, StorageError, remember, state
 from ldp.client.pool import Pool, of_this_epoch, withdraw_epochs
@@ -255,8 +255,7 @@ class Client:
     ) -> Recorded | Declined:
         if metric.expires < periods.day_of(now):
             return Declined("expired", f"metric {metric.name!r} expired on {metric.expires}")
-        ends = periods.ending(now, self._registry.groups[metric.group].caps.window)
-        life, _ = left(connection, self._registry, metric.group, ends)
+        life = life_left(connection, self._registry, metric.group)
         if (kept := of_this_epoch(connection, metric, now)) and not kept.response:
             return Declined("cap", "what this epoch may tell was told before the withdrawal")
         if Fraction(metric.price) > life and not (kept and kept.charged):
