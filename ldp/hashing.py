@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, combinations, islice
+from itertools import accumulate, chain, combinations, islice
 from typing import Literal, NamedTuple
 
 import mmh3
@@ -193,21 +193,19 @@ class Spelling:
 
     def cleaned(self, word: Value) -> str:
         """Return what is told of any text: letters of the alphabet stay, others are tried in lower
-        case and without accents and dropped if that is no letter either, and the rest is cut to
+        case, then without accents, and dropped if that is no letter either; the rest is cut to
         `length`. Raises ParameterError for what is no text."""
         try:
-            text = value_bytes(word).decode()
+            text = unicodedata.normalize("NFC", value_bytes(word).decode())
         except UnicodeDecodeError:
             raise ParameterError("a word must be text") from None
-        kept = (
-            letter
-            for each in text
-            for letter in (
-                each if each in self.alphabet else unicodedata.normalize("NFKD", each.casefold())
-            )
-            if letter in self.alphabet
-        )
-        return "".join(islice(kept, self.length))
+        return "".join(islice(chain.from_iterable(map(self._letters, text)), self.length))
+
+    def _letters(self, letter: str) -> list[str]:
+        """The letters of the alphabet that stand for any letter."""
+        lower = letter.casefold()
+        forms = (letter, lower, unicodedata.normalize("NFKD", lower))
+        return next(filter(None, ([x for x in form if x in self.alphabet] for form in forms)), [])
 
     def padded(self, word: Value) -> str:
         """The word filled up with PAD; raises ParameterError when it is no word."""

@@ -54,6 +54,7 @@ def registered(folder: Path, *texts: str) -> Registry:
         ("42", ""),
         ("", ""),
         ("d\u00e9j\u00e0 vu".encode(), "dejavu"),
+        ("DON'T", "dont"),
     ],
 )
 def test_any_text_becomes_a_word_of_the_alphabet(word: str | bytes, cleaned: str) -> None:
@@ -69,6 +70,12 @@ def test_cleaning_twice_is_cleaning_once_and_every_clean_word_is_encoded(word: s
     cleaned = spelling.cleaned(word)
     assert spelling.cleaned(cleaned) == cleaned
     assert spelling.padded(cleaned)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("word", ["\u00e4rger", "\u00c4rger", "\u00c4RGER", "a\u0308rger"])
+def test_a_letter_of_the_alphabet_keeps_its_accent_however_it_is_typed(word: str) -> None:
+    assert Spelling(10, LETTERS + "\u00e4", 2).cleaned(word) == "\u00e4rger"
 
 
 @pytest.mark.exact

@@ -5,6 +5,7 @@ is never refunded. Time is an argument, and never runs backwards: a clock that w
 as the latest time already seen.
 """
 
+import math
 from collections.abc import Mapping
 from datetime import datetime
 from fractions import Fraction
@@ -19,24 +20,34 @@ from ldp.errors import BudgetExceeded, ParameterError
 
 
 class Room(NamedTuple):
-    """The epsilon that may still be charged: for life, and in one window. Never below 0."""
+    """The epsilon that may still be charged: for life, in one window, and for one report. Below 0
+    where a cap was passed, or more is set aside than it allows."""
 
     life: Fraction
     window: Fraction
+    report: float = math.inf
 
     @property
     def least(self) -> Fraction:
-        return min(self)
+        """What may still be charged now, 0 or more."""
+        return max(Fraction(0), min(self.life, self.window))
 
     def within(self, other: "Room") -> "Room":
         """Return the room that two sets of caps leave together."""
-        return Room(min(self.life, other.life), min(self.window, other.window))
+        return Room(
+            min(self.life, other.life),
+            min(self.window, other.window),
+            min(self.report, other.report),
+        )
 
 
 def room(caps: Caps, spent: Fraction, in_window: Fraction) -> Room:
     """Return what `caps` leave when so much is spent in all, and in one window."""
-    life = Fraction(caps.lifetime_epsilon) - spent
-    return Room(max(Fraction(0), life), max(Fraction(0), Fraction(caps.window_epsilon) - in_window))
+    return Room(
+        Fraction(caps.lifetime_epsilon) - spent,
+        Fraction(caps.window_epsilon) - in_window,
+        math.inf if caps.report_epsilon is None else caps.report_epsilon,
+    )
 
 
 class Ledger:

@@ -6,7 +6,7 @@ import signal
 import socket
 import time
 from contextlib import ExitStack
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +131,7 @@ def collect(
     from ldp.collection.workers import Shuffling
 
     asked = Registry.load(registry)
-    asked.check()
+    asked.check(datetime.now(UTC).date())
     waiting = buffer or store.with_name(f"{store.name}.buffer")
     logging.basicConfig(format="ldp: %(message)s", level=logging.INFO)
     for name in ("uvicorn.error", "asyncio"):

@@ -43,10 +43,11 @@ def check(file: Path, against: Path | None, accept_growth: float, as_json: bool)
     Example: ldp registry check metrics.toml --against main/metrics.toml
     """
     loaded = Registry.load(file)
-    unlocked = loaded.check()
+    today = datetime.now(UTC).date()
+    unlocked = loaded.check(today)
     if against is not None:
         loaded.check_against(Registry.load(against), accept_growth)
-    expired = loaded.expired(datetime.now(UTC).date())
+    expired = loaded.expired(today)
     worst = {name: loaded.worst_case(name) for name in loaded.groups}
     of_all = loaded.worst_case_of_all()
     lines = [f"{file} is well formed: metrics {', '.join(loaded.metrics)}"]
@@ -85,6 +86,6 @@ def lock(file: Path, as_json: bool) -> None:
     Example: ldp registry lock metrics.toml
     """
     loaded = Registry.load(file)
-    loaded.lock()
+    loaded.lock(datetime.now(UTC).date())
     result = {"locked": list(loaded.metrics), "written": str(loaded.lock_path)}
     say(result, f"metrics pinned: {', '.join(loaded.metrics)} -> {loaded.lock_path}", as_json)

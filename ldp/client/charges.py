@@ -24,7 +24,10 @@ TERMS = "terms"
 def agree(connection: sqlite3.Connection, registry: Registry) -> None:
     """Keep the caps of the registry: the owner agreed to these."""
     groups = {
-        name: [length(group.caps.window), group.caps.window_epsilon, group.caps.lifetime_epsilon]
+        name: [
+            *(length(group.caps.window), group.caps.window_epsilon, group.caps.lifetime_epsilon),
+            group.caps.report_epsilon,
+        ]
         for name, group in registry.groups.items()
     }
     life = None if registry.lifetime_epsilon == math.inf else registry.lifetime_epsilon
@@ -67,7 +70,7 @@ def life_left(connection: sqlite3.Connection, registry: Registry, group: str) ->
     if (device := min(life, registry.lifetime_epsilon)) < math.inf:
         spent = sum((times * Fraction(price) for _, _, price, times in totals), Fraction(0))
         found = min(found, Fraction(device) - spent)
-    return max(Fraction(0), found)
+    return found
 
 
 def left(connection: sqlite3.Connection, registry: Registry, group: str, ends: int) -> Room:
@@ -117,9 +120,12 @@ def _read_terms(kept: str) -> tuple[float, Mapping[str, Caps]]:
     terms = json.loads(kept)
     shown = {
         name: Caps(
-            window=timedelta(seconds=seconds), window_epsilon=window, lifetime_epsilon=lifetime
+            window=timedelta(seconds=seconds),
+            window_epsilon=window,
+            lifetime_epsilon=lifetime,
+            report_epsilon=report,
         )
-        for name, (seconds, window, lifetime) in terms["groups"].items()
+        for name, (seconds, window, lifetime, report) in terms["groups"].items()
     }
     return math.inf if terms["life"] is None else terms["life"], shown
 

@@ -3,16 +3,20 @@
 The rules, each with its test, are in `docs/device-protocol.md`.
 """
 
+import json
 import sqlite3
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ldp.client.device_file import remember, state
 from ldp.client.periods import ending, length
 from ldp.client.responses import Report, Responses
 from ldp.mechanisms.base import Value
 from ldp.randomness import BitSource, uniform_below
 from ldp.registry import Metric, Registry
 
+LAYOUT = "layout"
+"""The state that keeps every metric's group, and the length of its windows."""
 Meaning = tuple[str, int, bytes]
 """A metric, its version, and what else its reports depend on. What was recorded under another
 meaning is never sent, nor charged at another price."""
@@ -79,6 +83,26 @@ def of_this_epoch(connection: sqlite3.Connection, metric: Metric, now: int) -> F
     if metric.epoch is None or metric.presence == "hidden":
         return None
     return frozen(connection, metric, ending(now, metric.epoch))
+
+
+def settle(connection: sqlite3.Connection, registry: Registry) -> None:
+    """Forget what was recorded, and frozen but not sent, of metrics that are in another group or
+    whose windows have another length since: it belongs to periods that overlap those of today."""
+    kept = state(connection, LAYOUT, "{}")
+    layout = {
+        name: [metric.group, length(registry.groups[metric.group].caps.window)]
+        for name, metric in registry.metrics.items()
+    }
+    before = json.loads(kept)
+    after = json.dumps(before | layout)
+    if after == kept:
+        return
+    remember(connection, LAYOUT, after)
+    for name, place in layout.items():
+        if before.get(name, place) != place:
+            for table in ("pool", "seen"):
+                connection.execute(f"DELETE FROM {table} WHERE metric = ?", (name,))
+            connection.execute("DELETE FROM frozen WHERE metric = ? AND NOT charged", (name,))
 
 
 def withdraw_epochs(connection: sqlite3.Connection) -> None:

@@ -25,7 +25,7 @@ from ldp.client import periods
 from ldp.client.charges import TERMS, agree, left, life_left, unasked
 from ldp.client.destinations import TIMEOUT_SECONDS, Destination, Unreachable
 from ldp.client.device_file import DeviceFile, StorageError, remember, state
-from ldp.client.pool import Pool, of_this_epoch, withdraw_epochs
+from ldp.client.pool import Pool, of_this_epoch, settle, withdraw_epochs
 from ldp.client.responses import AccountSecret, Responses, SecretFile
 from ldp.client.results import Consent, Declined, Recorded, Sent, Status, Uploaded
 from ldp.client.sealing import Sealer, drop, stop_calendars
@@ -244,6 +244,7 @@ class Client:
                 if self._consented(connection) != "granted":
                     return Declined("consent", "the owner does not agree")
                 self._witness.check(connection)
+                settle(connection, self._registry)
                 now = periods.ledger_time(connection, self._clock())
                 if not (may_seal and self._sealer.public_due(connection, now)):
                     return self._entered(connection, metric, value, now)
@@ -274,6 +275,7 @@ class Client:
             if self._consented(connection) != "granted":
                 return
             self._witness.check(connection)
+            settle(connection, self._registry)
             if state(connection, TERMS) is None:
                 agree(connection, self._registry)
             now = periods.ledger_time(connection, self._clock())
@@ -413,9 +415,9 @@ class Client:
 
     def _left_of(self, connection: Any, group: str, ends: int) -> Fraction:
         """What could still be charged for the period that ends then, epochs included."""
-        life, window = left(connection, self._registry, group, ends)
+        found = left(connection, self._registry, group, ends)
         aside = self._registry.set_aside(group, periods.day_of(ends - 1))
-        return min(life, window + aside)
+        return max(Fraction(0), min(found.life, found.window + aside))
 
     def _explain(self) -> str:
         from ldp.registry.explaining import explained  # late: most apps never ask
@@ -430,6 +432,7 @@ class Client:
             found = connection.execute("SELECT state, count(*) FROM batches GROUP BY state")
             states = dict(found.fetchall())
             return Status(
+                storage=self._witness.problem(connection),
                 consent="withdrawn" if self._is_withdrawing else self._consented(connection),
                 pooled=connection.execute("SELECT count(*) FROM pool").fetchone()[0],
                 waiting=states.get("waiting", 0),
@@ -481,7 +484,7 @@ class Client:
 def _witness(named: str | Path | Literal[False] | None, device: Path) -> Witness | NoWitness:
     if named is None:
         return DefaultWitness(device)
-    return Witness(Path(named).absolute()) if named else NoWitness()
+    return Witness(Path(named).absolute(), DefaultWitness(device)) if named else NoWitness()
 
 
 def _require_sendable(metric: Metric) -> None:

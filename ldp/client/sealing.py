@@ -7,7 +7,7 @@ import json
 import math
 import sqlite3
 from collections import Counter
-from datetime import timedelta
+from datetime import date, timedelta
 from fractions import Fraction
 from typing import NamedTuple, TypeVar
 
@@ -37,7 +37,8 @@ class Grant(NamedTuple):
 
     def taken_from(self, metric: Metric, left: Room) -> Room:
         """Return what is left for other metrics. What an epoch takes of a window was set aside."""
-        return Room(left.life - self.epsilon, left.window - (0 if metric.epoch else self.epsilon))
+        of_window = Fraction(0) if metric.epoch else self.epsilon
+        return left._replace(life=left.life - self.epsilon, window=left.window - of_window)
 
 
 class Sealer:
@@ -82,8 +83,8 @@ class Sealer:
             if group in self._registry.groups:
                 items += self._granted(connection, group, ends)
             self._forget(connection, group, ends)
-        self._forget_other_versions(connection)
         day = day_of(now)
+        self._forget_what_is_over(connection, day_of(max(ends for ends, _ in ended) - 1))
         for chosen in packed(shuffled(items, self._bits)):
             groups = {self._group(item.metric) for item in chosen}
             lateness = min(self._registry.groups[group].lateness for group in groups)
@@ -103,13 +104,15 @@ class Sealer:
     def _granted(self, connection: sqlite3.Connection, group: str, ends: int) -> list[Item]:
         """The reports that a group may send of one period, charged. The order of its metrics is
         drawn before any pool is looked at, and a grant that is not used lapses."""
-        metrics = [each for each in self._registry.metrics.values() if each.group == group]
+        metrics = [
+            metric
+            for metric in self._registry.metrics.values()
+            if metric.group == group and metric.expires >= day_of(ends - 1)
+        ]
         items, now_left = list[Item](), left(connection, self._registry, group, ends)
         for metric in shuffled(metrics, self._bits):
             grant = _grant(connection, metric, ends, now_left)
             now_left = grant.taken_from(metric, now_left)
-            if metric.expires < day_of(ends - 1):
-                continue
             take = _TAKE[metric.presence, metric.memoise == "epoch"]
             reports, times = take(connection, metric, ends, grant, self._responses)
             charge(connection, group, metric, ends, times)
@@ -131,10 +134,11 @@ class Sealer:
         if self._registry.is_hidden(group):
             remember(connection, _calendar(group), ends)
 
-    def _forget_other_versions(self, connection: sqlite3.Connection) -> None:
-        """Delete what other versions of the registry froze and never sent: together with what this
-        one tells of the same records it could pass the cap of their window."""
-        current = {meaning(metric) for metric in self._registry.metrics.values()}
+    def _forget_what_is_over(self, connection: sqlite3.Connection, day: date) -> None:
+        """Delete what other versions of the registry, and metrics that expired before a day, froze
+        and never sent: nothing is set aside for them in the windows of those records."""
+        metrics = self._registry.metrics.values()
+        current = {meaning(metric) for metric in metrics if metric.expires >= day}
         for key in connection.execute(
             "SELECT metric, version, meaning FROM frozen WHERE NOT charged"
         ).fetchall():
@@ -181,8 +185,11 @@ def afforded(metric: Metric, left: Room) -> Grant:
     memoised by epoch all of them cost one price, once, which every window sets aside; per value
     every one is taken for the first about its value, whatever it is."""
     price, slots = Fraction(metric.price), metric.reports_per_window
+    if metric.mechanism.cost.epsilon > left.report:
+        return Grant(0, Fraction(0))
     if metric.epoch:
-        return Grant(slots, price) if price <= left.life else Grant(0, Fraction(0))
+        fits = price <= left.life and left.window >= 0
+        return Grant(slots, price) if fits else Grant(0, Fraction(0))
     reports = min(slots, math.floor(left.least / price))
     return Grant(reports, reports * price)
 

@@ -16,55 +16,90 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ldp.client.device_file import StorageError, remember, state
+from ldp.errors import ParameterError
 from ldp.files import sync_folder, write_whole
 
 KIND = "ldp witness 1"
 MARK_BYTES = 16
+MARK_LETTERS = 16 + 2 * MARK_BYTES + 64
 KEPT_AS, NAMED, DEFAULT, LOST = "witness", "named", "default", "lost"
 """The state that says whose witness the device's file has."""
 LOSSES = "witnesses_lost"
 
 
 class Marks(NamedTuple):
+    """The mark that was confirmed last, and the one that is being written. A mark is a number that
+    grows, 16 random bytes and a digest of the books, as hexadecimal text; marks of earlier versions
+    have no number."""
+
     confirmed: str
     announced: str
 
+    @property
+    def number(self) -> int:
+        return max(map(number, self))
+
 
 class Witness:
-    """Call all of it in a transaction of the device's file that may write."""
+    """One that the app names. Call all of it in a transaction of the device's file that may write.
+    `default`: the one that the file had if it was opened without a name before."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, default: "DefaultWitness | None" = None) -> None:
         self._path = path
+        self._default = default
+
+    def problem(self, connection: sqlite3.Connection) -> str:
+        """Return why the device's file says nothing more; "" if it does. Writes nothing."""
+        mark = state(connection, "mark")
+        try:
+            if self._takes_over(connection) and self._default is not None:
+                return self._default.problem(connection)
+            marks = self._read() if mark is not None or self._path.exists() else None
+        except StorageError as error:
+            return str(error)
+        if mark is None and marks is not None and marks.confirmed:
+            return (
+                f"the witness {self._path} knows of another file, not of this one; for a new life "
+                "delete both"
+            )
+        if mark is not None and marks is not None and not _is_known(connection, mark, marks):
+            return "the device's file is older than its witness: a restored copy"
+        return ""
 
     def check(self, connection: sqlite3.Connection) -> None:
         """Raises StorageError unless the device's file is the one that the witness knows."""
-        mark = state(connection, "mark")
-        if mark is None:
-            if self._path.exists() and self._read().confirmed:
-                raise StorageError(
-                    f"the witness {self._path} knows of another file, not of this one; for a new "
-                    "life delete both"
-                )
-        elif state(connection, KEPT_AS) == DEFAULT and not self._path.exists():
-            self._write(Marks(mark, mark))  # from now on the app names one
+        if why := self.problem(connection):
+            raise StorageError(why)
+        if self._takes_over(connection) and self._default is not None:
+            self._default.check(connection)
+            mark = state(connection, "mark")
+            self._write(Marks(mark, mark))
             remember(connection, KEPT_AS, NAMED)
-        elif mark not in self._read() or not mark.endswith(_books(connection)):
-            raise StorageError("the device's file is older than its witness: a restored copy")
+
+    def _takes_over(self, connection: sqlite3.Connection) -> bool:
+        """Whether the app names a witness for the first time."""
+        is_default = state(connection, KEPT_AS) in (DEFAULT, LOST)
+        return is_default and state(connection, "mark") is not None and not self._path.exists()
 
     def announce(self, connection: sqlite3.Connection) -> None:
-        """Marks the transaction that is about to be committed, and synced."""
-        before = state(connection, "mark", "")
-        after = os.urandom(MARK_BYTES).hex() + _books(connection)
+        """Mark the transaction that is about to be committed, and synced."""
+        before, after = self._marked(connection)
         self._write(Marks(before, after))
-        remember(connection, "mark", after)
         remember(connection, KEPT_AS, NAMED)
 
     def confirm(self, connection: sqlite3.Connection) -> None:
-        """What was committed may leave from now on."""
+        """Let what was committed leave from now on."""
         self.check(connection)
         mark = state(connection, "mark")
         if mark is not None and self._read().confirmed != mark:
             self._write(Marks(mark, mark))
+
+    def _marked(self, connection: sqlite3.Connection) -> tuple[str, str]:
+        """The mark of the device's file, and the new one that it has from now on."""
+        before = state(connection, "mark", "")
+        after = f"{number(before) + 1:016x}{os.urandom(MARK_BYTES).hex()}{_books(connection)}"
+        remember(connection, "mark", after)
+        return before, after
 
     def _read(self) -> Marks:
         try:
@@ -82,15 +117,10 @@ class Witness:
         sync_folder(self._path.parent)
 
 
-def _books(connection: sqlite3.Connection) -> str:
-    """A digest of all that was charged: SQLite's log can carry a new mark onto old pages."""
-    totals = connection.execute("SELECT * FROM totals ORDER BY 1, 2, 3").fetchall()
-    return hashlib.sha256(repr(totals).encode()).hexdigest()
-
-
 class DefaultWitness(Witness):
     """The witness where the app names none: in the per-user state folder of the system. One that is
-    missing, or cannot be written, is made anew and counted (`LOSSES`)."""
+    missing, damaged or older than the device's file, or cannot be read or written, is made anew and
+    counted (`LOSSES`)."""
 
     def __init__(self, device: Path) -> None:
         with suppress(OSError, ValueError, RuntimeError):
@@ -98,47 +128,89 @@ class DefaultWitness(Witness):
         name = hashlib.sha256(os.fsencode(device)).hexdigest()[:32]
         super().__init__(state_folder() / f"{name}.witness")
 
+    def problem(self, connection: sqlite3.Connection) -> str:
+        mark, marks = state(connection, "mark"), self._found()
+        if mark is not None and state(connection, KEPT_AS, NAMED) == NAMED:
+            return "the device's file has a witness: open the client with it"
+        if marks is None or (mark is not None and self._is_behind(connection, mark, marks)):
+            return ""
+        return super().problem(connection)
+
     def check(self, connection: sqlite3.Connection) -> None:
-        is_marked = state(connection, "mark") is not None
-        if is_marked and state(connection, KEPT_AS, NAMED) == NAMED:
-            raise StorageError("the device's file has a witness: open the client with it")
-        if is_marked and not self._path.exists():
-            self._lose(connection)
-        elif is_marked or state(connection, KEPT_AS) != LOST:
-            super().check(connection)
+        if why := self.problem(connection):
+            raise StorageError(why)
+        mark, marks = state(connection, "mark"), self._found()
+        if mark is None or (marks is None and state(connection, KEPT_AS) == LOST):
+            return
+        if marks is None or self._is_behind(connection, mark, marks):
+            if state(connection, KEPT_AS) != LOST:
+                self._lose(connection)
+            self._keep(connection, Marks(mark, mark))
 
     def announce(self, connection: sqlite3.Connection) -> None:
-        try:
-            if not self._path.is_absolute():
-                raise FileNotFoundError("the user has no home folder")
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            super().announce(connection)
-            remember(connection, KEPT_AS, DEFAULT)
-        except OSError:
+        was_lost = state(connection, KEPT_AS) == LOST
+        if not self._keep(connection, Marks(*self._marked(connection))) and not was_lost:
             self._lose(connection)
 
     def confirm(self, connection: sqlite3.Connection) -> None:
         self.check(connection)
+        mark, marks = state(connection, "mark"), self._found()
+        if mark is not None and marks is not None and marks.confirmed != mark:
+            self._keep(connection, Marks(mark, mark))
+
+    def _found(self) -> Marks | None:
+        with suppress(OSError):
+            return self._read()
+        return None
+
+    def _is_behind(self, connection: sqlite3.Connection, mark: str, marks: Marks) -> bool:
+        """Whether the witness is the older one: restored, or kept where the client was not opened
+        for a while."""
+        return number(mark) > marks.number and mark.endswith(_books(connection))
+
+    def _keep(self, connection: sqlite3.Connection, marks: Marks) -> bool:
+        """Write the witness; return whether that could be done."""
         try:
-            super().confirm(connection)
-        except StorageError:
-            raise
-        except OSError:
-            self._lose(connection)
+            if not self._path.is_absolute():
+                raise FileNotFoundError("the user has no home folder")
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._write(marks)
+        except (OSError, ParameterError):
+            remember(connection, KEPT_AS, LOST)
+            return False
+        remember(connection, KEPT_AS, DEFAULT)
+        return True
 
     def _lose(self, connection: sqlite3.Connection) -> None:
-        """Go on without what the witness knew; the next announcement makes it anew."""
-        connection.execute("DELETE FROM state WHERE name = 'mark'")
-        remember(connection, KEPT_AS, LOST)
         remember(connection, LOSSES, state(connection, LOSSES, 0) + 1)
+
+
+def number(mark: str) -> int:
+    """Return the number of a mark; -1 of one without."""
+    return int(mark[:16], 16) if len(mark) == MARK_LETTERS else -1
+
+
+def _is_known(connection: sqlite3.Connection, mark: str, marks: Marks) -> bool:
+    return mark in marks and mark.endswith(_books(connection))
+
+
+def _books(connection: sqlite3.Connection) -> str:
+    """A digest of all that was charged: SQLite's log can carry a new mark onto old pages."""
+    totals = connection.execute("SELECT * FROM totals ORDER BY 1, 2, 3").fetchall()
+    return hashlib.sha256(repr(totals).encode()).hexdigest()
 
 
 class NoWitness:
     """For an app that wants none; refused for a device's file that has one."""
 
+    def problem(self, connection: sqlite3.Connection) -> str:
+        if state(connection, "mark") is None:
+            return ""
+        return "the device's file has a witness: open the client with it"
+
     def check(self, connection: sqlite3.Connection) -> None:
-        if state(connection, "mark") is not None:
-            raise StorageError("the device's file has a witness: open the client with it")
+        if why := self.problem(connection):
+            raise StorageError(why)
 
     def announce(self, connection: sqlite3.Connection) -> None:
         """There is nothing to tell."""

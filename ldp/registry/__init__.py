@@ -68,22 +68,37 @@ class Registry:
         values = [self.path.parent / name for name in named if isinstance(name, str)]
         return [self.path, self.lock_path, *values]
 
-    def lock(self) -> None:
-        """Writes metrics.lock beside the registry, after `check`; metrics that were removed stay in
+    def lock(self, today: date | None = None) -> None:
+        """Write metrics.lock beside the registry, after `check`; metrics that were removed stay in
         it, so that a name and version never come to mean something else."""
-        self.check()
+        self.check(today)
         pinned = self._locked() | {name: metric.pinned() for name, metric in self.metrics.items()}
         text = json.dumps({"metrics": dict(sorted(pinned.items()))}, indent=2)
         write_whole(self.lock_path, text + "\n")
 
-    def check(self) -> list[str]:
-        """Raises RegistryError when a dictionary cannot be read, or a metric changed since `lock`
-        without a new version; returns the metrics that are not locked yet."""
+    def check(self, today: date | None = None) -> list[str]:
+        """Return the metrics that are not locked yet; raise RegistryError when a dictionary cannot
+        be read, a metric changed since `lock` without a new version, or one that has not expired
+        `today` would never fit beside what its windows set aside for epochs."""
         locked = self._locked()
+        self._require_room(today)
         for name, metric in self.metrics.items():
             metric.candidates()
             self._compare(name, locked.get(name), metric.pinned(), str(self.lock_path))
         return [name for name in self.metrics if name not in locked]
+
+    def _require_room(self, today: date | None) -> None:
+        for name, metric in self.metrics.items():
+            if today is not None and metric.expires < today:
+                continue
+            aside = self.set_aside(metric.group, today)
+            most = self.groups[metric.group].caps.window_epsilon
+            if aside + (0 if metric.epoch else Fraction(metric.price)) > Fraction(most):
+                raise RegistryError(
+                    f"{self.path}: [metric.{name}]: every window of [group.{metric.group}] sets "
+                    f"aside {float(aside):g} for its metrics with epochs, and window_epsilon is "
+                    f"{most:g}: raise it, or give this metric a group of its own"
+                )
 
     def _locked(self) -> dict[str, dict[str, Any]]:
         """What metrics.lock pins; nothing where there is none."""

@@ -18,7 +18,10 @@ NOT_COVERED = (
 )
 REMEMBERED = {
     False: f"Every report has fresh noise. {REPORTS_MULTIPLY}",
-    "epoch": "What it tells in {epoch} is about one value; reports about it count once, together.",
+    "epoch": (
+        "What it tells in {epoch} is about one value; reports about it count once, together. A new "
+        "version of the question begins anew."
+    ),
     "per-value": (
         "A value is always answered from the same randomised response, and counted once. When a "
         "value changes is not covered: between people whose answers change at other times nothing "

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from datetime import date, timedelta
 from difflib import get_close_matches
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -281,14 +280,6 @@ def _require_room(group: str, caps: Caps, life: float, metrics: Mapping[str, Met
         ):
             if cap is not None and cost > cap:
                 raise RegistryError(f"[metric.{name}]: {what} {cost}, its group's cap is {cap}")
-    aside = sum(Fraction(metric.price) for metric in members.values() if metric.epoch)
-    for name, metric in members.items():
-        if aside + (0 if metric.epoch else Fraction(metric.price)) > Fraction(caps.window_epsilon):
-            raise RegistryError(
-                f"[metric.{name}]: every window of [group.{group}] sets aside "
-                f"{float(aside):g} for its metrics with epochs, and window_epsilon is "
-                f"{caps.window_epsilon:g}: raise it, or give this metric a group of its own"
-            )
 
 
 def _mechanism(
