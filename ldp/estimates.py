@@ -10,7 +10,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -189,27 +189,33 @@ class Estimates:
         return max(1, int(self.detected().sum())) / max(1, len(self.values))
 
     def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """The columns of the CSV as dictionaries, largest count first; intervals clipped to
+        """Return the columns of the CSV as dictionaries, largest count first; intervals clipped to
         [0, reports]; None where a cell is empty."""
-        nominal = [np.clip(bound, 0, self.reports) for bound in self.interval(level)]
-        adjusted = [
-            np.clip(bound, 0, self.reports) for bound in self.interval(level, selected=True)
+        return [
+            dict(zip(COLUMNS, row, strict=True)) for row in zip(*self._columns(level), strict=True)
         ]
+
+    def _columns(self, level: float) -> list[list[Any]]:
+        """The cells of the CSV, a list for each of its columns."""
+        bounds = [*self.interval(level), *self.interval(level, selected=True)]
+        low, high, selected_low, selected_high = (np.clip(each, 0, self.reports) for each in bounds)
         detected = self.detected()
         printed = self.count if self.projected is None else self.projected
+        order = np.array(self._order(printed), dtype=np.intp)
+
+        def cells(column: Floats, is_there: NDArray[np.bool_] | None = None) -> list[Any]:
+            listed: list[Any] = column[order].tolist()
+            if is_there is None:
+                return listed
+            return [x if there else None for x, there in zip(listed, is_there[order], strict=True)]
+
         return [
-            {
-                "value": self.values[i],
-                "count": float(printed[i]),
-                "std_error": float(self.std_error[i]),
-                "low": float(nominal[0][i]),
-                "high": float(nominal[1][i]),
-                "p_value": None if np.isnan(self.p_value[i]) else float(self.p_value[i]),
-                "detected": int(detected[i]),
-                "selected_low": float(adjusted[0][i]) if detected[i] else None,
-                "selected_high": float(adjusted[1][i]) if detected[i] else None,
-            }
-            for i in self._order(printed)
+            [self.values[i] for i in order],
+            *(cells(each) for each in (printed, self.std_error, low, high)),
+            cells(self.p_value, ~np.isnan(self.p_value)),
+            detected[order].astype(int).tolist(),
+            cells(selected_low, detected),
+            cells(selected_high, detected),
         ]
 
     def _order(self, printed: Floats) -> Iterable[int]:
@@ -254,10 +260,10 @@ class Estimates:
     def to_csv(self, path: str | Path | None = None, level: float = 0.95) -> str:
         """The estimates as CSV text; with `path` also written there, and `summary` beside it."""
         text = io.StringIO()
-        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        for row in self.rows(level):
-            writer.writerow({name: _cell(name, value) for name, value in row.items()})
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        columns = zip(COLUMNS, self._columns(level), strict=True)
+        writer.writerows(zip(*(_cells(name, column) for name, column in columns), strict=True))
         if path is not None:
             summary = json.dumps(self.summary(level), indent=2, allow_nan=False)
             beside = summary_path(Path(path))
@@ -296,7 +302,9 @@ def summary_path(path: Path) -> Path:
     return path.with_suffix(".json") if path.suffix == ".csv" else Path(f"{path}.json")
 
 
-def _cell(name: str, value: Any) -> Any:
-    if value is None or not isinstance(value, float):
-        return value
-    return f"{value:.4g}" if name == "p_value" else f"{value:.2f}"
+def _cells(name: str, column: Sequence[Any]) -> Sequence[Any]:
+    """A column as it is written."""
+    if name in ("value", "detected"):
+        return column
+    form = ".4g" if name == "p_value" else ".2f"
+    return [None if each is None else format(each, form) for each in column]
