@@ -53,6 +53,7 @@ def test_the_gaussian_delta_is_the_mass_that_exceeds_epsilon(epsilon: float, mu:
 
 @pytest.mark.exact
 def test_the_gaussian_delta_at_the_ends() -> None:
+    assert 0 <= gaussian_delta(2.0**64, 6.07e9) <= 1, "rounding must not overflow"
     assert gaussian_delta(1.0, 0.0) == 0.0
     assert gaussian_delta(1.0, math.inf) == 1.0
     assert gaussian_delta(1e4, 100.0) == pytest.approx(norm.sf(50), rel=0.5)  # no overflow

@@ -109,13 +109,15 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("damage", ["truncated", "foreign", "empty"])
+@pytest.mark.parametrize("damage", ["truncated", "foreign", "empty", "column"])
 def test_a_damaged_file_is_named_and_can_be_skipped_whole(tmp_path: Path, damage: str) -> None:
     stored(tmp_path, 1)
     good = counted(tmp_path)
     bad = stored(tmp_path, 2)
     data = bad.read_bytes()
-    bad.write_bytes({"truncated": data[:-500], "foreign": b"hello", "empty": b""}[damage])
+    spoiled = {"truncated": data[:-500], "foreign": b"hello", "empty": b""}
+    spoiled["column"] = data.replace(b"payload", b"\xff" * 7)  # no name in UTF-8
+    bad.write_bytes(spoiled[damage])
     with pytest.raises(ReportError, match=bad.name):
         counted(tmp_path)
     skipped: list[str] = []

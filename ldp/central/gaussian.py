@@ -35,7 +35,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
         return 1.0
     first = float(log_ndtr(mu / 2 - epsilon / mu))
     second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
-    return math.exp(first) * max(0.0, -math.expm1(second - first))
+    return math.exp(first) * -math.expm1(min(0.0, second - first))
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:

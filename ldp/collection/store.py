@@ -165,7 +165,7 @@ def read_reports(path: Path, mechanism: Catalogued) -> Iterator[StoredBatch]:
                     numbers[rows.offset : rows.offset + len(rows)],
                     data[start : start + len(payloads) * size].reshape(len(payloads), size),
                 )
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ReportError(f"{path}: damaged: {str(error).splitlines()[0]}") from None
 
 
