@@ -24,8 +24,12 @@ lint: .venv/.ready
 .venv/.spark: .venv/.ready
 	-$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[spark]' && touch $@
 
+# slow tests that compute and nothing else: two at a time; the others kill processes, or time them
+COMPUTE := $(addprefix tests/test_,$(addsuffix .py,audit audit_client black_box conformance history memoised studies))
+
 check: .venv/.ready .venv/.spark ## the slow tests beyond `make test`; those on Spark need Java
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -n 2 -m slow $(COMPUTE)
+	$(BIN)/pytest -m slow $(addprefix --ignore=,$(COMPUTE))
 
 bench: .venv/.ready ## ours, the peer's, the ratio, the machine
 	$(BIN)/python -m simulations.benchmarks
