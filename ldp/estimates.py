@@ -226,15 +226,15 @@ class Estimates:
 
     def warnings(self) -> list[str]:
         """Return what a reader must know before the numbers, a sentence each."""
-        found = [self.details["warning"]] if self.details.get("warning") else []
+        sentences = [self.details["warning"]] if self.details.get("warning") else []
         above, error = -self.unexplained(), self.sum_std_error
         if error and above > OVERFULL * error:
-            found.append(
+            sentences.append(
                 f"the counts add up to {above:,.0f} more than there are reports, "
                 f"{above / error:,.0f} standard errors: some reports name many candidates at once, "
                 "as made-up ones can"
             )
-        return found
+        return sentences
 
     def summary(self, level: float = 0.95) -> dict[str, Any]:
         """Return what goes beside the CSV: method, table, level and controls."""

@@ -44,11 +44,11 @@ class _Commands(click.Group):
         if name not in _COMMANDS:
             return None
         module, attribute = _COMMANDS[name]
-        found = _LOADED.get(name)
-        if found is None:
+        command = _LOADED.get(name)
+        if command is None:
             loaded = getattr(import_module(f"ldp.cli.{module}"), attribute)
-            found = _LOADED[name] = guarded(name, loaded)
-        return found
+            command = _LOADED[name] = guarded(name, loaded)
+        return command
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

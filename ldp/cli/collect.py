@@ -87,8 +87,10 @@ def simulate(
     mechanism, total = asked.mechanism, people.users
     _check_values(population, mechanism, people.values)
     if truth is not None:
-        told = people.mapped(mechanism.label) if isinstance(mechanism, BitFlip) else people
-        write_whole(truth, told.to_csv())
+        if isinstance(mechanism, BitFlip):
+            write_whole(truth, people.mapped(mechanism.label).to_csv())
+        else:
+            write_whole(truth, people.to_csv())
     if table is not None:
         assert people.counts is not None
         drawn = draw_tables(mechanism, people.values, people.counts, randomness)

@@ -66,11 +66,11 @@ def life_left(connection: sqlite3.Connection, registry: Registry, group: str) ->
         return Fraction(0)
     totals = _charges(connection, "totals")
     caps = min(each.lifetime_epsilon for each in (registry.groups[group].caps, shown[group]))
-    found = Fraction(caps) - _counted(registry, group, totals)
+    remaining = Fraction(caps) - _counted(registry, group, totals)
     if (device := min(life, registry.lifetime_epsilon)) < math.inf:
         spent = sum((times * Fraction(price) for _, _, price, times in totals), Fraction(0))
-        found = min(found, Fraction(device) - spent)
-    return found
+        remaining = min(remaining, Fraction(device) - spent)
+    return remaining
 
 
 def left(connection: sqlite3.Connection, registry: Registry, group: str, ends: int) -> Room:
@@ -83,11 +83,13 @@ def left(connection: sqlite3.Connection, registry: Registry, group: str, ends: i
         life_left(connection, registry, group),
         registry.set_aside(group, day_of(ends - 1)),
     )
-    found = Room(life, life)
+    remaining = Room(life, life)
     for caps in {registry.groups[group].caps, shown[group]}:
         recent = _charges(connection, "charges WHERE at > ?", ends - length(caps.window))
-        found = found.within(room(caps, Fraction(0), _counted(registry, group, recent) + aside))
-    return found
+        remaining = remaining.within(
+            room(caps, Fraction(0), _counted(registry, group, recent) + aside)
+        )
+    return remaining
 
 
 def charge(connection: sqlite3.Connection, group: str, metric: Metric, at: int, times: int) -> None:

@@ -142,15 +142,15 @@ class DeviceFile:
     def _on_disk(self) -> tuple[int, int]:
         """What tells the file at the path from another one; raises StorageError if it is gone."""
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except FileNotFoundError:
             raise StorageError("the device's file was deleted while it was open") from None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         def number(pragma: str) -> int:
-            found: int = connection.execute(f"PRAGMA {pragma}").fetchone()[0]
-            return found
+            value: int = connection.execute(f"PRAGMA {pragma}").fetchone()[0]
+            return value
 
         def is_ours() -> bool:
             return number("application_id") == APPLICATION

@@ -415,9 +415,9 @@ class Client:
 
     def _left_of(self, connection: Any, group: str, ends: int) -> Fraction:
         """What could still be charged for the period that ends then, epochs included."""
-        found = left(connection, self._registry, group, ends)
+        remaining = left(connection, self._registry, group, ends)
         aside = self._registry.set_aside(group, periods.day_of(ends - 1))
-        return max(Fraction(0), min(found.life, found.window + aside))
+        return max(Fraction(0), min(remaining.life, remaining.window + aside))
 
     def _explain(self) -> str:
         from ldp.registry.explaining import explained  # late: most apps never ask
