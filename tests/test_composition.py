@@ -207,8 +207,8 @@ def test_composition_is_never_above_dp_accountings(epsilon: float, times: int) -
             .self_compose(times)
             .get_epsilon_for_delta(1e-9)
         )
-        # theirs is up to 2e-8 too low: its transform rounds, by version
-        assert compose([(mechanism, times)]).at(1e-9).epsilon <= theirs * (1 + 3e-8)
+        # theirs is up to 6e-9 too low, by the rounding of its transform (HCMS, 90 at 4)
+        assert compose([(mechanism, times)]).at(1e-9).epsilon <= theirs * (1 + 1e-8)
 
 
 @pytest.mark.exact
