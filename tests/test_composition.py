@@ -170,7 +170,7 @@ def test_known_compositions_are_reproduced(case: tuple[float, int], row: tuple[f
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("mechanism", [rr(2, 4.0), cms(1.0), hcms(4.0)], ids=lambda one: one.name)
+@pytest.mark.parametrize("mechanism", [rr(2, 4.0), cms(1.0), hcms(4.0), hcms(0.5)], ids=str)
 def test_ninety_reports_are_their_convolution_in_fractions(mechanism: Mechanism) -> None:
     pair = sorted(dominating_pair(mechanism), key=lambda masses: masses[0] / masses[1])
     law = [Fraction(1)]
@@ -207,8 +207,10 @@ def test_composition_is_never_above_dp_accountings(epsilon: float, times: int) -
             .self_compose(times)
             .get_epsilon_for_delta(1e-9)
         )
-        # theirs is up to 6e-9 too low, by the rounding of its transform (HCMS, 90 at 4)
-        assert compose([(mechanism, times)]).at(1e-9).epsilon <= theirs * (1 + 1e-8)
+        # Theirs is too low by the rounding of its transform, which changes with the version of
+        # numpy: HCMS, 90 reports at 0.5: 24.102988392979 in 60 digits, ours 24.102988393062,
+        # theirs 24.102987999572 (numpy 2.5) or 24.102990155323 (numpy 2.4).
+        assert compose([(mechanism, times)]).at(1e-9).epsilon <= theirs * (1 + 1e-7)
 
 
 @pytest.mark.exact
