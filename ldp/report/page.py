@@ -11,12 +11,14 @@ import hashlib
 import json
 import math
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import Any, overload
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -124,6 +126,34 @@ _SINCE: Mapping[str, Callable[[Any], bool]] = {
 """Keys that some files lack: those of earlier versions, or where there is nothing to say."""
 
 
+class Rows(Sequence[Mapping[str, Any]]):
+    """Lines of an estimates file, kept by column, 8 bytes a number; a row is made when it is asked
+    for. Raises ValueError for a line that `ldp decode` does not write."""
+
+    def __init__(self, lines: Iterable[Sequence[str]]) -> None:
+        self._values: list[str] = []
+        self._numbers = tuple(array("d") for _ in _NUMBERS)
+        for cells in lines:
+            row = _row(dict(zip(COLUMNS, cells, strict=True)))
+            self._values.append(row["value"])
+            for column, name in zip(self._numbers, _NUMBERS, strict=True):
+                column.append(math.nan if row[name] is None else row[name])
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @overload
+    def __getitem__(self, place: int) -> Mapping[str, Any]: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Mapping[str, Any]]: ...
+    def __getitem__(self, place: int | slice) -> Any:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        numbers = (column[place] for column in self._numbers)
+        row = {name: None if x != x else x for name, x in zip(_NUMBERS, numbers, strict=True)}
+        return {"value": self._values[place], **row}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Results:
     """An estimates file read back: `rows` of its columns as numbers (None where empty), and the
@@ -142,9 +172,8 @@ class Results:
         beside = summary_path(path)
         try:
             with path.open(encoding="utf-8-sig", newline="") as file:
-                reader = csv.DictReader(file)
-                columns, cells = tuple(reader.fieldnames or ()), list(reader)
-            rows = [_row(row) for row in cells] if columns == COLUMNS else None
+                reader = csv.reader(file)
+                rows = Rows(filter(None, reader)) if tuple(next(reader, ())) == COLUMNS else None
         except OSError as error:
             raise DecodeError(f"cannot read {path}: {error.strerror}") from None
         except (ValueError, csv.Error):
@@ -173,14 +202,15 @@ class Results:
             row["selected_low"] <= truth.get(row["value"], 0) <= row["selected_high"]
             for row in found
         ]
+        values = [row["value"] for row in self.rows]
         typed = [row for row in self.rows if truth.get(row["value"], 0) > 0]
         floor = self.summary["noise_floor"]
-        unlisted = {*truth} - {row["value"] for row in self.rows}
+        unlisted = {*truth}.difference(values)
         whole = sum(truth.values()) == self.summary["reports"]
         return {
             "level": level,
             "held_by_somebody": len(typed),
-            "unnamed": sum(row["value"] not in truth for row in self.rows),
+            "unnamed": sum(value not in truth for value in values),
             "unlisted": sum(truth[value] > 0 for value in unlisted) if whole else None,
             "unexplained": sum(truth[value] for value in unlisted) if whole else None,
             "below_floor": sum(truth[row["value"]] < floor for row in typed),
@@ -362,7 +392,7 @@ def _row(cells: Mapping[str, str]) -> dict[str, Any]:
 def _section(results: Results, truth: Mapping[str, int] | None, most: int) -> dict[str, Any]:
     found, summary = results.discovered, results.summary
     shown = found[:most]
-    rest = [(rank, row) for rank, row in enumerate(results.rows, 1) if not row["detected"]]
+    rest = ((rank, row) for rank, row in enumerate(results.rows, 1) if not row["detected"])
     reports, floor = summary["reports"], summary["noise_floor"]
     top = max(
         [1.0, floor]
@@ -394,7 +424,7 @@ def _section(results: Results, truth: Mapping[str, int] | None, most: int) -> di
         )
     others = [
         {**row, "rank": rank, "truth": None if truth is None else truth.get(row["value"], 0)}
-        for rank, row in rest[:most]
+        for rank, row in islice(rest, most)
     ]
     epsilon = privacy.report_epsilon(summary)
     return {
@@ -409,7 +439,7 @@ def _section(results: Results, truth: Mapping[str, int] | None, most: int) -> di
         "privacy": list(privacy.told(summary)),
         "epsilon": epsilon,
         "beliefs": [(prior, posterior(prior, epsilon)) for prior in PRIORS],
-        "rest": len(rest),
+        "rest": len(results.rows) - len(found),
         "others": others,
         "comparison": None if truth is None else results.compared(truth),
         "floor": along(floor),
