@@ -182,7 +182,7 @@ def test_a_joint_metric_has_the_mechanisms_of_its_members(tmp_path: Path) -> Non
     assert list(read.metrics) == ["banner", "shown", "dismissed"]
     joint = read.metric("banner")
     assert joint.mechanism == BANNER
-    assert joint.members == ("shown", "dismissed")
+    assert [member.name for member in joint.members] == ["shown", "dismissed"]
     assert joint.price == BANNER.cost.epsilon
 
 

@@ -5,14 +5,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ldp.cli import commands
 from ldp.client import Declined, Recorded
 from ldp.errors import ParameterError, RegistryError
 from ldp.hashing import Spelling
 from ldp.mechanisms.words import LETTERS
 from ldp.registry import Registry
+from ldp.report import Results, load
 from ldp.simulation.populations import Population
 from tests.test_client import App
 
@@ -124,8 +127,8 @@ def test_the_members_of_a_joint_metric_keep_their_other_category(tmp_path: Path)
         tmp_path, unary, unary, 'mechanism = "joint"\nof = ["m0", "m1"]\nreports_per_window = 1\n'
     )
     joint = registry.metric("m2")
-    assert registry.cleaned(joint, ("Oslo", "Paris")) == ("Oslo", "other")
-    assert registry.cleaned(joint, ("Oslo",)) == ("Oslo",)
+    assert joint.cleaned(("Oslo", "Paris")) == ("Oslo", "other")
+    assert joint.cleaned(("Oslo",)) == ("Oslo",)
 
 
 @pytest.mark.exact
@@ -167,3 +170,45 @@ def test_cleaning_belongs_to_the_version_and_to_the_dictionary(tmp_path: Path) -
 def test_a_wrong_key_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(RegistryError, match=message):
         registered(tmp_path, text)
+
+
+@pytest.mark.exact
+def test_another_other_category_of_a_member_needs_a_new_version_of_the_joint_metric(
+    tmp_path: Path,
+) -> None:
+    unary = CATEGORIES.replace('"rr"', '"unary"').replace("4.0", "2.0")
+    joint = 'mechanism = "joint"\nof = ["m0", "m1"]\nreports_per_window = 1\n'
+    registered(tmp_path, unary, unary, joint).lock()
+    registered(tmp_path, unary + 'other = "Oslo"\n', unary, joint)
+    file = tmp_path / "metrics.toml"
+    file.write_text(file.read_text().replace("version = 1", "version = 2", 1))
+    registry = Registry.load(file)
+    assert registry.metric("m2").silent == "a value that is not among the categories"
+    with pytest.raises(RegistryError, match=r"'m2' changed its words or other .* version 2"):
+        registry.check()
+
+
+@pytest.mark.exact
+def test_candidates_and_truths_of_words_are_cleaned_as_devices_clean_them(tmp_path: Path) -> None:
+    words = 'mechanism = "sfp"\nepsilon = 6.0\nfragment_epsilon = 3.0\nwidth = 256\n'
+    more = "rows = 64\nfragment_rows = 64\nfragment_width = 256\n"
+    registry = registered(tmp_path, words + more)
+    (tmp_path / "people.csv").write_text(
+        "value,count\nDepressions,3000\ndepression,500\nJoy,2000\n"
+    )
+    (tmp_path / "listed.txt").write_text("Depressions\ndepression\nJoy!\n")
+    runner = CliRunner()
+    paths = {name: str(tmp_path / name) for name in ("t.table", "people.csv", "e.csv", "r.html")}
+    for command in (
+        f"simulate m0 --registry {registry.path} --population {paths['people.csv']} "
+        f"--table {paths['t.table']} --seed 1",
+        f"decode {paths['t.table']} --part words --candidates {tmp_path / 'listed.txt'} "
+        f"--out {paths['e.csv']}",
+        f"report {paths['e.csv']} --truth {paths['people.csv']} --out {paths['r.html']}",
+    ):
+        done = runner.invoke(commands, command.split())
+        assert done.exit_code == 0, done.output
+    read = load(paths["e.csv"])
+    assert isinstance(read, Results)
+    assert {row["value"] for row in read.rows} == {"depression", "joy"}
+    assert "3,500" in (tmp_path / "r.html").read_text("utf-8")

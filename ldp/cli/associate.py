@@ -62,16 +62,20 @@ def associate(
             f"metric {joint!r}: no joint metric but {asked.mechanism.name}, of which there is one "
             "value a report (words are found by ldp discover)"
         )
-    if candidates and len(candidates) != len(asked.members):
-        members = ", ".join(asked.members)
+    names = [member.name for member in asked.members]
+    if candidates and len(candidates) != len(names):
+        members = ", ".join(names)
         raise ParameterError(f"give --candidates once for each member, in turn: {members}")
     for store in stores:
         if store.is_file():
             raise DecodeError(f"{store} keeps no report patterns: name the store of the reports")
     listed = (
-        [read_values(path) for path in candidates]
+        [
+            tuple(dict.fromkeys(map(member.cleaned, read_values(path))))
+            for member, path in zip(asked.members, candidates, strict=True)
+        ]
         if candidates
-        else [known.metric(member).candidates() for member in asked.members]
+        else [member.candidates() for member in asked.members]
     )
     first, last = (moment.date() if moment else None for moment in (since, until))
     if first and last and last < first:
@@ -91,13 +95,13 @@ def associate(
         click.echo(f"ldp: {warning}", err=True)
     text = found.to_csv(None if out == "-" else out)
     tested, cells = found.independence, " x ".join(map(str, found.shares.shape))
-    words = f"{cells} cells of {' x '.join(asked.members)} from {found.reports:,} reports -> {out}"
+    words = f"{cells} cells of {' x '.join(names)} from {found.reports:,} reports -> {out}"
     if tested.freedom:
         words += (
             f"\nindependent? chi-square {tested.statistic:.1f}, {tested.freedom} degrees of "
             f"freedom, p {tested.p_value:.2g}"
         )
-    summary = {**found.summary(), "members": asked.members}
+    summary = {**found.summary(), "members": names}
     if out == "-":
         say({**summary, "cells": found.rows()}, text.rstrip("\n"), as_json)
     else:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +79,7 @@ def simulate(
         raise ParameterError("--day goes with --reports")
     known = Registry.load(registry)
     asked = known.metric(metric)
-    people = Population.from_csv(population).mapped(partial(known.cleaned, asked))
+    people = Population.from_csv(population).mapped(asked.cleaned)
     randomness = generator(seed)
     if users is not None:
         people = people.sample(users, randomness)

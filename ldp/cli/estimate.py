@@ -1,6 +1,7 @@
 """`ldp decode` and `ldp report`: from a table to estimates and a page."""
 
 import json
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from ldp.files import read_lines
 from ldp.hashing import MD5_SCHEMES
 
 if TYPE_CHECKING:
+    from ldp.hashing import Spelling
     from ldp.table import Table
 
 
@@ -99,13 +101,15 @@ def decode(
     names = None
     if candidates:
         names = read_values(Path("/dev/stdin" if candidates == "-" else candidates))
+    places = spelling = None
     if table is not None:
-        counted, places = _single(table, part), None
+        counted, spelling = _single(table, part)
+        if names and spelling:
+            names = tuple(dict.fromkeys(map(spelling.cleaned, names)))
     else:
         assert rappor_params is not None
         assert rappor_counts is not None
         counted = read_table(rappor_params, rappor_counts, rappor_hash or SCHEME)
-        places = None
         if rappor_map is not None:
             names, places = read_map(rappor_map, counted)
     if isinstance(counted.mechanism.addressing, Rounding):
@@ -121,6 +125,9 @@ def decode(
         weighted_reports_per_client=_weighted(weighted_reports_per_client),
     )
     estimates = consistent(estimates, consistency)
+    if spelling is not None:
+        details = {**estimates.details, "spelling": asdict(spelling)}
+        estimates = replace(estimates, details=details)
     write_estimates(estimates, out, level, "candidates", as_json)
 
 
@@ -201,7 +208,8 @@ def _write_numbers(table: "Table", out: str, level: float, as_json: bool) -> Non
     say(summary, text.rstrip("\n"), as_json)
 
 
-def _single(path: Path, part: str | None) -> "Table":
+def _single(path: Path, part: str | None) -> "tuple[Table, Spelling | None]":
+    """Return the table of a file, or that of its `part`, and how its words are spelled."""
     from ldp.joint_table import load_table
     from ldp.table import Table
 
@@ -209,14 +217,14 @@ def _single(path: Path, part: str | None) -> "Table":
     if isinstance(loaded, Table):
         if part is not None:
             raise DecodeError(f"{path}: holds one table, leave --part out")
-        return loaded
+        return loaded, getattr(loaded.mechanism, "spelling", None)
     names = [name for name, _ in loaded.mechanism.parts]
     if part not in names:
         raise DecodeError(
             f"{path}: holds several tables: use ldp discover, or name one with --part: "
             f"{', '.join(names)}"
         )
-    return loaded[part]
+    return loaded[part], getattr(loaded.mechanism, "spelling", None)
 
 
 @click.command()

@@ -233,7 +233,7 @@ class Client:
             return self._mistake(Declined("unknown metric", "no such metric is registered"))
         if not self._may_write():
             return Declined("consent", "nobody has agreed yet")
-        value = self._registry.cleaned(metric, value)
+        value = metric.cleaned(value)
         try:
             metric.mechanism.check(value)
         except ParameterError as error:

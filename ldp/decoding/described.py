@@ -21,4 +21,5 @@ def described(table: Table | JointTable, method: str) -> dict[str, Any]:
         "memoised": table.memoised,
         "labels": [asdict(label) for label in table.labels],
         "windows": list(table.windows),
+        **({"spelling": asdict(mechanism.spelling)} if hasattr(mechanism, "spelling") else {}),
     }

@@ -219,15 +219,6 @@ class Registry:
             for span in (*SPANS, "life")
         }
 
-    def cleaned(self, metric: Metric, value: Any) -> Any:
-        """Return what is encoded of a value of the metric: of a joint one, of each member's."""
-        if not (metric.members and isinstance(value, tuple)):
-            return metric.cleaned(value)
-        if len(value) != len(metric.members):
-            return value
-        pairs = zip(metric.members, value, strict=True)
-        return tuple(self.metrics[name].cleaned(each) for name, each in pairs)
-
     def is_hidden(self, group: str) -> bool:
         """Whether the presence of the group's metrics is hidden: all of them, or none."""
         return any(

@@ -43,7 +43,7 @@ class Metric:
     memoise: Memoise = False
     epoch: timedelta | None = None
     presence: Presence = "public"
-    members: tuple[str, ...] = ()
+    members: tuple["Metric", ...] = ()
     """The metrics whose values a joint metric reports together."""
     cleans: bool = False
     """Whether words are cleaned before they are encoded (`Spelling.cleaned`)."""
@@ -64,8 +64,11 @@ class Metric:
         return ", ".join(sorted(said - {"", "epoch", "public"}))
 
     def cleaned(self, value: Any) -> Any:
-        """Return what is encoded of a value; what is no value of the metric at all stays as it is,
-        to be refused by its mechanism."""
+        """Return what is encoded of a value, or of each value of a joint metric; what is no value
+        of the metric at all stays as it is, to be refused by its mechanism."""
+        if self.members and isinstance(value, tuple) and len(value) == len(self.members):
+            pairs = zip(self.members, value, strict=True)
+            return tuple(member.cleaned(each) for member, each in pairs)
         if not isinstance(value, str | bytes):
             return value
         if self.cleans:
@@ -84,6 +87,8 @@ class Metric:
         """What a device says nothing about, although somebody recorded it; "" if there is no such
         value. Silence tells that it was recorded."""
         mechanism: Any = self.mechanism
+        if self.members:
+            return next(filter(None, (member.silent for member in self.members)), "")
         if hasattr(mechanism, "spelling"):
             return "" if self.cleans else "a word that is too long or has other letters"
         if getattr(mechanism, "outside", "clip") != "clip":
@@ -114,9 +119,19 @@ class Metric:
             "fingerprint": self.mechanism.fingerprint.hex(),
             "dictionary_sha256": dictionary,
         }
-        values = "cleaned" if self.cleans else self.other and f"other {self.other}"
-        named = {"manner": self.manner, "members": ", ".join(self.members), "values": values}
+        named = {
+            "manner": self.manner,
+            "members": ", ".join(member.name for member in self.members),
+            "values": self._values(),
+        }
         return pins | {pin: said for pin, said in named.items() if said}
+
+    def _values(self) -> str:
+        """Return how values become those of the mechanism, as the lock names it."""
+        members = [member._values() for member in self.members]
+        if any(members):
+            return "; ".join(members)
+        return "cleaned" if self.cleans else f"other {self.other}" if self.other is not None else ""
 
 
 def read_values(path: Path) -> tuple[str, ...]:

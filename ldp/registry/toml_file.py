@@ -176,7 +176,7 @@ def _metric(
         memoise=memoise,
         epoch=epoch,
         presence=presence,
-        members=tuple(member.name for member in members),
+        members=members,
         cleans=cleans,
         other=other,
     )

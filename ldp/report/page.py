@@ -12,6 +12,7 @@ import json
 import math
 import unicodedata
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -27,6 +28,7 @@ from ldp.accounting.explain import PRIORS, guessing, posterior, upwards
 from ldp.accounting.label import Label
 from ldp.errors import DecodeError, ParameterError
 from ldp.estimates import COLUMNS, CONTROLS, summary_path
+from ldp.hashing import Spelling
 from ldp.report import days, privacy
 
 _NUMBERS = [name for name in COLUMNS if name != "value"]
@@ -51,6 +53,13 @@ def _is_number(value: object) -> bool:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
+
+
+def _is_spelling(value: object) -> bool:
+    try:
+        return isinstance(value, dict) and bool(Spelling(**value))
+    except (ParameterError, TypeError):
+        return False
 
 
 def _are_labels(value: object) -> bool:
@@ -119,6 +128,7 @@ _SINCE: Mapping[str, Callable[[Any], bool]] = {
     ),
     "memoised": lambda value: isinstance(value, bool),
     "labels": _are_labels,
+    "spelling": _is_spelling,
     **dict.fromkeys(
         ("warning", "consistency_bias"), lambda value: value is None or _is_text(value)
     ),
@@ -366,6 +376,10 @@ def _truths(results: Sequence[Results], truth: Truths | None) -> Sequence[Mappin
     each = [truth] * len(results) if isinstance(truth, Mapping) else list(truth)
     if len(each) != len(results):
         raise DecodeError(f"{len(each)} truths for {len(results)} files: give one, or one for each")
+    each = [
+        _cleaned(known, result.summary.get("spelling"))
+        for result, known in zip(results, each, strict=True)
+    ]
     named = [
         any(row["value"] in known for row in result.rows)
         or (not isinstance(truth, Mapping) and result.summary["method"] in UNLISTED)
@@ -374,6 +388,16 @@ def _truths(results: Sequence[Results], truth: Truths | None) -> Sequence[Mappin
     if not (any(named) if isinstance(truth, Mapping) else all(named)):
         raise DecodeError("no candidate is named in the truth")
     return [known if is_named else None for known, is_named in zip(each, named, strict=True)]
+
+
+def _cleaned(truth: Mapping[str, int], spelling: Mapping[str, Any] | None) -> Mapping[str, int]:
+    """Return the counts of words as devices clean them; other values stay."""
+    if spelling is None:
+        return truth
+    counts = Counter[str]()
+    for value, count in truth.items():
+        counts[Spelling(**spelling).cleaned(value)] += count
+    return counts
 
 
 def _row(cells: Mapping[str, str]) -> dict[str, Any]:
