@@ -54,12 +54,20 @@ class SeededBits:
 
     def draw(self, count: int) -> int:
         size = (count + 7) >> 3
+        word = int.from_bytes(self.peek(size), "little")
+        self.skip(size)
+        return word & ((1 << count) - 1)
+
+    def peek(self, size: int) -> bytes:
+        """Return the next `size` bytes of the stream, which stay unread."""
         while len(self._buffer) - self._used < size:
             self._buffer = self._buffer[self._used :] + self._next_block()
             self._used = 0
-        word = int.from_bytes(self._buffer[self._used : self._used + size], "little")
+        return self._buffer[self._used : self._used + size]
+
+    def skip(self, size: int) -> None:
+        """Read `size` bytes that were returned by `peek`."""
         self._used += size
-        return word & ((1 << count) - 1)
 
     def _next_block(self) -> bytes:
         number = self._blocks.to_bytes(8, "little")
@@ -97,8 +105,11 @@ def bernoulli(
     [0, 2**64].
 
     From the operating system up to FEW_LANES lanes are drawn whole, 64 bits each, at one request:
-    the law is the same, and neither the time nor the number of requests depends on the result.
+    the law is the same, and neither the time nor the number of requests depends on the result. Of a
+    keyed stream as many lanes compare all 64 words, and skip those that decided: the same stream.
     """
+    if lanes <= FEW_LANES and isinstance(source, KeyedBits):
+        return _compared(source, threshold, lanes, chosen, chosen_threshold)
     if lanes <= FEW_LANES and isinstance(source, SystemBits):
         return _whole(
             source.draw(PROBABILITY_BITS * lanes), threshold, lanes, chosen, chosen_threshold
@@ -130,6 +141,26 @@ def _whole(word: int, threshold: int, lanes: int, chosen: int, chosen_threshold:
         is_below = (word & _LOW) < both[chosen & 1]
         below |= is_below << lane
         word, chosen = word >> PROBABILITY_BITS, chosen >> 1
+    return below
+
+
+def _compared(
+    source: SeededBits, threshold: int, lanes: int, chosen: int, chosen_threshold: int
+) -> int:
+    """Return what `bernoulli` draws from a stream, after comparing all 64 words."""
+    every, size = (1 << lanes) - 1, (lanes + 7) >> 3
+    stream = source.peek(PROBABILITY_BITS * size)
+    low, high = every & ~chosen, chosen
+    below = low * (threshold >> PROBABILITY_BITS) | high * (chosen_threshold >> PROBABILITY_BITS)
+    undecided, left, read = every & ~below, (threshold | chosen_threshold) & _LOW, 0
+    for place in range(PROBABILITY_BITS):
+        position = PROBABILITY_BITS - 1 - place
+        read += bool(undecided) & bool(left & ((2 << position) - 1))
+        word = int.from_bytes(stream[place * size : (place + 1) * size], "little")
+        ones = low * (threshold >> position & 1) | high * (chosen_threshold >> position & 1)
+        below |= undecided & ones & ~word
+        undecided &= ~(word ^ ones)
+    source.skip(read * size)
     return below
 
 

@@ -3,10 +3,12 @@
 `python -m simulations.timing` encodes one value a hundred thousand times with each mechanism's
 first example and every published setting, with the system's randomness. It asks how often the best
 threshold on the time of a call, chosen on half of the calls, tells on the other half whether the
-report names what the value touches; true reports and lies count alike, so that 50 % is chance.
+report names what the value touches, or, where a permanent response is one column and a secret
+decides it, whether that is the true one; true reports and lies count alike, so that 50 % is chance.
 """
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -18,6 +20,9 @@ from numpy.typing import NDArray
 
 from ldp.mechanisms import CATALOGUE, from_parameters
 from ldp.mechanisms.base import Mechanism, Rounding, Value
+from ldp.mechanisms.memoised import MemoisedHashing, MemoisedResponse
+from ldp.mechanisms.memoising import Memoising
+from ldp.mechanisms.permanent import Secret
 from ldp.mechanisms.presets import COMPLETE
 from ldp.wire import Bits, Index, parse_report
 from simulations import campaign
@@ -74,6 +79,22 @@ def measured(mechanism: Mechanism, value: Value, calls: int) -> float:
     return told_apart(times, np.array(truths))
 
 
+def permanent(mechanism: Memoising, value: Value, calls: int) -> float:
+    """Return how well single calls, each of a device with a secret of its own, are told apart by
+    whether their permanent response is the true one."""
+    clock, times = time.perf_counter_ns, np.empty(calls, np.int64)
+    truths, memory = np.empty(calls, np.bool_), mechanism.memory
+    for number in range(calls):
+        secret = Secret(os.urandom(32))
+        encoder = mechanism.encoder(secret=secret)
+        true = int.from_bytes(encoder.cell(value), "little")
+        begun = clock()
+        encoder.encode(value)
+        times[number] = clock() - begun
+        truths[number] = memory.response(secret, "", true) == true
+    return told_apart(times, truths)
+
+
 def timed() -> Iterator[tuple[str, Mechanism, Value]]:
     """Yield every mechanism's first example, and the published settings, which are larger."""
     for name, kind in CATALOGUE.items():
@@ -94,6 +115,12 @@ def main() -> int:
     bars = []
     for name, mechanism, value in timed():
         share = measured(mechanism, value, asked.calls)
+        bars.append(Bar(name, share, f"<= {MOST}", share <= MOST))
+    for memoised in (*MemoisedResponse.examples(), *MemoisedHashing.examples()):
+        kept = memoised.mechanism
+        assert isinstance(kept, Memoising)
+        name = f"{kept.name}, {kept.shape.columns} columns, per value"
+        share = permanent(kept, memoised.values[0], asked.calls)
         bars.append(Bar(name, share, f"<= {MOST}", share <= MOST))
     campaign.write(asked.out, started, {"calls": asked.calls, "told_apart": bars})
     return campaign.shown(bars)

@@ -1,5 +1,6 @@
 """The samplers are exact: on given bits they answer as the definition does."""
 
+import hmac
 import os
 
 import numpy as np
@@ -8,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldp import CoinResponse, RandomizedResponse
-from ldp.mechanisms.base import Mechanism
-from ldp.randomness import PROBABILITY_ONE, SeededBits, SystemBits, bernoulli, uniform_below
+from ldp.mechanisms.base import Mechanism, draw_column
+from ldp.randomness import (
+    PROBABILITY_ONE,
+    KeyedBits,
+    SeededBits,
+    SystemBits,
+    bernoulli,
+    uniform_below,
+)
 from simulations.timing import told_apart
 
 U64 = st.integers(0, PROBABILITY_ONE - 1)
@@ -44,6 +52,36 @@ def test_lanes_drawn_whole_have_the_same_law(
     assert [word >> lane & 1 for lane in range(lanes)] == [
         int(u < (other if chosen >> lane & 1 else threshold)) for lane, u in enumerate(uniforms)
     ]
+
+
+class Stepwise(SeededBits):
+    """The stream of a `KeyedBits`, from a source that is drawn from bit by bit."""
+
+    _DOMAIN, _BLOCK = KeyedBits._DOMAIN, KeyedBits._BLOCK
+
+
+@pytest.mark.exact
+@given(
+    st.binary(min_size=32, max_size=32),
+    st.integers(1, 64),
+    st.integers(0, PROBABILITY_ONE),
+    st.integers(0, PROBABILITY_ONE),
+    st.data(),
+)
+def test_comparing_a_whole_keyed_stream_changes_neither_the_bits_nor_what_is_read(
+    secret: bytes, lanes: int, threshold: int, other: int, data: st.DataObject
+) -> None:
+    chosen = data.draw(st.integers(0, (1 << lanes) - 1))
+    keyed, stepwise = KeyedBits(secret, b""), Stepwise(hmac.digest(secret, b"", "sha256"))
+    for _ in range(3):
+        assert bernoulli(keyed, threshold, lanes, chosen, other) == bernoulli(
+            stepwise, threshold, lanes, chosen, other
+        )
+    columns = data.draw(st.integers(2, 300))
+    cells = (data.draw(st.integers(0, columns - 1)),)
+    assert draw_column(keyed, threshold, cells, columns) == draw_column(
+        stepwise, threshold, cells, columns
+    )
 
 
 @pytest.mark.exact

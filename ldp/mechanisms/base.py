@@ -12,6 +12,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -23,6 +24,7 @@ from ldp.errors import ParameterError
 from ldp.randomness import (
     PROBABILITY_ONE,
     BitSource,
+    KeyedBits,
     SystemBits,
     bernoulli,
     uniform_below,
@@ -89,15 +91,19 @@ def outside(cells: Sequence[int], number: int) -> int:
 
 def draw_column(source: BitSource, told: int, cells: Sequence[int], columns: int) -> int:
     """Draw one of the `cells` with probability told / 2**64, else one of the other columns;
-    uniformly either way. From the operating system both are drawn, so that the time does not tell
-    which it is."""
+    uniformly either way. From the operating system and from a keyed stream, of which it is the last
+    reader, both are drawn, so that the time does not tell which it is."""
     many = len(cells)
     if isinstance(source, SystemBits):
         others = columns - many
         lie = outside(cells, uniform_below(source, others)) if others else 0
         truth = cells[uniform_below(source, many)]
         return (lie, truth)[bernoulli(source, told)]
-    if bernoulli(source, told):
+    is_told = bernoulli(source, told)
+    if isinstance(source, KeyedBits):
+        lie = outside(cells, uniform_below(copy(source), columns - many)) if columns > many else 0
+        return (lie, cells[uniform_below(copy(source), many)])[is_told]
+    if is_told:
         return cells[uniform_below(source, many)]
     return outside(cells, uniform_below(source, columns - many))
 
