@@ -455,6 +455,10 @@ class Buffer:
         """Closes the connection."""
         self._connection.close()
 
+    def __del__(self) -> None:
+        if hasattr(self, "_connection"):  # not where it could not be opened
+            self.close()
+
     @contextmanager
     def _working(self) -> Iterator[None]:
         try:
