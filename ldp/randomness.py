@@ -15,6 +15,8 @@ from typing import Protocol
 PROBABILITY_BITS = 64
 PROBABILITY_ONE = 1 << PROBABILITY_BITS
 _LOW = PROBABILITY_ONE - 1
+_TOP = 1 << (PROBABILITY_BITS + 1)
+"""Makes all uniforms integers of one length."""
 FEW_LANES = 64
 """Up to so many lanes one that is decided early would be seen in the time that all take."""
 
@@ -135,11 +137,15 @@ def bernoulli(
 
 
 def _whole(word: int, threshold: int, lanes: int, chosen: int, chosen_threshold: int) -> int:
-    """The same of uniform numbers that are drawn already, 64 bits a lane."""
-    below, both = 0, (threshold, chosen_threshold)
+    """Return what `bernoulli` draws of uniforms that are drawn already, 64 bits a lane.
+
+    U >= threshold exactly where U + 2**64 - threshold reaches 2**64: a sum of integers of one
+    length takes the same time whatever they are, which a comparison does not.
+    """
+    below, missing = 0, (_LOW + 1 - threshold, _LOW + 1 - chosen_threshold)
     for lane in range(lanes):
-        is_below = (word & _LOW) < both[chosen & 1]
-        below |= is_below << lane
+        total = (word & _LOW | _TOP) + missing[chosen & 1]
+        below |= (~(total >> PROBABILITY_BITS) & 1) << lane
         word, chosen = word >> PROBABILITY_BITS, chosen >> 1
     return below
 

@@ -35,12 +35,15 @@ NUMBERS = 4096
 """Thresholds that are tried: so many quantiles of the times."""
 
 
-def is_true(mechanism: Mechanism, value: Value, report: Any) -> bool:
-    """Return whether a report names a cell that the value touches."""
+def is_true(mechanism: Mechanism, value: Value, report: Any) -> bool | None:
+    """Return whether a report names the cells that the value touches; None in a row, which every
+    reader sees, where it touches none."""
     point = mechanism.addressing.point(value)
     if isinstance(mechanism.addressing, Rounding):
         point, _ = mechanism.addressing.rounding(point, report.row)
     cells = mechanism.addressing.cells(point, report.row)
+    if not cells:
+        return None
     if isinstance(report, Index):
         return report.column in cells
     if isinstance(report, Bits):
@@ -76,7 +79,8 @@ def measured(mechanism: Mechanism, value: Value, calls: int) -> float:
         reports.append(report)
     header, layout = mechanism.header, mechanism.layout
     truths = [is_true(mechanism, value, parse_report(r, header, layout)[0]) for r in reports]
-    return told_apart(times, np.array(truths))
+    touching = np.array([truth is not None for truth in truths])
+    return told_apart(times[touching], np.array(truths, np.bool_)[touching])
 
 
 def permanent(mechanism: Memoising, value: Value, calls: int) -> float:
