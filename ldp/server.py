@@ -8,10 +8,10 @@ from ldp.decoding.ngrams import discover_ngrams
 from ldp.decoding.numeric import MeanEstimate, RegressionEstimate, decode_mean, decode_regression
 from ldp.decoding.prefixes import discover_prefixes
 from ldp.decoding.puzzle import discover
-from ldp.estimates import Estimates, Rule
-from ldp.joint_table import JointTable, JointTableBuilder, load_table
-from ldp.patterns import Patterns
-from ldp.table import Table, TableBuilder
+from ldp.tables.estimates import Estimates, Rule
+from ldp.tables.joint_table import JointTable, JointTableBuilder, load_table
+from ldp.tables.patterns import Patterns
+from ldp.tables.table import Table, TableBuilder
 
 __all__ = [
     "Association",

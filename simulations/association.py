@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binom
 from threadpoolctl import threadpool_limits
 
 from ldp import JointReport, Rappor, UnaryEncoding
-from ldp.batch import Batch
+from ldp.arrays import Bools, Floats, Ints
 from ldp.client import Client
 from ldp.decoding import decode
 from ldp.decoding.association import (
@@ -37,14 +36,14 @@ from ldp.decoding.association import (
     variable,
 )
 from ldp.decoding.mixtures import Mixture, fitted
-from ldp.estimates import Rule
-from ldp.patterns import Patterns
+from ldp.protocol.batch import Batch
 from ldp.registry import Registry
 from ldp.simulation import Population, simulate
+from ldp.tables.estimates import Rule
+from ldp.tables.patterns import Patterns
 from simulations import campaign
 from simulations.campaign import Bar
 
-Floats = NDArray[np.float64]
 LEVEL, QUANTILE = 0.95, 1.959964
 INSIDE = 3.0
 """Cells of so many standard errors or more have intervals that are counted."""
@@ -170,7 +169,7 @@ def values(task: Task) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return names, names if task.hashed else ("no", "yes")
 
 
-def truth(task: Task, counts: NDArray[np.int64], found: Association) -> Floats:
+def truth(task: Task, counts: Ints, found: Association) -> Floats:
     """The true counts of the cells that were found; what is in no other cell is in OTHER's."""
     made = np.zeros(found.shares.shape)
     for (a, b), count in zip(product(*values(task)), counts.tolist(), strict=True):
@@ -239,7 +238,7 @@ def as_published(patterns: Patterns, found: Association) -> Association:
         chance = np.clip((table.counts - expected) / left, 1e-9, 1 - 1e-9)
         bits = np.unpackbits(payloads, axis=1, bitorder="little")[:, : chance.shape[1]] == 1
 
-        def of_bits(each: Floats, bits: NDArray[np.bool_] = bits, at: Any = rows) -> Floats:
+        def of_bits(each: Floats, bits: Bools = bits, at: Any = rows) -> Floats:
             return np.asarray(np.where(bits, np.log(each[at]), np.log(1 - each[at])).sum(axis=1))
 
         factor[:, -1] = factor[:, 0] * np.exp(of_bits(chance) - of_bits(shown[:, 0]))

@@ -33,16 +33,16 @@ from urllib.parse import urlsplit
 import numpy as np
 import uvloop
 
-from ldp.batch import MOST_BYTES, Batch, Item
 from ldp.client import Collector as Destination
-from ldp.client.destinations import MEDIA_TYPE, Unreachable
+from ldp.client.destinations import Unreachable
 from ldp.collection import aggregate
 from ldp.collection.buffer import Buffer
 from ldp.collection.ingest import SET_ASIDE, writer_of
 from ldp.errors import ReportError
-from ldp.joint_table import empty_builder
+from ldp.protocol.batch import MEDIA_TYPE, MOST_BYTES, Batch, Item
 from ldp.registry import Registry
-from ldp.table import Table
+from ldp.tables.joint_table import empty_builder
+from ldp.tables.table import Table
 from simulations import campaign, power_loss
 from simulations.benchmarks import collector as load
 from simulations.campaign import Bar

@@ -18,11 +18,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from ldp import CountMeanSketch
-from ldp.estimates import Rule
 from ldp.report import Results
 from ldp.server import decode
 from ldp.simulation import Population, draw_table
 from ldp.simulation.datasets import emoji
+from ldp.tables.estimates import Rule
 from simulations import campaign
 from simulations.campaign import Bar
 

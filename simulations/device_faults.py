@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ldp.batch import Batch
+from ldp.protocol.batch import Batch
 from ldp.registry import Registry
 from simulations import campaign, power_loss
 from simulations.campaign import Bar

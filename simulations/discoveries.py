@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from ldp import Rappor
-from ldp.estimates import Rule
 from ldp.server import decode
 from ldp.simulation import draw_table
+from ldp.tables.estimates import Rule
 from simulations import campaign
 from simulations.campaign import Bar
 from simulations.rappor_cases import Share, scored

@@ -20,8 +20,8 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ldp.arrays import Ints
 from ldp.planning import Plan, Question, candidates, plan
 from ldp.simulation import draw_estimates
 from simulations import campaign
@@ -86,7 +86,7 @@ def scenarios(number: int = SCENARIOS, seed: int = SEED) -> list[Question]:
     return made
 
 
-def population(ask: Question) -> tuple[int, NDArray[np.int64]]:
+def population(ask: Question) -> tuple[int, Ints]:
     """How many hold the value, and how many each other one: as the question says, in whole people
     (sums over the most common ones are rounded, so that the rest has its share)."""
     held = round(ask.users * ask.frequency)

@@ -19,11 +19,11 @@ import numpy as np
 
 from ldp import PrefixExtension, SequenceFragmentPuzzle
 from ldp.errors import DecodeError
-from ldp.estimates import Estimates, Rule
-from ldp.joint_table import JointTable
 from ldp.mechanisms.local_hashing import tuned_buckets
 from ldp.server import discover, discover_prefixes
 from ldp.simulation import Population, draw_table, draw_tables
+from ldp.tables.estimates import Estimates, Rule
+from ldp.tables.joint_table import JointTable
 from simulations import campaign
 from simulations.campaign import Bar
 from simulations.words import english, zipf

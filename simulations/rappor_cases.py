@@ -23,13 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from ldp import Rappor, kernels
+from ldp import Rappor, bulk
+from ldp.arrays import Bools, Floats, Ints, Points
 from ldp.decoding.candidates import BloomDesign, Shares
-from ldp.estimates import Estimates, Rule
-from ldp.hashing import PolynomialBloom
 from ldp.mechanisms.base import Mechanism
+from ldp.protocol.hashing import PolynomialBloom
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
+from ldp.tables.estimates import Estimates, Rule
 from simulations import campaign
 from simulations.campaign import Bar
 
@@ -87,15 +88,15 @@ class Case:
     reference: Reference
     each: int = 1
 
-    def shares(self) -> NDArray[np.float64]:
+    def shares(self) -> Floats:
         """Float64, shape (strings,); adds to 1."""
         places = np.arange(1, self.strings + 1)
         weights = DISTRIBUTIONS[self.distribution](places, self.strings).astype(np.float64)
-        shares: NDArray[np.float64] = weights / weights.sum()
+        shares: Floats = weights / weights.sum()
         return shares
 
 
-DISTRIBUTIONS: Mapping[str, Callable[[NDArray[np.int64], int], NDArray[np.floating]]] = {
+DISTRIBUTIONS: Mapping[str, Callable[[Ints, int], NDArray[np.floating]]] = {
     "unif": lambda i, n: np.ones(n),
     "exp": lambda i, n: np.exp(-5 * i / n),
     "gauss": lambda i, n: np.exp(-(((i - n / 2) / (n / 6)) ** 2) / 2),
@@ -198,7 +199,7 @@ def scored(estimates: Estimates, truth: Mapping[str, int], noise: float) -> Scor
     )
 
 
-def recall(held: NDArray[np.int64], detected: NDArray[np.bool_], least: float) -> Share:
+def recall(held: Ints, detected: Bools, least: float) -> Share:
     large = held >= least
     return Share(int((large & detected).sum()), int(large.sum()))
 
@@ -206,11 +207,11 @@ def recall(held: NDArray[np.int64], detected: NDArray[np.bool_], least: float) -
 def memoised(
     mechanism: Rappor,
     values: Sequence[str],
-    shares: NDArray[np.float64],
+    shares: Floats,
     clients: int,
     each: int,
     generator: np.random.Generator,
-) -> tuple[Table, NDArray[np.int64]]:
+) -> tuple[Table, Ints]:
     """The table of clients who report `each` values, drawn independently, and how many reports
     hold each value: exactly, of Bloom filters with one hash.
 
@@ -250,10 +251,10 @@ def drawn(case: Case, generator: np.random.Generator) -> tuple[Table, dict[str, 
     return table, dict(zip(held, counts.tolist(), strict=True))
 
 
-def places(mechanism: Mechanism, values: Sequence[str]) -> NDArray[np.unsignedinteger]:
+def places(mechanism: Mechanism, values: Sequence[str]) -> Points:
     """The bits that each value's hashes set: shape (values, cohorts, hashes)."""
     assert isinstance(mechanism.addressing, PolynomialBloom)
-    return kernels.bloom_map(mechanism.addressing, mechanism.shape.rows, values)
+    return bulk.bloom_map(mechanism.addressing, mechanism.shape.rows, values)
 
 
 def candidates(case: Case) -> tuple[str, ...]:
@@ -262,15 +263,13 @@ def candidates(case: Case) -> tuple[str, ...]:
     return tuple(f"v{i}" for i in (*held, *extra))
 
 
-def told(
-    table: Table, found: NDArray[np.unsignedinteger], held: NDArray[np.int64], seed: int
-) -> NDArray[np.float64]:
+def told(table: Table, found: Points, held: Ints, seed: int) -> Floats:
     """p-values of a decoder that knows how many hold every string but the one it tests: nothing
     but the noise of the bits that the string sets is left."""
     shares = Shares.of(table, found.shape[2], 0.0)
     weight = shares.weight(np.full(shares.share.shape, shares.mean))
     z = held / table.total * BloomDesign(found, weight, shares.mean).norms()
-    p: NDArray[np.float64] = norm.sf(z + np.random.default_rng(seed).normal(size=held.size))
+    p: Floats = norm.sf(z + np.random.default_rng(seed).normal(size=held.size))
     return p
 
 

@@ -22,12 +22,12 @@ import numpy as np
 
 from ldp import PrefixExtension, RapporNgrams, SequenceFragmentPuzzle
 from ldp.errors import DecodeError
-from ldp.estimates import Estimates, Rule
-from ldp.joint_table import JointTable
 from ldp.mechanisms.local_hashing import tuned_buckets
-from ldp.patterns import Patterns
 from ldp.server import discover, discover_ngrams, discover_prefixes
 from ldp.simulation import Population, draw_table, draw_tables, simulate
+from ldp.tables.estimates import Estimates, Rule
+from ldp.tables.joint_table import JointTable
+from ldp.tables.patterns import Patterns
 from simulations import campaign
 from simulations.campaign import Bar
 from simulations.words import english

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from ldp.arrays import Floats
 from ldp.files import write_whole
 from simulations.campaign import Bar, provenance, write
 from simulations.campaign import shown as shown_bars
 
-Floats = NDArray[np.float64]
 Setting = Mapping[str, Any]
 Row = dict[str, Any]
 RESULTS = Path(__file__).parent / "results"

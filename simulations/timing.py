@@ -16,15 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ldp.arrays import Bools, Ints
 from ldp.mechanisms import CATALOGUE, from_parameters
-from ldp.mechanisms.base import Mechanism, Rounding, Value
+from ldp.mechanisms.addressing import Rounding
+from ldp.mechanisms.base import Mechanism
+from ldp.mechanisms.memoisation import Memoising
 from ldp.mechanisms.memoised import MemoisedHashing, MemoisedResponse
-from ldp.mechanisms.memoising import Memoising
-from ldp.mechanisms.permanent import Secret
+from ldp.mechanisms.permanent_response import Secret
 from ldp.mechanisms.presets import COMPLETE
-from ldp.wire import Bits, Index, parse_report
+from ldp.protocol.hashing import Value
+from ldp.protocol.wire import Bits, Index, parse_report
 from simulations import campaign
 from simulations.campaign import Bar
 
@@ -51,7 +53,7 @@ def is_true(mechanism: Mechanism, value: Value, report: Any) -> bool | None:
     return bool((report.column & cells[0]).bit_count() & 1 == (report.sign < 0))
 
 
-def told_apart(times: NDArray[np.int64], truths: NDArray[np.bool_]) -> float:
+def told_apart(times: Ints, truths: Bools) -> float:
     """Return the share of the second half of calls that a threshold on their time tells apart, true
     reports and lies weighted alike; the threshold is the best one for the first half."""
     half = len(times) // 2

@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
-from ldp import kernels
+from ldp import bulk
+from ldp.arrays import Floats, Ints
 from ldp.mechanisms import BitFlip, Mechanism, from_parameters
 from ldp.mechanisms.sketch import MeanSketch
+from ldp.protocol.wire import Kind
 from ldp.server import decode
 from ldp.simulation import draw_table
-from ldp.table import Table
-from ldp.wire import Kind
+from ldp.tables.table import Table
 from simulations import campaign
 
 DRAWS = 90_000
@@ -124,7 +124,7 @@ class Setting:
 
     parameters: Mapping[str, Any]
     values: tuple[str, ...]
-    counts: NDArray[np.int64]
+    counts: Ints
 
     def mechanisms(self, generator: np.random.Generator) -> Iterator[Mechanism]:
         """The mechanism for each table: every time with a new seed, if it has one."""
@@ -202,7 +202,7 @@ def settings(subjects: Iterable[Subject] = SUBJECTS) -> list[Setting]:
 
 
 @cache
-def _signs(width: int) -> NDArray[np.int64]:
+def _signs(width: int) -> Ints:
     return np.asarray(hadamard(width), dtype=np.int64)
 
 
@@ -211,19 +211,19 @@ def estimate(table: Table, point: np.uint64) -> float:
     mechanism, n = table.mechanism, table.total
     rows, width = mechanism.shape
     at = np.arange(rows, dtype=np.uint32)
-    cells = kernels.columns(mechanism.addressing, rows, np.full(rows, point), at)
+    cells = bulk.columns(mechanism.addressing, rows, np.full(rows, point), at)
     asked = n
     if mechanism.kind is Kind.SIGN:
         named = (int((table.counts * _signs(width)[cells[:, 0]]).sum()) + n) // 2
     else:
-        where = np.nonzero(cells != kernels.NO_COLUMN)
+        where = np.nonzero(cells != bulk.NO_COLUMN)
         named = int(table.counts[where[0], cells[where]].sum())
         asked = int(table.reports[np.unique(where[0])].sum())
     held = float(mechanism.support.holders(named, asked)) * n / asked
     return width / (width - 1) * (held - n / width) if isinstance(mechanism, MeanSketch) else held
 
 
-def draw(setting: Setting, draws: int, seed: np.random.SeedSequence) -> NDArray[np.float64]:
+def draw(setting: Setting, draws: int, seed: np.random.SeedSequence) -> Floats:
     """The estimates of the value in independent tables: shape (draws,). The first table's is held
     to the decoder's own."""
     generator = np.random.default_rng(seed)
@@ -248,9 +248,7 @@ def formulas(setting: Setting) -> tuple[float, float]:
     return stated, ((1 - f) * (1 - 1 / k) * n + others * n**2 / k) / (m - 1)
 
 
-def compare(
-    setting: Setting, estimates: NDArray[np.float64], formula: float, *, sample: bool = False
-) -> Row:
+def compare(setting: Setting, estimates: Floats, formula: float, *, sample: bool = False) -> Row:
     """The bars: variance within 3 % of `formula`, its sampling error at most 0.5 %, mean within 4.5
     standard errors. Of a sample the variance may be 4.5 sampling errors further off instead.
 

@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 
 from ldp import SequenceFragmentPuzzle
-from ldp.estimates import Rule
-from ldp.joint_table import JointTable
 from ldp.server import discover
 from ldp.simulation import Population, draw_tables
+from ldp.tables.estimates import Rule
+from ldp.tables.joint_table import JointTable
 from simulations import campaign
 from simulations.campaign import Bar
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from ldp.batch import Batch
 from ldp.client import Client, Recorded
-from ldp.mechanisms.permanent import Keyed
+from ldp.mechanisms.permanent_response import Keyed
+from ldp.protocol.batch import Batch
 
 Change = Callable[[Batch], Batch]
 

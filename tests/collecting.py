@@ -14,14 +14,13 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ldp.batch import Batch, Item
-from ldp.client.destinations import MEDIA_TYPE
 from ldp.collection import aggregate
 from ldp.collection.collector import Collector
 from ldp.collection.workers import Shuffling
-from ldp.joint_table import JointTable, empty_builder
+from ldp.protocol.batch import MEDIA_TYPE, Batch, Item
 from ldp.registry import Registry
-from ldp.table import Table
+from ldp.tables.joint_table import JointTable, empty_builder
+from ldp.tables.table import Table
 
 TODAY = date(2026, 11, 21)
 REGISTRY = """

@@ -12,10 +12,12 @@ from typing import ClassVar, NamedTuple
 
 import pytest
 
-from ldp.channel import Channel, keep_probability
 from ldp.mechanisms import CATALOGUE
-from ldp.mechanisms.base import Example, Identity, Mechanism, Shape, Value
-from ldp.wire import Kind
+from ldp.mechanisms.addressing import Identity
+from ldp.mechanisms.base import Example, Mechanism, Shape
+from ldp.protocol.channel import Channel, keep_probability
+from ldp.protocol.hashing import Value
+from ldp.protocol.wire import Kind
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,6 @@ from fractions import Fraction
 from itertools import count
 
 from ldp.accounting import Cost
-from ldp.hashing import PolynomialRows, value_bytes
 from ldp.mechanisms import (
     CountMeanSketch,
     HadamardCountMeanSketch,
@@ -26,11 +25,13 @@ from ldp.mechanisms import (
     Rappor,
     UnaryEncoding,
 )
-from ldp.mechanisms.base import Encoder, Mechanism, Rounding, Value, as_bits, threshold
-from ldp.mechanisms.memoising import Memoising
+from ldp.mechanisms.addressing import Rounding
+from ldp.mechanisms.base import Encoder, Mechanism, as_bits, threshold
+from ldp.mechanisms.memoisation import Memoising
 from ldp.mechanisms.ngrams import DOUBLE, PairedFilters
-from ldp.randomness import PROBABILITY_ONE, BitSource, SeededBits, bernoulli, uniform_below
-from ldp.wire import Kind, pack_report, split_report
+from ldp.protocol.hashing import PolynomialRows, Value, value_bytes
+from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, SeededBits, bernoulli, uniform_below
+from ldp.protocol.wire import Kind, pack_report, split_report
 
 Encode = Callable[[Value], bytes]
 Mutant = Callable[[Mechanism, BitSource], Encode]

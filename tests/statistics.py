@@ -7,15 +7,15 @@ checks by Bonferroni, so ALPHA is the false-failure probability of the test.
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
+from ldp.arrays import Floats, Ints
 from ldp.audit.cells import binomial_p
 
 ALPHA = 1e-6
 
 
-def law_p(samples: NDArray[np.int64], law: Mapping[int, float]) -> float:
+def law_p(samples: Ints, law: Mapping[int, float]) -> float:
     """Smallest Bonferroni-adjusted p-value of the number of samples at each point of a discrete
     law: each is exactly binomial when the samples have that law."""
     points = np.array(list(law))
@@ -40,7 +40,7 @@ def share_p(holding: int, trials: int, low: float, high: float) -> float:
     )
 
 
-def mean_p(samples: NDArray[np.float64], mean: float, std_error: float) -> float:
+def mean_p(samples: Floats, mean: float, std_error: float) -> float:
     """Two-sided normal p-value of the average of many samples of known standard error each."""
     z = (samples.mean() - mean) / (std_error / np.sqrt(samples.size))
     return float(2 * norm.sf(abs(z)))

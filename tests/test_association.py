@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldp import CountMeanSketch, JointReport, Rappor, UnaryEncoding, cli
+from ldp.arrays import Floats
 from ldp.collection import ReportWriter, read_patterns
 from ldp.decoding.association import (
     OTHER,
@@ -22,13 +23,13 @@ from ldp.decoding.association import (
     covariance,
     independence,
 )
-from ldp.decoding.mixtures import Floats, Mixture, accelerated, fitted, newton
+from ldp.decoding.mixtures import Mixture, accelerated, fitted, newton
 from ldp.errors import DecodeError, MergeError, ReportError
-from ldp.estimates import Rule
-from ldp.joint_table import JointTableBuilder
-from ldp.patterns import Patterns
 from ldp.registry import Registry
 from ldp.simulation import Population, encode_batch, points_of, simulate
+from ldp.tables.estimates import Rule
+from ldp.tables.joint_table import JointTableBuilder
+from ldp.tables.patterns import Patterns
 from tests.statistics import ALPHA, share_p
 from tests.test_joint_report import GROUP, JOINT, METRIC
 

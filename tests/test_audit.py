@@ -34,12 +34,13 @@ from ldp.mechanisms import (
     SequenceFragmentPuzzle,
     from_parameters,
 )
-from ldp.mechanisms.base import Example, Value
-from ldp.mechanisms.joint import claimed_ratio
+from ldp.mechanisms.base import Example
+from ldp.mechanisms.joint_base import claimed_ratio
 from ldp.mechanisms.presets import COMPLETE, PRESETS
-from ldp.randomness import SeededBits, SystemBits
+from ldp.protocol.hashing import Value
+from ldp.protocol.randomness import SeededBits, SystemBits
+from ldp.protocol.wire import pack_joint_report
 from ldp.simulation import encode_batch, points_of
-from ldp.wire import pack_joint_report
 from tests.examples import CATALOGUED, Tabled, for_everything, sampling_everything
 from tests.mutants import (
     LAW_MUTANTS,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldp.batch import LEAST_BYTES, MOST_BYTES, MOST_ITEMS, Batch, Item, packed
 from ldp.errors import ParameterError, ReportError
+from ldp.protocol.batch import LEAST_BYTES, MOST_BYTES, MOST_ITEMS, Batch, Item, packed
 
 ITEMS = st.builds(
     Item,

@@ -5,9 +5,9 @@ import pytest
 from scipy.stats import binom
 
 from ldp import RandomizedResponse, UnaryEncoding
+from ldp.arrays import Floats
 from ldp.decoding.binomials import BinomialBounds
 from ldp.decoding.error_law import Collisions
-from ldp.estimates import Floats
 from ldp.mechanisms import Mechanism
 
 NAMES = tuple(f"c{i}" for i in range(40))

@@ -6,7 +6,7 @@ from ldp import CountMeanSketch, HadamardCountMeanSketch, RandomizedResponse, Un
 from ldp.audit import epsilon_at_least
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.base import Example
-from ldp.randomness import SeededBits
+from ldp.protocol.randomness import SeededBits
 from tests.examples import sampling_each_mechanism
 from tests.mutants import Mutant, epsilon_doubled, true_cell_never_flipped
 from tests.statistics import ALPHA

@@ -10,15 +10,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from numpy.typing import NDArray
 
-from ldp import CountMeanSketch, Rappor, kernels
+from ldp import CountMeanSketch, Rappor, bulk
+from ldp.arrays import Floats, Places
+from ldp.bulk.md5 import md5_of_rows
 from ldp.cli import commands
 from ldp.decoding import bloom_maps
 from ldp.decoding.bloom_maps import bloom_map
 from ldp.decoding.candidates import BloomDesign, Shares, told_by_squares
 from ldp.errors import DecodeError, ParameterError
-from ldp.google_rappor import (
+from ldp.protocol.hashing import Md5Bloom, PolynomialBloom
+from ldp.regression import least_squares, nonnegative_lasso
+from ldp.regression.debiased import Sparse, nonnegative_path, refitted, unbiased
+from ldp.regression.least_squares import _solved, _solved_by_eigenvalues
+from ldp.report import Results, render
+from ldp.server import Table, decode
+from ldp.simulation import draw_table
+from ldp.tables.google_rappor import (
     read_map,
     read_table,
     write_counts,
@@ -26,14 +34,6 @@ from ldp.google_rappor import (
     write_params,
     write_results,
 )
-from ldp.hashing import Md5Bloom, PolynomialBloom
-from ldp.md5 import md5_of_rows
-from ldp.regression import least_squares, nonnegative_lasso
-from ldp.regression.debiased import Sparse, nonnegative_path, refitted, unbiased
-from ldp.regression.least_squares import _solved, _solved_by_eigenvalues
-from ldp.report import Results, render
-from ldp.server import Table, decode
-from ldp.simulation import draw_table
 from simulations.intervals import pooled_table
 from simulations.rappor_cases import scored
 from tests.statistics import ALPHA
@@ -106,7 +106,7 @@ def test_the_design_is_that_of_its_docstring() -> None:
     """Every method against columns weight (x_j - mean) made of scalar hashes."""
     generator, places = np.random.default_rng(5), PolynomialBloom("00ff", 8, 3)
     values = [f"value {i}" for i in range(20)]
-    bits, weight = kernels.bloom_map(places, 6, values), generator.random((6, 8))
+    bits, weight = bulk.bloom_map(places, 6, values), generator.random((6, 8))
     filters = np.zeros((20, 6, 8))
     for i, value in enumerate(values):
         for row in range(6):
@@ -120,17 +120,17 @@ def test_the_design_is_that_of_its_docstring() -> None:
 
 
 class Dense:
-    def __init__(self, matrix: NDArray[np.float64]) -> None:
+    def __init__(self, matrix: Floats) -> None:
         self.matrix = matrix
 
-    def columns(self, chosen: NDArray[np.intp]) -> NDArray[np.float64]:
+    def columns(self, chosen: Places) -> Floats:
         return self.matrix[:, chosen]
 
-    def correlations(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    def correlations(self, residual: Floats) -> Floats:
         return self.matrix.T @ residual
 
-    def norms(self) -> NDArray[np.float64]:
-        norms: NDArray[np.float64] = np.sqrt((self.matrix**2).sum(axis=0))
+    def norms(self) -> Floats:
+        norms: Floats = np.sqrt((self.matrix**2).sum(axis=0))
         return norms
 
 
@@ -187,7 +187,7 @@ def test_more_columns_than_equations_have_unbiased_estimates_with_honest_errors(
 )
 def test_the_map_and_its_sums_equal_the_scalar_hashes(places: PolynomialBloom | Md5Bloom) -> None:
     values: list[str | bytes] = [*(f"value {i}" for i in range(30)), "", "naïve", b"\x00\xff"]
-    found = kernels.bloom_map(places, 4, values)
+    found = bulk.bloom_map(places, 4, values)
     assert found.dtype == (np.uint8 if places.bits <= 256 else np.uint16)
     cells = np.arange(4.0 * places.bits).reshape(4, places.bits)
     sums = []
@@ -195,7 +195,7 @@ def test_the_map_and_its_sums_equal_the_scalar_hashes(places: PolynomialBloom | 
         scalar = [places.cells(places.point(value), row) for row in range(4)]
         assert [tuple(sorted(set(row.tolist()))) for row in mapped] == scalar
         sums.append(sum(cells[row, cell] for row in range(4) for cell in scalar[row]))
-    assert kernels.sum_cells(found, cells).tolist() == sums
+    assert bulk.sum_cells(found, cells).tolist() == sums
 
 
 @pytest.mark.exact
@@ -512,7 +512,7 @@ def test_more_candidates_than_a_map_holds_are_refused_with_the_number_that_fits(
 @pytest.mark.exact
 def test_places_outside_the_filters_are_refused() -> None:
     table, values = small_case()
-    places = kernels.bloom_map(table.mechanism.addressing, 16, values)  # type: ignore[arg-type]
+    places = bulk.bloom_map(table.mechanism.addressing, 16, values)  # type: ignore[arg-type]
     for wrong in (places[:29], places[:, :15], places.astype(np.int64)):
         with pytest.raises(DecodeError, match="places must be unsigned integers of shape"):
             decode(table, values, places=wrong)  # type: ignore[arg-type]

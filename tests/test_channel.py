@@ -16,9 +16,9 @@ from ldp import (
     RandomizedResponse,
     UnaryEncoding,
 )
-from ldp.channel import Channel, keep_probability, round_up
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
+from ldp.protocol.channel import Channel, keep_probability, round_up
 from ldp.server import Table, decode
 
 EPSILONS = st.floats(1e-6, 64, exclude_min=True)

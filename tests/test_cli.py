@@ -15,8 +15,8 @@ import pytest
 from ldp import MemoisedResponse, cli
 from ldp.cli.options import progress
 from ldp.mechanisms.base import _DRAW
+from ldp.protocol.wire import Kind
 from ldp.simulation import draw_table
-from ldp.wire import Kind
 
 CITIES = Path(__file__).parent / "data" / "cities.csv"
 REGISTRY = """\

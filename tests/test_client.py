@@ -20,7 +20,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldp.batch import Batch
 from ldp.client import (
     Client,
     Collector,
@@ -38,7 +37,8 @@ from ldp.client.responses import Report
 from ldp.client.sealing import MOST_WAITING
 from ldp.errors import RegistryError
 from ldp.mechanisms.base import Encoder
-from ldp.randomness import SeededBits
+from ldp.protocol.batch import Batch
+from ldp.protocol.randomness import SeededBits
 from ldp.registry import Registry
 from tests.statistics import ALPHA, law_p
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ldp.batch import Batch
+from ldp.protocol.batch import Batch
 from simulations.device import EXITED, METRICS, registry_text
 from simulations.device_faults import (
     ROOT,

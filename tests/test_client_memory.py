@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from ldp import RandomizedResponse
-from ldp.batch import Batch
-from ldp.channel import exact_log
 from ldp.client import Declined, ParameterError, Rappor, Recorded, runtime, sealing
 from ldp.client.device_file import StorageError
 from ldp.client.responses import Report, Responses, _key
 from ldp.client.sealing import MOST_PERIODS, Sealer
 from ldp.client.witness import NoWitness, Witness
-from ldp.mechanisms.base import Value
+from ldp.protocol.batch import Batch
+from ldp.protocol.channel import exact_log
+from ldp.protocol.hashing import Value
 from ldp.registry import Metric, Registry
 from tests.test_client import DAY, App
 

@@ -18,17 +18,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldp import CountMeanSketch, SubsetSelection
-from ldp.batch import Batch, Item, read_uniform
 from ldp.client import Client
 from ldp.client import Collector as Destination
-from ldp.client.destinations import MEDIA_TYPE
 from ldp.collection.buffer import Arrived, Buffer, BufferUnusable
 from ldp.collection.collector import SLOW_SECONDS, Limits
 from ldp.collection.intake import Sorted, asked_of, sort_batch
 from ldp.collection.workers import Shuffling
 from ldp.errors import RegistryError, ReportError
 from ldp.mechanisms import CATALOGUE, Catalogued
-from ldp.wire import HEADER_BYTES
+from ldp.protocol.batch import MEDIA_TYPE, Batch, Item, read_uniform
+from ldp.protocol.wire import HEADER_BYTES
 from simulations.collector import Served, crowded, stopped_at_once
 from tests.collecting import (
     TODAY,

@@ -15,7 +15,7 @@ import pytest
 from ldp.collection.aggregate import aggregate
 from ldp.registry import Registry
 from ldp.server import decode
-from ldp.table import Table
+from ldp.tables.table import Table
 from simulations.collector import Served
 from tests.collecting import counted, registry
 from tests.sending_device import WINDOWS

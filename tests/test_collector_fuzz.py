@@ -10,7 +10,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi import checks
 
-from ldp.client.destinations import MEDIA_TYPE
+from ldp.protocol.batch import MEDIA_TYPE
 from simulations.collector import Served, fuzzed
 
 CHECKED = [

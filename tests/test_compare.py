@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldp.comparison import LATTICE, Comparison, compare
 from ldp.errors import ParameterError
 from ldp.planning import Question, tuned
+from ldp.planning.comparison import LATTICE, Comparison, compare
 from ldp.privacy_loss import shuffled_delta
 from ldp.simulation import Population
 from tests.test_cli import run
@@ -100,7 +100,7 @@ def test_the_command_writes_curves_and_says_what_it_is(
     for part in ("The price of no trust", "an independent party shuffles", "ldp regress DATA.csv"):
         assert part in shown
     few = {"users": (1.0, 1e-9), "epsilon": (0.5, 1.0)}  # the second has no user
-    monkeypatch.setattr("ldp.comparison.FACTORS", few)
+    monkeypatch.setattr("ldp.planning.comparison.FACTORS", few)
     out, figure = tmp_path / "curves.csv", tmp_path / "curves.svg"
     run(f"{words} --out {out} --figure {figure} --json", monkeypatch)
     result = json.loads(capsys.readouterr().out)

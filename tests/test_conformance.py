@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 
 from ldp.audit import report_law
 from ldp.errors import MergeError, ReportError
-from ldp.joint_table import JointTable, empty_builder
 from ldp.mechanisms import CATALOGUE, Mechanism, from_parameters
-from ldp.mechanisms.base import Example, Identity, Value
-from ldp.mechanisms.joint import parts_of
-from ldp.randomness import SeededBits
+from ldp.mechanisms.addressing import Identity
+from ldp.mechanisms.base import Example
+from ldp.mechanisms.joint_base import parts_of
+from ldp.protocol.hashing import Value
+from ldp.protocol.randomness import SeededBits
+from ldp.protocol.wire import HEADER_BYTES, Bits, Index, Kind, Report, Sign, parse_report
 from ldp.server import Table, TableBuilder
 from ldp.simulation import draw_table, encode_batch, points_of
-from ldp.wire import HEADER_BYTES, Bits, Index, Kind, Report, Sign, parse_report
+from ldp.tables.joint_table import JointTable, empty_builder
 from tests.examples import (
     CATALOGUED,
     WHOLE,

@@ -9,9 +9,9 @@ from hypothesis.extra.numpy import arrays
 from ldp import UnaryEncoding
 from ldp.decoding.consistency import CONSISTENCIES, simplex_shift
 from ldp.errors import DecodeError, ParameterError
-from ldp.estimates import Estimates
 from ldp.server import consistent, decode
 from ldp.simulation import draw_table
+from ldp.tables.estimates import Estimates
 
 COUNTS = arrays(np.float64, st.integers(1, 30), elements=st.floats(-1e4, 1e4, width=32))
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.stats import binom, chi2, norm, poisson
 
 from ldp import (
@@ -20,17 +19,17 @@ from ldp import (
     RandomizedResponse,
     Rappor,
 )
+from ldp.arrays import Floats
 from ldp.decoding.error_law import Collisions
 from ldp.decoding.mean_sketch import sum_of_squares
-from ldp.decoding.named import named_counts
 from ldp.errors import DecodeError, MissingPackage
-from ldp.estimates import COLUMNS, CONTROLS, Estimates, Rule
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.sketch import MeanSketch
-from ldp.randomness import SeededBits
+from ldp.protocol.randomness import SeededBits
 from ldp.report import Results, render
 from ldp.server import Table, TableBuilder, decode
 from ldp.simulation import draw_table
+from ldp.tables.estimates import COLUMNS, CONTROLS, Estimates, Rule
 from tests.statistics import ALPHA, mean_p, share_p
 
 ZIPF = np.array([4000, 2000, 1300, 1000, 800, 670, 570, 500, 440, 400])
@@ -58,10 +57,10 @@ def bloom(seed: int) -> Rappor:
 
 
 def _squares(table: Table) -> float:
-    return sum_of_squares(table, named_counts(table))
+    return sum_of_squares(table, table.named_counts())
 
 
-def errors(mechanism: str, repeats: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def errors(mechanism: str, repeats: int) -> tuple[Floats, Floats]:
     """estimate - truth and the stated standard errors of all candidates, shape (repeats,
     candidates), over independent tables; sketches redraw their hash functions."""
     generator = np.random.default_rng(3)
@@ -157,14 +156,12 @@ def test_the_sum_of_squares_is_never_negative() -> None:
     assert _squares(single) >= 0
 
 
-def most_p(samples: NDArray[np.float64], most: float) -> float:
+def most_p(samples: Floats, most: float) -> float:
     """One-sided normal p-value of "the average of many such samples is at most `most`"."""
     return float(norm.sf((samples.mean() - most) / (samples.std(ddof=1) / samples.size**0.5)))
 
 
-def discoveries(
-    control: str, repeats: int, make: Callable[[int], Mechanism] = sketch
-) -> NDArray[np.float64]:
+def discoveries(control: str, repeats: int, make: Callable[[int], Mechanism] = sketch) -> Floats:
     """False-discovery proportions over independent tables with redrawn hash functions."""
     generator = np.random.default_rng(8)
     proportions = []
@@ -362,9 +359,9 @@ def test_independent_p_values_keep_the_false_discovery_rate(held: int) -> None:
     z = np.random.default_rng(9).normal(size=(20_000, 20))
     z[:, :held] += 3
 
-    def proportions(alpha: float) -> NDArray[np.float64]:
+    def proportions(alpha: float) -> Floats:
         found = np.array([Rule(alpha=alpha).discovers(row, norm.sf(row)) for row in z])
-        share: NDArray[np.float64] = found[:, held:].sum(axis=1) / np.maximum(1, found.sum(axis=1))
+        share: Floats = found[:, held:].sum(axis=1) / np.maximum(1, found.sum(axis=1))
         return share
 
     assert most_p(proportions(0.05), 0.05) > ALPHA

@@ -14,7 +14,7 @@ import pytest
 from ldp.client import Client, Collector, ParameterError
 from ldp.client.device_file import FORMAT, SCHEMA
 from ldp.client.witness import state_folder
-from ldp.randomness import SeededBits
+from ldp.protocol.randomness import SeededBits
 from tests.test_client import DAY, App, Memory
 
 DATA = Path(__file__).parent / "data"

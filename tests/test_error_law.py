@@ -8,11 +8,11 @@ from scipy.stats import binom
 
 from ldp import CountMeanSketch
 from ldp.decoding.error_law import Collisions
-from ldp.estimates import Rule
 from ldp.mechanisms.local_hashing import LocalHashing
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
+from ldp.tables.estimates import Rule
 from tests.statistics import ALPHA, share_p
 
 

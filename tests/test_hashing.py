@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from ldp import kernels
+from ldp import bulk
+from ldp.arrays import AnyInts
+from ldp.bulk.counting import _TILE
 from ldp.errors import ParameterError
-from ldp.hashing import FIELD, Fragments, PolynomialRows, Spelling, derived_seed, value_point
-from ldp.mechanisms.base import Identity
+from ldp.mechanisms.addressing import Identity
+from ldp.protocol.hashing import FIELD, PolynomialRows, derived_seed, value_point
+from ldp.protocol.spelling import Fragments, Spelling
 
 POINTS = st.integers(0, FIELD - 1)
 SEEDS = st.binary(min_size=1, max_size=64).map(bytes.hex)
@@ -43,11 +45,11 @@ def test_bulk_columns_equal_scalar_columns(
     rows = PolynomialRows(seed, width)
     extremes = [0, 1, FIELD - 1, 1 << 32, (1 << 32) - 1, 1 << 60]
     at = [data.draw(st.integers(0, 4)) for _ in points + extremes]
-    bulk = kernels.columns(
+    found = bulk.columns(
         rows, 5, np.array(points + extremes, dtype=np.uint64), np.array(at, dtype=np.uint32)
     )
     scalar = [rows.cells(point, row)[0] for point, row in zip(points + extremes, at, strict=True)]
-    assert bulk[:, 0].tolist() == scalar
+    assert found[:, 0].tolist() == scalar
     assert all(0 <= column < width for column in scalar)
 
 
@@ -59,14 +61,14 @@ def test_bulk_gather_and_scatter_equal_loops() -> None:
         sum(int(counts[row, rows.cells(int(point), row)[0]]) for row in range(70))
         for point in points
     ]
-    assert kernels.gather(rows, counts, points).tolist() == by_loop
-    many = np.resize(points, 3 * kernels._TILE + 1)  # in several tiles, the last with one point
-    assert kernels.gather(rows, counts, many).tolist() == np.resize(by_loop, many.size).tolist()
-    assert kernels.gather(rows, counts[:1], points[:0]).tolist() == []
+    assert bulk.gather(rows, counts, points).tolist() == by_loop
+    many = np.resize(points, 3 * _TILE + 1)  # in several tiles, the last with one point
+    assert bulk.gather(rows, counts, many).tolist() == np.resize(by_loop, many.size).tolist()
+    assert bulk.gather(rows, counts[:1], points[:0]).tolist() == []
 
     held = np.zeros((10, 16), dtype=np.int64)
     added = np.arange(30).reshape(3, 10)
-    kernels.scatter(rows, 70, held, added, points, 20)
+    bulk.scatter(rows, 70, held, added, points, 20)
     looped = np.zeros_like(held)
     for r in range(10):
         for i, point in enumerate(points):
@@ -79,8 +81,8 @@ def test_bulk_gather_and_scatter_equal_loops() -> None:
 def test_sums_of_the_largest_counts_are_exact(kind: type) -> None:
     rows, points = PolynomialRows("0a", 5000), np.arange(3, dtype=np.uint64)
     most = min(np.iinfo(kind).max, 10**18 - 1)  # a double has no room for its last digits
-    counts: NDArray[np.integer] = np.full((7, 5000), most, dtype=kind)
-    assert kernels.gather(rows, counts, points).tolist() == [7 * int(most)] * 3
+    counts: AnyInts = np.full((7, 5000), most, dtype=kind)
+    assert bulk.gather(rows, counts, points).tolist() == [7 * int(most)] * 3
 
 
 @pytest.mark.exact
@@ -92,8 +94,8 @@ def test_the_sum_of_squares_equals_that_of_fractions() -> None:
         for row, offset in zip(counts, offsets, strict=True)
         for cell in row
     )
-    assert kernels.sum_of_squares(counts, 1.5, offsets) == pytest.approx(float(exact), rel=1e-13)
-    assert kernels.sum_of_squares(counts[:1].astype(np.uint64), 1.0, offsets[:1]) == pytest.approx(
+    assert bulk.sum_of_squares(counts, 1.5, offsets) == pytest.approx(float(exact), rel=1e-13)
+    assert bulk.sum_of_squares(counts[:1].astype(np.uint64), 1.0, offsets[:1]) == pytest.approx(
         float(sum(int(cell) ** 2 for cell in counts[0])), rel=1e-13
     )
 
@@ -106,7 +108,7 @@ def test_bulk_scatter_of_fragments_equals_a_loop(start: int, size: int) -> None:
     words = ("", "a", "abc", "cabcab")
     added = np.arange(len(words) * size).reshape(len(words), size)
     held, looped = (np.zeros((size, 16), dtype=np.int64) for _ in range(2))
-    kernels.scatter(fragments, 15, held, added, kernels.points(fragments, 15, words), start)
+    bulk.scatter(fragments, 15, held, added, bulk.points(fragments, 15, words), start)
     for i, word in enumerate(words):
         for r in range(size):
             looped[r, fragments.cells(fragments.point(word), start + r)[0]] += added[i, r]
@@ -121,15 +123,15 @@ def test_the_fast_walsh_hadamard_transform_equals_the_matrix(
     width = 1 << power
     counts = np.array([[random.randint(-9, 9) for _ in range(width)] for _ in range(rows)])
     signs = [[1 - 2 * ((i & j).bit_count() & 1) for j in range(width)] for i in range(width)]
-    assert (kernels.walsh_hadamard(counts) == counts @ np.array(signs)).all()
+    assert (bulk.walsh_hadamard(counts) == counts @ np.array(signs)).all()
 
 
 @pytest.mark.exact
 def test_values_that_touch_nothing_have_no_column() -> None:
     places = Identity(("yes",), untouching=("no",))
-    points = kernels.points(places, 1, ["no", "yes"])
-    found = kernels.columns(places, 1, points, np.zeros(2, dtype=np.uint32))[:, 0]
-    assert found.tolist() == [kernels.NO_COLUMN, 0]
+    points = bulk.points(places, 1, ["no", "yes"])
+    found = bulk.columns(places, 1, points, np.zeros(2, dtype=np.uint32))[:, 0]
+    assert found.tolist() == [bulk.NO_COLUMN, 0]
 
 
 @pytest.mark.statistical

@@ -15,10 +15,10 @@ from ldp.audit.values import tried
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
 from ldp.audit.verdict import all_lives, audited
 from ldp.mechanisms import MemoisedBitFlip, MemoisedHashing, MemoisedResponse
-from ldp.mechanisms.base import Value
-from ldp.mechanisms.memoising import Memoising
-from ldp.mechanisms.permanent import Keyed
-from ldp.randomness import SeededBits
+from ldp.mechanisms.memoisation import Memoising
+from ldp.mechanisms.permanent_response import Keyed
+from ldp.protocol.hashing import Value
+from ldp.protocol.randomness import SeededBits
 from tests.mutants import (
     HISTORY_MUTANTS,
     LIFE_MUTANTS,

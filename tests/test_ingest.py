@@ -20,7 +20,6 @@ from ldp import (
     CountMeanSketch,
     Rappor,
 )
-from ldp.batch import Batch, Item
 from ldp.collection import ReportWriter, ingest
 from ldp.collection.buffer import APPLICATION, Arrived, Buffer, BufferUnusable
 from ldp.collection.collector import Collector, NotMoved
@@ -30,8 +29,9 @@ from ldp.collection.plausibility import CHANCE, candidate_cells, ones_limits, pl
 from ldp.collection.workers import Shuffling
 from ldp.files import sync_folder
 from ldp.mechanisms import CATALOGUE, Catalogued
-from ldp.mechanisms.joint import parts_of
-from ldp.wire import HEADER_BYTES
+from ldp.mechanisms.joint_base import parts_of
+from ldp.protocol.batch import Batch, Item
+from ldp.protocol.wire import HEADER_BYTES
 from tests.collecting import (
     TODAY,
     Service,

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from ldp import JointReport, RandomizedResponse, Rappor, UnaryEncoding
 from ldp.audit import audit_encoder
-from ldp.channel import exact_log, round_up
 from ldp.client import Client, Declined, Recorded
 from ldp.errors import ParameterError, RegistryError
-from ldp.joint_table import JointTableBuilder
 from ldp.mechanisms import CoinResponse, HadamardCountMeanSketch
-from ldp.mechanisms.joint import claimed_ratio
-from ldp.randomness import SeededBits
+from ldp.mechanisms.joint_base import claimed_ratio
+from ldp.protocol.channel import exact_log, round_up
+from ldp.protocol.randomness import SeededBits
+from ldp.protocol.wire import parse_report
 from ldp.registry import Registry
 from ldp.simulation import Population, draw_tables, simulate
-from ldp.wire import parse_report
+from ldp.tables.joint_table import JointTableBuilder
 from tests.test_client import DAY, NOON, Memory
 
 KINDS = UnaryEncoding(categories=("cookies", "update", "none"), epsilon=1.5)

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ldp import kernels
-from ldp.randomness import PROBABILITY_ONE, bernoulli
+from ldp import bulk
+from ldp.arrays import AnyInts
+from ldp.bulk.sampling import _fill_below
+from ldp.protocol.randomness import PROBABILITY_ONE, bernoulli
 from tests.statistics import ALPHA, law_p
 
 U64 = st.integers(0, PROBABILITY_ONE - 1)
@@ -64,8 +66,8 @@ def one_by_one(blocks: list[list[int]], threshold: int, words: int) -> list[int]
 def test_packed_bits_are_those_of_the_scalar_sampler(threshold: int, words: int, seed: int) -> None:
     recorded = Recorded(seed)
     generator = cast(np.random.Generator, recorded)
-    bulk = kernels.packed_bernoulli(generator, threshold, words)
-    assert bulk.tolist() == one_by_one(recorded.blocks, threshold, words)
+    drawn = bulk.packed_bernoulli(generator, threshold, words)
+    assert drawn.tolist() == one_by_one(recorded.blocks, threshold, words)
 
 
 @pytest.mark.exact
@@ -80,7 +82,7 @@ def test_every_lane_of_a_word_compares_its_own_uniform(
         for position in range(63, -1, -1)
     ]
     below = np.zeros(1, dtype=np.uint64)
-    done = kernels._fill_below(below, 0, np.uint64(threshold), np.array(stream, dtype=np.uint64))
+    done = _fill_below(below, 0, np.uint64(threshold), np.array(stream, dtype=np.uint64))
     assert done == 1
     assert [int(below[0]) >> lane & 1 for lane in range(64)] == [
         int(u < threshold) for u in uniforms
@@ -90,8 +92,8 @@ def test_every_lane_of_a_word_compares_its_own_uniform(
 @pytest.mark.exact
 def test_a_word_is_not_begun_where_the_stream_might_end_within_it() -> None:
     below, stream = np.zeros(1, dtype=np.uint64), np.zeros(63, dtype=np.uint64)
-    assert kernels._fill_below(below, 0, np.uint64(1 << 63), stream) == 0
-    assert kernels._fill_below(below, 0, np.uint64(1 << 63), np.append(stream, stream[:1])) == 1
+    assert _fill_below(below, 0, np.uint64(1 << 63), stream) == 0
+    assert _fill_below(below, 0, np.uint64(1 << 63), np.append(stream, stream[:1])) == 1
 
 
 @pytest.mark.statistical
@@ -101,7 +103,7 @@ def test_the_number_of_ones_of_a_word_is_binomial(threshold: int) -> None:
     (false failure: ALPHA for each threshold)."""
     from scipy.stats import binom
 
-    words = kernels.packed_bernoulli(np.random.default_rng(3), threshold, 40_000)
+    words = bulk.packed_bernoulli(np.random.default_rng(3), threshold, 40_000)
     ones = np.unpackbits(words.view(np.uint8)).reshape(-1, 64).sum(axis=1).astype(np.int64)
 
     def law(p: float) -> dict[int, float]:
@@ -128,14 +130,12 @@ def test_counted_bits_are_the_sums_of_unpacked_bits(
     payloads = generator.integers(0, 256, size=(reports, -(-columns // 8)), dtype=np.uint8)
     start = data.draw(st.integers(0, rows))
     stop = data.draw(st.integers(start, rows))
-    expected: NDArray[np.integer] = np.full((rows, columns), 7, dtype=kind)
-    bits: NDArray[np.integer] = np.unpackbits(
-        payloads, axis=1, count=columns, bitorder="little"
-    ).astype(kind)
+    expected: AnyInts = np.full((rows, columns), 7, dtype=kind)
+    bits: AnyInts = np.unpackbits(payloads, axis=1, count=columns, bitorder="little").astype(kind)
     owned = (start <= at) & (at < stop)
     np.add.at(expected, at[owned], bits[owned])
-    counts: NDArray[np.integer] = np.full((rows, columns), 7, dtype=kind)
-    kernels.count_bits(counts, at, payloads, start, stop)
+    counts: AnyInts = np.full((rows, columns), 7, dtype=kind)
+    bulk.count_bits(counts, at, payloads, start, stop)
     assert (counts == expected).all()
     assert counts.dtype == expected.dtype
 
@@ -152,7 +152,7 @@ def nowhere(self):
     raise OSError("read-only file system")
 
 caching._CacheLocator.ensure_cache_path = nowhere
-from ldp.compiled import compiled
+from ldp.bulk.compiled import compiled
 
 def twice(x):
     return 2 * x
@@ -161,7 +161,7 @@ try:
     njit(cache=True)(compiled)
 except RuntimeError:
     print("no place")
-import ldp.kernels, ldp.md5, ldp.regression.descent
+import ldp.bulk, ldp.bulk.md5, ldp.regression.descent
 from ldp import RandomizedResponse
 from ldp.server import TableBuilder, decode
 answers = RandomizedResponse(categories=("yes", "no"), epsilon=1.0)

@@ -10,11 +10,11 @@ import pytest
 from ldp import MemoisedResponse, RandomizedResponse
 from ldp.accounting.label import Label
 from ldp.errors import DecodeError, ParameterError
-from ldp.joint_table import load_table
 from ldp.registry import Registry
 from ldp.registry.explaining import label
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
+from ldp.tables.joint_table import load_table
 from tests.test_cli import REGISTRY, here, run
 
 __all__ = ["here"]
@@ -73,7 +73,7 @@ def test_a_label_that_is_none_is_refused(spoilt: dict[str, object]) -> None:
 @pytest.mark.exact
 def test_a_table_file_with_a_wrong_label_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table.empty(MECHANISM).labelled(LABEL)
-    monkeypatch.setattr("ldp.table.asdict", lambda told: {"metric": "home"})
+    monkeypatch.setattr("ldp.tables.table.asdict", lambda told: {"metric": "home"})
     data = table.to_bytes()
     with pytest.raises(DecodeError, match="label"):
         Table.from_bytes(data)

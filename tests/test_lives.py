@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ldp.batch import Batch
 from ldp.client import Client, runtime
 from ldp.client.responses import Report, Responses
-from ldp.mechanisms.base import Value
-from ldp.randomness import SeededBits
+from ldp.protocol.batch import Batch
+from ldp.protocol.hashing import Value
+from ldp.protocol.randomness import SeededBits
 from ldp.registry import Metric, Registry
 from tests.test_client import Memory
 

@@ -19,22 +19,26 @@ from numpy.typing import NDArray
 
 from ldp import MemoisedHashing, MemoisedResponse, RandomizedResponse, Rappor
 from ldp.accounting import Caps, Cost, Ledger, posterior
+from ldp.arrays import Floats
+from ldp.arrays import Ints as Places
 from ldp.audit.law import MOST_OUTCOMES, outcomes, report_law
 from ldp.client import Client
 from ldp.client.periods import ending
 from ldp.mechanisms import CATALOGUE, Catalogued
-from ldp.mechanisms.base import Example, Rounding, Value
-from ldp.mechanisms.joint import parts_of
-from ldp.mechanisms.memoising import Memoising
-from ldp.randomness import SeededBits
+from ldp.mechanisms.addressing import Rounding
+from ldp.mechanisms.base import Example
+from ldp.mechanisms.joint_base import parts_of
+from ldp.mechanisms.memoisation import Memoising
+from ldp.protocol.hashing import Value
+from ldp.protocol.randomness import SeededBits
+from ldp.protocol.wire import Kind, split_report
 from ldp.registry import Group, Metric, Registry
 from ldp.registry.definitions import Memoise
 from ldp.simulation import Population, longitudinal
 from ldp.simulation.attacks import Fresh, Lasting, averaging, linking
-from ldp.simulation.fleet import Fleet, Places
+from ldp.simulation.fleet import Fleet
 from ldp.simulation.longitudinal import Asked, Collection, People, Scenario, draw_people
 from ldp.simulation.scenarios import most_frequent
-from ldp.wire import Kind, split_report
 from tests.statistics import ALPHA, law_p, share_p
 from tests.test_client import Memory
 
@@ -49,7 +53,6 @@ MEMOISED = [example for example in EXAMPLES if isinstance(example.mechanism, Mem
 PLACE = MemoisedResponse(categories=("home", "work", "gym"), epsilon=1.5, lifetime_epsilon=2.5)
 BLOOM = Rappor(bits=4, hashes=2, cohorts=2, f=0.25, p=0.1, q=0.9, seed="08")
 HASHED = MemoisedHashing(epsilon=1.0, lifetime_epsilon=2.0, rows=2, buckets=2, seed="0456")
-Floats = NDArray[np.float64]
 START = date(2026, 1, 7)
 
 

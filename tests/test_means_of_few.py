@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from ldp import OneBitMean, Piecewise
-from ldp.estimates import Floats
+from ldp.arrays import Floats
 from ldp.mechanisms.numeric import Numeric
 from ldp.server import Table, decode_mean
 

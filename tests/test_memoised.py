@@ -12,22 +12,22 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from ldp import BitFlip, MemoisedBitFlip, MemoisedHashing, MemoisedResponse
+from ldp.arrays import Ints
 from ldp.audit.history import cohorts_named, epsilon_at_least, exact_epsilon
 from ldp.audit.verdict import audited
-from ldp.channel import exact_log
 from ldp.decoding import weighted_mean
 from ldp.errors import DecodeError, ParameterError
+from ldp.mechanisms.memoisation import Memoising
 from ldp.mechanisms.memoised import second_step
-from ldp.mechanisms.memoising import Memoising
-from ldp.mechanisms.permanent import Keyed, KeyedColumn
-from ldp.randomness import PROBABILITY_ONE, SeededBits
+from ldp.mechanisms.permanent_response import Keyed, KeyedColumn
+from ldp.protocol.channel import exact_log
+from ldp.protocol.randomness import PROBABILITY_ONE, SeededBits
 from ldp.registry import Registry
 from ldp.server import TableBuilder, decode
 from ldp.simulation import draw_table
-from ldp.table import Table
+from ldp.tables.table import Table
 from tests.mutants import (
     HISTORY_MUTANTS,
     HistoryMutant,
@@ -210,7 +210,7 @@ def test_the_whole_audit_runs_the_memoised_encoder(
 
 
 def pooled_counts(
-    mechanism: Memoising, counts: NDArray[np.int64], each: int, generator: np.random.Generator
+    mechanism: Memoising, counts: Ints, each: int, generator: np.random.Generator
 ) -> Table:
     """Of clients, counts[v] of value v ("0", "1", ..), who each send so many reports under one
     permanent response, in a row of their own; by the laws, not by the encoder."""
@@ -221,7 +221,7 @@ def pooled_counts(
         [[mechanism.cells(str(v), row)[0] for row in range(rows)] for v in range(counts.size)]
     )
 
-    def steps(true: NDArray[np.int64], told: float) -> NDArray[np.int64]:
+    def steps(true: Ints, told: float) -> Ints:
         other = (true + generator.integers(1, columns, true.shape)) % columns
         return np.where(generator.random(true.shape) < told, true, other)
 

@@ -26,7 +26,6 @@ from ldp.audit import audit_encoder, report_law
 from ldp.audit.values import tried
 from ldp.cli import commands
 from ldp.decoding.error_law import Collisions
-from ldp.decoding.fakes import fakes_move
 from ldp.decoding.geometry import met
 from ldp.errors import DecodeError, LdpError, ParameterError
 from ldp.mechanisms.numeric import Numeric, position
@@ -39,7 +38,7 @@ from ldp.mechanisms.projective_geometry import (
     vector,
 )
 from ldp.privacy_loss.outcomes import outcomes
-from ldp.randomness import SeededBits
+from ldp.protocol.randomness import SeededBits
 from ldp.server import Table, decode, decode_mean, decode_regression, discover_prefixes
 from ldp.simulation import draw_table
 from tests.statistics import ALPHA
@@ -323,8 +322,8 @@ def test_fakes_that_choose_their_bucket_move_it_as_far_as_said() -> None:
     n, channel = 1_000_000, mechanism.channel
     asked = 0.99 * n / 24 + 0.01 * n
     told = 0.99 * n / 24 * float(channel.untouched) + 0.01 * n
-    assert fakes_move(mechanism) == pytest.approx(channel.holders(told, asked) / asked, rel=1e-9)
-    assert fakes_move(mechanism) > 15 * 0.01 * channel.leverage
+    assert mechanism.fakes_move() == pytest.approx(channel.holders(told, asked) / asked, rel=1e-9)
+    assert mechanism.fakes_move() > 15 * 0.01 * channel.leverage
 
 
 @pytest.mark.statistical

@@ -16,11 +16,11 @@ from ldp.decoding import ngrams
 from ldp.decoding.mixtures import Mixture
 from ldp.decoding.ngrams import put_together
 from ldp.errors import DecodeError, ParameterError
-from ldp.estimates import Estimates, Rule
-from ldp.hashing import PAD
 from ldp.mechanisms import PairedFilters
+from ldp.protocol.spelling import PAD
 from ldp.server import Patterns, discover_ngrams
 from ldp.simulation import Population, simulate
+from ldp.tables.estimates import Estimates, Rule
 
 BASE: dict[str, Any] = {
     "epsilon": 12.0,

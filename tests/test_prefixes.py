@@ -8,10 +8,10 @@ from scipy.stats import binom
 from ldp import LocalHashing, PrefixExtension
 from ldp.cli import commands
 from ldp.errors import DecodeError, ParameterError
-from ldp.estimates import Rule
 from ldp.server import discover_prefixes
 from ldp.simulation import draw_table
-from ldp.table import Table
+from ldp.tables.estimates import Rule
+from ldp.tables.table import Table
 from tests.statistics import ALPHA
 
 WORDS = ("abba", "cab", "ca", "b", "aaaa", "")

@@ -20,11 +20,9 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ldp.accounting import Neighbours
+from ldp.arrays import Floats
 from ldp.central import Noise, Releases, Simulated, gaussian_delta, gaussian_mu
-from ldp.errors import DecodeError, ParameterError
-from ldp.regression import PrivateLinearRegression
-from ldp.regression.least_squares import Floats
-from ldp.regression.private import (
+from ldp.central.regression import (
     METHODS,
     Budget,
     DeltaWarning,
@@ -37,10 +35,12 @@ from ldp.regression.private import (
     joint_mu,
     ridge,
 )
-from ldp.regression.private.estimator import READ_ROWS
-from ldp.regression.private.intervals import FAR, Centred
-from ldp.regression.private.methods import FromMoments
-from ldp.regression.private.rows import COARSE, GRID, MOST_ROWS, ROUNDED, product
+from ldp.central.regression.estimator import READ_ROWS
+from ldp.central.regression.intervals import FAR, Centred
+from ldp.central.regression.methods import FromMoments
+from ldp.central.regression.rows import COARSE, GRID, MOST_ROWS, ROUNDED, product
+from ldp.errors import DecodeError, ParameterError
+from ldp.regression import PrivateLinearRegression
 from tests.statistics import ALPHA
 
 FROM_MOMENTS = [name for name, one in METHODS.items() if isinstance(one, FromMoments)]
@@ -476,7 +476,7 @@ def test_rounding_moves_coefficients_by_less_than_noise_at_eight_million_rows() 
 def test_sums_do_not_depend_on_blocks_or_order(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = linear(1000, 3)
     rows = Rows.of(X, y, intercept=True, norm=None)
-    monkeypatch.setattr("ldp.regression.private.rows.BLOCK", 64)
+    monkeypatch.setattr("ldp.central.regression.rows.BLOCK", 64)
     order = np.random.default_rng(2).permutation(1000)
     assert (product(rows.features[order], rows.target[order]) == rows.xy).all()
     assert rows.xy == pytest.approx(rows.features.T @ rows.target, rel=1e-12)

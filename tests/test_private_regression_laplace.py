@@ -15,15 +15,15 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import spearmanr
 
 from ldp.accounting import Neighbours
+from ldp.arrays import Floats
+from ldp.arrays import Ints as Integers
 from ldp.central import Simulated, gaussian_delta
-from ldp.central.noise import Integers
+from ldp.central.regression import METHODS, Budget, Rows
+from ldp.central.regression.bayes import naive, noise_aware, projected
+from ldp.central.regression.laplace import LaplaceMoments, Robust, Sensitivities, clipped
+from ldp.central.regression.output import RADIUS, in_ball
+from ldp.central.regression.rows import ROUNDED
 from ldp.errors import ParameterError
-from ldp.regression.least_squares import Floats
-from ldp.regression.private import METHODS, Budget, Rows
-from ldp.regression.private.bayes import naive, noise_aware, projected
-from ldp.regression.private.laplace import LaplaceMoments, Robust, Sensitivities, clipped
-from ldp.regression.private.output import RADIUS, in_ball
-from ldp.regression.private.rows import ROUNDED
 
 BOTH = list(Neighbours)
 PURE = ("robust", "robust-bayes", "robust-bayes-naive", "functional")

@@ -14,16 +14,16 @@ from scipy.stats import laplace
 from sklearn.linear_model import LinearRegression, Ridge
 
 from ldp.accounting import Neighbours
+from ldp.arrays import Floats
 from ldp.central import gaussian_delta, gaussian_mu
-from ldp.errors import ParameterError
-from ldp.regression.least_squares import Floats
-from ldp.regression.private import Scales, joint_mu
-from ldp.regression.private.preprocessing import MAPPINGS, Preprocessing
-from ldp.regression.private.published import (
+from ldp.central.regression import Scales, joint_mu
+from ldp.central.regression.preprocessing import MAPPINGS, Preprocessing
+from ldp.central.regression.published import (
     PUBLISHED,
     NotPrivateWarning,
     PublishedLinearRegression,
 )
+from ldp.errors import ParameterError
 
 DATA = Path(__file__).parent / "data" / "regression"
 EPSILONS = (0.1, 1.0, 3.0, 10.0)

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from ldp import CountMeanSketch, SequenceFragmentPuzzle, cli
+from ldp.arrays import Bools
 from ldp.decoding import puzzle
 from ldp.decoding.puzzle import assemble, fragments_of, join
 from ldp.errors import DecodeError, ParameterError
-from ldp.estimates import Estimates, Rule
-from ldp.hashing import PAD, Spelling
-from ldp.joint_table import JointTable, JointTableBuilder
-from ldp.randomness import SeededBits
+from ldp.protocol.randomness import SeededBits
+from ldp.protocol.spelling import PAD, Spelling
 from ldp.server import discover
 from ldp.simulation import draw_table, draw_tables
+from ldp.tables.estimates import Estimates, Rule
+from ldp.tables.joint_table import JointTable, JointTableBuilder
 from tests.statistics import ALPHA, share_p
 
 STRICT = Rule(alpha=0.001, control="bonferroni")
@@ -53,7 +53,7 @@ def found(estimates: Estimates, rule: Rule | None = None) -> set[str]:
     return {estimates.values[i] for i in np.flatnonzero(passing)}
 
 
-def kept(mechanism: SequenceFragmentPuzzle, words: Sequence[str], tag: int) -> NDArray[np.bool_]:
+def kept(mechanism: SequenceFragmentPuzzle, words: Sequence[str], tag: int) -> Bools:
     """As if just the fragments of these words were kept, under this tag."""
     spelling = mechanism.fragments.spelling
     fragments, size = fragments_of(spelling), spelling.fragment

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ldp import CoinResponse, RandomizedResponse
 from ldp.mechanisms.base import Mechanism, draw_column
-from ldp.randomness import (
+from ldp.protocol.randomness import (
     PROBABILITY_ONE,
     KeyedBits,
     SeededBits,

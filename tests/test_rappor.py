@@ -13,13 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldp import Rappor, kernels
+from ldp import Rappor, bulk
 from ldp.errors import ParameterError
-from ldp.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom
-from ldp.mechanisms.base import Addressing, as_bits
-from ldp.mechanisms.permanent import CppClient, JavaClient, Keyed, PythonClient, Secret, hmac_drbg
-from ldp.randomness import SeededBits, SystemBits
-from ldp.wire import split_report
+from ldp.mechanisms.addressing import Addressing
+from ldp.mechanisms.base import as_bits
+from ldp.mechanisms.permanent_response import (
+    CppClient,
+    JavaClient,
+    Keyed,
+    PythonClient,
+    Secret,
+    hmac_drbg,
+)
+from ldp.protocol.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom
+from ldp.protocol.randomness import SeededBits, SystemBits
+from ldp.protocol.wire import split_report
 from tests.statistics import ALPHA, law_p
 
 SECRET = b"client-secret"
@@ -319,14 +327,14 @@ def test_the_worst_pair_is_what_all_pairs_give_by_hand() -> None:
 )
 def test_bulk_filters_equal_scalar_filters(places: Addressing) -> None:
     values = [f"value {i}" for i in range(40)]
-    points = kernels.points(places, 5, values)
+    points = bulk.points(places, 5, values)
     for row in range(5):
         at = np.full(len(values), row, dtype=np.uint32)
-        bulk = kernels.columns(places, 5, points, at)
+        found = bulk.columns(places, 5, points, at)
         scalar = [places.cells(places.point(value), row) for value in values]
-        kept = [tuple(sorted(set(cells.tolist()) - {kernels.NO_COLUMN})) for cells in bulk]
+        kept = [tuple(sorted(set(cells.tolist()) - {bulk.NO_COLUMN})) for cells in found]
         assert kept == scalar
-        assert [int((cells != kernels.NO_COLUMN).sum()) for cells in bulk] == [
+        assert [int((cells != bulk.NO_COLUMN).sum()) for cells in found] == [
             len(cells) for cells in scalar
         ]
 

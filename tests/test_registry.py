@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ldp.errors import RegistryError
-from ldp.mechanisms.joint import parts_of
+from ldp.mechanisms.joint_base import parts_of
 from ldp.registry import Registry, read_values
 from ldp.registry.explaining import label
 

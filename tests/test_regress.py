@@ -12,18 +12,18 @@ import pytest
 from ldp import cli
 from ldp.accounting import Neighbours
 from ldp.central import gaussian_delta
-from ldp.privacy_loss import clones_2023
-from ldp.regression.private import METHODS, Budget, Moments, Rows
-from ldp.regression.private.calibration import joint_mu
-from ldp.regression.private.compare import shuffled_epsilon
-from ldp.regression.private.local import (
+from ldp.central.regression import METHODS, Budget, Moments, Rows
+from ldp.central.regression.calibration import joint_mu
+from ldp.central.regression.local import (
     Coordinates,
     from_signs,
     gaussian_reports,
     keep_ratio,
     sign_reports,
 )
-from ldp.regression.private.published import PUBLISHED
+from ldp.central.regression.published import PUBLISHED
+from ldp.planning.regression import shuffled_epsilon
+from ldp.privacy_loss import clones_2023
 from tests.statistics import ALPHA, mean_p
 
 DATA = Path(__file__).parent / "data" / "regression"

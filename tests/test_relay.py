@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldp.batch import Batch
 from ldp.client.destinations import Unreachable
 from ldp.collection.buffer import Buffer
 from ldp.collection.collector import Limits
 from ldp.collection.intake import join_bodies, split_bodies
 from ldp.collection.relay import Forwarded, forward, sealed
 from ldp.mechanisms import CATALOGUE
+from ldp.protocol.batch import Batch
 from tests.collecting import TODAY, Service, batch, counted, items, registry, same_counts, summed
 
 

@@ -22,12 +22,12 @@ from ldp import CountMeanSketch, RandomizedResponse, SubsetSelection, UnaryEncod
 from ldp.accounting.label import Label
 from ldp.decoding import METHODS, decode
 from ldp.errors import DecodeError
-from ldp.estimates import Estimates, Rule
 from ldp.report import Results, render
 from ldp.report.days import compared, in_order
 from ldp.report.page import MOST_LETTERS, MOST_ROWS, TESTED, UNKNOWN, UNLISTED
 from ldp.server import decode_with_decoys
 from ldp.simulation import draw_table
+from ldp.tables.estimates import Estimates, Rule
 
 DETAILS = {
     "method": "direct",

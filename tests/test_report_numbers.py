@@ -11,11 +11,11 @@ import pytest
 
 from ldp import CountMeanSketch
 from ldp.errors import DecodeError
-from ldp.estimates import OVERFULL
 from ldp.mechanisms import BitFlip, Piecewise, RegressionMoments
 from ldp.report import Numbers, Results, load, render
 from ldp.server import Table, decode, decode_mean, decode_regression
 from ldp.simulation import draw_table
+from ldp.tables.estimates import OVERFULL
 from tests.test_cli import run
 from tests.test_report import results, words
 

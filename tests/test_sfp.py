@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ldp import SequenceFragmentPuzzle
 from ldp.errors import ParameterError
-from ldp.hashing import PAD
+from ldp.protocol.spelling import PAD
 
 BASE: dict[str, Any] = {
     "epsilon": 8.0,

@@ -19,7 +19,7 @@ from ldp.accounting import Cost
 from ldp.audit import report_law
 from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, Mechanism
-from ldp.mechanisms.base import Example, Value
+from ldp.mechanisms.base import Example
 from ldp.privacy_loss import compose
 from ldp.privacy_loss.shuffling import (
     amplify_by_shuffling,
@@ -27,6 +27,7 @@ from ldp.privacy_loss.shuffling import (
     clones_2023,
     shuffled_delta,
 )
+from ldp.protocol.hashing import Value
 from tests.examples import for_everything
 from tests.test_composition import cms, hcms, rr, unary
 

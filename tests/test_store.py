@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldp import CountMeanSketch, RandomizedResponse, wire
+from ldp import CountMeanSketch, RandomizedResponse
 from ldp.collection import ReportWriter, aggregate, report_files
 from ldp.errors import DecodeError, MergeError, ParameterError, ReportError
 from ldp.files import write_whole
+from ldp.protocol import wire
 from ldp.server import Table, TableBuilder
 from ldp.simulation import Population, encode_batch, points_of, simulate
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from ldp.cli import commands
 from ldp.client import Declined, Recorded
 from ldp.errors import ParameterError, RegistryError
-from ldp.hashing import Spelling
 from ldp.mechanisms.words import LETTERS
+from ldp.protocol.spelling import Spelling
 from ldp.registry import Registry
 from ldp.report import Results, load
 from ldp.simulation.populations import Population

@@ -7,7 +7,7 @@ import pytest
 
 from ldp.errors import ReportError
 from ldp.mechanisms import from_parameters
-from ldp.wire import parse_report
+from ldp.protocol.wire import parse_report
 from tests.vectors.make import FILES
 
 FOLDER = Path(__file__).parent / "vectors"

@@ -15,8 +15,8 @@ from decimal import Decimal
 from fractions import Fraction
 
 from ldp.accounting.cost import Cost, Neighbours
-from ldp.channel import EXACT, round_up
 from ldp.errors import ParameterError
+from ldp.protocol.channel import EXACT, round_up
 
 LARGE = Decimal(10_000)
 """e**LARGE stands for everything above it: no delta survives it."""

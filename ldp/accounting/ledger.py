@@ -15,8 +15,8 @@ from typing import NamedTuple
 from ldp.accounting.composition import exact_sum
 from ldp.accounting.cost import Cost
 from ldp.accounting.policy import Caps
-from ldp.channel import round_down
 from ldp.errors import BudgetExceeded, ParameterError
+from ldp.protocol.channel import round_down
 
 
 class Room(NamedTuple):

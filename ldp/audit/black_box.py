@@ -9,11 +9,12 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ldp.mechanisms.base import Catalogued, Mechanism, Value
-from ldp.mechanisms.joint import parts_of, told
-from ldp.wire import Kind, split_parts, split_report
+from ldp.arrays import Ints
+from ldp.mechanisms.base import Catalogued, Mechanism
+from ldp.mechanisms.joint_base import parts_of, told
+from ldp.protocol.hashing import Value
+from ldp.protocol.wire import Kind, split_parts, split_report
 
 
 def epsilon_at_least(
@@ -35,7 +36,7 @@ def epsilon_at_least(
     return separation(seen, error)
 
 
-def separation(seen: Sequence[NDArray[np.int64]], error: float, tails: bool = False) -> float:
+def separation(seen: Sequence[Ints], error: float, tails: bool = False) -> float:
     """The largest ln of P(event | one) / P(event | other) that `seen` shows with probability
     1 - `error` at least: seen[0] and seen[1] are numbers >= 0, one for each trial.
 
@@ -46,7 +47,7 @@ def separation(seen: Sequence[NDArray[np.int64]], error: float, tails: bool = Fa
     trials, numbers = len(seen[0]), 1 + int(max(part.max() for part in seen))
     half = trials // 2
 
-    def counted(part: NDArray[np.int64]) -> NDArray[np.int64]:
+    def counted(part: Ints) -> Ints:
         counts = np.bincount(part, minlength=numbers)
         if not tails:
             return counts
@@ -57,7 +58,7 @@ def separation(seen: Sequence[NDArray[np.int64]], error: float, tails: bool = Fa
     kept = [counted(part[half:]) for part in seen]
     n = trials - half
 
-    def bound(counts: Sequence[NDArray[np.int64]], first: int, event: int, n: int) -> float:
+    def bound(counts: Sequence[Ints], first: int, event: int, n: int) -> float:
         more, fewer = int(counts[first][event]), int(counts[1 - first][event])
         low = float(beta.ppf(error / 2, more, n - more + 1)) if more else 0.0
         high = float(beta.isf(error / 2, fewer + 1, n - fewer)) if fewer < n else 1.0

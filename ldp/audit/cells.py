@@ -22,10 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp.arrays import Bools, Floats, Ints, Places
 from ldp.audit.law import MOST_OUTCOMES, Law, outcomes, payload_probability, report_law
-from ldp.mechanisms.base import Catalogued, Mechanism, Rounding, Value
-from ldp.mechanisms.joint import parts_of, told
-from ldp.wire import Kind, split_parts, split_report
+from ldp.mechanisms.addressing import Rounding
+from ldp.mechanisms.base import Catalogued, Mechanism
+from ldp.mechanisms.joint_base import parts_of, told
+from ldp.protocol.hashing import Value
+from ldp.protocol.wire import Kind, split_parts, split_report
 
 CHUNK = 20_000
 """Reports looked at together."""
@@ -50,7 +53,7 @@ LEAST_EACH = 64
 LEAST_DEVIATION = 4.0
 """Standard deviations below which the exact p-value of a count is above 1e-7."""
 
-Checks = tuple[str, NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+Checks = tuple[str, Ints, Ints, Floats]
 """What is counted; observed counts; trials; claimed probabilities: arrays of one shape."""
 
 
@@ -79,15 +82,13 @@ class Audit:
         return not self.findings
 
 
-def binomial_p(
-    observed: NDArray[np.int64], trials: NDArray[np.int64], probability: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def binomial_p(observed: Ints, trials: Ints, probability: Floats) -> Floats:
     """Two-sided p-value of a binomial count: twice the smaller exact tail, at most 1."""
     from scipy.stats import binom
 
     lower = binom.cdf(observed, trials, probability)
     upper = binom.sf(observed - 1, trials, probability)
-    smaller: NDArray[np.float64] = np.minimum(1.0, 2 * np.minimum(lower, upper))
+    smaller: Floats = np.minimum(1.0, 2 * np.minimum(lower, upper))
     return smaller
 
 
@@ -243,11 +244,11 @@ def judge(checks: Sequence[Checks], alpha: float) -> Audit:
 
 
 def _far(
-    observed: NDArray[np.int64],
-    trials: NDArray[np.int64],
-    probability: NDArray[np.float64],
+    observed: Ints,
+    trials: Ints,
+    probability: Floats,
     level: float,
-) -> NDArray[np.intp]:
+) -> Places:
     """The places of the counts whose p-value may be below `level`; it is not computed of others."""
     if level > 1e-7:
         return np.arange(observed.size)
@@ -281,7 +282,7 @@ def check_reports(
 def check_values(
     mechanism: Catalogued,
     values: Sequence[Value],
-    which: NDArray[np.int64],
+    which: Ints,
     reports: Sequence[tuple[int, bytes]],
 ) -> Iterator[Checks]:
     """Yield the checks of some reports (row, payload) of many values, in the order in which they
@@ -343,19 +344,19 @@ class _Reports:
 
     mechanism: Mechanism
     values: int
-    which: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    which: Ints
+    rows: Ints
     numbers: Sequence[int]
     true_cells: Sequence[Sequence[int]]
-    reported: NDArray[np.bool_]
-    touched: NDArray[np.bool_]
+    reported: Bools
+    touched: Bools
 
     @classmethod
     def of(
         cls,
         mechanism: Mechanism,
         values: Sequence[Value],
-        which: NDArray[np.int64],
+        which: Ints,
         reports: Sequence[tuple[int, bytes]],
     ) -> "_Reports":
         columns, addressing = mechanism.shape.columns, mechanism.addressing
@@ -417,17 +418,17 @@ def _apart(one: _Reports, other: _Reports) -> Iterator[Checks]:
     yield from _counts("lies of both parts", lies.sum(axis=1), free.sum(axis=1), chance)
 
 
-def _first(reports: _Reports) -> NDArray[np.bool_]:
+def _first(reports: _Reports) -> Bools:
     """Whether each report names the first cell that its value touches."""
     first = reports.touched.argmax(axis=1)[:, None]
-    named: NDArray[np.bool_] = np.take_along_axis(reports.reported, first, axis=1)[:, 0]
+    named: Bools = np.take_along_axis(reports.reported, first, axis=1)[:, 0]
     return named
 
 
 def _by_number(
     what: str,
-    seen: NDArray[np.bool_],
-    numbers: NDArray[np.int64],
+    seen: Bools,
+    numbers: Ints,
     limit: int,
     probability: float,
 ) -> Iterator[Checks]:
@@ -451,8 +452,8 @@ def _by_number(
 
 def _grouped(
     what: str,
-    seen: NDArray[np.bool_],
-    numbers: NDArray[np.int64],
+    seen: Bools,
+    numbers: Ints,
     limit: int,
     probability: float,
 ) -> Checks:
@@ -466,15 +467,15 @@ def _low(limit: int) -> int:
     return 1 << min(MOST_BITS, (limit - 1).bit_length())
 
 
-def odd_parities(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def odd_parities(counts: Ints) -> Ints:
     """Of counts of the numbers 0 .. 2**k - 1, for every mask below 2**k how many have an odd number
     of ones among the mask's bits: one Walsh-Hadamard transform."""
     turned = hadamard(counts)
-    odd: NDArray[np.int64] = (turned[0] - turned) // 2
+    odd: Ints = (turned[0] - turned) // 2
     return odd
 
 
-def hadamard(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def hadamard(counts: Ints) -> Ints:
     """The Walsh-Hadamard transform of 2**k integers, not scaled."""
     turned, step = counts.astype(np.int64), 1
     while step < turned.size:
@@ -489,7 +490,7 @@ def _signs(reports: _Reports) -> Iterator[Checks]:
     independent tosses."""
     mechanism, numbers, true_cells = reports.mechanism, reports.numbers, reports.true_cells
     rows, limit = reports.rows, mechanism.shape.rows
-    columns: NDArray[np.int64] = np.array(numbers, dtype=np.int64) >> 1
+    columns: Ints = np.array(numbers, dtype=np.int64) >> 1
     yield from _uniform("column", columns, mechanism.shape.columns)
     told = np.array(
         [
@@ -510,7 +511,7 @@ def _signs(reports: _Reports) -> Iterator[Checks]:
     yield _sum("true signs", told, every, claimed)
     low = min(_low(limit), 1 << MOST_BITS // 2)
     other = min(mechanism.shape.columns, 1 << MOST_BITS // 2)
-    both: NDArray[np.int64] = rows % low * other + columns % other
+    both: Ints = rows % low * other + columns % other
     sizes = np.outer(_sizes(limit, low), _sizes(mechanism.shape.columns, other)).ravel()
     yield _even("low bits of row and column", both, sizes)
     for what, by, below in (
@@ -523,7 +524,7 @@ def _signs(reports: _Reports) -> Iterator[Checks]:
     yield from _lagged("true signs", told[:, None], every[:, None], claimed)
 
 
-def _of_each(reports: _Reports) -> Iterator[tuple[str, NDArray[np.int64], int]]:
+def _of_each(reports: _Reports) -> Iterator[tuple[str, Ints, int]]:
     """Numbers that every report has, whatever its kind: its call's and its value's."""
     yield "call", np.arange(reports.rows.size) % CALLS, CALLS
     if reports.values > 1:
@@ -629,9 +630,7 @@ def _both_lied(mechanism: Mechanism) -> float:
     return pairs / (others * (others - 1))
 
 
-def _noise(
-    reported: NDArray[np.bool_], touched: NDArray[np.bool_], lied: float
-) -> Iterator[Checks]:
+def _noise(reported: Bools, touched: Bools, lied: float) -> Iterator[Checks]:
     """That the bits of untouched cells are independent: 1 with probability `lied`. The number that
     a report names, and that two reports both name, is binomial; so is the number of pairs of cells
     named together, as long as no cell is in two of the pairs."""
@@ -648,9 +647,7 @@ def _noise(
             yield _sum(f"cells {apart} apart both reported", both[left], trials[left], lied**2)
 
 
-def _pairs(
-    noise: NDArray[np.bool_], free: NDArray[np.bool_], probability: float
-) -> Iterator[Checks]:
+def _pairs(noise: Bools, free: Bools, probability: float) -> Iterator[Checks]:
     """That two untouched (`free`) cells so far apart are both reported with this probability."""
     columns = noise.shape[1]
     for apart in (1 << power for power in range((columns - 1).bit_length())):
@@ -660,7 +657,7 @@ def _pairs(
         yield f"cells {apart} apart both reported, from column", both, trials, claimed
 
 
-def _uniform(what: str, numbers: NDArray[np.int64], limit: int) -> Iterator[Checks]:
+def _uniform(what: str, numbers: Ints, limit: int) -> Iterator[Checks]:
     """That independent `numbers` are uniform below `limit`."""
     yield _blocked(f"reports in {what} block", numbers, limit)
     yield from _remainders(f"reports by {what}", numbers, limit)
@@ -669,14 +666,14 @@ def _uniform(what: str, numbers: NDArray[np.int64], limit: int) -> Iterator[Chec
     yield from _alike(what, numbers, 1 / limit)
 
 
-def _blocked(what: str, numbers: NDArray[np.int64], limit: int) -> Checks:
+def _blocked(what: str, numbers: Ints, limit: int) -> Checks:
     blocks = min(limit, MOST_OUTCOMES)
     sizes = np.diff([-(-i * limit // blocks) for i in range(blocks + 1)])
     counts = np.bincount(_blocks(numbers, limit), minlength=sizes.size)
     return what, counts, np.full(sizes.size, numbers.size), sizes / limit
 
 
-def _remainders(what: str, numbers: NDArray[np.int64], limit: int) -> Iterator[Checks]:
+def _remainders(what: str, numbers: Ints, limit: int) -> Iterator[Checks]:
     """That numbers uniform below `limit` have each remainder as often as they should."""
     for modulus in RESIDUES:
         if modulus < limit:
@@ -685,7 +682,7 @@ def _remainders(what: str, numbers: NDArray[np.int64], limit: int) -> Iterator[C
             yield f"{what}, rest of {modulus}", counts, np.full(modulus, numbers.size), claimed
 
 
-def _even(what: str, low: NDArray[np.int64], sizes: NDArray[np.int64]) -> Checks:
+def _even(what: str, low: Ints, sizes: Ints) -> Checks:
     """That numbers, of which number i is as likely as sizes[i] of all, have every parity as often
     as they should."""
     claimed = odd_parities(sizes) / sizes.sum()
@@ -693,19 +690,17 @@ def _even(what: str, low: NDArray[np.int64], sizes: NDArray[np.int64]) -> Checks
     return f"odd parities of {what}, mask", counts, np.full(sizes.size, low.size), claimed
 
 
-def _sizes(limit: int, modulus: int) -> NDArray[np.int64]:
+def _sizes(limit: int, modulus: int) -> Ints:
     """How many numbers below `limit` have each remainder."""
     return limit // modulus + (np.arange(modulus) < limit % modulus)
 
 
-def _blocks(numbers: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+def _blocks(numbers: Ints, limit: int) -> Ints:
     """Numbers below `limit` by blocks of nearly equal size, MOST_OUTCOMES at most."""
     return numbers * min(limit, MOST_OUTCOMES) // limit
 
 
-def disjoint_pairs(
-    length: int, apart: int
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def disjoint_pairs(length: int, apart: int) -> Iterator[tuple[Ints, Ints]]:
     """All pairs (i, i + apart) below `length`, in two parts: in each, no number is in two pairs, so
     what happens to one pair is independent of all others."""
     for start in (0, apart):
@@ -715,7 +710,7 @@ def disjoint_pairs(
 
 
 def _alike(
-    what: str, keys: NDArray[np.int64], probability: float, lags: Sequence[int] = LAGS
+    what: str, keys: Ints, probability: float, lags: Sequence[int] = LAGS
 ) -> Iterator[Checks]:
     """That reports some calls apart have the same key as often as independent ones."""
     for lag in lags:
@@ -724,9 +719,7 @@ def _alike(
             yield _sum(f"same {what} {lag} calls apart", same, np.ones_like(same), probability)
 
 
-def _lagged(
-    what: str, seen: NDArray[np.bool_], possible: NDArray[np.bool_], probability: float
-) -> Iterator[Checks]:
+def _lagged(what: str, seen: Bools, possible: Bools, probability: float) -> Iterator[Checks]:
     """That what is `seen` in some of the `possible` places, shape (reports, places), is seen in the
     same place of two reports some calls apart as often as in independent ones."""
     for lag in LAGS:
@@ -736,9 +729,7 @@ def _lagged(
             yield from _counts(f"{what} of both, {lag} calls apart", counts, sizes, probability**2)
 
 
-def _counts(
-    what: str, counts: NDArray[np.int64], sizes: NDArray[np.int64], probability: float
-) -> Iterator[Checks]:
+def _counts(what: str, counts: Ints, sizes: Ints, probability: float) -> Iterator[Checks]:
     """That independent `counts` are binomial (`sizes`, `probability`): their sum is, and so is how
     many of one size fall into a bin of values; a count in a far tail needs no company to be
     found, and counts that vary too much or too little are found by the other bins."""
@@ -751,7 +742,7 @@ def _counts(
 
 
 @lru_cache(maxsize=1024)
-def binomial_bins(size: int, probability: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def binomial_bins(size: int, probability: float) -> tuple[Floats, Floats]:
     """The inclusive upper ends of all bins of a binomial count but the last, and the bins'
     probabilities."""
     from scipy.stats import binom

@@ -16,16 +16,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ldp.arrays import Floats, Ints
 from ldp.audit.cells import Audit, Checks, judge
 from ldp.audit.lives import USUAL, life_checks
-from ldp.batch import ID_BYTES, Batch
 from ldp.client import Client, Recorded
 from ldp.errors import ReportError
-from ldp.mechanisms.base import Value
+from ldp.protocol.batch import ID_BYTES, Batch
+from ldp.protocol.hashing import Value
+from ldp.protocol.wire import split_report
 from ldp.registry import Metric, Registry
-from ldp.wire import split_report
 
 PERIODS, DEVICES = 300, 80
 """Periods of one device that has fresh noise; devices of each memoisation."""
@@ -281,9 +281,9 @@ def _uniform_bits(what: str, words: Sequence[bytes], size: int) -> Iterator[Chec
 
 def _counted(
     what: str,
-    numbers: Sequence[int] | NDArray[np.int64],
+    numbers: Sequence[int] | Ints,
     limit: int,
-    law: NDArray[np.float64] | None = None,
+    law: Floats | None = None,
 ) -> Checks:
     counts = np.bincount(numbers, minlength=limit)
     claimed = np.full(limit, 1 / limit) if law is None else law

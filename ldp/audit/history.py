@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ldp.audit.black_box import separation
-from ldp.channel import exact_log
-from ldp.mechanisms.base import Value
-from ldp.mechanisms.memoising import Memoising
-from ldp.wire import Kind, split_report
+from ldp.mechanisms.memoisation import Memoising
+from ldp.protocol.channel import exact_log
+from ldp.protocol.hashing import Value
+from ldp.protocol.wire import Kind, split_report
 
 History = tuple[Value, ...]
 """The value of each day; one report a day."""

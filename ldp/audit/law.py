@@ -10,13 +10,14 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations, permutations, product
 
-from ldp.channel import exact_log
-from ldp.mechanisms.base import Catalogued, Mechanism, Value
-from ldp.mechanisms.joint import claimed_ratio, parts_of, told
-from ldp.wire import JointLayout, Kind, pack_joint_report, split_report
+from ldp.mechanisms.base import Catalogued, Mechanism
+from ldp.mechanisms.joint_base import claimed_ratio, parts_of, told
+from ldp.protocol.channel import exact_log
+from ldp.protocol.hashing import Value
+from ldp.protocol.wire import JointLayout, Kind, pack_joint_report, split_report
 
 Law = Mapping[tuple[int, int], Fraction]
-"""(row, payload read as an integer) -> probability; payloads as in `ldp.wire`."""
+"""(row, payload read as an integer) -> probability; payloads as in `ldp.protocol.wire`."""
 
 
 MOST_OUTCOMES = 4096

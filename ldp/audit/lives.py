@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ldp.arrays import Bools, Floats, Ints
 from ldp.audit.cells import Checks
-from ldp.mechanisms.base import Value
-from ldp.mechanisms.memoising import Memoising
-from ldp.wire import Kind, split_report
+from ldp.mechanisms.memoisation import Memoising
+from ldp.protocol.hashing import Value
+from ldp.protocol.wire import Kind, split_report
 
 Device = Callable[[], Callable[[Value, int], Sequence[bytes]]]
 """Makes a new device: so many reports of a value."""
@@ -37,12 +37,12 @@ class _Lives:
 
     mechanism: Memoising
     reports: tuple[int, int, int]
-    cohorts: NDArray[np.int64]
+    cohorts: Ints
     moved: int
-    named: tuple[NDArray[np.int64], ...]
-    touched: tuple[NDArray[np.bool_], ...]
-    same: NDArray[np.bool_]
-    first_two: NDArray[np.bool_]
+    named: tuple[Ints, ...]
+    touched: tuple[Bools, ...]
+    same: Bools
+    first_two: Bools
 
 
 def life_checks(
@@ -112,7 +112,7 @@ def _lived(
     )
 
 
-def _shown(mechanism: Memoising, cells: Sequence[int], numbers: Sequence[int]) -> NDArray[np.bool_]:
+def _shown(mechanism: Memoising, cells: Sequence[int], numbers: Sequence[int]) -> Bools:
     """Whether each report names each unit, shape (reports, units)."""
     if mechanism.kind is not Kind.BITS:
         return np.array([[number == cell for cell in cells] for number in numbers])
@@ -122,7 +122,7 @@ def _shown(mechanism: Memoising, cells: Sequence[int], numbers: Sequence[int]) -
     return np.equal(bits[:, : mechanism.shape.columns], 1)
 
 
-def _touched(mechanism: Memoising, cells: Sequence[int]) -> NDArray[np.bool_]:
+def _touched(mechanism: Memoising, cells: Sequence[int]) -> Bools:
     if mechanism.kind is not Kind.BITS:
         return np.ones(1, dtype=bool)
     touched = np.zeros(mechanism.shape.columns, dtype=bool)
@@ -157,10 +157,10 @@ def _checks(lives: _Lives, memoise: str) -> Iterator[Checks]:
 
 def _outcomes(
     what: str,
-    one: NDArray[np.bool_],
-    other: NDArray[np.bool_],
-    where: NDArray[np.bool_],
-    claimed: NDArray[np.float64],
+    one: Bools,
+    other: Bools,
+    where: Bools,
+    claimed: Floats,
 ) -> Checks:
     """How often two decoded units are 00, 01, 10 and 11."""
     counts = np.bincount(2 * one[where] + other[where], minlength=4)
@@ -210,11 +210,11 @@ class _Unit:
     def _weights(self) -> tuple[tuple[float, float], tuple[float, float]]:
         return (1 - self.kept, self.shows[0]), (self.kept, self.shows[1])
 
-    def named(self, reports: int) -> NDArray[np.float64]:
+    def named(self, reports: int) -> Floats:
         """P(k of so many reports name it), k = 0 .. reports."""
         from scipy.stats import binom
 
-        law: NDArray[np.float64] = sum(
+        law: Floats = sum(
             weight * binom.pmf(np.arange(reports + 1), reports, shows)
             for weight, shows in self._weights
         )
@@ -228,7 +228,7 @@ class _Unit:
         """P(more than half of so many reports name it)."""
         return float(self.named(reports)[reports // 2 + 1 :].sum())
 
-    def joint(self, other: "_Unit", reports: int, others: int, kept: bool) -> NDArray[np.float64]:
+    def joint(self, other: "_Unit", reports: int, others: int, kept: bool) -> Floats:
         """P(00, 01, 10, 11) of what two times decode: about one permanent response if it is `kept`,
         else about two that are independent."""
         if not kept:

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from ldp.errors import ParameterError
-from ldp.hashing import ByPosition
 from ldp.mechanisms import Catalogued, JointReport
-from ldp.mechanisms.base import Identity, Value
+from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.bit_flip import Buckets
-from ldp.mechanisms.joint import parts_of
+from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.moments import Products
 from ldp.mechanisms.numeric import Numbers, Range
+from ldp.protocol.hashing import Value
+from ldp.protocol.spelling import ByPosition
 
 VALUES = ("lol", "a value of more than sixteen bytes", "")
 MOST_CATEGORIES = 256

@@ -16,9 +16,9 @@ from ldp.audit.law import exact_findings
 from ldp.audit.lives import LONG, USUAL, life_checks, one_by_one
 from ldp.audit.values import drawn_values, tried
 from ldp.mechanisms import Catalogued
-from ldp.mechanisms.base import Value
-from ldp.mechanisms.memoising import Memoising
-from ldp.wire import Kind
+from ldp.mechanisms.memoisation import Memoising
+from ldp.protocol.hashing import Value
+from ldp.protocol.wire import Kind
 
 ALPHA = 1e-6
 MOST_FINDINGS = 6

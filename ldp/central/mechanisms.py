@@ -15,10 +15,12 @@ from fractions import Fraction
 import numpy as np
 
 from ldp.accounting import Cost, Neighbours
+from ldp.arrays import Floats
+from ldp.arrays import Ints as Integers
 from ldp.central.gaussian import gaussian_mu, require_budget
-from ldp.central.noise import Floats, Integers, Noise, Releases
-from ldp.channel import round_up
+from ldp.central.noise import Noise, Releases
 from ldp.errors import ParameterError
+from ldp.protocol.channel import round_up
 
 MOST_COUNT = 2**62
 """Largest count that is told from larger ones: an int64 with room for noise."""

@@ -9,12 +9,9 @@ from functools import cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ldp.arrays import Floats, Ints
 from ldp.errors import MissingPackage
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class Noise(Protocol):
@@ -30,7 +27,7 @@ class Noise(Protocol):
         """`values` + noise of density e**(-|x| / scale) / (2 scale)."""
         ...
 
-    def discrete_laplace(self, counts: Integers, scale: float) -> Integers:
+    def discrete_laplace(self, counts: Ints, scale: float) -> Ints:
         """`counts` + integers k with probability proportional to e**(-|k| / scale)."""
         ...
 
@@ -52,7 +49,7 @@ class Releases:
         dp = _opendp()
         return _applied(dp.m.make_laplace(_reals(), dp.l1_distance(T=float), scale), values)
 
-    def discrete_laplace(self, counts: Integers, scale: float) -> Integers:
+    def discrete_laplace(self, counts: Ints, scale: float) -> Ints:
         dp = _opendp()
         domain = dp.vector_domain(dp.atom_domain(T="i64"))
         made = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale)
@@ -81,7 +78,7 @@ class Simulated:
     def laplace(self, values: Floats, scale: float) -> Floats:
         return values + self._generator.laplace(0.0, scale, values.shape)
 
-    def discrete_laplace(self, counts: Integers, scale: float) -> Integers:
+    def discrete_laplace(self, counts: Ints, scale: float) -> Ints:
         # the difference of two geometric numbers
         stop = -np.expm1(-1 / scale)
         up, down = self._generator.geometric(stop, (2, *counts.shape))

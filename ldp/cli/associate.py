@@ -8,7 +8,7 @@ import click
 from ldp.cli.estimate import check_output
 from ldp.cli.options import DAY, FILE, JSON, REGISTRY, progress, say
 from ldp.errors import DecodeError, ParameterError
-from ldp.estimates import CONTROLS, Rule
+from ldp.tables.estimates import CONTROLS, Rule
 
 
 @click.command()

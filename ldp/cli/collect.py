@@ -15,11 +15,11 @@ from ldp.collection import aggregate as aggregated
 from ldp.collection.store import NoReports
 from ldp.errors import ParameterError, ReportError
 from ldp.files import write_whole
-from ldp.joint_table import load_table
 from ldp.mechanisms import Catalogued
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.registry import Registry
 from ldp.registry.explaining import label
+from ldp.tables.joint_table import load_table
 
 if TYPE_CHECKING:
     from ldp.simulation import Population

@@ -12,10 +12,10 @@ import click
 
 from ldp.cli.amplify import shuffling_conditions
 from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
-from ldp.comparison import Comparison, Row, compare, curves, points
 from ldp.errors import ParameterError
 from ldp.files import write_whole
 from ldp.planning import CANDIDATES
+from ldp.planning.comparison import Comparison, Row, compare, curves, points
 from ldp.simulation import Population
 
 WIDTH = 96

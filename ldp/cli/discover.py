@@ -9,11 +9,11 @@ import click
 from ldp.cli.estimate import check_output, write_estimates
 from ldp.cli.options import FILE, JSON
 from ldp.errors import DecodeError, ParameterError
-from ldp.estimates import CONTROLS, Rule
 from ldp.mechanisms import Catalogued, PrefixExtension, RapporNgrams, SequenceFragmentPuzzle
+from ldp.tables.estimates import CONTROLS, Rule
 
 if TYPE_CHECKING:
-    from ldp.table import Table
+    from ldp.tables.table import Table
 
 
 @click.command()
@@ -55,12 +55,12 @@ def discover(
     Example: ldp discover words --registry metrics.toml store --out words.csv
     """
     from ldp.collection import aggregate, read_patterns
-    from ldp.joint_table import JointTable, load_table
-    from ldp.patterns import Patterns
     from ldp.registry import Registry
     from ldp.registry.explaining import label
     from ldp.server import discover as discovered
     from ldp.server import discover_ngrams, discover_prefixes
+    from ldp.tables.joint_table import JointTable, load_table
+    from ldp.tables.patterns import Patterns
 
     rule = Rule(alpha=alpha, control=control, threshold=threshold)
     if (registry is None) == bool(stores):

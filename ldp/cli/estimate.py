@@ -12,13 +12,13 @@ from ldp.cli.options import FILE, JSON, say
 from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
-from ldp.estimates import CONTROLS, Estimates, Rule, summary_path
 from ldp.files import read_lines
-from ldp.hashing import MD5_SCHEMES
+from ldp.protocol.hashing import MD5_SCHEMES
+from ldp.tables.estimates import CONTROLS, Estimates, Rule, summary_path
 
 if TYPE_CHECKING:
-    from ldp.hashing import Spelling
-    from ldp.table import Table
+    from ldp.protocol.spelling import Spelling
+    from ldp.tables.table import Table
 
 
 @click.command()
@@ -80,11 +80,11 @@ def decode(
     Example: ldp decode --rappor-params params.csv --rappor-counts counts.csv \\
                  --rappor-map map.csv --out estimates.csv
     """
-    from ldp.google_rappor import SCHEME, read_map, read_table
-    from ldp.mechanisms.base import Rounding
+    from ldp.mechanisms.addressing import Rounding
     from ldp.registry import read_values
     from ldp.server import consistent, decode_with_decoys
     from ldp.server import decode as decoded
+    from ldp.tables.google_rappor import SCHEME, read_map, read_table
 
     if (table is None) == (rappor_params is None) or (rappor_params is None) != (
         rappor_counts is None
@@ -210,8 +210,8 @@ def _write_numbers(table: "Table", out: str, level: float, as_json: bool) -> Non
 
 def _single(path: Path, part: str | None) -> "tuple[Table, Spelling | None]":
     """Return the table of a file, or that of its `part`, and how its words are spelled."""
-    from ldp.joint_table import load_table
-    from ldp.table import Table
+    from ldp.tables.joint_table import load_table
+    from ldp.tables.table import Table
 
     loaded = load_table(path)
     if isinstance(loaded, Table):

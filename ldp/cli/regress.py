@@ -113,7 +113,7 @@ def regress(
 def _released(
     X: Any, y: Any, features: list[str], level: float, **parameters: Any
 ) -> tuple[dict[str, Any], str]:
-    from ldp.regression.private import METHODS, PrivateLinearRegression
+    from ldp.central.regression import METHODS, PrivateLinearRegression
 
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
@@ -186,8 +186,8 @@ def _compared(
     splits: int,
     seed: int | None,
 ) -> tuple[dict[str, Any], str]:
-    from ldp.regression.private.compare import compare
-    from ldp.regression.private.rows import Bounds
+    from ldp.central.regression.rows import Bounds
+    from ldp.planning.regression import compare
 
     scores = compare(
         X,

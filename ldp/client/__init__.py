@@ -10,10 +10,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ldp import mechanisms
 from ldp.accounting import Caps, Cost, Ledger
 from ldp.errors import BudgetExceeded, LdpError, ParameterError
-from ldp.mechanisms import Encoder, Mechanism
+from ldp.mechanisms import Encoder, Mechanism, catalogue
 
 if TYPE_CHECKING:
     from ldp.client.destinations import Collector as Collector
@@ -21,63 +20,7 @@ if TYPE_CHECKING:
     from ldp.client.results import Declined as Declined
     from ldp.client.results import Recorded as Recorded
     from ldp.client.runtime import Client as Client
-    from ldp.mechanisms import BitFlip as BitFlip
-    from ldp.mechanisms import CoinResponse as CoinResponse
-    from ldp.mechanisms import CountMeanSketch as CountMeanSketch
-    from ldp.mechanisms import HadamardCountMeanSketch as HadamardCountMeanSketch
-    from ldp.mechanisms import JointReport as JointReport
-    from ldp.mechanisms import LocalHashing as LocalHashing
-    from ldp.mechanisms import MemoisedBitFlip as MemoisedBitFlip
-    from ldp.mechanisms import MemoisedHashing as MemoisedHashing
-    from ldp.mechanisms import MemoisedResponse as MemoisedResponse
-    from ldp.mechanisms import OneBitMean as OneBitMean
-    from ldp.mechanisms import Piecewise as Piecewise
-    from ldp.mechanisms import PrefixExtension as PrefixExtension
-    from ldp.mechanisms import ProjectiveGeometry as ProjectiveGeometry
-    from ldp.mechanisms import RandomizedResponse as RandomizedResponse
-    from ldp.mechanisms import Rappor as Rappor
-    from ldp.mechanisms import RapporNgrams as RapporNgrams
-    from ldp.mechanisms import RegressionMoments as RegressionMoments
-    from ldp.mechanisms import SequenceFragmentPuzzle as SequenceFragmentPuzzle
-    from ldp.mechanisms import SubsetSelection as SubsetSelection
-    from ldp.mechanisms import UnaryEncoding as UnaryEncoding
-
-__all__ = [
-    "BitFlip",
-    "BudgetExceeded",
-    "Caps",
-    "Client",
-    "CoinResponse",
-    "Collector",
-    "Cost",
-    "CountMeanSketch",
-    "Declined",
-    "Encoder",
-    "Folder",
-    "HadamardCountMeanSketch",
-    "JointReport",
-    "LdpError",
-    "Ledger",
-    "LocalHashing",
-    "Mechanism",
-    "MemoisedBitFlip",
-    "MemoisedHashing",
-    "MemoisedResponse",
-    "OneBitMean",
-    "ParameterError",
-    "Piecewise",
-    "PrefixExtension",
-    "ProjectiveGeometry",
-    "RandomizedResponse",
-    "Rappor",
-    "RapporNgrams",
-    "Recorded",
-    "RegressionMoments",
-    "SequenceFragmentPuzzle",
-    "SubsetSelection",
-    "UnaryEncoding",
-]
-
+    from ldp.mechanisms.catalogue import *  # noqa: F403
 
 _RUNTIME = {
     "Client": "runtime",
@@ -86,11 +29,28 @@ _RUNTIME = {
 }
 """What is in a module of this folder, and loaded when it is first asked for."""
 
+__all__ = [
+    "BudgetExceeded",
+    "Caps",
+    "Cost",
+    "Encoder",
+    "LdpError",
+    "Ledger",
+    "Mechanism",
+    "ParameterError",
+    *_RUNTIME,
+    *catalogue.PUBLIC,
+]
+
 
 def __getattr__(name: str) -> Any:
-    """The runtime and the mechanisms are loaded when they are first asked for."""
-    if name not in __all__:
-        raise AttributeError(f"module 'ldp.client' has no attribute {name!r}")
+    """Load the runtime or a mechanism when it is first asked for."""
     if name in _RUNTIME:
         return getattr(import_module(f"ldp.client.{_RUNTIME[name]}"), name)
-    return getattr(mechanisms, name)
+    if name in catalogue.PUBLIC:
+        return catalogue.mechanism_class(name)
+    raise AttributeError(f"module 'ldp.client' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

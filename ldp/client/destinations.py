@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ldp.errors import LdpError, ParameterError
 from ldp.files import sync_folder
+from ldp.protocol.batch import MEDIA_TYPE
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 TIMEOUT_SECONDS = 20.0
 """Of one request, from its first byte to the last of the answer."""
-MEDIA_TYPE = "application/vnd.ldp.batch"
 
 
 class Unreachable(LdpError, OSError):

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from ldp.client.device_file import remember, state
 from ldp.client.periods import ending, length
 from ldp.client.responses import Report, Responses
-from ldp.mechanisms.base import Value
-from ldp.randomness import BitSource, uniform_below
+from ldp.protocol.hashing import Value
+from ldp.protocol.randomness import BitSource, uniform_below
 from ldp.registry import Metric, Registry
 
 LAYOUT = "layout"

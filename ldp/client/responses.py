@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 from ldp.client.device_file import StorageError
 from ldp.errors import ParameterError
 from ldp.files import sync_folder
-from ldp.mechanisms.base import DrawsReports, Value
-from ldp.mechanisms.permanent import LEAST_SECRET, Secret, message
-from ldp.randomness import BitSource
+from ldp.mechanisms.base import DrawsReports
+from ldp.mechanisms.permanent_response import LEAST_SECRET, Secret, message
+from ldp.protocol.hashing import Value
+from ldp.protocol.randomness import BitSource
 from ldp.registry import Metric
 
 SECRET_BYTES = 32

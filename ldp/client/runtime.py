@@ -19,8 +19,6 @@ from types import TracebackType
 from typing import Any, Literal, TypeVar
 from weakref import WeakSet
 
-from ldp.batch import HEAD_BYTES, MOST_BYTES, Item
-from ldp.channel import round_down
 from ldp.client import periods
 from ldp.client.charges import TERMS, agree, left, life_left, unasked
 from ldp.client.destinations import TIMEOUT_SECONDS, Destination, Unreachable
@@ -31,10 +29,12 @@ from ldp.client.results import Consent, Declined, Recorded, Sent, Status, Upload
 from ldp.client.sealing import Sealer, drop, stop_calendars
 from ldp.client.witness import LOSSES, DefaultWitness, NoWitness, Witness
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Value
-from ldp.randomness import BitSource, SeededBits, SystemBits, uniform_below
+from ldp.protocol.batch import HEAD_BYTES, MOST_BYTES, Item
+from ldp.protocol.channel import round_down
+from ldp.protocol.hashing import Value
+from ldp.protocol.randomness import BitSource, SeededBits, SystemBits, uniform_below
+from ldp.protocol.wire import HEADER_BYTES
 from ldp.registry import Metric, Registry
-from ldp.wire import HEADER_BYTES
 
 FIRST_WAIT, LONGEST_WAIT = 60, 6 * 3600
 """Seconds: bounds of the waits after failed uploads; each is uniform up to twice the last bound."""

@@ -12,15 +12,15 @@ from fractions import Fraction
 from typing import NamedTuple, TypeVar
 
 from ldp.accounting.ledger import Room
-from ldp.batch import ID_BYTES, Batch, Item, packed
 from ldp.client.charges import charge, is_agreed, left
 from ldp.client.device_file import remember, state
 from ldp.client.periods import beginning, day_of, ending, length
 from ldp.client.pool import Frozen, due, freeze, frozen, meaning
 from ldp.client.responses import Responses
-from ldp.randomness import BitSource, uniform_below
+from ldp.protocol.batch import ID_BYTES, Batch, Item, packed
+from ldp.protocol.hashing import Value
+from ldp.protocol.randomness import BitSource, uniform_below
 from ldp.registry import Metric, Registry
-from ldp.value import Value
 
 MOST_WAITING = 4 << 20
 """Bytes of sealed batches that wait; beyond it the oldest are dropped, and counted."""

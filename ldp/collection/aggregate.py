@@ -7,10 +7,10 @@ from pathlib import Path
 from ldp.collection.checkpoint import Checkpoint
 from ldp.collection.store import read_reports, report_files
 from ldp.errors import ReportError
-from ldp.joint_table import JointTable, JointTableBuilder, empty_builder, split_batch
 from ldp.mechanisms import Catalogued
-from ldp.table import Table, TableBuilder, payload_numbers
-from ldp.wire import JointLayout
+from ldp.protocol.wire import JointLayout
+from ldp.tables.joint_table import JointTable, JointTableBuilder, empty_builder, split_batch
+from ldp.tables.table import Table, TableBuilder, payload_numbers
 
 EVERY = 100
 """Files between two checkpoints."""

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from ldp.errors import LdpError
 from ldp.files import write_whole
-from ldp.joint_table import JointTable
-from ldp.table import Table
+from ldp.tables.joint_table import JointTable
+from ldp.tables.table import Table
 
 _DIGEST_BYTES = 16
 

@@ -24,14 +24,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ldp.batch import MOST_BYTES
-from ldp.client.destinations import MEDIA_TYPE
 from ldp.collection.buffer import Arrived, Buffer, BufferUnusable
 from ldp.collection.counts import Counts, exposition
 from ldp.collection.ingest import clean
 from ldp.collection.intake import asked_of, days, sort_batch
 from ldp.collection.workers import Ingestor, Shuffling, Writer
 from ldp.errors import LdpError, ReportError
+from ldp.protocol.batch import MEDIA_TYPE, MOST_BYTES
 from ldp.registry import Registry
 
 JSON_TYPE, TEXT_TYPE = "application/json", "text/plain; version=0.0.4"

@@ -15,13 +15,13 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.batch import HEAD_BYTES, Batch, Uniform, read_uniform
 from ldp.errors import ReportError
-from ldp.joint_table import split_batch
 from ldp.mechanisms import Catalogued
+from ldp.protocol.batch import HEAD_BYTES, Batch, Uniform, read_uniform
+from ldp.protocol.wire import HEADER_BYTES, JointLayout, Layout, split_report
 from ldp.registry import Registry
-from ldp.table import payload_numbers
-from ldp.wire import HEADER_BYTES, JointLayout, Layout, split_report
+from ldp.tables.joint_table import split_batch
+from ldp.tables.table import payload_numbers
 
 Code = Literal["unknown_metric", "wrong_version", "expired", "malformed"]
 """Why an item will never be counted."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from ldp.collection.store import StoredBatch, read_reports, report_files
 from ldp.errors import ReportError
-from ldp.joint_table import split_batch
 from ldp.mechanisms import JointMechanism
-from ldp.patterns import Patterns
+from ldp.tables.joint_table import split_batch
+from ldp.tables.patterns import Patterns
 
 
 def read_patterns(

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc
 
-from ldp.hashing import PolynomialBloom, PolynomialRows
-from ldp.joint_table import split_batch
+from ldp.arrays import Bools
 from ldp.mechanisms import Catalogued, Mechanism
-from ldp.mechanisms.joint import parts_of
-from ldp.wire import JointLayout, Kind
+from ldp.mechanisms.joint_base import parts_of
+from ldp.protocol.hashing import PolynomialBloom, PolynomialRows
+from ldp.protocol.wire import JointLayout, Kind
+from ldp.tables.joint_table import split_batch
 
 CHANCE = 1e-9
 """Bounds the probability that an honest report has too few or too many ones, in all or among the
@@ -61,7 +62,7 @@ def plausible(
     rows: NDArray[np.uint32],
     payloads: NDArray[np.uint8],
     candidates: tuple[str, ...] = (),
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Which reports of a block, `rows` of shape (n,) and `payloads` of shape (n, payload bytes),
     pass. A device with a permanent response keeps its row, so there the rows prove nothing.
     `candidates`: the metric's dictionary; of use where it touches at most half of a row's cells."""
@@ -98,7 +99,7 @@ def _plausible_among(
     rows: NDArray[np.uint32],
     payloads: NDArray[np.uint8],
     candidates: tuple[str, ...],
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Which reports have a plausible number of ones among the cells that candidates touch."""
     good = np.ones(len(rows), dtype=np.bool_)
     named, places = np.unique(rows, return_inverse=True)
@@ -120,17 +121,17 @@ def candidate_cells(
 ) -> NDArray[np.uint8]:
     """The cells that candidates touch in each of some rows, as a payload: shape (rows, payload
     bytes)."""
-    from ldp import kernels  # late: slow to load
+    from ldp import bulk
 
     addressing, payload_bytes = mechanism.addressing, mechanism.layout.payload_bytes
-    points = kernels.points(addressing, mechanism.shape.rows, candidates)
-    columns = kernels.columns(
+    points = bulk.points(addressing, mechanism.shape.rows, candidates)
+    columns = bulk.columns(
         addressing,
         mechanism.shape.rows,
         np.tile(points, len(rows)),
         np.repeat(rows, len(candidates)),
     ).reshape(len(rows), -1)
     bits = np.zeros((len(rows), 8 * payload_bytes + 1), dtype=np.uint8)
-    columns[columns == kernels.NO_COLUMN] = 8 * payload_bytes  # a cell that is cut off
+    columns[columns == bulk.NO_COLUMN] = 8 * payload_bytes  # a cell that is cut off
     np.put_along_axis(bits, columns, 1, axis=1)
     return np.packbits(bits[:, :-1], axis=1, bitorder="little")

@@ -13,7 +13,6 @@ from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
-from ldp.batch import ID_BYTES, Batch, Item, packed
 from ldp.client.destinations import Destination, Unreachable
 from ldp.collection.buffer import Buffer, Waiting
 from ldp.collection.ingest import writer_of
@@ -21,6 +20,7 @@ from ldp.collection.intake import join_bodies
 from ldp.collection.store import read_reports
 from ldp.errors import ReportError
 from ldp.files import sync_folder
+from ldp.protocol.batch import ID_BYTES, Batch, Item, packed
 
 PASSING = (0, 408, 429)
 """Answers below 500, or none, after which the same bytes may be taken later."""

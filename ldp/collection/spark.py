@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from ldp.arrays import Ints
 from ldp.collection.aggregate import check_file
 from ldp.collection.store import read_reports, report_files
 from ldp.errors import MissingPackage, ReportError
-from ldp.joint_table import JointTable, empty_builder, split_batch
 from ldp.mechanisms import Catalogued, JointMechanism, Mechanism, from_parameters
-from ldp.mechanisms.joint import parts_of
-from ldp.table import Table, count_reports, payload_numbers, smallest
-from ldp.wire import JointLayout, Kind
+from ldp.mechanisms.joint_base import parts_of
+from ldp.protocol.wire import JointLayout, Kind
+from ldp.tables.joint_table import JointTable, empty_builder, split_batch
+from ldp.tables.table import Table, count_reports, payload_numbers, smallest
 
 BLOCK_BYTES = 64 << 20
 """Of 8-byte counts: what a worker holds."""
@@ -265,7 +265,7 @@ def count_blocks(
         yield _told(now, counts, reports)
 
 
-def _told(block: int, counts: NDArray[np.int64], reports: NDArray[np.int64]) -> pa.RecordBatch:
+def _told(block: int, counts: Ints, reports: Ints) -> pa.RecordBatch:
     packed = pa.compress(counts.astype("<i8").tobytes(), codec="zstd", asbytes=True)
     columns = [
         pa.array([block], pa.int32()),

@@ -22,15 +22,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp.arrays import Floats, Ints
 from ldp.decoding import decode
-from ldp.decoding.mixtures import MOST_CELLS, Floats, Mixture, fitted
+from ldp.decoding.mixtures import MOST_CELLS, Mixture, fitted
 from ldp.errors import DecodeError
-from ldp.estimates import Rule, summary_path
 from ldp.files import write_together
 from ldp.mechanisms import Mechanism
-from ldp.mechanisms.base import Identity
-from ldp.patterns import Patterns, alike
-from ldp.table import Table
+from ldp.mechanisms.addressing import Identity
+from ldp.tables.estimates import Rule, summary_path
+from ldp.tables.patterns import Patterns, alike
+from ldp.tables.table import Table
 
 OTHER = "(other)"
 """What the values that are not listed, or not detected, are called together."""
@@ -224,17 +225,17 @@ def variable(table: Table, listed: Sequence[str] | None, rule: Rule, what: str) 
 
 def touched(mechanism: Mechanism, values: Sequence[str]) -> Floats:
     """1 where a value touches a column of a row: shape (rows, values, columns)."""
-    from ldp import kernels  # late: numba takes half a second to import
+    from ldp import bulk
 
     rows, columns = mechanism.shape
     found = np.zeros((rows, len(values), columns))
     if not values:
         return found
-    points = kernels.points(mechanism.addressing, rows, values)
+    points = bulk.points(mechanism.addressing, rows, values)
     for row in range(rows):
         at = np.full(len(values), row, dtype=np.uint32)
-        named = kernels.columns(mechanism.addressing, rows, points, at)
-        value, which = np.nonzero(named != kernels.NO_COLUMN)
+        named = bulk.columns(mechanism.addressing, rows, points, at)
+        value, which = np.nonzero(named != bulk.NO_COLUMN)
         found[row, value, named[value, which]] = 1
     return found
 
@@ -284,7 +285,7 @@ def covariance(information: Floats) -> Floats:
     return np.asarray(basis @ inverse @ basis.T)
 
 
-def independence(factors: Sequence[Floats], counts: NDArray[np.int64]) -> Independence:
+def independence(factors: Sequence[Floats], counts: Ints) -> Independence:
     """Rao's score test that the parts are independent.
 
     If they are, each margin is a mixture by itself. With the slope S and the information I of the

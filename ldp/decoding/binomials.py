@@ -10,10 +10,9 @@ those of the saddlepoint: Barndorff-Nielsen 1986, with Daniels' continuity corre
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ldp.channel import Channel
-from ldp.estimates import Floats
+from ldp.arrays import Floats, Ints
+from ldp.protocol.channel import Channel
 
 STEPS = 100
 EXACT = 1e-6
@@ -29,11 +28,11 @@ class BinomialBounds:
     all; None where all reports are about all values.
     """
 
-    named: NDArray[np.int64]
+    named: Ints
     reports: int
     channel: Channel
     count: Floats
-    asked: NDArray[np.int64] | None = None
+    asked: Ints | None = None
 
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
         if self.asked is not None:
@@ -48,9 +47,7 @@ class BinomialBounds:
         return np.minimum(low, self.count), np.maximum(high, self.count)
 
 
-def of_share(
-    seen: NDArray[np.int64], reports: NDArray[np.int64], channel: Channel, tail: float
-) -> tuple[Floats, Floats]:
+def of_share(seen: Ints, reports: Ints, channel: Channel, tail: float) -> tuple[Floats, Floats]:
     """The ends of the interval for the expected number of holders among so many `reports` drawn
     from a population, of which `seen` name the value: S is one binomial. Each end misses with
     probability `tail` at most; all shapes (candidates,)."""
@@ -62,9 +59,7 @@ def of_share(
     return channel.holders(low * reports, reports), channel.holders(high * reports, reports)
 
 
-def of_count(
-    seen: NDArray[np.int64], reports: NDArray[np.int64], channel: Channel, tail: float
-) -> tuple[Floats, Floats]:
+def of_count(seen: Ints, reports: Ints, channel: Channel, tail: float) -> tuple[Floats, Floats]:
     """The same for the number of holders among these reports: S is the sum of two binomials."""
     from scipy.special import ndtri
 

@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ldp.arrays import Points
 from ldp.errors import DecodeError
-from ldp.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
-from ldp.table import Table
+from ldp.protocol.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
+from ldp.tables.table import Table
 
-Map = NDArray[np.unsignedinteger]
 """The bits that each candidate's hashes set, shape (candidates, cohorts, hashes)."""
 MOST_BYTES = 4 << 30
 """Of a map: 16 million candidates of two hashes in 128 cohorts."""
@@ -24,10 +21,10 @@ def filters(table: Table) -> PolynomialBloom | Md5Bloom:
     return addressing
 
 
-def bloom_map(table: Table, candidates: Sequence[str]) -> Map:
+def bloom_map(table: Table, candidates: Sequence[str]) -> Points:
     """The map of the candidates of a table, hashed; raises DecodeError for more than a map of
     MOST_BYTES holds."""
-    from ldp import kernels  # late: numba takes half a second to import
+    from ldp import bulk
 
     addressing, rows = filters(table), table.mechanism.shape.rows
     fitting = MOST_BYTES // (rows * addressing.hashes * (1 if addressing.bits <= 256 else 2))
@@ -36,10 +33,10 @@ def bloom_map(table: Table, candidates: Sequence[str]) -> Map:
             f"{len(candidates):,} candidates are too many: {fitting:,} fit into a map of "
             f"{MOST_BYTES >> 30} GiB"
         )
-    return kernels.bloom_map(addressing, rows, candidates)
+    return bulk.bloom_map(addressing, rows, candidates)
 
 
-def require_places(table: Table, candidates: int, places: Map) -> None:
+def require_places(table: Table, candidates: int, places: Points) -> None:
     """Raises DecodeError for a map that is not one of the table's: compiled code checks no
     bounds."""
     addressing, (rows, bits) = filters(table), table.mechanism.shape

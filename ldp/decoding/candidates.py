@@ -22,17 +22,17 @@ from typing import Any
 
 import numpy as np
 
-from ldp.decoding.bloom_maps import Map, bloom_map
+from ldp.arrays import Floats, Places
+from ldp.arrays import Points as Map
+from ldp.decoding.bloom_maps import bloom_map
 from ldp.decoding.direct import pooled
-from ldp.decoding.named import named_counts
 from ldp.errors import DecodeError
-from ldp.estimates import Estimates, Floats, Rule
 from ldp.mechanisms import Mechanism
+from ldp.protocol.wire import Kind
 from ldp.regression import least_squares, nonnegative_lasso
 from ldp.regression.debiased import Sparse, nonnegative_path, refitted, unbiased
-from ldp.regression.least_squares import Places
-from ldp.table import Table
-from ldp.wire import Kind
+from ldp.tables.estimates import Estimates, Rule
+from ldp.tables.table import Table
 
 UNEXPLAINED = 4.0
 """Standard errors by which the residuals' variance must exceed 1 to be said."""
@@ -71,7 +71,7 @@ class BloomDesign:
         return made.reshape(chosen.size, cohorts * bits).T
 
     def correlations(self, residual: Floats) -> Floats:
-        from ldp.kernels import sum_cells  # late: numba takes half a second to import
+        from ldp.bulk import sum_cells  # late: numba takes half a second to import
 
         cells = self.weight * residual.reshape(self.weight.shape)
         found: Floats = sum_cells(self.map, cells) - self.mean * cells.sum()
@@ -82,7 +82,7 @@ class BloomDesign:
 
     @cached_property
     def _norms(self) -> Floats:
-        from ldp.kernels import sum_cells
+        from ldp.bulk import sum_cells
 
         squares = self.weight**2
         own = sum_cells(self.map, squares * (1 - 2 * self.mean))
@@ -103,7 +103,7 @@ class Shares:
 
     @classmethod
     def of(cls, table: Table, hashes: int, pooled: float) -> "Shares":
-        reports, cells = table.reports[:, None].astype(np.float64), named_counts(table)
+        reports, cells = table.reports[:, None].astype(np.float64), table.named_counts()
         with np.errstate(invalid="ignore", divide="ignore"):
             share = table.mechanism.channel.holders(cells, reports) / reports
         mean = 1 - (1 - 1 / table.mechanism.shape.columns) ** hashes

@@ -11,8 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ldp.arrays import Floats
 from ldp.errors import DecodeError, ParameterError
-from ldp.estimates import Estimates, Floats
+from ldp.tables.estimates import Estimates
 
 CONSISTENCIES = ("none", "non-negative", "sum-to-n")
 

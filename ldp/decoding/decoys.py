@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ldp.arrays import Floats
 from ldp.decoding import decode
 from ldp.errors import DecodeError, ParameterError
-from ldp.estimates import Bounds, Estimates, Floats
-from ldp.mechanisms.base import Identity
-from ldp.table import Table
+from ldp.mechanisms.addressing import Identity
+from ldp.tables.estimates import Bounds, Estimates
+from ldp.tables.table import Table
 
 MOST_DECOYS = 1_000_000
 

@@ -10,18 +10,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ldp.channel import Channel
+from ldp.arrays import Ints
 from ldp.decoding.binomials import BinomialBounds
 from ldp.decoding.error_law import Collisions
-from ldp.decoding.named import named_counts
 from ldp.errors import DecodeError, ParameterError
-from ldp.estimates import Estimates, Normal, Rule
 from ldp.mechanisms import Mechanism
-from ldp.mechanisms.memoising import Memoising
-from ldp.table import Table
-from ldp.wire import Kind
+from ldp.mechanisms.memoisation import Memoising
+from ldp.protocol.channel import Channel
+from ldp.protocol.wire import Kind
+from ldp.tables.estimates import Estimates, Normal, Rule
+from ldp.tables.table import Table
 
 
 def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
@@ -33,7 +32,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     cells = [table.mechanism.addressing.cells(point, 0) for point in points]
     if not all(cells):
         raise DecodeError("a candidate touches no cell; its count is the rest of the reports")
-    named = named_counts(table)[0, [cell for (cell,) in cells]].astype(np.int64)
+    named = table.named_counts()[0, [cell for (cell,) in cells]].astype(np.int64)
     found = estimated(table, candidates, named, rule, more)
     return replace(found, sum_std_error=_sum_std_error(table.mechanism, found, more))
 
@@ -49,7 +48,7 @@ def known_points(mechanism: Mechanism, candidates: tuple[str, ...]) -> list[int]
 def estimated(
     table: Table,
     candidates: tuple[str, ...],
-    named: NDArray[np.int64],
+    named: Ints,
     rule: Rule,
     more: float = 0.0,
 ) -> Estimates:

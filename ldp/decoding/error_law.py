@@ -17,8 +17,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.channel import Channel
-from ldp.estimates import Floats
+from ldp.arrays import Floats, Ints
+from ldp.protocol.channel import Channel
 
 SMALLEST_P = 1e-15
 """FFT rounding hides anything smaller."""
@@ -44,7 +44,7 @@ class ErrorLaw:
     mean: float
     std: float
 
-    def p_value(self, named: NDArray[np.int64]) -> Floats:
+    def p_value(self, named: Ints) -> Floats:
         """P(S >= named) for a value that nobody holds: float64, shape of `named`."""
         grid = self.start + self.step * np.arange(self.skewed.size)
         p: Floats = np.interp(named - 0.5, grid, self.skewed)

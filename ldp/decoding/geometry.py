@@ -9,12 +9,12 @@ cost about as much as a candidate would that sums over its own points.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ldp.arrays import AnyInts, Floats, Ints
 from ldp.decoding.direct import estimated, known_points
-from ldp.estimates import Estimates, Rule
 from ldp.mechanisms.projective_geometry import Hyperplanes, points, vector
-from ldp.table import Table
+from ldp.tables.estimates import Estimates, Rule
+from ldp.tables.table import Table
 
 
 def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
@@ -28,7 +28,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     return estimated(table, candidates, met(table.counts[0], normals, field), rule)
 
 
-def met(counts: NDArray[np.integer], normals: NDArray[np.int64], field: int) -> NDArray[np.int64]:
+def met(counts: AnyInts, normals: Ints, field: int) -> Ints:
     """For each of the vectors `normals`, shape (candidates, t), the sum of the `counts` of all
     points, shape (K,), that are orthogonal to it: int64, shape (candidates,). Exact up to 2**52
     reports, after rounding."""
@@ -47,11 +47,11 @@ def met(counts: NDArray[np.integer], normals: NDArray[np.int64], field: int) -> 
 
 
 def _along(
-    block: NDArray[np.float64],
-    first: NDArray[np.int64],
-    rest: NDArray[np.int64],
-    inverses: NDArray[np.int64],
-) -> NDArray[np.int64]:
+    block: Floats,
+    first: Ints,
+    rest: Ints,
+    inverses: Ints,
+) -> Ints:
     """For each candidate, with numbers `first` (a) and `rest` (v, not 0), the sum of the block over
     all w with a + <w, v> = 0."""
     field, size = inverses.size, rest.shape[1]
@@ -66,5 +66,5 @@ def _along(
     for c in range(field):
         slices[:, c] = transformed[c * directions % field @ weights]
     sums = np.fft.ifft(slices, axis=1).real
-    met: NDArray[np.float64] = sums[line, -first * inverses[leading] % field]
+    met: Floats = sums[line, -first * inverses[leading] % field]
     return np.rint(met).astype(np.int64)

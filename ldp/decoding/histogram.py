@@ -9,9 +9,9 @@ import numpy as np
 from ldp.decoding.binomials import BinomialBounds
 from ldp.decoding.direct import pooled
 from ldp.errors import DecodeError
-from ldp.estimates import Estimates, Normal, Rule
 from ldp.mechanisms.bit_flip import BitFlip
-from ldp.table import Table
+from ldp.tables.estimates import Estimates, Normal, Rule
+from ldp.tables.table import Table
 
 
 def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:

@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ldp.arrays import AnyInts, Floats, Ints, Places
 from ldp.decoding.direct import pooled
 from ldp.decoding.error_law import Collisions, ErrorLaw
-from ldp.decoding.named import named_counts
-from ldp.estimates import Estimates, Floats, Rule, spread
-from ldp.mechanisms.memoising import Memoising
+from ldp.mechanisms.memoisation import Memoising
 from ldp.mechanisms.sketch import MeanSketch
-from ldp.regression.least_squares import Places
-from ldp.table import Table
+from ldp.tables.estimates import Estimates, Rule, spread
+from ldp.tables.table import Table
 
 MIN_ROWS = 64
 """Below this collisions hardly average out: no p-value, no error rate."""
@@ -56,11 +54,11 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     columns: count = m/(m-1) (S - n/m). Time: candidates x rows hashes, 1 to 2 ns each, shared by
     all cores; memory: the table and the candidates. `more`: as for `direct.estimated`.
     """
-    from ldp.kernels import gather_groups, points  # late: numba takes half a second to import
+    from ldp.bulk import gather_groups, points  # late: numba takes half a second to import
 
     mechanism, n = table.mechanism, table.total
     assert isinstance(mechanism, MeanSketch)
-    cells, rows = named_counts(table), mechanism.rows
+    cells, rows = table.named_counts(), mechanism.rows
     places = points(mechanism.addressing, rows, candidates)
     bounds = np.linspace(0, rows, min(rows, GROUPS) + 1).astype(int)
     named, sums = gather_groups(mechanism.addressing, cells, places, bounds.tolist())
@@ -84,7 +82,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
 
 
 def _sum_std_error(
-    table: Table, candidates: int, named: NDArray[np.int64], bounds: NDArray[np.int64], more: float
+    table: Table, candidates: int, named: Ints, bounds: Ints, more: float
 ) -> float | None:
     """Standard error of the sum of so many estimates, from how it varies between groups of rows;
     `named`: the sum of their cells in every group. None below MIN_ROWS.
@@ -121,9 +119,7 @@ class Measured:
     noise: float
 
 
-def measure(
-    table: Table, cells: NDArray[np.integer], named: NDArray[np.int64], more: float = 0.0
-) -> Measured:
+def measure(table: Table, cells: AnyInts, named: Ints, more: float = 0.0) -> Measured:
     """What `named` reports, shape (points,), in the cells of each point tell of those who hold it.
 
     `cells`: how many reports name each cell, shape (rows, columns). Hashes nothing, so it does not
@@ -232,7 +228,7 @@ def _collisions(
     return collisions, lumps
 
 
-def sum_of_squares(table: Table, named: NDArray[np.integer], more: float = 0.0) -> float:
+def sum_of_squares(table: Table, named: AnyInts, more: float = 0.0) -> float:
     """F2, the sum of squared counts of all values, estimated from the cells; floored at 0.
 
     `named`: how many reports name each cell, shape (rows, columns).
@@ -242,7 +238,7 @@ def sum_of_squares(table: Table, named: NDArray[np.integer], more: float = 0.0) 
     before they are squared, so nothing is lost to cancellation however large n is. So many `more`
     reports of a client add, each, the first two terms with the permanent response's channel.
     """
-    from ldp.kernels import sum_of_squares as summed
+    from ldp.bulk import sum_of_squares as summed
 
     rows, width = table.mechanism.shape
     channel, n = table.mechanism.channel, table.total

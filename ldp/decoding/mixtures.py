@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from ldp.arrays import AnyInts, Floats, Places
+
 BLOCK = 1 << 20
 """Numbers in a block of the products of two likelihoods."""
 MOST_CELLS = 1024
@@ -36,7 +36,7 @@ class Mixture:
     counts: Floats
 
     @classmethod
-    def of(cls, factors: Sequence[Floats], counts: NDArray[np.integer]) -> "Mixture":
+    def of(cls, factors: Sequence[Floats], counts: AnyInts) -> "Mixture":
         """Of one variable or more, given the likelihoods of each: those after the first make one,
         whose values are all their combinations."""
         groups = len(counts)
@@ -87,9 +87,7 @@ class Mixture:
                 whole[one[:, None], other[:, None], third, fourth] = halves
         return whole.transpose(0, 2, 1, 3).reshape(shares.size, shares.size)
 
-    def information_of(
-        self, shares: Floats, first: NDArray[np.intp], second: NDArray[np.intp]
-    ) -> Floats:
+    def information_of(self, shares: Floats, first: Places, second: Places) -> Floats:
         """The same of the cells (first[k], second[k]) only; shape (cells, cells)."""
         seen = np.einsum("gj,gj->g", self.first @ shares, self.second)
         weights, found = np.sqrt(self.counts) / seen, np.zeros((first.size, first.size))
@@ -102,7 +100,7 @@ class Mixture:
         return found
 
 
-def _pairs(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _pairs(size: int) -> tuple[Places, Places]:
     return np.triu_indices(size)
 
 

@@ -13,19 +13,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ldp.arrays import Floats, Places
 from ldp.decoding import decode
 from ldp.decoding.association import OTHER, Variable, covariance, likelihoods, touched
-from ldp.decoding.described import described
-from ldp.decoding.mixtures import Floats, Mixture, accelerated
+from ldp.decoding.mixtures import Mixture, accelerated
 from ldp.decoding.puzzle import fragments_of, nothing
 from ldp.errors import DecodeError
-from ldp.estimates import Estimates, Rule
-from ldp.hashing import PAD
 from ldp.mechanisms import PairedFilters, RapporNgrams
-from ldp.patterns import Patterns
-from ldp.table import Table
+from ldp.protocol.spelling import PAD
+from ldp.tables.estimates import Estimates, Rule, table_details
+from ldp.tables.patterns import Patterns
+from ldp.tables.table import Table
 
 CHANCE = 10
 """Fragments of one position that noise may let through, on average; pairs of all positions too."""
@@ -76,7 +75,7 @@ def discover_ngrams(patterns: Patterns, *, rule: Rule | None = None) -> Estimate
     found = decode(table["words"], strings, rule=rule) if strings else nothing(table, rule)
     details: dict[str, Any] = {
         **found.details,
-        **described(table, "ngrams"),
+        **table_details(table, "ngrams"),
         "fragments_kept": [len(fragments) for fragments in kept],
         "pairs_kept": [len(pairs) for pairs in joined.values()],
     }
@@ -156,7 +155,7 @@ def _joined(part: PairedFilters, patterns: Patterns, kept: Kept) -> Joined:
     return joined
 
 
-def _held(mixture: Mixture, alpha: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _held(mixture: Mixture, alpha: float) -> tuple[Places, Places]:
     """The cells whose share is further from 0 than noise goes with probability `alpha`.
 
     The standard errors are of the cells that have a report or more each, the others at 0, from the

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ldp.arrays import Floats
 from ldp.decoding.binomials import of_share
-from ldp.decoding.fakes import FAKES
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import write_whole
+from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.moments import RegressionMoments
 from ldp.mechanisms.numeric import Numeric
-from ldp.table import Table
+from ldp.tables.table import Table
 
 FEW = 100
 """Reports below which a mean of windows has no normal interval."""
@@ -143,7 +143,7 @@ class RegressionEstimate:
     """The linear regression of the last number of each tuple on the others: `coef`, shape
     (features,), and `intercept`, in the units of the numbers."""
 
-    coef: NDArray[np.float64]
+    coef: Floats
     intercept: float
     reports: int
     details: dict[str, Any]
@@ -164,7 +164,7 @@ class RegressionEstimate:
 def decode_regression(table: Table) -> RegressionEstimate:
     """The regression of a table of `moments`. Raises DecodeError for another table, and where a
     product was never reported."""
-    from ldp.regression.private.local import regression_of_signs
+    from ldp.central.regression.local import regression_of_signs
 
     mechanism = table.mechanism
     if not isinstance(mechanism, RegressionMoments):

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.decoding.described import described
 from ldp.decoding.mean_sketch import MIN_ROWS, Bounds, Measured, measure
 from ldp.decoding.puzzle import fragments_of
 from ldp.errors import DecodeError
-from ldp.estimates import Estimates, Rule
-from ldp.hashing import PAD, value_point
 from ldp.mechanisms.local_hashing import LocalHashing
 from ldp.mechanisms.prefix import PrefixExtension
-from ldp.table import Table
+from ldp.protocol.hashing import value_point
+from ldp.protocol.spelling import PAD
+from ldp.tables.estimates import Estimates, Rule, table_details
+from ldp.tables.table import Table
 
 CHANCE = 30
 """Beginnings of one length that noise may let through, on average."""
@@ -66,7 +66,7 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
             raise DecodeError("no beginning stands out: too few reports to find a word")
     scale = table.total / there.total
     details: dict[str, Any] = {
-        **described(table, "prefixes"),
+        **table_details(table, "prefixes"),
         "kept": kept,
         "reports_about_words": there.total,
     }
@@ -93,7 +93,7 @@ def _measured(
     table: Table, mechanism: PrefixExtension, group: int, candidates: list[str]
 ) -> tuple[Table, Measured]:
     """The group's own rows as a table of local hashing, and what they tell of its candidates."""
-    from ldp.kernels import coefficients, gather  # late: numba takes half a second to import
+    from ldp.bulk import coefficients, gather  # late: numba takes half a second to import
 
     each = mechanism.rows // mechanism.groups
     some = slice(group * each, (group + 1) * each)

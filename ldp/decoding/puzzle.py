@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp.arrays import Bools, Floats
 from ldp.decoding import decode
-from ldp.decoding.described import described
 from ldp.decoding.mean_sketch import MIN_ROWS, measure
 from ldp.errors import DecodeError, ParameterError
-from ldp.estimates import Estimates, Floats, Rule
-from ldp.hashing import PAD, Fragments, Spelling
-from ldp.joint_table import JointTable
 from ldp.mechanisms import CountMeanSketch, SequenceFragmentPuzzle
-from ldp.table import Table
+from ldp.protocol.spelling import PAD, Fragments, Spelling
+from ldp.tables.estimates import Estimates, Rule, table_details
+from ldp.tables.joint_table import JointTable
+from ldp.tables.table import Table
 
 MOST_WORDS = 100_000
 """Words that the fragments of one tag may spell; a tag with more is left out, and said to be."""
@@ -74,7 +74,7 @@ def discover(
     found = decode(table["words"], words, rule=rule) if words else nothing(table, rule)
     details: dict[str, Any] = {
         **found.details,
-        **described(table, "puzzle"),
+        **table_details(table, "puzzle"),
         "fragments_tested": kept.size,
         "fragments_kept": kept.sum(axis=(1, 2)).tolist(),
         "screen": {"top": top} if top else asdict(screen),
@@ -111,7 +111,7 @@ def fragments_of(spelling: Spelling) -> list[str]:
     ]
 
 
-def assemble(addressing: Fragments, kept: NDArray[np.bool_]) -> tuple[list[str], list[int]]:
+def assemble(addressing: Fragments, kept: Bools) -> tuple[list[str], list[int]]:
     """The words that the kept fragments spell and whose tag is theirs, without padding; and the
     tags left out. `kept`: shape (positions, tags, fragments), the latter as in `fragments_of`."""
     fragments = np.array(fragments_of(addressing.spelling), dtype=object)
@@ -146,9 +146,7 @@ def join(fragments: Sequence[Sequence[str]]) -> list[str] | None:
     return words
 
 
-def _kept(
-    table: Table, puzzle: SequenceFragmentPuzzle, screen: Rule, top: int | None
-) -> NDArray[np.bool_]:
+def _kept(table: Table, puzzle: SequenceFragmentPuzzle, screen: Rule, top: int | None) -> Bools:
     """Which tagged fragments the screen keeps: shape (positions, tags, fragments)."""
     spelling, rows = puzzle.fragments.spelling, puzzle.fragment_rows
     tags, letters = 1 << spelling.tag_bits, len(spelling.alphabet)
@@ -163,7 +161,7 @@ def _kept(
             "say how many to keep (top)"
         )
     count, p_value = (np.stack(each) for each in zip(*_estimates(table, puzzle), strict=True))
-    kept: NDArray[np.bool_] = np.isfinite(count)
+    kept: Bools = np.isfinite(count)
     if top is None:
         kept &= screen.discovers(count, p_value)
     else:
@@ -174,7 +172,7 @@ def _kept(
 
 def _estimates(table: Table, puzzle: SequenceFragmentPuzzle) -> Iterator[tuple[Floats, Floats]]:
     """For each position counts and p-values of all tagged fragments, from its own rows."""
-    from ldp.kernels import coefficients, gather  # late: numba takes half a second to import
+    from ldp.bulk import coefficients, gather  # late: numba takes half a second to import
 
     part = puzzle.fragments
     each, polynomials = puzzle.fragment_rows, coefficients(part.addressing.rows, part.rows)

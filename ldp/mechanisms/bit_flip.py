@@ -11,11 +11,12 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
-from ldp.channel import Channel, keep_probability, require_epsilon
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import MAX_CELLS, Example, Mechanism, Shape, Value
+from ldp.mechanisms.base import FAKES, MAX_CELLS, Example, Mechanism, Shape
 from ldp.mechanisms.numeric import Range, position, require_outside, require_range
-from ldp.wire import Kind
+from ldp.protocol.channel import Channel, keep_probability, require_epsilon
+from ldp.protocol.hashing import Value
+from ldp.protocol.wire import Kind
 
 MOST_BUCKETS = 1 << 16
 
@@ -122,6 +123,12 @@ class BitFlip(Mechanism):
         return tuple(
             f"[{texts[i]}, {texts[i + 1]}{']' if i == last else ')'}" for i in range(self.buckets)
         )
+
+    def fakes_move(self, share: float = FAKES) -> float:
+        """Return what `Mechanism.fakes_move` does; fake reports are all about the value, where of
+        honest ones only `bits` in `buckets` are."""
+        honest = (1 - share) * self.bits / self.buckets
+        return share / (honest + share) * self.support.leverage
 
     def variance(self, reports: int, frequency: Any = 0.0, others_squared: Any = 0.0) -> Any:
         """n [(b / r) V(f) + (b / r - 1) f (1 - f)], V being the channel's variance: a bucket is

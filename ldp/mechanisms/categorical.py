@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ldp.channel import require_epsilon
 from ldp.errors import ParameterError
-from ldp.hashing import value_bytes
-from ldp.mechanisms.base import Identity, Mechanism, Shape
+from ldp.mechanisms.addressing import Identity
+from ldp.mechanisms.base import Mechanism, Shape
+from ldp.protocol.channel import require_epsilon
+from ldp.protocol.hashing import value_bytes
 
 
 @dataclass(frozen=True, kw_only=True)

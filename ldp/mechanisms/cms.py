@@ -9,10 +9,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
-from ldp.channel import Channel, keep_probability
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.sketch import MeanSketch
-from ldp.wire import Kind
+from ldp.protocol.channel import Channel, keep_probability
+from ldp.protocol.wire import Kind
 
 
 @dataclass(frozen=True, kw_only=True)

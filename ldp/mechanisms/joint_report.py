@@ -11,13 +11,14 @@ from string import ascii_lowercase
 from typing import Any, ClassVar
 
 from ldp.errors import ParameterError
-from ldp.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
-from ldp.mechanisms import from_parameters
-from ldp.mechanisms.base import Example, Identity, Mechanism, Value
-from ldp.mechanisms.joint import JointMechanism, Part
+from ldp.mechanisms.addressing import Identity
+from ldp.mechanisms.base import Example, Mechanism
+from ldp.mechanisms.catalogue import from_parameters
+from ldp.mechanisms.joint_base import JointMechanism, Part
 from ldp.mechanisms.rappor import Rappor
 from ldp.mechanisms.unary import UnaryEncoding
-from ldp.wire import JointLayout, Kind
+from ldp.protocol.hashing import Md5Bloom, PolynomialBloom, PolynomialRows, Value
+from ldp.protocol.wire import JointLayout, Kind
 
 ADDRESSINGS = (Identity, PolynomialRows, PolynomialBloom, Md5Bloom)
 """Ways of addressing that name a text some cell of every row."""

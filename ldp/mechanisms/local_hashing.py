@@ -10,10 +10,10 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cached_property
 from typing import ClassVar
 
-from ldp.channel import EXACT, Channel, keep_probability, require_epsilon
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.sketch import MeanSketch
-from ldp.wire import Kind
+from ldp.protocol.channel import EXACT, Channel, keep_probability, require_epsilon
+from ldp.protocol.wire import Kind
 
 
 @dataclass(frozen=True, kw_only=True)

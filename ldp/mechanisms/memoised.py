@@ -18,17 +18,17 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
-from ldp.channel import EXACT, Channel, keep_probability, require_epsilon
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Example, draw_column
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.categorical import Categorical
 from ldp.mechanisms.local_hashing import tuned_buckets
-from ldp.mechanisms.memoising import MemoisedBits, Memoising
-from ldp.mechanisms.permanent import Keyed, KeyedColumn
+from ldp.mechanisms.memoisation import MemoisedBits, Memoising
+from ldp.mechanisms.permanent_response import Keyed, KeyedColumn
 from ldp.mechanisms.sketch import MeanSketch
-from ldp.randomness import PROBABILITY_ONE, BitSource
-from ldp.wire import Kind
+from ldp.protocol.channel import EXACT, Channel, keep_probability, require_epsilon
+from ldp.protocol.randomness import PROBABILITY_ONE, BitSource
+from ldp.protocol.wire import Kind
 
 _CERTAIN = Fraction(1, 10**50)
 """What 60 digits are good for, with room."""

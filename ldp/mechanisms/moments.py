@@ -2,7 +2,7 @@
 
 A person holds (x_1, .., x_d, y), each mapped from its public bounds to [-1, 1], and 1 for the
 intercept. The products of two of (1, x_1, .., x_d, y) are the coordinates; a report is about one of
-them. `ldp/regression/private/local.py` makes moments of the counts, and a regression of these.
+them. `ldp/central/regression/local.py` makes moments of the counts, and a regression of these.
 """
 
 import math
@@ -13,12 +13,14 @@ from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import ClassVar
 
-from ldp.channel import Channel, keep_probability, require_epsilon
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Example, Mechanism, Rounding, Shape, Value
+from ldp.mechanisms.addressing import Rounding
+from ldp.mechanisms.base import Example, Mechanism, Shape
 from ldp.mechanisms.numeric import Range, position, require_outside, require_range
-from ldp.randomness import PROBABILITY_BITS, PROBABILITY_ONE
-from ldp.wire import Kind
+from ldp.protocol.channel import Channel, keep_probability, require_epsilon
+from ldp.protocol.hashing import Value
+from ldp.protocol.randomness import PROBABILITY_BITS, PROBABILITY_ONE
+from ldp.protocol.wire import Kind
 
 MOST_FEATURES = 50
 _FIELD = PROBABILITY_BITS + 1

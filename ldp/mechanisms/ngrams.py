@@ -12,14 +12,15 @@ from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
-from ldp.channel import Channel, keep_probability, require_epsilon
 from ldp.errors import ParameterError
-from ldp.hashing import FragmentPairs, PolynomialBloom, Spelling, derived_seed
 from ldp.mechanisms.base import Example, Mechanism, Shape
-from ldp.mechanisms.joint import Part
+from ldp.mechanisms.joint_base import Part
 from ldp.mechanisms.rappor import MOST_COHORTS, Rappor
 from ldp.mechanisms.words import ToldWords
-from ldp.wire import JointLayout, Kind, Layout
+from ldp.protocol.channel import Channel, keep_probability, require_epsilon
+from ldp.protocol.hashing import PolynomialBloom, derived_seed
+from ldp.protocol.spelling import FragmentPairs, Spelling
+from ldp.protocol.wire import JointLayout, Kind, Layout
 
 DOUBLE = 1 << 53
 """Truths are told with a multiple of 1 / DOUBLE, so that RAPPOR's doubles hold them exactly."""

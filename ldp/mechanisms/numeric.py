@@ -20,11 +20,13 @@ from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
-from ldp.channel import EXACT, Channel, keep_probability, require_epsilon
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Example, Mechanism, Rounding, Shape, Value
-from ldp.randomness import PROBABILITY_BITS, PROBABILITY_ONE
-from ldp.wire import Kind
+from ldp.mechanisms.addressing import Rounding
+from ldp.mechanisms.base import Example, Mechanism, Shape
+from ldp.protocol.channel import EXACT, Channel, keep_probability, require_epsilon
+from ldp.protocol.hashing import Value
+from ldp.protocol.randomness import PROBABILITY_BITS, PROBABILITY_ONE
+from ldp.protocol.wire import Kind
 
 LARGEST = float(1 << 53)
 """Bounds lie within it, and are written without an exponent."""

@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import ClassVar
 
 from ldp.errors import ParameterError
-from ldp.hashing import Prefixes, Spelling
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.local_hashing import LocalHashing
 from ldp.mechanisms.words import LETTERS
+from ldp.protocol.spelling import Prefixes, Spelling
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,11 +11,12 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, overload
 
-from ldp.channel import EXACT, Channel, keep_probability, require_epsilon
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Example, Identity, ManyCells, Shape
+from ldp.mechanisms.addressing import Identity, ManyCells
+from ldp.mechanisms.base import Example, Shape
 from ldp.mechanisms.categorical import Categorical, require_categories
-from ldp.wire import Kind
+from ldp.protocol.channel import EXACT, Channel, keep_probability, require_epsilon
+from ldp.protocol.wire import Kind
 
 MAX_POINTS = 1 << 26
 """A server keeps a number for every point."""

@@ -11,12 +11,13 @@ from math import ceil, floor
 from numbers import Real
 from typing import ClassVar
 
-from ldp.channel import Channel, keep_probability, require_epsilon, round_up
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Example, Identity, Mechanism, Shape
+from ldp.mechanisms.addressing import Identity
+from ldp.mechanisms.base import Example, Mechanism, Shape
 from ldp.mechanisms.categorical import Categorical
-from ldp.randomness import PROBABILITY_ONE
-from ldp.wire import Kind
+from ldp.protocol.channel import Channel, keep_probability, require_epsilon, round_up
+from ldp.protocol.randomness import PROBABILITY_ONE
+from ldp.protocol.wire import Kind
 
 
 @dataclass(frozen=True, kw_only=True)

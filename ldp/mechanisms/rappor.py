@@ -12,15 +12,16 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any, ClassVar, NamedTuple
 
-from ldp.channel import Channel, exact_log, round_up
 from ldp.errors import ParameterError
-from ldp.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom
-from ldp.mechanisms.base import Addressing, Example, Identity, Shape
+from ldp.mechanisms.addressing import Addressing, Identity
+from ldp.mechanisms.base import Example, Shape
 from ldp.mechanisms.categorical import require_categories
-from ldp.mechanisms.memoising import MemoisedBits
-from ldp.mechanisms.permanent import PERMANENT, Permanent
-from ldp.randomness import PROBABILITY_ONE
-from ldp.wire import Kind
+from ldp.mechanisms.memoisation import MemoisedBits
+from ldp.mechanisms.permanent_response import PERMANENT, Permanent
+from ldp.protocol.channel import Channel, exact_log, round_up
+from ldp.protocol.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom
+from ldp.protocol.randomness import PROBABILITY_ONE
+from ldp.protocol.wire import Kind
 
 MOST_HASHES = 16
 MOST_COHORTS = 1 << 16

@@ -10,12 +10,13 @@ from functools import cached_property
 from typing import ClassVar
 
 from ldp.errors import ParameterError
-from ldp.hashing import Fragments, Spelling, derived_seed
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.cms import CountMeanSketch
-from ldp.mechanisms.joint import Part
+from ldp.mechanisms.joint_base import Part
 from ldp.mechanisms.words import ToldWords
-from ldp.wire import JointLayout, Layout
+from ldp.protocol.hashing import derived_seed
+from ldp.protocol.spelling import Fragments, Spelling
+from ldp.protocol.wire import JointLayout, Layout
 
 
 @dataclass(frozen=True, kw_only=True)

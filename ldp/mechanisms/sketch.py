@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from ldp.channel import Channel, require_epsilon
 from ldp.errors import ParameterError
-from ldp.hashing import MAX_WIDTH, PolynomialRows
-from ldp.mechanisms.base import MAX_CELLS, Mechanism, Shape
+from ldp.mechanisms.base import FAKES, MAX_CELLS, Mechanism, Shape
+from ldp.protocol.channel import Channel, require_epsilon
+from ldp.protocol.hashing import MAX_WIDTH, PolynomialRows
 
 MAX_ROWS = 1 << 24
 
@@ -57,6 +57,11 @@ class MeanSketch(Mechanism, ABC):
     @cached_property
     def shape(self) -> Shape:
         return Shape(self.rows, self.columns)
+
+    def fakes_move(self, share: float = FAKES) -> float:
+        """Return share (m L - 1) / (m - 1), for m columns and the channel's leverage L."""
+        m = self.columns
+        return share * (m * self.support.leverage - 1) / (m - 1)
 
     def variance(self, reports: int, frequency: Any = 0.0, others_squared: Any = 0.0) -> Any:
         return self.variance_through(self.channel, reports, frequency, others_squared)

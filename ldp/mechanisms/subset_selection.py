@@ -10,11 +10,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
-from ldp.channel import EXACT, Channel, keep_probability, require_epsilon
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.categorical import Categorical, require_categories
-from ldp.wire import Kind, Layout
+from ldp.protocol.channel import EXACT, Channel, keep_probability, require_epsilon
+from ldp.protocol.wire import Kind, Layout
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from ldp.channel import require_epsilon
 from ldp.errors import ParameterError
-from ldp.hashing import Spelling, value_bytes
-from ldp.mechanisms.base import Value
-from ldp.mechanisms.joint import JointMechanism
+from ldp.mechanisms.joint_base import JointMechanism
+from ldp.protocol.channel import require_epsilon
+from ldp.protocol.hashing import Value, value_bytes
+from ldp.protocol.spelling import Spelling
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

@@ -19,12 +19,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ldp.accounting.cost import Cost
-from ldp.channel import exact_log, round_up
+from ldp.arrays import Floats
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Catalogued
-from ldp.mechanisms.joint import parts_of
-from ldp.privacy_loss.lattice import ROUNDING, Floats, bound, split
+from ldp.mechanisms.joint_base import parts_of
+from ldp.privacy_loss.lattice import ROUNDING, bound, split
 from ldp.privacy_loss.outcomes import dominating_pair
+from ldp.protocol.channel import exact_log, round_up
 
 SIZE = 1 << 17
 """Points of the lattice, at most."""

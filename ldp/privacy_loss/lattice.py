@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
+from ldp.arrays import Floats, Ints
 
 ROUNDING = 2.0**-53
 FAINT = 1e-12
@@ -29,7 +27,7 @@ class Term:
     """`count` independent variables that are at `places` (whole steps) with probabilities
     `masses`, arrays of one length."""
 
-    places: Places
+    places: Ints
     masses: Floats
     count: int
 
@@ -49,7 +47,7 @@ class Bound:
     beyond: float
 
     @property
-    def places(self) -> Places:
+    def places(self) -> Ints:
         return self.low + np.arange(len(self.masses))
 
     def logarithms(self) -> Floats:

@@ -15,10 +15,10 @@ from itertools import pairwise, product
 from math import comb, prod
 from typing import NamedTuple
 
-from ldp.channel import Channel
 from ldp.mechanisms.base import Catalogued, Mechanism
-from ldp.mechanisms.joint import parts_of
-from ldp.wire import Kind
+from ldp.mechanisms.joint_base import parts_of
+from ldp.protocol.channel import Channel
+from ldp.protocol.wire import Kind
 
 
 class Outcome(NamedTuple):

@@ -18,12 +18,13 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ldp.accounting.cost import Cost
-from ldp.channel import MAX_EPSILON
+from ldp.arrays import Floats
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Catalogued
 from ldp.privacy_loss.composition import ROUNDED, WIDTH, compose
-from ldp.privacy_loss.lattice import ROUNDING, Floats, bound, split
+from ldp.privacy_loss.lattice import ROUNDING, bound, split
 from ldp.privacy_loss.outcomes import Outcome, outcomes
+from ldp.protocol.channel import MAX_EPSILON
 
 SIZE = 1 << 20
 """Points of the lattice; within 0.1 % in epsilon up to ten million reports."""

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from ldp.accounting.policy import Caps
 from ldp.errors import LdpError, RegistryError
-from ldp.hashing import derived_seed
 from ldp.mechanisms import CATALOGUE, Catalogued, from_parameters
 from ldp.mechanisms.presets import PRESETS
+from ldp.protocol.hashing import derived_seed
 from ldp.registry.definitions import Group, Memoise, Metric, Presence, read_bytes, read_values
 
 GROUP_KEYS = {"window", "window_epsilon", "lifetime_epsilon", "report_epsilon", "lateness"}

@@ -11,7 +11,7 @@ from ldp.regression.lasso import nonnegative_lasso
 from ldp.regression.least_squares import Design, Fit, least_squares
 
 if TYPE_CHECKING:
-    from ldp.regression.private import PrivateLinearRegression as PrivateLinearRegression
+    from ldp.central.regression import PrivateLinearRegression as PrivateLinearRegression
 
 __all__ = ["Design", "Fit", "PrivateLinearRegression", "least_squares", "nonnegative_lasso"]
 
@@ -23,4 +23,4 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name != "PrivateLinearRegression":
         raise AttributeError(f"module 'ldp.regression' has no attribute {name!r}")
-    return getattr(import_module("ldp.regression.private"), name)
+    return getattr(import_module("ldp.central.regression"), name)

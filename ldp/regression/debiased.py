@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldp.regression.least_squares import Design, Floats, Places
+from ldp.arrays import Floats, Places
+from ldp.regression.least_squares import Design
 
 STEP = 0.8
 """From one penalty to the next."""

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from ldp.compiled import compiled
+from ldp.bulk.compiled import compiled
 
 
 @compiled()

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from ldp.regression.least_squares import Floats, Places
+from ldp.arrays import Floats, Places
 
 
 def nonnegative_lasso(columns: Floats, target: Floats) -> Places:

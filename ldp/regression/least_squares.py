@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Places = NDArray[np.intp]
+from ldp.arrays import Floats, Places
+
 SINGULAR = 1e-9
 
 

@@ -27,9 +27,9 @@ from markupsafe import Markup
 from ldp.accounting.explain import PRIORS, guessing, posterior, upwards
 from ldp.accounting.label import Label
 from ldp.errors import DecodeError, ParameterError
-from ldp.estimates import COLUMNS, CONTROLS, summary_path
-from ldp.hashing import Spelling
+from ldp.protocol.spelling import Spelling
 from ldp.report import days, privacy
+from ldp.tables.estimates import COLUMNS, CONTROLS, summary_path
 
 _NUMBERS = [name for name in COLUMNS if name != "value"]
 _NEVER_EMPTY = {"count", "std_error", "low", "high", "detected"}

@@ -16,24 +16,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, xlog1py, xlogy
 
-from ldp import kernels
+from ldp import bulk
 from ldp.accounting import posterior
+from ldp.arrays import Bools, Floats, Ints, Points
+from ldp.arrays import Ints as Places
 from ldp.errors import ParameterError
-from ldp.hashing import Md5Bloom
-from ldp.joint_table import split_batch
 from ldp.mechanisms import Catalogued, JointMechanism, Mechanism
-from ldp.mechanisms.base import Value
-from ldp.mechanisms.joint import parts_of
-from ldp.mechanisms.memoising import Memoising
+from ldp.mechanisms.joint_base import parts_of
+from ldp.mechanisms.memoisation import Memoising
+from ldp.protocol.hashing import Md5Bloom, Value
+from ldp.protocol.wire import Kind
 from ldp.registry.definitions import Memoise
-from ldp.simulation.fleet import Fleet, Places
+from ldp.simulation.fleet import Fleet
 from ldp.simulation.longitudinal import Asked, Collection, Scenario, Sent, Streams, draw_people
 from ldp.simulation.populations import Population
-from ldp.simulation.reports import Points, points_of
-from ldp.table import payload_numbers
-from ldp.wire import Kind
+from ldp.simulation.reports import points_of
+from ldp.tables.joint_table import split_batch
+from ldp.tables.table import payload_numbers
 
-Floats = NDArray[np.float64]
 _CHUNK = 1 << 21
 """Cells looked at together."""
 _MOST_LOOKED_AT, _MOST_COUNTED, _FEWEST = 8 * 10**7, 10**8, 100
@@ -142,7 +142,7 @@ class Lasting:
         made._reports = self._reports + later._reports[of]
         return made
 
-    def cells(self) -> NDArray[np.int64]:
+    def cells(self) -> Ints:
         """What each value touches in the stream's row: shape (streams, values, hashes)."""
         return self._cells.of(self.rows.astype(np.uint32))
 
@@ -180,7 +180,7 @@ class Lasting:
         found += untouched.sum(axis=1)[:, None]
         for cells in every:
             gained = np.take_along_axis(gain, np.maximum(cells, 0), axis=1)
-            found += gained * (cells != kernels.NO_COLUMN)
+            found += gained * (cells != bulk.NO_COLUMN)
         return found
 
 
@@ -193,24 +193,24 @@ class _Cells:
         self._by_row = rows <= _FEW_ROWS or isinstance(mechanism.addressing, Md5Bloom)
         self._weights = _weights(mechanism)
         first = self._in_row(0)
-        self._touching: NDArray[np.bool_] | None = None
+        self._touching: Bools | None = None
         if rows == 1 and mechanism.kind is Kind.INDEX:  # the cells may be too many to compare
             self._touching = np.zeros((mechanism.shape.columns + 1, len(points)), dtype=bool)
             self._touching[first.T, np.arange(len(points))] = True  # NO_COLUMN is the last row
         self.most = 1 if self._touching is not None else first.shape[1]
 
-    def _in_row(self, row: int) -> NDArray[np.int64]:
+    def _in_row(self, row: int) -> Ints:
         at = np.full(len(self._points), row, dtype=np.uint32)
         rows = self._mechanism.shape.rows
-        return kernels.columns(self._mechanism.addressing, rows, self._points, at)
+        return bulk.columns(self._mechanism.addressing, rows, self._points, at)
 
-    def of(self, rows: NDArray[np.uint32]) -> NDArray[np.int64]:
+    def of(self, rows: NDArray[np.uint32]) -> Ints:
         """Columns, shape (rows, values, hashes), NO_COLUMN where there are fewer."""
         if self._by_row:
             different, which = np.unique(rows, return_inverse=True)
             return np.stack([self._in_row(row) for row in different.tolist()])[which.ravel()]
         values = len(self._points)
-        found = kernels.columns(
+        found = bulk.columns(
             self._mechanism.addressing,
             self._mechanism.shape.rows,
             self._points[np.tile(np.arange(values), rows.size)],
@@ -227,7 +227,7 @@ class _Cells:
         found = np.zeros((rows.size, len(self._points)))
         names = _names(self._mechanism, rows, payloads)
         for cells in np.moveaxis(self.of(rows), 2, 0):  # summing over a short axis is slow
-            found += np.where(names(cells), named, unnamed) * (cells != kernels.NO_COLUMN)
+            found += np.where(names(cells), named, unnamed) * (cells != bulk.NO_COLUMN)
         return found
 
 
@@ -255,7 +255,7 @@ def _weights(mechanism: Mechanism) -> tuple[float, float]:
 
 def _names(
     mechanism: Mechanism, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]
-) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
+) -> Callable[[Ints], Bools]:
     """Tells whether each report names each of some cells of its own, shape (reports, cells)."""
     if mechanism.kind in (Kind.BITS, Kind.SUBSET):
         bits, report = np.unpackbits(payloads, axis=1, bitorder="little"), np.arange(len(payloads))
@@ -264,9 +264,9 @@ def _names(
     if mechanism.kind is Kind.INDEX:
         return lambda cells: np.asarray(cells == numbers)
 
-    def agrees(cells: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def agrees(cells: Ints) -> Bools:
         columns = np.broadcast_to(numbers >> 1, cells.shape)
-        signs = kernels.negative_signs(columns.ravel(), cells.ravel()).reshape(cells.shape)
+        signs = bulk.negative_signs(columns.ravel(), cells.ravel()).reshape(cells.shape)
         return np.asarray(signs == (numbers & 1))
 
     return agrees
@@ -284,7 +284,7 @@ class Share(NamedTuple):
     error: float
 
     @classmethod
-    def of(cls, hits: NDArray[np.bool_]) -> "Share":
+    def of(cls, hits: Bools) -> "Share":
         likely = (float(hits.sum()) + 1) / (hits.size + 2)
         return cls(float(hits.mean()), math.sqrt(likely * (1 - likely) / hits.size))
 
@@ -300,7 +300,7 @@ class Advantage(NamedTuple):
     error: float
 
     @classmethod
-    def of(cls, if_so: NDArray[np.bool_], if_not: NDArray[np.bool_]) -> "Advantage":
+    def of(cls, if_so: Bools, if_not: Bools) -> "Advantage":
         hits, false = Share.of(if_so), Share.of(if_not)
         return cls(hits.share, false.share, hits.share - false.share, math.hypot(hits[1], false[1]))
 
@@ -475,7 +475,7 @@ def _changed(first: Evidence, second: Evidence, shares: Floats) -> Floats:
     return np.asarray(moved - logsumexp(log_prior + both, axis=1))
 
 
-def _alike(cells: NDArray[np.int64], shares: Floats) -> Floats:
+def _alike(cells: Ints, shares: Floats) -> Floats:
     """For every stream and value the share of values that touch the same cells there."""
     streams, values, _ = cells.shape
     keys = np.repeat(np.arange(streams, dtype=np.uint64), values)

@@ -9,8 +9,8 @@ every row of a mean sketch.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ldp.arrays import Floats, Ints
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.sketch import MeanSketch
@@ -24,10 +24,10 @@ def draw_estimates(
     mechanism: Mechanism,
     *,
     held: int,
-    others: NDArray[np.int64],
+    others: Ints,
     draws: int,
     generator: np.random.Generator,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Independent estimates of the count of a value that `held` clients hold, `others` (int64,
     shape (values,)) the rest: float64, shape (draws,); each with hash functions of its own.
 
@@ -54,10 +54,10 @@ def draw_estimates(
 def _colliding(
     mechanism: MeanSketch,
     held: int,
-    others: NDArray[np.int64],
+    others: Ints,
     draws: int,
     generator: np.random.Generator,
-) -> NDArray[np.int64]:
+) -> Ints:
     """How many holders of other values are in a row in which theirs shares the value's cell."""
     rows, columns = mechanism.shape
     counts = np.sort(others[others > 0])[::-1]

@@ -17,8 +17,8 @@ import numpy as np
 
 from ldp.collection.store import BLOCK, ReportWriter
 from ldp.mechanisms import from_parameters
-from ldp.randomness import SeededBits, SystemBits
-from ldp.wire import split_report
+from ldp.protocol.randomness import SeededBits, SystemBits
+from ldp.protocol.wire import split_report
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,16 +11,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp import kernels
+from ldp import bulk
+from ldp.arrays import Ints, Points
 from ldp.mechanisms import Catalogued
-from ldp.mechanisms.base import Value, threshold
-from ldp.mechanisms.memoising import Memoising
+from ldp.mechanisms.base import threshold
+from ldp.mechanisms.memoisation import Memoising
+from ldp.protocol.hashing import Value
+from ldp.protocol.wire import Kind
 from ldp.registry.definitions import Memoise
-from ldp.simulation.reports import Points, as_bytes, encode_batch, noisy_bits, points_of
-from ldp.table import payload_numbers
-from ldp.wire import Kind
-
-Places = NDArray[np.int64]
+from ldp.simulation.reports import as_bytes, encode_batch, noisy_bits, points_of
+from ldp.tables.table import payload_numbers
 
 
 class Encoded(NamedTuple):
@@ -29,7 +29,7 @@ class Encoded(NamedTuple):
 
     rows: NDArray[np.uint32]
     payloads: NDArray[np.uint8]
-    about: Places | None
+    about: Ints | None
 
 
 class Fleet:
@@ -41,7 +41,7 @@ class Fleet:
         mechanism: Catalogued,
         values: Sequence[Value],
         memoise: Memoise,
-        secrets: Places,
+        secrets: Ints,
         generator: np.random.Generator,
     ) -> None:
         self._mechanism = mechanism
@@ -67,7 +67,7 @@ class Fleet:
         """Every device forgets what it froze."""
         self._frozen = np.full(self._secrets.size, -1)
 
-    def encode(self, devices: Places, told: Places) -> Encoded:
+    def encode(self, devices: Ints, told: Ints) -> Encoded:
         """A report of each of `devices` about the value at `told` in `values`; both int64, shape
         (reports,). By epoch the first value a device is given is the one of its epoch."""
         if not self._memoise:
@@ -78,7 +78,7 @@ class Fleet:
         payloads = again(self._memory, self._responses[about], self._generator)
         return Encoded(self._rows[about], payloads, about)
 
-    def _of_epoch(self, devices: Places, told: Places) -> Places:
+    def _of_epoch(self, devices: Ints, told: Ints) -> Ints:
         new, first = np.unique(devices, return_index=True)
         is_new = self._frozen[new] < 0
         new, first = new[is_new], first[is_new]
@@ -86,7 +86,7 @@ class Fleet:
         self._frozen[new] = self._drawn(told[first], rows)
         return np.asarray(self._frozen[devices])
 
-    def _of_secret(self, devices: Places, told: Places) -> Places:
+    def _of_secret(self, devices: Ints, told: Ints) -> Ints:
         """A response for every secret and what the value touches in its cohort."""
         keys, group = np.unique(self._secrets[devices] * self._values + told, return_inverse=True)
         about = np.array([self._of_value.get(key, -1) for key in keys.tolist()], dtype=np.int64)
@@ -105,7 +105,7 @@ class Fleet:
         self._drawn(values[firsts], rows[firsts])
         return np.asarray(about[group.ravel()])
 
-    def _drawn(self, values: Places, rows: NDArray[np.uint32]) -> Places:
+    def _drawn(self, values: Ints, rows: NDArray[np.uint32]) -> Ints:
         """New permanent responses to these values in these rows, numbered on."""
         before = len(self._rows)
         made = permanent(self._memory, self._points[0][values], rows, self._generator)
@@ -114,9 +114,9 @@ class Fleet:
         return np.arange(before, len(self._rows))
 
 
-def columns_of(mechanism: Memoising, points: Points, rows: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """What each point touches in its row, as `kernels.columns`."""
-    return kernels.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
+def columns_of(mechanism: Memoising, points: Points, rows: NDArray[np.uint32]) -> Ints:
+    """What each point touches in its row, as `bulk.columns`."""
+    return bulk.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
 
 
 def permanent(
@@ -132,7 +132,7 @@ def permanent(
     if lasting is not None:
         return noisy_bits(layout, lasting, columns, generator)
     truths = np.zeros((len(columns), 8 * layout.payload_bytes), dtype=np.uint8)
-    holders, which = np.nonzero(columns != kernels.NO_COLUMN)
+    holders, which = np.nonzero(columns != bulk.NO_COLUMN)
     truths[holders, columns[holders, which]] = 1
     return np.packbits(truths, axis=1, bitorder="little")
 
@@ -151,11 +151,9 @@ def again(
     return np.asarray(payloads)
 
 
-def _told(
-    columns: NDArray[np.int64], told: int, many: int, generator: np.random.Generator
-) -> NDArray[np.int64]:
+def _told(columns: Ints, told: int, many: int, generator: np.random.Generator) -> Ints:
     """Each column with probability told / 2**64, else another of so many, as `draw_column`."""
-    is_told = kernels.bernoulli_each(generator, told, columns.size)
+    is_told = bulk.bernoulli_each(generator, told, columns.size)
     others = generator.integers(0, many - 1, columns.size)
     return np.where(is_told, columns, others + (others >= columns))
 
@@ -167,5 +165,5 @@ def _coins(
     size = int(np.prod(shape))
     if chance >> 64:
         return np.full(shape, 0xFF, np.uint8)
-    words = kernels.packed_bernoulli(generator, chance, -(-size // 8))
+    words = bulk.packed_bernoulli(generator, chance, -(-size // 8))
     return words.astype("<u8").view(np.uint8)[:size].reshape(shape)

@@ -20,14 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.accounting.ledger import room
-from ldp.channel import round_up
+from ldp.arrays import Floats
+from ldp.arrays import Ints as Places
 from ldp.client.periods import beginning, day_of, ending
 from ldp.client.sealing import afforded
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Rounding
-from ldp.mechanisms.joint import parts_of
+from ldp.mechanisms.addressing import Rounding
+from ldp.mechanisms.joint_base import parts_of
+from ldp.protocol.channel import round_up
 from ldp.registry import Group, Metric, Registry
-from ldp.simulation.fleet import Fleet, Places
+from ldp.simulation.fleet import Fleet
 from ldp.simulation.populations import Population
 
 MOST_PERSON_DAYS = 20_000_000
@@ -57,7 +59,7 @@ class Asked:
         parts = parts_of(self.metric.mechanism)
         return not any(isinstance(part.addressing, Rounding) for part in parts)
 
-    def joint(self, leader: Population) -> NDArray[np.float64]:
+    def joint(self, leader: Population) -> Floats:
         """How frequent each pair of an own value and one of the leader's is: shape (values,
         leader's values). With bounds F and G of the cumulated frequencies those at the same
         quantile share max(0, min(F, G) - max(F before, G before))."""
@@ -131,7 +133,7 @@ def draw_people(scenario: Scenario, generator: np.random.Generator) -> People:
     left = np.append(joined[1:], days)
     left[np.append(seat[1:] != seat[:-1], True)] = days
     many = generator.choice(len(scenario.devices), size=joined.size, p=scenario.devices) + 1
-    quantiles = dict[str, NDArray[np.float64]]()
+    quantiles = dict[str, Floats]()
     for asked in sorted(scenario.asked, key=lambda asked: asked.like != ""):  # leaders first
         drawn = _quantiles(joined, days, asked.change, generator)
         if asked.like:
@@ -149,9 +151,7 @@ def draw_people(scenario: Scenario, generator: np.random.Generator) -> People:
     )
 
 
-def _quantiles(
-    joined: Places, days: int, change: float, generator: np.random.Generator
-) -> NDArray[np.float64]:
+def _quantiles(joined: Places, days: int, change: float, generator: np.random.Generator) -> Floats:
     """Uniform numbers that are drawn anew with probability `change` a day."""
     drawn = generator.random((joined.size, days))
     is_new = generator.random((joined.size, days)) < change
@@ -160,7 +160,7 @@ def _quantiles(
     return np.take_along_axis(drawn, latest, axis=1)
 
 
-def _at(population: Population, quantiles: NDArray[np.float64]) -> Places:
+def _at(population: Population, quantiles: Floats) -> Places:
     bounds = np.cumsum(population.shares)[:-1]
     return np.asarray(np.searchsorted(bounds, quantiles, side="right"), dtype=np.int64)
 
@@ -395,16 +395,16 @@ class Collection:
         self.charged[name] += times
         return times
 
-    def epsilons(self, names: Sequence[str]) -> NDArray[np.float64]:
+    def epsilons(self, names: Sequence[str]) -> Floats:
         """What each device was charged for some metrics together, exactly, rounded up once."""
         return _priced([(self._price(name), self.charged[name]) for name in names])
 
-    def persons(self, names: Sequence[str]) -> NDArray[np.float64]:
+    def persons(self, names: Sequence[str]) -> Floats:
         """What all devices of each person tell of it: their charges added, but for responses that
         the devices of an account share, which are the same on each."""
         return _priced([(self._price(name), self._of_persons(name)) for name in names])
 
-    def unlimited(self, names: Sequence[str]) -> NDArray[np.float64]:
+    def unlimited(self, names: Sequence[str]) -> Floats:
         """The same with fresh noise in every report and no caps."""
         return _priced(
             [
@@ -433,7 +433,7 @@ class Collection:
         return np.bincount(owners, minlength=self._people.joined.size)
 
 
-def _priced(parts: Sequence[tuple[float, Places]]) -> NDArray[np.float64]:
+def _priced(parts: Sequence[tuple[float, Places]]) -> Floats:
     """The sums of prices times counts, each rounded up once."""
     counts = np.stack([each for _, each in parts], axis=1)
     different, which = _distinct(counts)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp.arrays import Floats, Ints
 from ldp.errors import ParameterError
 
 MOST_USERS = 10**15
@@ -29,8 +30,8 @@ class Population:
     """
 
     values: tuple[str, ...]
-    counts: NDArray[np.int64] | None = None
-    frequencies: NDArray[np.float64] | None = None
+    counts: Ints | None = None
+    frequencies: Floats | None = None
 
     def __post_init__(self) -> None:
         if (self.counts is None) == (self.frequencies is None):
@@ -52,7 +53,7 @@ class Population:
         return int(self._fixed().sum())
 
     @property
-    def shares(self) -> NDArray[np.float64]:
+    def shares(self) -> Floats:
         """The frequency of each value, adding to 1."""
         weights = self._weights().astype(np.float64)
         return weights / float(weights.sum())
@@ -133,12 +134,12 @@ class Population:
             return cls(tuple(weights), counts=np.array(numbers, dtype=np.int64))
         return cls(tuple(weights), frequencies=np.array(numbers) / sum(numbers))
 
-    def _weights(self) -> NDArray[np.int64] | NDArray[np.float64]:
+    def _weights(self) -> Ints | Floats:
         weights = self.counts if self.counts is not None else self.frequencies
         assert weights is not None
         return weights
 
-    def _fixed(self) -> NDArray[np.int64]:
+    def _fixed(self) -> Ints:
         if self.counts is None:
             raise ParameterError("the population has frequencies only; say how many users")
         return self.counts

@@ -11,20 +11,22 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp import kernels
-from ldp.channel import Channel
+from ldp import bulk
+from ldp.arrays import Ints, Points
 from ldp.errors import ParameterError
-from ldp.joint_table import join_batch
 from ldp.mechanisms import Catalogued, Mechanism
-from ldp.mechanisms.base import Rounding, Value, threshold
-from ldp.mechanisms.joint import parts_of, told
+from ldp.mechanisms.addressing import Rounding
+from ldp.mechanisms.base import threshold
+from ldp.mechanisms.joint_base import parts_of, told
+from ldp.protocol.channel import Channel
+from ldp.protocol.hashing import Value
+from ldp.protocol.wire import JointLayout, Kind, Layout
 from ldp.simulation.populations import Population
-from ldp.wire import JointLayout, Kind, Layout
+from ldp.tables.joint_table import join_batch
 
 BATCH = 65_536
 _MOST_REPORTS = 10**9
 Batch = tuple[NDArray[np.uint32], NDArray[np.uint8]]
-Points = NDArray[np.unsignedinteger]
 
 
 def simulate(
@@ -51,10 +53,9 @@ def simulate(
 
 
 def points_of(mechanism: Catalogued, values: Sequence[Value]) -> list[Points]:
-    """The points of values, for each part of the mechanism's report (see `kernels.points`)."""
+    """The points of values, for each part of the mechanism's report (see `bulk.points`)."""
     return [
-        kernels.points(part.addressing, part.shape.rows, own)
-        for part, own in told(mechanism, values)
+        bulk.points(part.addressing, part.shape.rows, own) for part, own in told(mechanism, values)
     ]
 
 
@@ -75,10 +76,10 @@ def encode_batch(
 def _encode_part(mechanism: Mechanism, points: Points, generator: np.random.Generator) -> Batch:
     rows = generator.integers(0, mechanism.shape.rows, size=len(points), dtype=np.uint32)
     if isinstance(mechanism.addressing, Rounding):
-        points = kernels.rounded(points, rows, generator)
+        points = bulk.rounded(points, rows, generator)
     if mechanism.kind is Kind.INDEX:
         return rows, _indexes(mechanism, points, rows, generator)
-    columns = kernels.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
+    columns = bulk.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
     if mechanism.kind is Kind.SUBSET:
         return rows, _subsets(mechanism, columns[:, 0], generator)
     if mechanism.kind is Kind.BITS:
@@ -87,27 +88,27 @@ def _encode_part(mechanism: Mechanism, points: Points, generator: np.random.Gene
 
 
 def noisy_bits(
-    layout: Layout, channel: Channel, columns: NDArray[np.int64], generator: np.random.Generator
+    layout: Layout, channel: Channel, columns: Ints, generator: np.random.Generator
 ) -> NDArray[np.uint8]:
     """Payloads whose bits are 1 as the channel says: of those that touch `columns`, as by
-    `kernels.columns`."""
+    `bulk.columns`."""
     words = -(-layout.columns // 64)
-    noise = kernels.packed_bernoulli(generator, threshold(channel.untouched), len(columns) * words)
+    noise = bulk.packed_bernoulli(generator, threshold(channel.untouched), len(columns) * words)
     payloads = noise.astype("<u8").view(np.uint8).reshape(len(columns), 8 * words)
     payloads = np.ascontiguousarray(payloads[:, : layout.payload_bytes])
     payloads[:, -1] &= 0xFF >> -layout.columns % 8
     for touched in columns.T:
-        holders = np.flatnonzero(touched != kernels.NO_COLUMN)
+        holders = np.flatnonzero(touched != bulk.NO_COLUMN)
         cells = touched[holders]
         at = holders, cells >> 3
         bit = (1 << (cells & 7)).astype(np.uint8)
-        shown = kernels.bernoulli_each(generator, threshold(channel.touched), holders.size)
+        shown = bulk.bernoulli_each(generator, threshold(channel.touched), holders.size)
         payloads[at] = np.where(shown, payloads[at] | bit, payloads[at] & ~bit)
     return payloads
 
 
 def _subsets(
-    mechanism: Mechanism, truths: NDArray[np.int64], generator: np.random.Generator
+    mechanism: Mechanism, truths: Ints, generator: np.random.Generator
 ) -> NDArray[np.uint8]:
     layout = mechanism.layout
     words = -(-layout.columns // 64)
@@ -117,10 +118,10 @@ def _subsets(
     # coin told no finer than its spread fewer words
     digits = 1 << math.ceil(-math.log2(spread))
     coin = Fraction(round(max(0.0, share - spread) * digits), digits)
-    named = kernels.packed_bernoulli(generator, threshold(coin), len(truths) * words)
-    is_told = kernels.bernoulli_each(generator, threshold(mechanism.channel.touched), truths.size)
+    named = bulk.packed_bernoulli(generator, threshold(coin), len(truths) * words)
+    is_told = bulk.bernoulli_each(generator, threshold(mechanism.channel.touched), truths.size)
     named = named.reshape(len(truths), words)
-    kernels.fit_subsets(named, truths, is_told, layout.columns, layout.ones, generator)
+    bulk.fit_subsets(named, truths, is_told, layout.columns, layout.ones, generator)
     payloads = named.astype("<u8").view(np.uint8).reshape(len(truths), 8 * words)
     return np.ascontiguousarray(payloads[:, : layout.payload_bytes])
 
@@ -133,30 +134,28 @@ def _indexes(
 ) -> NDArray[np.uint8]:
     layout, many = mechanism.layout, mechanism.touches
     told = threshold(many * mechanism.channel.touched)
-    is_true = kernels.bernoulli_each(generator, told, rows.size)
+    is_true = bulk.bernoulli_each(generator, told, rows.size)
     number = generator.integers(0, np.where(is_true, many, layout.columns - many))
-    named = kernels.pick(mechanism.addressing, layout.rows, points, rows, is_true, number)
+    named = bulk.pick(mechanism.addressing, layout.rows, points, rows, is_true, number)
     return as_bytes(named, layout)
 
 
-def _signs(
-    mechanism: Mechanism, cells: NDArray[np.int64], generator: np.random.Generator
-) -> NDArray[np.uint8]:
+def _signs(mechanism: Mechanism, cells: Ints, generator: np.random.Generator) -> NDArray[np.uint8]:
     columns, negative = draw_signs(mechanism, cells, generator)
     return as_bytes(columns << 1 | negative, mechanism.layout)
 
 
 def draw_signs(
-    mechanism: Mechanism, cells: NDArray[np.int64], generator: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    mechanism: Mechanism, cells: Ints, generator: np.random.Generator
+) -> tuple[Ints, Ints]:
     """For reports whose values touch `cells`: the columns they draw, and 1 where they tell a minus;
     int64 arrays, shape of `cells`."""
     columns = generator.integers(0, mechanism.shape.columns, size=cells.size)
-    told = kernels.bernoulli_each(generator, threshold(mechanism.channel.touched), cells.size)
-    return columns, kernels.negative_signs(columns, cells) ^ ~told.astype(np.int64) & 1
+    told = bulk.bernoulli_each(generator, threshold(mechanism.channel.touched), cells.size)
+    return columns, bulk.negative_signs(columns, cells) ^ ~told.astype(np.int64) & 1
 
 
-def as_bytes(numbers: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
+def as_bytes(numbers: Ints, layout: Layout) -> NDArray[np.uint8]:
     """Payloads that are these integers, one below the other."""
     shifts = 8 * np.arange(layout.payload_bytes)
     return (numbers[:, None] >> shifts & 0xFF).astype(np.uint8)

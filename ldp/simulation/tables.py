@@ -10,17 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ldp import kernels
+from ldp import bulk
+from ldp.arrays import AnyInts, Floats, Ints, Points
 from ldp.errors import ParameterError
-from ldp.joint_table import JointTable
 from ldp.mechanisms import Catalogued, JointMechanism, Mechanism
-from ldp.mechanisms.base import Rounding
-from ldp.mechanisms.joint import told
+from ldp.mechanisms.addressing import Rounding
+from ldp.mechanisms.joint_base import told
+from ldp.protocol.wire import Kind
 from ldp.simulation.reports import draw_signs, encode_batch
-from ldp.table import Table, TableBuilder, smallest
-from ldp.wire import Kind
+from ldp.tables.joint_table import JointTable
+from ldp.tables.table import Table, TableBuilder, smallest
 
 _BLOCK = 2048
 _SPARSE = 4
@@ -32,8 +32,8 @@ def draw_table(
     values: Sequence[str],
     *,
     generator: np.random.Generator,
-    counts: NDArray[np.int64] | None = None,
-    frequencies: NDArray[np.float64] | None = None,
+    counts: Ints | None = None,
+    frequencies: Floats | None = None,
     users: int | None = None,
 ) -> Table:
     """A table with the exact law of one report from each client. Two laws, named by arguments:
@@ -47,7 +47,7 @@ def draw_table(
     elif counts is None or frequencies is not None or users is not None:
         raise ParameterError("give either counts, or frequencies and users")
     held = np.flatnonzero(counts)
-    points = kernels.points(
+    points = bulk.points(
         mechanism.addressing, mechanism.shape.rows, [values[i] for i in held.tolist()]
     )
     rows, _ = mechanism.shape
@@ -55,7 +55,7 @@ def draw_table(
     sizes = [min(_BLOCK, rows - start) for start in starts]
     shares = generator.multinomial(counts[held], np.array(sizes) / rows)
 
-    def block(number: int, spawned: np.random.Generator) -> tuple[NDArray[np.integer], ...]:
+    def block(number: int, spawned: np.random.Generator) -> tuple[AnyInts, ...]:
         return _draw_block(
             mechanism, points, shares[:, number], starts[number], sizes[number], spawned
         )
@@ -75,7 +75,7 @@ def draw_table(
 def draw_tables(
     mechanism: Catalogued,
     values: Sequence[str],
-    counts: NDArray[np.int64],
+    counts: Ints,
     generator: np.random.Generator,
 ) -> Table | JointTable:
     """The same for any mechanism of the catalogue, `counts` clients holding each value: given
@@ -89,12 +89,12 @@ def draw_tables(
 
 def _draw_block(
     mechanism: Mechanism,
-    points: NDArray[np.unsignedinteger],
-    counts: NDArray[np.int64],
+    points: Points,
+    counts: Ints,
     start: int,
     size: int,
     generator: np.random.Generator,
-) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
+) -> tuple[AnyInts, Ints]:
     """Counts and reports of rows start..start+size-1, given how many holders of each value (of
     `points`) fell into them."""
     if mechanism.kind is Kind.SIGN:
@@ -115,9 +115,7 @@ def _draw_block(
             steps = mechanism.addressing.steps
             placed, by_value = _by_step(steps, placed, by_value, start, generator)
         if mechanism.touches == 1:
-            kernels.scatter(
-                mechanism.addressing, mechanism.shape.rows, held, by_value, placed, start
-            )
+            bulk.scatter(mechanism.addressing, mechanism.shape.rows, held, by_value, placed, start)
         else:
             _tell(mechanism, held, by_value, placed, start, generator)
     channel = mechanism.channel
@@ -135,10 +133,10 @@ def _draw_block(
 
 def _draw_subsets(
     mechanism: Mechanism,
-    points: NDArray[np.unsignedinteger],
-    counts: NDArray[np.int64],
+    points: Points,
+    counts: Ints,
     generator: np.random.Generator,
-) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
+) -> tuple[AnyInts, Ints]:
     """Report by report: a set's cells depend on each other, so there is no shorter law."""
     builder, left = TableBuilder(mechanism), counts.copy()
     while left.any():
@@ -151,11 +149,11 @@ def _draw_subsets(
 
 def _by_step(
     steps: int,
-    points: NDArray[np.unsignedinteger],
-    by_value: NDArray[np.int64],
+    points: Points,
+    by_value: Ints,
     start: int,
     generator: np.random.Generator,
-) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
+) -> tuple[Points, Ints]:
     """All steps, and how many of the holders of each value and row are rounded to each: numbers
     (`points`) become steps, shape (steps + 1, rows)."""
     rows = by_value.shape[1]
@@ -171,9 +169,9 @@ def _by_step(
 
 def _tell(
     mechanism: Mechanism,
-    told: NDArray[np.int64],
-    by_value: NDArray[np.int64],
-    points: NDArray[np.unsignedinteger],
+    told: Ints,
+    by_value: Ints,
+    points: Points,
     start: int,
     generator: np.random.Generator,
 ) -> None:
@@ -189,28 +187,28 @@ def _tell(
         number, true = generator.integers(0, many, size=len(each)), np.ones(len(each), dtype=bool)
         np.add.at(
             told[r],
-            kernels.pick(mechanism.addressing, rows, each, at[: len(each)], true, number),
+            bulk.pick(mechanism.addressing, rows, each, at[: len(each)], true, number),
             1,
         )
         for i in np.flatnonzero(named[:, r] > few).tolist():
-            (cells,) = kernels.columns(mechanism.addressing, rows, points[i : i + 1], at[:1])
+            (cells,) = bulk.columns(mechanism.addressing, rows, points[i : i + 1], at[:1])
             told[r, cells] += generator.multinomial(named[i, r], np.full(many, 1 / many))
 
 
 def _draw_sign_sums(
     mechanism: Mechanism,
-    points: NDArray[np.unsignedinteger],
-    by_value: NDArray[np.int64],
+    points: Points,
+    by_value: Ints,
     start: int,
     generator: np.random.Generator,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Sums of signs of each cell, one report at a time but without its bytes: a sign depends on
     which values drew its column, so there is no shorter law. Time: about 30 ns a report."""
     rows, columns = mechanism.shape
     sums = np.zeros((by_value.shape[1], columns), dtype=np.int64)
     for r in range(len(sums)):
         at = np.full(points.size, start + r, dtype=np.uint32)
-        cells = kernels.columns(mechanism.addressing, rows, points, at)[:, 0]
+        cells = bulk.columns(mechanism.addressing, rows, points, at)[:, 0]
         for first in range(0, points.size, _VALUES):
             some = slice(first, first + _VALUES)
             left = by_value[some, r].copy()
@@ -222,7 +220,7 @@ def _draw_sign_sums(
     return sums
 
 
-def _spread(count: int, size: int, generator: np.random.Generator) -> NDArray[np.int64]:
+def _spread(count: int, size: int, generator: np.random.Generator) -> Ints:
     """`count` reports over `size` rows, uniformly: int64, shape (size,)."""
     if count < _SPARSE * size:  # cheaper one by one than a binomial for each row
         return np.bincount(generator.integers(0, size, size=count), minlength=size)

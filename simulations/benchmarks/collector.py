@@ -23,11 +23,10 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from ldp import CountMeanSketch
-from ldp.batch import HEAD_BYTES, Batch, Item, read_uniform
-from ldp.client.destinations import MEDIA_TYPE
 from ldp.collection import report_files
 from ldp.collection.store import read_reports
-from ldp.wire import HEADER_BYTES
+from ldp.protocol.batch import HEAD_BYTES, MEDIA_TYPE, Batch, Item, read_uniform
+from ldp.protocol.wire import HEADER_BYTES
 from simulations import campaign
 from simulations.campaign import Bar
 

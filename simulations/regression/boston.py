@@ -8,11 +8,12 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import LinearRegression
 
 from ldp.accounting import Neighbours
+from ldp.arrays import Floats
 from ldp.central import Simulated
-from ldp.regression.private import METHODS, Budget, Rows
+from ldp.central.regression import METHODS, Budget, Rows
 from simulations.campaign import Bar
 from simulations.regression.data import load
-from simulations.study import Floats, Row, Setting, Study, column, figure
+from simulations.study import Row, Setting, Study, column, figure
 
 CHOSEN = ("chas", "nox", "rm")
 RANGES = {"chas": (0, 1), "nox": (0.3, 1), "rm": (3, 9), "medv": (0, 50)}

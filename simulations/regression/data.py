@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from simulations.study import Floats
+from ldp.arrays import Floats
 
 DATA = Path(__file__).parent.parent / "data"
 TRANSFORMS: dict[str, Callable[[Any], Any]] = {

@@ -14,12 +14,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
+from ldp.arrays import Floats
 from ldp.central import Simulated
-from ldp.regression.private import Rows, ridge
-from ldp.regression.private.bayes import naive, noise_aware
-from ldp.regression.private.calibration import Budget
-from ldp.regression.private.laplace import Functional, LaplaceMoments, clipped
-from ldp.regression.private.output import Output
+from ldp.central.regression import Rows, ridge
+from ldp.central.regression.bayes import naive, noise_aware
+from ldp.central.regression.calibration import Budget
+from ldp.central.regression.laplace import Functional, LaplaceMoments, clipped
+from ldp.central.regression.output import Output
 from simulations.campaign import Bar
 from simulations.regression.data import expression
 from simulations.regression.robust import (
@@ -31,7 +32,7 @@ from simulations.regression.robust import (
     part,
     thresholds,
 )
-from simulations.study import Floats, Row, Setting, Study, column, figure
+from simulations.study import Row, Setting, Study, column, figure
 
 EXPLAINED = 0.14
 SPREAD = math.sqrt(COLUMNS + 1) / LARGEST

@@ -7,14 +7,15 @@ from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 from ldp.accounting import Neighbours
+from ldp.arrays import Floats
 from ldp.central import Simulated
+from ldp.central.regression import Moments, Rows, Scales, ridge
+from ldp.central.regression.bayes import naive, noise_aware
+from ldp.central.regression.intervals import Centred
+from ldp.central.regression.laplace import SPLIT, LaplaceMoments, clipped, searched
 from ldp.errors import DecodeError
-from ldp.regression.private import Moments, Rows, Scales, ridge
-from ldp.regression.private.bayes import naive, noise_aware
-from ldp.regression.private.intervals import Centred
-from ldp.regression.private.laplace import SPLIT, LaplaceMoments, clipped, searched
 from simulations.campaign import Bar
-from simulations.study import Floats, Row, Setting, Study, column, figure
+from simulations.study import Row, Setting, Study, column, figure
 
 COLUMNS, TESTED, PUBLIC, FOLDS = 10, 100, 10, 16
 LARGEST = 12.0

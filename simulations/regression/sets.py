@@ -7,18 +7,19 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ldp.accounting import Neighbours
+from ldp.arrays import Floats
 from ldp.central import Simulated
-from ldp.regression.private import METHODS, Budget, Rows, ridge
-from ldp.regression.private.local import gaussian_reports
-from ldp.regression.private.preprocessing import Preprocessing
-from ldp.regression.private.published import (
+from ldp.central.regression import METHODS, Budget, Rows, ridge
+from ldp.central.regression.local import gaussian_reports
+from ldp.central.regression.preprocessing import Preprocessing
+from ldp.central.regression.published import (
     PUBLISHED,
     NotPrivateWarning,
     PublishedLinearRegression,
 )
 from simulations.campaign import Bar
 from simulations.regression.data import halves, load
-from simulations.study import Floats, Row, Setting, Study, column, figure
+from simulations.study import Row, Setting, Study, column, figure
 
 SETS = (
     *("airfoil", "autompg", "bike", "boston", "concrete", "elevators"),

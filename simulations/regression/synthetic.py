@@ -7,13 +7,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ldp.accounting import Neighbours
+from ldp.arrays import Floats
 from ldp.central import Simulated
-from ldp.regression.private import METHODS, Budget, Moments, Rows, Scales, ridge
-from ldp.regression.private.compare import shuffled_epsilon
-from ldp.regression.private.local import from_signs, gaussian_reports, sign_reports
-from ldp.regression.private.published import PUBLISHED
+from ldp.central.regression import METHODS, Budget, Moments, Rows, Scales, ridge
+from ldp.central.regression.local import from_signs, gaussian_reports, sign_reports
+from ldp.central.regression.published import PUBLISHED
+from ldp.planning.regression import shuffled_epsilon
 from simulations.campaign import Bar
-from simulations.study import Floats, Row, Setting, Study, column, figure
+from simulations.study import Row, Setting, Study, column, figure
 
 REPETITIONS = 32
 NOISE = 0.1

@@ -13,13 +13,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from ldp.decoding.fakes import fakes_move
 from ldp.mechanisms import Mechanism, RandomizedResponse, SubsetSelection
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.planning import Question, tuned
+from ldp.protocol.wire import Kind
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
-from ldp.wire import Kind
 from simulations.campaign import Bar
 from simulations.study import Row, Setting, Study, column, figure
 
@@ -75,7 +74,7 @@ def _poisoned(setting: Setting, generator: np.random.Generator) -> dict[str, flo
         names = NAMES if "categories" in mechanism.parameters() else (TARGET,)
         moved.append(float(decode(table, names).count[-1]) / table.total)
     return {
-        "predicted": fakes_move(mechanism, SHARE),
+        "predicted": mechanism.fakes_move(SHARE),
         "measured": float(np.mean(moved)),
         "standard_error": float(np.std(moved)) / math.sqrt(TABLES),
     }

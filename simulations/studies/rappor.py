@@ -13,13 +13,14 @@ from matplotlib.figure import Figure
 from scipy.stats import binom
 
 from ldp import Rappor
+from ldp.arrays import Floats
 from ldp.mechanisms.base import as_bits
-from ldp.randomness import SeededBits
+from ldp.protocol.randomness import SeededBits
+from ldp.protocol.wire import split_report
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
-from ldp.wire import split_report
 from simulations.campaign import Bar
-from simulations.study import Floats, Row, Setting, Study, column, figure
+from simulations.study import Row, Setting, Study, column, figure
 
 NOISE: Mapping[str, Mapping[str, Any]] = {
     "normal": {"f": 0.5, "p": 0.25, "q": 0.75},

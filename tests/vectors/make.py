@@ -4,8 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ldp.errors import DecodeError
-from ldp.hashing import PolynomialRows, derived_seed, value_point
-from ldp.joint_table import JointTable, empty_builder
 from ldp.mechanisms import (
     BitFlip,
     Catalogued,
@@ -20,12 +18,14 @@ from ldp.mechanisms import (
 )
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.base import threshold as as_threshold
-from ldp.mechanisms.joint import parts_of, told
+from ldp.mechanisms.joint_base import parts_of, told
 from ldp.mechanisms.numeric import Numeric
-from ldp.mechanisms.permanent import message as as_message
-from ldp.randomness import KeyedBits, SeededBits, bernoulli, uniform_below
+from ldp.mechanisms.permanent_response import message as as_message
+from ldp.protocol.hashing import PolynomialRows, derived_seed, value_point
+from ldp.protocol.randomness import KeyedBits, SeededBits, bernoulli, uniform_below
+from ldp.protocol.wire import HEADER_BYTES
 from ldp.server import Table, decode, decode_mean
-from ldp.wire import HEADER_BYTES
+from ldp.tables.joint_table import JointTable, empty_builder
 from tests.examples import WHOLE
 
 BERNOULLI = (

@@ -1,0 +1,169 @@
+"""How much noise a regression's releases need together, exactly.
+
+X'X, X'y and maybe the smallest eigenvalue of X'X are released with Gaussian noise. Each has a mu =
+sensitivity / standard deviation, and together they are one Gaussian release: mu**2 is the largest
+sum of squared changes over standard deviations between two neighbouring data sets. With rows of
+length at most N, targets at most T and a person
+
+- added or removed:  N**4 / xx**2 + N**2 T**2 / xy**2 + N**4 / eigenvalue**2,
+- replaced:  max over c in [0, 1] of 2 (1 - c**2) N**4 / xx**2 + 2 (1 + c) N**2 T**2 / xy**2,
+  plus N**4 / eigenvalue**2.
+
+c is the cosine between the two persons' rows, at which their targets differ in sign. That shorter
+rows and smaller targets change less follows by replacing c with c |x| |x'| / N**2, which raises
+both terms; an eigenvalue moves by N**2 at most (Weyl). For equal noise on X'X and X'y the maximum
+is 4.5, at c = 1/2. `xx` is the noise of every entry of the whole matrix; the mean of the matrix
+and its transpose, which halves the variance off the diagonal, is free.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldp.accounting import Cost, Neighbours
+from ldp.arrays import Floats
+from ldp.central import Noise, gaussian_mu
+from ldp.central.regression.rows import ROUNDED, Rows
+from ldp.errors import ParameterError
+
+ROUNDING = 1 + 1e-9 + ROUNDED
+"""Scales are so much larger than computed, for the rounding of the formulas here and of sums."""
+EIGENVALUE_ROUNDING = 1 + 2 * ROUNDED
+"""The eigenvalue's too: solved in doubles, one of 40 columns and MOST_ROWS rows is off by some
+40 * 2**-53 * MOST_ROWS = 4e-8 of what a person changes."""
+FAILURE = 0.05
+"""Probability that the noise of X'X is longer than the safe ridge allows for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What a fit may cost: (epsilon, delta) between `neighbours`. delta 0: pure mechanisms only."""
+
+    epsilon: float
+    delta: float
+    neighbours: Neighbours
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(epsilon=self.epsilon, delta=self.delta, neighbours=self.neighbours)
+
+    @property
+    def mu(self) -> float:
+        return gaussian_mu(self.epsilon, self.delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """How mu**2 is split between the releases: they add up to 1; no `eigenvalue` is released for a
+    share of 0."""
+
+    xx: float
+    xy: float
+    eigenvalue: float = 0.0
+
+    @classmethod
+    def of(cls, *, split: float, eigenvalue: float = 0.0) -> "Shares":
+        """`eigenvalue`'s part of the whole in [0, 1), then `split`, in (0, 1), X'X's of the
+        rest."""
+        if not 0 < split < 1 or not 0 <= eigenvalue < 1:
+            raise ParameterError("split must lie in (0, 1) and eigenvalue_share in [0, 1)")
+        rest = 1 - eigenvalue
+        return cls(xx=rest * split, xy=rest * (1 - split), eigenvalue=eigenvalue)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scales:
+    """Standard deviations of the noise on every entry of the whole X'X, of X'y, and on the
+    smallest eigenvalue (infinite: it is not released)."""
+
+    xx: float
+    xy: float
+    eigenvalue: float = math.inf
+
+
+def joint_mu(scales: Scales, *, norm: float, neighbours: Neighbours, target: float = 1.0) -> float:
+    """mu of all releases together, for rows of length `norm` and targets of `target` at most.
+
+    >>> one = Scales(xx=1.0, xy=1.0)
+    >>> [round(joint_mu(one, norm=1.0, neighbours=kind) ** 2, 9) for kind in Neighbours]
+    [4.5, 2.0]
+    """
+    xx, xy = _squared(norm**2, scales.xx), _squared(norm * target, scales.xy)
+    eigenvalue = _squared(norm**2, scales.eigenvalue)
+    if neighbours is Neighbours.ADD_REMOVE:
+        return math.sqrt(xx + xy + eigenvalue)
+    # 2 (1 - c**2) xx + 2 (1 + c) xy is largest at c = xy / (2 xx), or at its end
+    cosine = min(1.0, xy / (2 * xx))
+    return math.sqrt(2 * (1 - cosine**2) * xx + 2 * (1 + cosine) * xy + eigenvalue)
+
+
+def _squared(sensitivity: float, scale: float) -> float:
+    return (sensitivity / scale) ** 2 if scale else math.inf
+
+
+def calibrated(
+    shares: Shares, *, mu: float, norm: float, neighbours: Neighbours, target: float = 1.0
+) -> Scales:
+    """The smallest scales of this split whose joint mu is at most `mu`.
+
+    >>> halves = Shares.of(split=0.5)
+    >>> made = calibrated(halves, mu=0.2, norm=1.0, neighbours=Neighbours.ADD_REMOVE)
+    >>> round(made.xx, 4), round(made.xy, 4)   # root 2 / mu
+    (7.0711, 7.0711)
+    """
+
+    def split(total: float) -> Scales:
+        return Scales(
+            xx=norm**2 / math.sqrt(total * shares.xx),
+            xy=norm * target / math.sqrt(total * shares.xy),
+            eigenvalue=norm**2 / math.sqrt(total * shares.eigenvalue)
+            if shares.eigenvalue
+            else math.inf,
+        )
+
+    # squares of mu are proportional to what is split
+    grown = joint_mu(split(1.0), norm=norm, neighbours=neighbours, target=target)
+    least = split((mu / grown) ** 2)
+    return Scales(
+        xx=least.xx * ROUNDING,
+        xy=least.xy * ROUNDING,
+        eigenvalue=least.eigenvalue * EIGENVALUE_ROUNDING,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """What was released: X'X (symmetric), X'y, the smallest eigenvalue of X'X (None where it was
+    not), and the scales of their noise. Everything made of it is free."""
+
+    xx: Floats
+    xy: Floats
+    eigenvalue: float | None
+    scales: Scales
+
+    @classmethod
+    def released(cls, rows: Rows, scales: Scales, noise: Noise) -> "Moments":
+        """The exact moments of `rows`, with noise."""
+        whole = noise.gaussian(rows.xx, scales.xx)
+        eigenvalue = None
+        if scales.eigenvalue < math.inf:
+            least: Floats = np.linalg.eigvalsh(rows.xx)[:1].astype(np.float64)
+            eigenvalue = float(noise.gaussian(least, scales.eigenvalue)[0])
+        return cls((whole + whole.T) / 2, noise.gaussian(rows.xy, scales.xy), eigenvalue, scales)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """`coefficients`, shape (columns,), of mapped features and target; what they cost; and the
+    noisy moments they were made of, where a method releases those."""
+
+    coefficients: Floats
+    cost: Cost
+    moments: Moments | None = None
+
+
+def safe_ridge(columns: int, scale: float, failure: float = FAILURE) -> float:
+    """sqrt(columns ln(2 columns**2 / failure)) scale: the noise of X'X is longer with probability
+    `failure` at most (Wang 2018, after Tropp's matrix Bernstein inequality)."""
+    return math.sqrt(columns * math.log(2 * columns**2 / failure)) * scale

@@ -1,0 +1,258 @@
+"""Pure epsilon: moments of rows in a box with Laplace noise, and the functional mechanism.
+
+Robust private linear regression (Honkela and others 2018; Nieminen 2017, algorithm 2) clips to a
+box and releases X'X, X'y and y'y; the functional mechanism (Zhang and others 2012) releases the
+coefficients of the squared error, which are X'X and -2 X'y, at one scale. In both the sensitivity
+is in the L1 norm, X'X's of its upper triangle. With entries of size at most B_j and targets T:
+
+    X'X   sum over i <= j of B_i B_j                 for either neighbour relation
+    X'y   T sum of B_j,  twice that when a value is replaced
+    y'y   T**2                                        for either
+
+The first is exact: with p = (v + u) / 2 and q = (v - u) / 2, |p_i| + |q_i| <= B_i and v_i v_j -
+u_i u_j = 2 (p_i q_j + q_i p_j), whose sizes add up to at most 2 A (B - A) + 2 sum a_i (B_i - a_i),
+a_i = |p_i|, A and B the sums; it is largest at a_i = B_i / 2, where it is what u = 0, v = B gives.
+The published d (d + 1) B**2 is twice it. Rows of length N at most have sums of sizes below
+sqrt(d) N, and the least of both bounds is used.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldp.accounting import Cost, Neighbours
+from ldp.arrays import Floats
+from ldp.central import Laplace, Noise, Simulated
+from ldp.central.regression import ridge
+from ldp.central.regression.calibration import Budget, Fit, Moments, Scales
+from ldp.central.regression.rows import ROUNDED, Rows
+from ldp.errors import ParameterError
+
+SPLIT = (0.35, 0.60, 0.05)
+"""Of epsilon, between X'X, X'y and y'y (Nieminen 2017, section 4.1)."""
+GRID = 2**15
+"""Sums of MOST_ROWS products of multiples of 1 / GRID are exact."""
+SLACK = 1e-15
+"""Of epsilon, so that its shares, each rounded, do not add up to more."""
+TRIM = 4.0
+"""Standard deviations of its noise that the functional mechanism adds to X'X (Zhang and others)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensitivities:
+    """In the L1 norm, of X'X (its upper triangle), X'y and y'y."""
+
+    xx: float
+    xy: float
+    yy: float
+
+    @classmethod
+    def of(
+        cls, box: Floats, neighbours: Neighbours, *, norm: float = math.inf, target: float = 1.0
+    ) -> "Sensitivities":
+        """For entries of size at most `box`, shape (columns,), and rows of `norm` at most."""
+        twice = 2.0 if neighbours is Neighbours.REPLACE_VALUE else 1.0
+        total = min(float(box.sum()), norm * math.sqrt(len(box)))
+        squares = (float(box.sum()) ** 2 + float((box**2).sum())) / 2
+        by_length = twice * norm**2 * (len(box) + 1) / 2
+        return cls(xx=min(squares, by_length), xy=twice * target * total, yy=target**2)
+
+
+@dataclass(frozen=True, eq=False)
+class LaplaceMoments:
+    """X'X (its upper triangle noisy, mirrored), X'y and y'y, and the scale of each one's Laplace
+    noise; of `rows` rows."""
+
+    xx: Floats
+    xy: Floats
+    yy: float
+    scales: tuple[float, float, float]
+    rows: int
+
+    @classmethod
+    def released(
+        cls,
+        rows: Rows,
+        epsilon: float,
+        neighbours: Neighbours,
+        noise: Noise,
+        *,
+        split: tuple[float, float, float] = SPLIT,
+        box: float = 1.0,
+        target: float = 1.0,
+    ) -> "LaplaceMoments":
+        """Features clipped to [-box, box], the intercept left at 1, and targets to `target`, before
+        they are summed: the projection of robust regression. `split`: positive, adding up to 1."""
+        if min(split) <= 0 or not math.isclose(sum(split), 1.0):
+            raise ParameterError("split must be three positive shares that add up to 1")
+        if not 1 / GRID <= box <= 1 or not 1 / GRID <= target <= 1:
+            raise ParameterError(f"box and target must lie in [1 / {GRID}, 1]")
+        features, inside = clipped(rows, box, target)
+        part = epsilon * (1 - SLACK)
+        limits = np.where(rows.constant, 1.0, box)
+        most = Sensitivities.of(limits, neighbours, norm=rows.norm, target=target)
+        each = [
+            Laplace(epsilon=share * part, sensitivity=sensitivity, neighbours=neighbours)
+            for share, sensitivity in zip(split, (most.xx, most.xy, most.yy), strict=True)
+        ]
+        upper = np.triu_indices(rows.columns)
+        xx = np.zeros((rows.columns, rows.columns))
+        xx[upper] = each[0].release((features.T @ features)[upper], noise)
+        return cls(
+            xx + np.triu(xx, 1).T,
+            each[1].release(features.T @ inside, noise),
+            float(each[2].release(np.array([inside @ inside]), noise)[0]),
+            (each[0].scale, each[1].scale, each[2].scale),
+            len(inside),
+        )
+
+    def with_public(self, rows: Rows) -> "LaplaceMoments":
+        """These and the exact moments of `rows` that are public anyway, clipped or not."""
+        return LaplaceMoments(
+            self.xx + rows.xx,
+            self.xy + rows.xy,
+            self.yy + rows.yy,
+            self.scales,
+            self.rows + len(rows.target),
+        )
+
+    def in_units(self, unit: float) -> "LaplaceMoments":
+        """The same of targets times `unit`, and so of coefficients times `unit`."""
+        xx, xy, yy = self.scales
+        return LaplaceMoments(
+            self.xx,
+            self.xy * unit,
+            self.yy * unit**2,
+            (xx, xy * unit, yy * unit**2),
+            self.rows,
+        )
+
+    @property
+    def as_normal(self) -> Moments:
+        """The same with scales of normal noise of the same variances (off the diagonal)."""
+        scales = Scales(xx=2 * self.scales[0], xy=math.sqrt(2) * self.scales[1])
+        return Moments(self.xx, self.xy, None, scales)
+
+
+Auxiliary = Callable[[np.random.Generator], tuple[Rows, Rows]]
+"""Synthetic rows to fit and to test: from public knowledge only, so that searching is free."""
+
+
+def searched(
+    auxiliary: Auxiliary,
+    generator: np.random.Generator,
+    *,
+    epsilon: float,
+    neighbours: Neighbours,
+    boxes: Sequence[float],
+    targets: Sequence[float],
+    split: tuple[float, float, float] = SPLIT,
+    times: int = 5,
+) -> tuple[float, float]:
+    """(box, target) that predict best on auxiliary data, by correlation, of `times` data sets and
+    their noise each: Nieminen 2017, section 3.4.2, with the default ridge."""
+    scores = np.zeros((len(boxes), len(targets)))
+    for _ in range(times):
+        rows, others = auxiliary(generator)
+        for place, box in enumerate(boxes):
+            for other, target in enumerate(targets):
+                made = LaplaceMoments.released(
+                    rows,
+                    epsilon,
+                    neighbours,
+                    Simulated(generator),
+                    split=split,
+                    box=box,
+                    target=target,
+                )
+                predicted = others.features @ ridge.floored(made.as_normal)
+                scores[place, other] += np.corrcoef(predicted, others.target)[0, 1]
+    best, also = divmod(int(scores.argmax()), len(targets))
+    return float(boxes[best]), float(targets[also])
+
+
+def clipped(rows: Rows, box: float, target: float) -> tuple[Floats, Floats]:
+    """Features, but for the intercept, and targets of `rows`, clipped on both sides, to multiples
+    of 1 / GRID towards 0, so that sums are exact and no row is longer."""
+    box, target = (math.floor(limit * GRID) for limit in (box, target))
+    features, targets = np.trunc(rows.features * GRID), np.trunc(rows.target * GRID)
+    kept = np.where(rows.constant, features, np.clip(features, -box, box))
+    return kept / GRID, np.clip(targets, -target, target) / GRID
+
+
+@dataclass(frozen=True, kw_only=True)
+class Robust:
+    """Laplace noise on moments of clipped rows, then the default ridge; pure epsilon."""
+
+    words: str = "clipped moments with Laplace noise, pure epsilon (Honkela and others 2018)"
+    box: float = 1.0
+    target: float = 1.0
+    split: tuple[float, float, float] = SPLIT
+
+    def fit(
+        self,
+        rows: Rows,
+        budget: Budget,
+        noise: Noise,
+        *,
+        split: float | None,
+        eigenvalue_share: float | None,
+    ) -> Fit:
+        _no_shares(split, eigenvalue_share)
+        made = LaplaceMoments.released(
+            rows,
+            budget.epsilon,
+            budget.neighbours,
+            noise,
+            split=self.split,
+            box=self.box,
+            target=self.target,
+        )
+        return Fit(ridge.floored(made.as_normal), _pure(budget))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Functional:
+    """Noise on the squared error's coefficients at one scale, a ridge of TRIM standard deviations,
+    and only the directions that are then positive; pure epsilon."""
+
+    words: str = "Laplace noise on the objective, pure epsilon (Zhang and others 2012)"
+
+    def fit(
+        self,
+        rows: Rows,
+        budget: Budget,
+        noise: Noise,
+        *,
+        split: float | None,
+        eigenvalue_share: float | None,
+    ) -> Fit:
+        _no_shares(split, eigenvalue_share)
+        most = Sensitivities.of(np.ones(rows.columns), budget.neighbours, norm=rows.norm)
+        # coefficients of theta: X'X above the diagonal, and -2 X'y
+        one = Laplace(
+            epsilon=budget.epsilon,
+            sensitivity=(most.xx + 2 * most.xy) * (1 + ROUNDED),
+            neighbours=budget.neighbours,
+        )
+        upper = np.triu_indices(rows.columns)
+        xx = np.zeros((rows.columns, rows.columns))
+        told = one.release(np.concatenate([rows.xx[upper], 2 * rows.xy]), noise)
+        xx[upper] = told[: len(upper[0])]
+        xx += np.triu(xx, 1).T
+        values, vectors = np.linalg.eigh(xx + TRIM * one.std_error * np.eye(rows.columns))
+        kept = values > 1e-8 * max(1.0, float(values[-1]))
+        part = vectors[:, kept]
+        solved = part @ ((part.T @ (told[len(upper[0]) :] / 2)) / values[kept])
+        return Fit(np.asarray(solved, dtype=np.float64), _pure(budget))
+
+
+def _pure(budget: Budget) -> Cost:
+    return Cost(epsilon=budget.epsilon, neighbours=budget.neighbours)
+
+
+def _no_shares(split: float | None, eigenvalue_share: float | None) -> None:
+    if split is not None or eigenvalue_share is not None:
+        raise ParameterError("split and eigenvalue_share are for methods with normal noise")

@@ -1,0 +1,101 @@
+"""The provable methods, by name: how each splits its budget and what it makes of what it releases.
+
+A method sees `Rows` and nothing else, releases with one source of noise, and costs what `Budget`
+says, all of its releases together.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ldp.arrays import Floats
+from ldp.central import Noise
+from ldp.central.regression import ridge
+from ldp.central.regression.bayes import Bayes
+from ldp.central.regression.calibration import Budget, Fit, Moments, Shares, calibrated
+from ldp.central.regression.laplace import Functional, Robust
+from ldp.central.regression.output import Output
+from ldp.central.regression.rows import Rows
+from ldp.errors import ParameterError
+
+
+class Method(Protocol):
+    """One way to fit privately."""
+
+    @property
+    def words(self) -> str:
+        """What it does, in a line."""
+        ...
+
+    def fit(
+        self,
+        rows: Rows,
+        budget: Budget,
+        noise: Noise,
+        *,
+        split: float | None,
+        eigenvalue_share: float | None,
+    ) -> Fit:
+        """Releases and solves; None stands for the method's own share."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromMoments:
+    """Gaussian noise on X'X and X'y (and on the smallest eigenvalue), then `solve`."""
+
+    words: str
+    solve: Callable[[Moments], Floats]
+    split: float = 0.5
+    eigenvalue_share: float | None = None
+
+    def fit(
+        self,
+        rows: Rows,
+        budget: Budget,
+        noise: Noise,
+        *,
+        split: float | None,
+        eigenvalue_share: float | None,
+    ) -> Fit:
+        if self.eigenvalue_share is None and eigenvalue_share is not None:
+            raise ParameterError("eigenvalue_share is for methods that release the eigenvalue")
+        mine = self.eigenvalue_share if eigenvalue_share is None else eigenvalue_share
+        if self.eigenvalue_share is not None and not mine:
+            raise ParameterError("eigenvalue_share must lie in (0, 1) for this method")
+        shares = Shares.of(split=self.split if split is None else split, eigenvalue=mine or 0.0)
+        scales = calibrated(shares, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
+        moments = Moments.released(rows, scales, noise)
+        return Fit(self.solve(moments), budget.cost, moments)
+
+
+METHODS: dict[str, Method] = {
+    "ridge": FromMoments(
+        words="noise-calibrated ridge, for every direction its own (our default)",
+        solve=ridge.floored,
+        split=1 / 3,
+    ),
+    "spectral-ridge": FromMoments(
+        words="one ridge, of the length of the noise", solve=ridge.spectral
+    ),
+    "const-ssp-full": FromMoments(words="one safe ridge (Piazza 2021)", solve=ridge.safe),
+    "ada-ssp": FromMoments(
+        words="safe ridge less the smallest eigenvalue (Wang 2018)",
+        solve=ridge.adaptive,
+        eigenvalue_share=1 / 3,
+    ),
+    "ada-ssp-budget": FromMoments(
+        words="the same, 5 % of the budget for the eigenvalue (Piazza 2021)",
+        solve=ridge.adaptive,
+        eigenvalue_share=0.05,
+    ),
+    "ssp": FromMoments(words="no ridge at all (Vu and Slavkovic 2009)", solve=ridge.none),
+    "robust": Robust(),
+    "robust-bayes": Bayes(words="their posterior mean, the noise taken for what it is", aware=True),
+    "robust-bayes-naive": Bayes(
+        words="their posterior mean, the noise ignored (Nieminen 2017)", aware=False
+    ),
+    "functional": Functional(),
+    "output": Output(),
+}
+"""Every provable method; the first is the default."""

@@ -1,0 +1,70 @@
+"""Output perturbation: noise on the coefficients themselves (Chaudhuri, Monteleoni and Sarwate
+2011; for least squares as in Wu and others 2015).
+
+The coefficients minimise sum (y - x b)**2 / 2 + ridge |b|**2 / 2 over |b| <= radius. One person's
+part of it has gradients of length L = N (N radius + 1) at most, so that, by the ridge's strong
+convexity, one more or one fewer person moves the minimum by L / ridge, and a replaced one by twice
+that. Normal noise hides it; its direction is uniform because normal noise has none of its own.
+(One published implementation divides uniform numbers by the root of their sum instead.)
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldp.accounting import Neighbours
+from ldp.arrays import Floats
+from ldp.central import Noise
+from ldp.central.regression.calibration import Budget, Fit
+from ldp.central.regression.rows import Rows
+from ldp.errors import ParameterError
+
+RADIUS = 1.0
+"""Public length that mapped coefficients are held to."""
+ROUNDING = 1 + 2e-6
+"""Of the sensitivity: above what solving in doubles can move a minimum of MOST_ROWS rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Ridge inside a ball, plus noise. The ridge is where its noise, about sqrt(columns) L / (ridge
+    mu) long, is as long as its shrinkage, about ridge / (rows N**2 / columns); rows are public."""
+
+    words: str = "noise on the coefficients (Chaudhuri, Monteleoni and Sarwate 2011)"
+
+    def fit(
+        self,
+        rows: Rows,
+        budget: Budget,
+        noise: Noise,
+        *,
+        split: float | None,
+        eigenvalue_share: float | None,
+    ) -> Fit:
+        if split is not None or eigenvalue_share is not None:
+            raise ParameterError("split and eigenvalue_share are for methods that release moments")
+        steepest = rows.norm * (rows.norm * RADIUS + 1)
+        if budget.neighbours is Neighbours.REPLACE_VALUE:
+            steepest *= 2
+        length = steepest * np.sqrt(rows.columns) / budget.mu
+        strength = math.sqrt(length * len(rows.target) * rows.norm**2 / rows.columns)
+        scale = steepest / (strength * budget.mu) * ROUNDING
+        return Fit(noise.gaussian(in_ball(rows.xx, rows.xy, strength), scale), budget.cost)
+
+
+def in_ball(xx: Floats, xy: Floats, ridge: float, radius: float = RADIUS) -> Floats:
+    """The minimum over |b| <= radius: the ridge, raised until it is inside."""
+    values, vectors = np.linalg.eigh(xx)
+    turned = vectors.T @ xy
+
+    def solved(more: float) -> Floats:
+        return np.asarray(turned / (np.maximum(values, 0) + ridge + more))
+
+    low, high = 0.0, float(np.linalg.norm(turned)) / radius
+    if np.linalg.norm(solved(0.0)) > radius:
+        for _ in range(200):
+            middle = (low + high) / 2
+            low, high = (middle, high) if np.linalg.norm(solved(middle)) > radius else (low, middle)
+        return np.asarray(vectors @ solved(high))
+    return np.asarray(vectors @ solved(0.0))

@@ -1,0 +1,266 @@
+"""Private regressions exactly as they were published: constants, pre-processing, noise.
+
+Kept to reproduce published figures and to be checked; never for a release. Every pipeline here
+takes statistics of the data without paying for them, so none is private end to end, and some are
+not private even given those. `CLAIMS` holds the noise of each, and `Claim.holds` is the one checker
+of what they claim: the exact joint delta of all releases. The table is in docs/regression.md.
+
+Sources: Wang 2018 and its code `suffstats_perturb.m`, `adassp.m`; Kalaja 2020, algorithms 1-3;
+Piazza 2021, algorithms 1, 3 and 4; the baseline of Lev and others 2026; the negative controls are
+public code, named beside each.
+"""
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ldp.accounting import Neighbours
+from ldp.arrays import Floats
+from ldp.central import gaussian_delta, gaussian_epsilon, gaussian_mu
+from ldp.central.gaussian import require_budget
+from ldp.central.regression.calibration import Scales, joint_mu, safe_ridge
+from ldp.central.regression.preprocessing import Fitted, Preprocessing
+from ldp.errors import ParameterError
+
+Multiplier = Callable[[float, float], float]
+"""(epsilon, delta) of one release -> its standard deviation times epsilon."""
+
+
+class NotPrivateWarning(UserWarning):
+    """What is fitted is not differentially private end to end."""
+
+
+def _wang(epsilon: float, delta: float) -> float:
+    return math.sqrt(math.log(2 / delta))
+
+
+def _dwork_roth(epsilon: float, delta: float) -> float:
+    return math.sqrt(2 * math.log(1.25 / delta))
+
+
+def _piazza(epsilon: float, delta: float) -> float:
+    return math.sqrt(2 * math.log(2 / delta))
+
+
+def _analytic(epsilon: float, delta: float) -> float:
+    return epsilon / gaussian_mu(epsilon, delta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One published method: how it splits (epsilon, delta) between releases, and its noise.
+
+    `eigenvalue`: the share for the smallest eigenvalue, the others halve the rest; 0: not released.
+    `whole`: of epsilon is used for every release, not a share (a mistake). `noise` on X'X: "upper"
+    (the upper triangle, mirrored), "full" (all entries) or "averaged". `identity` is added to X'X.
+    `rule`: the ridge, "none", "safe" or "adaptive". `limit`: the epsilon of one release at which
+    its proof ends, and from which it is refused.
+    """
+
+    source: str
+    multiplier: Multiplier
+    eigenvalue: float = 0.0
+    whole: bool = False
+    noise: str = "upper"
+    identity: float = 0.0
+    rule: str = "none"
+    limit: float = math.inf
+
+    def scales(self, epsilon: float, delta: float) -> Scales:
+        """The standard deviations as printed, for unit bounds; raises ParameterError beyond
+        `limit`."""
+        require_budget(epsilon, delta)
+        rest = (1 - self.eigenvalue) / 2
+        xx = self._scale(epsilon, delta, rest)
+        eigenvalue = self._scale(epsilon, delta, self.eigenvalue) if self.eigenvalue else math.inf
+        return Scales(xx=xx, xy=xx, eigenvalue=eigenvalue)
+
+    def _scale(self, epsilon: float, delta: float, share: float) -> float:
+        one = epsilon if self.whole else share * epsilon
+        if one >= self.limit:
+            raise ParameterError(
+                f"epsilon {epsilon:g} is too large for the classical Gaussian mechanism that was "
+                f"published: its proof needs epsilon < {self.limit / share:.3g}; the provable "
+                "methods serve every epsilon"
+            )
+        return self.multiplier(one, share * delta) / one
+
+    def delta(self, epsilon: float, delta: float) -> float:
+        """The exact delta, at the claimed epsilon, of all releases together (add/remove)."""
+        return gaussian_delta(epsilon, self._mu(epsilon, delta))
+
+    def epsilon(self, epsilon: float, delta: float) -> float:
+        """The exact epsilon, at the claimed delta."""
+        return gaussian_epsilon(self._mu(epsilon, delta), delta)
+
+    def holds(self, epsilon: float, delta: float) -> bool:
+        """Whether the releases are what they claim, given public bounds."""
+        return self.delta(epsilon, delta) <= delta
+
+    def _mu(self, epsilon: float, delta: float) -> float:
+        scales = self.scales(epsilon, delta)
+        return joint_mu(scales, norm=1.0, neighbours=Neighbours.ADD_REMOVE)
+
+    def fit(
+        self, X: Floats, y: Floats, *, epsilon: float, delta: float, generator: np.random.Generator
+    ) -> Floats:
+        """Coefficients of mapped rows and targets, shape (columns,); numpy's noise."""
+        scales, columns = self.scales(epsilon, delta), X.shape[1]
+        xx = X.T @ X + self.identity * np.eye(columns)
+        ridge = self.ridge(xx, epsilon=epsilon, delta=delta, generator=generator)
+        noise = _NOISE[self.noise](generator.normal(0.0, scales.xx, (columns, columns)))
+        noisy = xx + noise + ridge * np.eye(columns)
+        xy = X.T @ y + generator.normal(0.0, scales.xy, columns)
+        return np.asarray(np.linalg.solve(noisy, xy), dtype=np.float64)
+
+    def ridge(
+        self, xx: Floats, *, epsilon: float, delta: float, generator: np.random.Generator
+    ) -> float:
+        """What is added to the noisy X'X beside the identity, for the exact X'X."""
+        scales = self.scales(epsilon, delta)
+        if self.rule == "none":
+            return 0.0
+        wanted = safe_ridge(len(xx), scales.xx)
+        if self.rule == "safe":
+            return wanted
+        # the shift is one multiplier more than the scale: log(2 / delta) / epsilon and the like
+        shift = self.multiplier(self.eigenvalue * epsilon, self.eigenvalue * delta)
+        least = np.linalg.eigvalsh(xx)[0] + scales.eigenvalue * (generator.normal() - shift)
+        return max(0.0, wanted - max(0.0, float(least)))
+
+
+_NOISE: dict[str, Callable[[Floats], Floats]] = {
+    "upper": lambda noise: np.triu(noise) + np.triu(noise, 1).T,
+    "full": lambda noise: noise,
+    "averaged": lambda noise: (noise + noise.T) / 2,
+}
+
+PUBLISHED: dict[str, Claim] = {
+    "ssp-wang": Claim(source="Wang 2018, SSP", multiplier=_wang),
+    "ssp-wang-code": Claim(
+        source="suffstats_perturb.m: forgets to halve epsilon",
+        multiplier=_wang,
+        whole=True,
+        noise="full",
+        identity=1.0,
+    ),
+    "ssp-kalaja": Claim(source="Kalaja 2020, algorithm 1", multiplier=_dwork_roth, limit=1.0),
+    "ssp-piazza": Claim(
+        source="Piazza 2021, algorithm 1", multiplier=_piazza, identity=1.0, limit=1.0
+    ),
+    "ada-ssp-wang": Claim(
+        source="Wang 2018, adaSSP", multiplier=_wang, eigenvalue=1 / 3, rule="adaptive"
+    ),
+    "ada-ssp-wang-code": Claim(
+        source="adassp.m",
+        multiplier=_wang,
+        eigenvalue=1 / 3,
+        rule="adaptive",
+        noise="averaged",
+        identity=1.0,
+    ),
+    "ada-ssp-kalaja": Claim(
+        source="Kalaja 2020, algorithm 3 (fixed noise)",
+        multiplier=_dwork_roth,
+        eigenvalue=1 / 3,
+        rule="adaptive",
+        limit=1.0,
+    ),
+    "ada-ssp-budget": Claim(
+        source="Piazza 2021, algorithm 3, gamma 0.05",
+        multiplier=_piazza,
+        eigenvalue=0.05,
+        rule="adaptive",
+        identity=1.0,
+        limit=1.0,
+    ),
+    "const-ssp-full": Claim(
+        source="Piazza 2021, algorithm 4",
+        multiplier=_piazza,
+        rule="safe",
+        identity=1.0,
+        limit=1.0,
+    ),
+    "ada-ssp-lev": Claim(
+        source="Lev and others 2026, baseline: the analytic Gaussian for each release",
+        multiplier=_analytic,
+        eigenvalue=1 / 3,
+        rule="adaptive",
+    ),
+}
+"""Methods as published, by name."""
+
+
+class PublishedLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A published pipeline, to reproduce its figures: always a simulation, never private end to
+    end, and says so (`NotPrivateWarning`).
+
+    Parameters
+    ----------
+    method : a name of PUBLISHED
+    epsilon, delta : float
+        As claimed by the publication.
+    preprocessing : Preprocessing, or its `Fitted` statistics
+        Row norms, as Wang 2018, by default. Fitted ones are used as they are: statistics taken
+        before the data were split.
+    random_state : int or a numpy generator
+
+    Attributes
+    ----------
+    coefficients_ : of mapped features
+    preprocessing_ : the fitted statistics; `preprocessing_.how.assumes` lists what is leaked
+    """
+
+    def __init__(
+        self,
+        method: str = "ada-ssp-wang",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        preprocessing: Preprocessing | Fitted | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.method = method
+        self.epsilon = epsilon
+        self.delta = delta
+        self.preprocessing = preprocessing
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fits to `X`, shape (n, features), and `y`, shape (n,)."""
+        X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
+        y = np.asarray(y, dtype=np.float64)
+        if self.method not in PUBLISHED:
+            raise ParameterError(
+                f"unknown method {self.method!r}; published: {', '.join(PUBLISHED)}"
+            )
+        given = self.preprocessing or Preprocessing()
+        fitted = given.fit(X, y) if isinstance(given, Preprocessing) else given
+        warnings.warn(
+            f"{self.method} as published is not differentially private end to end: it takes "
+            f"{', '.join(fitted.how.assumes)} from the data",
+            NotPrivateWarning,
+            stacklevel=2,
+        )
+        self.preprocessing_ = fitted
+        self.coefficients_ = PUBLISHED[self.method].fit(
+            fitted.features(X),
+            fitted.target(X, y),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            generator=np.random.default_rng(self.random_state),
+        )
+        self.is_simulation_ = True
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """In the units of the target: shape (n,)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return self.preprocessing_.predict(X, self.coefficients_)

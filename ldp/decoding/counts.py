@@ -1,0 +1,147 @@
+"""From a table to estimates: the channel inverted, a standard error on every number."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ldp.arrays import Points
+from ldp.decoding import candidates as bloom
+from ldp.decoding import direct, geometry, histogram, mean_sketch
+from ldp.decoding.bloom_maps import require_places
+from ldp.errors import DecodeError, ParameterError
+from ldp.mechanisms.addressing import Identity, Rounding
+from ldp.mechanisms.bit_flip import BitFlip, Buckets
+from ldp.mechanisms.memoisation import Memoising
+from ldp.mechanisms.projective_geometry import Hyperplanes
+from ldp.protocol.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
+from ldp.tables.estimates import Estimates, Rule, table_details
+from ldp.tables.table import Table
+
+METHODS = {
+    "direct": direct.decode,
+    "geometry": geometry.decode,
+    "histogram": histogram.decode,
+    "mean-sketch": mean_sketch.decode,
+    "regression": bloom.regression,
+    "lasso-ols": bloom.lasso_ols,
+}
+BY_MAP = ("regression", "lasso-ols")
+"""Those that fit candidates together by the cells that each names."""
+FITTING = {
+    Identity: ("direct",),
+    Hyperplanes: ("geometry",),
+    Buckets: ("histogram",),
+    PolynomialRows: ("mean-sketch", *BY_MAP),
+    PolynomialBloom: BY_MAP,
+    Md5Bloom: BY_MAP,
+}
+"""The methods for each way of addressing; "auto" is the first."""
+
+
+def decode(
+    table: Table,
+    candidates: Sequence[str] | None = None,
+    *,
+    method: str = "auto",
+    rule: Rule | None = None,
+    places: Points | None = None,
+    weighted_reports_per_client: float | None = None,
+) -> Estimates:
+    """Counts of the candidates in `table`.
+
+    `candidates` default to the table's dictionary or the mechanism's own categories; `method` is
+    one of `METHODS`, or "auto", the first of those that fit. Decoding again, with other candidates
+    too, costs no privacy: it reads the table only. `places`: the bits that the candidates of a
+    RAPPOR table set, where a map gives them (`ldp.tables.google_rappor.read_map`).
+    `weighted_reports_per_client`: how many reports the client of a report sent under one permanent
+    response (what is memoised), on average over the reports, see `weighted_mean`; 1 unless told.
+    Raises DecodeError for an empty table, for one that pools several days of a memoised metric and
+    is not told, whose errors would be too small, for no or repeated candidates, for a method that
+    does not fit the mechanism, and for more candidates or other places than their map can have.
+    """
+    if not isinstance(table, Table):
+        raise DecodeError("decode one part of it, by its name: table['words']")
+    addressing = table.mechanism.addressing
+    fitting = FITTING.get(type(addressing))
+    if isinstance(addressing, Rounding):
+        raise DecodeError(f"a {table.mechanism.name} table holds numbers, not counts of candidates")
+    if fitting is None:
+        raise DecodeError(
+            f"a {table.mechanism.name} table is decoded with the puzzle it is part of"
+        )
+    if method not in ("auto", *METHODS):
+        raise ParameterError(f"method must be one of auto, {', '.join(METHODS)}")
+    if method not in ("auto", *fitting):
+        raise DecodeError(f"method {method!r} does not fit a {table.mechanism.name} table")
+    if candidates is None:
+        candidates = table.dictionary
+    if candidates is None and isinstance(addressing, Identity):
+        candidates = addressing.categories
+    if candidates is None and isinstance(table.mechanism, BitFlip):
+        candidates = table.mechanism.labels
+    if candidates is None:
+        raise DecodeError(
+            f"a {table.mechanism.name} table needs a list of candidates (--candidates FILE)"
+        )
+    if isinstance(candidates, str):
+        raise DecodeError("candidates must be a list of values, not one text")
+    if not candidates:
+        raise DecodeError("the list of candidates is empty")
+    if len(set(candidates)) < len(candidates):
+        raise DecodeError("the list of candidates names a value twice")
+    if not table.total:
+        raise DecodeError("the table holds no reports")
+    method = fitting[0] if method == "auto" else method
+    pooled, rule = _pooled(table, weighted_reports_per_client), rule or Rule()
+    if places is not None and method not in BY_MAP:
+        raise DecodeError(f"method {method!r} takes no places")
+    if places is None:
+        estimates = METHODS[method](table, tuple(candidates), rule, *pooled)
+    else:
+        require_places(table, len(candidates), places)
+        estimates = bloom.from_map(table, tuple(candidates), places, rule, method, *pooled)
+    details = {
+        **table_details(table, method),
+        "fakes_move": table.total * table.mechanism.fakes_move(),
+        **estimates.details,
+    }
+    return replace(estimates, details=details)
+
+
+def weighted_mean(clients: Mapping[int, int]) -> float:
+    """How many reports the client of a report sent, on average over the reports: sum K**2 / sum K
+    over clients that sent K each. `clients`: how many clients sent 1, 2, .. reports. More than the
+    mean over clients, unless all sent as many. Raises ParameterError for numbers below 1 or 0.
+
+    >>> weighted_mean({7: 100}), weighted_mean({1: 90, 61: 10})   # the mean is 7 twice
+    (7.0, 53.285714285714285)
+    """
+    if not clients or not all(
+        type(reports) is int and type(many) is int and reports >= 1 and many >= 0
+        for reports, many in clients.items()
+    ):
+        raise ParameterError("reports must be whole numbers, 1 or more, and clients 0 or more")
+    total = sum(reports * many for reports, many in clients.items())
+    if not total:
+        raise ParameterError("no client sent a report")
+    return sum(reports**2 * many for reports, many in clients.items()) / total
+
+
+def _pooled(table: Table, weighted: float | None) -> tuple[float, ...]:
+    """How many more reports than its own the client of a report sent, on average over the reports;
+    nothing where there is no pooling."""
+    mechanism, days = table.mechanism, len(table.windows)
+    if weighted is None and table.memoised and days > 1:
+        raise DecodeError(
+            f"the table pools {days} days of a memoised metric: say how many reports K a client "
+            "sent under one permanent response, as sum K**2 / sum K over the clients "
+            "(--weighted-reports-per-client X, or a CSV file reports,clients)"
+        )
+    if weighted is None or weighted == 1:
+        return ()
+    if not isinstance(mechanism, Memoising):
+        raise DecodeError(f"reports of {mechanism.name} share no permanent response")
+    if not 1 <= weighted < np.inf:
+        raise ParameterError("weighted_reports_per_client must be 1 or more")
+    return (weighted - 1,)

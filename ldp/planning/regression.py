@@ -1,0 +1,211 @@
+"""Every regression on the same data at the same epsilon: what each model of trust costs.
+
+Repeated splits into nine parts to fit and one to test. The scores come from the data without noise,
+so a comparison is a simulation, never a release. Neighbours are replace-one throughout, the only
+relation that the local model knows.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldp.accounting import Neighbours
+from ldp.arrays import Floats
+from ldp.central import Simulated
+from ldp.central.regression import ridge
+from ldp.central.regression.calibration import Budget, Moments, Scales
+from ldp.central.regression.local import from_signs, gaussian_reports, sign_reports
+from ldp.central.regression.methods import METHODS
+from ldp.central.regression.published import PUBLISHED, NotPrivateWarning, PublishedLinearRegression
+from ldp.central.regression.rows import Bounds, Rows
+from ldp.errors import ParameterError
+from ldp.privacy_loss import clones_2023
+
+TESTED = 0.1
+"""Of the rows, in every split."""
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """Errors of one method on the rows held out: root mean squares, in the target's units, one a
+    split; `private`: "yes", "no", or "not end to end" for a published method whose noise keeps its
+    claim but whose pre-processing reads the data."""
+
+    method: str
+    model: str
+    private: str
+    errors: Floats
+
+    def quantile(self, share: float) -> float:
+        """Of the errors; outliers are why means are not shown."""
+        return float(np.quantile(self.errors, share))
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """One split, as a method sees it."""
+
+    train: tuple[Floats, Floats]
+    test: Floats
+    rows: Rows
+    mapped_test: Floats
+    target: Bounds
+    budget: Budget
+    generator: np.random.Generator
+
+    def predicted(self, coefficients: Floats) -> Floats:
+        """Of mapped coefficients, in the target's units."""
+        mapped = self.mapped_test @ coefficients
+        return np.asarray(mapped * self.target.half[0] + self.target.middle[0])
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A row of the comparison."""
+
+    method: str
+    model: str
+    private: str
+    predict: Callable[[_Task], Floats]
+
+
+def _trivial(task: _Task) -> Floats:
+    return np.full(len(task.test), task.train[1].mean())
+
+
+def _plain(task: _Task) -> Floats:
+    rows = task.rows
+    moments = Moments(rows.xx, rows.xy, None, Scales(xx=1.0, xy=1.0))
+    return task.predicted(ridge.constant(moments, 1.0))
+
+
+def _provable(name: str) -> Callable[[_Task], Floats]:
+    def predict(task: _Task) -> Floats:
+        fit = METHODS[name].fit(
+            task.rows,
+            task.budget,
+            Simulated(task.generator),
+            split=None,
+            eigenvalue_share=None,
+        )
+        return task.predicted(fit.coefficients)
+
+    return predict
+
+
+def shuffled_epsilon(budget: Budget, reports: int) -> float:
+    """The largest epsilon of a report that shuffling `reports` of them brings to the budget, by the
+    closed form of 2023; the budget's own where that form does not reach."""
+    low, high = budget.epsilon, budget.epsilon + 20.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        try:
+            amplified = clones_2023(middle, reports=reports, delta=budget.delta)
+        except ParameterError:
+            amplified = np.inf
+        low, high = (middle, high) if amplified <= budget.epsilon else (low, middle)
+    return low
+
+
+def _signs(task: _Task, epsilon: float) -> Floats:
+    reports, signs = sign_reports(task.rows, epsilon, task.generator)
+    made = from_signs(reports, signs, epsilon=epsilon, features=task.rows.columns - 1)
+    return task.predicted(ridge.floored(made))
+
+
+def _local(task: _Task) -> Floats:
+    return _signs(task, task.budget.epsilon)
+
+
+def _shuffled(task: _Task) -> Floats:
+    return _signs(task, shuffled_epsilon(task.budget, len(task.rows.target)))
+
+
+def _local_gaussian(task: _Task) -> Floats:
+    made = gaussian_reports(task.rows, task.budget, task.generator)
+    return task.predicted(ridge.floored(made))
+
+
+def _published(name: str) -> Callable[[_Task], Floats]:
+    def predict(task: _Task) -> Floats:
+        model = PublishedLinearRegression(
+            name, task.budget.epsilon, task.budget.delta, random_state=task.generator
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotPrivateWarning)
+            return model.fit(*task.train).predict(task.test)
+
+    return predict
+
+
+def _entries(budget: Budget) -> Iterator[_Entry]:
+    yield _Entry("mean of the target", "none", "no", _trivial)
+    yield _Entry("ridge of 1", "none", "no", _plain)
+    for name in METHODS:
+        yield _Entry(name, "central", "yes", _provable(name))
+    yield _Entry("ridge", "secure sum", "yes", _provable("ridge"))
+    yield _Entry("signs", "shuffled", "yes", _shuffled)
+    yield _Entry("gaussian", "local", "yes", _local_gaussian)
+    yield _Entry("signs", "local", "yes", _local)
+    for name, claim in PUBLISHED.items():
+        if not _served(name, budget):
+            continue
+        private = "not end to end" if claim.holds(budget.epsilon, budget.delta) else "no"
+        yield _Entry(name, "as published", private, _published(name))
+
+
+def compare(
+    X: Floats,
+    y: Floats,
+    *,
+    bounds: Bounds,
+    target_bounds: Bounds,
+    epsilon: float,
+    delta: float,
+    generator: np.random.Generator,
+    splits: int = 20,
+    done: Callable[[int], None] = lambda step: None,
+) -> list[Score]:
+    """Every method's errors on `splits` splits of `X`, shape (n, features), and `y`, shape (n,).
+
+    A published method is left out where its own proof ends at this epsilon. `done` is called with 1
+    after every split.
+    """
+    tested = max(1, round(TESTED * len(y)))
+    if len(y) < 10:
+        raise ParameterError(f"at least 10 rows are needed to compare methods, got {len(y)}")
+    budget = Budget(epsilon=epsilon, delta=delta, neighbours=Neighbours.REPLACE_VALUE)
+    entries = list(_entries(budget))
+    mapped, inside = bounds.mapped(X), target_bounds.mapped(y[:, None])[:, 0]
+    errors = np.empty((splits, len(entries)))
+    for split in range(splits):
+        order = generator.permutation(len(y))
+        test, train = order[:tested], order[tested:]
+        task = _Task(
+            train=(X[train], y[train]),
+            test=X[test],
+            rows=Rows.of(mapped[train], inside[train], intercept=True, norm=None),
+            mapped_test=np.column_stack([mapped[test], np.ones(tested)]),
+            target=target_bounds,
+            budget=budget,
+            generator=generator,
+        )
+        for place, entry in enumerate(entries):
+            wrong = entry.predict(task) - y[test]
+            errors[split, place] = np.sqrt((wrong**2).mean())
+        done(1)
+    return [
+        Score(entry.method, entry.model, entry.private, errors[:, place])
+        for place, entry in enumerate(entries)
+    ]
+
+
+def _served(name: str, budget: Budget) -> bool:
+    """Whether a published method's own proof reaches this epsilon."""
+    try:
+        PUBLISHED[name].scales(budget.epsilon, budget.delta)
+    except ParameterError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""What bytes mean: randomness, channels, reports, batches, hashes."""

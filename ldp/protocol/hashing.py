@@ -1,0 +1,155 @@
+"""The one scalar place that hashes; `docs/wire.md` specifies it for other languages.
+
+A value is hashed once to a point of the field of integers modulo 2**61 - 1 (MurmurHash3); each row
+of a sketch maps points to columns by its own random polynomial of degree 2, a 3-wise independent
+family (Wegman and Carter 1981), whose coefficients are a keyed BLAKE2b of the row number. Bloom
+filters (Bloom 1970) hash the same way, or as google/rappor's clients do; so do fragments of words.
+"""
+
+import hashlib
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import mmh3
+
+from ldp.errors import ParameterError
+
+FIELD = (1 << 61) - 1
+MAX_WIDTH = 1 << 24
+
+
+Value = str | bytes | int | float | tuple[Any, ...]
+"""What a person can hold: text or bytes; where a mechanism says so a number, or a tuple."""
+
+
+def value_bytes(value: Value) -> bytes:
+    """The bytes of a value: UTF-8 for text, taken as they are; no Unicode normalisation."""
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        raise ParameterError("a value must be str or bytes")
+    with suppress(UnicodeEncodeError):  # its own error would carry the value along
+        return value.encode()
+    raise ParameterError("a value holds text that is not valid Unicode")
+
+
+def value_point(value: Value) -> int:
+    """The point of a value: first 8 bytes (little-endian) of MurmurHash3_x64_128, seed 0, modulo
+    2**61 - 1."""
+    return mmh3.hash64(value_bytes(value), 0, True, signed=False)[0] % FIELD
+
+
+def derived_seed(*parts: str) -> str:
+    """32 hex digits derived from names (product, metric, version), each length-prefixed."""
+    digest = hashlib.blake2b(digest_size=16, person=b"ldp seed v1")
+    for part in parts:
+        text = part.encode()
+        digest.update(len(text).to_bytes(4, "little") + text)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class PolynomialRows:
+    """Row j maps the point x to column floor(h_j(x) / 2**29) * width / 2**32, where
+    h_j(x) = (a x**2 + b x + c) modulo 2**61 - 1.
+
+    `seed`: 1 to 64 bytes as hex, public, the same on devices and servers. For a width that is no
+    power of two a column's probability is off by at most width / 2**32 of itself.
+    """
+
+    seed: str
+    width: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.seed, str) or not re.fullmatch("([0-9a-f]{2}){1,64}", self.seed):
+            raise ParameterError("seed must be 1 to 64 bytes as lower-case hexadecimal digits")
+
+    def row_digest(self, row: int) -> bytes:
+        """24 bytes: a, b, c as 8 bytes little-endian each, before reduction to the field."""
+        return hashlib.blake2b(
+            row.to_bytes(4, "little"),
+            digest_size=24,
+            key=bytes.fromhex(self.seed),
+            person=b"ldp rows v1",
+        ).digest()
+
+    def point(self, value: Value) -> int:
+        return value_point(value)
+
+    def column(self, point: int, row: int) -> int:
+        digest = self.row_digest(row)
+        a, b, c = (int.from_bytes(digest[i : i + 8], "little") % FIELD for i in (0, 8, 16))
+        hashed = ((a * point + b) * point + c) % FIELD
+        return ((hashed >> 29) * self.width) >> 32
+
+    def cells(self, point: int, row: int) -> tuple[int, ...]:
+        return (self.column(point, row),)
+
+
+@dataclass(frozen=True)
+class PolynomialBloom:
+    """A Bloom filter a row: hash i of row j is row `hashes` j + i of `PolynomialRows`.
+
+    `seed`: as there; `bits`: size of the filter. Two hashes may fall on one bit.
+    """
+
+    seed: str
+    bits: int
+    hashes: int
+
+    @cached_property
+    def rows(self) -> PolynomialRows:
+        return PolynomialRows(self.seed, self.bits)
+
+    def point(self, value: Value) -> int:
+        return value_point(value)
+
+    def cells(self, point: int, row: int) -> tuple[int, ...]:
+        first = row * self.hashes
+        return tuple(sorted({self.rows.column(point, first + i) for i in range(self.hashes)}))
+
+
+class Md5Scheme(NamedTuple):
+    """How a client of google/rappor cuts an MD5 digest into hashes: `size` bytes a hash (0: as
+    few as can address all bits), read in this byte `order`; its largest filter."""
+
+    size: int
+    order: Literal["little", "big"]
+    most_bits: int
+
+
+MD5_SCHEMES = {
+    "rappor-md5-1byte": Md5Scheme(1, "little", 256),
+    "rappor-md5-le": Md5Scheme(0, "little", 1 << 16),
+    "rappor-md5-be16": Md5Scheme(2, "big", 4096),
+}
+"""google/rappor @a13fa96: client/python and client/cpp up to 256 bits; client/cpp; client/java."""
+
+
+@dataclass(frozen=True)
+class Md5Bloom:
+    """google/rappor's filters: hash i of row j is bytes `size` i .. of MD5(j as 4 bytes big-endian
+    || value), modulo `bits`."""
+
+    scheme: str
+    bits: int
+    hashes: int
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes a hash."""
+        return MD5_SCHEMES[self.scheme].size or ((self.bits - 1).bit_length() + 7) // 8
+
+    def point(self, value: Value) -> int:
+        """The bytes of the value after a 1, as one big-endian integer: nothing of it is lost."""
+        return int.from_bytes(b"\1" + value_bytes(value), "big")
+
+    def cells(self, point: int, row: int) -> tuple[int, ...]:
+        value = point.to_bytes((point.bit_length() + 7) // 8, "big")[1:]
+        digest = hashlib.md5(row.to_bytes(4, "big") + value, usedforsecurity=False).digest()
+        order, size = MD5_SCHEMES[self.scheme].order, self.size
+        parts = (digest[size * i : size * (i + 1)] for i in range(self.hashes))
+        return tuple(sorted({int.from_bytes(part, order) % self.bits for part in parts}))

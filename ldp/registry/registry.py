@@ -1,0 +1,232 @@
+"""metrics.toml: which metrics exist, what they may cost, and the lock that pins their meaning.
+
+metrics.lock, beside it, pins each metric's version, mechanism fingerprint and dictionary, so that a
+change without a new version is caught.
+"""
+
+import json
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from ldp.accounting.composition import exact_sum
+from ldp.accounting.policy import touched
+from ldp.errors import RegistryError
+from ldp.files import write_whole
+from ldp.protocol.channel import round_up
+from ldp.registry.definitions import Group, Metric, read_bytes, read_values
+from ldp.registry.toml_file import duration, nearest, read_registry
+
+PINS = {
+    "fingerprint": "mechanism",
+    "dictionary_sha256": "dictionary",
+    "manner": "memoisation or presence",
+    "members": "members",
+    "values": "words or other",
+}
+"""What a change of a pin is called."""
+SPANS = {"day": timedelta(days=1), "year": timedelta(days=366)}
+__all__ = ["Group", "Metric", "Registry", "duration", "read_values"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registry:
+    """All metrics of one product. `lifetime_epsilon`: the cap for life of all groups together."""
+
+    path: Path
+    product: str
+    groups: Mapping[str, Group]
+    metrics: Mapping[str, Metric]
+    lifetime_epsilon: float = math.inf
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Registry":
+        """Reads and checks metrics.toml; raises RegistryError with the place and the remedy."""
+        path = Path(path)
+        return cls(path=path, **read_registry(path)._asdict())
+
+    def metric(self, name: str) -> Metric:
+        """The metric of that name; raises RegistryError that names the nearest."""
+        if name not in self.metrics:
+            raise RegistryError(f"{self.path}: no metric {name!r}{nearest(name, self.metrics)}")
+        return self.metrics[name]
+
+    @property
+    def lock_path(self) -> Path:
+        return self.path.with_name("metrics.lock")
+
+    @property
+    def files(self) -> list[Path]:
+        """The registry, its lock, and the files of values that it names."""
+        sections = tomllib.loads(read_bytes(self.path).decode()).get("metric", {}).values()
+        named = [keys.get(key) for keys in sections for key in ("dictionary", "categories")]
+        values = [self.path.parent / name for name in named if isinstance(name, str)]
+        return [self.path, self.lock_path, *values]
+
+    def lock(self, today: date | None = None) -> None:
+        """Write metrics.lock beside the registry, after `check`; metrics that were removed stay in
+        it, so that a name and version never come to mean something else."""
+        self.check(today)
+        pinned = self._locked() | {name: metric.pinned() for name, metric in self.metrics.items()}
+        text = json.dumps({"metrics": dict(sorted(pinned.items()))}, indent=2)
+        write_whole(self.lock_path, text + "\n")
+
+    def check(self, today: date | None = None) -> list[str]:
+        """Return the metrics that are not locked yet; raise RegistryError when a dictionary cannot
+        be read, a metric changed since `lock` without a new version, or one that has not expired
+        `today` would never fit beside what its windows set aside for epochs."""
+        locked = self._locked()
+        self._require_room(today)
+        for name, metric in self.metrics.items():
+            metric.candidates()
+            self._compare(name, locked.get(name), metric.pinned(), str(self.lock_path))
+        return [name for name in self.metrics if name not in locked]
+
+    def _require_room(self, today: date | None) -> None:
+        for name, metric in self.metrics.items():
+            if today is not None and metric.expires < today:
+                continue
+            aside = self.set_aside(metric.group, today)
+            most = self.groups[metric.group].caps.window_epsilon
+            if aside + (0 if metric.epoch else Fraction(metric.price)) > Fraction(most):
+                raise RegistryError(
+                    f"{self.path}: [metric.{name}]: every window of [group.{metric.group}] sets "
+                    f"aside {float(aside):g} for its metrics with epochs, and window_epsilon is "
+                    f"{most:g}: raise it, or give this metric a group of its own"
+                )
+
+    def _locked(self) -> dict[str, dict[str, Any]]:
+        """What metrics.lock pins; nothing where there is none."""
+        if not self.lock_path.exists():
+            return {}
+        try:
+            pinned: dict[str, dict[str, Any]] = json.loads(read_bytes(self.lock_path))["metrics"]
+            whole = all(
+                type(pins["version"]) is int
+                and isinstance(pins["fingerprint"], str)
+                and isinstance(pins["dictionary_sha256"], str | None)
+                for pins in pinned.values()
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            whole = False
+        if not whole:
+            raise RegistryError(
+                f"{self.lock_path}: damaged; restore it from version control, or delete it and run "
+                "`ldp registry lock` again"
+            )
+        return pinned
+
+    def expired(self, today: date) -> list[str]:
+        """The metrics whose last day lies before `today`."""
+        return [name for name, metric in self.metrics.items() if metric.expires < today]
+
+    def check_against(self, older: "Registry", accepted_growth: float = 0.0) -> None:
+        """Raise RegistryError when a metric differs from `older`'s without a new version or is in
+        another group, when a group is gone or allows more in a window or a report, or when what a
+        device or a group can lose in its life grew by more than `accepted_growth`."""
+        for name, group in older.groups.items():
+            if name not in self.groups:
+                raise RegistryError(
+                    f"{self.path}: group {name!r} was renamed or removed; what devices spent in it "
+                    "stays spent, so it must stay"
+                )
+            if raised := self.groups[name].caps.looser_than(group.caps):
+                raise RegistryError(f"{self.path}: [group.{name}]: {raised} than in {older.path}")
+        for name, metric in older.metrics.items():
+            if (now := self.metrics.get(name)) is None:
+                continue
+            self._compare(name, metric.pinned(), now.pinned(), str(older.path))
+            if now.group != metric.group:
+                raise RegistryError(
+                    f"{self.path}: metric {name!r} was in group {metric.group!r}, not {now.group!r}"
+                )
+        grown = {whose: more for whose, more in self.growth(older).items() if more > 0}
+        if grown and max(grown.values()) > accepted_growth:
+            raise RegistryError(
+                f"{self.path}: what can be lost in a life grew since {older.path}: "
+                + ", ".join(f"{whose} by epsilon {more:g}" for whose, more in grown.items())
+                + "; lower it, or accept it with --accept-growth"
+            )
+
+    def growth(self, older: "Registry") -> dict[str, float]:
+        """Return by how much epsilon the caps for life grew: of every group, and of one device."""
+        grown = {
+            f"group {name!r}": group.caps.lifetime_epsilon
+            - (older.groups[name].caps.lifetime_epsilon if name in older.groups else 0.0)
+            for name, group in self.groups.items()
+        }
+        return grown | {"one device": self._whole_life() - older._whole_life()}
+
+    def _whole_life(self) -> float:
+        """What a device can lose in its life."""
+        groups = exact_sum(group.caps.lifetime_epsilon for group in self.groups.values())
+        return min(self.lifetime_epsilon, groups)
+
+    def _compare(
+        self, name: str, before: dict[str, Any] | None, now: dict[str, Any], where: str
+    ) -> None:
+        if before is None or before == now:
+            return
+        if now["version"] <= before["version"]:
+            differing = (what for pin, what in PINS.items() if now.get(pin) != before.get(pin))
+            changed = next(differing, "pins")
+            raise RegistryError(
+                f"{self.path}: metric {name!r} changed its {changed} since {where}: "
+                f"give it version {before['version'] + 1}"
+            )
+
+    def set_aside(self, group: str, day: date | None = None) -> Fraction:
+        """Return the epsilon of every window of a group that is kept for its metrics memoised by
+        epoch: what an epoch tells is told of some window's records, and in any of its windows.
+        Metrics that expired before `day` need none."""
+        return sum(
+            (
+                Fraction(metric.price)
+                for metric in self.metrics.values()
+                if metric.group == group and metric.epoch and (day is None or metric.expires >= day)
+            ),
+            Fraction(0),
+        )
+
+    def worst_case(self, group: str) -> dict[str, float]:
+        """Return the most epsilon that the group can spend on any 24 hours ("day"), any 366 days
+        ("year") and a life: the least of what its metrics can be charged, what the windows that the
+        span touches allow, and its cap for life."""
+        caps = self.groups[group].caps
+        life = min(caps.lifetime_epsilon, self.lifetime_epsilon)
+        members = [metric for metric in self.metrics.values() if metric.group == group]
+        worst = {
+            name: min(
+                life,
+                _total([(caps.window_epsilon, touched(span, caps.window))]),
+                _total([(each.price, each.charges(span, caps.window)) for each in members]),
+            )
+            for name, span in SPANS.items()
+        }
+        return worst | {"life": life if members else 0.0}
+
+    def worst_case_of_all(self) -> dict[str, float]:
+        """Return the same of all groups together: reporting on two metrics adds, so this is the
+        most that one device tells of a person."""
+        groups = [self.worst_case(group) for group in self.groups]
+        return {
+            span: min(self.lifetime_epsilon, exact_sum(worst[span] for worst in groups))
+            for span in (*SPANS, "life")
+        }
+
+    def is_hidden(self, group: str) -> bool:
+        """Whether the presence of the group's metrics is hidden: all of them, or none."""
+        return any(
+            metric.group == group and metric.presence == "hidden"
+            for metric in self.metrics.values()
+        )
+
+
+def _total(charges: Iterable[tuple[float, int]]) -> float:
+    """The exact sum of prices times how often each is charged, rounded up."""
+    return round_up(sum((Fraction(price) * times for price, times in charges), Fraction(0)))

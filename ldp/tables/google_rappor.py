@@ -1,0 +1,158 @@
+"""google/rappor's own files, read and written as they are: params, counts, map, results.
+
+Source: google/rappor @a13fa96, analysis/R/read_input.R and decode_dist.R. A map lists for every
+candidate the positions of its bits, counted from 1 over all cohorts: cohort * bits + bit + 1.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp.arrays import Ints, Points
+from ldp.errors import DecodeError, LdpError
+from ldp.files import write_whole
+from ldp.mechanisms.rappor import Rappor
+from ldp.tables.estimates import Estimates
+from ldp.tables.table import MOST_REPORTS, Table, smallest
+
+PARAMS = ("k", "h", "m", "p", "q", "f")
+RESULTS = (
+    *("string", "estimate", "std_error"),
+    *("proportion", "prop_std_error", "prop_low_95", "prop_high_95"),
+)
+SCHEME = "rappor-md5-1byte"
+
+
+def read_table(params: str | Path, counts: str | Path, scheme: str = SCHEME) -> Table:
+    """The table of a params and a counts file; `scheme` names the clients' hash.
+
+    `f` is taken as it is written: what a client made of it is not in the file. Raises DecodeError
+    with the file and what is wrong there.
+    """
+    mechanism = read_params(params, scheme)
+    rows, columns = mechanism.shape
+    numbers = _integers(counts)
+    if numbers.shape != (rows, columns + 1):
+        raise DecodeError(
+            f"{counts}: has {numbers.shape[0]} rows of {numbers.shape[1]} numbers, {params} says "
+            f"{rows} cohorts of 1 + {columns}"
+        )
+    reports, bits = numbers[:, 0], numbers[:, 1:]
+    if sum(reports.tolist()) > MOST_REPORTS:
+        raise DecodeError(f"{counts}: a table holds at most {MOST_REPORTS} reports")
+    wrong = (bits < 0).any(axis=1) | (bits > reports[:, None]).any(axis=1)
+    if wrong.any():
+        line = 1 + int(wrong.argmax())
+        raise DecodeError(f"{counts}: line {line} counts a bit below 0 or above its reports")
+    return Table(mechanism, bits.astype(smallest(int(reports.max()))), reports)
+
+
+def read_params(path: str | Path, scheme: str = SCHEME) -> Rappor:
+    """The mechanism of a params file: a header k,h,m,p,q,f in any order, and one row."""
+    rows = [row for row in _rows(path) if row]
+    if len(rows) != 2 or sorted(rows[0]) != sorted(PARAMS) or len(rows[1]) != len(PARAMS):
+        raise DecodeError(f"{path}: must be a header {','.join(PARAMS)} and one row")
+    said = dict(zip(*rows, strict=True))
+    try:
+        k, h, m = (int(said[name]) for name in "khm")
+        p, q, f = (float(said[name]) for name in "pqf")
+    except ValueError:
+        raise DecodeError(f"{path}: k, h, m must be whole numbers and p, q, f numbers") from None
+    try:
+        return Rappor(bits=k, hashes=h, cohorts=m, p=p, q=q, f=f, scheme=scheme, permanent="keyed")
+    except LdpError as error:
+        raise DecodeError(f"{path}: {error}") from None
+
+
+def write_params(mechanism: Rappor, path: str | Path) -> None:
+    """The params file of a mechanism; `f` is what runs."""
+    values = (mechanism.bits, mechanism.hashes, mechanism.cohorts)
+    _write(path, [PARAMS, (*values, mechanism.p, mechanism.q, mechanism.f)])
+
+
+def write_counts(table: Table, path: str | Path) -> None:
+    """The counts file of a table: a row for each cohort, its reports and its bits' counts."""
+    _write(path, np.column_stack([table.reports, table.counts]).tolist())
+
+
+def read_map(path: str | Path, table: Table) -> tuple[tuple[str, ...], NDArray[np.uint16]]:
+    """The candidates of a map file and the bits they set, shape (candidates, cohorts, hashes), for
+    a table of google/rappor's. Raises DecodeError."""
+    mechanism = table.mechanism
+    assert isinstance(mechanism, Rappor)
+    bits, hashes, cohorts = mechanism.bits, mechanism.hashes, mechanism.cohorts
+    names: list[str] = []
+    found: list[list[int]] = []
+    for number, row in enumerate(_rows(path), 1):
+        try:
+            numbers = [int(cell) for cell in row[1:]]
+        except ValueError:
+            raise DecodeError(f"{path}: line {number} holds a position that is no number") from None
+        if len(numbers) != cohorts * hashes:
+            raise DecodeError(
+                f"{path}: line {number} has {len(numbers)} positions, {cohorts} cohorts of "
+                f"{hashes} hashes have {cohorts * hashes}"
+            )
+        names.append(row[0])
+        found.append(numbers)
+    if not names or not all(names) or len(set(names)) < len(names):
+        raise DecodeError(f"{path}: must name candidates, none twice and none empty")
+    places = np.array(found).reshape(len(names), cohorts, hashes) - 1
+    first = bits * np.arange(cohorts)[:, None]
+    if ((places < first) | (places >= first + bits)).any():
+        raise DecodeError(f"{path}: a position lies outside its cohort's {bits} bits")
+    return tuple(names), (places - first).astype(np.uint16)
+
+
+def write_map(candidates: Sequence[str], places: Points, bits: int, path: str | Path) -> None:
+    """The map file of candidates whose hashes set these bits, as `read_map` gives them."""
+    first = bits * np.arange(places.shape[1])[:, None]
+    numbers = (places.astype(np.int64) + first + 1).reshape(len(candidates), -1).tolist()
+    _write(path, ([name, *row] for name, row in zip(candidates, numbers, strict=True)))
+
+
+def write_results(estimates: Estimates, path: str | Path) -> None:
+    """The discovered candidates as results.csv has them, largest first, counts rounded down."""
+    n, rows = estimates.reports, []
+    detected = estimates.detected()
+    low, high = (np.clip(bound / n, 0, 1) for bound in estimates.interval(0.95))
+    for i in np.argsort(-estimates.count, kind="stable"):
+        if detected[i]:
+            count, error = float(estimates.count[i]), float(estimates.std_error[i])
+            shares = (count / n, error / n, float(low[i]), float(high[i]))
+            shown = [f"{share:.6g}" for share in shares]
+            rows.append([estimates.values[i], int(count), int(error), *shown])
+    _write(path, [RESULTS, *rows])
+
+
+def _rows(path: str | Path) -> list[list[str]]:
+    """The rows of a CSV file; raises DecodeError."""
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as text:
+            return list(csv.reader(text))
+    except OSError as error:
+        raise DecodeError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise DecodeError(f"{path}: not UTF-8 (byte {error.start})") from None
+    except csv.Error as error:
+        raise DecodeError(f"{path}: {error}") from None
+
+
+def _integers(path: str | Path) -> Ints:
+    rows = [row for row in _rows(path) if row]
+    if len({len(row) for row in rows}) != 1:
+        raise DecodeError(f"{path}: rows must be of one length")
+    try:
+        return np.array([[int(cell) for cell in row] for row in rows], dtype=np.int64)
+    except (ValueError, OverflowError):
+        raise DecodeError(f"{path}: counts must be whole numbers") from None
+
+
+def _write(path: str | Path, rows: Iterable[Sequence[object]]) -> None:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    write_whole(Path(path), text.getvalue())

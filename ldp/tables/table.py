@@ -1,0 +1,427 @@
+"""Tables of integer counts, and how reports are counted into them.
+
+`counts[row, column]` and `reports[row]` are all that the server keeps of the reports; adding tables
+is the only merge there is, exact in any order. No probability is applied here: de-biasing happens
+in `ldp.decoding`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ldp.accounting.label import Label
+from ldp.arrays import AnyInts, Ints
+from ldp.errors import DecodeError, LdpError, MergeError, ReportError
+from ldp.files import write_whole
+from ldp.mechanisms import Catalogued, Mechanism, from_parameters
+from ldp.protocol import wire
+from ldp.protocol.wire import Kind, Layout
+
+_BATCH = 8192
+MOST_REPORTS = 10**18
+"""Sums of so many still fit 64 bits."""
+
+
+def smallest(most: int, signed: bool = False) -> np.dtype[np.integer]:
+    """The smallest integer type that holds counts up to `most` (down to -most when signed)."""
+    for size, name in wire.COUNT_TYPES.items():
+        if most < 1 << (8 * size - signed):
+            return np.dtype("<" + (name.replace("u", "i") if signed else name))
+    raise DecodeError("a table cannot count that many reports")
+
+
+_UNREADABLE = (
+    *(ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError),
+    *(RecursionError, SystemError, OSError, pa.ArrowException),
+)
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """Whatever goes wrong with the content of a table file is a DecodeError."""
+    try:
+        yield
+    except LdpError as error:
+        raise DecodeError(str(error)) from None
+    except _UNREADABLE:
+        raise DecodeError("table file's description or counts cannot be read") from None
+
+
+def _texts(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def require_same(one: Catalogued, other: Catalogued) -> None:
+    """Raises MergeError unless tables of these mechanisms count the same thing."""
+    if one.fingerprint != other.fingerprint:
+        raise MergeError(
+            f"tables of different mechanisms cannot be added: {one.describe()} and "
+            f"{other.describe()}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Counts of one mechanism's reports.
+
+    `counts`: integers, shape (rows, columns), the smallest type that fits; for INDEX and BITS the
+    number of reports that named the cell, for SIGN the sum of their signs. `reports`: int64, shape
+    (rows,). `windows`: ids of the collection windows (days) in it, sorted. `dictionary`: the
+    candidates its metric names, carried along so that the file can be decoded anywhere; adding
+    tables with different ones keeps all candidates, sorted. `memoised`: whether the reports of one
+    client may share a permanent response. `labels`: what its metric asks of people, carried along
+    so that a page can say it; adding tables keeps all of them, sorted.
+    """
+
+    mechanism: Mechanism
+    counts: AnyInts
+    reports: Ints
+    windows: tuple[str, ...] = ()
+    dictionary: tuple[str, ...] | None = None
+    memoised: bool = False
+    labels: tuple[Label, ...] = ()
+
+    @classmethod
+    def empty(cls, mechanism: Mechanism) -> "Table":
+        """The table of no reports: the neutral element of `+`."""
+        return TableBuilder(mechanism).build()
+
+    @property
+    def total(self) -> int:
+        """Number of reports."""
+        return int(self.reports.sum(dtype=np.int64))
+
+    def __add__(self, other: "Table") -> "Table":
+        if not isinstance(other, Table):
+            raise MergeError("a table of one mechanism cannot be added to anything but its like")
+        require_same(self.mechanism, other.mechanism)
+        if self.total + other.total > MOST_REPORTS:
+            raise MergeError(f"a table holds at most {MOST_REPORTS} reports")
+        reports = self.reports + other.reports
+        kind = smallest(int(reports.max()), self.mechanism.kind is Kind.SIGN)
+        counts = np.add(self.counts, other.counts, dtype=kind, casting="unsafe")
+        windows = tuple(sorted({*self.windows, *other.windows}))
+        dictionaries = {self.dictionary, other.dictionary} - {None}
+        dictionary = dictionaries.pop() if dictionaries else None
+        for different in dictionaries:
+            dictionary = tuple(sorted({*(dictionary or ()), *(different or ())}))
+        memoised = self.memoised or other.memoised
+        labels = tuple(sorted({*self.labels, *other.labels}))
+        return Table(self.mechanism, counts, reports, windows, dictionary, memoised, labels)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Table)
+            and self.mechanism == other.mechanism
+            and (self.windows, self.dictionary) == (other.windows, other.dictionary)
+            and (self.memoised, self.labels) == (other.memoised, other.labels)
+            and np.array_equal(self.reports, other.reports)
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<Table of {self.total} reports, {self.mechanism.describe()}>"
+
+    def of_metric(self, dictionary: tuple[str, ...] | None, memoised: bool = False) -> "Table":
+        """The same table, carrying the metric's candidates and whether it is memoised."""
+        return replace(self, dictionary=dictionary, memoised=memoised)
+
+    def labelled(self, label: Label) -> "Table":
+        """The same table, carrying this label and no other."""
+        return replace(self, labels=(label,))
+
+    def to_bytes(self) -> bytes:
+        """The table as a self-identifying file: see `docs/wire.md`."""
+        part, buffers = self.packed(self.mechanism.name)
+        return wire.pack_table({"tables": [part], "compression": "zstd"}, buffers)
+
+    def packed(self, name: str) -> tuple[dict[str, Any], list[bytes]]:
+        """Its description in a table file, and its two buffers, compressed."""
+        most = int(self.reports.max())
+        buffers = [
+            np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+            for array in (self.counts, self.reports.astype(smallest(most)))
+        ]
+        part: dict[str, Any] = {
+            "name": name,
+            "mechanism": self.mechanism.parameters(),
+            "fingerprint": self.mechanism.fingerprint.hex(),
+            "windows": list(self.windows),
+            "types": [buffer.dtype.str[1:] for buffer in buffers],
+            "dictionary": self.dictionary,
+            "memoised": self.memoised,
+        }
+        if self.labels:
+            part["labels"] = [asdict(label) for label in self.labels]
+        return part, [pa.compress(buffer, codec="zstd", asbytes=True) for buffer in buffers]
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Table":
+        """Raises DecodeError for foreign or damaged bytes, and for impossible counts."""
+        with readable():
+            description, buffers = wire.parse_table(data)
+            if "mechanism" in description:
+                raise DecodeError("table file holds the tables of reports that have several parts")
+            (part,) = description["tables"]
+            return cls.unpacked(part, buffers)
+
+    @classmethod
+    def unpacked(cls, part: Mapping[str, Any], buffers: Sequence[memoryview]) -> "Table":
+        """The table of such a description and buffers; raises DecodeError."""
+        with readable():
+            table = cls._read(part, buffers)
+        kind, reports = table.mechanism.kind, table.reports
+        most, least = table.counts.max(axis=1), table.counts.min(axis=1)
+        possible = (reports >= 0).all() and (most <= reports).all()
+        possible &= (least >= (-reports if kind is Kind.SIGN else 0)).all()
+        named = {Kind.INDEX: 1, Kind.SUBSET: table.mechanism.layout.ones}.get(kind)
+        if named is not None:
+            possible &= (table.counts.sum(axis=1, dtype=np.int64) == named * reports).all()
+        if not possible or sum(reports.tolist()) > MOST_REPORTS:
+            raise DecodeError("table file holds counts that no reports can make")
+        return table
+
+    @classmethod
+    def _read(cls, part: Mapping[str, Any], buffers: Sequence[memoryview]) -> "Table":
+        packed_counts, packed_reports = buffers
+        mechanism = from_parameters(part["mechanism"])
+        if not isinstance(mechanism, Mechanism):
+            raise DecodeError("table file holds one table of a mechanism that has several")
+        if mechanism.fingerprint.hex() != part["fingerprint"]:
+            raise DecodeError("table file's mechanism does not have the fingerprint it states")
+        windows, dictionary = part["windows"], part["dictionary"]
+        if not isinstance(memoised := part.get("memoised", False), bool):
+            raise DecodeError("table file does not say whether its metric is memoised")
+        if not _texts(windows) or not (dictionary is None or _texts(dictionary)):
+            raise DecodeError("table file's windows or dictionary are not lists of texts")
+        if not {*part["types"]} <= {f"{sign}{size}" for size in wire.COUNT_TYPES for sign in "ui"}:
+            raise DecodeError("table file's counts are not integers")
+        rows, columns = mechanism.shape
+        counts, reports = (
+            np.frombuffer(
+                pa.decompress(packed, size * int(name[1:]), codec="zstd", asbytes=True),
+                dtype=f"<{name}",
+            )
+            for packed, size, name in zip(
+                (packed_counts, packed_reports), (rows * columns, rows), part["types"], strict=True
+            )
+        )
+        return cls(
+            mechanism,
+            counts.reshape(rows, columns),
+            reports.astype(np.int64),
+            tuple(windows),
+            None if dictionary is None else tuple(dictionary),
+            memoised,
+            tuple(sorted({Label.of(told) for told in part.get("labels", [])})),
+        )
+
+    def named_counts(self) -> AnyInts:
+        """Return the number of reports of its row that name each cell: integers, shape (rows,
+        columns).
+
+        INDEX and BITS tables count just that. A SIGN report names every cell whose Hadamard sign in
+        the report's column is the report's: with T the inverse Walsh-Hadamard sum of a row's signs,
+        T[cell] = agreeing - disagreeing reports, so (T + reports) / 2 agree. Exact integers.
+        """
+        if self.mechanism.kind is not Kind.SIGN:
+            return self.counts
+        from ldp.bulk import walsh_hadamard  # late: numba takes half a second to import
+
+        sums = walsh_hadamard(self.counts)
+        sums += self.reports[:, None]
+        sums >>= 1
+        return sums
+
+    def save(self, path: str | Path) -> None:
+        """Writes `to_bytes()` to `path`, atomically."""
+        write_whole(Path(path), self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Table":
+        """Reads a table file; raises DecodeError naming the file when it is foreign or damaged."""
+        try:
+            return cls.from_bytes(Path(path).read_bytes())
+        except LdpError as error:
+            raise DecodeError(f"{path}: {error}") from None
+
+
+def payload_numbers(layout: Layout, rows: AnyInts, payloads: NDArray[np.uint8]) -> Ints:
+    """The payloads of a batch as integers (of columns' bits only the last byte), checked.
+
+    `rows`, shape (n,); `payloads`, shape (n, payload bytes). Raises ReportError when a row, a
+    column or a padding bit is out of range.
+    """
+    if payloads.shape != (rows.size, layout.payload_bytes):
+        raise ReportError(
+            f"payloads of shape {payloads.shape}, expected {(rows.size, layout.payload_bytes)}"
+        )
+    if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < layout.rows:
+        raise ReportError(f"a report names a row outside 0..{layout.rows - 1}")
+    by_bit = layout.kind in (Kind.BITS, Kind.SUBSET)
+    last = payloads[:, -1:] if by_bit else payloads
+    numbers = last.astype(np.int64) @ (1 << 8 * np.arange(last.shape[1], dtype=np.int64))
+    shift = 8 * (layout.payload_bytes - last.shape[1])
+    if rows.size and int(numbers.max()) << shift >= layout.payload_limit:
+        raise ReportError(
+            "a report has padding bits set"
+            if by_bit
+            else f"a report names a column outside 0..{layout.columns - 1}"
+        )
+    if layout.kind is Kind.SUBSET:
+        ones = np.bitwise_count(payloads).sum(axis=1, dtype=np.int64)
+        if (ones != layout.ones).any():
+            raise ReportError(f"a report does not name exactly {layout.ones} columns")
+    return numbers
+
+
+def batches(
+    mechanism: Catalogued, reports: Iterable[bytes]
+) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.uint8]]]:
+    """Reports as rows and payloads, checked; at a bad one raises ReportError, after all before."""
+    header, layout = mechanism.header, mechanism.layout
+    rows: list[int] = []
+    payloads: list[bytes] = []
+
+    def batch() -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+        block = np.frombuffer(b"".join(payloads), dtype=np.uint8)
+        return np.array(rows, dtype=np.uint32), block.reshape(len(rows), layout.payload_bytes)
+
+    for report in reports:
+        try:
+            if not isinstance(report, bytes | bytearray | memoryview):
+                raise ReportError("a report must be bytes")
+            row, payload = wire.split_report(bytes(report), header, layout)
+            layout.payload_number(payload)
+        except ReportError:
+            yield batch()
+            raise
+        rows.append(row)
+        payloads.append(payload)
+        if len(rows) == _BATCH:
+            yield batch()
+            rows, payloads = [], []
+    yield batch()
+
+
+class CountsReports(ABC):
+    """Counts reports one by one or by batches, whatever it counts them into."""
+
+    _mechanism: Catalogued
+
+    def add(self, report: bytes) -> None:
+        """Counts one report; raises ReportError, counting nothing, unless it is a whole valid
+        report of this mechanism."""
+        self.add_all([report])
+
+    def add_all(self, reports: Iterable[bytes]) -> None:
+        """Counts many reports; at the first bad one raises ReportError, those before it counted."""
+        for rows, payloads in batches(self._mechanism, reports):
+            self.add_batch(rows, payloads)
+
+    @abstractmethod
+    def add_batch(
+        self,
+        rows: NDArray[np.uint32],
+        payloads: NDArray[np.uint8],
+        window: str | None = None,
+    ) -> None:
+        """Counts a batch: `rows`, shape (n,), and `payloads`, shape (n, payload bytes); raises
+        ReportError, counting nothing of the batch, when a row, a column or a padding bit is out of
+        range."""
+
+
+class TableBuilder(CountsReports):
+    """Counts reports into a table; `build()` when done. Memory: one table, whatever is added.
+
+    >>> from ldp import CoinResponse
+    >>> mechanism = CoinResponse(alpha=0.5, beta=0.5)
+    >>> builder = TableBuilder(mechanism)
+    >>> builder.add_all(mechanism.encoder().encode("yes") for _ in range(100))
+    >>> builder.build().total
+    100
+    """
+
+    def __init__(self, mechanism: Mechanism, workers: int = 1) -> None:
+        if not isinstance(mechanism, Mechanism):
+            raise ReportError("reports of several parts are counted by a JointTableBuilder")
+        self._mechanism: Mechanism = mechanism
+        self._workers = max(1, workers)
+        self._signed = mechanism.kind is Kind.SIGN
+        self._counts: AnyInts = np.zeros(mechanism.shape, dtype=smallest(0, self._signed))
+        self._reports = np.zeros(mechanism.shape.rows, dtype=np.int64)
+        self._windows: set[str] = set()
+
+    def add_batch(
+        self,
+        rows: NDArray[np.uint32],
+        payloads: NDArray[np.uint8],
+        window: str | None = None,
+    ) -> None:
+        if not self._counts.flags.writeable:
+            raise ReportError("the table is built; start another TableBuilder")
+        numbers = payload_numbers(self._mechanism.layout, rows, payloads)
+        if not rows.size:
+            return
+        np.add.at(self._reports, rows, 1)
+        needed = smallest(int(self._reports[rows].max()), self._signed)
+        if needed.itemsize > self._counts.dtype.itemsize:
+            self._counts = self._counts.astype(needed)
+        if window is not None:
+            self._windows.add(window)
+        count_reports(self._mechanism.kind, self._counts, rows, payloads, numbers, self._workers)
+
+    def build(self) -> Table:
+        """The table of what was counted; the builder takes no more reports afterwards."""
+        for array in (self._counts, self._reports):
+            array.setflags(write=False)
+        return Table(self._mechanism, self._counts, self._reports, tuple(sorted(self._windows)))
+
+
+def count_reports(
+    kind: Kind,
+    counts: AnyInts,
+    rows: AnyInts,
+    payloads: NDArray[np.uint8],
+    numbers: Ints,
+    workers: int = 1,
+) -> None:
+    """Adds reports that were checked to `counts`, which are large enough; `numbers` as by
+    `payload_numbers`. `workers` threads own disjoint ranges of the rows."""
+    one = counts.dtype.type(1)  # of another type it would be added thirty times more slowly
+    if kind is Kind.INDEX:
+        np.add.at(counts, (rows, numbers), one)
+    elif kind is Kind.SIGN:
+        np.add.at(counts, (rows, numbers >> 1), one - 2 * (numbers & 1).astype(counts.dtype))
+    else:
+        _count_bits(counts, rows.astype(np.uint32, copy=False), payloads, workers)
+
+
+def _count_bits(
+    counts: AnyInts, rows: NDArray[np.uint32], payloads: NDArray[np.uint8], workers: int
+) -> None:
+    from ldp.bulk import count_bits  # late: numba takes half a second to import
+
+    bounds = np.linspace(0, len(counts), workers + 1).astype(int)
+    payloads = np.ascontiguousarray(payloads)
+    if workers == 1:
+        count_bits(counts, rows, payloads, 0, len(counts))
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        list(
+            pool.map(
+                lambda start, stop: count_bits(counts, rows, payloads, start, stop),
+                bounds[:-1],
+                bounds[1:],
+            )
+        )
