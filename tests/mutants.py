@@ -683,13 +683,13 @@ def second_report_repeats_the_first(mechanism: Memoising, secret: bytes, bits: B
     """The instantaneous noise of every second report is that of the one before."""
     encode, calls, last = mechanism.encoder(bits, secret=secret).encode, count(), b""
 
-    def again(value: Value) -> bytes:
+    def repeating(value: Value) -> bytes:
         nonlocal last
         if next(calls) % 2 == 0:
             last = encode(value)
         return last
 
-    return again
+    return repeating
 
 
 _UMA = Rappor(bits=32, hashes=2, cohorts=128, f=0.5, p=0.25, q=0.75, seed="00ff")

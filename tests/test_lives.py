@@ -212,7 +212,7 @@ def _largest(metric: Metric, reports: int, memoised: bool) -> float:
     if not memoised:
         channel = mechanism.channel
         return log(channel.touched / channel.untouched)
-    keep, (tell, lie) = mechanism.lasting, mechanism.second
+    keep, (tell, lie) = mechanism.permanent_channel, mechanism.instantaneous
     others = len(mechanism.categories) - 2
     right, wrong = Fraction(tell) ** reports, Fraction(lie) ** reports
     first = keep.touched * right + keep.untouched * wrong * (others + 1)

@@ -95,9 +95,11 @@ def test_fresh_evidence_is_the_law_of_every_report(
 @cache
 def about(mechanism: Memoising, row: int, value: Value) -> Floats:
     """P(permanent response | value), by its payload."""
-    truth, columns = mechanism.truth(mechanism.cells(value, row)), mechanism.shape.columns
-    lasting = mechanism.lasting
-    told, untold = (float(lasting.touched), float(lasting.untouched)) if lasting else (1.0, 0.0)
+    truth, columns = mechanism.true_response(mechanism.cells(value, row)), mechanism.shape.columns
+    permanent = mechanism.permanent_channel
+    told, untold = (
+        (float(permanent.touched), float(permanent.untouched)) if permanent else (1.0, 0.0)
+    )
     if mechanism.kind is Kind.INDEX:
         return np.array([told if column == truth else untold for column in range(columns)])
     return np.array([bits(number, truth, told, untold, columns) for number in range(1 << columns)])
@@ -106,7 +108,7 @@ def about(mechanism: Memoising, row: int, value: Value) -> Floats:
 @cache
 def shown(mechanism: Memoising) -> Floats:
     """P(report | permanent response), shape (responses, payloads)."""
-    (high, low), columns = map(float, mechanism.second), mechanism.shape.columns
+    (high, low), columns = map(float, mechanism.instantaneous), mechanism.shape.columns
     if mechanism.kind is Kind.INDEX:
         return np.where(np.eye(columns, dtype=bool), high, low)
     every = range(1 << columns)

@@ -62,13 +62,13 @@ def test_the_second_step_spends_all_of_epsilon_and_no_more(
     mechanism = MemoisedHashing(
         epsilon=epsilon, lifetime_epsilon=epsilon + further, rows=1, seed="00", buckets=columns
     )
-    kept, others = mechanism.second[0], columns - 1
+    kept, others = mechanism.instantaneous[0], columns - 1
     assert mechanism.channel.exact_epsilon <= Decimal(epsilon)
     assert mechanism.cost.lifetime <= mechanism.lifetime_epsilon
     more = kept + Fraction(1, PROBABILITY_ONE)
-    over = mechanism.lasting.then(more, (1 - more) / others)
+    over = mechanism.permanent_channel.then(more, (1 - more) / others)
     assert exact_log(over.touched / over.untouched) > Decimal(epsilon)
-    first = mechanism.lasting.touched
+    first = mechanism.permanent_channel.touched
     touched = first * kept + (1 - first) * (1 - kept) / others
     assert mechanism.channel.touched == touched
     assert mechanism.channel.untouched == (1 - touched) / others
@@ -99,7 +99,7 @@ def test_what_cannot_be_met_is_one_clear_line(wrong: dict[str, Any], said: str) 
 @pytest.mark.exact
 def test_a_first_step_without_room_for_a_second_is_refused() -> None:
     with pytest.raises(ParameterError, match="lifetime_epsilon must be above epsilon"):
-        second_step(RESPONSE.lasting, 1.75, 2)
+        second_step(RESPONSE.permanent_channel, 1.75, 2)
 
 
 @pytest.mark.exact
@@ -107,9 +107,9 @@ def test_a_first_step_without_room_for_a_second_is_refused() -> None:
 def test_the_history_law_is_that_of_every_sequence_of_reports(mechanism: Memoising) -> None:
     """Written again, and plainly: all permanent columns, all sequences of three days' reports."""
     columns, (one, other) = mechanism.shape.columns, values(mechanism)
-    named, unnamed = mechanism.second
-    lasting = mechanism.lasting
-    assert lasting is not None
+    named, unnamed = mechanism.instantaneous
+    permanent = mechanism.permanent_channel
+    assert permanent is not None
 
     def chances(history: tuple[str, ...], row: int) -> dict[tuple[int, ...], Fraction]:
         truths = [mechanism.cells(value, row)[0] for value in history]
@@ -119,7 +119,7 @@ def test_the_history_law_is_that_of_every_sequence_of_reports(mechanism: Memoisi
             for answers in product(range(columns), repeat=len(different)):
                 chance = Fraction(1)
                 for truth, answer in zip(different, answers, strict=True):
-                    chance *= lasting.touched if answer == truth else lasting.untouched
+                    chance *= permanent.touched if answer == truth else permanent.untouched
                 for truth, report in zip(truths, reports, strict=True):
                     about = answers[different.index(truth)]
                     chance *= named if report == about else unnamed
@@ -225,9 +225,9 @@ def pooled_counts(
         other = (true + generator.integers(1, columns, true.shape)) % columns
         return np.where(generator.random(true.shape) < told, true, other)
 
-    assert mechanism.lasting is not None
-    permanent = steps(cells[clients, at], float(mechanism.lasting.touched))
-    shown = steps(np.repeat(permanent, each), float(mechanism.second[0]))
+    assert mechanism.permanent_channel is not None
+    permanent = steps(cells[clients, at], float(mechanism.permanent_channel.touched))
+    shown = steps(np.repeat(permanent, each), float(mechanism.instantaneous[0]))
     table = np.zeros((rows, columns), dtype=np.uint32)
     np.add.at(table, (np.repeat(at, each), shown), 1)
     return Table(mechanism, table, np.bincount(at, minlength=rows) * each)
@@ -336,8 +336,8 @@ def test_bits_flipped_twice_cost_what_bits_flipped_once_do(
     assert mechanism.cost.lifetime <= mechanism.lifetime_epsilon
     assert mechanism.channel.differing == fresh.channel.differing
     assert abs(mechanism.channel.touched - fresh.channel.touched) < Fraction(1, 1 << 60)
-    more = mechanism.second[0] + Fraction(1, PROBABILITY_ONE)
-    over = mechanism.lasting.then(more, 1 - more)
+    more = mechanism.instantaneous[0] + Fraction(1, PROBABILITY_ONE)
+    over = mechanism.permanent_channel.then(more, 1 - more)
     assert over.exact_epsilon > Decimal(epsilon)
 
 
@@ -397,8 +397,8 @@ def pooled_flips(counts: Sequence[int], each: int, generator: np.random.Generato
     clients = np.repeat(np.arange(len(counts)), counts)
     at = generator.integers(0, rows, clients.size)
     truth = (clients - at)[:, None] % rows == np.arange(columns)
-    lasting, named = float(FLIPS.lasting.touched), float(FLIPS.second[0])
-    permanent = truth ^ (generator.random(truth.shape) >= lasting)
+    keep, named = float(FLIPS.permanent_channel.touched), float(FLIPS.instantaneous[0])
+    permanent = truth ^ (generator.random(truth.shape) >= keep)
     shown = np.repeat(permanent, each, axis=0)
     shown ^= generator.random(shown.shape) >= named
     table = np.zeros((rows, columns), dtype=np.uint32)

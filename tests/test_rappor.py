@@ -297,11 +297,11 @@ def test_cohorts_of_secrets_are_uniform_and_independent_of_the_value() -> None:
 def test_the_worst_pair_is_what_all_pairs_give_by_hand() -> None:
     values = ("lol", "afk", "brb", "omg", "wtf")
     mechanism = Rappor(bits=6, hashes=3, cohorts=3, f=0.5, p=0.25, q=0.75, seed="04")
-    channel, lasting = mechanism.channel, mechanism.lasting
-    assert lasting is not None
+    channel, permanent = mechanism.channel, mechanism.permanent_channel
+    assert permanent is not None
     shown = math.log(channel.touched / channel.untouched)
     hidden = math.log((1 - channel.untouched) / (1 - channel.touched))
-    step = math.log(lasting.touched / lasting.untouched)
+    step = math.log(permanent.touched / permanent.untouched)
     found, life = 0.0, 0.0
     for row, (one, other) in product(range(3), product(values, values)):
         a, b = (set(mechanism.cells(value, row)) for value in (one, other))

@@ -12,7 +12,7 @@ import numpy as np
 
 from ldp.arrays import Ints
 from ldp.mechanisms.base import Catalogued, Mechanism
-from ldp.mechanisms.joint_base import parts_of, told
+from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.protocol.hashing import Value
 from ldp.protocol.wire import Kind, split_parts, split_report
 
@@ -73,7 +73,9 @@ def _event(mechanism: Catalogued, pair: tuple[Value, Value], report: bytes) -> i
     row, payload = split_report(report, mechanism.header, mechanism.layout)
     event = 0
     numbers = part_numbers(mechanism, row, payload)
-    for (part, part_row, number), (_, own) in zip(numbers, told(mechanism, pair), strict=True):
+    for (part, part_row, number), (_, own) in zip(
+        numbers, values_of_parts(mechanism, pair), strict=True
+    ):
         first, second = (set(part.cells(value, part_row)) for value in own)
         for cells in (first - second, second - first):
             event *= 1 + len(cells)

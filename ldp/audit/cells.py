@@ -26,7 +26,7 @@ from ldp.arrays import Bools, Floats, Ints, Places
 from ldp.audit.law import MOST_OUTCOMES, Law, outcomes, payload_probability, report_law
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import Catalogued, Mechanism
-from ldp.mechanisms.joint_base import parts_of, told
+from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.protocol.hashing import Value
 from ldp.protocol.wire import Kind, split_parts, split_report
 
@@ -153,7 +153,7 @@ def repeat_checks(
     many = {kind: factor * min(trials, CHUNK) for kind, factor in REPEATS.items()}
     parts = [
         (number, part, own)
-        for number, (part, (own,)) in enumerate(told(mechanism, [value]))
+        for number, (part, (own,)) in enumerate(values_of_parts(mechanism, [value]))
         if not _is_rounded(part, own, {0}) and _repeated(part) * many[part.kind] <= 1
     ]
     if not parts:
@@ -264,7 +264,7 @@ def check_reports(
     were made. Raises ReportError for a payload out of range."""
     numbers = [(row, mechanism.layout.payload_number(payload)) for row, payload in reports]
     split = [split_parts(mechanism.layout, row, payload) for row, payload in reports]
-    parts = [(i, part, own) for i, (part, (own,)) in enumerate(told(mechanism, [value]))]
+    parts = [(i, part, own) for i, (part, (own,)) in enumerate(values_of_parts(mechanism, [value]))]
     rounded = [
         i for i, part, own in parts if _is_rounded(part, own, {each[i][0] for each in split})
     ]
@@ -291,7 +291,7 @@ def check_values(
         mechanism.layout.payload_number(payload)
     split = [split_parts(mechanism.layout, row, payload) for row, payload in reports]
     certain = []
-    for i, (part, owns) in enumerate(told(mechanism, values)):
+    for i, (part, owns) in enumerate(values_of_parts(mechanism, values)):
         own_reports = [each[i] for each in split]
         if not isinstance(part.addressing, Rounding):
             certain.append(_Reports.of(part, owns, which, own_reports))

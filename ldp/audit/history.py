@@ -138,7 +138,8 @@ def _days(mechanism: Memoising, pair: Pair, memoise: str, row: int) -> _Days:
     """ "epoch" tells the first value every day."""
     told = [history[:1] * len(history) if memoise == "epoch" else history for history in pair]
     truth = {
-        value: mechanism.truth(mechanism.cells(value, row)) for value in dict.fromkeys(chain(*told))
+        value: mechanism.true_response(mechanism.cells(value, row))
+        for value in dict.fromkeys(chain(*told))
     }
     truths = [(truth[one], truth[other]) for one, other in zip(*told, strict=True)]
     different = Counter(truths)
@@ -223,14 +224,14 @@ def _likelihood(mechanism: Memoising, kinds: Kinds, side: int, shown: Shown) -> 
 def _about(mechanism: Memoising, true: int, times: Sequence[int], symbols: int) -> Fraction:
     """P(reports show each symbol so many `times` | all are about `true`): a sum over the permanent
     symbols, those that were shown and the rest, which were not."""
-    lasting = mechanism.lasting
-    first = (lasting.touched, lasting.untouched) if lasting else (Fraction(1), Fraction(0))
+    channel = mechanism.permanent_channel
+    first = (channel.touched, channel.untouched) if channel else (Fraction(1), Fraction(0))
     total, left = Fraction(0), symbols - len(times)
     for permanent in range(len(times) + (left > 0)):
         chance = _chance(mechanism, first, permanent, true)
         for symbol, often in enumerate(times):
             if often:
-                chance *= _chance(mechanism, mechanism.second, symbol, permanent) ** often
+                chance *= _chance(mechanism, mechanism.instantaneous, symbol, permanent) ** often
         total += chance * (left if permanent == len(times) else 1)
     return total
 

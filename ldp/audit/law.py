@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import combinations, permutations, product
 
 from ldp.mechanisms.base import Catalogued, Mechanism
-from ldp.mechanisms.joint_base import claimed_ratio, parts_of, told
+from ldp.mechanisms.joint_base import claimed_ratio, parts_of, values_of_parts
 from ldp.protocol.channel import exact_log
 from ldp.protocol.hashing import Value
 from ldp.protocol.wire import JointLayout, Kind, pack_joint_report, split_report
@@ -35,7 +35,7 @@ def report_law(mechanism: Catalogued, value: Value) -> Law:
 
     Time and memory: `outcomes(mechanism)`.
     """
-    laws = [_part_law(part, own) for part, (own,) in told(mechanism, [value])]
+    laws = [_part_law(part, own) for part, (own,) in values_of_parts(mechanism, [value])]
     if not isinstance(mechanism.layout, JointLayout):
         return laws[0]
     layout, header = mechanism.layout, mechanism.header
@@ -92,7 +92,7 @@ def _worst_by_cells(mechanism: Catalogued, values: Sequence[Value]) -> Fraction:
     worst = Fraction(1)
     for pair in combinations(values, 2):
         ratio = Fraction(1)
-        for part, (one, other) in told(mechanism, pair):
+        for part, (one, other) in values_of_parts(mechanism, pair):
             pairs = [
                 ({*a}, {*b})
                 for row in range(min(ROWS, part.shape.rows))

@@ -201,9 +201,9 @@ class _Unit:
 
     @classmethod
     def of(cls, mechanism: Memoising, true: bool) -> "_Unit":
-        lasting, (named, unnamed) = mechanism.lasting, mechanism.second
-        certain = lasting is None
-        kept = float(true) if certain else float(lasting.touched if true else lasting.untouched)  # type: ignore[union-attr]
+        permanent, (named, unnamed) = mechanism.permanent_channel, mechanism.instantaneous
+        certain = permanent is None
+        kept = float(true) if certain else float(permanent.touched if true else permanent.untouched)  # type: ignore[union-attr]
         return cls(kept, (float(unnamed), float(named)))
 
     @property

@@ -97,8 +97,8 @@ def _sum_std_error(mechanism: Mechanism, found: Estimates, more: float) -> float
     variance = n * _united(mechanism.support, s).variance(held)
     if more:
         assert isinstance(mechanism, Memoising)
-        assert mechanism.lasting
-        variance += more * n * _united(mechanism.lasting, s).variance(held)
+        assert mechanism.permanent_channel
+        variance += more * n * _united(mechanism.permanent_channel, s).variance(held)
     return math.sqrt(variance)
 
 

@@ -247,8 +247,8 @@ def sum_of_squares(table: Table, named: AnyInts, more: float = 0.0) -> float:
     noise = n * (channel.variance(1.0) + (width - 1) * channel.variance(0.0) + 1 - 1 / rows)
     if more:
         assert isinstance(table.mechanism, Memoising)
-        assert table.mechanism.lasting
-        first = table.mechanism.lasting
+        assert table.mechanism.permanent_channel
+        first = table.mechanism.permanent_channel
         shared = first.variance(1.0) + (width - 1) * first.variance(0.0) + 1 - 1 / rows
         noise += more * n * shared
     excess: float = cells - noise - n**2 / (rows * width)

@@ -42,7 +42,7 @@ class JointMechanism(Catalogued, ABC):
     def layout(self) -> JointLayout:
         """What the report looks like."""
 
-    def told(self, value: Any) -> tuple[Value, ...]:
+    def part_values(self, value: Any) -> tuple[Value, ...]:
         """What each part is told of a value: all of it, unless a mechanism says otherwise. Raises
         ParameterError for a value that has no parts."""
         return (value,) * len(self.parts)
@@ -53,7 +53,7 @@ class JointMechanism(Catalogued, ABC):
         return Cost(epsilon=round_up(exact_log(claimed_ratio(self))))
 
     def check(self, value: Any) -> None:
-        for part, (own,) in told(self, [value]):
+        for part, (own,) in values_of_parts(self, [value]):
             part.check(own)
 
     def encoder(self, bits: BitSource | None = None) -> "JointEncoder":
@@ -68,12 +68,12 @@ def parts_of(mechanism: Catalogued) -> tuple[Mechanism, ...]:
     return (mechanism,)
 
 
-def told(
+def values_of_parts(
     mechanism: Catalogued, values: Sequence[Any]
 ) -> Iterator[tuple[Mechanism, Sequence[Value]]]:
     """Every part of a mechanism's reports, and what it is told of each of the values."""
     if isinstance(mechanism, JointMechanism):
-        each = [mechanism.told(value) for value in values]
+        each = [mechanism.part_values(value) for value in values]
         for number, part in enumerate(parts_of(mechanism)):
             yield part, [parts[number] for parts in each]
     else:
@@ -97,7 +97,9 @@ class JointEncoder:
     def encode(self, value: Any) -> bytes:
         """One report as bytes; raises ParameterError, before a bit is drawn, for a value that a
         part does not know."""
-        points = [part.addressing.point(own) for part, (own,) in told(self._mechanism, [value])]
+        points = [
+            part.addressing.point(own) for part, (own,) in values_of_parts(self._mechanism, [value])
+        ]
         pairs = zip(self._encoders, points, strict=True)
         drawn = [encoder.draw(point) for encoder, point in pairs]
         return pack_joint_report(self._header, self._mechanism.layout, drawn)

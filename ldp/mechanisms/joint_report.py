@@ -66,7 +66,7 @@ class JointReport(JointMechanism):
     def layout(self) -> JointLayout:
         return JointLayout(1, tuple(part.layout for part in self.of))
 
-    def told(self, value: Any) -> tuple[Value, ...]:
+    def part_values(self, value: Any) -> tuple[Value, ...]:
         if not isinstance(value, list | tuple) or len(value) != len(self.of):
             raise ParameterError(f"a value must be a tuple of {len(self.of)} values")
         return tuple(value)

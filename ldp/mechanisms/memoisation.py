@@ -2,7 +2,7 @@
 
 A report is drawn in two steps. The *permanent* response to what a value touches is the same for the
 same value (or for a whole epoch); every report is the *instantaneous* noise about it. Source:
-Erlingsson, Pihur and Korolova 2014, section 3.1. How a secret decides is in `permanent.py`.
+Erlingsson, Pihur and Korolova 2014, section 3.1. How a secret decides: `permanent_response.py`.
 """
 
 import hmac
@@ -28,26 +28,26 @@ from ldp.protocol.wire import pack_report, split_report
 class Memoising(Mechanism, ABC):
     """A mechanism whose reports about one value may share a permanent response.
 
-    `channel` is that of a whole report, `lasting` that of the permanent response, which bounds what
-    any number of reports about one value cost: `cost.lifetime`.
+    `channel` is that of a whole report, `permanent_channel` that of the permanent response, which
+    bounds what any number of reports about one value cost: `cost.lifetime`.
     """
 
     memoisable: ClassVar[bool] = True
 
     @cached_property
     @abstractmethod
-    def lasting(self) -> Channel | None:
+    def permanent_channel(self) -> Channel | None:
         """The channel of the permanent response; None where that hides nothing."""
 
     @cached_property
     @abstractmethod
-    def second(self) -> tuple[Fraction, Fraction]:
+    def instantaneous(self) -> tuple[Fraction, Fraction]:
         """P(a report names a cell | the permanent response does), and P(.. | it does not)."""
 
     @cached_property
     def thresholds(self) -> tuple[int, int]:
-        """The floors of 2**64 times `second`."""
-        named, unnamed = self.second
+        """The floors of 2**64 times `instantaneous`."""
+        named, unnamed = self.instantaneous
         return threshold(named), threshold(unnamed)
 
     @cached_property
@@ -56,18 +56,18 @@ class Memoising(Mechanism, ABC):
         """How a secret decides the cohort and the permanent response."""
 
     @abstractmethod
-    def truth(self, cells: Sequence[int]) -> int:
+    def true_response(self, cells: Sequence[int]) -> int:
         """The payload, as an integer, that names these cells and no other."""
 
     @abstractmethod
-    def again(self, source: BitSource, response: int) -> int:
+    def instantaneous_response(self, source: BitSource, response: int) -> int:
         """The payload of a report about a permanent response, both as integers."""
 
     @cached_property
     def cost(self) -> Cost:
         return Cost(
             epsilon=self.channel.epsilon,
-            lifetime=self.lasting.epsilon if self.lasting else math.inf,
+            lifetime=self.permanent_channel.epsilon if self.permanent_channel else math.inf,
         )
 
     def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
@@ -75,11 +75,16 @@ class Memoising(Mechanism, ABC):
         under the same permanent response, whose own noise no averaging takes away.
 
         With K reports a client their covariance given the value is (h - l)**2 Var(B), where B says
-        whether the permanent response names the cell and h, l are `second`; n reports have
-        n (K - 1) such terms, and the estimator divides by (h - l)**2 `lasting.gain`**2: so
-        (K - 1) n lasting.variance(f), of which this is one part in K - 1. Numbers or arrays.
+        whether the permanent response names the cell and h, l are `instantaneous`; n reports have
+        n (K - 1) such terms, and the estimator divides by (h - l)**2 `permanent_channel.gain`**2:
+        so (K - 1) n permanent_channel.variance(f), of which this is one part in K - 1. Numbers or
+        arrays.
         """
-        return reports * self.lasting.variance(frequency) if self.lasting else 0.0 * frequency
+        return (
+            reports * self.permanent_channel.variance(frequency)
+            if self.permanent_channel
+            else 0.0 * frequency
+        )
 
     def encoder(
         self,
@@ -137,12 +142,12 @@ class Memoising(Mechanism, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class MemoisedBits(Memoising, ABC):
-    """A report is bits: those of the permanent response, each drawn again with `second`."""
+    """A report is bits: those of the permanent response, each drawn again with `instantaneous`."""
 
-    def truth(self, cells: Sequence[int]) -> int:
+    def true_response(self, cells: Sequence[int]) -> int:
         return as_bits(cells)
 
-    def again(self, source: BitSource, response: int) -> int:
+    def instantaneous_response(self, source: BitSource, response: int) -> int:
         high, low = self.thresholds
         return bernoulli(source, low, self.shape.columns, response, high)
 
@@ -199,7 +204,7 @@ class MemoisingEncoder(Encoder):
         return super()._row() if self._cohort is None else self._cohort
 
     def _truth(self, point: int, row: int) -> int:
-        return self._mechanism.truth(self._addressing.cells(point, row))
+        return self._mechanism.true_response(self._addressing.cells(point, row))
 
     def draw(self, point: int) -> tuple[int, int]:
         first = self._first.get("frozen")
@@ -209,9 +214,9 @@ class MemoisingEncoder(Encoder):
             if self._freezes:  # the first of several threads wins, for all of them
                 first = self._first.setdefault("frozen", first)
         row, response = first
-        return row, self._mechanism.again(self._bits, response)
+        return row, self._mechanism.instantaneous_response(self._bits, response)
 
     def _permanent(self, truth: int) -> int:
         if self._secret is None:
-            return self._memory.drawn(self._bits, truth)
+            return self._memory.draw(self._bits, truth)
         return self._memory.response(self._secret, self._metric, truth)

@@ -77,29 +77,29 @@ class MemoisedColumn(Memoising, ABC):
         return self.shape.columns - 1
 
     @cached_property
-    def lasting(self) -> Channel:
+    def permanent_channel(self) -> Channel:
         keep = keep_probability(self.lifetime_epsilon, self._others)
         return Channel(touched=keep, untouched=(1 - keep) / self._others)
 
     @cached_property
-    def second(self) -> tuple[Fraction, Fraction]:
-        keep = second_step(self.lasting, self.epsilon, self._others)
+    def instantaneous(self) -> tuple[Fraction, Fraction]:
+        keep = second_step(self.permanent_channel, self.epsilon, self._others)
         return keep, (1 - keep) / self._others
 
     @cached_property
     def channel(self) -> Channel:
-        return self.lasting.then(*self.second)
+        return self.permanent_channel.then(*self.instantaneous)
 
     @cached_property
     def memory(self) -> KeyedColumn:
         rows, columns = self.shape
-        return KeyedColumn(columns, rows, self.lasting.touched, self.fingerprint)
+        return KeyedColumn(columns, rows, self.permanent_channel.touched, self.fingerprint)
 
-    def truth(self, cells: Sequence[int]) -> int:
+    def true_response(self, cells: Sequence[int]) -> int:
         (column,) = cells
         return column
 
-    def again(self, source: BitSource, response: int) -> int:
+    def instantaneous_response(self, source: BitSource, response: int) -> int:
         return draw_column(source, self.thresholds[0], (response,), self.shape.columns)
 
 
@@ -166,7 +166,7 @@ class MemoisedHashing(MemoisedColumn, MeanSketch):
     def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
         """That of `Memoising`, and that all reports of a client are about one row: a collision is
         shared as the permanent response is."""
-        return self.variance_through(self.lasting, reports, frequency, 0.0)
+        return self.variance_through(self.permanent_channel, reports, frequency, 0.0)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:
@@ -211,25 +211,27 @@ class MemoisedBitFlip(MemoisedBits, BitFlip):
         super().__post_init__()
 
     @cached_property
-    def lasting(self) -> Channel:
+    def permanent_channel(self) -> Channel:
         return self.flipped(self.lifetime_epsilon)
 
     @cached_property
-    def second(self) -> tuple[Fraction, Fraction]:
-        keep = second_step(self.lasting, self.epsilon / self.differing, others=1)
+    def instantaneous(self) -> tuple[Fraction, Fraction]:
+        keep = second_step(self.permanent_channel, self.epsilon / self.differing, others=1)
         return keep, 1 - keep
 
     @cached_property
     def channel(self) -> Channel:
-        return self.lasting.then(*self.second)
+        return self.permanent_channel.then(*self.instantaneous)
 
     @cached_property
     def memory(self) -> Keyed:
-        return Keyed(self.bits, self.buckets, 2 * self.lasting.untouched, self.fingerprint)
+        return Keyed(
+            self.bits, self.buckets, 2 * self.permanent_channel.untouched, self.fingerprint
+        )
 
     def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
         """That of `Memoising`, and that all reports of a client are about the same buckets."""
-        return self.variance_through(self.lasting, reports, frequency)
+        return self.variance_through(self.permanent_channel, reports, frequency)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

@@ -70,7 +70,7 @@ class Memory(ABC):
         """The permanent response to `truth`."""
 
     @abstractmethod
-    def drawn(self, source: BitSource, truth: int) -> int:
+    def draw(self, source: BitSource, truth: int) -> int:
         """A response with noise from `source`."""
 
 
@@ -88,7 +88,7 @@ class ByKey(Memory):
 
     def response(self, secret: bytes, metric: str, truth: int) -> int:
         about = message("permanent", metric) + self.identity
-        return self.drawn(KeyedBits(secret, about + truth.to_bytes(self.size, "little")), truth)
+        return self.draw(KeyedBits(secret, about + truth.to_bytes(self.size, "little")), truth)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class KeyedColumn(ByKey):
     def size(self) -> int:
         return ((self.columns - 1).bit_length() + 7) // 8
 
-    def drawn(self, source: BitSource, truth: int) -> int:
+    def draw(self, source: BitSource, truth: int) -> int:
         return draw_column(source, threshold(self.told), (truth,), self.columns)
 
 
@@ -128,7 +128,7 @@ class Permanent(Memory):
     def runs(f: Fraction) -> Fraction:
         """The f that really runs where `f` was asked for."""
 
-    def drawn(self, source: BitSource, truth: int) -> int:
+    def draw(self, source: BitSource, truth: int) -> int:
         lie = threshold(self.f / 2)
         return bernoulli(source, lie, self.bits, truth, PROBABILITY_ONE - lie)
 

@@ -1,7 +1,7 @@
 """RAPPOR: Bloom filter, cohorts, a permanent and an instantaneous randomised response.
 
 Source: Erlingsson, Pihur and Korolova 2014, "RAPPOR", section 3.1 (the algorithm), 3.2 (epsilons).
-The permanent response itself is drawn in `permanent.py`.
+The permanent response itself is drawn in `permanent_response.py`.
 """
 
 import math
@@ -154,7 +154,7 @@ class Rappor(MemoisedBits):
         return bool(parameters.get("scheme", "polynomial") == "polynomial")
 
     @cached_property
-    def lasting(self) -> Channel | None:
+    def permanent_channel(self) -> Channel | None:
         if not self.f:
             return None
         half = Fraction(self.f) / 2
@@ -189,7 +189,7 @@ class Rappor(MemoisedBits):
         return kind(self.bits, self.cohorts, Fraction(self.f), self.fingerprint)
 
     @cached_property
-    def second(self) -> tuple[Fraction, Fraction]:
+    def instantaneous(self) -> tuple[Fraction, Fraction]:
         return Fraction(self.q), Fraction(self.p)
 
     def worst_pair(self, values: Iterable[str]) -> Pair:
@@ -217,8 +217,10 @@ class Rappor(MemoisedBits):
                     pair, ratio = (first, second), found
                 if ratio == self.channel.worst_ratio:
                     return Pair(*pair, self.cost.epsilon, self.cost.lifetime)
-        lasting = self.lasting.ratio(differing, 0) if self.lasting and differing else Fraction(1)
-        bound = round_up(exact_log(lasting)) if self.lasting else math.inf
+        channel, lifetime = self.permanent_channel, Fraction(1)
+        if channel and differing:
+            lifetime = channel.ratio(differing, 0)
+        bound = round_up(exact_log(lifetime)) if channel else math.inf
         return Pair(*pair, round_up(exact_log(ratio)), bound)
 
     @staticmethod

@@ -159,8 +159,11 @@ class Lasting:
         return found
 
     def _of(self, some: Places) -> Floats:
-        lasting, (high, low) = self._mechanism.lasting, map(float, self._mechanism.second)
-        first = (float(lasting.touched), float(lasting.untouched)) if lasting else (1.0, 0.0)
+        permanent, (high, low) = (
+            self._mechanism.permanent_channel,
+            map(float, self._mechanism.instantaneous),
+        )
+        first = (float(permanent.touched), float(permanent.untouched)) if permanent else (1.0, 0.0)
         named, reports = self._named[some], self._reports[some, None]
         if_one = xlogy(named, high) + xlog1py(reports - named, -high)
         every = np.moveaxis(self._cells.of(self.rows[some].astype(np.uint32)), 2, 0)
@@ -439,7 +442,7 @@ def linking(
 
 def _same_device(first: Evidence, second: Evidence, of: Places, shares: Floats) -> Floats:
     """ln of P(both | one device that holds one value) / P(both | two people), for the streams i of
-    `first` and of[i] of `second`. Only with a lasting response is there more in common than the
+    `first` and of[i] of `second`. Only with a permanent response is there more in common than the
     value: the response and the row, which of two people is the same once in `rows` times."""
     log_prior = log_shares(shares)
     one, other = first.log_likelihoods(), second.log_likelihoods()[of]
@@ -454,7 +457,7 @@ def _same_device(first: Evidence, second: Evidence, of: Places, shares: Floats) 
 def _changed(first: Evidence, second: Evidence, shares: Floats) -> Floats:
     """ln of P(both | the device's value v became another w) / P(both | it did not), where v has the
     frequencies of the population, and w those of all other values. With c(v, w) = 1 where both
-    touch the same cells, which leaves a lasting response as it is,
+    touch the same cells, which leaves a permanent response as it is,
 
         P = sum over v of s(v) / (1 - s(v)) [A(v) sum_w s(w) B(w) - A(v) B(v) sum_w c s(w)
             + AB(v) (sum_w c s(w) - s(v))].

@@ -123,14 +123,14 @@ def permanent(
     mechanism: Memoising, points: Points, rows: NDArray[np.uint32], generator: np.random.Generator
 ) -> NDArray[np.uint8]:
     """A permanent response, as a payload, for each point in its row."""
-    layout, lasting = mechanism.layout, mechanism.lasting
+    layout, permanent = mechanism.layout, mechanism.permanent_channel
     columns = columns_of(mechanism, points, rows)
     if mechanism.kind is Kind.INDEX:
-        assert lasting is not None
-        told = threshold(lasting.touched)
+        assert permanent is not None
+        told = threshold(permanent.touched)
         return as_bytes(_told(columns[:, 0], told, layout.columns, generator), layout)
-    if lasting is not None:
-        return noisy_bits(layout, lasting, columns, generator)
+    if permanent is not None:
+        return noisy_bits(layout, permanent, columns, generator)
     truths = np.zeros((len(columns), 8 * layout.payload_bytes), dtype=np.uint8)
     holders, which = np.nonzero(columns != bulk.NO_COLUMN)
     truths[holders, columns[holders, which]] = 1

@@ -17,7 +17,7 @@ from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, Mechanism
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import threshold
-from ldp.mechanisms.joint_base import parts_of, told
+from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.protocol.channel import Channel
 from ldp.protocol.hashing import Value
 from ldp.protocol.wire import JointLayout, Kind, Layout
@@ -55,7 +55,8 @@ def simulate(
 def points_of(mechanism: Catalogued, values: Sequence[Value]) -> list[Points]:
     """The points of values, for each part of the mechanism's report (see `bulk.points`)."""
     return [
-        bulk.points(part.addressing, part.shape.rows, own) for part, own in told(mechanism, values)
+        bulk.points(part.addressing, part.shape.rows, own)
+        for part, own in values_of_parts(mechanism, values)
     ]
 
 

@@ -16,7 +16,7 @@ from ldp.arrays import AnyInts, Floats, Ints, Points
 from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, JointMechanism, Mechanism
 from ldp.mechanisms.addressing import Rounding
-from ldp.mechanisms.joint_base import told
+from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.wire import Kind
 from ldp.simulation.reports import draw_signs, encode_batch
 from ldp.tables.joint_table import JointTable
@@ -82,7 +82,7 @@ def draw_tables(
     these, the tables of the parts of joint reports are independent."""
     tables = tuple(
         draw_table(part, own, counts=counts, generator=generator)  # type: ignore[arg-type]
-        for part, own in told(mechanism, values)
+        for part, own in values_of_parts(mechanism, values)
     )
     return JointTable(mechanism, tables) if isinstance(mechanism, JointMechanism) else tables[0]
 

@@ -18,7 +18,7 @@ from ldp.mechanisms import (
 )
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.base import threshold as as_threshold
-from ldp.mechanisms.joint_base import parts_of, told
+from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.mechanisms.numeric import Numeric
 from ldp.mechanisms.permanent_response import message as as_message
 from ldp.protocol.hashing import PolynomialRows, derived_seed, value_point
@@ -195,7 +195,9 @@ def _example(example: Example) -> dict[str, Any]:
         ],
         "estimates": [
             _estimates(table, sorted({str(value) for value in own}))
-            for table, (_, own) in zip(tables, told(mechanism, example.values), strict=True)
+            for table, (_, own) in zip(
+                tables, values_of_parts(mechanism, example.values), strict=True
+            )
         ],
     } | ({"memoised": _memoised(mechanism, values)} if mechanism.memoisable else {})
 
