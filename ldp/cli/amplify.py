@@ -1,13 +1,14 @@
 """`ldp amplify`: what a report costs once an independent party has shuffled it, and when."""
 
 from collections.abc import Callable
-from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ldp.accounting import Cost, group
+from ldp.accounting.explain import upwards
+from ldp.cli.conditions import shuffling_conditions
 from ldp.cli.options import FILE, JSON, say
 from ldp.errors import ParameterError
 from ldp.mechanisms import (
@@ -24,7 +25,6 @@ from ldp.registry import Registry
 
 MOST_CATEGORIES = 1_000_000
 _NAMED = (RandomizedResponse, UnaryEncoding, CountMeanSketch, HadamardCountMeanSketch)
-_UPWARDS = Context(prec=4, rounding=ROUND_CEILING)
 
 
 @click.command()
@@ -112,14 +112,15 @@ def amplify(
         "conditions": conditions,
     }
     forms = [
-        f"{'out of range' if bound is None else _up(bound)} ({year})"
+        f"{'out of range' if bound is None else upwards(bound)} ({year})"
         for year, bound in closed.items()
     ]
     whose = "one report" if per_person == 1 else f"{per_person} reports of one person"
     lines = [
         f"{name} ({subject.name}), {whose}; neighbours: {shuffled.neighbours.value}",
-        f"  seen by itself            epsilon {_up(local.epsilon)}, delta {local.delta:g}",
-        f"  in a shuffled batch       epsilon {_up(shuffled.epsilon)}, delta {_up(shuffled.delta)}",
+        f"  seen by itself            epsilon {upwards(local.epsilon)}, delta {local.delta:g}",
+        f"  in a shuffled batch       epsilon {upwards(shuffled.epsilon)}, "
+        f"delta {upwards(shuffled.delta)}",
         f"  closed forms, one report  epsilon {', '.join(forms)}",
         "",
         "The second line is certified for this mechanism. It holds only if",
@@ -145,27 +146,3 @@ def _closed(form: Callable[..., float], local: float, reports: int, delta: float
         return form(local, reports=reports, delta=delta)
     except ParameterError:
         return None
-
-
-def shuffling_conditions(mechanism: Catalogued, reports: int, per_person: int) -> list[str]:
-    """What must hold for an amplified epsilon to hold."""
-    often = "one report" if per_person == 1 else f"at most {per_person} reports"
-    conditions = [
-        "an independent party shuffles the batch, and hands on reports without addresses or times: "
-        "one that opens the batches of devices, each of which holds reports of several metrics",
-        "how many reports a person sends does not depend on what they would say",
-        f"at least {reports:,} reports of the batch are honest and about this metric",
-        f"a person sends {often} to a batch: r in one batch cost r epsilon and "
-        "r e**((r - 1) epsilon) delta; costs of several batches add up",
-    ]
-    if mechanism.memoisable:
-        conditions.append(
-            "the report's noise is fresh: memoised reports are the same person's, and can be told "
-            f"to be; together they cost {_up(mechanism.cost.lifetime)}"
-        )
-    return conditions
-
-
-def _up(number: float) -> str:
-    """Four digits, never rounded down."""
-    return f"{float(_UPWARDS.create_decimal(Decimal(number))):g}"

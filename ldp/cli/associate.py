@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from ldp.cli.estimate import check_output
+from ldp.cli.estimates import check_output
 from ldp.cli.options import DAY, FILE, JSON, REGISTRY, progress, say
 from ldp.errors import DecodeError, ParameterError
 from ldp.tables.estimates import CONTROLS, Rule

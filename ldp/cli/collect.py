@@ -1,271 +1,219 @@
-"""`ldp simulate`, `aggregate` and `merge`: from values to a table."""
+"""`ldp collect`: the service that devices and relays send sealed batches to."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from datetime import UTC, date, datetime
+import gc
+import logging
+import signal
+import socket
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SEED, generator, progress, say
-from ldp.collection import ReportWriter, report_files
-from ldp.collection import aggregate as aggregated
-from ldp.collection.store import NoReports
-from ldp.errors import ParameterError, ReportError
-from ldp.files import write_whole
-from ldp.mechanisms import Catalogued
-from ldp.mechanisms.bit_flip import BitFlip
-from ldp.registry import Registry
-from ldp.registry.explaining import label
-from ldp.tables.joint_table import load_table
+from ldp.cli.options import FILE, JSON, REGISTRY, say
+from ldp.errors import LdpError, MissingPackage, ParameterError
+from ldp.registry import Registry, duration
 
-if TYPE_CHECKING:
-    from ldp.simulation import Population
+GRACE_SECONDS, BACKLOG, LOG_SECONDS = 30, 128, 60.0
 
 
-@click.command()
-@click.argument("metric", required=False)
-@REGISTRY
-@click.option("--population", help='CSV value,count or value,frequency; "-" reads stdin.')
-@click.option("--scenario", type=FILE, help="TOML: many days of many metrics, and what they tell.")
-@click.option("--users", type=int, help="Sample so many users; without it the counts are fixed.")
-@click.option("--reports", type=FILE, help="Store to add the reports to.")
-@click.option("--day", type=DAY, help="Day of ingestion of the reports; today without it.")
-@click.option("--table", type=FILE, help="Draw the table, no reports.")
-@click.option("--truth", type=FILE, help="Also write the true counts there, as CSV.")
-@SEED
-@JSON
-def simulate(
-    metric: str | None,
-    registry: Path,
-    population: str | None,
-    scenario: Path | None,
-    users: int | None,
-    reports: Path | None,
-    day: datetime | None,
-    table: Path | None,
-    truth: Path | None,
-    seed: int | None,
-    as_json: bool,
-) -> None:
-    """Simulate METRIC for a population: report by report, or the table at once.
+class _Seldom(logging.Filter):
+    """Lets a message of a logger pass once in `LOG_SECONDS`, with the number of those that did
+    not: senders may cause as many as they like."""
 
-    With --scenario instead: a collection over many days, what it costs people, and what somebody
-    learns who links their reports. --reports is then optional, and --truth names a folder.
+    def __init__(self) -> None:
+        super().__init__()
+        self._said = dict[str, tuple[float, int]]()
 
-    \b
-    Example: ldp simulate city --registry metrics.toml --population city.csv --reports store
-    Example: ldp simulate city --registry metrics.toml --population city.csv --users 1000000000 \\
-                 --table city.table
-    Example: ldp simulate --scenario days.toml --registry metrics.toml --reports store
-    """
-    if scenario is not None:
-        if any(each is not None for each in (metric, population, users, day, table)):
-            raise ParameterError("a scenario says what METRIC and the other options would")
-        from ldp.cli.scenario import simulate_days
-
-        simulate_days(scenario, registry, reports, truth, seed, as_json)
-        return
-    if metric is None or population is None:
-        raise ParameterError("give METRIC and --population, or --scenario")
-    from ldp.simulation import Population, draw_tables
-    from ldp.simulation import simulate as reported
-
-    if (reports is None) == (table is None):
-        raise ParameterError("give either --reports or --table")
-    if day is not None and reports is None:
-        raise ParameterError("--day goes with --reports")
-    known = Registry.load(registry)
-    asked = known.metric(metric)
-    people = Population.from_csv(population).mapped(asked.cleaned)
-    randomness = generator(seed)
-    if users is not None:
-        people = people.sample(users, randomness)
-    mechanism, total = asked.mechanism, people.users
-    _check_values(population, mechanism, people.values)
-    if truth is not None:
-        if isinstance(mechanism, BitFlip):
-            write_whole(truth, people.mapped(mechanism.label).to_csv())
-        else:
-            write_whole(truth, people.to_csv())
-    if table is not None:
-        assert people.counts is not None
-        drawn = draw_tables(mechanism, people.values, people.counts, randomness)
-        drawn.of_metric(asked.candidates()).labelled(label(known, metric)).save(table)
-        place = table
-    else:
-        assert reports is not None
-        shown = progress("reports", total)
-        made = reported(mechanism, people, randomness)
-        on = day.date() if day else datetime.now(UTC).date()
-        with ReportWriter(reports, metric, asked.version, mechanism, on) as writer:
-            for rows, payloads in made:
-                writer.write(rows, payloads)
-                shown(len(rows))
-        place = writer.path
-    result: dict[str, Any] = {"metric": metric, "reports": total, "written": str(place)}
-    words = f"{total:,} reports of {metric!r} -> {place}"
-    if clipped := _clipped(mechanism, people):
-        result["clipped"] = clipped
-        words += f"\n{clipped:,} people hold a number out of bounds; their devices clip it"
-    say(result, words, as_json)
+    def filter(self, record: logging.LogRecord) -> bool:
+        last, missed = self._said.get(record.msg, (-LOG_SECONDS, 0))
+        now = time.monotonic()
+        if now - last < LOG_SECONDS:
+            self._said[record.msg] = (last, missed + 1)
+            return False
+        self._said[record.msg] = (now, 0)
+        if missed:
+            record.msg = f"{record.msg} ({missed} more like this)"
+        return True
 
 
-def _clipped(mechanism: Catalogued, people: "Population") -> int:
-    """How many hold a number that is taken for the nearer bound."""
-    if getattr(mechanism, "outside", "refuse") != "clip":
-        return 0
-    numeric: Any = mechanism
-    strict, found = replace(numeric, outside="refuse"), 0
-    for value, count in people.truth().items():
+class _Duration(click.ParamType[timedelta]):
+    name = "TIME"
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> timedelta:
+        if isinstance(value, timedelta):
+            return value
         try:
-            strict.check(value)
-        except ParameterError:
-            found += count
-    return found
+            return duration(value)
+        except LdpError as error:
+            self.fail(str(error), parameter, context)
 
 
 @click.command()
-@click.argument("metric")
-@click.argument("stores", nargs=-1, required=True, type=FILE)
 @REGISTRY
-@click.option("--out", required=True, type=FILE, help="Table file to write.")
-@click.option("--since", type=DAY, help="First day.")
-@click.option("--until", type=DAY, help="Last day.")
-@click.option("--workers", type=click.IntRange(1, 256), default=2, show_default=True)
+@click.option("--store", required=True, type=FILE, help="Store to add the reports to.")
 @click.option(
-    "--engine",
-    type=click.Choice(["local", "spark"]),
-    default="local",
+    "--listen",
+    default="127.0.0.1:8787",
     show_default=True,
-    help="This machine, or Spark as it is set up; the numbers are the same.",
+    metavar="HOST:PORT",
+    help="Where, in plain HTTP; TLS is a proxy's. Port 0: any that is free.",
 )
-@click.option("--skip-damaged", is_flag=True, help="Leave damaged files out, naming each.")
+@click.option("--buffer", type=FILE, help="Folder of what is not in the store yet; STORE.buffer.")
+@click.option(
+    "--shuffle-least",
+    type=click.IntRange(min=1),
+    default=65_536,
+    show_default=True,
+    help="Reports of a metric that make a file.",
+)
+@click.option(
+    "--shuffle-longest",
+    type=_Duration(),
+    default="1h",
+    show_default=True,
+    help="Or so long after the first of them.",
+)
+@click.option(
+    "--shuffle-smallest",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Reports that a file has at least: fewer wait, however long.",
+)
+@click.option("--write-small", is_flag=True, help="Write files of fewer reports all the same.")
+@click.option("--retain", type=_Duration(), help="Delete reports after so long, as 90d; never.")
+@click.option("--rate", type=click.IntRange(min=1), default=20_000, help="Requests a second.")
+@click.option("--most-requests", type=click.IntRange(min=1), default=512, help="At one time.")
+@click.option(
+    "--most-buffer",
+    type=click.IntRange(min=1),
+    default=8192,
+    show_default=True,
+    help="MiB of waiting reports and ids of batches; beyond it senders are told to come later.",
+)
+@click.option("--trust-clock", is_flag=True, help="It went ahead by a month, and is right.")
+@click.option("--drain", is_flag=True, help="Serve nobody: move all that waits, and end.")
 @JSON
-def aggregate(
-    metric: str,
-    stores: tuple[Path, ...],
+def collect(
     registry: Path,
-    out: Path,
-    since: datetime | None,
-    until: datetime | None,
-    workers: int,
-    engine: str,
-    skip_damaged: bool,
+    store: Path,
+    listen: str,
+    buffer: Path | None,
+    shuffle_least: int,
+    shuffle_longest: timedelta,
+    shuffle_smallest: int,
+    write_small: bool,
+    retain: timedelta | None,
+    rate: int,
+    most_requests: int,
+    most_buffer: int,
+    trust_clock: bool,
+    drain: bool,
     as_json: bool,
 ) -> None:
-    """Count the stored reports of METRIC into a table.
+    """Take sealed batches over HTTP into a store of reports, until interrupted.
 
-    What is counted is kept beside it, in OUT.checkpoint, after every 100 files: the same command
-    again goes on from there.
-
-    \b
-    Example: ldp aggregate city --registry metrics.toml store --out city.table
-    Example: ldp aggregate city --registry metrics.toml store --out city.table --engine spark
-    """
-    known = Registry.load(registry)
-    asked = known.metric(metric)
-    skipped: list[str] = []
-
-    def skip(error: ReportError) -> None:
-        skipped.append(str(error))
-        click.echo(f"skipped {error}", err=True)
-
-    first, last = _date(since), _date(until)
-    if first and last and last < first:
-        raise ParameterError("--until lies before --since")
-    with _noting_what_waits(stores, metric, asked.version):
-        if engine == "spark":
-            from ldp.collection.spark import aggregate_on_spark
-
-            table = aggregate_on_spark(
-                stores,
-                metric,
-                asked.version,
-                asked.mechanism,
-                since=first,
-                until=last,
-                dictionary=asked.candidates(),
-                memoised=bool(asked.memoise),
-                on_damaged=skip if skip_damaged else None,
-            )
-        else:
-            files = len(report_files(stores, metric, asked.version, first, last))
-            advance = progress("files", files)
-            table = aggregated(
-                stores,
-                metric,
-                asked.version,
-                asked.mechanism,
-                since=first,
-                until=last,
-                workers=workers,
-                dictionary=asked.candidates(),
-                memoised=bool(asked.memoise),
-                on_damaged=skip if skip_damaged else None,
-                on_file=lambda _: advance(1),
-                checkpoint=out.with_name(f"{out.name}.checkpoint"),
-            )
-    if not table.total:
-        raise ReportError(f"no reports of metric {metric!r} could be counted")
-    table.labelled(label(known, metric)).save(out)
-    result = {"metric": metric, "reports": table.total, "skipped": skipped, "written": str(out)}
-    days = f"{len(table.windows)} day{'s' if len(table.windows) > 1 else ''}"
-    say(result, f"{table.total:,} reports of {metric!r} from {days} -> {out}", as_json)
-
-
-@click.command()
-@click.argument("tables", nargs=-1, required=True, type=FILE)
-@click.option("--out", required=True, type=FILE, help="Table file to write.")
-@JSON
-def merge(tables: tuple[Path, ...], out: Path, as_json: bool) -> None:
-    """Add tables of the same mechanism; exact in any order.
+    A batch is answered when it is on the disk for good. docs/operating.md has the rest.
 
     \b
-    Example: ldp merge monday.table tuesday.table --out week.table
+    Example: ldp collect --registry metrics.toml --store reports
     """
-    total: Any = load_table(tables[0])
-    windows = list(total.windows)
-    for path in tables[1:]:  # one at a time: a year of tables may not fit into memory
-        table: Any = load_table(path)
-        windows += table.windows
-        total += table
-    if len(set(windows)) < len(windows):
-        click.echo("note: some days are in more than one of these tables", err=True)
-    total.save(out)
-    result = {"tables": len(tables), "reports": total.total, "written": str(out)}
-    say(result, f"{len(tables)} tables, {total.total:,} reports -> {out}", as_json)
-
-
-@contextmanager
-def _noting_what_waits(stores: Sequence[Path], metric: str, version: int) -> Iterator[None]:
-    """Adds to NoReports how many reports a collector of these stores has not moved yet."""
     try:
-        yield
-    except NoReports as error:
-        from ldp.collection.buffer import waiting_reports
+        from ldp.collection.collector import Collector, Limits
+    except ModuleNotFoundError as error:
+        raise MissingPackage.of("ldp collect", error.name, "collector") from None
+    from ldp.collection.lock import locked
+    from ldp.collection.workers import Shuffling
 
-        for store in stores:
-            folder = store.with_name(f"{store.name}.buffer")
-            if waiting := waiting_reports(folder, metric, version):
-                raise NoReports(
-                    f"{error}, but {waiting:,} wait in {folder}: ldp collect moves them after its "
-                    "--shuffle-longest (1h) if there are --shuffle-smallest (100) of them; to have "
-                    "them now, stop it and run it with --drain"
-                ) from None
-        raise
+    asked = Registry.load(registry)
+    asked.check(datetime.now(UTC).date())
+    waiting = buffer or store.with_name(f"{store.name}.buffer")
+    logging.basicConfig(format="ldp: %(message)s", level=logging.INFO)
+    for name in ("uvicorn.error", "asyncio"):
+        logging.getLogger(name).addFilter(_Seldom())
+    with ExitStack() as held:
+        for folder in (store, waiting):
+            held.enter_context(locked(folder))
+        collector = Collector(
+            asked,
+            store,
+            waiting,
+            limits=Limits(requests=most_requests, rate=float(rate), buffer_bytes=most_buffer << 20),
+            shuffling=Shuffling(
+                least=shuffle_least,
+                longest=shuffle_longest,
+                smallest=1 if write_small else shuffle_smallest,
+            ),
+            retain=retain,
+            trust_clock=trust_clock,
+        )
+        if drain:
+            moved, left = collector.drain()
+            words = f"{sum(moved.values()):,} reports moved to {store}"
+            for metric, reports in left.items():
+                words += (
+                    f"\n{reports:,} reports of {metric} wait: a file has {shuffle_smallest:,} at "
+                    "least; --write-small writes them"
+                )
+            say({"moved": dict(moved), "waiting": dict(left)}, words, as_json)
+        else:
+            _serve(collector.app, held.enter_context(_listening(listen)))
 
 
-def _check_values(source: str, mechanism: Catalogued, values: Sequence[str]) -> None:
-    """Stops the run, before anything is written, at a value that the mechanism does not know."""
-    for number, value in enumerate(values, 1):
-        try:
-            mechanism.check(value)
-        except ParameterError as error:
-            raise ParameterError(f"{source}: value {number} of {len(values)}: {error}") from None
+def _listening(listen: str) -> socket.socket:
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise ParameterError("--listen must be HOST:PORT, as 127.0.0.1:8787")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(BACKLOG)  # who connects from now on waits, and is not turned away
+    except OSError as error:
+        raise ParameterError(f"cannot listen on {listen}: {error.strerror}") from None
+    return listening
 
 
-def _date(moment: datetime | None) -> date | None:
-    return moment.date() if moment else None
+def _serve(app: Any, listening: socket.socket) -> None:
+    import uvicorn
+
+    from ldp.collection.connections import BACKLOG, connection_class, most_connections
+
+    host, port = listening.getsockname()[:2]
+    place = f"[{host}]" if ":" in host else host
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            click.echo(f"collecting on http://{place}:{port}")
+
+    most = most_connections()
+    server = Server(
+        uvicorn.Config(
+            app,
+            http=connection_class(most),
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            backlog=min(BACKLOG, most),
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+    )
+    for name in (signal.SIGINT, signal.SIGTERM):  # uvicorn takes them over, and raises them again
+        signal.signal(name, server.handle_exit)
+    gc.collect()
+    gc.freeze()  # what is there now stays: 4 % of the time would go into looking at it
+    server.run(sockets=[listening])
+    click.echo("stopped")

@@ -10,12 +10,13 @@ from typing import Any
 
 import click
 
-from ldp.cli.amplify import shuffling_conditions
+from ldp.cli.conditions import shuffling_conditions
 from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
 from ldp.errors import ParameterError
 from ldp.files import write_whole
 from ldp.planning import CANDIDATES
-from ldp.planning.comparison import Comparison, Row, compare, curves, points
+from ldp.planning.comparison import Comparison, Row, curves, points
+from ldp.planning.comparison import compare as compare_models
 from ldp.simulation import Population
 
 WIDTH = 96
@@ -26,7 +27,7 @@ COLUMNS = (
 COLOURS = {"local": "tab:orange", "shuffled": "tab:green", "central": "tab:blue"}
 
 
-@click.command(name="compare")
+@click.command()
 @click.option(
     "--population", required=True, help='CSV value,count or value,frequency; "-" reads stdin.'
 )
@@ -40,7 +41,7 @@ COLOURS = {"local": "tab:orange", "shuffled": "tab:green", "central": "tab:blue"
 @click.option("--figure", type=FILE, help="The same as a picture: .svg, .png or .pdf.")
 @SEED
 @JSON
-def command(
+def compare(
     population: str,
     epsilon: float,
     users: int,
@@ -69,7 +70,7 @@ def command(
         "mechanism": mechanism,
         "generator": generator(seed),
     }
-    made = compare(people, **shared)
+    made = compare_models(people, **shared)
     lines: list[dict[str, Any]] = []
     if out is not None or figure is not None:
         done = progress("points", points())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ldp.cli.estimate import check_output, write_estimates
+from ldp.cli.estimates import check_output, write_estimates
 from ldp.cli.options import FILE, JSON
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import Catalogued, PrefixExtension, RapporNgrams, SequenceFragmentPuzzle

@@ -1,4 +1,4 @@
-"""`ldp decode` and `ldp report`: from a table to estimates and a page."""
+"""`ldp decode`: a table becomes estimates."""
 
 import json
 from dataclasses import asdict, replace
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ldp.cli.estimates import check_output, write_estimates
 from ldp.cli.options import FILE, JSON, say
 from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import read_lines
 from ldp.protocol.hashing import MD5_SCHEMES
-from ldp.tables.estimates import CONTROLS, Estimates, Rule, summary_path
+from ldp.tables.estimates import CONTROLS, Rule, summary_path
 
 if TYPE_CHECKING:
     from ldp.protocol.spelling import Spelling
@@ -158,42 +159,6 @@ def _weighted(given: str | None) -> float | None:
     return weighted_mean(clients)
 
 
-def check_output(out: str, level: float) -> None:
-    """Raises ParameterError before any work when estimates cannot be written so."""
-    if not 0 < level < 1:
-        raise ParameterError("level must lie strictly between 0 and 1")
-    if out != "-":
-        summary_path(Path(out))  # raises for a name that is the summary's
-
-
-def write_estimates(
-    estimates: Estimates, out: str, level: float, tested: str, as_json: bool
-) -> None:
-    """Writes estimates of so many `tested` and says what was found; "-" prints them."""
-    summary = estimates.summary(level)
-    if "warning" in summary:
-        click.echo(f"ldp: {summary['warning']}", err=True)
-    if out == "-":
-        listed = {**summary, "estimates": estimates.rows(level)}
-        say(listed, estimates.to_csv(level=level).rstrip("\n"), as_json)
-        return
-    estimates.to_csv(out, level)
-    found = summary["detected"]
-    words = (
-        f"{found} of {len(estimates.values):,} {tested} discovered among "
-        f"{estimates.reports:,} reports (noise floor {summary['noise_floor']:,.0f}) -> {out}"
-    )
-    if "fakes_move" in summary:
-        words += (
-            f"\n1 % of made-up reports could move every count that they name by "
-            f"{summary['fakes_move']:,.0f}, and may name many"
-        )
-    if "decoys" in summary:
-        decoys, passed = summary["decoys"], summary["decoys_discovered"]
-        words += f"\nof {decoys:,} decoys, which nobody holds, {passed:,} would be discovered"
-    say({**summary, "written": out}, words, as_json)
-
-
 def _write_numbers(table: "Table", out: str, level: float, as_json: bool) -> None:
     """The mean, or the regression, that a table of numbers tells."""
     from ldp.decoding.numeric import decode_numbers
@@ -225,33 +190,3 @@ def _single(path: Path, part: str | None) -> "tuple[Table, Spelling | None]":
             f"{', '.join(names)}"
         )
     return loaded[part], getattr(loaded.mechanism, "spelling", None)
-
-
-@click.command()
-@click.argument("estimates", nargs=-1, required=True, type=FILE)
-@click.option("--title", help="Heading; the files' names without it.")
-@click.option(
-    "--truth",
-    multiple=True,
-    help="CSV value,count: drawn beside the estimates of a simulation. One for all, or each.",
-)
-@click.option("--out", required=True, type=FILE, help="HTML file to write.")
-def report(
-    estimates: tuple[Path, ...], title: str | None, truth: tuple[str, ...], out: Path
-) -> None:
-    """Make one self-contained HTML page of ESTIMATES: no network, opens from disk.
-
-    Files of one metric on different days are compared: which differences are more than noise.
-
-    \b
-    Example: ldp report estimates.csv --out report.html
-    Example: ldp report monday.csv tuesday.csv --title Cities --out report.html
-    """
-    from ldp.files import write_whole
-    from ldp.report import load, render
-    from ldp.simulation import Population
-
-    known = [Population.from_csv(path).truth() for path in truth]
-    results = [load(path) for path in estimates]
-    write_whole(out, render(results, known[0] if len(known) == 1 else known or None, title))
-    click.echo(f"{out}")

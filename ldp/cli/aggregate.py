@@ -1,0 +1,128 @@
+"""`ldp aggregate`: stored reports become a table."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime
+from pathlib import Path
+
+import click
+
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, progress, say
+from ldp.collection import aggregate as aggregated
+from ldp.collection import report_files
+from ldp.collection.store import NoReports
+from ldp.errors import ParameterError, ReportError
+from ldp.registry import Registry
+from ldp.registry.explaining import label
+
+
+@click.command()
+@click.argument("metric")
+@click.argument("stores", nargs=-1, required=True, type=FILE)
+@REGISTRY
+@click.option("--out", required=True, type=FILE, help="Table file to write.")
+@click.option("--since", type=DAY, help="First day.")
+@click.option("--until", type=DAY, help="Last day.")
+@click.option("--workers", type=click.IntRange(1, 256), default=2, show_default=True)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "spark"]),
+    default="local",
+    show_default=True,
+    help="This machine, or Spark as it is set up; the numbers are the same.",
+)
+@click.option("--skip-damaged", is_flag=True, help="Leave damaged files out, naming each.")
+@JSON
+def aggregate(
+    metric: str,
+    stores: tuple[Path, ...],
+    registry: Path,
+    out: Path,
+    since: datetime | None,
+    until: datetime | None,
+    workers: int,
+    engine: str,
+    skip_damaged: bool,
+    as_json: bool,
+) -> None:
+    """Count the stored reports of METRIC into a table.
+
+    What is counted is kept beside it, in OUT.checkpoint, after every 100 files: the same command
+    again goes on from there.
+
+    \b
+    Example: ldp aggregate city --registry metrics.toml store --out city.table
+    Example: ldp aggregate city --registry metrics.toml store --out city.table --engine spark
+    """
+    known = Registry.load(registry)
+    asked = known.metric(metric)
+    skipped: list[str] = []
+
+    def skip(error: ReportError) -> None:
+        skipped.append(str(error))
+        click.echo(f"skipped {error}", err=True)
+
+    first, last = _date(since), _date(until)
+    if first and last and last < first:
+        raise ParameterError("--until lies before --since")
+    with _noting_what_waits(stores, metric, asked.version):
+        if engine == "spark":
+            from ldp.collection.spark import aggregate_on_spark
+
+            table = aggregate_on_spark(
+                stores,
+                metric,
+                asked.version,
+                asked.mechanism,
+                since=first,
+                until=last,
+                dictionary=asked.candidates(),
+                memoised=bool(asked.memoise),
+                on_damaged=skip if skip_damaged else None,
+            )
+        else:
+            files = len(report_files(stores, metric, asked.version, first, last))
+            advance = progress("files", files)
+            table = aggregated(
+                stores,
+                metric,
+                asked.version,
+                asked.mechanism,
+                since=first,
+                until=last,
+                workers=workers,
+                dictionary=asked.candidates(),
+                memoised=bool(asked.memoise),
+                on_damaged=skip if skip_damaged else None,
+                on_file=lambda _: advance(1),
+                checkpoint=out.with_name(f"{out.name}.checkpoint"),
+            )
+    if not table.total:
+        raise ReportError(f"no reports of metric {metric!r} could be counted")
+    table.labelled(label(known, metric)).save(out)
+    result = {"metric": metric, "reports": table.total, "skipped": skipped, "written": str(out)}
+    days = f"{len(table.windows)} day{'s' if len(table.windows) > 1 else ''}"
+    say(result, f"{table.total:,} reports of {metric!r} from {days} -> {out}", as_json)
+
+
+@contextmanager
+def _noting_what_waits(stores: Sequence[Path], metric: str, version: int) -> Iterator[None]:
+    """Adds to NoReports how many reports a collector of these stores has not moved yet."""
+    try:
+        yield
+    except NoReports as error:
+        from ldp.collection.buffer import waiting_reports
+
+        for store in stores:
+            folder = store.with_name(f"{store.name}.buffer")
+            if waiting := waiting_reports(folder, metric, version):
+                raise NoReports(
+                    f"{error}, but {waiting:,} wait in {folder}: ldp collect moves them after its "
+                    "--shuffle-longest (1h) if there are --shuffle-smallest (100) of them; to have "
+                    "them now, stop it and run it with --drain"
+                ) from None
+        raise
+
+
+def _date(moment: datetime | None) -> date | None:
+    return moment.date() if moment else None

@@ -1,0 +1,23 @@
+"""What holds only under conditions, in words."""
+
+from ldp.accounting.explain import upwards
+from ldp.mechanisms import Catalogued
+
+
+def shuffling_conditions(mechanism: Catalogued, reports: int, per_person: int) -> list[str]:
+    """Return what must hold for an amplified epsilon to hold, a sentence each."""
+    often = "one report" if per_person == 1 else f"at most {per_person} reports"
+    conditions = [
+        "an independent party shuffles the batch, and hands on reports without addresses or times: "
+        "one that opens the batches of devices, each of which holds reports of several metrics",
+        "how many reports a person sends does not depend on what they would say",
+        f"at least {reports:,} reports of the batch are honest and about this metric",
+        f"a person sends {often} to a batch: r in one batch cost r epsilon and "
+        "r e**((r - 1) epsilon) delta; costs of several batches add up",
+    ]
+    if mechanism.memoisable:
+        conditions.append(
+            "the report's noise is fresh: memoised reports are the same person's, and can be told "
+            f"to be; together they cost {upwards(mechanism.cost.lifetime)}"
+        )
+    return conditions

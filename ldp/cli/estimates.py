@@ -1,0 +1,45 @@
+"""How commands write estimates."""
+
+from pathlib import Path
+
+import click
+
+from ldp.cli.options import say
+from ldp.errors import ParameterError
+from ldp.tables.estimates import Estimates, summary_path
+
+
+def check_output(out: str, level: float) -> None:
+    """Raises ParameterError before any work when estimates cannot be written so."""
+    if not 0 < level < 1:
+        raise ParameterError("level must lie strictly between 0 and 1")
+    if out != "-":
+        summary_path(Path(out))  # raises for a name that is the summary's
+
+
+def write_estimates(
+    estimates: Estimates, out: str, level: float, tested: str, as_json: bool
+) -> None:
+    """Writes estimates of so many `tested` and says what was found; "-" prints them."""
+    summary = estimates.summary(level)
+    if "warning" in summary:
+        click.echo(f"ldp: {summary['warning']}", err=True)
+    if out == "-":
+        listed = {**summary, "estimates": estimates.rows(level)}
+        say(listed, estimates.to_csv(level=level).rstrip("\n"), as_json)
+        return
+    estimates.to_csv(out, level)
+    found = summary["detected"]
+    words = (
+        f"{found} of {len(estimates.values):,} {tested} discovered among "
+        f"{estimates.reports:,} reports (noise floor {summary['noise_floor']:,.0f}) -> {out}"
+    )
+    if "fakes_move" in summary:
+        words += (
+            f"\n1 % of made-up reports could move every count that they name by "
+            f"{summary['fakes_move']:,.0f}, and may name many"
+        )
+    if "decoys" in summary:
+        decoys, passed = summary["decoys"], summary["decoys_discovered"]
+        words += f"\nof {decoys:,} decoys, which nobody holds, {passed:,} would be discovered"
+    say({**summary, "written": out}, words, as_json)

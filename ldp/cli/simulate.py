@@ -1,0 +1,132 @@
+"""`ldp simulate`: values become reports, or a table."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SEED, generator, progress, say
+from ldp.collection import ReportWriter
+from ldp.errors import ParameterError
+from ldp.files import write_whole
+from ldp.mechanisms import Catalogued
+from ldp.mechanisms.bit_flip import BitFlip
+from ldp.registry import Registry
+from ldp.registry.explaining import label
+
+if TYPE_CHECKING:
+    from ldp.simulation import Population
+
+
+@click.command()
+@click.argument("metric", required=False)
+@REGISTRY
+@click.option("--population", help='CSV value,count or value,frequency; "-" reads stdin.')
+@click.option("--scenario", type=FILE, help="TOML: many days of many metrics, and what they tell.")
+@click.option("--users", type=int, help="Sample so many users; without it the counts are fixed.")
+@click.option("--reports", type=FILE, help="Store to add the reports to.")
+@click.option("--day", type=DAY, help="Day of ingestion of the reports; today without it.")
+@click.option("--table", type=FILE, help="Draw the table, no reports.")
+@click.option("--truth", type=FILE, help="Also write the true counts there, as CSV.")
+@SEED
+@JSON
+def simulate(
+    metric: str | None,
+    registry: Path,
+    population: str | None,
+    scenario: Path | None,
+    users: int | None,
+    reports: Path | None,
+    day: datetime | None,
+    table: Path | None,
+    truth: Path | None,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Simulate METRIC for a population: report by report, or the table at once.
+
+    With --scenario instead: a collection over many days, what it costs people, and what somebody
+    learns who links their reports. --reports is then optional, and --truth names a folder.
+
+    \b
+    Example: ldp simulate city --registry metrics.toml --population city.csv --reports store
+    Example: ldp simulate city --registry metrics.toml --population city.csv --users 1000000000 \\
+                 --table city.table
+    Example: ldp simulate --scenario days.toml --registry metrics.toml --reports store
+    """
+    if scenario is not None:
+        if any(each is not None for each in (metric, population, users, day, table)):
+            raise ParameterError("a scenario says what METRIC and the other options would")
+        from ldp.cli.scenario import simulate_days
+
+        simulate_days(scenario, registry, reports, truth, seed, as_json)
+        return
+    if metric is None or population is None:
+        raise ParameterError("give METRIC and --population, or --scenario")
+    from ldp.simulation import Population, draw_tables
+    from ldp.simulation import simulate as reported
+
+    if (reports is None) == (table is None):
+        raise ParameterError("give either --reports or --table")
+    if day is not None and reports is None:
+        raise ParameterError("--day goes with --reports")
+    known = Registry.load(registry)
+    asked = known.metric(metric)
+    people = Population.from_csv(population).mapped(asked.cleaned)
+    randomness = generator(seed)
+    if users is not None:
+        people = people.sample(users, randomness)
+    mechanism, total = asked.mechanism, people.users
+    _check_values(population, mechanism, people.values)
+    if truth is not None:
+        if isinstance(mechanism, BitFlip):
+            write_whole(truth, people.mapped(mechanism.label).to_csv())
+        else:
+            write_whole(truth, people.to_csv())
+    if table is not None:
+        assert people.counts is not None
+        drawn = draw_tables(mechanism, people.values, people.counts, randomness)
+        drawn.of_metric(asked.candidates()).labelled(label(known, metric)).save(table)
+        place = table
+    else:
+        assert reports is not None
+        shown = progress("reports", total)
+        made = reported(mechanism, people, randomness)
+        on = day.date() if day else datetime.now(UTC).date()
+        with ReportWriter(reports, metric, asked.version, mechanism, on) as writer:
+            for rows, payloads in made:
+                writer.write(rows, payloads)
+                shown(len(rows))
+        place = writer.path
+    result: dict[str, Any] = {"metric": metric, "reports": total, "written": str(place)}
+    words = f"{total:,} reports of {metric!r} -> {place}"
+    if clipped := _clipped(mechanism, people):
+        result["clipped"] = clipped
+        words += f"\n{clipped:,} people hold a number out of bounds; their devices clip it"
+    say(result, words, as_json)
+
+
+def _clipped(mechanism: Catalogued, people: "Population") -> int:
+    """How many hold a number that is taken for the nearer bound."""
+    if getattr(mechanism, "outside", "refuse") != "clip":
+        return 0
+    numeric: Any = mechanism
+    strict, found = replace(numeric, outside="refuse"), 0
+    for value, count in people.truth().items():
+        try:
+            strict.check(value)
+        except ParameterError:
+            found += count
+    return found
+
+
+def _check_values(source: str, mechanism: Catalogued, values: Sequence[str]) -> None:
+    """Stops the run, before anything is written, at a value that the mechanism does not know."""
+    for number, value in enumerate(values, 1):
+        try:
+            mechanism.check(value)
+        except ParameterError as error:
+            raise ParameterError(f"{source}: value {number} of {len(values)}: {error}") from None
