@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import binom, norm
 
 from ldp.arrays import Floats, Ints
-from ldp.audit.cells import binomial_p
+from ldp.audit.judging import binomial_p
 
 ALPHA = 1e-6
 

@@ -14,15 +14,10 @@ from ldp.audit import (
     report_law,
     worst_ratio,
 )
-from ldp.audit.cells import (
-    Checks,
-    binomial_bins,
-    check_reports,
-    disjoint_pairs,
-    judge,
-    odd_parities,
-    repeat_checks,
-)
+from ldp.audit.cells import check_reports
+from ldp.audit.counts import binomial_bins, disjoint_pairs, odd_parities
+from ldp.audit.encoder import repeat_checks
+from ldp.audit.judging import Checks, judge
 from ldp.audit.values import drawn_values, tried
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
 from ldp.audit.verdict import audited, way_checks

@@ -8,8 +8,8 @@ import pytest
 
 from ldp import Rappor
 from ldp.audit import audit_encoder
-from ldp.audit.cells import Audit, judge
 from ldp.audit.history import Device, cohorts_named, epsilon_at_least, exact_epsilon
+from ldp.audit.judging import Audit, judge
 from ldp.audit.lives import _Unit, life_checks, one_by_one
 from ldp.audit.values import tried
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA

@@ -35,9 +35,12 @@ from ldp.protocol.wire import Kind, split_report
 from ldp.registry import Group, Metric, Registry
 from ldp.registry.definitions import Memoise
 from ldp.simulation import Population, longitudinal
-from ldp.simulation.attacks import Fresh, Lasting, averaging, linking
+from ldp.simulation.averaging import averaging
+from ldp.simulation.evidence import Fresh, Lasting
 from ldp.simulation.fleet import Fleet
-from ldp.simulation.longitudinal import Asked, Collection, People, Scenario, draw_people
+from ldp.simulation.linking import linking
+from ldp.simulation.longitudinal import Collection
+from ldp.simulation.people import Asked, People, Scenario, draw_people
 from ldp.simulation.scenarios import most_frequent
 from tests.statistics import ALPHA, law_p, share_p
 from tests.test_client import Memory

@@ -23,8 +23,9 @@ from ldp.accounting.label import Label
 from ldp.decoding import METHODS, decode
 from ldp.errors import DecodeError
 from ldp.report import Results, render
-from ldp.report.days import compared, in_order
-from ldp.report.page import MOST_LETTERS, MOST_ROWS, TESTED, UNKNOWN, UNLISTED
+from ldp.report.formats import MOST_LETTERS
+from ldp.report.page import MOST_ROWS, TESTED, UNKNOWN, UNLISTED
+from ldp.report.trends import compared_days, in_order
 from ldp.server import decode_with_decoys
 from ldp.simulation import draw_table
 from ldp.tables.estimates import Estimates, Rule
@@ -390,7 +391,7 @@ def two_sided(first: float, second: float, tail: float = 1.0) -> float:
 @pytest.mark.exact
 def test_differences_between_days_have_the_p_values_of_their_formula(tmp_path: Path) -> None:
     shares = [(0.5, 0.3, 0.05, 0.0), (0.4, 0.31, 0.05, -0.01)]
-    changes = compared(days_of(tmp_path, shares))
+    changes = compared_days(days_of(tmp_path, shares))
     assert [change.value for change in changes] == ["v0", "v3", "v1", "v2"]
     expected = {f"v{i}": two_sided(*pair) for i, pair in enumerate(zip(*shares, strict=True))}
     assert {change.value: change.p_value for change in changes} == pytest.approx(expected)
@@ -400,14 +401,14 @@ def test_differences_between_days_have_the_p_values_of_their_formula(tmp_path: P
     assert [change.adjusted for change in changes] == pytest.approx(holm.tolist())
     for path in tmp_path.glob("*.json"):
         path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "tail": 2.0}), "utf-8")
-    wider = compared([Results.load(tmp_path / f"day{number}.csv") for number in range(2)])
+    wider = compared_days([Results.load(tmp_path / f"day{number}.csv") for number in range(2)])
     assert wider[0].p_value == pytest.approx(two_sided(0.5, 0.4, tail=2.0))
 
 
 @pytest.mark.exact
 def test_three_days_are_compared_in_turn_and_end_with_beginning(tmp_path: Path) -> None:
     files = days_of(tmp_path, [(0.3, 0.1), (0.3, 0.1), (0.5, 0.1)])
-    changes = compared(files)
+    changes = compared_days(files)
     assert {(change.earlier, change.later) for change in changes} == {(0, 1), (1, 2), (0, 2)}
     assert len(changes) == 6
     page = render([files[2], files[0], files[1]])
@@ -466,7 +467,7 @@ def test_days_of_the_same_people_show_no_change_at_the_stated_rate(tmp_path: Pat
             summary = {**found.summary(), "windows": [f"2026-01-0{number + 1}"]}
             path.with_suffix(".json").write_text(json.dumps(summary), "utf-8")
             files.append(Results.load(path))
-        changes = compared(files)
+        changes = compared_days(files)
         wrong += changes[0].adjusted <= 0.05
         naive += changes[0].p_value <= 0.05
     assert wrong <= 18

@@ -15,7 +15,7 @@ from ldp.accounting import posterior
 from ldp.cli.scenario import _words
 from ldp.errors import ParameterError
 from ldp.registry import Registry
-from ldp.simulation.longitudinal import Scenario
+from ldp.simulation.people import Scenario
 from ldp.simulation.scenarios import read_scenario
 from tests.test_cli import run
 

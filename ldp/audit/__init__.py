@@ -2,7 +2,8 @@
 them by their bytes alone."""
 
 from ldp.audit.black_box import epsilon_at_least
-from ldp.audit.cells import Audit, Finding, audit_encoder
+from ldp.audit.encoder import audit_encoder
+from ldp.audit.judging import Audit, Finding
 from ldp.audit.law import exact_findings, report_law, worst_ratio
 
 __all__ = [

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ldp.arrays import Floats, Ints
-from ldp.audit.cells import Audit, Checks, judge
+from ldp.audit.judging import Audit, Checks, judge
 from ldp.audit.lives import USUAL, life_checks
 from ldp.client import Client, Recorded
 from ldp.errors import ReportError

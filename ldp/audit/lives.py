@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldp.arrays import Bools, Floats, Ints
-from ldp.audit.cells import Checks
+from ldp.audit.judging import Checks
 from ldp.mechanisms.memoisation import Memoising
 from ldp.protocol.hashing import Value
 from ldp.protocol.wire import Kind, split_report

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldp.audit.black_box import epsilon_at_least
-from ldp.audit.cells import Checks, encoder_checks, judge, repeat_checks, value_checks
+from ldp.audit.encoder import encoder_checks, repeat_checks, value_checks
 from ldp.audit.history import cohorts_named, exact_epsilon
 from ldp.audit.history import epsilon_at_least as epsilon_over_days
+from ldp.audit.judging import Checks, judge
 from ldp.audit.law import exact_findings
 from ldp.audit.lives import LONG, USUAL, life_checks, one_by_one
 from ldp.audit.values import drawn_values, tried

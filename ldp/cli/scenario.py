@@ -20,8 +20,10 @@ from ldp.files import write_whole
 from ldp.registry import Registry
 from ldp.registry.definitions import Memoise
 from ldp.simulation import Population
-from ldp.simulation.attacks import Averaged, averaging, linking
-from ldp.simulation.longitudinal import Asked, Collection, Scenario, Sent, draw_people
+from ldp.simulation.averaging import Averaged, averaging
+from ldp.simulation.linking import linking
+from ldp.simulation.longitudinal import Collection, Sent
+from ldp.simulation.people import Asked, Scenario, draw_people
 from ldp.simulation.scenarios import attacked, memoised, read_scenario
 
 WIDTH = 96

@@ -24,7 +24,7 @@ def report_epsilon(summary: Mapping[str, Any]) -> float:
     return max([epsilon, *(label.report_epsilon for label in labels(summary))])
 
 
-def told(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def questions(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What the label says: a question and its answer, one after the other."""
     epsilon, known = report_epsilon(summary), labels(summary)
     yield "One report", guessing(epsilon)

@@ -16,8 +16,8 @@ from ldp.errors import LdpError, ParameterError
 from ldp.registry import Metric, Registry
 from ldp.registry.definitions import Memoise
 from ldp.registry.toml_file import nearest
-from ldp.simulation.attacks import affordable
-from ldp.simulation.longitudinal import Asked, Scenario
+from ldp.simulation.averaging import affordable
+from ldp.simulation.people import Asked, Scenario
 from ldp.simulation.populations import Population
 
 MOST_DEVICES = 16

@@ -20,8 +20,9 @@ from ldp.mechanisms.presets import COMPLETE
 from ldp.registry import Group, Metric, Registry
 from ldp.registry.definitions import Memoise
 from ldp.simulation import Population
-from ldp.simulation.attacks import averaging, linking
-from ldp.simulation.longitudinal import Asked, Scenario
+from ldp.simulation.averaging import averaging
+from ldp.simulation.linking import linking
+from ldp.simulation.people import Asked, Scenario
 from simulations.campaign import Bar
 from simulations.study import Row, Setting, Study, column, figure
 

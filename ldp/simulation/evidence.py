@@ -9,27 +9,21 @@ and what memoisation gives away: a fingerprint).
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, xlog1py, xlogy
 
 from ldp import bulk
-from ldp.accounting import posterior
 from ldp.arrays import Bools, Floats, Ints, Points
 from ldp.arrays import Ints as Places
-from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, JointMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.memoisation import Memoising
 from ldp.protocol.hashing import Md5Bloom, Value
 from ldp.protocol.wire import Kind
 from ldp.registry.definitions import Memoise
-from ldp.simulation.fleet import Fleet
-from ldp.simulation.longitudinal import Asked, Collection, Scenario, Sent, Streams, draw_people
-from ldp.simulation.populations import Population
 from ldp.simulation.reports import points_of
 from ldp.tables.joint_table import split_batch
 from ldp.tables.table import payload_numbers
@@ -279,233 +273,5 @@ def _log(probability: float) -> float:
     return math.log(probability) if probability else _IMPOSSIBLE
 
 
-class Share(NamedTuple):
-    """A share of independent trials, and its standard error: that of the share with one hit and one
-    miss more (Laplace's), which is not 0 where all trials agree."""
-
-    share: float
-    error: float
-
-    @classmethod
-    def of(cls, hits: Bools) -> "Share":
-        likely = (float(hits.sum()) + 1) / (hits.size + 2)
-        return cls(float(hits.mean()), math.sqrt(likely * (1 - likely) / hits.size))
-
-
-class Advantage(NamedTuple):
-    """Of a likelihood-ratio test between two hypotheses: how often it says the second if that
-    holds, how often if the first does, and the difference, which for the exact test is the most
-    that any test attains (the distance in total variation), with its standard error."""
-
-    hits: float
-    false_alarms: float
-    advantage: float
-    error: float
-
-    @classmethod
-    def of(cls, if_so: Bools, if_not: Bools) -> "Advantage":
-        hits, false = Share.of(if_so), Share.of(if_not)
-        return cls(hits.share, false.share, hits.share - false.share, math.hypot(hits[1], false[1]))
-
-
-class Averaged(NamedTuple):
-    """Of people's values guessed `right` after so many `days`; no attacker is right more often than
-    `at_most`, whatever the mechanism: the mean over people of what their epsilon makes of a belief
-    as large as the most frequent value's share."""
-
-    days: int
-    right: Share
-    at_most: float
-
-
-def averaging(
-    scenario: Scenario,
-    days: Sequence[int],
-    generator: np.random.Generator,
-    *,
-    limited: bool = True,
-) -> dict[tuple[str, ...], list[Averaged]]:
-    """How often the value of a metric is guessed, from its reports, and (metric, other) from those
-    of a correlated one too, when the scenario's people stay and keep their values; `days` rise."""
-    staying = scenario.staying(scenario.attacked)
-    people = draw_people(staying, generator)
-    collection = Collection(staying, people, generator, limited=limited)
-    asked = {each.metric.name: each for each in staying.asked if each.guessable}
-    streams = {name: _Streams(each, collection.streams(name)) for name, each in asked.items()}
-    together: list[tuple[str, ...]] = [(name,) for name in asked]
-    for name, each in asked.items():
-        together += [(name, each.like), (each.like, name)] if each.like in asked else []
-    found: dict[tuple[str, ...], list[Averaged]] = {names: [] for names in together}
-    for day, every in enumerate(collection.days(), 1):
-        for sent in every:
-            if sent.asked.guessable:
-                streams[sent.asked.metric.name].add(sent)
-        for names in found if day in days else ():
-            first = asked[names[0]]
-            told = [streams[name].of_people(people.joined.size) for name in names]
-            scores = log_shares(first.population.shares) + told[0]
-            if len(names) > 1:
-                scores = told[0] + _through(first, asked[names[1]], told[1])
-            most = float(first.population.shares.max())
-            ceiling = [posterior(most, e) for e in collection.persons(names).tolist()]
-            guess = np.round(scores, _DIGITS).argmax(axis=1)
-            right = Share.of(guess == people.values[names[0]][:, 0])
-            found[names].append(Averaged(day, right, float(np.mean(ceiling))))
-    return found
-
-
-class _Streams:
-    """The evidence of all reports of one metric, and whose stream is whose."""
-
-    def __init__(self, asked: Asked, streams: Streams) -> None:
-        self._of, self._epoch = streams, -1
-        metric, values = asked.metric, asked.population.values
-        self._evidence = evidence(metric.mechanism, values, metric.memoise, streams.owner.size)
-
-    def add(self, sent: Sent) -> None:
-        if sent.epoch != self._epoch and isinstance(self._evidence, Lasting):
-            self._evidence.end_epoch()
-        self._epoch = sent.epoch
-        streams = self._of.of_device[sent.devices]
-        self._evidence.add(streams, sent.rows, sent.payloads)
-
-    def of_people(self, people: int) -> Floats:
-        """Of all streams of a person together."""
-        told = self._evidence.log_likelihoods()
-        found = np.zeros((people, told.shape[1]))
-        np.add.at(found, self._of.owner, told)
-        return found
-
-
-def _through(first: Asked, other: Asked, told: Floats) -> Floats:
-    """ln of the joint probability of each value of `first` and the reports about `other`."""
-    leader, follower = (other, first) if first.like else (first, other)
-    joint = follower.joint(leader.population)
-    joint = joint if first.like else joint.T
-    most = told.max(axis=1, keepdims=True)
-    return np.asarray(np.log(np.maximum(np.exp(told - most) @ joint.T, 1e-300)) + most)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Linking:
-    """What two sets of so many `reports` each tell of one another. `person`: whether they are of
-    one device, whose value did not change, or of two people's; `change`: whether the value of one
-    device changed between them."""
-
-    memoise: Memoise
-    reports: int
-    person: Advantage
-    change: Advantage
-
-
-def linking(
-    mechanism: Catalogued,
-    population: Population,
-    memoise: Memoise,
-    reports: int,
-    *,
-    people: int,
-    generator: np.random.Generator,
-) -> Linking:
-    """Draws so many people with the population's frequencies, lets each device make `reports` and
-    once more `reports`, and tests. By epoch the two sets are of different epochs; within one they
-    tell of each other what they do per value, but for changes, of which they tell nothing.
-    """
-    shares = population.shares
-    if np.count_nonzero(shares) < 2:
-        raise ParameterError("a population of one value has nothing to tell")
-    held = generator.choice(shares.size, people, p=shares)
-    changed = _others(shares, held, generator)
-    fleet = Fleet(mechanism, population.values, memoise, np.arange(people), generator)
-
-    def sent(told: Places) -> Evidence:
-        made = evidence(mechanism, population.values, memoise, people)
-        for _ in range(reports):
-            encoded = fleet.encode(np.arange(people), told)
-            made.add(np.arange(people), encoded.rows, encoded.payloads)
-        if memoise == "epoch":
-            fleet.begin_epoch()
-        return made
-
-    first, second, other = sent(held), sent(held), sent(changed)
-    itself = np.arange(people)
-    stranger = np.roll(itself, 1)
-    person = [_same_device(first, second, of, shares) > _TIE for of in (itself, stranger)]
-    change = [_changed(first, later, shares) > _TIE for later in (other, second)]
-    return Linking(
-        memoise=memoise,
-        reports=reports,
-        person=Advantage.of(*person),
-        change=Advantage.of(*change),
-    )
-
-
-def _same_device(first: Evidence, second: Evidence, of: Places, shares: Floats) -> Floats:
-    """ln of P(both | one device that holds one value) / P(both | two people), for the streams i of
-    `first` and of[i] of `second`. Only with a permanent response is there more in common than the
-    value: the response and the row, which of two people is the same once in `rows` times."""
-    log_prior = log_shares(shares)
-    one, other = first.log_likelihoods(), second.log_likelihoods()[of]
-    apart = logsumexp(log_prior + one, axis=1) + logsumexp(log_prior + other, axis=1)
-    both = one + other
-    if isinstance(first, Lasting) and isinstance(second, Lasting) and first.lasts:
-        both = first.one_with(second, of).log_likelihoods() + math.log(first.cohorts)
-        both[first.rows != second.rows[of]] = -np.inf
-    return np.asarray(logsumexp(log_prior + both, axis=1) - apart)
-
-
-def _changed(first: Evidence, second: Evidence, shares: Floats) -> Floats:
-    """ln of P(both | the device's value v became another w) / P(both | it did not), where v has the
-    frequencies of the population, and w those of all other values. With c(v, w) = 1 where both
-    touch the same cells, which leaves a permanent response as it is,
-
-        P = sum over v of s(v) / (1 - s(v)) [A(v) sum_w s(w) B(w) - A(v) B(v) sum_w c s(w)
-            + AB(v) (sum_w c s(w) - s(v))].
-    """
-    log_prior, log_left = log_shares(shares), log_shares(shares) - np.log1p(-shares)
-    one, other = first.log_likelihoods(), second.log_likelihoods()
-    both, alike = one + other, np.broadcast_to(shares, one.shape)
-    if isinstance(first, Lasting) and isinstance(second, Lasting) and first.lasts:
-        both = first.one_with(second, np.arange(len(one))).log_likelihoods()
-        alike = _alike(first.cells(), shares)
-    any_other = logsumexp(log_left + one, axis=1) + logsumexp(log_prior + other, axis=1)
-    not_other = logsumexp(log_left + np.log(alike) + one + other, axis=1)
-    hidden = np.maximum(alike - shares, 0.0)
-    hidden[hidden < 1e-12] = 0.0
-    unseen = logsumexp(log_left + both, axis=1, b=hidden)
-    less = np.log1p(-np.exp(np.minimum(not_other - any_other, -1e-15)))
-    moved = np.logaddexp(any_other + less, unseen)
-    return np.asarray(moved - logsumexp(log_prior + both, axis=1))
-
-
-def _alike(cells: Ints, shares: Floats) -> Floats:
-    """For every stream and value the share of values that touch the same cells there."""
-    streams, values, _ = cells.shape
-    keys = np.repeat(np.arange(streams, dtype=np.uint64), values)
-    for one in np.sort(cells, axis=2).reshape(streams * values, -1).T:
-        keys = keys * _ODD + (one + 1).astype(np.uint64)  # modulo 2**64, as good as random
-    _, group = np.unique(keys, return_inverse=True)
-    sums = np.bincount(group.ravel(), weights=np.tile(shares, streams))
-    return np.asarray(sums[group.ravel()].reshape(streams, values), dtype=np.float64)
-
-
 def log_shares(shares: Floats) -> Floats:
     return np.log(np.maximum(shares, np.finfo(float).tiny))
-
-
-def _others(shares: Floats, held: Places, generator: np.random.Generator) -> Places:
-    """For each value another one, drawn with the frequencies of the others."""
-    found = generator.choice(shares.size, held.size, p=shares)
-    while (same := np.flatnonzero(found == held)).size:
-        found[same] = generator.choice(shares.size, same.size, p=shares)
-    return found
-
-
-def affordable(scenario: Scenario) -> int:
-    """How many people are attacked: as many as the scenario says, or what time and memory allow."""
-    people = scenario.attacked
-    for asked in (asked for asked in scenario.asked if asked.guessable):
-        for part in parts_of(asked.metric.mechanism):
-            looked_at = scenario.days * len(asked.population.values) * asked.records
-            people = min(people, _MOST_LOOKED_AT // looked_at, _MOST_COUNTED // part.shape.columns)
-    return max(people, min(scenario.attacked, _FEWEST))

@@ -1,0 +1,224 @@
+"""Checks of numbers and bits, whatever they are of: uniform, independent, binomial."""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp.arrays import Bools, Floats, Ints
+from ldp.audit.judging import Checks
+from ldp.audit.law import MOST_OUTCOMES
+
+LAGS = (*range(1, 33), 40, 48, 64, 96, 128, 192, 256, 384, 512)
+"""Reports so many calls apart are checked for independence."""
+
+
+TAILS = (1e-16, 1e-9, 1e-6, 1e-4, 0.003, 0.03, 0.1, 0.25)
+"""Where the law of a binomial count is cut into bins, from below and from above: one report beyond
+1e-16 is a finding, at 1e-4 it takes about one in a hundred."""
+
+
+MOST_BITS = 16
+"""Parities are taken over so many low bits of a number."""
+
+
+RESIDUES = range(3, 33)
+"""Numbers are also counted by their remainders modulo these."""
+
+
+def checks_by_number(
+    what: str,
+    seen: Bools,
+    numbers: Ints,
+    limit: int,
+    probability: float,
+) -> Iterator[Checks]:
+    """That what is `seen` does not depend on a number below `limit` that each report has: by every
+    parity of its low bits, by its remainders, and by itself where there are not too many."""
+    low = numbers & (_low(limit) - 1)
+    where, there = (odd_parities(np.bincount(n, minlength=_low(limit))) for n in (low, low[seen]))
+    for which, trials, counts in (
+        ("odd", where, there),
+        ("even", numbers.size - where, int(seen.sum()) - there),
+    ):
+        yield f"{what} by {which} parity", counts, trials, np.full(trials.size, probability)
+    for modulus in RESIDUES:
+        if modulus < limit:
+            yield _grouped(
+                f"{what} by rest of {modulus}", seen, numbers % modulus, modulus, probability
+            )
+    if limit <= MOST_OUTCOMES:
+        yield _grouped(what, seen, numbers, limit, probability)
+
+
+def _grouped(
+    what: str,
+    seen: Bools,
+    numbers: Ints,
+    limit: int,
+    probability: float,
+) -> Checks:
+    trials = np.bincount(numbers, minlength=limit)
+    return what, np.bincount(numbers[seen], minlength=limit), trials, np.full(limit, probability)
+
+
+def _low(limit: int) -> int:
+    """The power of two that the low bits of numbers below `limit` are below, 2**MOST_BITS at
+    most."""
+    return 1 << min(MOST_BITS, (limit - 1).bit_length())
+
+
+def odd_parities(counts: Ints) -> Ints:
+    """Of counts of the numbers 0 .. 2**k - 1, for every mask below 2**k how many have an odd number
+    of ones among the mask's bits: one Walsh-Hadamard transform."""
+    turned = hadamard(counts)
+    odd: Ints = (turned[0] - turned) // 2
+    return odd
+
+
+def hadamard(counts: Ints) -> Ints:
+    """The Walsh-Hadamard transform of 2**k integers, not scaled."""
+    turned, step = counts.astype(np.int64), 1
+    while step < turned.size:
+        pairs = turned.reshape(-1, 2, step)
+        turned = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).ravel()
+        step *= 2
+    return turned
+
+
+def noise_checks(reported: Bools, touched: Bools, lied: float) -> Iterator[Checks]:
+    """That the bits of untouched cells are independent: 1 with probability `lied`. The number that
+    a report names, and that two reports both name, is binomial; so is the number of pairs of cells
+    named together, as long as no cell is in two of the pairs."""
+    columns = reported.shape[1]
+    free = ~touched
+    noise = reported & free
+    yield from count_checks("untouched cells reported", noise.sum(axis=1), free.sum(axis=1), lied)
+    yield from lag_checks("untouched cells", noise, free, lied)
+    yield from pair_checks(noise, free, lied**2)
+    for apart in (1 << power for power in range((columns - 1).bit_length())):
+        both = (noise[:, apart:] & noise[:, :-apart]).sum(axis=0)
+        trials = (free[:, apart:] & free[:, :-apart]).sum(axis=0)
+        for left, _ in disjoint_pairs(columns, apart):
+            yield sum_checks(
+                f"cells {apart} apart both reported", both[left], trials[left], lied**2
+            )
+
+
+def pair_checks(noise: Bools, free: Bools, probability: float) -> Iterator[Checks]:
+    """That two untouched (`free`) cells so far apart are both reported with this probability."""
+    columns = noise.shape[1]
+    for apart in (1 << power for power in range((columns - 1).bit_length())):
+        both = (noise[:, apart:] & noise[:, :-apart]).sum(axis=0)
+        trials = (free[:, apart:] & free[:, :-apart]).sum(axis=0)
+        claimed = np.full(both.size, probability)
+        yield f"cells {apart} apart both reported, from column", both, trials, claimed
+
+
+def uniform_checks(what: str, numbers: Ints, limit: int) -> Iterator[Checks]:
+    """That independent `numbers` are uniform below `limit`."""
+    yield block_checks(f"reports in {what} block", numbers, limit)
+    yield from remainder_checks(f"reports by {what}", numbers, limit)
+    low = _low(limit)
+    yield evenness_checks(what, numbers % low, _sizes(limit, low))
+    yield from equality_checks(what, numbers, 1 / limit)
+
+
+def block_checks(what: str, numbers: Ints, limit: int) -> Checks:
+    blocks = min(limit, MOST_OUTCOMES)
+    sizes = np.diff([-(-i * limit // blocks) for i in range(blocks + 1)])
+    counts = np.bincount(_blocks(numbers, limit), minlength=sizes.size)
+    return what, counts, np.full(sizes.size, numbers.size), sizes / limit
+
+
+def remainder_checks(what: str, numbers: Ints, limit: int) -> Iterator[Checks]:
+    """That numbers uniform below `limit` have each remainder as often as they should."""
+    for modulus in RESIDUES:
+        if modulus < limit:
+            counts = np.bincount(numbers % modulus, minlength=modulus)
+            claimed = _sizes(limit, modulus) / limit
+            yield f"{what}, rest of {modulus}", counts, np.full(modulus, numbers.size), claimed
+
+
+def evenness_checks(what: str, low: Ints, sizes: Ints) -> Checks:
+    """That numbers, of which number i is as likely as sizes[i] of all, have every parity as often
+    as they should."""
+    claimed = odd_parities(sizes) / sizes.sum()
+    counts = odd_parities(np.bincount(low, minlength=sizes.size))
+    return f"odd parities of {what}, mask", counts, np.full(sizes.size, low.size), claimed
+
+
+def _sizes(limit: int, modulus: int) -> Ints:
+    """How many numbers below `limit` have each remainder."""
+    return limit // modulus + (np.arange(modulus) < limit % modulus)
+
+
+def _blocks(numbers: Ints, limit: int) -> Ints:
+    """Numbers below `limit` by blocks of nearly equal size, MOST_OUTCOMES at most."""
+    return numbers * min(limit, MOST_OUTCOMES) // limit
+
+
+def disjoint_pairs(length: int, apart: int) -> Iterator[tuple[Ints, Ints]]:
+    """All pairs (i, i + apart) below `length`, in two parts: in each, no number is in two pairs, so
+    what happens to one pair is independent of all others."""
+    for start in (0, apart):
+        first = np.arange(start, max(start, length - apart))
+        first = first[(first - start) // apart % 2 == 0]
+        yield first, first + apart
+
+
+def equality_checks(
+    what: str, keys: Ints, probability: float, lags: Sequence[int] = LAGS
+) -> Iterator[Checks]:
+    """That reports some calls apart have the same key as often as independent ones."""
+    for lag in lags:
+        for one, other in disjoint_pairs(keys.size, lag):
+            same = keys[one] == keys[other]
+            yield sum_checks(
+                f"same {what} {lag} calls apart", same, np.ones_like(same), probability
+            )
+
+
+def lag_checks(what: str, seen: Bools, possible: Bools, probability: float) -> Iterator[Checks]:
+    """That what is `seen` in some of the `possible` places, shape (reports, places), is seen in the
+    same place of two reports some calls apart as often as in independent ones."""
+    for lag in LAGS:
+        for one, other in disjoint_pairs(len(seen), lag):
+            both, where = seen[one] & seen[other], possible[one] & possible[other]
+            counts, sizes = both.sum(axis=1), where.sum(axis=1)
+            yield from count_checks(
+                f"{what} of both, {lag} calls apart", counts, sizes, probability**2
+            )
+
+
+def count_checks(what: str, counts: Ints, sizes: Ints, probability: float) -> Iterator[Checks]:
+    """That independent `counts` are binomial (`sizes`, `probability`): their sum is, and so is how
+    many of one size fall into a bin of values; a count in a far tail needs no company to be
+    found, and counts that vary too much or too little are found by the other bins."""
+    yield sum_checks(what, counts, sizes, probability)
+    for size in np.unique(sizes[sizes > 1]).tolist():
+        edges, masses = binomial_bins(size, probability)
+        found = np.searchsorted(edges, counts[sizes == size])
+        observed = np.bincount(found, minlength=masses.size)
+        yield f"{what}, of {size}, bin", observed, np.full(masses.size, found.size), masses
+
+
+@lru_cache(maxsize=1024)
+def binomial_bins(size: int, probability: float) -> tuple[Floats, Floats]:
+    """The inclusive upper ends of all bins of a binomial count but the last, and the bins'
+    probabilities."""
+    from scipy.stats import binom
+
+    cuts = [binom.ppf(TAILS, size, probability), binom.isf(TAILS, size, probability)]
+    edges = np.unique(np.concatenate(cuts))
+    below = binom.cdf(edges, size, probability)
+    above = binom.sf(edges, size, probability)
+    inner = np.where(below[1:] < 0.5, np.diff(below), -np.diff(above))  # no cancellation in tails
+    return edges, np.concatenate([below[:1], inner, above[-1:]])
+
+
+def sum_checks(what: str, seen: NDArray[Any], possible: NDArray[Any], probability: float) -> Checks:
+    """One binomial count: everything seen, of everything possible."""
+    return what, np.array([seen.sum()]), np.array([possible.sum()]), np.array([probability])

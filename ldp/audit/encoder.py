@@ -1,0 +1,158 @@
+"""What is checked of an encoder: reports of each value, of many values, and repeated noise."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from ldp.audit.cells import _is_rounded, check_reports, check_values
+from ldp.audit.counts import sum_checks
+from ldp.audit.judging import Audit, Checks, judge
+from ldp.audit.law import payload_probability
+from ldp.mechanisms.addressing import Rounding
+from ldp.mechanisms.base import Catalogued, Mechanism
+from ldp.mechanisms.joint_base import parts_of, values_of_parts
+from ldp.protocol.hashing import Value
+from ldp.protocol.wire import Kind, split_parts, split_report
+
+CHUNK = 20_000
+"""Reports looked at together."""
+
+
+REPEATS = {Kind.BITS: 6, Kind.SUBSET: 6, Kind.INDEX: 16, Kind.SIGN: 16}
+"""So many times as many reports as trials are searched for repeated noise."""
+
+
+LEAST_EACH = 64
+"""Reports of each of many values."""
+
+
+def audit_encoder(
+    mechanism: Catalogued,
+    values: Sequence[Value],
+    encode: Callable[[Value], bytes],
+    *,
+    trials: int,
+    alpha: float = 1e-6,
+) -> Audit:
+    """Encode every value `trials` times and check the reports against `mechanism`.
+
+    Raises ReportError when bytes are no report of the mechanism. Memory: about ten times
+    min(trials, CHUNK) x columns bytes.
+    """
+    return judge(encoder_checks(mechanism, values, encode, trials), alpha)
+
+
+def encoder_checks(
+    mechanism: Catalogued, values: Sequence[Value], encode: Callable[[Value], bytes], trials: int
+) -> list[Checks]:
+    """Return the checks of `trials` reports of each value."""
+    checks: list[Checks] = []
+    for value in values:
+        pool: dict[tuple[str, int], Checks] = {}
+        for done in range(0, trials, CHUNK):
+            some = [value] * min(CHUNK, trials - done)
+            _add(pool, check_reports(mechanism, value, _split(mechanism, some, encode)))
+        checks += pool.values()
+    return checks
+
+
+def value_checks(
+    mechanism: Catalogued,
+    values: Sequence[Value],
+    encode: Callable[[Value], bytes],
+    trials: int,
+    generator: np.random.Generator,
+) -> list[Checks]:
+    """Return the checks of reports of many values, in an order drawn from `generator`: `trials` in
+    total, but LEAST_EACH of each value at least; of values that are rounded at random, a quarter of
+    `trials` of each."""
+    is_rounded = any(isinstance(part.addressing, Rounding) for part in parts_of(mechanism))
+    each = max(LEAST_EACH, trials // 4 if is_rounded else trials // len(values))
+    order = generator.permutation(np.repeat(np.arange(len(values)), each))
+    pool: dict[tuple[str, int], Checks] = {}
+    for start in range(0, order.size, CHUNK):
+        which = order[start : start + CHUNK]
+        reports = _split(mechanism, [values[i] for i in which], encode)
+        _add(pool, check_values(mechanism, values, which, reports))
+    return list(pool.values())
+
+
+def repeat_checks(
+    mechanism: Catalogued, value: Value, encode: Callable[[Value], bytes], trials: int
+) -> list[Checks]:
+    """Return the checks that reports of one value do not repeat each other's noise: how many of the
+    second half equal one of the first, given the first, is binomial. Pairs of any distance count,
+    so noise from a short seed shows. Parts of few different reports repeat anyway and are left
+    out; without others nothing is encoded."""
+    many = {kind: factor * min(trials, CHUNK) for kind, factor in REPEATS.items()}
+    parts = [
+        (number, part, own)
+        for number, (part, (own,)) in enumerate(values_of_parts(mechanism, [value]))
+        if not _is_rounded(part, own, {0}) and _repeated(part) * many[part.kind] <= 1
+    ]
+    if not parts:
+        return []
+    size = max(many[part.kind] for _, part, _ in parts)
+    split = [
+        split_parts(mechanism.layout, *each) for each in _split(mechanism, [value] * size, encode)
+    ]
+    checks = []
+    for number, part, own in parts:
+        keys = [
+            (row, int.from_bytes(payload, "little")) for row, payload in (s[number] for s in split)
+        ]
+        known = set(keys[: size // 2])
+        point = part.addressing.point(own)
+        share = (
+            sum(_likelihood(part, part.addressing.cells(point, row), word) for row, word in known)
+            / part.shape.rows
+        )
+        seen = np.array([key in known for key in keys[size // 2 :]])
+        checks.append(
+            sum_checks("reports that repeat an earlier one", seen, seen | True, min(1.0, share))
+        )
+    return checks
+
+
+def _split(
+    mechanism: Catalogued, values: Sequence[Value], encode: Callable[[Value], bytes]
+) -> list[tuple[int, bytes]]:
+    return [split_report(encode(value), mechanism.header, mechanism.layout) for value in values]
+
+
+def _repeated(mechanism: Mechanism) -> float:
+    """The probability, about, that two reports of one value are equal."""
+    (rows, columns), touches = mechanism.shape, mechanism.touches
+    told, lied = float(mechanism.channel.touched), float(mechanism.channel.untouched)
+    if mechanism.kind is Kind.INDEX:
+        return (touches * told**2 + (columns - touches) * lied**2) / rows
+    if mechanism.kind is Kind.SIGN:
+        return (told**2 + (1 - told) ** 2) / (rows * columns)
+    if mechanism.kind is Kind.SUBSET:
+        return 1 / mechanism.layout.outcomes
+    return float((lied**2 + (1 - lied) ** 2) ** (columns - 1)) / rows
+
+
+def _likelihood(mechanism: Mechanism, cells: Sequence[int], number: int) -> float:
+    """P(payload | row) as a float, for a value that touches these cells of the row."""
+    told, lied = float(mechanism.channel.touched), float(mechanism.channel.untouched)
+    if mechanism.kind is not Kind.BITS:
+        return float(payload_probability(mechanism, cells, mechanism.shape.columns, number))
+    true = sum(number >> cell & 1 for cell in cells)
+    lies = number.bit_count() - true
+    quiet = mechanism.shape.columns - len(cells) - lies
+    return float(told**true * (1 - told) ** (len(cells) - true) * lied**lies * (1 - lied) ** quiet)
+
+
+def _add(pool: dict[tuple[str, int], Checks], checks: Iterator[Checks]) -> None:
+    """Adds the counts of a chunk of reports to those of earlier chunks, check by check: binomial
+    counts of independent reports and one probability add to a binomial count."""
+    times: Counter[str] = Counter()
+    for what, observed, trials, probability in checks:
+        key = what, times[what]
+        times[what] += 1
+        if key in pool:
+            _, before, tried, _ = pool[key]
+            observed, trials = observed + before, trials + tried
+        pool[key] = what, observed, trials, probability

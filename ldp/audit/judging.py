@@ -1,0 +1,84 @@
+"""Counts that are checked, and which of them an honest encoder would hardly show."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldp.arrays import Floats, Ints, Places
+
+LEAST_DEVIATION = 4.0
+"""Standard deviations below which the exact p-value of a count is above 1e-7."""
+
+
+Checks = tuple[str, Ints, Ints, Floats]
+"""What is counted; observed counts; trials; claimed probabilities: arrays of one shape."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A count that an honest encoder would show with probability below alpha / checks."""
+
+    what: str
+    observed: int
+    expected: float
+    p_value: float
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.observed}, expected {self.expected:.1f} (p {self.p_value:.1e})"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """How many counts were checked, and those that refute the claim."""
+
+    checks: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not self.findings
+
+
+def binomial_p(observed: Ints, trials: Ints, probability: Floats) -> Floats:
+    """Two-sided p-value of a binomial count: twice the smaller exact tail, at most 1."""
+    from scipy.stats import binom
+
+    lower = binom.cdf(observed, trials, probability)
+    upper = binom.sf(observed - 1, trials, probability)
+    smaller: Floats = np.minimum(1.0, 2 * np.minimum(lower, upper))
+    return smaller
+
+
+def judge(checks: Sequence[Checks], alpha: float) -> Audit:
+    """The findings among `checks`, at `alpha` for all of them together."""
+    total = sum(observed.size for _, observed, _, _ in checks)
+    findings = []
+    for what, observed, trials, probability in checks:
+        far = _far(observed, trials, probability, alpha / max(1, total))
+        p_values = binomial_p(observed[far], trials[far], probability[far])
+        findings += [
+            Finding(
+                what if observed.size == 1 else f"{what} {i}",
+                int(observed[i]),
+                float(trials[i] * probability[i]),
+                float(p_value),
+            )
+            for i, p_value in zip(far, p_values, strict=True)
+            if p_value < alpha / total
+        ]
+    return Audit(total, tuple(findings))
+
+
+def _far(
+    observed: Ints,
+    trials: Ints,
+    probability: Floats,
+    level: float,
+) -> Places:
+    """The places of the counts whose p-value may be below `level`; it is not computed of others."""
+    if level > 1e-7:
+        return np.arange(observed.size)
+    expected = trials * probability
+    variance = expected * (1 - probability)
+    return np.flatnonzero((observed - expected) ** 2 > LEAST_DEVIATION**2 * variance)

@@ -1,0 +1,241 @@
+"""The same metric on several days: which differences are more than noise.
+
+Holm 1979, "A simple sequentially rejective multiple test procedure": with probability 1 - alpha or
+more nothing is called a change that is none, however many values are compared and however their
+tests hang together.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from ldp.report.formats import percent
+from ldp.report.results import Results
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A value's share of the reports on two days, by their places in time: `difference` of the
+    shares, its standard error, and the p-value of there being none, `adjusted` for all that were
+    compared."""
+
+    value: str
+    earlier: int
+    later: int
+    difference: float
+    std_error: float
+    p_value: float
+    adjusted: float
+
+
+def in_order(results: Sequence["Results"]) -> list[list["Results"]]:
+    """The files that tell of one mechanism on different days, each list in the order of time; files
+    that share a day with another, or name none, are in no list."""
+    alike: dict[str, list[Results]] = {}
+    for result in results:
+        alike.setdefault(result.summary["fingerprint"], []).append(result)
+    found = []
+    for several in alike.values():
+        several = sorted(several, key=lambda result: result.summary["windows"])
+        days = [day for result in several for day in result.summary["windows"]]
+        named = all(result.summary["windows"] for result in several)
+        if len(several) > 1 and named and days == sorted(set(days)):
+            found.append(several)
+    return found
+
+
+def why_not_tested(days: Sequence["Results"]) -> str:
+    """Why no difference between these days can be tested; "" where it can."""
+    for result in days:
+        if result.summary.get("warning"):
+            return f"{result.name} claims no error rate"
+        if result.summary.get("consistency_bias"):
+            return f"the counts of {result.name} were made consistent, which biases them"
+        if not result.summary["reports"]:
+            return f"{result.name} has no reports"
+    return ""
+
+
+def compared_days(days: Sequence["Results"]) -> list[Change]:
+    """Each day beside the one before it, and the last beside the first: every value that has an
+    estimate on both, with an error, by falling evidence."""
+    places = [*pairwise(range(len(days)))]
+    if len(days) > 2:
+        places.append((0, len(days) - 1))
+    listed = [
+        {row["value"]: row for row in result.rows if row["std_error"] < math.inf} for result in days
+    ]
+    found = [
+        (value, earlier, later, *_difference(value, days, listed, earlier, later))
+        for earlier, later in places
+        for value in listed[later]
+        if value in listed[earlier]
+    ]
+    ranked = sorted(found, key=lambda each: each[-1])
+    changes, largest = [], 0.0
+    for rank, (value, earlier, later, difference, error, p_value) in enumerate(ranked):
+        largest = max(largest, min(1.0, (len(ranked) - rank) * p_value))
+        changes.append(
+            Change(
+                value=value,
+                earlier=earlier,
+                later=later,
+                difference=difference,
+                std_error=error,
+                p_value=p_value,
+                adjusted=largest,
+            )
+        )
+    return changes
+
+
+def _difference(
+    value: str,
+    days: Sequence["Results"],
+    listed: Sequence[Mapping[str, Mapping[str, Any]]],
+    earlier: int,
+    later: int,
+) -> tuple[float, float, float]:
+    """Difference of the shares, its standard error, two-sided p-value. The variance of a share is
+    that of its estimate, and of the people having been drawn from a population, f (1 - f) / n;
+    errors that reach further than a normal law's are widened as far."""
+    shares, variances = [], []
+    for place in (earlier, later):
+        row, summary = listed[place][value], days[place].summary
+        n, share = summary["reports"], row["count"] / summary["reports"]
+        held = min(max(share, 0.0), 1.0)
+        widened = summary.get("tail", 1.0) * row["std_error"] / n
+        shares.append(share)
+        variances.append(widened**2 + held * (1 - held) / n)
+    difference, error = shares[1] - shares[0], math.sqrt(sum(variances))
+    if not error:
+        return difference, error, float(not difference)
+    return difference, error, math.erfc(abs(difference) / error / math.sqrt(2))
+
+
+MOST_TRENDS = 100
+
+
+SPARK_WIDTH, SPARK_HEIGHT = 120, 30
+"""Of the drawing of a trend, in its own units."""
+
+
+def trend(several: Sequence[Results]) -> dict[str, Any]:
+    """What is told of the same metric on several days: a row a value, the largest of the last day
+    first; of those discovered on some day, and those that changed."""
+    latest, why = several[-1], why_not_tested(several)
+    alpha = latest.summary["alpha"]
+    changes = [] if why else compared_days(several)
+    by_place = {(each.value, each.earlier, each.later): each for each in changes}
+    beyond = {key for key, each in by_place.items() if each.adjusted <= alpha}
+    listed = [{row["value"]: row for row in result.rows} for result in several]
+    wanted = {row["value"] for result in several for row in result.discovered}
+    wanted |= {value for value, _, _ in beyond}
+
+    def size(value: str) -> float:
+        """Its share on the last day that tells of it."""
+        told = [
+            rows[value]["count"] / result.summary["reports"]
+            for rows, result in zip(listed, several, strict=True)
+            if value in rows and result.summary["reports"]
+        ]
+        return float(told[-1]) if told else 0.0
+
+    last = len(several) - 1
+    rows = []
+    ranked = sorted(wanted, key=lambda value: (-size(value), value))
+    for value in ranked[:MOST_TRENDS]:
+        points = [
+            _point(result, here.get(value)) for result, here in zip(several, listed, strict=True)
+        ]
+        steps = [(last - 1, last)] + [(0, last)] * (last > 1)
+        rows.append(
+            {
+                "value": value,
+                "points": points,
+                "now": points[-1],
+                "spark": _spark(points, [(value, i - 1, i) in beyond for i in range(last + 1)]),
+                "steps": [_step(by_place.get((value, *step)), alpha) for step in steps],
+            }
+        )
+    return {
+        "results": list(several),
+        "name": latest.summary["labels"][0]["metric"] if latest.summary.get("labels") else "",
+        "rows": rows,
+        "left_out": len(wanted) - len(rows),
+        "why": why,
+        "alpha": alpha,
+        "level": latest.summary["level"],
+        "tested": len(changes),
+        "compared": len({each.value for each in changes}),
+        "beyond": len(beyond),
+        "changed": len({value for value, _, _ in beyond}),
+        "days": [result.days for result in several],
+        "size": (SPARK_WIDTH, SPARK_HEIGHT),
+    }
+
+
+def _point(result: Results, row: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A value on one day, as shares of its reports."""
+    n = result.summary["reports"]
+    if row is None or not n:
+        return None
+    return {
+        "day": result.days,
+        "share": row["count"] / n,
+        "low": row["low"] / n,
+        "high": row["high"] / n,
+        "detected": bool(row["detected"]),
+        **{name: row[name] for name in ("count", "std_error")},
+    }
+
+
+def _step(change: Change | None, alpha: float) -> dict[str, Any] | None:
+    if change is None:
+        return None
+    beyond = change.adjusted <= alpha
+    verdict = "within the noise"
+    if beyond:
+        verdict = "more" if change.difference > 0 else "fewer"
+    digits = max(0, 1 - math.floor(math.log10(100 * change.std_error))) if change.std_error else 0
+    return {
+        "change": change,
+        "beyond": beyond,
+        "verdict": verdict,
+        "difference": f"{100 * change.difference:+.{digits}f}".replace("-", "\N{MINUS SIGN}"),
+        "error": f"{100 * change.std_error:.{digits}f}",
+    }
+
+
+def _spark(points: Sequence[Mapping[str, Any] | None], beyond: Sequence[bool]) -> dict[str, Any]:
+    """Where points, intervals and line of a trend stand; the top is that of the highest."""
+    top = max([1e-12, *(max(point["high"], point["share"]) for point in points if point)])
+    step = (SPARK_WIDTH - 10) / max(1, len(points) - 1)
+
+    def up(share: float) -> float:
+        drawn: float = round(
+            SPARK_HEIGHT - 4 - (SPARK_HEIGHT - 8) * min(max(share / top, 0.0), 1.0), 2
+        )
+        return drawn
+
+    marks = [
+        {
+            "x": round(5 + i * step, 2),
+            "y": up(point["share"]),
+            "low": up(point["low"]),
+            "high": up(point["high"]),
+            "beyond": marked,
+        }
+        for i, (point, marked) in enumerate(zip(points, beyond, strict=True))
+        if point
+    ]
+    told = [
+        f"{point['day']} {percent(point['share'])}" if point else "not tested" for point in points
+    ]
+    return {
+        "marks": marks,
+        "line": " ".join(f"{mark['x']},{mark['y']}" for mark in marks),
+        "told": "; ".join(told),
+    }

@@ -1,0 +1,139 @@
+"""An attacker who averages: guesses values from all reports of a device."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ldp.accounting import posterior
+from ldp.arrays import Bools, Floats
+from ldp.mechanisms.joint_base import parts_of
+from ldp.simulation.evidence import (
+    _DIGITS,
+    _FEWEST,
+    _MOST_COUNTED,
+    _MOST_LOOKED_AT,
+    Lasting,
+    evidence,
+    log_shares,
+)
+from ldp.simulation.longitudinal import Collection, Sent, Streams
+from ldp.simulation.people import Asked, Scenario, draw_people
+
+
+class Share(NamedTuple):
+    """A share of independent trials, and its standard error: that of the share with one hit and one
+    miss more (Laplace's), which is not 0 where all trials agree."""
+
+    share: float
+    error: float
+
+    @classmethod
+    def of(cls, hits: Bools) -> "Share":
+        likely = (float(hits.sum()) + 1) / (hits.size + 2)
+        return cls(float(hits.mean()), math.sqrt(likely * (1 - likely) / hits.size))
+
+
+class Advantage(NamedTuple):
+    """Of a likelihood-ratio test between two hypotheses: how often it says the second if that
+    holds, how often if the first does, and the difference, which for the exact test is the most
+    that any test attains (the distance in total variation), with its standard error."""
+
+    hits: float
+    false_alarms: float
+    advantage: float
+    error: float
+
+    @classmethod
+    def of(cls, if_so: Bools, if_not: Bools) -> "Advantage":
+        hits, false = Share.of(if_so), Share.of(if_not)
+        return cls(hits.share, false.share, hits.share - false.share, math.hypot(hits[1], false[1]))
+
+
+class Averaged(NamedTuple):
+    """Of people's values guessed `right` after so many `days`; no attacker is right more often than
+    `at_most`, whatever the mechanism: the mean over people of what their epsilon makes of a belief
+    as large as the most frequent value's share."""
+
+    days: int
+    right: Share
+    at_most: float
+
+
+def averaging(
+    scenario: Scenario,
+    days: Sequence[int],
+    generator: np.random.Generator,
+    *,
+    limited: bool = True,
+) -> dict[tuple[str, ...], list[Averaged]]:
+    """How often the value of a metric is guessed, from its reports, and (metric, other) from those
+    of a correlated one too, when the scenario's people stay and keep their values; `days` rise."""
+    staying = scenario.staying(scenario.attacked)
+    people = draw_people(staying, generator)
+    collection = Collection(staying, people, generator, limited=limited)
+    asked = {each.metric.name: each for each in staying.asked if each.guessable}
+    streams = {name: _Streams(each, collection.streams(name)) for name, each in asked.items()}
+    together: list[tuple[str, ...]] = [(name,) for name in asked]
+    for name, each in asked.items():
+        together += [(name, each.like), (each.like, name)] if each.like in asked else []
+    found: dict[tuple[str, ...], list[Averaged]] = {names: [] for names in together}
+    for day, every in enumerate(collection.days(), 1):
+        for sent in every:
+            if sent.asked.guessable:
+                streams[sent.asked.metric.name].add(sent)
+        for names in found if day in days else ():
+            first = asked[names[0]]
+            told = [streams[name].of_people(people.joined.size) for name in names]
+            scores = log_shares(first.population.shares) + told[0]
+            if len(names) > 1:
+                scores = told[0] + _through(first, asked[names[1]], told[1])
+            most = float(first.population.shares.max())
+            ceiling = [posterior(most, e) for e in collection.persons(names).tolist()]
+            guess = np.round(scores, _DIGITS).argmax(axis=1)
+            right = Share.of(guess == people.values[names[0]][:, 0])
+            found[names].append(Averaged(day, right, float(np.mean(ceiling))))
+    return found
+
+
+class _Streams:
+    """The evidence of all reports of one metric, and whose stream is whose."""
+
+    def __init__(self, asked: Asked, streams: Streams) -> None:
+        self._of, self._epoch = streams, -1
+        metric, values = asked.metric, asked.population.values
+        self._evidence = evidence(metric.mechanism, values, metric.memoise, streams.owner.size)
+
+    def add(self, sent: Sent) -> None:
+        if sent.epoch != self._epoch and isinstance(self._evidence, Lasting):
+            self._evidence.end_epoch()
+        self._epoch = sent.epoch
+        streams = self._of.of_device[sent.devices]
+        self._evidence.add(streams, sent.rows, sent.payloads)
+
+    def of_people(self, people: int) -> Floats:
+        """Of all streams of a person together."""
+        told = self._evidence.log_likelihoods()
+        found = np.zeros((people, told.shape[1]))
+        np.add.at(found, self._of.owner, told)
+        return found
+
+
+def _through(first: Asked, other: Asked, told: Floats) -> Floats:
+    """ln of the joint probability of each value of `first` and the reports about `other`."""
+    leader, follower = (other, first) if first.like else (first, other)
+    joint = follower.joint(leader.population)
+    joint = joint if first.like else joint.T
+    most = told.max(axis=1, keepdims=True)
+    return np.asarray(np.log(np.maximum(np.exp(told - most) @ joint.T, 1e-300)) + most)
+
+
+def affordable(scenario: Scenario) -> int:
+    """How many people are attacked: as many as the scenario says, or what time and memory allow."""
+    people = scenario.attacked
+    for asked in (asked for asked in scenario.asked if asked.guessable):
+        for part in parts_of(asked.metric.mechanism):
+            looked_at = scenario.days * len(asked.population.values) * asked.records
+            people = min(people, _MOST_LOOKED_AT // looked_at, _MOST_COUNTED // part.shape.columns)
+    return max(people, min(scenario.attacked, _FEWEST))

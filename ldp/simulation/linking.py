@@ -1,0 +1,128 @@
+"""An attacker who links: tells which streams of reports are one device's."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ldp.arrays import Floats, Ints
+from ldp.arrays import Ints as Places
+from ldp.errors import ParameterError
+from ldp.mechanisms import Catalogued
+from ldp.registry.definitions import Memoise
+from ldp.simulation.averaging import Advantage
+from ldp.simulation.evidence import _ODD, _TIE, Evidence, Lasting, evidence, log_shares
+from ldp.simulation.fleet import Fleet
+from ldp.simulation.populations import Population
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linking:
+    """What two sets of so many `reports` each tell of one another. `person`: whether they are of
+    one device, whose value did not change, or of two people's; `change`: whether the value of one
+    device changed between them."""
+
+    memoise: Memoise
+    reports: int
+    person: Advantage
+    change: Advantage
+
+
+def linking(
+    mechanism: Catalogued,
+    population: Population,
+    memoise: Memoise,
+    reports: int,
+    *,
+    people: int,
+    generator: np.random.Generator,
+) -> Linking:
+    """Draws so many people with the population's frequencies, lets each device make `reports` and
+    once more `reports`, and tests. By epoch the two sets are of different epochs; within one they
+    tell of each other what they do per value, but for changes, of which they tell nothing.
+    """
+    shares = population.shares
+    if np.count_nonzero(shares) < 2:
+        raise ParameterError("a population of one value has nothing to tell")
+    held = generator.choice(shares.size, people, p=shares)
+    changed = _others(shares, held, generator)
+    fleet = Fleet(mechanism, population.values, memoise, np.arange(people), generator)
+
+    def sent(told: Places) -> Evidence:
+        made = evidence(mechanism, population.values, memoise, people)
+        for _ in range(reports):
+            encoded = fleet.encode(np.arange(people), told)
+            made.add(np.arange(people), encoded.rows, encoded.payloads)
+        if memoise == "epoch":
+            fleet.begin_epoch()
+        return made
+
+    first, second, other = sent(held), sent(held), sent(changed)
+    itself = np.arange(people)
+    stranger = np.roll(itself, 1)
+    person = [_same_device(first, second, of, shares) > _TIE for of in (itself, stranger)]
+    change = [_changed(first, later, shares) > _TIE for later in (other, second)]
+    return Linking(
+        memoise=memoise,
+        reports=reports,
+        person=Advantage.of(*person),
+        change=Advantage.of(*change),
+    )
+
+
+def _same_device(first: Evidence, second: Evidence, of: Places, shares: Floats) -> Floats:
+    """ln of P(both | one device that holds one value) / P(both | two people), for the streams i of
+    `first` and of[i] of `second`. Only with a permanent response is there more in common than the
+    value: the response and the row, which of two people is the same once in `rows` times."""
+    log_prior = log_shares(shares)
+    one, other = first.log_likelihoods(), second.log_likelihoods()[of]
+    apart = logsumexp(log_prior + one, axis=1) + logsumexp(log_prior + other, axis=1)
+    both = one + other
+    if isinstance(first, Lasting) and isinstance(second, Lasting) and first.lasts:
+        both = first.one_with(second, of).log_likelihoods() + math.log(first.cohorts)
+        both[first.rows != second.rows[of]] = -np.inf
+    return np.asarray(logsumexp(log_prior + both, axis=1) - apart)
+
+
+def _changed(first: Evidence, second: Evidence, shares: Floats) -> Floats:
+    """ln of P(both | the device's value v became another w) / P(both | it did not), where v has the
+    frequencies of the population, and w those of all other values. With c(v, w) = 1 where both
+    touch the same cells, which leaves a permanent response as it is,
+
+        P = sum over v of s(v) / (1 - s(v)) [A(v) sum_w s(w) B(w) - A(v) B(v) sum_w c s(w)
+            + AB(v) (sum_w c s(w) - s(v))].
+    """
+    log_prior, log_left = log_shares(shares), log_shares(shares) - np.log1p(-shares)
+    one, other = first.log_likelihoods(), second.log_likelihoods()
+    both, alike = one + other, np.broadcast_to(shares, one.shape)
+    if isinstance(first, Lasting) and isinstance(second, Lasting) and first.lasts:
+        both = first.one_with(second, np.arange(len(one))).log_likelihoods()
+        alike = _alike(first.cells(), shares)
+    any_other = logsumexp(log_left + one, axis=1) + logsumexp(log_prior + other, axis=1)
+    not_other = logsumexp(log_left + np.log(alike) + one + other, axis=1)
+    hidden = np.maximum(alike - shares, 0.0)
+    hidden[hidden < 1e-12] = 0.0
+    unseen = logsumexp(log_left + both, axis=1, b=hidden)
+    less = np.log1p(-np.exp(np.minimum(not_other - any_other, -1e-15)))
+    moved = np.logaddexp(any_other + less, unseen)
+    return np.asarray(moved - logsumexp(log_prior + both, axis=1))
+
+
+def _alike(cells: Ints, shares: Floats) -> Floats:
+    """For every stream and value the share of values that touch the same cells there."""
+    streams, values, _ = cells.shape
+    keys = np.repeat(np.arange(streams, dtype=np.uint64), values)
+    for one in np.sort(cells, axis=2).reshape(streams * values, -1).T:
+        keys = keys * _ODD + (one + 1).astype(np.uint64)  # modulo 2**64, as good as random
+    _, group = np.unique(keys, return_inverse=True)
+    sums = np.bincount(group.ravel(), weights=np.tile(shares, streams))
+    return np.asarray(sums[group.ravel()].reshape(streams, values), dtype=np.float64)
+
+
+def _others(shares: Floats, held: Places, generator: np.random.Generator) -> Places:
+    """For each value another one, drawn with the frequencies of the others."""
+    found = generator.choice(shares.size, held.size, p=shares)
+    while (same := np.flatnonzero(found == held)).size:
+        found[same] = generator.choice(shares.size, same.size, p=shares)
+    return found

@@ -1,0 +1,147 @@
+"""People over many days: what a scenario asks of whom, and which values they hold."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property
+
+import numpy as np
+
+from ldp.arrays import Floats
+from ldp.arrays import Ints as Places
+from ldp.errors import ParameterError
+from ldp.mechanisms.addressing import Rounding
+from ldp.mechanisms.joint_base import parts_of
+from ldp.registry import Metric, Registry
+from ldp.simulation.populations import Population
+
+MOST_PERSON_DAYS = 20_000_000
+"""People there at a time, times days."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One metric of a scenario: `population`, of which values are drawn; `change`, the chance a day
+    that somebody's value is drawn anew; `records` a day and device; `like`, the metric by whose
+    value that of a share `correlation` of the people goes: both stand at the same quantile of
+    their populations, in the order of the files."""
+
+    metric: Metric
+    population: Population
+    change: float = 0.0
+    records: int = 1
+    like: str = ""
+    correlation: float = 0.0
+
+    @property
+    def guessable(self) -> bool:
+        """Whether the values are such as reports name one by one: not numbers, which are rounded at
+        random."""
+        parts = parts_of(self.metric.mechanism)
+        return not any(isinstance(part.addressing, Rounding) for part in parts)
+
+    def joint(self, leader: Population) -> Floats:
+        """How frequent each pair of an own value and one of the leader's is: shape (values,
+        leader's values). With bounds F and G of the cumulated frequencies those at the same
+        quantile share max(0, min(F, G) - max(F before, G before))."""
+        own, its = self.population.shares, leader.shares
+        high, low = np.cumsum(own)[:, None], (np.cumsum(own) - own)[:, None]
+        same = np.minimum(high, np.cumsum(its)) - np.maximum(low, np.cumsum(its) - its)
+        alike, apart = np.maximum(same, 0), np.outer(own, its)
+        return np.asarray(self.correlation * alike + (1 - self.correlation) * apart)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """`users` people at a time for `days` days from `start`; each leaves in any night with
+    probability `churn`, and somebody new comes instead. A share devices[k - 1] of them has k
+    devices, which with `account` share a secret. `attacked`: people of the attacks, 0 for none."""
+
+    registry: Registry
+    asked: tuple[Asked, ...]
+    users: int
+    days: int
+    start: date
+    churn: float = 0.0
+    devices: tuple[float, ...] = (1.0,)
+    account: bool = False
+    attacked: int = 2000
+
+    def __post_init__(self) -> None:
+        if self.users * self.days > MOST_PERSON_DAYS:
+            raise ParameterError(f"users times days may be {MOST_PERSON_DAYS:,} at most")
+        if self.registry.lifetime_epsilon < math.inf:
+            raise ParameterError(
+                "days cannot be simulated under lifetime_epsilon of [product]: take it out of a "
+                "copy of the registry"
+            )
+
+    @cached_property
+    def noons(self) -> tuple[int, ...]:
+        """When each day's records are made, in seconds since 1970."""
+        first = datetime.combine(self.start, time(12), UTC)
+        return tuple(
+            round((first + timedelta(days=day)).timestamp()) for day in range(self.days + 1)
+        )
+
+    def date(self, day: int) -> date:
+        return self.start + timedelta(days=day)
+
+    def staying(self, users: int) -> "Scenario":
+        """So many people who stay and keep their values, whatever these are."""
+        asked = tuple(replace(each, change=0.0) for each in self.asked)
+        return replace(self, asked=asked, users=users, churn=0.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class People:
+    """Who is there from the day `joined` to the day before `left`, int64, shape (people,); the
+    `owner` of each device, int64, shape (devices,); and for every metric the place of everybody's
+    value in its population on every day, int64, shape (people, days)."""
+
+    joined: Places
+    left: Places
+    owner: Places
+    values: Mapping[str, Places]
+
+
+def draw_people(scenario: Scenario, generator: np.random.Generator) -> People:
+    """People of the scenario."""
+    users, days = scenario.users, scenario.days
+    begins = np.ones((users, days), dtype=bool)
+    begins[:, 1:] = generator.random((users, days - 1)) < scenario.churn
+    seat, joined = np.nonzero(begins)
+    left = np.append(joined[1:], days)
+    left[np.append(seat[1:] != seat[:-1], True)] = days
+    many = generator.choice(len(scenario.devices), size=joined.size, p=scenario.devices) + 1
+    quantiles = dict[str, Floats]()
+    for asked in sorted(scenario.asked, key=lambda asked: asked.like != ""):  # leaders first
+        drawn = _quantiles(joined, days, asked.change, generator)
+        if asked.like:
+            goes_by = generator.random(joined.size) < asked.correlation
+            drawn[goes_by] = quantiles[asked.like][goes_by]
+        quantiles[asked.metric.name] = drawn
+    return People(
+        joined=joined,
+        left=left,
+        owner=np.repeat(np.arange(joined.size), many),
+        values={
+            asked.metric.name: _at(asked.population, quantiles[asked.metric.name])
+            for asked in scenario.asked
+        },
+    )
+
+
+def _quantiles(joined: Places, days: int, change: float, generator: np.random.Generator) -> Floats:
+    """Uniform numbers that are drawn anew with probability `change` a day."""
+    drawn = generator.random((joined.size, days))
+    is_new = generator.random((joined.size, days)) < change
+    is_new[np.arange(joined.size), joined] = True
+    latest = np.maximum.accumulate(np.where(is_new, np.arange(days), 0), axis=1)
+    return np.take_along_axis(drawn, latest, axis=1)
+
+
+def _at(population: Population, quantiles: Floats) -> Places:
+    bounds = np.cumsum(population.shares)[:-1]
+    return np.asarray(np.searchsorted(bounds, quantiles, side="right"), dtype=np.int64)
