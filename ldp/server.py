@@ -1,4 +1,4 @@
-"""The door for aggregation scripts: tables, decoding, estimates."""
+"""What an aggregation script imports: tables, decoding, estimates."""
 
 from ldp.decoding import decode
 from ldp.decoding.association import Association, associate

@@ -36,11 +36,11 @@ from ldp.registry import Group, Metric, Registry
 from ldp.registry.definitions import Memoise
 from ldp.simulation import Population, longitudinal
 from ldp.simulation.averaging import averaging
-from ldp.simulation.evidence import Fresh, Lasting
+from ldp.simulation.evidence import FreshEvidence, MemoisedEvidence
 from ldp.simulation.fleet import Fleet
 from ldp.simulation.linking import linking
 from ldp.simulation.longitudinal import Collection
-from ldp.simulation.people import Asked, People, Scenario, draw_people
+from ldp.simulation.people import People, Scenario, ScenarioMetric, draw_people
 from ldp.simulation.scenarios import most_frequent
 from tests.statistics import ALPHA, law_p, share_p
 from tests.test_client import Memory
@@ -87,7 +87,7 @@ def test_fresh_evidence_is_the_law_of_every_report(
     """All reports there are, each its own stream: ln P(report | value) up to what values share."""
     laws = [report_law(mechanism, value) for value in values]
     keys = list(laws[0])
-    found = Fresh(mechanism, values, len(keys))
+    found = FreshEvidence(mechanism, values, len(keys))
     rows = np.array([row for row, _ in keys], dtype=np.uint32)
     found.add(np.arange(len(keys)), rows, payloads_of(mechanism, [number for _, number in keys]))
     expected = np.log([[float(law[key]) for law in laws] for key in keys])
@@ -140,7 +140,7 @@ def test_lasting_evidence_is_the_law_of_every_pair_of_reports(
 ) -> None:
     for row in range(mechanism.shape.rows):
         pairs = list(product(mechanism.layout.numbers(), repeat=2))
-        found = Lasting(mechanism, values, len(pairs), lasts=True)
+        found = MemoisedEvidence(mechanism, values, len(pairs), lasts=True)
         for turn in zip(*pairs, strict=True):
             rows = np.full(len(pairs), row, dtype=np.uint32)
             found.add(np.arange(len(pairs)), rows, payloads_of(mechanism, turn))
@@ -156,7 +156,7 @@ def test_lasting_evidence_is_the_law_of_every_pair_of_reports(
 @pytest.mark.exact
 def test_an_epoch_that_ended_counts_as_another_response_to_the_same_value() -> None:
     values = PLACE.categories
-    found = Lasting(PLACE, values, 1, lasts=False)
+    found = MemoisedEvidence(PLACE, values, 1, lasts=False)
     zero = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.uint32)
     found.add(*zero, payloads_of(PLACE, [1]))
     found.end_epoch()
@@ -323,7 +323,7 @@ def metric(mechanism: Catalogued, name: str = "city", **own: Any) -> Metric:
     return Metric(**usual | own)
 
 
-def scenario(asked: Sequence[Asked], caps: Caps | None = None, **own: Any) -> Scenario:
+def scenario(asked: Sequence[ScenarioMetric], caps: Caps | None = None, **own: Any) -> Scenario:
     known = registry({each.metric.name: each.metric for each in asked}, caps)
     usual: dict[str, Any] = {"users": 100, "days": 3, "start": START, "registry": known}
     return Scenario(asked=tuple(asked), **usual | own)
@@ -363,7 +363,7 @@ def test_the_averaging_attack_succeeds_as_often_as_the_best_guess_does(memoise: 
     """After three days, of 10,000 people; fails by chance with 1e-6. By epoch of a year it is per
     value."""
     epoch = timedelta(days=3650) if memoise == "epoch" else None
-    asked = Asked(metric=metric(PLACE, memoise=memoise, epoch=epoch), population=PLACES)
+    asked = ScenarioMetric(metric=metric(PLACE, memoise=memoise, epoch=epoch), population=PLACES)
     (found,) = averaging(scenario([asked], attacked=PEOPLE), [3], generator(3))[("city",)]
     exact = right_of_three(memoise)
     hits = round(found.right.share * PEOPLE)
@@ -379,7 +379,7 @@ def test_devices_that_do_not_memoise_are_guessed_more_often(
 ) -> None:
     """The twin: the same attacker, per value, on devices that draw a response for every report."""
     forget(monkeypatch)
-    asked = Asked(metric=metric(PLACE, memoise="per-value"), population=PLACES)
+    asked = ScenarioMetric(metric=metric(PLACE, memoise="per-value"), population=PLACES)
     monkeypatch.setattr(Collection, "_charge", lambda self, *_: np.zeros(1))
     (found,) = averaging(scenario([asked], attacked=PEOPLE), [3], generator(3))[("city",)]
     exact = right_of_three("per-value")
@@ -472,37 +472,37 @@ def caps(days: int, window: float, lifetime: float) -> Caps:
     return Caps(window=timedelta(days=days), window_epsilon=window, lifetime_epsilon=lifetime)
 
 
-LIVES: dict[str, tuple[Caps, int, list[Asked]]] = {
+LIVES: dict[str, tuple[Caps, int, list[ScenarioMetric]]] = {
     "fresh, until the life is spent": (
         caps(1, 2.0, 7.0),
         12,
-        [Asked(metric=metric(RR), population=COUNTED)],
+        [ScenarioMetric(metric=metric(RR), population=COUNTED)],
     ),
     "several records and slots": (
         caps(1, 4.1, 17.0),
         12,
-        [Asked(metric=metric(RR, reports_per_window=3), population=COUNTED, records=2)],
+        [ScenarioMetric(metric=metric(RR, reports_per_window=3), population=COUNTED, records=2)],
     ),
     "windows of two days": (
         caps(2, 2.0, 9.0),
         13,
-        [Asked(metric=metric(RR), population=COUNTED)],
+        [ScenarioMetric(metric=metric(RR), population=COUNTED)],
     ),
     "windows of half a day": (
         Caps(window=timedelta(hours=12), window_epsilon=2.0, lifetime_epsilon=9.0),
         6,
-        [Asked(metric=metric(RR), population=COUNTED)],
+        [ScenarioMetric(metric=metric(RR), population=COUNTED)],
     ),
     "per value": (
         caps(1, PRICE, 2.5 * PRICE),
         14,
-        [Asked(metric=metric(BASIC, memoise="per-value"), population=COUNTED)],
+        [ScenarioMetric(metric=metric(BASIC, memoise="per-value"), population=COUNTED)],
     ),
     "per value, all of two days": (
         caps(2, 3 * PRICE, 4 * PRICE),
         14,
         [
-            Asked(
+            ScenarioMetric(
                 metric=metric(BASIC, memoise="per-value", reports_per_window=2), population=COUNTED
             )
         ],
@@ -510,24 +510,24 @@ LIVES: dict[str, tuple[Caps, int, list[Asked]]] = {
     "by epoch": (
         caps(1, PRICE, 2.5 * PRICE),
         14,
-        [Asked(metric=metric(BASIC, memoise="epoch", epoch=FOUR), population=COUNTED)],
+        [ScenarioMetric(metric=metric(BASIC, memoise="epoch", epoch=FOUR), population=COUNTED)],
     ),
     "by epoch in windows of two days": (
         caps(2, PRICE, 1.5 * PRICE),
         15,
-        [Asked(metric=metric(BASIC, memoise="epoch", epoch=FOUR), population=COUNTED)],
+        [ScenarioMetric(metric=metric(BASIC, memoise="epoch", epoch=FOUR), population=COUNTED)],
     ),
     "until it expires": (
         caps(1, 2.0, 70.0),
         8,
-        [Asked(metric=metric(RR, expires=START + timedelta(days=4)), population=COUNTED)],
+        [ScenarioMetric(metric=metric(RR, expires=START + timedelta(days=4)), population=COUNTED)],
     ),
     "two groups": (
         caps(1, PRICE, 20.0),
         9,
         [
-            Asked(metric=metric(RR), population=COUNTED),
-            Asked(
+            ScenarioMetric(metric=metric(RR), population=COUNTED),
+            ScenarioMetric(
                 metric=metric(BASIC, "home", memoise="per-value", group="homes"),
                 population=COUNTED,
             ),
@@ -538,7 +538,7 @@ LIVES: dict[str, tuple[Caps, int, list[Asked]]] = {
 LONG = {"several records and slots", "windows of half a day", "per value, all of two days"}
 
 
-def registered(asked: Sequence[Asked], limits: Caps) -> Registry:
+def registered(asked: Sequence[ScenarioMetric], limits: Caps) -> Registry:
     groups = tuple(dict.fromkeys(each.metric.group for each in asked))
     return registry({each.metric.name: each.metric for each in asked}, limits, groups)
 
@@ -614,7 +614,9 @@ def test_many_devices_at_once_are_charged_as_a_real_client_is(life: str, tmp_pat
 def test_two_metrics_that_share_a_window_take_turns_by_chance(tmp_path: Path) -> None:
     """Only one of them fits: of each day just one, and the other member of the group, which nobody
     asks for here, takes its turn too, and lapses."""
-    asked = [Asked(metric=metric(RR, name), population=COUNTED) for name in ("city", "home")]
+    asked = [
+        ScenarioMetric(metric=metric(RR, name), population=COUNTED) for name in ("city", "home")
+    ]
     idle = metric(RR, "idle")
     made = scenario(asked, days=30, users=40)
     limits = caps(1, 2.0, 1e3)
@@ -634,9 +636,11 @@ def test_the_ledger_takes_every_charge_and_comes_to_the_same_sums() -> None:
     """`ldp.accounting.Ledger`, fed with each charge at the end of its period, refuses none; its
     sums are those printed, to the last bit."""
     asked = [
-        Asked(metric=metric(RR), population=COUNTED, change=0.5),
-        Asked(metric=metric(BASIC, "home", memoise="per-value"), population=COUNTED, change=0.3),
-        Asked(
+        ScenarioMetric(metric=metric(RR), population=COUNTED, change=0.5),
+        ScenarioMetric(
+            metric=metric(BASIC, "home", memoise="per-value"), population=COUNTED, change=0.3
+        ),
+        ScenarioMetric(
             metric=metric(PLACE, "place", memoise="epoch", epoch=FOUR),
             population=PLACES,
             change=0.4,
@@ -663,7 +667,7 @@ def test_the_ledger_takes_every_charge_and_comes_to_the_same_sums() -> None:
 
 @pytest.mark.exact
 def test_an_account_tells_each_value_once_and_its_devices_are_charged_each() -> None:
-    asked = [Asked(metric=metric(BASIC, memoise="per-value"), population=COUNTED)]
+    asked = [ScenarioMetric(metric=metric(BASIC, memoise="per-value"), population=COUNTED)]
     made = scenario(asked, days=4, users=1, devices=(0.0, 0.0, 1.0), account=True)
     values = {"city": np.array([[0, 0, 1, 0]])}
     people = People(
@@ -687,7 +691,7 @@ def test_every_record_of_a_period_is_as_likely_to_be_sent_as_any_other(
     """Two of three, one of one, none of two and four of four; each share fails by chance with
     1e-6."""
     monkeypatch.setattr(longitudinal, "_CHUNK", chunk)
-    made = scenario([Asked(metric=metric(RR), population=COUNTED)])
+    made = scenario([ScenarioMetric(metric=metric(RR), population=COUNTED)])
     collection = Collection(made, draw_people(made, generator(1)), generator(2))
     records, sent = np.tile([3, 1, 2, 4], 500), np.tile([2, 1, 0, 4], 500)
     place, chosen = collection._drawn(records, sent)
@@ -701,7 +705,7 @@ def test_every_record_of_a_period_is_as_likely_to_be_sent_as_any_other(
 
 @pytest.mark.exact
 def test_what_is_frozen_is_told_although_the_value_changed() -> None:
-    asked = [Asked(metric=metric(BASIC, memoise="epoch", epoch=FOUR), population=COUNTED)]
+    asked = [ScenarioMetric(metric=metric(BASIC, memoise="epoch", epoch=FOUR), population=COUNTED)]
     made = scenario(asked, days=8, users=1)  # epochs begin on the first and the fifth day
     values = {"city": np.array([[0, 1, 2, 1, 2, 0, 0, 1]])}
     people = People(
@@ -722,10 +726,10 @@ def test_people_come_and_go_change_and_are_alike_as_told() -> None:
     changes and departures their rates. Each fails by chance with 1e-6."""
     other = Population(("x", "y"), frequencies=np.array([0.6, 0.4]))
     asked = [
-        Asked(
+        ScenarioMetric(
             metric=metric(RR, "home"), population=other, change=0.2, like="city", correlation=0.7
         ),
-        Asked(metric=metric(RR), population=COUNTED, change=0.1),
+        ScenarioMetric(metric=metric(RR), population=COUNTED, change=0.1),
     ]
     made = scenario(asked, users=4000, days=12, churn=0.05, devices=(0.5, 0.25, 0.25))
     people = draw_people(made, generator(9))

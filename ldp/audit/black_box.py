@@ -25,7 +25,7 @@ def epsilon_at_least(
     trials: int,
     error: float = 1e-6,
 ) -> float:
-    """An epsilon that the encoder has at least, wrong with probability `error` at most.
+    """Return an epsilon that the encoder has at least, wrong with probability `error` at most.
 
     `trials` reports of each value of `pair`. The events that tell two values of a linear channel
     apart are which of their cells a report names. Raises ReportError for foreign bytes.
@@ -37,7 +37,7 @@ def epsilon_at_least(
 
 
 def separation(seen: Sequence[Ints], error: float, tails: bool = False) -> float:
-    """The largest ln of P(event | one) / P(event | other) that `seen` shows with probability
+    """Return the largest ln of P(event | one) / P(event | other) that `seen` shows with probability
     1 - `error` at least: seen[0] and seen[1] are numbers >= 0, one for each trial.
 
     An event is one of the numbers; with `tails`, all from one number up, or all below it.
@@ -86,7 +86,7 @@ def _event(mechanism: Catalogued, pair: tuple[Value, Value], report: bytes) -> i
 def part_numbers(
     mechanism: Catalogued, row: int, payload: bytes
 ) -> list[tuple[Mechanism, int, int]]:
-    """For every part of a report its mechanism, its row and its payload as an integer; raises
+    """Return mechanism, row and payload, as an integer, of every part of a report; raises
     ReportError when one is out of range."""
     mechanism.layout.payload_number(payload)
     split = split_parts(mechanism.layout, row, payload)
@@ -97,7 +97,8 @@ def part_numbers(
 
 
 def _names(mechanism: Mechanism, number: int, cell: int) -> bool:
-    """Whether a payload names a cell: by itself, by its bit, or by its Hadamard sign there."""
+    """Return whether a payload names a cell: by itself, by its bit, or by its Hadamard sign
+    there."""
     if mechanism.kind is Kind.INDEX:
         return number == cell
     if mechanism.kind in (Kind.BITS, Kind.SUBSET):

@@ -53,8 +53,8 @@ CALLS = 1 << 8
 def check_reports(
     mechanism: Catalogued, value: Value, reports: Sequence[tuple[int, bytes]]
 ) -> Iterator[Checks]:
-    """All that is checked of some reports (row, payload) of one value, in the order in which they
-    were made. Raises ReportError for a payload out of range."""
+    """Yield all that is checked of some reports (row, payload) of one value, in the order in which
+    they were made. Raises ReportError for a payload out of range."""
     numbers = [(row, mechanism.layout.payload_number(payload)) for row, payload in reports]
     split = [split_parts(mechanism.layout, row, payload) for row, payload in reports]
     parts = [(i, part, own) for i, (part, (own,)) in enumerate(values_of_parts(mechanism, [value]))]
@@ -101,7 +101,8 @@ def check_values(
 def _whole(
     what: str, numbers: Sequence[tuple[int, int]], law: Law, lags: Sequence[int] = LAGS
 ) -> Iterator[Checks]:
-    """That whole reports have their law, and that reports some calls apart are independent."""
+    """Check that whole reports have their law, and that reports some calls apart are
+    independent."""
     claimed = np.array([float(probability) for probability in law.values()])
     place = {key: i for i, key in enumerate(law)}
     keys = np.array([place[key] for key in numbers], dtype=np.int64)
@@ -120,8 +121,8 @@ def _check_parts(certain: Sequence["_Reports"]) -> Iterator[Checks]:
 
 
 def _is_rounded(mechanism: Mechanism, value: Value, rows: set[int]) -> bool:
-    """Whether a number lies between two steps, so that its true cells are random: then nothing is
-    checked but its whole law."""
+    """Return whether a number lies between two steps, so that its true cells are random: then
+    nothing is checked but its whole law."""
     return isinstance(mechanism.addressing, Rounding) and any(
         len(mechanism.roundings(value, row)) > 1 for row in rows
     )
@@ -187,7 +188,7 @@ def _check_part(reports: _Reports) -> Iterator[Checks]:
 
 
 def _apart(one: _Reports, other: _Reports) -> Iterator[Checks]:
-    """That two parts of a report, both BITS, know nothing of each other but the value."""
+    """Check that two parts of a report, both BITS, know nothing of each other but the value."""
     rows = other.mechanism.shape.rows
     both_rows = one.rows * rows + other.rows
     yield from uniform_checks("rows of both parts", both_rows, one.mechanism.shape.rows * rows)
@@ -214,7 +215,7 @@ def _apart(one: _Reports, other: _Reports) -> Iterator[Checks]:
 
 
 def _first(reports: _Reports) -> Bools:
-    """Whether each report names the first cell that its value touches."""
+    """Return whether each report names the first cell that its value touches."""
     first = reports.touched.argmax(axis=1)[:, None]
     named: Bools = np.take_along_axis(reports.reported, first, axis=1)[:, 0]
     return named
@@ -267,8 +268,8 @@ def _of_each(reports: _Reports) -> Iterator[tuple[str, Ints, int]]:
 
 
 def _cells(reports: _Reports) -> Iterator[Checks]:
-    """Every column over all rows, apart where the value touches it and where not, and the first
-    touched cell of reports some calls apart; for bits, whether cells are independent too."""
+    """Yield every column over all rows, apart where the value touches it and where not, and the
+    first touched cell of reports some calls apart; for bits, whether cells are independent too."""
     mechanism, reported, touched = reports.mechanism, reports.reported, reports.touched
     columns, channel = mechanism.shape.columns, mechanism.channel
     for what, where, claimed in (
@@ -324,8 +325,8 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
 
 
 def _lies(reports: _Reports) -> Iterator[Checks]:
-    """That a column which is not the true one is any of the others: by its distance from it, and
-    by every parity of the two."""
+    """Check that a column which is not the true one is any of the others: by its distance from it,
+    and by every parity of the two."""
     columns = reports.mechanism.shape.columns
     pairs = [
         (cells[0], number)
@@ -353,14 +354,14 @@ def _lies(reports: _Reports) -> Iterator[Checks]:
 
 
 def _lied_beside_a_truth(mechanism: Mechanism) -> float:
-    """The probability of an untouched cell in a report that tells a touched one."""
+    """Return the probability of an untouched cell in a report that tells a touched one."""
     if mechanism.kind is Kind.SUBSET:
         return (mechanism.layout.ones - 1) / (mechanism.shape.columns - 1)
     return float(mechanism.channel.untouched)
 
 
 def _both_lied(mechanism: Mechanism) -> float:
-    """The probability that a set names two untouched cells."""
+    """Return the probability that a set names two untouched cells."""
     told, ones = float(mechanism.channel.touched), mechanism.layout.ones
     others = mechanism.shape.columns - 1
     pairs = told * (ones - 1) * (ones - 2) + (1 - told) * ones * (ones - 1)

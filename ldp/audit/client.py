@@ -92,7 +92,7 @@ def audit_client(
     devices: int = DEVICES,
     alpha: float = 1e-6,
 ) -> Audit:
-    """Return what refutes that clients follow the device protocol: one client for so many
+    """Return the audit of whether clients follow the device protocol: one client for so many
     `periods`, and so many `devices` for each memoisation; 0 leaves a part out. Their bits come from
     `generator`, only secrets from the operating system. An honest client fails with probability
     `alpha` at most."""
@@ -176,8 +176,8 @@ class _GeneratedBits:
 
 
 def _sampling(device: _Device, registry: Registry, periods: int) -> Iterator[Checks]:
-    """One device: in every period each category once, in order, and every other period a record of
-    the metric that hides its presence."""
+    """Yield one device: in every period each category once, in order, and every other period a
+    record of the metric that hides its presence."""
     metrics, size = registry.metrics, len(CATEGORIES)
     records = [(name, value) for value in CATEGORIES for name in ("one", "all")]
     sent, wrong = [], 0
@@ -264,7 +264,7 @@ def _secret(device: _Device) -> bytes:
 
 
 def _uniform_bits(what: str, words: Sequence[bytes], size: int) -> Iterator[Checks]:
-    """That words are random and differ: every bit, and every bit of one word and the next."""
+    """Check that words are random and differ: every bit, and every bit of one word and the next."""
     yield _never(f"equal: {what}", len(words) - len(set(words)), len(words))
     if len(words) < 2:
         return
@@ -291,5 +291,5 @@ def _counted(
 
 
 def _never(what: str, times: int, of: int) -> Checks:
-    """What may not happen once."""
+    """Return the check of a count that must be 0."""
     return what, np.array([min(times, of)]), np.array([of]), np.zeros(1)

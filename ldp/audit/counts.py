@@ -12,20 +12,20 @@ from ldp.audit.judging import Checks
 from ldp.audit.law import MOST_OUTCOMES
 
 LAGS = (*range(1, 33), 40, 48, 64, 96, 128, 192, 256, 384, 512)
-"""Reports so many calls apart are checked for independence."""
+"""Distances, in calls, between reports that are checked for independence."""
 
 
 TAILS = (1e-16, 1e-9, 1e-6, 1e-4, 0.003, 0.03, 0.1, 0.25)
-"""Where the law of a binomial count is cut into bins, from below and from above: one report beyond
-1e-16 is a finding, at 1e-4 it takes about one in a hundred."""
+"""Tail probabilities at which the law of a binomial count is cut into bins, from below and from
+above: one report beyond 1e-16 is a finding, at 1e-4 it takes about one in a hundred."""
 
 
 MOST_BITS = 16
-"""Parities are taken over so many low bits of a number."""
+"""Number of low bits of a number over which parities are taken."""
 
 
 RESIDUES = range(3, 33)
-"""Numbers are also counted by their remainders modulo these."""
+"""Moduli by whose remainders numbers are counted too."""
 
 
 def checks_by_number(
@@ -35,8 +35,8 @@ def checks_by_number(
     limit: int,
     probability: float,
 ) -> Iterator[Checks]:
-    """That what is `seen` does not depend on a number below `limit` that each report has: by every
-    parity of its low bits, by its remainders, and by itself where there are not too many."""
+    """Check that what is `seen` does not depend on a number below `limit` that each report has: by
+    every parity of its low bits, by its remainders, and by itself where there are not too many."""
     low = numbers & (_low(limit) - 1)
     where, there = (odd_parities(np.bincount(n, minlength=_low(limit))) for n in (low, low[seen]))
     for which, trials, counts in (
@@ -65,21 +65,21 @@ def _grouped(
 
 
 def _low(limit: int) -> int:
-    """The power of two that the low bits of numbers below `limit` are below, 2**MOST_BITS at
+    """Return the power of two that the low bits of numbers below `limit` are below, 2**MOST_BITS at
     most."""
     return 1 << min(MOST_BITS, (limit - 1).bit_length())
 
 
 def odd_parities(counts: Ints) -> Ints:
-    """Of counts of the numbers 0 .. 2**k - 1, for every mask below 2**k how many have an odd number
-    of ones among the mask's bits: one Walsh-Hadamard transform."""
+    """Return, from counts of the numbers 0 .. 2**k - 1, for every mask below 2**k how many have an
+    odd number of ones among the mask's bits: one Walsh-Hadamard transform."""
     turned = hadamard(counts)
     odd: Ints = (turned[0] - turned) // 2
     return odd
 
 
 def hadamard(counts: Ints) -> Ints:
-    """The Walsh-Hadamard transform of 2**k integers, not scaled."""
+    """Return the Walsh-Hadamard transform of 2**k integers, not scaled."""
     turned, step = counts.astype(np.int64), 1
     while step < turned.size:
         pairs = turned.reshape(-1, 2, step)
@@ -89,9 +89,9 @@ def hadamard(counts: Ints) -> Ints:
 
 
 def noise_checks(reported: Bools, touched: Bools, lied: float) -> Iterator[Checks]:
-    """That the bits of untouched cells are independent: 1 with probability `lied`. The number that
-    a report names, and that two reports both name, is binomial; so is the number of pairs of cells
-    named together, as long as no cell is in two of the pairs."""
+    """Check that the bits of untouched cells are independent: 1 with probability `lied`. The number
+    that a report names, and that two reports both name, is binomial; so is the number of pairs of
+    cells named together, as long as no cell is in two of the pairs."""
     columns = reported.shape[1]
     free = ~touched
     noise = reported & free
@@ -108,7 +108,8 @@ def noise_checks(reported: Bools, touched: Bools, lied: float) -> Iterator[Check
 
 
 def pair_checks(noise: Bools, free: Bools, probability: float) -> Iterator[Checks]:
-    """That two untouched (`free`) cells so far apart are both reported with this probability."""
+    """Check that two untouched (`free`) cells so far apart are both reported with this
+    probability."""
     columns = noise.shape[1]
     for apart in (1 << power for power in range((columns - 1).bit_length())):
         both = (noise[:, apart:] & noise[:, :-apart]).sum(axis=0)
@@ -118,7 +119,7 @@ def pair_checks(noise: Bools, free: Bools, probability: float) -> Iterator[Check
 
 
 def uniform_checks(what: str, numbers: Ints, limit: int) -> Iterator[Checks]:
-    """That independent `numbers` are uniform below `limit`."""
+    """Check that independent `numbers` are uniform below `limit`."""
     yield block_checks(f"reports in {what} block", numbers, limit)
     yield from remainder_checks(f"reports by {what}", numbers, limit)
     low = _low(limit)
@@ -134,7 +135,7 @@ def block_checks(what: str, numbers: Ints, limit: int) -> Checks:
 
 
 def remainder_checks(what: str, numbers: Ints, limit: int) -> Iterator[Checks]:
-    """That numbers uniform below `limit` have each remainder as often as they should."""
+    """Check that numbers uniform below `limit` have each remainder as often as they should."""
     for modulus in RESIDUES:
         if modulus < limit:
             counts = np.bincount(numbers % modulus, minlength=modulus)
@@ -143,15 +144,15 @@ def remainder_checks(what: str, numbers: Ints, limit: int) -> Iterator[Checks]:
 
 
 def evenness_checks(what: str, low: Ints, sizes: Ints) -> Checks:
-    """That numbers, of which number i is as likely as sizes[i] of all, have every parity as often
-    as they should."""
+    """Return the check that numbers, of which number i is as likely as sizes[i] of all, have every
+    parity as often as they should."""
     claimed = odd_parities(sizes) / sizes.sum()
     counts = odd_parities(np.bincount(low, minlength=sizes.size))
     return f"odd parities of {what}, mask", counts, np.full(sizes.size, low.size), claimed
 
 
 def _sizes(limit: int, modulus: int) -> Ints:
-    """How many numbers below `limit` have each remainder."""
+    """Return how many numbers below `limit` have each remainder."""
     return limit // modulus + (np.arange(modulus) < limit % modulus)
 
 
@@ -161,8 +162,8 @@ def _blocks(numbers: Ints, limit: int) -> Ints:
 
 
 def disjoint_pairs(length: int, apart: int) -> Iterator[tuple[Ints, Ints]]:
-    """All pairs (i, i + apart) below `length`, in two parts: in each, no number is in two pairs, so
-    what happens to one pair is independent of all others."""
+    """Yield all pairs (i, i + apart) below `length`, in two parts: in each, no number is in two
+    pairs, so what happens to one pair is independent of all others."""
     for start in (0, apart):
         first = np.arange(start, max(start, length - apart))
         first = first[(first - start) // apart % 2 == 0]
@@ -172,7 +173,7 @@ def disjoint_pairs(length: int, apart: int) -> Iterator[tuple[Ints, Ints]]:
 def equality_checks(
     what: str, keys: Ints, probability: float, lags: Sequence[int] = LAGS
 ) -> Iterator[Checks]:
-    """That reports some calls apart have the same key as often as independent ones."""
+    """Check that reports some calls apart have the same key as often as independent ones."""
     for lag in lags:
         for one, other in disjoint_pairs(keys.size, lag):
             same = keys[one] == keys[other]
@@ -182,8 +183,8 @@ def equality_checks(
 
 
 def lag_checks(what: str, seen: Bools, possible: Bools, probability: float) -> Iterator[Checks]:
-    """That what is `seen` in some of the `possible` places, shape (reports, places), is seen in the
-    same place of two reports some calls apart as often as in independent ones."""
+    """Check that what is `seen` in some of the `possible` places, shape (reports, places), is seen
+    in the same place of two reports some calls apart as often as in independent ones."""
     for lag in LAGS:
         for one, other in disjoint_pairs(len(seen), lag):
             both, where = seen[one] & seen[other], possible[one] & possible[other]
@@ -194,8 +195,8 @@ def lag_checks(what: str, seen: Bools, possible: Bools, probability: float) -> I
 
 
 def count_checks(what: str, counts: Ints, sizes: Ints, probability: float) -> Iterator[Checks]:
-    """That independent `counts` are binomial (`sizes`, `probability`): their sum is, and so is how
-    many of one size fall into a bin of values; a count in a far tail needs no company to be
+    """Check that independent `counts` are binomial (`sizes`, `probability`): their sum is, and so
+    is how many of one size fall into a bin of values; a count in a far tail needs no company to be
     found, and counts that vary too much or too little are found by the other bins."""
     yield sum_checks(what, counts, sizes, probability)
     for size in np.unique(sizes[sizes > 1]).tolist():
@@ -207,7 +208,7 @@ def count_checks(what: str, counts: Ints, sizes: Ints, probability: float) -> It
 
 @lru_cache(maxsize=1024)
 def binomial_bins(size: int, probability: float) -> tuple[Floats, Floats]:
-    """The inclusive upper ends of all bins of a binomial count but the last, and the bins'
+    """Return the inclusive upper ends of all bins of a binomial count but the last, and the bins'
     probabilities."""
     from scipy.stats import binom
 
@@ -220,5 +221,5 @@ def binomial_bins(size: int, probability: float) -> tuple[Floats, Floats]:
 
 
 def sum_checks(what: str, seen: NDArray[Any], possible: NDArray[Any], probability: float) -> Checks:
-    """One binomial count: everything seen, of everything possible."""
+    """Return one binomial count: everything seen, of everything possible."""
     return what, np.array([seen.sum()]), np.array([possible.sum()]), np.array([probability])

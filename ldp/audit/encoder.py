@@ -20,7 +20,7 @@ CHUNK = 20_000
 
 
 REPEATS = {Kind.BITS: 6, Kind.SUBSET: 6, Kind.INDEX: 16, Kind.SIGN: 16}
-"""So many times as many reports as trials are searched for repeated noise."""
+"""Reports that are searched for repeated noise, as a multiple of the trials."""
 
 
 LEAST_EACH = 64
@@ -122,7 +122,7 @@ def _split(
 
 
 def _repeated(mechanism: Mechanism) -> float:
-    """The probability, about, that two reports of one value are equal."""
+    """Return the probability, about, that two reports of one value are equal."""
     (rows, columns), touches = mechanism.shape, mechanism.touches
     told, lied = float(mechanism.channel.touched), float(mechanism.channel.untouched)
     if mechanism.kind is Kind.INDEX:
@@ -135,7 +135,7 @@ def _repeated(mechanism: Mechanism) -> float:
 
 
 def _likelihood(mechanism: Mechanism, cells: Sequence[int], number: int) -> float:
-    """P(payload | row) as a float, for a value that touches these cells of the row."""
+    """Return P(payload | row) as a float, for a value that touches these cells of the row."""
     told, lied = float(mechanism.channel.touched), float(mechanism.channel.untouched)
     if mechanism.kind is not Kind.BITS:
         return float(payload_probability(mechanism, cells, mechanism.shape.columns, number))
@@ -146,7 +146,7 @@ def _likelihood(mechanism: Mechanism, cells: Sequence[int], number: int) -> floa
 
 
 def _add(pool: dict[tuple[str, int], Checks], checks: Iterator[Checks]) -> None:
-    """Adds the counts of a chunk of reports to those of earlier chunks, check by check: binomial
+    """Add the counts of a chunk of reports to those of earlier chunks, check by check: binomial
     counts of independent reports and one probability add to a binomial count."""
     times: Counter[str] = Counter()
     for what, observed, trials, probability in checks:

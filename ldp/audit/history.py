@@ -30,13 +30,13 @@ Pair = tuple[History, History]
 Device = Callable[[], Callable[[Value], bytes]]
 """Makes a new device: its `encode`."""
 Kinds = tuple[tuple[tuple[int, int], tuple[int, int], int], ...]
-"""What a unit can tell days apart by: (which truth, its symbol) in either history, and how many
-days. Reports of one truth share a permanent symbol."""
+"""Criterion by which a unit tells days apart: (which truth, its symbol) in either history, and how
+many days. Reports of one truth share a permanent symbol."""
 Times = tuple[int, ...]
 """How often a symbol is shown on each kind of day."""
 Shown = tuple[Times, ...]
-"""That of all symbols: of those that are true on some day by their numbers; of the others, which
-are alike, only what was shown, in order."""
+"""Criterion of all symbols: of those that are true on some day by their numbers; of the others,
+which are alike, only what was shown, in order."""
 Law = Mapping[Shown, tuple[Fraction, Fraction]]
 """P(such reports | history), for two histories and up to a factor that they share."""
 MOST, PARTS = 50.0, 8
@@ -44,7 +44,8 @@ MOST, PARTS = 50.0, 8
 
 
 def exact_epsilon(mechanism: Memoising, pair: Pair, memoise: str) -> Decimal:
-    """The worst log-ratio of all that two histories of one length can send, in the worst cohort.
+    """Return the worst log-ratio of all that two histories of one length can send, in the worst
+    cohort.
 
     `memoise`: "per-value" or "epoch". Exact where the keyed function is as good as random. Time:
     the different units x what each can show on all days.
@@ -72,7 +73,8 @@ def epsilon_at_least(
     trials: int,
     error: float = 1e-6,
 ) -> float:
-    """An epsilon that the histories of real devices have at least, wrong with probability `error`.
+    """Return an epsilon that the histories of real devices have at least, wrong with probability
+    `error`.
 
     Each trial is a new device that lives a whole history. What it sent is reduced to the log-ratio
     that an honest per-value encoder would give it, in levels fixed beforehand, and cut where that
@@ -90,7 +92,7 @@ def epsilon_at_least(
 def cohorts_named(
     mechanism: Memoising, history: History, device: Device, *, trials: int
 ) -> set[int]:
-    """How many cohorts a device names in a history: of one that is memoised, one."""
+    """Return how many cohorts a device names in a history: of one that is memoised, one."""
     named = set()
     for _ in range(trials):
         encode = device()
@@ -108,8 +110,8 @@ def _score(
     encode: Callable[[Value], bytes],
     scores: dict[object, float],
 ) -> float:
-    """ln of P(what this device sends | first history) / P(it | second); `scores` keeps those of
-    units that were met before."""
+    """Return ln of P(what this device sends | first history) / P(it | second); `scores` keeps those
+    of units that were met before."""
     sent = [split_report(encode(value), mechanism.header, mechanism.layout) for value in history]
     days = _days(mechanism, pair, "per-value", sent[0][0])
     words = [mechanism.layout.payload_number(payload) for _, payload in sent]
@@ -161,14 +163,15 @@ def _days(mechanism: Memoising, pair: Pair, memoise: str, row: int) -> _Days:
 
 
 def _symbols(mechanism: Memoising, labels: Mapping[int, int], word: int) -> tuple[int, ...]:
-    """What each unit shows in a payload; a column that is never true is none of the `labels`."""
+    """Return the symbol that each unit shows in a payload; a column that is never true is none of the
+    `labels`."""
     if mechanism.kind is Kind.BITS:
         return tuple(word >> bit & 1 for bit in range(mechanism.shape.columns))
     return (labels.get(word, ~word),)
 
 
 def _counted(mechanism: Memoising, kinds: Kinds) -> tuple[int, int]:
-    """How many symbols a unit has, and how many of them count by their numbers."""
+    """Return how many symbols a unit has, and how many of them count by their numbers."""
     if mechanism.kind is Kind.BITS:
         return 2, 2
     numbers = {symbol for *sides, _ in kinds for _, symbol in sides}
@@ -176,7 +179,7 @@ def _counted(mechanism: Memoising, kinds: Kinds) -> tuple[int, int]:
 
 
 def _shown(mechanism: Memoising, kinds: Kinds, seen: Mapping[tuple[int, int], int]) -> Shown:
-    """What a unit shows, of how often it was `seen` to show (symbol, kind of day)."""
+    """Return the evidence that a unit shows, of how often it was `seen` to show (symbol, kind of day)."""
     _, named = _counted(mechanism, kinds)
     different = dict.fromkeys([*range(named), *(symbol for symbol, _ in seen)])
     times = [tuple(seen.get((each, k), 0) for k in range(len(kinds))) for each in different]
@@ -211,7 +214,7 @@ def _one_more(shown: Shown, kind: int, kinds: int, symbols: int) -> Iterator[Sho
 
 
 def _likelihood(mechanism: Memoising, kinds: Kinds, side: int, shown: Shown) -> Fraction:
-    """A product over the truths of the history: each has a permanent symbol of its own."""
+    """Return a product over the truths of the history: each has a permanent symbol of its own."""
     truths: dict[int, int] = dict((kind[0], kind[1])[side] for kind in kinds)
     probability = Fraction(1)
     for truth, symbol in truths.items():
@@ -222,8 +225,8 @@ def _likelihood(mechanism: Memoising, kinds: Kinds, side: int, shown: Shown) -> 
 
 
 def _about(mechanism: Memoising, true: int, times: Sequence[int], symbols: int) -> Fraction:
-    """P(reports show each symbol so many `times` | all are about `true`): a sum over the permanent
-    symbols, those that were shown and the rest, which were not."""
+    """Return P(reports show each symbol so many `times` | all are about `true`): a sum over the
+    permanent symbols, those that were shown and the rest, which were not."""
     channel = mechanism.permanent_channel
     first = (channel.touched, channel.untouched) if channel else (Fraction(1), Fraction(0))
     total, left = Fraction(0), symbols - len(times)
@@ -239,8 +242,8 @@ def _about(mechanism: Memoising, true: int, times: Sequence[int], symbols: int) 
 def _chance(
     mechanism: Memoising, probabilities: tuple[Fraction, Fraction], shown: int, about: int
 ) -> Fraction:
-    """P(a step shows this symbol | it is about that one), from P(named) where that one is the cell
-    and P(named) where it is not."""
+    """Return P(a step shows this symbol | it is about that one), from P(named) where that one is
+    the cell and P(named) where it is not."""
     named, unnamed = probabilities
     if mechanism.kind is Kind.BITS:
         one = named if about else unnamed

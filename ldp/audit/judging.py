@@ -12,7 +12,7 @@ LEAST_DEVIATION = 4.0
 
 
 Checks = tuple[str, Ints, Ints, Floats]
-"""What is counted; observed counts; trials; claimed probabilities: arrays of one shape."""
+"""A name; observed counts; trials; claimed probabilities: arrays of one shape."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Audit:
-    """How many counts were checked, and those that refute the claim."""
+    """Number of counts that were checked, and those that refute the claim."""
 
     checks: int
     findings: tuple[Finding, ...]
@@ -41,7 +41,8 @@ class Audit:
 
 
 def binomial_p(observed: Ints, trials: Ints, probability: Floats) -> Floats:
-    """Two-sided p-value of a binomial count: twice the smaller exact tail, at most 1."""
+    """Return the two-sided p-values of binomial counts, arrays of one shape: twice the smaller
+    exact tail, at most 1."""
     from scipy.stats import binom
 
     lower = binom.cdf(observed, trials, probability)
@@ -51,7 +52,7 @@ def binomial_p(observed: Ints, trials: Ints, probability: Floats) -> Floats:
 
 
 def judge(checks: Sequence[Checks], alpha: float) -> Audit:
-    """The findings among `checks`, at `alpha` for all of them together."""
+    """Return the findings among `checks`, at `alpha` for all of them together."""
     total = sum(observed.size for _, observed, _, _ in checks)
     findings = []
     for what, observed, trials, probability in checks:
@@ -76,7 +77,8 @@ def _far(
     probability: Floats,
     level: float,
 ) -> Places:
-    """The places of the counts whose p-value may be below `level`; it is not computed of others."""
+    """Return the places of the counts whose p-value may be below `level`; it is not computed of
+    others."""
     if level > 1e-7:
         return np.arange(observed.size)
     expected = trials * probability

@@ -26,12 +26,12 @@ ROWS = 256
 
 
 def outcomes(mechanism: Catalogued) -> int:
-    """How many different reports there are."""
+    """Return how many different reports there are."""
     return math.prod(part.shape.rows * part.layout.outcomes for part in parts_of(mechanism))
 
 
 def report_law(mechanism: Catalogued, value: Value) -> Law:
-    """P(report | value) for every possible report; the probabilities add to exactly 1.
+    """Return P(report | value) for every possible report; the probabilities add to exactly 1.
 
     Time and memory: `outcomes(mechanism)`.
     """
@@ -60,13 +60,14 @@ def _part_law(mechanism: Mechanism, value: Value) -> Law:
 
 
 def worst_ratio(mechanism: Catalogued, values: Sequence[Value]) -> Fraction:
-    """max over reports and ordered pairs of `values` of P(report | a) / P(report | b)."""
+    """Return max over reports and ordered pairs of `values` of P(report | a) / P(report | b)."""
     laws = [report_law(mechanism, value) for value in values]
     return max(law[key] / other[key] for law, other in permutations(laws, 2) for key in law)
 
 
 def exact_findings(mechanism: Catalogued, values: Sequence[Value]) -> list[str]:
-    """What refutes the mechanism's claim in rational arithmetic (check A); empty when nothing does.
+    """Return sentences that refute the mechanism's claim in rational arithmetic (check A); empty when
+    nothing does.
 
     The worst ratio of the values' laws, over all reports where these can be enumerated and else
     over the cells in which two values differ, must not exceed the claimed one; the logarithm of
@@ -88,7 +89,7 @@ def exact_findings(mechanism: Catalogued, values: Sequence[Value]) -> list[str]:
 
 
 def _worst_by_cells(mechanism: Catalogued, values: Sequence[Value]) -> Fraction:
-    """The worst ratio of two values over the first ROWS rows of every part."""
+    """Return the worst ratio of two values over the first ROWS rows of every part."""
     worst = Fraction(1)
     for pair in combinations(values, 2):
         ratio = Fraction(1)
@@ -113,7 +114,7 @@ def _worst_by_cells(mechanism: Catalogued, values: Sequence[Value]) -> Fraction:
 def payload_probability(
     mechanism: Mechanism, touched: Sequence[int], columns: int, number: int
 ) -> Fraction:
-    """P(payload = number), given the row and the cells there that the value touches."""
+    """Return P(payload = number), given the row and the cells there that the value touches."""
     channel = mechanism.channel
     if mechanism.kind is Kind.INDEX:
         return channel.touched if number in touched else channel.untouched

@@ -63,7 +63,7 @@ def life_checks(
 
 
 def one_by_one(encode: Callable[[Value], bytes]) -> Callable[[Value, int], Sequence[bytes]]:
-    """Return what makes so many reports of a value by encoding it as often."""
+    """Return a device that makes reports of a value by encoding it as often."""
     return lambda value, times: [encode(value) for _ in range(times)]
 
 
@@ -113,7 +113,7 @@ def _lived(
 
 
 def _shown(mechanism: Memoising, cells: Sequence[int], numbers: Sequence[int]) -> Bools:
-    """Whether each report names each unit, shape (reports, units)."""
+    """Return whether each report names each unit, shape (reports, units)."""
     if mechanism.kind is not Kind.BITS:
         return np.array([[number == cell for cell in cells] for number in numbers])
     size = mechanism.layout.payload_bytes
@@ -162,14 +162,14 @@ def _outcomes(
     where: Bools,
     claimed: Floats,
 ) -> Checks:
-    """How often two decoded units are 00, 01, 10 and 11."""
+    """Return how often two decoded units are 00, 01, 10 and 11."""
     counts = np.bincount(2 * one[where] + other[where], minlength=4)
     return what, counts, np.full(4, where.sum()), claimed
 
 
 def _repeats(lives: _Lives) -> Iterator[Checks]:
-    """That the responses of the second half of the devices are not those of the first half: how
-    many equal one of them, given them, is binomial. A short secret shows here, where the units
+    """Check that the responses of the second half of the devices are not those of the first half:
+    how many equal one of them, given them, is binomial. A short secret shows here, where the units
     have more responses than devices have pairs."""
     mechanism, devices = lives.mechanism, lives.cohorts.size
     of = lives.reports[0] + lives.reports[2]
@@ -211,7 +211,7 @@ class _Unit:
         return (1 - self.kept, self.shows[0]), (self.kept, self.shows[1])
 
     def named(self, reports: int) -> Floats:
-        """P(k of so many reports name it), k = 0 .. reports."""
+        """Return P(k of so many reports name it), k = 0 .. reports."""
         from scipy.stats import binom
 
         law: Floats = sum(
@@ -221,16 +221,16 @@ class _Unit:
         return law
 
     def both(self) -> float:
-        """P(two reports about one permanent response name it)."""
+        """Return P(two reports about one permanent response name it)."""
         return sum(weight * shows**2 for weight, shows in self._weights)
 
     def decoded(self, reports: int) -> float:
-        """P(more than half of so many reports name it)."""
+        """Return P(more than half of so many reports name it)."""
         return float(self.named(reports)[reports // 2 + 1 :].sum())
 
     def joint(self, other: "_Unit", reports: int, others: int, kept: bool) -> Floats:
-        """P(00, 01, 10, 11) of what two times decode: about one permanent response if it is `kept`,
-        else about two that are independent."""
+        """Return P(00, 01, 10, 11) of what two times decode: about one permanent response if it is
+        `kept`, else about two that are independent."""
         if not kept:
             one, two = self.decoded(reports), other.decoded(others)
             return np.outer([1 - one, one], [1 - two, two]).ravel()

@@ -87,7 +87,7 @@ def drawn_values(
 def _some(
     values: tuple[Value, ...], most: int, generator: np.random.Generator
 ) -> tuple[Value, ...]:
-    """All values, or the first, the last and others, `most` in all."""
+    """Return all values, or the first, the last and others, `most` in all."""
     if len(values) <= most:
         return values
     inner = 1 + generator.choice(len(values) - 2, most - 2, replace=False)

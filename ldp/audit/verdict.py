@@ -36,10 +36,10 @@ MOST_DEVICES = 10_000
 
 @dataclass(frozen=True)
 class Memoised:
-    """What DAYS reports tell, exactly: between two values that never change, which `lifetime`
-    bounds; between a history that never changes and one that does, per value and by epoch. None
-    is infinite, which JSON has no number for. And what real devices show: an epsilon that they
-    have `at_least` under each mode's promise, and how many cohorts one names."""
+    """Exact privacy loss of DAYS reports: between two values that never change, which `lifetime`
+    bounds; between a history that never changes and one that does, per value and by epoch. None is
+    infinite, which JSON has no number for. And what real devices show: an epsilon that they have
+    `at_least` under each mode's promise, and how many cohorts one names."""
 
     lifetime: float | None
     unchanging: float | None
@@ -161,7 +161,7 @@ def all_lives(
 
 
 def _device(mechanism: Memoising, epoch: str | None = None) -> Callable[[Value], bytes]:
-    """A new device with a secret of its own, memoising per value or by epoch."""
+    """Return a new device with a secret of its own, memoising per value or by epoch."""
     return mechanism.encoder(secret=os.urandom(32), epoch=epoch).encode
 
 

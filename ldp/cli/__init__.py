@@ -36,7 +36,7 @@ class _Commands(click.Group):
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(ldp.__version__, prog_name="ldp")
 def commands() -> None:
-    """Telemetry under local differential privacy.
+    """Collect and study telemetry under local differential privacy.
 
     \b
     Try it:      ldp demo
@@ -48,7 +48,7 @@ def commands() -> None:
 
 
 def main() -> None:
-    """Runs the command line; exit status 0, or 2 with one line on stderr."""
+    """Run the command line; exit status 0, or 2 with one line on stderr."""
     try:
         commands.main(standalone_mode=False)
     except LdpError as error:

@@ -107,7 +107,7 @@ def aggregate(
 
 @contextmanager
 def _noting_what_waits(stores: Sequence[Path], metric: str, version: int) -> Iterator[None]:
-    """Adds to NoReports how many reports a collector of these stores has not moved yet."""
+    """Add to NoReports how many reports a collector of these stores has not moved yet."""
     try:
         yield
     except NoReports as error:

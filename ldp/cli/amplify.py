@@ -141,7 +141,7 @@ def _named(mechanism: str, epsilon: float, domain: int) -> Catalogued:
 
 
 def _closed(form: Callable[..., float], local: float, reports: int, delta: float) -> float | None:
-    """The closed form's epsilon, or None outside its range."""
+    """Return the closed form's epsilon, or None outside its range."""
     try:
         return form(local, reports=reports, delta=delta)
     except ParameterError:

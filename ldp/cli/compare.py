@@ -151,7 +151,7 @@ def _csv(lines: Sequence[dict[str, Any]]) -> str:
 
 
 def _draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
-    """Two panels, errors of a frequency over users and over epsilon: lines predicted, dots
+    """Return two panels, errors of a frequency over users and over epsilon: lines predicted, dots
     measured."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure

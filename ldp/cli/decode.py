@@ -133,7 +133,7 @@ def decode(
 
 
 def _weighted(given: str | None) -> float | None:
-    """The number, or that of the CSV file reports,clients of this name."""
+    """Return the number, or that of the CSV file reports,clients of this name."""
     from ldp.decoding import weighted_mean
 
     if given is None:
@@ -160,7 +160,7 @@ def _weighted(given: str | None) -> float | None:
 
 
 def _write_numbers(table: "Table", out: str, level: float, as_json: bool) -> None:
-    """The mean, or the regression, that a table of numbers tells."""
+    """Return the mean, or the regression, that a table of numbers tells."""
     from ldp.decoding.numeric import decode_numbers
     from ldp.files import write_together
 

@@ -89,8 +89,8 @@ epoch = "90d"
 @click.option("--first-act", is_flag=True, help="Emoji only.")
 @SEED
 def demo(users: int, out: Path, control: str, first_act: bool, seed: int | None) -> None:
-    """A million simulated keyboards, from the device to the report, on real emoji frequencies;
-    then words that nobody listed, and browser versions.
+    """Simulate a million keyboards, from the device to the report, on real emoji frequencies; then
+    words that nobody listed, and browser versions.
 
     Writes estimates.csv, truth.csv and report.html, and everything between, into the folder.
 
@@ -117,7 +117,7 @@ def demo(users: int, out: Path, control: str, first_act: bool, seed: int | None)
 
 
 def _emoji(users: int, out: Path, control: str, seed: int | None) -> tuple[Path, Path]:
-    """The first act; the files of estimates and truth."""
+    """Run the first act; return the files of estimates and truth."""
     started, symbols = time.monotonic(), emoji()
     values = _with_absent(symbols.values, DICTIONARY)
     write_whole(out / "emoji.txt", _lines(values))
@@ -150,7 +150,7 @@ def _emoji(users: int, out: Path, control: str, seed: int | None) -> tuple[Path,
 
 
 def _words(users: int, out: Path, vocabulary: Population, seed: int | None) -> tuple[Path, Path]:
-    """The first half of the second act."""
+    """Run the first half of the second act: words."""
     population, truth = out / "words-population.csv", out / "words-truth.csv"
     table, estimates = out / "words.table", out / "words.csv"
     _write_frequencies(population, vocabulary)
@@ -171,7 +171,7 @@ def _words(users: int, out: Path, vocabulary: Population, seed: int | None) -> t
 
 
 def _browsers(users: int, out: Path, families: Population, seed: int | None) -> tuple[Path, Path]:
-    """The second half."""
+    """Run the second half: browsers."""
     population, truth = out / "browsers-population.csv", out / "browsers-truth.csv"
     table, estimates = out / "browser.table", out / "browsers.csv"
     _write_frequencies(population, families)
@@ -191,7 +191,7 @@ def _browsers(users: int, out: Path, families: Population, seed: int | None) -> 
 
 
 def _with_absent(values: tuple[str, ...], size: int) -> tuple[str, ...]:
-    """So many candidates: the values, and names that nobody holds."""
+    """Return so many candidates: the values, and names that nobody holds."""
     return values + tuple(f"absent-{i:04d}" for i in range(1, size - len(values) + 1))
 
 
@@ -222,7 +222,8 @@ def _collect(
     randomness: np.random.Generator,
     seed: int | None,
 ) -> None:
-    """Every person's device encodes its value; the store takes the place of an earlier demo's."""
+    """Encode every person's value on a device of their own; the store replaces that of an earlier
+    demo."""
     fresh = store.with_name(f".{store.name}.part")
     shutil.rmtree(fresh, ignore_errors=True)
     assert people.counts is not None
@@ -251,7 +252,7 @@ def _collect(
 
 
 def _run(*words: str | int | Path) -> None:
-    """One public command in a process of its own."""
+    """Run one public command in a process of its own."""
     arguments = [str(word) for word in words]
     click.echo(f"  $ {shlex.join(['ldp', *arguments])}")
     done = subprocess.run(
@@ -263,7 +264,7 @@ def _run(*words: str | int | Path) -> None:
 
 
 def _show(estimates: Path, truth: Mapping[str, int], what: str) -> None:
-    """The largest discoveries beside the truth, and the rest in sentences."""
+    """Print the largest discoveries beside the truth, and the rest in sentences."""
     from rich.console import Console
     from rich.table import Table
 
@@ -304,7 +305,7 @@ def _summed_up(
     found: Sequence[str],
     what: str,
 ) -> Iterator[str]:
-    """What was found and what was not, in sentences."""
+    """Yield sentences about what was discovered and what was not."""
     held = sum(count > 0 for count in truth.values())
     largest = sorted(truth, key=lambda value: -truth[value])[:20]
     rate = f"{summary['alpha']:.0%} of such a list may be false, on average"

@@ -10,7 +10,7 @@ from ldp.tables.estimates import Estimates, summary_path
 
 
 def check_output(out: str, level: float) -> None:
-    """Raises ParameterError before any work when estimates cannot be written so."""
+    """Raise ParameterError before any work when estimates cannot be written so."""
     if not 0 < level < 1:
         raise ParameterError("level must lie strictly between 0 and 1")
     if out != "-":
@@ -20,7 +20,8 @@ def check_output(out: str, level: float) -> None:
 def write_estimates(
     estimates: Estimates, out: str, level: float, tested: str, as_json: bool
 ) -> None:
-    """Writes estimates of so many `tested` and says what was found; "-" prints them."""
+    """Write estimates to `out`, or print them for "-", and say how many of the `tested` values were
+    discovered."""
     summary = estimates.summary(level)
     if "warning" in summary:
         click.echo(f"ldp: {summary['warning']}", err=True)

@@ -44,5 +44,5 @@ def explain(metric: str | None, registry: Path, as_json: bool) -> None:
 
 
 def _meaning(epsilon: float) -> dict[str, float]:
-    """An epsilon, what it multiplies odds by, and what it makes of an even chance."""
+    """Return an epsilon, what it multiplies odds by, and what it makes of an even chance."""
     return {"epsilon": epsilon, "odds": odds(epsilon), "belief": posterior(0.5, epsilon)}

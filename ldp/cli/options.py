@@ -53,7 +53,7 @@ def generator(seed: int | None) -> "np.random.Generator":
 
 
 def say(result: dict[str, Any], words: str, as_json: bool) -> None:
-    """Prints the result of a command for a program or for a person. JSON knows no infinity: what is
+    """Print the result of a command for a program or for a person. JSON knows no infinity: what is
     infinite is null there."""
     click.echo(json.dumps(_finite(result), allow_nan=False) if as_json else words)
 

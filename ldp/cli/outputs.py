@@ -63,13 +63,13 @@ def guarded(name: str, command: click.Command) -> click.Command:
 
 
 def _written(value: Any) -> Iterator[Path]:
-    """An output, and the files that are written beside it."""
+    """Yield an output, and the files that are written beside it."""
     if value and str(value) != "-":
         yield from _with_summary(Path(value))
 
 
 def _read(values: Mapping[str, Any], written: tuple[str, ...]) -> Iterator[Path]:
-    """Every file that the options name as an input, and those that they are read with."""
+    """Yield every file that the options name as an input, and those that they are read with."""
     for option, value in values.items():
         if option in written:
             continue
@@ -88,7 +88,7 @@ def _with_companions(option: str, path: Path) -> Iterator[Path]:
 
 
 def _with_summary(path: Path) -> Iterator[Path]:
-    """A file, and the summary that stands beside it if it is one of estimates."""
+    """Yield a file, and the summary that stands beside it if it is one of estimates."""
     yield path
     yield path.with_suffix(".json") if path.suffix == ".csv" else Path(f"{path}.json")
 
@@ -100,5 +100,5 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _is_stored(output: Path, folder: Path) -> bool:
-    """Whether an output would replace a file of a folder that is read."""
+    """Return whether an output would replace a file of a folder that is read."""
     return output.is_file() and output.resolve().is_relative_to(folder.resolve())

@@ -165,7 +165,7 @@ def _released(
 
 
 def _covered(norm: float | None) -> str:
-    """What the intervals hold."""
+    """Return in words what the intervals cover."""
     words = "the least-squares coefficients of the data clipped to the bounds"
     if norm is None:
         return words
@@ -263,8 +263,8 @@ def _read_bounds(path: Path) -> dict[str, tuple[float, float]]:
 
 
 def _read_columns(path: Path, names: list[str], *, strict: bool) -> Any:
-    """The named columns as numbers: shape (rows, names). A cell that is none is NaN, or, `strict`,
-    an error that names its line."""
+    """Return the named columns as numbers: shape (rows, names). A cell that is none is NaN, or,
+    `strict`, an error that names its line."""
     header, rows = _read_csv(path)
     missing = [name for name in names if name not in header]
     if missing:
@@ -278,7 +278,7 @@ def _read_columns(path: Path, names: list[str], *, strict: bool) -> Any:
 
 
 def _read_csv(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """The header, and (line, cells) of every other line, as many as the header has."""
+    """Return the header, and (line, cells) of every other line, as many as the header has."""
     try:
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError:

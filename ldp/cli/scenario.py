@@ -23,14 +23,14 @@ from ldp.simulation import Population
 from ldp.simulation.averaging import Averaged, averaging
 from ldp.simulation.linking import linking
 from ldp.simulation.longitudinal import Collection, Sent
-from ldp.simulation.people import Asked, Scenario, draw_people
+from ldp.simulation.people import Scenario, ScenarioMetric, draw_people
 from ldp.simulation.scenarios import attacked, memoised, read_scenario
 
 WIDTH = 96
 DAYS = (1, 7, 30, 90, 365)
 REPORTS = (1, 7, 30)
 MOST_VALUES = 1000
-"""Of a metric, that people who are attacked may hold: the most frequent."""
+"""Most values of a metric, the most frequent ones, that people who are attacked may hold."""
 REGISTERED, FRESH, PER_VALUE = "as registered", "fresh noise, no caps", "per value, no caps"
 MANNER = {False: "no", "epoch": "by epoch", "per-value": "per value"}
 LINKED: dict[Memoise, str] = {
@@ -69,7 +69,7 @@ def simulate_days(
     seed: int | None,
     as_json: bool,
 ) -> None:
-    """Runs a scenario, writes what is asked for, and prints the verdict."""
+    """Run a scenario, write what the options name, and print the result."""
     scenario = read_scenario(path, Registry.load(registry))
     randomness = generator(seed)
     people = draw_people(scenario, randomness)
@@ -96,7 +96,7 @@ def simulate_days(
 def _collected(
     scenario: Scenario, collection: Collection, reports: Path | None, truth: Path | None
 ) -> dict[str, dict[str, Any]]:
-    """Runs all days; for each metric how many reports were sent, on each day, and which share told
+    """Run all days; for each metric how many reports were sent, on each day, and which share told
     of a value that its owner held no more."""
     names = [asked.metric.name for asked in scenario.asked]
     days: dict[str, list[int]] = {name: [] for name in names}
@@ -121,7 +121,8 @@ def _collected(
 
 
 def _write(scenario: Scenario, sent: Sent, reports: Path | None, truth: Path | None) -> None:
-    """One metric's reports of one day to the store, and the values they tell of as a population."""
+    """Write one metric's reports of one day to the store, and the values that they are about as a
+    population."""
     metric, day = sent.asked.metric, scenario.date(sent.day)
     if reports is not None:
         with ReportWriter(reports, metric.name, metric.version, metric.mechanism, day) as writer:
@@ -133,7 +134,7 @@ def _write(scenario: Scenario, sent: Sent, reports: Path | None, truth: Path | N
 
 
 def _of_memory(scenario: Scenario, collection: Collection, name: str) -> dict[str, Any]:
-    """What memoisation bounds: the price, and how often devices paid it."""
+    """Return the bound of memoisation: the price, and how often devices paid it."""
     metric = scenario.registry.metric(name)
     charged = collection.charged[name]
     return {
@@ -214,8 +215,10 @@ def _averaged(one: Averaged) -> dict[str, float]:
     return {"days": one.days, **right, "at_most": one.at_most}
 
 
-def _linked(asked: Asked, people: int, randomness: np.random.Generator) -> Iterator[dict[str, Any]]:
-    """Both tests of two sets of reports, under each manner of memoisation that there is."""
+def _linked(
+    asked: ScenarioMetric, people: int, randomness: np.random.Generator
+) -> Iterator[dict[str, Any]]:
+    """Yield both tests of two sets of reports, under each manner of memoisation that there is."""
     mechanism, population = asked.metric.mechanism, asked.population
     if np.count_nonzero(population.shares) < 2:
         return
@@ -270,7 +273,7 @@ def _words_of_spending(scenario: Scenario, result: Mapping[str, Any]) -> Iterato
 
 
 def _bound(name: str, one: Mapping[str, Any]) -> str:
-    """What memoisation bounds, and how often it was paid."""
+    """Return in words what memoisation bounds, and how often it was paid."""
     paid, price = one["prices_paid"], upwards(one["price"])
     if one["memoise"] == "epoch":
         what = f"whatever is sent in an epoch costs {price} together"
@@ -309,7 +312,7 @@ def _words_of_guesses(name: str, one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _words_of_links(linked: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Both tests of two sets of reports, under each manner of memoisation."""
+    """Yield both tests of two sets of reports, under each manner of memoisation."""
     heads = {"person": "one person's, not two people's", "change": "the value changed between"}
     for test, words in heads.items() if linked else ():
         every = "".join(f"{f'{reports} + {reports}':>10}" for reports in REPORTS)

@@ -110,7 +110,7 @@ def simulate(
 
 
 def _clipped(mechanism: Catalogued, people: "Population") -> int:
-    """How many hold a number that is taken for the nearer bound."""
+    """Return how many hold a number that is taken for the nearer bound."""
     if getattr(mechanism, "outside", "refuse") != "clip":
         return 0
     numeric: Any = mechanism
@@ -124,7 +124,7 @@ def _clipped(mechanism: Catalogued, people: "Population") -> int:
 
 
 def _check_values(source: str, mechanism: Catalogued, values: Sequence[str]) -> None:
-    """Stops the run, before anything is written, at a value that the mechanism does not know."""
+    """Stop the run, before anything is written, at a value that the mechanism does not know."""
     for number, value in enumerate(values, 1):
         try:
             mechanism.check(value)

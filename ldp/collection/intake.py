@@ -58,7 +58,7 @@ class Sorted:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ScenarioMetric:
     """What a collector knows of a metric; `last` is the last day on which its reports are taken."""
 
     version: int
@@ -66,11 +66,11 @@ class Asked:
     mechanism: Catalogued
 
 
-def asked_of(registry: Registry) -> dict[str, Asked]:
+def asked_of(registry: Registry) -> dict[str, ScenarioMetric]:
     """By name what is collected: a metric's reports may arrive until its group's `lateness` after
     it expired."""
     return {
-        name: Asked(
+        name: ScenarioMetric(
             metric.version,
             later(metric.expires, registry.groups[metric.group].lateness),
             metric.mechanism,
@@ -89,7 +89,7 @@ def days(length: timedelta) -> timedelta:
     return timedelta(days=-(-length // timedelta(days=1)))
 
 
-def sort_batch(data: bytes, asked: Mapping[str, Asked], today: date) -> Sorted:
+def sort_batch(data: bytes, asked: Mapping[str, ScenarioMetric], today: date) -> Sorted:
     """Takes a batch apart; raises ReportError unless it is one, byte for byte."""
     uniform = read_uniform(data)
     if uniform is not None and uniform.items >= FEW:
@@ -97,7 +97,7 @@ def sort_batch(data: bytes, asked: Mapping[str, Asked], today: date) -> Sorted:
     return _sort_each(Batch.from_bytes(data), asked, today)
 
 
-def _sort_each(batch: Batch, asked: Mapping[str, Asked], today: date) -> Sorted:
+def _sort_each(batch: Batch, asked: Mapping[str, ScenarioMetric], today: date) -> Sorted:
     found, bodies = Sorted(batch.id, batch.day), dict[str, list[bytes]]()
     for number, (metric, version, report) in enumerate(batch.items):
         code = _refused(metric, version, asked, today) or _malformed(report, asked[metric])
@@ -110,7 +110,9 @@ def _sort_each(batch: Batch, asked: Mapping[str, Asked], today: date) -> Sorted:
     return found
 
 
-def _sort_uniform(data: bytes, batch: Uniform, asked: Mapping[str, Asked], today: date) -> Sorted:
+def _sort_uniform(
+    data: bytes, batch: Uniform, asked: Mapping[str, ScenarioMetric], today: date
+) -> Sorted:
     found, (metric, version, _) = Sorted(batch.id, batch.day), batch.first
     code = _refused(metric, version, asked, today)
     if code:
@@ -128,7 +130,9 @@ def _sort_uniform(data: bytes, batch: Uniform, asked: Mapping[str, Asked], today
     return found
 
 
-def _refused(metric: str, version: int, asked: Mapping[str, Asked], today: date) -> Code | None:
+def _refused(
+    metric: str, version: int, asked: Mapping[str, ScenarioMetric], today: date
+) -> Code | None:
     if metric not in asked:
         return "unknown_metric"
     if version != asked[metric].version:
@@ -136,7 +140,7 @@ def _refused(metric: str, version: int, asked: Mapping[str, Asked], today: date)
     return "expired" if today > asked[metric].last else None
 
 
-def _malformed(report: bytes, asked: Asked) -> Code | None:
+def _malformed(report: bytes, asked: ScenarioMetric) -> Code | None:
     layout = asked.mechanism.layout
     try:
         _, payload = split_report(report, asked.mechanism.header, layout)
@@ -146,7 +150,7 @@ def _malformed(report: bytes, asked: Asked) -> Code | None:
     return None
 
 
-def _malformed_among(reports: NDArray[np.uint8], asked: Asked) -> list[int]:
+def _malformed_among(reports: NDArray[np.uint8], asked: ScenarioMetric) -> list[int]:
     """Which of the reports, shape (reports, bytes), are not whole reports of the mechanism."""
     header = asked.mechanism.header.to_bytes()
     is_whole = reports.shape[1] == HEADER_BYTES + asked.mechanism.layout.body_bytes

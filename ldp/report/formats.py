@@ -3,11 +3,11 @@
 import unicodedata
 
 JOINERS = {"\N{ZERO WIDTH JOINER}", *map(chr, range(0xE0020, 0xE0080))}
-"""What the parts of one symbol are joined with."""
+"""Characters that join the parts of one symbol."""
 
 
 MOST_LETTERS = 120
-"""Of a value; the CSV has it whole."""
+"""Most characters of a value on the page; the CSV has it whole."""
 
 
 def percent(share: float) -> str:

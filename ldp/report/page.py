@@ -29,7 +29,7 @@ from ldp.report.trends import in_order, trend
 MOST_ROWS = 1000
 """Discovered values on a page, and others; more are counted, and left to the CSV."""
 MOST_FOLDED = 100
-"""The same where a page has several days, on each but the last."""
+"""Rows on each day but the last, where a page has several."""
 
 
 TESTED = {
@@ -52,7 +52,7 @@ TESTED = {
     "puzzle": "Words were put together from the fragments that stand out, and each word was then "
     "tested on a table of its own, whose noise had no part in choosing it.",
 }
-"""What each method does, for the page."""
+"""Sentences that explain each method on the page."""
 
 UNLISTED = ("puzzle", "prefixes", "ngrams")
 """Methods whose candidates were told by nobody, and may all be held by nobody."""
@@ -69,7 +69,7 @@ UNKNOWN = {
     ),
     "prefixes": "only some of the reports are about whole words",
 }
-"""Why the error of the unexplained is not known where it is not, by method."""
+"""Reasons, by method, why the error of the unexplained reports is not known."""
 
 
 Truths = Mapping[str, int] | Sequence[Mapping[str, int]]
@@ -127,8 +127,8 @@ def render(
 
 
 def _names(results: Sequence[Results]) -> list[str]:
-    """What to call each: its metric, or its file, or that with its folder; the first that tells
-    all of them apart."""
+    """Return a name for each: its metric, or its file, or that with its folder; the first that
+    tells all of them apart."""
     metrics = [{label.metric for label in privacy.labels(result.summary)} for result in results]
     for names in (
         [metric.pop() if len(metric) == 1 else "" for metric in metrics],
@@ -140,7 +140,7 @@ def _names(results: Sequence[Results]) -> list[str]:
 
 
 def _truths(results: Sequence[Results], truth: Truths | None) -> Sequence[Mapping[str, int] | None]:
-    """What is known of each of the results."""
+    """Return the truth of each of the results, None where it is not known."""
     if truth is None:
         return [None] * len(results)
     each = [truth] * len(results) if isinstance(truth, Mapping) else list(truth)
@@ -234,8 +234,8 @@ def _section(results: Results, truth: Mapping[str, int] | None, most: int) -> di
 
 
 def _unexplained(results: Results) -> dict[str, Any]:
-    """How many reports no candidate explains, with standard error and interval, or why it has none;
-    `zero`: whether it may be none."""
+    """Return how many reports no candidate explains, with standard error and interval, or why it
+    has none; `zero`: whether it may be none."""
     summary = results.summary
     count = summary.get("unexplained")
     if count is None:

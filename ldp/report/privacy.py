@@ -14,18 +14,19 @@ NO_LABEL = (
 
 
 def labels(summary: Mapping[str, Any]) -> list[Label]:
-    """The labels that the summary carries."""
+    """Return the labels that the summary carries."""
     return [Label.of(told) for told in summary.get("labels", [])]
 
 
 def report_epsilon(summary: Mapping[str, Any]) -> float:
-    """Of one whole report: of a joint metric's part that is more than the part's own."""
+    """Return the epsilon of one whole report, which for a part of a joint metric is more than the
+    part's own."""
     epsilon: float = summary["epsilon"]
     return max([epsilon, *(label.report_epsilon for label in labels(summary))])
 
 
 def questions(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the label says: a question and its answer, one after the other."""
+    """Yield the statements of the label: a question and its answer, one after the other."""
     epsilon, known = report_epsilon(summary), labels(summary)
     yield "One report", guessing(epsilon)
     yield "Several reports of one person", " ".join(_several(summary, epsilon, known))

@@ -115,7 +115,7 @@ class Results:
 
     @classmethod
     def load(cls, path: str | Path) -> "Results":
-        """Reads E.csv and the summary beside it; raises DecodeError naming the file that is
+        """Read E.csv and the summary beside it; raises DecodeError naming the file that is
         wrong."""
         path = Path(path)
         beside = summary_path(path)
@@ -143,8 +143,9 @@ class Results:
         return [row for row in self.rows if row["detected"]]
 
     def compared(self, truth: Mapping[str, int]) -> dict[str, Any]:
-        """How the estimates stand to the truth: counts of discoveries, false ones and intervals
-        that hold, for simulations. A candidate that the truth does not name is held by nobody."""
+        """Return how the estimates stand to the truth: counts of discoveries, false ones and
+        intervals that hold, for simulations. A candidate that the truth does not name is held by
+        nobody."""
         found, level = self.discovered, self.summary["level"]
         held = [row["low"] <= truth.get(row["value"], 0) <= row["high"] for row in self.rows]
         selected = [
@@ -230,7 +231,7 @@ def _summary(
     needed: Mapping[str, Callable[[Any], bool]],
     optional: Mapping[str, Callable[[Any], bool]],
 ) -> dict[str, Any]:
-    """A summary whose keys are as they must be."""
+    """Return a summary whose keys are as they must be."""
     try:
         summary = json.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -246,7 +247,8 @@ def _summary(
 
 
 def _row(cells: Mapping[str, str]) -> dict[str, Any]:
-    """One line of the file as numbers; raises ValueError unless all are there that must be."""
+    """Return one line of the file as numbers; raises ValueError unless all are there that must
+    be."""
     numbers = {name: float(cells[name]) if cells[name] else None for name in _NUMBERS}
     needed = _NEVER_EMPTY | (_SELECTED if numbers["detected"] else set())
     told_apart = {**numbers, "std_error": 0.0} if numbers["std_error"] == math.inf else numbers

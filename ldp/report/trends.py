@@ -31,8 +31,8 @@ class Change:
 
 
 def in_order(results: Sequence["Results"]) -> list[list["Results"]]:
-    """The files that tell of one mechanism on different days, each list in the order of time; files
-    that share a day with another, or name none, are in no list."""
+    """Return the files that tell of one mechanism on different days, each list in the order of
+    time; files that share a day with another, or name none, are in no list."""
     alike: dict[str, list[Results]] = {}
     for result in results:
         alike.setdefault(result.summary["fingerprint"], []).append(result)
@@ -47,7 +47,7 @@ def in_order(results: Sequence["Results"]) -> list[list["Results"]]:
 
 
 def why_not_tested(days: Sequence["Results"]) -> str:
-    """Why no difference between these days can be tested; "" where it can."""
+    """Return why no difference between these days can be tested; "" where it can."""
     for result in days:
         if result.summary.get("warning"):
             return f"{result.name} claims no error rate"
@@ -59,8 +59,8 @@ def why_not_tested(days: Sequence["Results"]) -> str:
 
 
 def compared_days(days: Sequence["Results"]) -> list[Change]:
-    """Each day beside the one before it, and the last beside the first: every value that has an
-    estimate on both, with an error, by falling evidence."""
+    """Return each day beside the one before it, and the last beside the first: every value that has
+    an estimate on both, with an error, by falling evidence."""
     places = [*pairwise(range(len(days)))]
     if len(days) > 2:
         places.append((0, len(days) - 1))
@@ -123,8 +123,8 @@ SPARK_WIDTH, SPARK_HEIGHT = 120, 30
 
 
 def trend(several: Sequence[Results]) -> dict[str, Any]:
-    """What is told of the same metric on several days: a row a value, the largest of the last day
-    first; of those discovered on some day, and those that changed."""
+    """Return the section about one metric on several days: a row a value, the largest of the
+    last day first; of those discovered on some day, and those that changed."""
     latest, why = several[-1], why_not_tested(several)
     alpha = latest.summary["alpha"]
     changes = [] if why else compared_days(several)
@@ -178,7 +178,7 @@ def trend(several: Sequence[Results]) -> dict[str, Any]:
 
 
 def _point(result: Results, row: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A value on one day, as shares of its reports."""
+    """Return a value on one day, as shares of its reports."""
     n = result.summary["reports"]
     if row is None or not n:
         return None
@@ -210,7 +210,7 @@ def _step(change: Change | None, alpha: float) -> dict[str, Any] | None:
 
 
 def _spark(points: Sequence[Mapping[str, Any] | None], beyond: Sequence[bool]) -> dict[str, Any]:
-    """Where points, intervals and line of a trend stand; the top is that of the highest."""
+    """Return where points, intervals and line of a trend stand; the top is that of the highest."""
     top = max([1e-12, *(max(point["high"], point["share"]) for point in points if point)])
     step = (SPARK_WIDTH - 10) / max(1, len(points) - 1)
 

@@ -14,12 +14,12 @@ from ldp.simulation.evidence import (
     _FEWEST,
     _MOST_COUNTED,
     _MOST_LOOKED_AT,
-    Lasting,
+    MemoisedEvidence,
     evidence,
     log_shares,
 )
 from ldp.simulation.longitudinal import Collection, Sent, Streams
-from ldp.simulation.people import Asked, Scenario, draw_people
+from ldp.simulation.people import Scenario, ScenarioMetric, draw_people
 
 
 class Share(NamedTuple):
@@ -36,7 +36,7 @@ class Share(NamedTuple):
 
 
 class Advantage(NamedTuple):
-    """Of a likelihood-ratio test between two hypotheses: how often it says the second if that
+    """Power of a likelihood-ratio test between two hypotheses: how often it says the second if that
     holds, how often if the first does, and the difference, which for the exact test is the most
     that any test attains (the distance in total variation), with its standard error."""
 
@@ -52,9 +52,9 @@ class Advantage(NamedTuple):
 
 
 class Averaged(NamedTuple):
-    """Of people's values guessed `right` after so many `days`; no attacker is right more often than
-    `at_most`, whatever the mechanism: the mean over people of what their epsilon makes of a belief
-    as large as the most frequent value's share."""
+    """Share of people's values guessed `right` after so many `days`; no attacker is right more
+    often than `at_most`, whatever the mechanism: the mean over people of what their epsilon makes
+    of a belief as large as the most frequent value's share."""
 
     days: int
     right: Share
@@ -68,8 +68,9 @@ def averaging(
     *,
     limited: bool = True,
 ) -> dict[tuple[str, ...], list[Averaged]]:
-    """How often the value of a metric is guessed, from its reports, and (metric, other) from those
-    of a correlated one too, when the scenario's people stay and keep their values; `days` rise."""
+    """Return how often the value of a metric is guessed, from its reports, and (metric, other) from
+    those of a correlated one too, when the scenario's people stay and keep their values; `days`
+    rise."""
     staying = scenario.staying(scenario.attacked)
     people = draw_people(staying, generator)
     collection = Collection(staying, people, generator, limited=limited)
@@ -100,13 +101,13 @@ def averaging(
 class _Streams:
     """The evidence of all reports of one metric, and whose stream is whose."""
 
-    def __init__(self, asked: Asked, streams: Streams) -> None:
+    def __init__(self, asked: ScenarioMetric, streams: Streams) -> None:
         self._of, self._epoch = streams, -1
         metric, values = asked.metric, asked.population.values
         self._evidence = evidence(metric.mechanism, values, metric.memoise, streams.owner.size)
 
     def add(self, sent: Sent) -> None:
-        if sent.epoch != self._epoch and isinstance(self._evidence, Lasting):
+        if sent.epoch != self._epoch and isinstance(self._evidence, MemoisedEvidence):
             self._evidence.end_epoch()
         self._epoch = sent.epoch
         streams = self._of.of_device[sent.devices]
@@ -120,8 +121,8 @@ class _Streams:
         return found
 
 
-def _through(first: Asked, other: Asked, told: Floats) -> Floats:
-    """ln of the joint probability of each value of `first` and the reports about `other`."""
+def _through(first: ScenarioMetric, other: ScenarioMetric, told: Floats) -> Floats:
+    """Return ln of the joint probability of each value of `first` and the reports about `other`."""
     leader, follower = (other, first) if first.like else (first, other)
     joint = follower.joint(leader.population)
     joint = joint if first.like else joint.T
@@ -130,7 +131,8 @@ def _through(first: Asked, other: Asked, told: Floats) -> Floats:
 
 
 def affordable(scenario: Scenario) -> int:
-    """How many people are attacked: as many as the scenario says, or what time and memory allow."""
+    """Return how many people are attacked: as many as the scenario says, or what time and memory
+    allow."""
     people = scenario.attacked
     for asked in (asked for asked in scenario.asked if asked.guessable):
         for part in parts_of(asked.metric.mechanism):

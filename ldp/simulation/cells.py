@@ -16,7 +16,8 @@ from ldp.mechanisms import Mechanism
 from ldp.mechanisms.sketch import MeanSketch
 
 POOLED = 1e-3
-"""Of the variance: values whose collisions add less than that together collide holder by holder."""
+"""Part of the variance: values whose collisions add less than that together collide holder by
+holder."""
 _CHUNK = 1 << 22
 
 
@@ -28,8 +29,8 @@ def draw_estimates(
     draws: int,
     generator: np.random.Generator,
 ) -> Floats:
-    """Independent estimates of the count of a value that `held` clients hold, `others` (int64,
-    shape (values,)) the rest: float64, shape (draws,); each with hash functions of its own.
+    """Return independent estimates of the count of a value that `held` clients hold, `others`
+    (int64, shape (values,)) the rest: float64, shape (draws,); each with hash functions of its own.
 
     The hash functions are independent where ours are 3-wise: mean and variance are the same. Raises
     ParameterError for a mechanism of cohorts.
@@ -58,7 +59,8 @@ def _colliding(
     draws: int,
     generator: np.random.Generator,
 ) -> Ints:
-    """How many holders of other values are in a row in which theirs shares the value's cell."""
+    """Return how many holders of other values are in a row in which theirs shares the value's
+    cell."""
     rows, columns = mechanism.shape
     counts = np.sort(others[others > 0])[::-1]
     reports = held + int(counts.sum())

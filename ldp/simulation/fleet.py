@@ -64,18 +64,18 @@ class Fleet:
             self.begin_epoch()
 
     def begin_epoch(self) -> None:
-        """Every device forgets what it froze."""
+        """Return every device forgets what it froze."""
         self._frozen = np.full(self._secrets.size, -1)
 
     def encode(self, devices: Ints, told: Ints) -> Encoded:
-        """A report of each of `devices` about the value at `told` in `values`; both int64, shape
-        (reports,). By epoch the first value a device is given is the one of its epoch."""
+        """Return a report of each of `devices` about the value at `told` in `values`; both int64,
+        shape (reports,). By epoch the first value a device is given is the one of its epoch."""
         if not self._memoise:
             points = [part[told] for part in self._points]
             return Encoded(*encode_batch(self._mechanism, points, self._generator), None)
         of_epoch = self._memoise == "epoch"
         about = self._of_epoch(devices, told) if of_epoch else self._of_secret(devices, told)
-        payloads = again(self._memory, self._responses[about], self._generator)
+        payloads = instantaneous(self._memory, self._responses[about], self._generator)
         return Encoded(self._rows[about], payloads, about)
 
     def _of_epoch(self, devices: Ints, told: Ints) -> Ints:
@@ -87,7 +87,7 @@ class Fleet:
         return np.asarray(self._frozen[devices])
 
     def _of_secret(self, devices: Ints, told: Ints) -> Ints:
-        """A response for every secret and what the value touches in its cohort."""
+        """Return a response for every secret and what the value touches in its cohort."""
         keys, group = np.unique(self._secrets[devices] * self._values + told, return_inverse=True)
         about = np.array([self._of_value.get(key, -1) for key in keys.tolist()], dtype=np.int64)
         new = np.flatnonzero(about < 0)
@@ -115,14 +115,14 @@ class Fleet:
 
 
 def columns_of(mechanism: Memoising, points: Points, rows: NDArray[np.uint32]) -> Ints:
-    """What each point touches in its row, as `bulk.columns`."""
+    """Return the columns that each point touches in its row, as `bulk.columns`."""
     return bulk.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
 
 
 def permanent(
     mechanism: Memoising, points: Points, rows: NDArray[np.uint32], generator: np.random.Generator
 ) -> NDArray[np.uint8]:
-    """A permanent response, as a payload, for each point in its row."""
+    """Return a permanent response, as a payload, for each point in its row."""
     layout, permanent = mechanism.layout, mechanism.permanent_channel
     columns = columns_of(mechanism, points, rows)
     if mechanism.kind is Kind.INDEX:
@@ -137,10 +137,10 @@ def permanent(
     return np.packbits(truths, axis=1, bitorder="little")
 
 
-def again(
+def instantaneous(
     mechanism: Memoising, responses: NDArray[np.uint8], generator: np.random.Generator
 ) -> NDArray[np.uint8]:
-    """A report's payload about each permanent response."""
+    """Return a report's payload about each permanent response."""
     layout, (high, low) = mechanism.layout, mechanism.thresholds
     if mechanism.kind is Kind.INDEX:
         numbers = payload_numbers(layout, np.zeros(len(responses), np.int64), responses)
@@ -152,7 +152,8 @@ def again(
 
 
 def _told(columns: Ints, told: int, many: int, generator: np.random.Generator) -> Ints:
-    """Each column with probability told / 2**64, else another of so many, as `draw_column`."""
+    """Return each column with probability told / 2**64, else another of so many, as
+    `draw_column`."""
     is_told = bulk.bernoulli_each(generator, told, columns.size)
     others = generator.integers(0, many - 1, columns.size)
     return np.where(is_told, columns, others + (others >= columns))

@@ -12,15 +12,15 @@ from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued
 from ldp.registry.definitions import Memoise
 from ldp.simulation.averaging import Advantage
-from ldp.simulation.evidence import _ODD, _TIE, Evidence, Lasting, evidence, log_shares
+from ldp.simulation.evidence import _ODD, _TIE, Evidence, MemoisedEvidence, evidence, log_shares
 from ldp.simulation.fleet import Fleet
 from ldp.simulation.populations import Population
 
 
 @dataclass(frozen=True, kw_only=True)
 class Linking:
-    """What two sets of so many `reports` each tell of one another. `person`: whether they are of
-    one device, whose value did not change, or of two people's; `change`: whether the value of one
+    """Result of linking two sets of so many `reports` each. `person`: whether they are of one
+    device, whose value did not change, or of two people's; `change`: whether the value of one
     device changed between them."""
 
     memoise: Memoise
@@ -38,10 +38,9 @@ def linking(
     people: int,
     generator: np.random.Generator,
 ) -> Linking:
-    """Draws so many people with the population's frequencies, lets each device make `reports` and
+    """Draw so many people with the population's frequencies, lets each device make `reports` and
     once more `reports`, and tests. By epoch the two sets are of different epochs; within one they
-    tell of each other what they do per value, but for changes, of which they tell nothing.
-    """
+    tell of each other what they do per value, but for changes, of which they tell nothing."""
     shares = population.shares
     if np.count_nonzero(shares) < 2:
         raise ParameterError("a population of one value has nothing to tell")
@@ -72,23 +71,24 @@ def linking(
 
 
 def _same_device(first: Evidence, second: Evidence, of: Places, shares: Floats) -> Floats:
-    """ln of P(both | one device that holds one value) / P(both | two people), for the streams i of
-    `first` and of[i] of `second`. Only with a permanent response is there more in common than the
-    value: the response and the row, which of two people is the same once in `rows` times."""
+    """Return ln of P(both | one device that holds one value) / P(both | two people), for the
+    streams i of `first` and of[i] of `second`. Only with a permanent response is there more in
+    common than the value: the response and the row, which of two people is the same once in `rows`
+    times."""
     log_prior = log_shares(shares)
     one, other = first.log_likelihoods(), second.log_likelihoods()[of]
     apart = logsumexp(log_prior + one, axis=1) + logsumexp(log_prior + other, axis=1)
     both = one + other
-    if isinstance(first, Lasting) and isinstance(second, Lasting) and first.lasts:
+    if isinstance(first, MemoisedEvidence) and isinstance(second, MemoisedEvidence) and first.lasts:
         both = first.one_with(second, of).log_likelihoods() + math.log(first.cohorts)
         both[first.rows != second.rows[of]] = -np.inf
     return np.asarray(logsumexp(log_prior + both, axis=1) - apart)
 
 
 def _changed(first: Evidence, second: Evidence, shares: Floats) -> Floats:
-    """ln of P(both | the device's value v became another w) / P(both | it did not), where v has the
-    frequencies of the population, and w those of all other values. With c(v, w) = 1 where both
-    touch the same cells, which leaves a permanent response as it is,
+    """Return ln of P(both | the device's value v became another w) / P(both | it did not), where v
+    has the frequencies of the population, and w those of all other values. With c(v, w) = 1 where
+    both touch the same cells, which leaves a permanent response as it is,
 
         P = sum over v of s(v) / (1 - s(v)) [A(v) sum_w s(w) B(w) - A(v) B(v) sum_w c s(w)
             + AB(v) (sum_w c s(w) - s(v))].
@@ -96,7 +96,7 @@ def _changed(first: Evidence, second: Evidence, shares: Floats) -> Floats:
     log_prior, log_left = log_shares(shares), log_shares(shares) - np.log1p(-shares)
     one, other = first.log_likelihoods(), second.log_likelihoods()
     both, alike = one + other, np.broadcast_to(shares, one.shape)
-    if isinstance(first, Lasting) and isinstance(second, Lasting) and first.lasts:
+    if isinstance(first, MemoisedEvidence) and isinstance(second, MemoisedEvidence) and first.lasts:
         both = first.one_with(second, np.arange(len(one))).log_likelihoods()
         alike = _alike(first.cells(), shares)
     any_other = logsumexp(log_left + one, axis=1) + logsumexp(log_prior + other, axis=1)

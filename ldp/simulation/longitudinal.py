@@ -25,7 +25,7 @@ from ldp.client.sealing import afforded
 from ldp.protocol.channel import round_up
 from ldp.registry import Group, Metric
 from ldp.simulation.fleet import Fleet
-from ldp.simulation.people import Asked, People, Scenario
+from ldp.simulation.people import People, Scenario, ScenarioMetric
 
 _CHUNK = 1 << 22
 """Records that are drawn from together."""
@@ -33,12 +33,12 @@ _CHUNK = 1 << 22
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sent:
-    """What all devices send of one metric on one `day`, in random order: for each report the
-    device, the place of the value `told` and of the one `held` that day, row and payload.
-    `charged`: how often its price is charged, for each device. Reports of one `epoch` are about one
-    response each device."""
+    """All reports of one metric on one `day`, in random order: for each report the device, the
+    place of the value `told` and of the one `held` that day, row and payload. `charged`: how often
+    its price is charged, for each device. Reports of one `epoch` are about one response each
+    device."""
 
-    asked: Asked
+    asked: ScenarioMetric
     day: int
     epoch: int
     devices: Places
@@ -91,16 +91,16 @@ class Collection:
         self._epochs = dict.fromkeys(self._asked, -1)
 
     def streams(self, name: str) -> Streams:
-        """Which reports share a permanent response, if any do: those of a secret under per-value
-        memoisation, else those of a device."""
+        """Return which reports share a permanent response, if any do: those of a secret under
+        per-value memoisation, else those of a device."""
         devices = np.arange(self._people.owner.size)
         if self._asked[name].metric.memoise != "per-value" or not self._scenario.account:
             return Streams(devices, self._people.owner)
         return Streams(self.secrets, np.arange(self._people.joined.size))
 
     def days(self) -> Iterator[list[Sent]]:
-        """Everything that is sent, a list a day. What a period of several days sends is sent on its
-        last; the reports of one day are those that devices made of its records, although a
+        """Return everything that is sent, a list a day. What a period of several days sends is sent
+        on its last; the reports of one day are those that devices made of its records, although a
         collector would have them a little later."""
         groups = dict.fromkeys(asked.metric.group for asked in self._asked.values())
         noons = self._scenario.noons
@@ -110,8 +110,9 @@ class Collection:
             yield [sent for group in due for sent in self._sealed(group, day)]
 
     def _sealed(self, group: Group, day: int) -> Iterator[Sent]:
-        """What all devices send of the period that ends after `day`. Charges of a group are made at
-        the ends of its windows, so in the window that ends now there are only those made now."""
+        """Yield what all devices send of the period that ends after `day`. Charges of a group are
+        made at the ends of its windows, so in the window that ends now there are only those made
+        now."""
         people, noons = self._people, self._scenario.noons
         ends = ending(noons[day], group.caps.window)
         first = next(
@@ -154,8 +155,8 @@ class Collection:
         books: Places,
         ends: int,
     ) -> tuple[Places, Places]:
-        """How many reports each device may send of a metric, and how many prices are set aside.
-        `books`: for every member what was charged, then what is set aside, in prices."""
+        """Return how many reports each device may send of a metric, and how many prices are set
+        aside. `books`: for every member what was charged, then what is set aside, in prices."""
         metric = members[place]
         slots = np.full(devices.size, metric.reports_per_window)
         if not self._limited:
@@ -222,8 +223,8 @@ class Collection:
         )
 
     def _drawn(self, records: Places, sent: Places) -> tuple[Places, Places]:
-        """So many `sent` of the `records` of each device, all sets alike: the places of the devices
-        and the numbers of the records, in random order."""
+        """Return so many `sent` of the `records` of each device, all sets alike: the places of the
+        devices and the numbers of the records, in random order."""
         most = max(1, int(records.max(initial=0)))
         places, chosen = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for start in range(0, records.size, step := max(1, _CHUNK // most)):
@@ -245,7 +246,7 @@ class Collection:
         sent: Places,
         about: Places | None,
     ) -> Places:
-        """Charges what devices sent; how often the price, for each of all devices."""
+        """Charge what devices sent; how often the price, for each of all devices."""
         name, times = metric.name, np.zeros(self._people.owner.size, dtype=np.int64)
         if metric.memoise == "epoch":
             times[devices] = (sent > 0) & ~self._paid[name][devices]
@@ -262,16 +263,17 @@ class Collection:
         return times
 
     def epsilons(self, names: Sequence[str]) -> Floats:
-        """What each device was charged for some metrics together, exactly, rounded up once."""
+        """Return what each device was charged for some metrics together, exactly, rounded up
+        once."""
         return _priced([(self._price(name), self.charged[name]) for name in names])
 
     def persons(self, names: Sequence[str]) -> Floats:
-        """What all devices of each person tell of it: their charges added, but for responses that
-        the devices of an account share, which are the same on each."""
+        """Return what all devices of each person tell of it: their charges added, but for responses
+        that the devices of an account share, which are the same on each."""
         return _priced([(self._price(name), self._of_persons(name)) for name in names])
 
     def unlimited(self, names: Sequence[str]) -> Floats:
-        """The same with fresh noise in every report and no caps."""
+        """Return the same with fresh noise in every report and no caps."""
         return _priced(
             [
                 (
@@ -300,7 +302,7 @@ class Collection:
 
 
 def _priced(parts: Sequence[tuple[float, Places]]) -> Floats:
-    """The sums of prices times counts, each rounded up once."""
+    """Return the sums of prices times counts, each rounded up once."""
     counts = np.stack([each for _, each in parts], axis=1)
     different, which = _distinct(counts)
     prices = [Fraction(price) for price, _ in parts]
@@ -312,8 +314,8 @@ def _priced(parts: Sequence[tuple[float, Places]]) -> Floats:
 
 
 def _distinct(rows: Places) -> tuple[Places, Places]:
-    """The different rows of an array of counts, and which of them each row is. Each is one number
-    in mixed radix, which sorts faster than a row, if there is room for it."""
+    """Return the different rows of an array of counts, and which of them each row is. Each is one
+    number in mixed radix, which sorts faster than a row, if there is room for it."""
     radix = [int(most) + 1 for most in rows.max(axis=0, initial=0)]
     if math.prod(radix) >= 1 << 62:
         different, which = np.unique(rows, axis=0, return_inverse=True)

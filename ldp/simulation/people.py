@@ -21,7 +21,7 @@ MOST_PERSON_DAYS = 20_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class ScenarioMetric:
     """One metric of a scenario: `population`, of which values are drawn; `change`, the chance a day
     that somebody's value is drawn anew; `records` a day and device; `like`, the metric by whose
     value that of a share `correlation` of the people goes: both stand at the same quantile of
@@ -36,13 +36,13 @@ class Asked:
 
     @property
     def guessable(self) -> bool:
-        """Whether the values are such as reports name one by one: not numbers, which are rounded at
-        random."""
+        """Return whether the values are such as reports name one by one: not numbers, which are
+        rounded at random."""
         parts = parts_of(self.metric.mechanism)
         return not any(isinstance(part.addressing, Rounding) for part in parts)
 
     def joint(self, leader: Population) -> Floats:
-        """How frequent each pair of an own value and one of the leader's is: shape (values,
+        """Return how frequent each pair of an own value and one of the leader's is: shape (values,
         leader's values). With bounds F and G of the cumulated frequencies those at the same
         quantile share max(0, min(F, G) - max(F before, G before))."""
         own, its = self.population.shares, leader.shares
@@ -59,7 +59,7 @@ class Scenario:
     devices, which with `account` share a secret. `attacked`: people of the attacks, 0 for none."""
 
     registry: Registry
-    asked: tuple[Asked, ...]
+    asked: tuple[ScenarioMetric, ...]
     users: int
     days: int
     start: date
@@ -89,16 +89,16 @@ class Scenario:
         return self.start + timedelta(days=day)
 
     def staying(self, users: int) -> "Scenario":
-        """So many people who stay and keep their values, whatever these are."""
+        """Return so many people who stay and keep their values, whatever these are."""
         asked = tuple(replace(each, change=0.0) for each in self.asked)
         return replace(self, asked=asked, users=users, churn=0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class People:
-    """Who is there from the day `joined` to the day before `left`, int64, shape (people,); the
-    `owner` of each device, int64, shape (devices,); and for every metric the place of everybody's
-    value in its population on every day, int64, shape (people, days)."""
+    """People who take part from the day `joined` to the day before `left`, int64, shape (people,);
+    the `owner` of each device, int64, shape (devices,); and for every metric the place of
+    everybody's value in its population on every day, int64, shape (people, days)."""
 
     joined: Places
     left: Places
@@ -107,7 +107,7 @@ class People:
 
 
 def draw_people(scenario: Scenario, generator: np.random.Generator) -> People:
-    """People of the scenario."""
+    """Return people of the scenario, drawn with `generator`."""
     users, days = scenario.users, scenario.days
     begins = np.ones((users, days), dtype=bool)
     begins[:, 1:] = generator.random((users, days - 1)) < scenario.churn

@@ -49,7 +49,7 @@ class Population:
 
     @property
     def users(self) -> int:
-        """How many people there are."""
+        """Return how many people there are."""
         return int(self._fixed().sum())
 
     @property
@@ -72,17 +72,17 @@ class Population:
         return Population(tuple(places), counts=sums)
 
     def sample(self, users: int, generator: np.random.Generator) -> "Population":
-        """`users` people drawn independently with these frequencies."""
+        """Return `users` people drawn independently with these frequencies."""
         if not 1 <= users <= MOST_USERS:
             raise ParameterError(f"users must be from 1 to {MOST_USERS}")
         return Population(self.values, counts=generator.multinomial(users, self.shares))
 
     def truth(self) -> dict[Any, int]:
-        """Value -> count."""
+        """Return the count of each value."""
         return dict(zip(self.values, self._fixed().tolist(), strict=True))
 
     def to_csv(self) -> str:
-        """`value,count`, or `a,b,count` where values are pairs, largest first."""
+        """Return `value,count`, or `a,b,count` where values are pairs, largest first."""
         text, first = io.StringIO(), self.values[0]
         writer = csv.writer(text, lineterminator="\n")
         names = ascii_lowercase[: len(first)] if isinstance(first, tuple) else ["value"]
@@ -93,8 +93,8 @@ class Population:
 
     @classmethod
     def from_csv(cls, path: str | Path) -> "Population":
-        """Reads `value,count` or `value,frequency` (UTF-8; "-" is standard input), of a joint
-        metric `a,b,count` and so on; raises ParameterError with the line of the first mistake."""
+        """Read `value,count` or `value,frequency` (UTF-8; "-" is standard input), of a joint metric
+        `a,b,count` and so on; raises ParameterError with the line of the first mistake."""
         try:
             data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
             text = data.decode("utf-8-sig")

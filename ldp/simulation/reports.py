@@ -32,7 +32,7 @@ Batch = tuple[NDArray[np.uint32], NDArray[np.uint8]]
 def simulate(
     mechanism: Catalogued, population: Population, generator: np.random.Generator
 ) -> Iterator[Batch]:
-    """One report a person, in uniformly random order: (rows, payloads) by batches of 65,536.
+    """Yield one report a person, in uniformly random order: (rows, payloads) by batches of 65,536.
 
     Every batch is a random subset of those not reported yet (multivariate hypergeometric) in
     random order, so memory is one batch whatever the population.
@@ -53,7 +53,7 @@ def simulate(
 
 
 def points_of(mechanism: Catalogued, values: Sequence[Value]) -> list[Points]:
-    """The points of values, for each part of the mechanism's report (see `bulk.points`)."""
+    """Return the points of values, for each part of the mechanism's report (see `bulk.points`)."""
     return [
         bulk.points(part.addressing, part.shape.rows, own)
         for part, own in values_of_parts(mechanism, values)
@@ -63,8 +63,8 @@ def points_of(mechanism: Catalogued, values: Sequence[Value]) -> list[Points]:
 def encode_batch(
     mechanism: Catalogued, points: Sequence[Points], generator: np.random.Generator
 ) -> Batch:
-    """One report for each value whose points (`points_of`) these are: rows, uint32, shape (n,), and
-    payloads, uint8, shape (n, payload bytes)."""
+    """Return one report for each value whose points (`points_of`) these are: rows, uint32, shape
+    (n,), and payloads, uint8, shape (n, payload bytes)."""
     drawn = [
         _encode_part(part, part_points, generator)
         for part, part_points in zip(parts_of(mechanism), points, strict=True)
@@ -91,7 +91,7 @@ def _encode_part(mechanism: Mechanism, points: Points, generator: np.random.Gene
 def noisy_bits(
     layout: Layout, channel: Channel, columns: Ints, generator: np.random.Generator
 ) -> NDArray[np.uint8]:
-    """Payloads whose bits are 1 as the channel says: of those that touch `columns`, as by
+    """Return payloads whose bits are 1 as the channel says: of those that touch `columns`, as by
     `bulk.columns`."""
     words = -(-layout.columns // 64)
     noise = bulk.packed_bernoulli(generator, threshold(channel.untouched), len(columns) * words)
@@ -149,14 +149,14 @@ def _signs(mechanism: Mechanism, cells: Ints, generator: np.random.Generator) ->
 def draw_signs(
     mechanism: Mechanism, cells: Ints, generator: np.random.Generator
 ) -> tuple[Ints, Ints]:
-    """For reports whose values touch `cells`: the columns they draw, and 1 where they tell a minus;
-    int64 arrays, shape of `cells`."""
+    """Draw, for reports whose values touch `cells`, the columns they name, and 1 where they tell a
+    minus; int64 arrays, shape of `cells`."""
     columns = generator.integers(0, mechanism.shape.columns, size=cells.size)
     told = bulk.bernoulli_each(generator, threshold(mechanism.channel.touched), cells.size)
     return columns, bulk.negative_signs(columns, cells) ^ ~told.astype(np.int64) & 1
 
 
 def as_bytes(numbers: Ints, layout: Layout) -> NDArray[np.uint8]:
-    """Payloads that are these integers, one below the other."""
+    """Return these integers as payloads, uint8, shape (numbers, bytes)."""
     shifts = 8 * np.arange(layout.payload_bytes)
     return (numbers[:, None] >> shifts & 0xFF).astype(np.uint8)

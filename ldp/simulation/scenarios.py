@@ -17,7 +17,7 @@ from ldp.registry import Metric, Registry
 from ldp.registry.definitions import Memoise
 from ldp.registry.toml_file import nearest
 from ldp.simulation.averaging import affordable
-from ldp.simulation.people import Asked, Scenario
+from ldp.simulation.people import Scenario, ScenarioMetric
 from ldp.simulation.populations import Population
 
 MOST_DEVICES = 16
@@ -84,7 +84,7 @@ _METRIC = {
 
 
 def read_scenario(path: str | Path, registry: Registry) -> Scenario:
-    """Reads and checks a scenario of the registry's metrics; files it names lie beside it. Raises
+    """Read and checks a scenario of the registry's metrics; files it names lie beside it. Raises
     ParameterError with the place and the remedy."""
     path = Path(path)
     try:
@@ -116,7 +116,7 @@ def _scenario(path: Path, document: dict[str, Any], registry: Registry) -> Scena
     return Scenario(registry=registry, asked=tuple(asked), **keys)
 
 
-def _asked(path: Path, metric: Metric, section: Any, sections: Mapping[str, Any]) -> Asked:
+def _asked(path: Path, metric: Metric, section: Any, sections: Mapping[str, Any]) -> ScenarioMetric:
     where = f"[metric.{metric.name}]"
     if not isinstance(section, dict):
         raise ParameterError(f"{where} must be a section")
@@ -140,7 +140,7 @@ def _asked(path: Path, metric: Metric, section: Any, sections: Mapping[str, Any]
         except ParameterError as error:
             many = len(population.values)
             raise ParameterError(f"{where}: {place}: value {number} of {many}: {error}") from None
-    return Asked(metric=metric, population=population, **keys)
+    return ScenarioMetric(metric=metric, population=population, **keys)
 
 
 def _read(where: str, section: Mapping[str, Any], known: Mapping[str, _Key]) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def _read(where: str, section: Mapping[str, Any], known: Mapping[str, _Key]) -> 
 
 
 def most_frequent(population: Population, values: int) -> Population:
-    """The population of those who hold one of so many most frequent values."""
+    """Return the population of those who hold one of so many most frequent values."""
     if len(population.values) <= values:
         return population
     shares = population.shares
@@ -169,8 +169,8 @@ def most_frequent(population: Population, values: int) -> Population:
 
 
 def attacked(scenario: Scenario, values: int) -> Scenario:
-    """The same about people who hold one of so many most frequent values of each metric whose
-    values can be guessed."""
+    """Return the same about people who hold one of so many most frequent values of each metric
+    whose values can be guessed."""
     asked = [
         replace(each, population=most_frequent(each.population, values)) if each.guessable else each
         for each in scenario.asked
@@ -180,7 +180,7 @@ def attacked(scenario: Scenario, values: int) -> Scenario:
 
 
 def memoised(scenario: Scenario, memoise: Memoise) -> Scenario:
-    """The same with the metrics memoised this way, as far as they can be."""
+    """Return the same with the metrics memoised this way, as far as they can be."""
     asked = [
         replace(each, metric=replace(each.metric, memoise=memoise, epoch=None))
         for each in scenario.asked

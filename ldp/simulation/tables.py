@@ -36,7 +36,8 @@ def draw_table(
     frequencies: Floats | None = None,
     users: int | None = None,
 ) -> Table:
-    """A table with the exact law of one report from each client. Two laws, named by arguments:
+    """Return a table with the exact law of one report from each client. Two laws, named by
+    arguments:
 
     `counts` (shape (values,)): how many clients hold each value is fixed; `frequencies` and
     `users`: the clients are drawn first. Rows are drawn in blocks, each with a generator spawned
@@ -78,8 +79,8 @@ def draw_tables(
     counts: Ints,
     generator: np.random.Generator,
 ) -> Table | JointTable:
-    """The same for any mechanism of the catalogue, `counts` clients holding each value: given
-    these, the tables of the parts of joint reports are independent."""
+    """Return the same for any mechanism of the catalogue, `counts` clients holding each value:
+    given these, the tables of the parts of joint reports are independent."""
     tables = tuple(
         draw_table(part, own, counts=counts, generator=generator)  # type: ignore[arg-type]
         for part, own in values_of_parts(mechanism, values)
@@ -95,7 +96,7 @@ def _draw_block(
     size: int,
     generator: np.random.Generator,
 ) -> tuple[AnyInts, Ints]:
-    """Counts and reports of rows start..start+size-1, given how many holders of each value (of
+    """Count and reports of rows start..start+size-1, given how many holders of each value (of
     `points`) fell into them."""
     if mechanism.kind is Kind.SIGN:
         by_value = np.stack([_spread(count, size, generator) for count in counts])
@@ -154,8 +155,8 @@ def _by_step(
     start: int,
     generator: np.random.Generator,
 ) -> tuple[Points, Ints]:
-    """All steps, and how many of the holders of each value and row are rounded to each: numbers
-    (`points`) become steps, shape (steps + 1, rows)."""
+    """Return all steps, and how many of the holders of each value and row are rounded to each:
+    numbers (`points`) become steps, shape (steps + 1, rows)."""
     rows = by_value.shape[1]
     each = points[:, start : start + rows] if points.shape[1] > 1 else points
     up = generator.binomial(by_value, np.ldexp(each[..., 1].astype(np.float64), -64))
@@ -175,7 +176,7 @@ def _tell(
     start: int,
     generator: np.random.Generator,
 ) -> None:
-    """Adds to `told`, shape (rows, columns), the cells that reports name because their value, which
+    """Add to `told`, shape (rows, columns), the cells that reports name because their value, which
     touches several, does: one of them, by a share of the reports that is their number times the
     channel's gain."""
     (rows, _), many = mechanism.shape, mechanism.touches
@@ -221,7 +222,7 @@ def _draw_sign_sums(
 
 
 def _spread(count: int, size: int, generator: np.random.Generator) -> Ints:
-    """`count` reports over `size` rows, uniformly: int64, shape (size,)."""
+    """Return `count` reports over `size` rows, uniformly: int64, shape (size,)."""
     if count < _SPARSE * size:  # cheaper one by one than a binomial for each row
         return np.bincount(generator.integers(0, size, size=count), minlength=size)
     return generator.multinomial(count, np.full(size, 1 / size))

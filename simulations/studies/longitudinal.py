@@ -22,7 +22,7 @@ from ldp.registry.definitions import Memoise
 from ldp.simulation import Population
 from ldp.simulation.averaging import averaging
 from ldp.simulation.linking import linking
-from ldp.simulation.people import Asked, Scenario
+from ldp.simulation.people import Scenario, ScenarioMetric
 from simulations.campaign import Bar
 from simulations.study import Row, Setting, Study, column, figure
 
@@ -56,7 +56,7 @@ def _scenario(preset: str, days: int, caps: Caps, **how: Any) -> Scenario:
     registry = Registry(
         path=Path("metrics.toml"), product="study", groups={"all": group}, metrics={"asked": metric}
     )
-    asked = Asked(metric=metric, population=ZIPF)
+    asked = ScenarioMetric(metric=metric, population=ZIPF)
     start = date(1970, 1, 1)  # where epochs and windows begin
     return Scenario(
         registry=registry, asked=(asked,), users=1, days=days, start=start, attacked=PEOPLE
