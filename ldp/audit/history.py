@@ -163,8 +163,8 @@ def _days(mechanism: Memoising, pair: Pair, memoise: str, row: int) -> _Days:
 
 
 def _symbols(mechanism: Memoising, labels: Mapping[int, int], word: int) -> tuple[int, ...]:
-    """Return the symbol that each unit shows in a payload; a column that is never true is none of the
-    `labels`."""
+    """Return the symbol that each unit shows in a payload; a column that is never true is none of
+    the `labels`."""
     if mechanism.kind is Kind.BITS:
         return tuple(word >> bit & 1 for bit in range(mechanism.shape.columns))
     return (labels.get(word, ~word),)
@@ -179,7 +179,8 @@ def _counted(mechanism: Memoising, kinds: Kinds) -> tuple[int, int]:
 
 
 def _shown(mechanism: Memoising, kinds: Kinds, seen: Mapping[tuple[int, int], int]) -> Shown:
-    """Return the evidence that a unit shows, of how often it was `seen` to show (symbol, kind of day)."""
+    """Return the evidence that a unit shows, of how often it was `seen` to show (symbol, kind of
+    day)."""
     _, named = _counted(mechanism, kinds)
     different = dict.fromkeys([*range(named), *(symbol for symbol, _ in seen)])
     times = [tuple(seen.get((each, k), 0) for k in range(len(kinds))) for each in different]

@@ -66,8 +66,8 @@ def worst_ratio(mechanism: Catalogued, values: Sequence[Value]) -> Fraction:
 
 
 def exact_findings(mechanism: Catalogued, values: Sequence[Value]) -> list[str]:
-    """Return sentences that refute the mechanism's claim in rational arithmetic (check A); empty when
-    nothing does.
+    """Return sentences that refute the mechanism's claim in rational arithmetic (check A); empty
+    when nothing does.
 
     The worst ratio of the values' laws, over all reports where these can be enumerated and else
     over the cells in which two values differ, must not exceed the claimed one; the logarithm of

@@ -21,7 +21,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ldp.collection.intake import CODES, Lot, Refusal, ScenarioMetric, Sorted
+from ldp.collection.intake import CODES, Asked, Lot, Refusal, Sorted
 from ldp.errors import LdpError, RegistryError
 from ldp.mechanisms import Catalogued, from_parameters
 
@@ -212,7 +212,7 @@ class Buffer:
         """The oldest day of sealing that is taken."""
         return date.fromisoformat(self._recall("watermark") or date.min.isoformat())
 
-    def expect(self, asked: Mapping[str, ScenarioMetric]) -> None:
+    def expect(self, asked: Mapping[str, Asked]) -> None:
         """Reports of these metrics will come. Raises RegistryError where the buffer holds, or held,
         another mechanism under the same version."""
         with self._transaction():

@@ -58,7 +58,7 @@ class Sorted:
 
 
 @dataclass(frozen=True)
-class ScenarioMetric:
+class Asked:
     """What a collector knows of a metric; `last` is the last day on which its reports are taken."""
 
     version: int
@@ -66,11 +66,11 @@ class ScenarioMetric:
     mechanism: Catalogued
 
 
-def asked_of(registry: Registry) -> dict[str, ScenarioMetric]:
+def asked_of(registry: Registry) -> dict[str, Asked]:
     """By name what is collected: a metric's reports may arrive until its group's `lateness` after
     it expired."""
     return {
-        name: ScenarioMetric(
+        name: Asked(
             metric.version,
             later(metric.expires, registry.groups[metric.group].lateness),
             metric.mechanism,
@@ -89,7 +89,7 @@ def days(length: timedelta) -> timedelta:
     return timedelta(days=-(-length // timedelta(days=1)))
 
 
-def sort_batch(data: bytes, asked: Mapping[str, ScenarioMetric], today: date) -> Sorted:
+def sort_batch(data: bytes, asked: Mapping[str, Asked], today: date) -> Sorted:
     """Takes a batch apart; raises ReportError unless it is one, byte for byte."""
     uniform = read_uniform(data)
     if uniform is not None and uniform.items >= FEW:
@@ -97,7 +97,7 @@ def sort_batch(data: bytes, asked: Mapping[str, ScenarioMetric], today: date) ->
     return _sort_each(Batch.from_bytes(data), asked, today)
 
 
-def _sort_each(batch: Batch, asked: Mapping[str, ScenarioMetric], today: date) -> Sorted:
+def _sort_each(batch: Batch, asked: Mapping[str, Asked], today: date) -> Sorted:
     found, bodies = Sorted(batch.id, batch.day), dict[str, list[bytes]]()
     for number, (metric, version, report) in enumerate(batch.items):
         code = _refused(metric, version, asked, today) or _malformed(report, asked[metric])
@@ -110,9 +110,7 @@ def _sort_each(batch: Batch, asked: Mapping[str, ScenarioMetric], today: date) -
     return found
 
 
-def _sort_uniform(
-    data: bytes, batch: Uniform, asked: Mapping[str, ScenarioMetric], today: date
-) -> Sorted:
+def _sort_uniform(data: bytes, batch: Uniform, asked: Mapping[str, Asked], today: date) -> Sorted:
     found, (metric, version, _) = Sorted(batch.id, batch.day), batch.first
     code = _refused(metric, version, asked, today)
     if code:
@@ -130,9 +128,7 @@ def _sort_uniform(
     return found
 
 
-def _refused(
-    metric: str, version: int, asked: Mapping[str, ScenarioMetric], today: date
-) -> Code | None:
+def _refused(metric: str, version: int, asked: Mapping[str, Asked], today: date) -> Code | None:
     if metric not in asked:
         return "unknown_metric"
     if version != asked[metric].version:
@@ -140,7 +136,7 @@ def _refused(
     return "expired" if today > asked[metric].last else None
 
 
-def _malformed(report: bytes, asked: ScenarioMetric) -> Code | None:
+def _malformed(report: bytes, asked: Asked) -> Code | None:
     layout = asked.mechanism.layout
     try:
         _, payload = split_report(report, asked.mechanism.header, layout)
@@ -150,7 +146,7 @@ def _malformed(report: bytes, asked: ScenarioMetric) -> Code | None:
     return None
 
 
-def _malformed_among(reports: NDArray[np.uint8], asked: ScenarioMetric) -> list[int]:
+def _malformed_among(reports: NDArray[np.uint8], asked: Asked) -> list[int]:
     """Which of the reports, shape (reports, bytes), are not whole reports of the mechanism."""
     header = asked.mechanism.header.to_bytes()
     is_whole = reports.shape[1] == HEADER_BYTES + asked.mechanism.layout.body_bytes

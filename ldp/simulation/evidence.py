@@ -138,7 +138,8 @@ class MemoisedEvidence:
         return made
 
     def cells(self) -> Ints:
-        """Return the cells that each value touches in the stream's row: shape (streams, values, hashes)."""
+        """Return the cells that each value touches in the stream's row: shape (streams, values,
+        hashes)."""
         return self._cells.of(self.rows.astype(np.uint32))
 
     def log_likelihoods(self) -> Floats:
@@ -239,8 +240,8 @@ def _once(streams: Places) -> Iterator[Places]:
 
 
 def _weights(mechanism: Mechanism) -> tuple[float, float]:
-    """Return the terms that a cell adds to ln P(report | value) where the report names it, and where it does
-    not."""
+    """Return the terms that a cell adds to ln P(report | value) where the report names it, and
+    where it does not."""
     touched, untouched = map(float, (mechanism.channel.touched, mechanism.channel.untouched))
     if mechanism.kind is Kind.INDEX:
         return math.log(touched / untouched), 0.0
