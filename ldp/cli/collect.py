@@ -39,7 +39,7 @@ class _Seldom(logging.Filter):
         return True
 
 
-class _Duration(click.ParamType[timedelta]):
+class _Duration(click.ParamType):  # type: ignore[type-arg]  # not subscriptable before 8.4
     name = "TIME"
 
     def convert(

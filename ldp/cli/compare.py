@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -12,7 +13,7 @@ import click
 
 from ldp.cli.conditions import shuffling_conditions
 from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
-from ldp.errors import ParameterError
+from ldp.errors import MissingPackage, ParameterError
 from ldp.files import write_whole
 from ldp.planning import CANDIDATES
 from ldp.planning.comparison import Comparison, Row, curves, points
@@ -62,6 +63,8 @@ def compare(
     """
     if figure is not None and figure.suffix not in (".svg", ".png", ".pdf"):
         raise ParameterError("--figure must end in .svg, .png or .pdf")
+    if figure is not None and find_spec("matplotlib") is None:
+        raise MissingPackage.of("--figure", "matplotlib", "figures")
     people = Population.from_csv(population)
     shared: dict[str, Any] = {
         "users": users,
@@ -151,7 +154,7 @@ def _csv(lines: Sequence[dict[str, Any]]) -> str:
 
 
 def _draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
-    """Return two panels, errors of a frequency over users and over epsilon: lines predicted, dots
+    """Write two panels, errors of a frequency over users and over epsilon: lines predicted, dots
     measured."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure

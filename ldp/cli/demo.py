@@ -33,6 +33,8 @@ DICTIONARY = 2600  # the size Apple published for its popular emoji
 BROWSERS = 500
 WORDS_PER_USER = 10
 SHOWN = 15
+COLUMNS = "{:>3}  {:>11}  {:>22}  {:>11}  {}"
+"""Rank, estimate, interval, truth and the value, which may be two columns wide, last."""
 PROCESSES = 2
 SHARES = 8  # several a process, so that progress shows
 REGISTRY = """\
@@ -265,32 +267,20 @@ def _run(*words: str | int | Path) -> None:
 
 def _show(estimates: Path, truth: Mapping[str, int], what: str) -> None:
     """Print the largest discoveries beside the truth, and the rest in sentences."""
-    from rich.console import Console
-    from rich.table import Table
-
     from ldp.report import Results
+    from ldp.report.formats import visible_label
 
     results = Results.load(estimates)
     summary, compared, found = results.summary, results.compared(truth), results.discovered
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name, side in (("", "right"), (what, "left"), ("estimate", "right")):
-        table.add_column(name, justify=side)  # type: ignore[arg-type]
-    for name in ("95 % interval", "truth", ""):
-        table.add_column(name, justify="right")
-    for rank, row in enumerate(found[:SHOWN], 1):
-        low, high, count = row["selected_low"], row["selected_high"], truth.get(row["value"], 0)
-        note = "held by nobody" if not count else "" if low <= count <= high else "outside"
-        table.add_row(
-            str(rank),
-            row["value"],
-            f"{row['count']:,.0f}",
-            f"{low:,.0f} to {high:,.0f}",
-            f"{count:,}",
-            note,
-        )
     click.echo()
     if found:
-        Console(width=80).print(table)
+        click.echo(COLUMNS.format("", "estimate", "95 % interval", "truth", what).rstrip())
+    for rank, row in enumerate(found[:SHOWN], 1):
+        low, high, count = row["selected_low"], row["selected_high"], truth.get(row["value"], 0)
+        note = "  (held by nobody)" if not count else "" if low <= count <= high else "  (outside)"
+        interval = f"{low:,.0f} to {high:,.0f}"
+        numbers = rank, f"{row['count']:,.0f}", interval, f"{count:,}"
+        click.echo(COLUMNS.format(*numbers, visible_label(row["value"])) + note)
     if len(found) > SHOWN:
         click.echo(f"... and {len(found) - SHOWN} more, in report.html")
     click.echo()
