@@ -16,7 +16,7 @@ project = "ldp"
 author = "the ldp-telemetry authors"
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 root_doc = "docs/index"
-include_patterns = ["README.md", "CHANGELOG.md", "docs/**.md", "simulations/README.md"]
+include_patterns = ["*.md", "docs/**.md", "simulations/README.md"]
 exclude_patterns = ["docs/_build", ".venv*", "ldp", "tests", "simulations/data"]
 
 html_theme = "furo"

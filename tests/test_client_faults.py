@@ -2,7 +2,7 @@
 
 Each time: what left costs no more than the ledger says, nothing acknowledged is missing, a batch
 that is sent twice is the same bytes, memoised answers stay the same, and a later process goes on.
-`make campaign-device` does the same a thousand times.
+`make campaign-device-faults` does the same a thousand times.
 """
 
 import os
