@@ -2,11 +2,14 @@
 examples in every run, so that a failure is the same for everybody. Witnesses of devices go to a
 folder of the test run, not to the user's."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.command_line import CITIES, NAMES, REGISTRY
 
 settings.register_profile("ldp", deadline=None, derandomize=True)
 settings.load_profile("ldp")
@@ -20,3 +23,12 @@ def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for name in ("XDG_STATE_HOME", "LOCALAPPDATA"):
             patch.setenv(name, str(folder))
         yield folder
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("metrics.toml").write_text(REGISTRY)
+    Path("cities.txt").write_text("\n".join(NAMES) + "\n")
+    shutil.copy(CITIES, "cities.csv")
+    return tmp_path

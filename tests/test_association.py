@@ -30,8 +30,8 @@ from ldp.simulation import Population, encode_batch, points_of, simulate
 from ldp.tables.estimates import Rule
 from ldp.tables.joint_table import JointTableBuilder
 from ldp.tables.patterns import Patterns
+from tests.registries import GROUP, JOINT, METRIC
 from tests.statistics import ALPHA, share_p
-from tests.test_joint_report import GROUP, JOINT, METRIC
 
 KINDS = UnaryEncoding(categories=("a", "b", "c"), epsilon=1.5)
 ANSWERS = UnaryEncoding(categories=("x", "y"), epsilon=1.0)

@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,64 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldp import MemoisedResponse, cli
+from ldp import MemoisedResponse
 from ldp.cli.options import progress
 from ldp.mechanisms.base import _DRAW
 from ldp.protocol.wire import Kind
 from ldp.simulation import draw_table
-
-CITIES = Path(__file__).parent / "data" / "cities.csv"
-REGISTRY = """\
-[product]
-name = "weather"
-
-[group.places]
-window = "1d"
-window_epsilon = 8.0
-lifetime_epsilon = 64.0
-
-[metric.city]
-version = 1
-group = "places"
-description = "Where people ask for the weather"
-owners = ["team@example.org"]
-expires = 2027-12-31
-mechanism = "cms"
-epsilon = 4.0
-rows = 128
-width = 256
-dictionary = "cities.txt"
-
-[metric.home]
-version = 1
-group = "places"
-description = "Where people live"
-owners = ["team@example.org"]
-expires = 2027-12-31
-mechanism = "rr"
-epsilon = 3.0
-categories = "cities.txt"
-"""
-NAMES = [line.rsplit(",", 1)[0].strip('"') for line in CITIES.read_text().splitlines()[1:]]
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    Path("metrics.toml").write_text(REGISTRY)
-    Path("cities.txt").write_text("\n".join(NAMES) + "\n")
-    shutil.copy(CITIES, "cities.csv")
-    return tmp_path
-
-
-def run(words: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Runs a command line in this process; returns its exit status."""
-    monkeypatch.setattr(sys, "argv", ["ldp", *words.split()])
-    try:
-        cli.main()
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
+from tests.command_line import NAMES, REGISTRY, SIMULATE, run
 
 
 @pytest.mark.exact
@@ -166,7 +113,6 @@ def test_candidates_from_a_csv_with_quotes(here: Path, monkeypatch: pytest.Monke
     assert '"Ås, Akershus"' in Path("e.csv").read_text()
 
 
-SIMULATE = "simulate city --registry metrics.toml --population cities.csv"
 BAD = {
     "unknown metric": ("simulate cty --registry metrics.toml --population cities.csv --table t",
                        "did you mean 'city'"),

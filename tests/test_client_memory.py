@@ -4,7 +4,7 @@ import shutil
 import sqlite3
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ldp import RandomizedResponse
-from ldp.client import Declined, ParameterError, Rappor, Recorded, runtime, sealing
+from ldp.client import ParameterError, Rappor, runtime, sealing
 from ldp.client.device_file import StorageError
 from ldp.client.responses import Report, Responses, _key
 from ldp.client.sealing import MOST_PERIODS, Sealer
@@ -24,27 +24,9 @@ from ldp.protocol.batch import Batch
 from ldp.protocol.channel import exact_log
 from ldp.protocol.hashing import Value
 from ldp.registry import Metric, Registry
-from tests.test_client import DAY, App
+from tests.devices import DAY
+from tests.memoising_devices import CITIES, EPOCH_BEGINS, Home
 
-CITIES = ("Oslo", "Bergen", "none")
-GROUP = """
-[product]
-name = "weather"
-[group.places]
-window = "1d"
-window_epsilon = {window}
-lifetime_epsilon = {lifetime}
-"""
-METRIC = """
-[metric.{name}]
-version = 1
-group = "places"
-description = "Where people ask for the weather"
-owners = ["team@example.org"]
-expires = 2099-12-31
-reports_per_window = {reports}
-{how}
-"""
 BASIC = """mechanism = "rappor"
 scheme = "identity"
 categories = ["Oslo", "Bergen", "none"]
@@ -58,46 +40,7 @@ RR = 'mechanism = "rr"\nepsilon = 2.0\ncategories = ["Oslo", "Bergen", "none"]\n
 PER_VALUE = BASIC + 'memoise = "per-value"\n'
 EPOCH = BASIC + 'memoise = "epoch"\nepoch = "4d"\n'
 HIDDEN = 'presence = "hidden"\n'
-EPOCH_BEGINS = datetime(2026, 1, 7, tzinfo=UTC)
-"""Epochs of one, two and four days begin here."""
 PRICE = Rappor(bits=3, f=0.5, p=0, q=1, scheme="identity", categories=CITIES).cost.lifetime
-
-
-class Home(App):
-    """A device whose registry is written in this file's words."""
-
-    def __init__(
-        self, folder: Path, how: str, reports: int = 1, window: float = 100, lifetime: float = 1000
-    ) -> None:
-        self.how, self.reports, self.window, self.lifetime = how, reports, window, lifetime
-        super().__init__(folder)
-        self.client.grant()
-
-    def write(self, metrics: Mapping[str, dict[str, Any]]) -> None:
-        text = GROUP.format(window=self.window, lifetime=self.lifetime)
-        for name in metrics:
-            text += METRIC.format(name=name, reports=self.reports, how=self.how)
-        (self.folder / "metrics.toml").write_text(text)
-
-    def day(self, *values: str) -> list[Recorded | Declined]:
-        """Records these, and uploads a day later."""
-        answers = [self.client.record("city", value) for value in values]
-        self.now += DAY
-        self.client.upload()
-        return answers
-
-    def restart(self, **changes: Any) -> None:
-        self.client.close()
-        self.client = self.open(**changes)
-
-    @property
-    def payloads(self) -> list[bytes]:
-        return [item.report[10:] for item in self.server.items]
-
-    @property
-    def spent(self) -> float:
-        charges = self.rows("SELECT times, epsilon FROM charges")
-        return float(sum(times * epsilon for times, epsilon in charges))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from ldp.planning import Question, tuned
 from ldp.planning.comparison import LATTICE, Comparison, compare
 from ldp.privacy_loss import shuffled_delta
 from ldp.simulation import Population
-from tests.test_cli import run
+from tests.command_line import run
 
 DELTA = 1e-6
 WEIGHTS = 1 / np.arange(1, 31)

@@ -13,12 +13,8 @@ from hypothesis import strategies as st
 
 from ldp import (
     CoinResponse,
-    CountMeanSketch,
-    HadamardCountMeanSketch,
     MemoisedResponse,
-    RandomizedResponse,
     Rappor,
-    UnaryEncoding,
 )
 from ldp import accounting as accountant
 from ldp.accounting import Cost, advanced
@@ -31,24 +27,9 @@ from ldp.privacy_loss.outcomes import Pair, dominating_pair, outcomes, upper_env
 from ldp.protocol.hashing import Value
 from tests.examples import Tabled as OneTable
 from tests.examples import for_each_kind, for_everything
+from tests.small_mechanisms import cms, hcms, rr, unary
 
 EPSILONS = (0.0, 0.3, 1.0, 2.5)
-
-
-def rr(categories: int, epsilon: float) -> RandomizedResponse:
-    return RandomizedResponse(categories=tuple(map(str, range(categories))), epsilon=epsilon)
-
-
-def unary(epsilon: float, variant: str = "symmetric") -> UnaryEncoding:
-    return UnaryEncoding(categories=("0", "1", "2"), epsilon=epsilon, variant=variant)
-
-
-def cms(epsilon: float) -> CountMeanSketch:
-    return CountMeanSketch(epsilon=epsilon, rows=2, width=8, seed="00")
-
-
-def hcms(epsilon: float) -> HadamardCountMeanSketch:
-    return HadamardCountMeanSketch(epsilon=epsilon, rows=1, width=4, seed="00")
 
 
 def masses(mechanism: Catalogued, one: Value, other: Value) -> list[tuple[float, float]]:

@@ -15,7 +15,7 @@ from ldp.client import Client, Collector, ParameterError
 from ldp.client.device_file import FORMAT, SCHEMA
 from ldp.client.witness import state_folder
 from ldp.protocol.randomness import SeededBits
-from tests.test_client import DAY, App, Memory
+from tests.devices import DAY, App, Memory
 
 DATA = Path(__file__).parent / "data"
 FORMAT_1 = (

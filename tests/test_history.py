@@ -19,6 +19,7 @@ from ldp.mechanisms.memoisation import Memoising
 from ldp.mechanisms.permanent_response import Keyed
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import SeededBits
+from tests.histories import changes, honest, stays
 from tests.mutants import (
     HISTORY_MUTANTS,
     LIFE_MUTANTS,
@@ -36,14 +37,6 @@ TRIALS = 3000
 DEFAULT_TRIALS = 5000
 """Those of `ldp audit`."""
 MEMOISING = (MemoisedResponse, MemoisedHashing, MemoisedBitFlip)
-
-
-def stays(value: str, days: int) -> tuple[str, ...]:
-    return (value,) * days
-
-
-def changes(first: str, then: str, days: int) -> tuple[str, ...]:
-    return (first,) * (days // 2) + (then,) * (days - days // 2)
 
 
 @pytest.mark.exact
@@ -83,12 +76,6 @@ def test_one_day_is_one_report_and_without_instantaneous_noise_a_change_is_seen(
     one_time = Rappor(bits=2, scheme="identity", f=0.5, p=0.0, q=1.0)
     changing = (stays("0", 2), changes("0", "1", 2))
     assert exact_epsilon(one_time, changing, "per-value").is_infinite()
-
-
-def honest(mechanism: Memoising, epoch: str | None) -> Device:
-    return device_of(
-        lambda secret, bits: mechanism.encoder(bits, secret=secret, epoch=epoch).encode
-    )
 
 
 DAYS = 6

@@ -23,27 +23,12 @@ from ldp.protocol.wire import parse_report
 from ldp.registry import Registry
 from ldp.simulation import Population, draw_tables, simulate
 from ldp.tables.joint_table import JointTableBuilder
-from tests.test_client import DAY, NOON, Memory
+from tests.devices import DAY, NOON, Memory
+from tests.registries import GROUP, JOINT, METRIC
 
 KINDS = UnaryEncoding(categories=("cookies", "update", "none"), epsilon=1.5)
 ANSWERS = UnaryEncoding(categories=("no", "yes", "none"), epsilon=0.75)
 BANNER = JointReport(of=(KINDS, ANSWERS))
-METRIC = """
-[metric.{name}]
-version = 1
-group = "{group}"
-description = "About a banner"
-owners = ["team@example.org"]
-expires = 2030-12-31
-{rest}
-"""
-GROUP = """
-[group.{name}]
-window = "1d"
-window_epsilon = 8.0
-lifetime_epsilon = 64.0
-"""
-JOINT = 'mechanism = "joint"\nof = ["shown", "dismissed"]'
 SHOWN = 'mechanism = "unary"\ncategories = ["cookies", "update", "none"]\nepsilon = 1.5'
 DISMISSED = 'mechanism = "unary"\ncategories = ["no", "yes", "none"]\nepsilon = 0.75'
 MEMOISED = """mechanism = "rappor"

@@ -15,9 +15,8 @@ from ldp.registry.explaining import label
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
 from ldp.tables.joint_table import load_table
-from tests.test_cli import REGISTRY, here, run
+from tests.command_line import REGISTRY, run
 
-__all__ = ["here"]
 MECHANISM = RandomizedResponse(categories=("a", "b", "c"), epsilon=3.0)
 LABEL = Label(
     metric="home",

@@ -19,12 +19,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from ldp.client import Client, runtime
-from ldp.client.responses import Report, Responses
 from ldp.protocol.batch import Batch
-from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import SeededBits
 from ldp.registry import Metric, Registry
-from tests.test_client import Memory
+from tests.devices import Memory
+from tests.lives import METRIC, Subjects
 
 PAIRS = 500
 TOLERANCE = 1e-9
@@ -35,39 +34,7 @@ VALUES = tuple("abcdefgh")
 """What people record outside the span that differs; inside, one life has the values in `ONE` and
 the other those in `OTHER`, so that values return at the same times in both."""
 ONE, OTHER = "ijkl", "mnop"
-METRIC = """
-[metric.{name}]
-version = 1
-group = "{group}"
-description = "What people choose"
-owners = ["team@example.org"]
-expires = 2099-12-31
-reports_per_window = {reports}
-categories = ["none", {categories}]
-{how}
-"""
 CATEGORIES = ", ".join(f'"{value}"' for value in (*VALUES, *ONE, *OTHER))
-
-
-class Subjects(Responses):
-    """Reports that say what they are about: a kind, a response and a value."""
-
-    frozen_responses = 0
-
-    def report(self, metric: Metric, value: Value) -> Report:
-        if metric.memoise:
-            return Report(f"memoised::{value!s}".encode(), str(value).encode().ljust(16))
-        return self.once(metric, value)
-
-    def frozen(self, metric: Metric, value: Value) -> bytes:
-        self.frozen_responses += 1
-        return f"{self.frozen_responses}:{value!s}".encode()
-
-    def about(self, metric: Metric, response: bytes, value: Value) -> Report:
-        return Report(b"epoch:" + response)
-
-    def once(self, metric: Metric, value: Value) -> Report:
-        return Report(f"fresh::{value!s}".encode())
 
 
 class Pair(NamedTuple):

@@ -42,8 +42,8 @@ from ldp.simulation.linking import linking
 from ldp.simulation.longitudinal import Collection
 from ldp.simulation.people import People, Scenario, ScenarioMetric, draw_people
 from ldp.simulation.scenarios import most_frequent
+from tests.devices import Memory
 from tests.statistics import ALPHA, law_p, share_p
-from tests.test_client import Memory
 
 EXAMPLES = [example for mechanism in CATALOGUE.values() for example in mechanism.examples()]
 ENUMERABLE = [

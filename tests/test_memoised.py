@@ -28,6 +28,8 @@ from ldp.registry import Registry
 from ldp.server import TableBuilder, decode
 from ldp.simulation import draw_table
 from ldp.tables.table import Table
+from tests.histories import changes, honest, stays
+from tests.memoising_devices import EPOCH_BEGINS, Home
 from tests.mutants import (
     HISTORY_MUTANTS,
     HistoryMutant,
@@ -36,8 +38,6 @@ from tests.mutants import (
     permanent_response_forgotten,
 )
 from tests.statistics import ALPHA
-from tests.test_client_memory import EPOCH_BEGINS, Home
-from tests.test_history import changes, honest, stays
 
 RESPONSE = MemoisedResponse(categories=("a", "b", "c"), epsilon=1.5, lifetime_epsilon=1.75)
 HASHING = MemoisedHashing(epsilon=1.5, lifetime_epsilon=1.75, rows=4, seed="00ff")

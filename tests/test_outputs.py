@@ -8,9 +8,8 @@ import pytest
 
 from ldp.cli.options import working
 from ldp.cli.outputs import OUTPUTS
-from tests.test_cli import SIMULATE, here, run
+from tests.command_line import SIMULATE, run
 
-__all__ = ["here"]
 AGGREGATE = "aggregate city --registry metrics.toml store"
 CASES = [
     *(f"{SIMULATE} --table {name}" for name in ("metrics.toml", "cities.csv", "cities.txt")),

@@ -39,8 +39,8 @@ from ldp.registry import Registry
 from ldp.server import Table, decode
 from ldp.simulation import draw_estimates, draw_table
 from simulations import plan as campaign
+from tests.command_line import run
 from tests.statistics import ALPHA, mean_p
-from tests.test_cli import run
 
 NAMES = tuple("abcdef")
 SUBJECTS: tuple[Mechanism, ...] = (

@@ -16,8 +16,8 @@ from ldp.report import Numbers, Results, load, render
 from ldp.server import Table, decode, decode_mean, decode_regression
 from ldp.simulation import draw_table
 from ldp.tables.estimates import OVERFULL
-from tests.test_cli import run
-from tests.test_report import results, words
+from tests.command_line import run
+from tests.pages import results, words
 
 MINUTES = Piecewise(bounds=(0.0, 100.0), epsilon=2.0)
 BUCKETS = BitFlip(bounds=(0.0, 100.0), buckets=10, bits=10, epsilon=4.0)

@@ -17,7 +17,7 @@ from ldp.errors import ParameterError
 from ldp.registry import Registry
 from ldp.simulation.people import Scenario
 from ldp.simulation.scenarios import read_scenario
-from tests.test_cli import run
+from tests.command_line import run
 
 REGISTRY = """\
 [product]

@@ -29,7 +29,7 @@ from ldp.privacy_loss.shuffling import (
 )
 from ldp.protocol.hashing import Value
 from tests.examples import for_everything
-from tests.test_composition import cms, hcms, rr, unary
+from tests.small_mechanisms import cms, hcms, rr, unary
 
 Batch = tuple[int, ...]
 """Numbers of the reports in a shuffled batch, in order: all that it tells."""

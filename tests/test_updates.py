@@ -10,8 +10,8 @@ import pytest
 
 from ldp.client import Client, runtime
 from ldp.registry import Registry
-from tests.test_client import Memory
-from tests.test_lives import METRIC, Subjects
+from tests.devices import Memory
+from tests.lives import METRIC, Subjects
 
 DAY = timedelta(days=1)
 

@@ -17,7 +17,7 @@ from ldp.protocol.spelling import Spelling
 from ldp.registry import Registry
 from ldp.report import Results, load
 from ldp.simulation.populations import Population
-from tests.test_client import App
+from tests.devices import App
 
 WORDS = 'mechanism = "prefix"\nepsilon = 4.0\nrows = 10\n'
 CATEGORIES = 'mechanism = "rr"\nepsilon = 4.0\ncategories = ["Oslo", "Bergen", "other"]\n'

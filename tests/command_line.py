@@ -1,0 +1,59 @@
+"""The command line in this process, on a registry and a population of cities."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ldp import cli
+
+CITIES = Path(__file__).parent / "data" / "cities.csv"
+
+
+REGISTRY = """\
+[product]
+name = "weather"
+
+[group.places]
+window = "1d"
+window_epsilon = 8.0
+lifetime_epsilon = 64.0
+
+[metric.city]
+version = 1
+group = "places"
+description = "Where people ask for the weather"
+owners = ["team@example.org"]
+expires = 2027-12-31
+mechanism = "cms"
+epsilon = 4.0
+rows = 128
+width = 256
+dictionary = "cities.txt"
+
+[metric.home]
+version = 1
+group = "places"
+description = "Where people live"
+owners = ["team@example.org"]
+expires = 2027-12-31
+mechanism = "rr"
+epsilon = 3.0
+categories = "cities.txt"
+"""
+
+
+NAMES = [line.rsplit(",", 1)[0].strip('"') for line in CITIES.read_text().splitlines()[1:]]
+
+
+def run(words: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Runs a command line in this process; returns its exit status."""
+    monkeypatch.setattr(sys, "argv", ["ldp", *words.split()])
+    try:
+        cli.main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+SIMULATE = "simulate city --registry metrics.toml --population cities.csv"

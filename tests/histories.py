@@ -1,0 +1,21 @@
+"""Histories of values, and a device that reports them."""
+
+from ldp.audit.history import Device
+from ldp.mechanisms.memoisation import Memoising
+from tests.mutants import (
+    device_of,
+)
+
+
+def stays(value: str, days: int) -> tuple[str, ...]:
+    return (value,) * days
+
+
+def changes(first: str, then: str, days: int) -> tuple[str, ...]:
+    return (first,) * (days // 2) + (then,) * (days - days // 2)
+
+
+def honest(mechanism: Memoising, epoch: str | None) -> Device:
+    return device_of(
+        lambda secret, bits: mechanism.encoder(bits, secret=secret, epoch=epoch).encode
+    )

@@ -1,0 +1,38 @@
+"""Reports that say what they are about, and metrics of any memoisation."""
+
+from ldp.client.responses import Report, Responses
+from ldp.protocol.hashing import Value
+from ldp.registry import Metric
+
+METRIC = """
+[metric.{name}]
+version = 1
+group = "{group}"
+description = "What people choose"
+owners = ["team@example.org"]
+expires = 2099-12-31
+reports_per_window = {reports}
+categories = ["none", {categories}]
+{how}
+"""
+
+
+class Subjects(Responses):
+    """Reports that say what they are about: a kind, a response and a value."""
+
+    frozen_responses = 0
+
+    def report(self, metric: Metric, value: Value) -> Report:
+        if metric.memoise:
+            return Report(f"memoised::{value!s}".encode(), str(value).encode().ljust(16))
+        return self.once(metric, value)
+
+    def frozen(self, metric: Metric, value: Value) -> bytes:
+        self.frozen_responses += 1
+        return f"{self.frozen_responses}:{value!s}".encode()
+
+    def about(self, metric: Metric, response: bytes, value: Value) -> Report:
+        return Report(b"epoch:" + response)
+
+    def once(self, metric: Metric, value: Value) -> Report:
+        return Report(f"fresh::{value!s}".encode())

@@ -1,0 +1,74 @@
+"""A device whose metric is memoised, for tests of the client's memory."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ldp.client import Declined, Recorded
+from tests.devices import DAY, App
+
+CITIES = ("Oslo", "Bergen", "none")
+
+
+GROUP = """
+[product]
+name = "weather"
+[group.places]
+window = "1d"
+window_epsilon = {window}
+lifetime_epsilon = {lifetime}
+"""
+
+
+METRIC = """
+[metric.{name}]
+version = 1
+group = "places"
+description = "Where people ask for the weather"
+owners = ["team@example.org"]
+expires = 2099-12-31
+reports_per_window = {reports}
+{how}
+"""
+
+
+EPOCH_BEGINS = datetime(2026, 1, 7, tzinfo=UTC)
+"""Epochs of one, two and four days begin here."""
+
+
+class Home(App):
+    """A device whose registry is written in this file's words."""
+
+    def __init__(
+        self, folder: Path, how: str, reports: int = 1, window: float = 100, lifetime: float = 1000
+    ) -> None:
+        self.how, self.reports, self.window, self.lifetime = how, reports, window, lifetime
+        super().__init__(folder)
+        self.client.grant()
+
+    def write(self, metrics: Mapping[str, dict[str, Any]]) -> None:
+        text = GROUP.format(window=self.window, lifetime=self.lifetime)
+        for name in metrics:
+            text += METRIC.format(name=name, reports=self.reports, how=self.how)
+        (self.folder / "metrics.toml").write_text(text)
+
+    def day(self, *values: str) -> list[Recorded | Declined]:
+        """Records these, and uploads a day later."""
+        answers = [self.client.record("city", value) for value in values]
+        self.now += DAY
+        self.client.upload()
+        return answers
+
+    def restart(self, **changes: Any) -> None:
+        self.client.close()
+        self.client = self.open(**changes)
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [item.report[10:] for item in self.server.items]
+
+    @property
+    def spent(self) -> float:
+        charges = self.rows("SELECT times, epsilon FROM charges")
+        return float(sum(times * epsilon for times, epsilon in charges))
