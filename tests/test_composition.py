@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,6 @@ from ldp import (
     MemoisedResponse,
     Rappor,
 )
-from ldp import accounting as accountant
 from ldp.accounting import Cost, advanced
 from ldp.audit import report_law
 from ldp.errors import ParameterError
@@ -236,8 +236,8 @@ def test_both_costs_are_at_hand_and_no_delta_means_the_sum() -> None:
     assert together.at(0.0) == together.pure
     assert together.delta(together.pure.epsilon) == 0.0
     assert compose([]).at(1e-6) == Cost(epsilon=0.0)
-    assert getattr(accountant, "compose") is compose  # noqa: B009, for a checker it is not there
-    for wrong in (-1, 1.0, True):
+    mistakes: tuple[Any, ...] = (-1, 1.0, True)
+    for wrong in mistakes:
         with pytest.raises(ParameterError, match="whole number"):
             compose([(coins, wrong)])
     memoised = MemoisedResponse(categories=("a", "b"), epsilon=1.0, lifetime_epsilon=2.0)
