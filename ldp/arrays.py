@@ -15,3 +15,5 @@ Points = NDArray[np.unsignedinteger]
 """What stands for values in bulk, and the columns of Bloom filters."""
 AnyInts = NDArray[np.integer]
 """Cells of a table, of any width."""
+RowNumbers = NDArray[np.uint32]
+"""Rows of a table, one a report or a value."""

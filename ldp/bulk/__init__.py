@@ -1,24 +1,26 @@
-"""A million reports at once: hashing, sampling and counting; takes half a second to load."""
+"""A million reports at once: hashing, sampling and counting; takes half a second to load.
 
-from ldp.bulk.addressing import (
-    NO_COLUMN,
-    bloom_map,
-    coefficients,
-    columns,
-    negative_signs,
-    pick,
-    points,
-)
+Importing the package loads all its files, which register the bulk code of the addressings.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from ldp.bulk.addressing import NO_COLUMN, columns, pick, points, scatter
 from ldp.bulk.counting import (
     count_bits,
     gather,
     gather_groups,
-    scatter,
+    negative_signs,
     sum_cells,
     sum_of_squares,
     walsh_hadamard,
 )
+from ldp.bulk.hashing import bloom_map, coefficients
 from ldp.bulk.sampling import bernoulli_each, fit_subsets, packed_bernoulli, rounded
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
 
 __all__ = [
     "NO_COLUMN",

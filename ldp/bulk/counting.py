@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.arrays import AnyInts, Floats, Ints, Points
-from ldp.bulk.addressing import NO_COLUMN, coefficients, columns, hashed_column
 from ldp.bulk.compiled import by_rows, compiled
-from ldp.mechanisms.addressing import Addressing
+from ldp.bulk.hashing import coefficients, hashed_column
 from ldp.protocol.hashing import PolynomialRows
-from ldp.protocol.spelling import Blocks
 
 _7, _31, _LOW_31 = np.uint64(7), np.uint64(31), np.uint64((1 << 31) - 1)
 _EACH_BYTE = np.uint64(0x01_01_01_01_01_01_01_01)
@@ -50,37 +48,6 @@ def _sum_cells(places: Any, cells: Any) -> Any:
                 total += cells[row, named[row, i]] * is_new
         sums[value] = total
     return sums
-
-
-def scatter(
-    addressing: Addressing,
-    rows: int,
-    held: Ints,
-    by_value: Ints,
-    points: Points,
-    start: int,
-) -> None:
-    """held[r, column of points[i] in row start + r] += by_value[i, r], for the rows of `held`."""
-    stop = start + len(held)
-    if isinstance(addressing, PolynomialRows):
-        part = coefficients(addressing, rows)[start:stop]
-        _scatter_polynomial(held, by_value, part, points, np.uint64(addressing.width))
-        return
-    if isinstance(addressing, Blocks):
-        for position, there in enumerate(np.ascontiguousarray(points.T)):
-            first = max(start, position * addressing.rows_each)
-            last = min(stop, (position + 1) * addressing.rows_each)
-            if first < last:
-                at_once = slice(first - start, last - start)
-                part = coefficients(addressing.rows, rows)[first:last]
-                _scatter_polynomial(
-                    held[at_once], by_value[:, at_once], part, there, np.uint64(addressing.width)
-                )
-        return
-    for r in range(len(held)):
-        at = np.full(len(points), start + r, dtype=np.uint32)
-        for cells in columns(addressing, rows, points, at).T:
-            np.add.at(held[r], cells[cells != NO_COLUMN], by_value[cells != NO_COLUMN, r])
 
 
 def gather(
@@ -144,6 +111,18 @@ def walsh_hadamard(counts: AnyInts) -> Ints:
 
 
 @compiled()
+def negative_signs(columns: Any, cells: Any) -> Any:
+    """popcount(columns[i] & cells[i]) & 1: whether the Hadamard sign is a minus. int64 array."""
+    found = columns & cells
+    for i in range(found.size):
+        word = found[i]
+        for shift in (32, 16, 8, 4, 2, 1):
+            word ^= word >> shift
+        found[i] = word & 1
+    return found
+
+
+@compiled()
 def _butterflies(sums: Any) -> None:
     for row in range(sums.shape[0]):
         cells = sums[row]
@@ -186,18 +165,6 @@ def _sum_of_squares(counts: Any, scale: float, offsets: Any) -> float:
             cell = scale * counts[row, column] + offset
             total += cell * cell
     return total
-
-
-@compiled()
-def _scatter_polynomial(
-    held: Any, by_value: Any, coefficients: Any, points: Any, width: Any
-) -> None:
-    for i in range(points.size):
-        for row in range(held.shape[0]):
-            if by_value[i, row]:
-                a, b, c = coefficients[row, 0], coefficients[row, 1], coefficients[row, 2]
-                column = hashed_column(a, b, c, points[i] >> _31, points[i] & _LOW_31, width)
-                held[row, column] += by_value[i, row]
 
 
 @compiled()

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import Bools, Points
+from ldp.arrays import Bools, Points, RowNumbers
 from ldp.bulk.compiled import compiled
 from ldp.protocol.randomness import PROBABILITY_BITS
 
@@ -15,7 +15,7 @@ _EACH_BYTE = np.uint64(0x01_01_01_01_01_01_01_01)
 _STREAM = 32_768
 
 
-def rounded(points: Points, at: NDArray[np.uint32], generator: np.random.Generator) -> Points:
+def rounded(points: Points, at: RowNumbers, generator: np.random.Generator) -> Points:
     """The steps that numbers (`points`) are rounded to at random in rows `at`: uint64, shape of
     `at`."""
     each = points[np.arange(len(at)), at % points.shape[1]]
