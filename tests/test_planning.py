@@ -26,15 +26,9 @@ from ldp.mechanisms import (
 )
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.planning import CANDIDATES, Question, candidates, lower_bound, plan, report_bytes, tuned
-from ldp.planning.plan import (
-    FLOOR_SHARE,
-    MOST_CELLS,
-    NEAR_BEST,
-    least,
-    named,
-    registry_parameters,
-    zipf_squares,
-)
+from ldp.planning.candidates import FLOOR_SHARE, MOST_CELLS, NEAR_BEST, best_mechanism
+from ldp.planning.plan import least_number
+from ldp.planning.question import registry_parameters, zipf_squares
 from ldp.registry import Registry
 from ldp.server import Table, decode
 from ldp.simulation import draw_estimates, draw_table
@@ -60,7 +54,7 @@ def asked(domain: int, users: int, epsilon: float, frequency: float, **more: int
 
 
 def worst_detectable(ask: Question) -> float:
-    return named(ask).detectable_frequency(
+    return best_mechanism(ask).detectable_frequency(
         ask.users, ask.alpha, ask.domain, ask.power, ask.others_squared
     )
 
@@ -121,7 +115,7 @@ def test_randomised_response_is_refused_from_where_others_have_less_variance(
 @pytest.mark.exact
 @given(st.integers(1, 10**15), st.integers(1, 10**15))
 def test_bisection_finds_the_first_that_holds(first: int, most: int) -> None:
-    found = least(lambda number: number >= first, most)
+    found = least_number(lambda number: number >= first, most)
     assert found == (first if first <= most else None)
 
 
@@ -206,7 +200,7 @@ def test_a_plans_mechanisms_fit_keep_the_promise_and_stand_in_order(
     assert all(one.cost.epsilon <= epsilon for one in found)
     variances = [ask.variance(one) for one in found]
     assert variances == sorted(variances)
-    best = named(ask)
+    best = best_mechanism(ask)
     assert ask.variance(best) <= NEAR_BEST * variances[0]
     for one in found:
         if ask.variance(one) <= NEAR_BEST * variances[0]:

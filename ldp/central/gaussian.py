@@ -1,6 +1,6 @@
-"""What Gaussian noise costs, exactly: the curve delta(epsilon), and how to invert it.
+"""The exact cost of Gaussian noise: the curve delta(epsilon) and its inverses.
 
-`mu` = sensitivity / standard deviation is all that it depends on (Balle and Wang 2018, theorem 8).
+It depends on `mu` = sensitivity / standard deviation alone (Balle and Wang 2018, theorem 8).
 Several Gaussian releases together are one of mu = root of the sum of their squares (Dong, Roth and
 Su 2022, corollary 3.3): this is how the releases of a regression are accounted, jointly.
 """
@@ -9,20 +9,22 @@ import math
 
 from scipy.special import log_ndtr
 
+from ldp.central.bisection import bisect
 from ldp.errors import ParameterError
 
 SLACK = 1e-6
-"""Of delta, kept for the rounding of doubles when a mu is chosen."""
+"""Share of delta that is left for the rounding of doubles when a mu is chosen."""
 LARGEST = 1e6
-"""No mu above it is looked for."""
+"""Largest mu that `gaussian_mu` returns."""
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """The least delta for which Gaussian noise of this mu is (epsilon, delta)-private:
+    """Return the least delta for which Gaussian noise of this mu is (epsilon, delta)-private:
 
         Phi(mu / 2 - epsilon / mu) - e**epsilon Phi(-mu / 2 - epsilon / mu)
 
-    in logarithms, so that no epsilon is too large. `epsilon` >= 0, `mu` >= 0, maybe infinite.
+    in logarithms, so that no epsilon is too large. `epsilon` >= 0, `mu` >= 0, maybe infinite;
+    raises ParameterError for others.
 
     >>> round(gaussian_delta(1.0, 1.0), 6)
     0.126937
@@ -39,25 +41,20 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest mu that is (epsilon, delta)-private, by bisection; never above it.
+    """Return the largest mu that is (epsilon, delta)-private, by bisection; never above it.
+    Raises ParameterError as `require_budget`.
 
     >>> round(1 / gaussian_mu(1.0, 1e-6), 2)   # standard deviations a unit of sensitivity
     4.22
     """
     require_budget(epsilon, delta)
-    low, high = 0.0, LARGEST
-    for _ in range(200):
-        middle = (low + high) / 2
-        if gaussian_delta(epsilon, middle) <= delta * (1 - SLACK):
-            low = middle
-        else:
-            high = middle
-    return low
+    return bisect(lambda mu: gaussian_delta(epsilon, mu) <= delta * (1 - SLACK), 0.0, LARGEST)[0]
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """The least epsilon for which noise of this mu is (epsilon, delta)-private; never below it.
-    Infinite for an infinite mu.
+    """Return the least epsilon for which noise of this mu is (epsilon, delta)-private; never below
+    it. Infinite for an infinite mu. Raises ParameterError for a negative mu or delta outside (0,
+    1).
 
     >>> round(gaussian_epsilon(1.0, 1e-6), 3)
     4.887
@@ -66,18 +63,12 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         raise ParameterError("mu must be >= 0 and delta lie strictly between 0 and 1")
     if mu == math.inf:
         return math.inf
-    low, high = 0.0, mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1
-    for _ in range(200):
-        middle = (low + high) / 2
-        if gaussian_delta(middle, mu) <= delta * (1 - SLACK):
-            high = middle
-        else:
-            low = middle
-    return high
+    most = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1
+    return bisect(lambda epsilon: gaussian_delta(epsilon, mu) > delta * (1 - SLACK), 0.0, most)[1]
 
 
 def require_budget(epsilon: float, delta: float) -> None:
-    """Raises ParameterError unless epsilon is finite and > 0, and 0 < delta < 1."""
+    """Raise ParameterError unless epsilon is finite and > 0, and 0 < delta < 1."""
     if not 0 < epsilon < math.inf:
         raise ParameterError(f"epsilon must be finite and > 0, got {epsilon!r}")
     if not 0 < delta < 1:

@@ -1,4 +1,4 @@
-"""The three models of trust on one population at one epsilon: what does nobody's trust cost?
+"""The three models of trust on one population at one epsilon: the price of no trust.
 
 *Local*: every report is private by itself. *Shuffled*: an independent party shuffles the reports,
 which may then say more each: as much as the privacy blanket certifies for the batch, with the
@@ -21,26 +21,28 @@ from ldp.arrays import Ints
 from ldp.central import DiscreteLaplace, Simulated
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
-from ldp.planning.plan import MOST_USERS, Question, least, named, registry_parameters, tuned
+from ldp.planning.candidates import best_mechanism, tuned
+from ldp.planning.plan import least_number
+from ldp.planning.question import MOST_USERS, Question, registry_parameters
 from ldp.privacy_loss import amplify_by_shuffling, shuffled_delta
 from ldp.simulation import Population, draw_estimates
 
 FACTORS = {"users": (0.01, 0.1, 1.0, 10.0, 100.0), "epsilon": (0.25, 0.5, 1.0, 2.0, 4.0)}
-"""The points of a curve, as multiples of what was asked for."""
+"""Points of a curve, as multiples of the users and the epsilon of the question."""
 MOST_LOCAL = 16.0
-"""A report in a shuffled batch says at most that much."""
+"""Largest epsilon of a report in a shuffled batch."""
 LEAST_USERS = 100
 LATTICE = 1 << 17
-"""Points for certifying a batch; fewer certify less, never more."""
+"""Number of points for certifying a batch; fewer certify less, never more."""
 VALUES, DRAWS = 50, 400
-"""Values measured: so many of the most common and as many of the rest; and draws of each."""
+"""Number of values measured, of the most common and of the rest; and number of draws of each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One model at one point. `local_epsilon`: of a report, to whoever sees it by itself (None for
-    the curator, who sees values); `predicted` and `measured`: standard errors; `sampling_error`: of
-    `measured`, as a part of it."""
+    """One model at one point. `local_epsilon`: epsilon of a report to whoever sees it by itself
+    (None for the curator, who sees values); `predicted` and `measured`: standard errors, in
+    reports; `sampling_error`: standard error of `measured`, as a part of it."""
 
     model: str
     users: int
@@ -55,8 +57,8 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """`rows`: local, shuffled and central at the point asked for; `mechanisms`: those of the first
-    two; `delta`: of shuffling."""
+    """The three models at one point. `rows`: local, shuffled and central; `mechanisms`: those of
+    the first two; `delta`: of shuffling."""
 
     rows: tuple[Row, Row, Row]
     mechanisms: tuple[Mechanism, Mechanism]
@@ -75,8 +77,8 @@ class Comparison:
 
     @property
     def more_users(self) -> float:
-        """How many times more users the local model needs for the central error of a frequency:
-        `price` squared, because its own falls with the root of their number."""
+        """Factor by which the local model needs more users for the central error of a frequency:
+        `price` squared, because its error falls with the root of the number of users."""
         return self.price**2
 
 
@@ -89,10 +91,11 @@ def compare(
     generator: np.random.Generator,
     mechanism: str | None = None,
 ) -> Comparison:
-    """The three models at one point; `mechanism`: the local one, or the planner's choice.
+    """Return the three models at one point; `mechanism`: name of the local one, by default the
+    planner's choice.
 
-    Raises ParameterError for a population of fewer than 2 values, and for what a plan or an
-    amplification refuses.
+    Raises ParameterError for `delta` outside (0, 1), `users` outside LEAST_USERS to MOST_USERS, a
+    population of fewer than 2 values, and whatever a plan or an amplification refuses.
     """
     if not 0 < delta < 1:
         raise ParameterError("delta must lie strictly between 0 and 1")
@@ -100,14 +103,14 @@ def compare(
         raise ParameterError(f"users must be from {LEAST_USERS} to {MOST_USERS}")
     counts = population.sample(users, generator).counts
     assert counts is not None
-    ask = Question(domain=counts.size, users=users, epsilon=epsilon, frequency=1 / counts.size)
-    local = _chosen(ask, mechanism)
-    shuffled = _chosen(ask.with_(epsilon=_allowed(ask, delta, mechanism)), mechanism)
+    question = Question(domain=counts.size, users=users, epsilon=epsilon, frequency=1 / counts.size)
+    local = _chosen(question, mechanism)
+    shuffled = _chosen(question.with_(epsilon=_allowed(question, delta, mechanism)), mechanism)
     return Comparison(
         rows=(
-            _local_row("local", ask, local, counts, generator),
-            _local_row("shuffled", ask, shuffled, counts, generator),
-            _central_row(ask, generator),
+            _local_row("local", question, local, counts, generator),
+            _local_row("shuffled", question, shuffled, counts, generator),
+            _central_row(question, generator),
         ),
         mechanisms=(local, shuffled),
         delta=delta,
@@ -117,8 +120,8 @@ def compare(
 def curves(
     population: Population, *, users: int, epsilon: float, **others: Any
 ) -> Iterator[tuple[str, Comparison]]:
-    """("users" or "epsilon", the comparison at a point) along both axes, the other one as asked.
-    Arguments as of `compare`; points outside of what it takes are left out."""
+    """Yield ("users" or "epsilon", comparison at a point) along both axes; the other number stays.
+    Arguments as for `compare`; points outside of its ranges are left out."""
     for factor in FACTORS["users"]:
         if LEAST_USERS <= (number := round(users * factor)) <= MOST_USERS:
             yield "users", compare(population, users=number, epsilon=epsilon, **others)
@@ -128,45 +131,47 @@ def curves(
 
 
 def points() -> int:
-    """How many comparisons `curves` makes at most."""
+    """Return the largest number of comparisons that `curves` makes."""
     return sum(map(len, FACTORS.values()))
 
 
-def _chosen(ask: Question, mechanism: str | None) -> Mechanism:
-    return named(ask) if mechanism is None else tuned(ask, mechanism)
+def _chosen(question: Question, mechanism: str | None) -> Mechanism:
+    return best_mechanism(question) if mechanism is None else tuned(question, mechanism)
 
 
-def _allowed(ask: Question, delta: float, mechanism: str | None) -> float:
-    """The largest epsilon of a report, in steps of 1/100, up to which a batch is certified to have
-    the question's; at least that one itself, at most `MOST_LOCAL`."""
+def _allowed(question: Question, delta: float, mechanism: str | None) -> float:
+    """Return the largest epsilon of a report, in steps of 1/100, up to which a batch is certified
+    to have the question's; at least the question's itself, at most `MOST_LOCAL`."""
 
-    def too_much(steps: int) -> bool:
-        at = ask.with_(epsilon=round(ask.epsilon + steps / 100, 9))
-        if at.epsilon > MOST_LOCAL:
+    def exceeds(steps: int) -> bool:
+        changed = question.with_(epsilon=round(question.epsilon + steps / 100, 9))
+        if changed.epsilon > MOST_LOCAL:
             return True
-        one = _chosen(at, mechanism)
-        found = shuffled_delta(one, reports=ask.users, epsilon=ask.epsilon, size=LATTICE)
-        return found > delta
+        candidate = _chosen(changed, mechanism)
+        batch_delta = shuffled_delta(
+            candidate, reports=question.users, epsilon=question.epsilon, size=LATTICE
+        )
+        return batch_delta > delta
 
-    steps = least(too_much, math.ceil(MOST_LOCAL * 100) + 1)
-    return round(ask.epsilon + ((steps or 1) - 1) / 100, 9)
+    steps = least_number(exceeds, math.ceil(MOST_LOCAL * 100) + 1)
+    return round(question.epsilon + ((steps or 1) - 1) / 100, 9)
 
 
 def _local_row(
     model: str,
-    ask: Question,
+    question: Question,
     mechanism: Mechanism,
     counts: Ints,
     generator: np.random.Generator,
 ) -> Row:
-    n, d = ask.users, ask.domain
+    n, d = question.users, question.domain
     squares = float(((counts / n) ** 2).sum())
     mean = float(mechanism.variance(n, 1 / d, squares * (d - 1) / d))  # it is linear in both
     measured, error = _measured(mechanism, counts, generator)
     return Row(
         model=model,
         users=n,
-        epsilon=ask.epsilon,
+        epsilon=question.epsilon,
         mechanism=mechanism.name,
         parameters=dict(registry_parameters(mechanism)),
         local_epsilon=mechanism.cost.epsilon,
@@ -179,34 +184,36 @@ def _local_row(
 def _measured(
     mechanism: Mechanism, counts: Ints, generator: np.random.Generator
 ) -> tuple[float, float]:
-    """The root mean square over all values of the error, and its own relative standard error: of
-    the most common values each, of the others some, from common to rare, which stand for all."""
+    """Return the root mean square over all values of the error, and its relative standard error.
+    All of the most common values are measured, and some of the rest, from common to rare, which
+    stand for all of them. `counts`: shape (values,)."""
     order = np.argsort(counts)[::-1]
     top, rest = order[:VALUES], order[VALUES:]
-    spread_out = (np.arange(VALUES) + generator.random()) * rest.size / VALUES
-    some = rest if rest.size <= VALUES else rest[spread_out.astype(np.int64)]
-    groups = [(top, 1.0), (some, rest.size / max(1, some.size))]
+    places = (np.arange(VALUES) + generator.random()) * rest.size / VALUES
+    sample = rest if rest.size <= VALUES else rest[places.astype(np.int64)]
+    groups = [(top, 1.0), (sample, rest.size / max(1, sample.size))]
     total = spread = 0.0
-    for places, weight in groups:
-        for place in places.tolist():
-            held = int(counts[place])
-            drawn = draw_estimates(
+    for values, weight in groups:
+        for value in values.tolist():
+            count = int(counts[value])
+            estimates = draw_estimates(
                 mechanism,
-                held=held,
-                others=np.delete(counts, place),
+                held=count,
+                others=np.delete(counts, value),
                 draws=DRAWS,
                 generator=generator,
             )
-            squares = (drawn - held) ** 2
+            squares = (estimates - count) ** 2
             total += weight * float(squares.mean())
             spread += weight**2 * float(squares.var()) / DRAWS
     return math.sqrt(total / counts.size), math.sqrt(spread) / total / 2
 
 
-def _central_row(ask: Question, generator: np.random.Generator) -> Row:
-    """A histogram under replace-one: two counts differ by 1, so the sensitivity is 2."""
+def _central_row(question: Question, generator: np.random.Generator) -> Row:
+    """Return the row of a histogram under replace-one: two counts differ by 1 each, so the
+    sensitivity is 2."""
     mechanism = DiscreteLaplace(
-        epsilon=ask.epsilon, sensitivity=2.0, neighbours=Neighbours.REPLACE_VALUE
+        epsilon=question.epsilon, sensitivity=2.0, neighbours=Neighbours.REPLACE_VALUE
     )
     draws = DRAWS * VALUES
     noise = mechanism.release(np.zeros(draws, dtype=np.int64), Simulated(generator))
@@ -214,8 +221,8 @@ def _central_row(ask: Question, generator: np.random.Generator) -> Row:
     mean = float(squares.mean())
     return Row(
         model="central",
-        users=ask.users,
-        epsilon=ask.epsilon,
+        users=question.users,
+        epsilon=question.epsilon,
         mechanism="discrete-laplace",
         parameters={"sensitivity": 2.0},
         local_epsilon=None,

@@ -1,4 +1,4 @@
-"""Every regression on the same data at the same epsilon: what each model of trust costs.
+"""Every regression on the same data at the same epsilon: the error of each model of trust.
 
 Repeated splits into nine parts to fit and one to test. The scores come from the data without noise,
 so a comparison is a simulation, never a release. Neighbours are replace-one throughout, the only
@@ -14,6 +14,7 @@ import numpy as np
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Simulated
+from ldp.central.bisection import bisect
 from ldp.central.regression import ridge
 from ldp.central.regression.calibration import Budget, Moments, Scales
 from ldp.central.regression.local import from_signs, gaussian_reports, sign_reports
@@ -24,7 +25,7 @@ from ldp.errors import ParameterError
 from ldp.privacy_loss import clones_2023
 
 TESTED = 0.1
-"""Of the rows, in every split."""
+"""Share of the rows that every split holds out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,7 @@ class Score:
     errors: Floats
 
     def quantile(self, share: float) -> float:
-        """Of the errors; outliers are why means are not shown."""
+        """Return the `share` quantile of the errors; outliers make means useless."""
         return float(np.quantile(self.errors, share))
 
 
@@ -56,7 +57,7 @@ class _Task:
     generator: np.random.Generator
 
     def predicted(self, coefficients: Floats) -> Floats:
-        """Of mapped coefficients, in the target's units."""
+        """Return the predictions of mapped coefficients, in the target's units: shape (tests,)."""
         mapped = self.mapped_test @ coefficients
         return np.asarray(mapped * self.target.half[0] + self.target.middle[0])
 
@@ -96,23 +97,22 @@ def _provable(name: str) -> Callable[[_Task], Floats]:
 
 
 def shuffled_epsilon(budget: Budget, reports: int) -> float:
-    """The largest epsilon of a report that shuffling `reports` of them brings to the budget, by the
-    closed form of 2023; the budget's own where that form does not reach."""
-    low, high = budget.epsilon, budget.epsilon + 20.0
-    for _ in range(60):
-        middle = (low + high) / 2
+    """Return the largest epsilon of a report that shuffling `reports` of them brings to the budget,
+    by the closed form of 2023; the budget's epsilon where that form does not apply."""
+
+    def is_within(epsilon: float) -> bool:
         try:
-            amplified = clones_2023(middle, reports=reports, delta=budget.delta)
+            return clones_2023(epsilon, reports=reports, delta=budget.delta) <= budget.epsilon
         except ParameterError:
-            amplified = np.inf
-        low, high = (middle, high) if amplified <= budget.epsilon else (low, middle)
-    return low
+            return False
+
+    return bisect(is_within, budget.epsilon, budget.epsilon + 20.0, steps=60)[0]
 
 
 def _signs(task: _Task, epsilon: float) -> Floats:
     reports, signs = sign_reports(task.rows, epsilon, task.generator)
-    made = from_signs(reports, signs, epsilon=epsilon, features=task.rows.columns - 1)
-    return task.predicted(ridge.floored(made))
+    moments = from_signs(reports, signs, epsilon=epsilon, features=task.rows.columns - 1)
+    return task.predicted(ridge.floored(moments))
 
 
 def _local(task: _Task) -> Floats:
@@ -124,8 +124,8 @@ def _shuffled(task: _Task) -> Floats:
 
 
 def _local_gaussian(task: _Task) -> Floats:
-    made = gaussian_reports(task.rows, task.budget, task.generator)
-    return task.predicted(ridge.floored(made))
+    moments = gaussian_reports(task.rows, task.budget, task.generator)
+    return task.predicted(ridge.floored(moments))
 
 
 def _published(name: str) -> Callable[[_Task], Floats]:
@@ -150,7 +150,7 @@ def _entries(budget: Budget) -> Iterator[_Entry]:
     yield _Entry("gaussian", "local", "yes", _local_gaussian)
     yield _Entry("signs", "local", "yes", _local)
     for name, claim in PUBLISHED.items():
-        if not _served(name, budget):
+        if not _is_proven(name, budget):
             continue
         private = "not end to end" if claim.holds(budget.epsilon, budget.delta) else "no"
         yield _Entry(name, "as published", private, _published(name))
@@ -168,12 +168,13 @@ def compare(
     splits: int = 20,
     done: Callable[[int], None] = lambda step: None,
 ) -> list[Score]:
-    """Every method's errors on `splits` splits of `X`, shape (n, features), and `y`, shape (n,).
+    """Return every method's errors on `splits` splits of `X`, shape (n, features), and `y`, shape
+    (n,). Raises ParameterError for fewer than 10 rows.
 
-    A published method is left out where its own proof ends at this epsilon. `done` is called with 1
-    after every split.
+    A published method is left out where its own proof does not hold at this epsilon. `done` is
+    called with 1 after every split.
     """
-    tested = max(1, round(TESTED * len(y)))
+    tests = max(1, round(TESTED * len(y)))
     if len(y) < 10:
         raise ParameterError(f"at least 10 rows are needed to compare methods, got {len(y)}")
     budget = Budget(epsilon=epsilon, delta=delta, neighbours=Neighbours.REPLACE_VALUE)
@@ -182,19 +183,19 @@ def compare(
     errors = np.empty((splits, len(entries)))
     for split in range(splits):
         order = generator.permutation(len(y))
-        test, train = order[:tested], order[tested:]
+        test, train = order[:tests], order[tests:]
         task = _Task(
             train=(X[train], y[train]),
             test=X[test],
             rows=Rows.of(mapped[train], inside[train], intercept=True, norm=None),
-            mapped_test=np.column_stack([mapped[test], np.ones(tested)]),
+            mapped_test=np.column_stack([mapped[test], np.ones(tests)]),
             target=target_bounds,
             budget=budget,
             generator=generator,
         )
         for place, entry in enumerate(entries):
-            wrong = entry.predict(task) - y[test]
-            errors[split, place] = np.sqrt((wrong**2).mean())
+            differences = entry.predict(task) - y[test]
+            errors[split, place] = np.sqrt((differences**2).mean())
         done(1)
     return [
         Score(entry.method, entry.model, entry.private, errors[:, place])
@@ -202,8 +203,8 @@ def compare(
     ]
 
 
-def _served(name: str, budget: Budget) -> bool:
-    """Whether a published method's own proof reaches this epsilon."""
+def _is_proven(name: str, budget: Budget) -> bool:
+    """Return whether a published method's own proof holds at this epsilon."""
     try:
         PUBLISHED[name].scales(budget.epsilon, budget.delta)
     except ParameterError:

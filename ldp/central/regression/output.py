@@ -4,7 +4,7 @@
 The coefficients minimise sum (y - x b)**2 / 2 + ridge |b|**2 / 2 over |b| <= radius. One person's
 part of it has gradients of length L = N (N radius + 1) at most, so that, by the ridge's strong
 convexity, one more or one fewer person moves the minimum by L / ridge, and a replaced one by twice
-that. Normal noise hides it; its direction is uniform because normal noise has none of its own.
+that. Normal noise hides it; the direction of normal noise is uniform.
 (One published implementation divides uniform numbers by the root of their sum instead.)
 """
 
@@ -16,6 +16,7 @@ import numpy as np
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Noise
+from ldp.central.bisection import bisect
 from ldp.central.regression.calibration import Budget, Fit
 from ldp.central.regression.rows import Rows
 from ldp.errors import ParameterError
@@ -23,7 +24,7 @@ from ldp.errors import ParameterError
 RADIUS = 1.0
 """Public length that mapped coefficients are held to."""
 ROUNDING = 1 + 2e-6
-"""Of the sensitivity: above what solving in doubles can move a minimum of MOST_ROWS rows."""
+"""Factor on the sensitivity, for the error of solving MOST_ROWS rows in doubles."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,17 +55,18 @@ class Output:
 
 
 def in_ball(xx: Floats, xy: Floats, ridge: float, radius: float = RADIUS) -> Floats:
-    """The minimum over |b| <= radius: the ridge, raised until it is inside."""
+    """Return the minimum over |b| <= radius of b' xx b / 2 - b' xy + ridge |b|**2 / 2, `xx` of
+    shape (columns, columns): the ridge is raised until its solution lies inside."""
     values, vectors = np.linalg.eigh(xx)
     turned = vectors.T @ xy
 
-    def solved(more: float) -> Floats:
-        return np.asarray(turned / (np.maximum(values, 0) + ridge + more))
+    def solution(added: float) -> Floats:
+        return np.asarray(turned / (np.maximum(values, 0) + ridge + added))
 
-    low, high = 0.0, float(np.linalg.norm(turned)) / radius
-    if np.linalg.norm(solved(0.0)) > radius:
-        for _ in range(200):
-            middle = (low + high) / 2
-            low, high = (middle, high) if np.linalg.norm(solved(middle)) > radius else (low, middle)
-        return np.asarray(vectors @ solved(high))
-    return np.asarray(vectors @ solved(0.0))
+    def is_outside(added: float) -> bool:
+        return bool(np.linalg.norm(solution(added)) > radius)
+
+    added = 0.0
+    if is_outside(added):
+        added = bisect(is_outside, added, float(np.linalg.norm(turned)) / radius)[1]
+    return np.asarray(vectors @ solution(added))

@@ -1,0 +1,192 @@
+"""The mechanisms that a plan chooses from, and how each is tuned to a question.
+
+`CANDIDATES` is a table: a line a mechanism. Variance and report size are those that the tuned
+mechanism states itself.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+from ldp.errors import ParameterError
+from ldp.mechanisms import (
+    CountMeanSketch,
+    HadamardCountMeanSketch,
+    LocalHashing,
+    Mechanism,
+    ProjectiveGeometry,
+    RandomizedResponse,
+    Rappor,
+    SubsetSelection,
+    UnaryEncoding,
+)
+from ldp.mechanisms.categorical import Categorical
+from ldp.mechanisms.permanent_response import Permanent
+from ldp.mechanisms.projective_geometry import is_prime
+from ldp.mechanisms.sketch import MAX_ROWS, MeanSketch
+from ldp.planning.question import Question, category_names, report_bytes
+
+FLOOR_SHARE = 0.02
+"""Largest floor of a sketch, as a part of the rest of its variance; rows are added until then."""
+LEAST_ROWS = 64
+"""Smallest number of rows with which a mean sketch has p-values."""
+MOST_CELLS = 1 << 28
+"""Largest number of cells of a sketch's table: a gigabyte of counts."""
+NEAR_VARIANT, NEAR_BEST = 1.01, 1.05
+"""Largest variances, over the least among variants of a mechanism and among mechanisms, at which
+the smallest report is taken: it costs at most 0.5 and 2.5 % of a standard error."""
+SEED = "00"
+"""Seed of mechanisms that are only asked for their variance; a metric has a seed of its own."""
+
+
+def _randomized_response(question: Question) -> Iterable[Mechanism]:
+    limit = 3 * math.exp(question.epsilon) + 2
+    if question.domain >= limit:
+        raise ParameterError(
+            f"{question.domain:,} values are not fewer than 3 e**epsilon + 2 = {limit:,.4g}; "
+            "a report would hardly ever be true, and others have less variance"
+        )
+    yield _categorical(RandomizedResponse, question.domain, question.epsilon)
+
+
+def _unary(question: Question) -> Iterable[Mechanism]:
+    for variant in ("symmetric", "optimized"):
+        yield _categorical(UnaryEncoding, question.domain, question.epsilon, variant=variant)
+
+
+def _rappor(question: Question) -> Iterable[Mechanism]:
+    """Yield one-time RAPPOR: the permanent response alone, epsilon 2 ln((1 - f/2) / (f/2))."""
+    if question.domain > Permanent.most_bits:
+        raise ParameterError(f"it has {Permanent.most_bits:,} bits at most")
+    f = math.nextafter(2 / (math.exp(question.epsilon / 2) + 1), 1)
+    while True:
+        mechanism = Rappor(scheme="identity", categories=question.categories, f=f, p=0.0, q=1.0)
+        if mechanism.cost.epsilon <= question.epsilon:
+            break
+        f *= 1 + 1e-15
+    yield mechanism
+
+
+def _count_mean_sketch(question: Question) -> Iterable[Mechanism]:
+    for power in range(4, 15):
+        yield _with_rows(question, CountMeanSketch, width=1 << power)
+
+
+def _hadamard(question: Question) -> Iterable[Mechanism]:
+    for power in range(4, 17):
+        yield _with_rows(question, HadamardCountMeanSketch, width=1 << power)
+
+
+def _local_hashing(question: Question) -> Iterable[Mechanism]:
+    yield _with_rows(question, LocalHashing, buckets=_buckets(question))
+
+
+def _subset_selection(question: Question) -> Iterable[Mechanism]:
+    """Yield sizes from the one with the least total error to one that is as good for each value."""
+    for power in (1.0, 0.75, 0.5):
+        size = max(1, round(question.domain / (math.exp(power * question.epsilon) + 1)))
+        yield _categorical(SubsetSelection, question.domain, question.epsilon, size=size)
+
+
+def _projective_geometry(question: Question) -> Iterable[Mechanism]:
+    """Yield the field with the least variance for rare values, and the one that hashing has."""
+    yield _categorical(ProjectiveGeometry, question.domain, question.epsilon)
+    field = _buckets(question)
+    while not is_prime(field):
+        field += 1
+    with suppress(ParameterError):  # of a space too large for a server
+        yield _categorical(ProjectiveGeometry, question.domain, question.epsilon, field=field)
+
+
+def _buckets(question: Question) -> int:
+    """Return the number of buckets with the least variance at the question's frequency, floor
+    apart; the variance has one minimum, at most at e**epsilon + 1."""
+
+    def noise(buckets: int) -> float:
+        sketch = LocalHashing(epsilon=question.epsilon, rows=LEAST_ROWS, buckets=buckets, seed=SEED)
+        return float(sketch.variance(question.users, question.frequency))
+
+    most = min(MOST_CELLS // LEAST_ROWS, math.ceil(math.exp(question.epsilon)) + 2)
+    numbers = range(2, most)
+    return 2 + bisect_left(numbers, True, key=lambda number: noise(number) <= noise(number + 1))
+
+
+@lru_cache(maxsize=256)
+def _categorical(
+    mechanism: type[Categorical], domain: int, epsilon: float, **parameters: Any
+) -> Categorical:
+    return mechanism(categories=category_names(domain), epsilon=epsilon, **parameters)
+
+
+def _with_rows(question: Question, sketch: type[MeanSketch], **columns: int) -> Mechanism:
+    """Return the sketch with as many rows as `FLOOR_SHARE` needs, a power of two, at most as many
+    as a table and a report can have."""
+
+    def make(rows: int) -> MeanSketch:
+        return sketch(epsilon=question.epsilon, rows=rows, seed=SEED, **columns)
+
+    single = make(1)
+    noise = single.variance(question.users, question.frequency)
+    shared = single.variance(question.users, question.frequency, question.others_squared) - noise
+    needed = math.ceil(shared / (FLOOR_SHARE * noise))
+    limit = min(MAX_ROWS, MOST_CELLS // single.columns)
+    rows = max(LEAST_ROWS, min(1 << (needed - 1).bit_length(), limit))
+    while rows > LEAST_ROWS and not question.fits(make(rows)):
+        rows //= 2
+    return make(rows)
+
+
+CANDIDATES: dict[str, Callable[[Question], Iterable[Mechanism]]] = {
+    "rr": _randomized_response,
+    "unary": _unary,
+    "rappor": _rappor,
+    "cms": _count_mean_sketch,
+    "hcms": _hadamard,
+    "local-hashing": _local_hashing,
+    "subset": _subset_selection,
+    "pgr": _projective_geometry,
+}
+"""Name -> function that yields the variants to choose from, or raises ParameterError with the
+reason why there are none; a line is all that the planner knows of a mechanism."""
+
+
+def tuned(question: Question, name: str) -> Mechanism:
+    """Return the variant of mechanism `name` for the question; raises ParameterError with the
+    reason if there is none."""
+    variants = list(CANDIDATES[name](question))
+    fitting = [variant for variant in variants if question.fits(variant)]
+    if not fitting:
+        raise ParameterError(f"its reports have {min(map(report_bytes, variants)):,} bytes or more")
+    return smallest_report(question, fitting, NEAR_VARIANT)
+
+
+def smallest_report(question: Question, mechanisms: Sequence[Mechanism], near: float) -> Mechanism:
+    """Return the mechanism with the smallest report among those whose variance is at most `near`
+    times the least; of several, the one with the smallest table."""
+    most = near * min(map(question.variance, mechanisms))
+    accurate = [mechanism for mechanism in mechanisms if question.variance(mechanism) <= most]
+    return min(
+        accurate, key=lambda mechanism: (report_bytes(mechanism), math.prod(mechanism.shape))
+    )
+
+
+def candidates(question: Question) -> tuple[list[Mechanism], dict[str, str]]:
+    """Return the mechanisms tuned to the question, the most accurate at its frequency first, and
+    the reasons why the others are refused, by name; raises ParameterError if all are."""
+    tuned_mechanisms, refused = list[Mechanism](), dict[str, str]()
+    for name in CANDIDATES:
+        try:
+            tuned_mechanisms.append(tuned(question, name))
+        except ParameterError as reason:
+            refused[name] = str(reason)
+    if not tuned_mechanisms:
+        raise ParameterError("no mechanism has reports that small")
+    return sorted(tuned_mechanisms, key=question.variance), refused
+
+
+def best_mechanism(question: Question) -> Mechanism:
+    """Return the mechanism that a plan recommends for the question."""
+    return smallest_report(question, candidates(question)[0], NEAR_BEST)
