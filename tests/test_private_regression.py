@@ -389,7 +389,7 @@ def test_a_delta_that_allows_to_publish_a_row_is_warned_of() -> None:
 @pytest.mark.parametrize(
     ("given_parameters", "sentence"),
     [
-        ({"bounds": None}, "tells about whoever holds its ends"),
+        ({"bounds": None}, "reveals who holds its ends"),
         ({"bounds": [(-1, 1), (-1, 1)]}, "target_bounds are needed"),
         ({"bounds": [(-1, 1)], "target_bounds": (0, 1)}, "one for each of 2 columns"),
         ({"bounds": (1, 1)}, "low below its high"),

@@ -1,4 +1,4 @@
-"""The trusted curator's mechanisms, beside the local ones: one cost type, neighbours stated.
+"""Mechanisms of a trusted curator, with the cost type of the local ones and stated neighbours.
 
 Releases draw their noise from OpenDP (`Releases`, no seed); simulations from numpy
 (`Simulated`, seeded), and say so.

@@ -23,9 +23,9 @@ from ldp.errors import ParameterError
 from ldp.protocol.channel import round_up
 
 MOST_COUNT = 2**62
-"""Largest count that is told from larger ones: an int64 with room for noise."""
+"""Count at which larger ones are clipped: an int64 with space for noise."""
 CLASSICAL_LIMIT = 1.0
-"""The classical calibration is proved below this epsilon only, and is wrong far above it."""
+"""Epsilon below which alone the classical calibration is proved; it is wrong far above."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,16 +51,19 @@ class _Pure(_Mechanism):
 
     @property
     def scale(self) -> float:
+        """Scale of the noise, in the units of the answers."""
         return round_up(Fraction(self.sensitivity) / Fraction(self.epsilon))
 
     @property
     def cost(self) -> Cost:
+        """Cost of one release."""
         return Cost(epsilon=self.epsilon, neighbours=self.neighbours)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Laplace(_Pure):
-    """Noise of density e**(-|x| / scale) / (2 scale), scale = sensitivity / epsilon.
+    """Laplace mechanism: noise of density e**(-|x| / scale) / (2 scale), scale = sensitivity /
+    epsilon.
 
     `sensitivity`: of the answers together, in the L1 norm.
 
@@ -70,41 +73,47 @@ class Laplace(_Pure):
 
     @property
     def std_error(self) -> float:
+        """Standard deviation of the noise."""
         return math.sqrt(2) * self.scale
 
     def release(self, values: Floats, noise: Noise | None = None) -> Floats:
-        """The answers with noise; `noise` defaults to a real release's."""
+        """Return `values` with noise; `noise` defaults to `Releases`. Raises ParameterError for
+        values that are not finite."""
         return (noise or Releases()).laplace(_finite(values), self.scale)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteLaplace(_Pure):
-    """Integers plus k with probability tanh(1 / (2 scale)) e**(-|k| / scale).
+    """Discrete Laplace mechanism: integers plus k with probability tanh(1 / (2 scale)) e**(-|k| /
+    scale).
 
-    `sensitivity`: of the counts together, in the L1 norm. Counts beyond MOST_COUNT are taken for
-    it, on either side, which brings neighbours no further apart.
+    `sensitivity`: of the counts together, in the L1 norm. Counts are clipped to MOST_COUNT on
+    either side, which brings neighbours no further apart.
     """
 
     @property
     def std_error(self) -> float:
+        """Standard deviation of the noise."""
         return 1 / (math.sqrt(2) * math.sinh(1 / (2 * self.scale)))
 
     def release(self, counts: Integers, noise: Noise | None = None) -> Integers:
-        """The counts with noise; `noise` defaults to a real release's."""
-        made = np.asarray(counts)
-        if made.dtype.kind not in "iu":
+        """Return `counts` with noise; `noise` defaults to `Releases`. Raises ParameterError for
+        counts that are not integers."""
+        integers = np.asarray(counts)
+        if integers.dtype.kind not in "iu":
             raise ParameterError("counts must be integers")
-        wide = made.astype(np.uint64 if made.dtype.kind == "u" else np.int64)
+        wide = integers.astype(np.uint64 if integers.dtype.kind == "u" else np.int64)
         inside = np.maximum(np.minimum(wide, MOST_COUNT).astype(np.int64), -MOST_COUNT)
         return (noise or Releases()).discrete_laplace(inside, self.scale)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(_Mechanism):
-    """Normal noise, (epsilon, delta)-private. `sensitivity`: in the L2 norm.
+    """Gaussian mechanism, (epsilon, delta)-private. `sensitivity`: in the L2 norm.
 
     `calibration`: "analytic", exact for every epsilon; or "classical", the standard deviation
-    sensitivity sqrt(2 ln(1.25 / delta)) / epsilon, refused from epsilon 1, where its proof ends.
+    sensitivity sqrt(2 ln(1.25 / delta)) / epsilon, which is proved below epsilon 1 only and raises
+    ParameterError from there.
 
     >>> [round(Gaussian(epsilon=0.9, delta=1e-6, calibration=c).std_error, 2)
     ...  for c in ("analytic", "classical")]
@@ -128,25 +137,29 @@ class Gaussian(_Mechanism):
 
     @property
     def std_error(self) -> float:
+        """Standard deviation of the noise."""
         if self.calibration == "analytic":
             return self.sensitivity / gaussian_mu(self.epsilon, self.delta)
         return self.sensitivity * math.sqrt(2 * math.log(1.25 / self.delta)) / self.epsilon
 
     @property
     def cost(self) -> Cost:
+        """Cost of one release."""
         return Cost(epsilon=self.epsilon, delta=self.delta, neighbours=self.neighbours)
 
     def release(self, values: Floats, noise: Noise | None = None) -> Floats:
-        """The answers with noise; `noise` defaults to a real release's."""
+        """Return `values` with noise; `noise` defaults to `Releases`. Raises ParameterError for
+        values that are not finite."""
         return (noise or Releases()).gaussian(_finite(values), self.std_error)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exponential(_Pure):
-    """Choose an answer with probability proportional to e**(epsilon score / (2 sensitivity)).
+    """Exponential mechanism: an answer with probability proportional to e**(epsilon score / (2
+    sensitivity)).
 
-    `sensitivity`: the most by which one score can differ. What four bidders (1, 1, 1 and 4.01)
-    pay at three prices; the best price is found by noise that hides each bidder:
+    `sensitivity`: the most by which one score can differ. The scores below are what four bidders
+    (1, 1, 1 and 4.01) pay at three prices:
 
     >>> auction = Exponential(epsilon=1.0, sensitivity=4.02)
     >>> [round(p, 3) for p in auction.probabilities([4.0, 4.01, 0.0]).tolist()]
@@ -155,15 +168,16 @@ class Exponential(_Pure):
 
     @property
     def scale(self) -> float:
+        """Difference of two scores that makes one answer e times as probable."""
         return round_up(2 * Fraction(self.sensitivity) / Fraction(self.epsilon))
 
     def probabilities(self, scores: Floats) -> Floats:
-        """Of every answer: shape of `scores`."""
+        """Return the probability of every answer: float64, shape of `scores`."""
         powers = np.exp((_finite(scores) - np.max(scores)) / self.scale)
         return np.asarray(powers / powers.sum())
 
     def choose(self, scores: Floats, noise: Noise | None = None) -> int:
-        """The index of the answer chosen; `noise` defaults to a real release's."""
+        """Return the index of an answer drawn by its score; `noise` defaults to `Releases`."""
         return (noise or Releases()).choose(_finite(scores), self.scale)
 
 
@@ -186,21 +200,22 @@ def noisy_histogram(
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     noise: Noise | None = None,
 ) -> Histogram:
-    """How many `values` are each of the public `categories`; others are not counted.
+    """Return noisy counts of `values` in the public `categories`; other values are not number.
 
     A person holds one value: adding or removing one changes one count by 1 (sensitivity 1),
-    replacing one changes two (2). Discrete Laplace noise on every count, empty ones too.
+    replacing one changes two (2). Discrete Laplace noise on every count, empty ones too. Raises
+    ParameterError for no or repeated categories.
     """
     if len(set(categories)) != len(categories) or not categories:
         raise ParameterError("categories must be at least one, and all different")
     noise = noise or Releases()
     sensitivity = 1.0 if neighbours is Neighbours.ADD_REMOVE else 2.0
     mechanism = DiscreteLaplace(epsilon=epsilon, sensitivity=sensitivity, neighbours=neighbours)
-    counted = Counter(values)
-    truth = np.array([counted[name] for name in categories], dtype=np.int64)
+    number = Counter(values)
+    counts = np.array([number[name] for name in categories], dtype=np.int64)
     return Histogram(
         categories=categories,
-        counts=tuple(mechanism.release(truth, noise).tolist()),
+        counts=tuple(mechanism.release(counts, noise).tolist()),
         std_error=mechanism.std_error,
         cost=mechanism.cost,
         is_simulation=noise.is_simulation,
@@ -208,7 +223,7 @@ def noisy_histogram(
 
 
 def _finite(values: Floats) -> Floats:
-    made = np.asarray(values, dtype=np.float64)
-    if not np.isfinite(made).all():
+    numbers = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(numbers).all():
         raise ParameterError("values must be finite numbers")
-    return made
+    return numbers

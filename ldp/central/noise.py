@@ -1,8 +1,8 @@
-"""Where a curator's noise comes from: OpenDP for releases, numpy for simulations.
+"""Sources of a curator's noise: OpenDP for releases, numpy for simulations.
 
-A release is made with samplers that are exact on floating-point numbers (Mironov 2012 shows why
-it matters) and cannot be repeated; numpy's are fast, seeded and only good for studies. Whoever
-publishes what `Simulated` made publishes the data: its results are labelled.
+A release uses samplers that are exact on floating-point numbers (Mironov 2012 shows why it
+matters) and cannot be repeated; numpy's are fast, seeded and only good for studies. Publishing a
+result of `Simulated` publishes the data; its results are labelled.
 """
 
 from functools import cache
@@ -15,24 +15,24 @@ from ldp.errors import MissingPackage
 
 
 class Noise(Protocol):
-    """Adds noise to arrays of any shape; `scale` > 0 is in the units of the values."""
+    """Source of noise for arrays of any shape; `scale` > 0 is in the units of the values."""
 
     is_simulation: ClassVar[bool]
 
     def gaussian(self, values: Floats, scale: float) -> Floats:
-        """`values` + normal noise of standard deviation `scale`."""
+        """Return `values` + normal noise of standard deviation `scale`."""
         ...
 
     def laplace(self, values: Floats, scale: float) -> Floats:
-        """`values` + noise of density e**(-|x| / scale) / (2 scale)."""
+        """Return `values` + noise of density e**(-|x| / scale) / (2 scale)."""
         ...
 
     def discrete_laplace(self, counts: Ints, scale: float) -> Ints:
-        """`counts` + integers k with probability proportional to e**(-|k| / scale)."""
+        """Return `counts` + integers k with probability proportional to e**(-|k| / scale)."""
         ...
 
     def choose(self, scores: Floats, scale: float) -> int:
-        """An index, with probability proportional to e**(score / scale)."""
+        """Draw an index with probability proportional to e**(score / scale)."""
         ...
 
 
@@ -52,16 +52,16 @@ class Releases:
     def discrete_laplace(self, counts: Ints, scale: float) -> Ints:
         dp = _opendp()
         domain = dp.vector_domain(dp.atom_domain(T="i64"))
-        made = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale)
-        return np.array(made(counts.ravel().tolist()), dtype=np.int64).reshape(counts.shape)
+        measurement = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale)
+        return np.array(measurement(counts.ravel().tolist()), dtype=np.int64).reshape(counts.shape)
 
     def choose(self, scores: Floats, scale: float) -> int:
         dp = _opendp()
-        # of its two laws the one called zero-concentrated is Gumbel noise, whose largest score is
-        # the exponential mechanism's choice; the other is permute-and-flip
-        law = dp.zero_concentrated_divergence()
-        made = dp.m.make_noisy_max(_reals(), dp.linf_distance(T=float), law, scale)
-        return int(made(scores.tolist()))
+        # OpenDP has two: zero-concentrated is Gumbel noise, whose largest score is the exponential
+        # mechanism's choice; the other is permute-and-flip
+        divergence = dp.zero_concentrated_divergence()
+        measurement = dp.m.make_noisy_max(_reals(), dp.linf_distance(T=float), divergence, scale)
+        return int(measurement(scores.tolist()))
 
 
 class Simulated:

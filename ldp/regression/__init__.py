@@ -1,7 +1,7 @@
-"""Regressions over arrays: least squares, the lasso, and it without bias; private ones in
-`private`. Knows no mechanism.
+"""Regressions over arrays: least squares, the lasso, and the lasso without bias.
 
-`PrivateLinearRegression` is loaded when it is asked for: it brings scikit-learn along.
+`PrivateLinearRegression` (`ldp.central.regression`) is imported at first use: it needs
+scikit-learn.
 """
 
 from importlib import import_module

@@ -1,14 +1,14 @@
-"""Sparse non-negative regression in which every coefficient has an honest error, chosen or not.
+"""Sparse non-negative regression with a standard error for every coefficient, chosen or not.
 
-The non-negative lasso shrinks what it fits and says nothing of its errors. What it is short of is
-what the residual still says of a column: with df columns in the fit of n equations,
+The non-negative lasso shrinks what it fits and has no standard errors. What it took off is still
+in the residual's product with the column: with df columns in the fit of n equations,
 
     coefficient + column . residual / (|column|**2 (1 - df / n))
 
 is normal around the truth for every column, absent ones too, where columns are as good as random:
 Javanmard and Montanari 2014, with the degrees of freedom of Bellec and Zhang 2022. No column is
-tested on the noise that selected it, and there may be more columns than equations. The penalty is
-the one of the least generalised cross-validation (Golub, Heath and Wahba 1979).
+tested on the noise that selected it, and there may be more columns than equations. The penalty has
+the least generalised cross-validation (Golub, Heath and Wahba 1979).
 """
 
 import math
@@ -20,22 +20,22 @@ from ldp.arrays import Floats, Places
 from ldp.regression.least_squares import Design
 
 STEP = 0.8
-"""From one penalty to the next."""
+"""Ratio of a penalty to the one before."""
 LEAST = 0.1
-"""Of a penalty, in standard errors of a column alone: less hardly shrinks."""
+"""Least penalty, in standard errors of a column alone: smaller ones hardly shrink."""
 WORSE = 1.02
-"""The path ends where cross-validation is so much worse than its best."""
+"""Ratio of the cross-validation to its best at which the path ends."""
 MOST = 0.9
-"""Of degrees of freedom, for each equation."""
+"""Largest number of degrees of freedom of a fit, for each equation."""
 EXACT = 0.01
-"""A coefficient is left when it moves by less, in standard errors of a column alone."""
+"""Change of a coefficient, in standard errors of a column alone, below which descent ends."""
 SWEEPS = 1_000
 ROUNDS = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Sparse:
-    """Minimises |columns b - target|**2 / 2 + penalty sum of |column| b over b >= 0: the columns
+    """Minimum of |columns b - target|**2 / 2 + penalty sum of |column| b over b >= 0: the columns
     `chosen` have positive `coefficients`; `residual`, shape (equations,)."""
 
     chosen: Places
@@ -45,9 +45,9 @@ class Sparse:
 
 
 def nonnegative_path(design: Design, target: Floats, equations: int) -> Sparse:
-    """The fit whose penalty has the least cross-validation.
+    """Return the fit whose penalty has the least cross-validation.
 
-    Equations have unit variance; `equations`: how many there are, where some are no constraint.
+    `target`: shape (equations,), of unit variance; `equations`: number of those that constrain.
     Time: a pass over the columns for each of some 20 penalties.
     """
     work = _Working(design, target)
@@ -68,9 +68,9 @@ def nonnegative_path(design: Design, target: Floats, equations: int) -> Sparse:
 
 
 def refitted(design: Design, target: Floats, fit: Sparse, equations: int) -> Sparse:
-    """The same at the penalty of `fit`, of equations that are weighted a little differently; none
-    for columns that even as shrunk pass the universal threshold of Donoho and Johnstone 1994, which
-    no noise would."""
+    """Return the fit at the penalty of `fit` to equations of slightly different weights. There is
+    no penalty for columns that pass, even shrunk, the universal threshold of Donoho and Johnstone
+    1994, which noise does not. Arguments as for `nonnegative_path`."""
     work = _Working(design, target)
     variance = float(fit.residual @ fit.residual) / max(1, equations - fit.chosen.size)
     threshold = math.sqrt(2 * math.log(work.norms.size) * variance)
@@ -86,20 +86,20 @@ def refitted(design: Design, target: Floats, fit: Sparse, equations: int) -> Spa
 
 
 def unbiased(design: Design, fit: Sparse, equations: int, scale: float) -> tuple[Floats, Floats]:
-    """Coefficients that are not shrunk and their standard errors, of every column: shape (columns,)
-    each. `scale`: variance of the residuals for each degree of freedom; two columns that are the
-    same have an infinite error."""
-    own = design.norms() ** 2 * max(1 - MOST, 1 - fit.chosen.size / equations)
+    """Return the coefficients without shrinkage and their standard errors, of every column: shape
+    (columns,) each. `scale`: variance of the residuals for each degree of freedom; two columns that
+    are the same have an infinite error."""
+    information = design.norms() ** 2 * max(1 - MOST, 1 - fit.chosen.size / equations)
     columns = design.columns(fit.chosen)
-    own[fit.chosen] = 1 / np.diag(np.linalg.pinv(columns.T @ columns, hermitian=True))
-    own = np.maximum(own, 1e-300)
-    coefficients = design.correlations(fit.residual) / own
+    information[fit.chosen] = 1 / np.diag(np.linalg.pinv(columns.T @ columns, hermitian=True))
+    information = np.maximum(information, 1e-300)
+    coefficients = design.correlations(fit.residual) / information
     coefficients[fit.chosen] += fit.coefficients
     # columns that are the same have the same product with anything
     marks = design.correlations(np.random.default_rng(0).normal(size=fit.residual.size))
-    _, which, times = np.unique(marks, return_inverse=True, return_counts=True)
-    std_errors = np.sqrt(scale / own)
-    std_errors[times[which] > 1] = np.inf
+    _, group, times = np.unique(marks, return_inverse=True, return_counts=True)
+    std_errors = np.sqrt(scale / information)
+    std_errors[times[group] > 1] = np.inf
     return coefficients, std_errors
 
 
@@ -117,18 +117,19 @@ class _Working:
         self.free = np.zeros(norms.size, dtype=bool)
 
     def scores(self, residual: Floats) -> Floats:
-        """What each column that may not be in the fit says of the residual, in standard errors."""
+        """Return each column's product with `residual`, shape (equations,), in standard errors:
+        shape (columns,), 0 for columns that may be in the fit."""
         z: Floats = self.design.correlations(residual) / self.norms
         z[self.places] = 0
         return z
 
     def add(self, new: Places) -> None:
-        made = self.design.columns(new)
-        across = self.columns.T @ made
-        self.gram = np.block([[self.gram, across], [across.T, made.T @ made]])
-        self.columns = np.hstack([self.columns, made])
+        columns = self.design.columns(new)
+        across = self.columns.T @ columns
+        self.gram = np.block([[self.gram, across], [across.T, columns.T @ columns]])
+        self.columns = np.hstack([self.columns, columns])
         self.places = np.concatenate([self.places, new])
-        self.products = np.concatenate([self.products, made.T @ self.target])
+        self.products = np.concatenate([self.products, columns.T @ self.target])
         self.coefficients = np.concatenate([self.coefficients, np.zeros(new.size)])
 
     def fit(self, penalty: float) -> Sparse:

@@ -10,16 +10,16 @@ from ldp.bulk.compiled import compiled
 def descend(
     gram: Any, gradient: Any, coefficients: Any, penalties: Any, exact: float, sweeps: int
 ) -> None:
-    """Coordinate descent: minimises b gram b / 2 - b products + penalty sum of sqrt(gram_jj) b over
-    b >= 0, in place; `gradient` = products - gram b."""
+    """Minimise b gram b / 2 - b products + penalty sum of sqrt(gram_jj) b over b >= 0, in place, by
+    coordinate descent. `gram`: shape (columns, columns); `gradient` = products - gram b."""
     for _ in range(sweeps):
         moved = 0.0
         for j in range(coefficients.size):
             length = math.sqrt(gram[j, j])
-            wanted = max(0.0, coefficients[j] + (gradient[j] / length - penalties[j]) / length)
-            step = wanted - coefficients[j]
+            minimum = max(0.0, coefficients[j] + (gradient[j] / length - penalties[j]) / length)
+            step = minimum - coefficients[j]
             if step != 0.0:
-                coefficients[j] = wanted
+                coefficients[j] = minimum
                 for i in range(gradient.size):
                     gradient[i] -= step * gram[j, i]
                 moved = max(moved, abs(step) * length)

@@ -12,7 +12,7 @@ from ldp.arrays import Floats, Places
 
 
 def nonnegative_lasso(columns: Floats, target: Floats) -> Places:
-    """The columns with a positive coefficient in the minimum over b >= 0 of
+    """Return the columns with a positive coefficient in the minimum over b >= 0 of
     |columns b - target|**2 / 2 + lambda |b|_1, where lambda = sqrt(2 ln n) times the largest length
     of a column and the equations have unit variance: `columns`, shape (equations, n)."""
     from sklearn.linear_model import Lasso

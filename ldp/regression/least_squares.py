@@ -1,7 +1,7 @@
-"""Least squares with honest errors.
+"""Least squares with standard errors that include what the fit does not explain.
 
-Equations come in with unit variance: rows are divided by their standard deviations beforehand. A
-column that is not in the fit adds to the residuals, so errors are scaled by what is left over.
+Equations have unit variance: the caller divides rows by their standard deviations. A column that
+is not in the fit adds to the residuals, so errors are scaled by the residuals' variance.
 """
 
 import math
@@ -16,18 +16,19 @@ SINGULAR = 1e-9
 
 
 class Design(Protocol):
-    """Columns of a regression, of which few are ever made."""
+    """Columns of a regression, of which few are ever in memory."""
 
     def columns(self, chosen: Places) -> Floats:
-        """The chosen columns: shape (equations, chosen)."""
+        """Return the chosen columns: shape (equations, chosen)."""
         ...
 
     def correlations(self, residual: Floats) -> Floats:
-        """Every column times `residual`, shape (equations,): shape (columns,)."""
+        """Return the product of every column with `residual`, shape (equations,): shape
+        (columns,)."""
         ...
 
     def norms(self) -> Floats:
-        """Lengths of the columns: shape (columns,)."""
+        """Return the lengths of the columns: shape (columns,)."""
         ...
 
 
@@ -47,7 +48,8 @@ class Fit:
 
 
 def least_squares(columns: Floats, target: Floats) -> Fit:
-    """Minimises |columns b - target|**2: `columns`, shape (equations, n), `target`, (equations,).
+    """Return the minimum of |columns b - target|**2: `columns`, shape (equations, n), `target`,
+    shape (equations,).
 
     Errors are the roots of scale (A'A)**-1, scale = max(1, |residual|**2 / (equations - n)).
     """
@@ -63,8 +65,8 @@ def least_squares(columns: Floats, target: Floats) -> Fit:
 
 
 def _solved(gram: Floats, right: Floats) -> tuple[Floats, Floats] | None:
-    """gram**-1 right and the diagonal of gram**-1, by Cholesky; None where an eigenvalue may lie
-    below SINGULAR times the largest: their ratio is at most that of the 1-norms."""
+    """Return gram**-1 right and the diagonal of gram**-1, by Cholesky; None where an eigenvalue may
+    lie below SINGULAR times the largest: their ratio is at most that of the 1-norms."""
     from scipy.linalg import lapack
 
     factor, failed = lapack.dpotrf(gram, lower=True)
@@ -80,12 +82,12 @@ def _solved(gram: Floats, right: Floats) -> tuple[Floats, Floats] | None:
 
 
 def _solved_by_eigenvalues(gram: Floats, right: Floats) -> tuple[Floats, Floats]:
-    """The same with the pseudoinverse; infinite on its diagonal for columns that others
-    determine."""
+    """Return what `_solved` does, by the pseudoinverse; the diagonal is infinite for columns that
+    others determine."""
     values, vectors = np.linalg.eigh(gram)
-    kept = values > SINGULAR * values[-1]
-    part = vectors[:, kept]
-    inverse = part / values[kept]
+    is_regular = values > SINGULAR * values[-1]
+    part = vectors[:, is_regular]
+    inverse = part / values[is_regular]
     variances = (inverse * part).sum(axis=1)
-    variances[(vectors[:, ~kept] ** 2).sum(axis=1) > SINGULAR] = math.inf
+    variances[(vectors[:, ~is_regular] ** 2).sum(axis=1) > SINGULAR] = math.inf
     return inverse @ (part.T @ right), variances

@@ -1,4 +1,4 @@
-"""How much noise a regression's releases need together, exactly.
+"""The noise that a regression's releases need together, exactly.
 
 X'X, X'y and maybe the smallest eigenvalue of X'X are released with Gaussian noise. Each has a mu =
 sensitivity / standard deviation, and together they are one Gaussian release: mu**2 is the largest
@@ -9,8 +9,8 @@ length at most N, targets at most T and a person
 - replaced:  max over c in [0, 1] of 2 (1 - c**2) N**4 / xx**2 + 2 (1 + c) N**2 T**2 / xy**2,
   plus N**4 / eigenvalue**2.
 
-c is the cosine between the two persons' rows, at which their targets differ in sign. That shorter
-rows and smaller targets change less follows by replacing c with c |x| |x'| / N**2, which raises
+c is the cosine between the two persons' rows, whose targets differ in sign. Shorter
+rows and smaller targets change less: replacing c with c |x| |x'| / N**2 raises
 both terms; an eigenvalue moves by N**2 at most (Weyl). For equal noise on X'X and X'y the maximum
 is 4.5, at c = 1/2. `xx` is the noise of every entry of the whole matrix; the mean of the matrix
 and its transpose, which halves the variance off the diagonal, is free.
@@ -28,17 +28,19 @@ from ldp.central.regression.rows import ROUNDED, Rows
 from ldp.errors import ParameterError
 
 ROUNDING = 1 + 1e-9 + ROUNDED
-"""Scales are so much larger than computed, for the rounding of the formulas here and of sums."""
+"""Factor on computed scales, for the rounding of the formulas here and of sums."""
 EIGENVALUE_ROUNDING = 1 + 2 * ROUNDED
-"""The eigenvalue's too: solved in doubles, one of 40 columns and MOST_ROWS rows is off by some
-40 * 2**-53 * MOST_ROWS = 4e-8 of what a person changes."""
+"""Factor on the eigenvalue's scale: solved in doubles, an eigenvalue of 40 columns and MOST_ROWS
+rows is off by some 40 * 2**-53 * MOST_ROWS = 4e-8 of what a person changes."""
 FAILURE = 0.05
-"""Probability that the noise of X'X is longer than the safe ridge allows for."""
+"""Probability that the noise of X'X is longer than the safe ridge."""
+Portion = float | None
+"""Share of a budget, or None for the method's own share."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What a fit may cost: (epsilon, delta) between `neighbours`. delta 0: pure mechanisms only."""
+    """Budget of a fit: (epsilon, delta) between `neighbours`. delta 0: pure mechanisms only."""
 
     epsilon: float
     delta: float
@@ -46,17 +48,24 @@ class Budget:
 
     @property
     def cost(self) -> Cost:
+        """Cost of a fit with normal noise."""
         return Cost(epsilon=self.epsilon, delta=self.delta, neighbours=self.neighbours)
 
     @property
+    def pure_cost(self) -> Cost:
+        """Cost of a fit with Laplace noise."""
+        return Cost(epsilon=self.epsilon, neighbours=self.neighbours)
+
+    @property
     def mu(self) -> float:
+        """Largest joint mu of all releases; raises ParameterError for delta 0."""
         return gaussian_mu(self.epsilon, self.delta)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shares:
-    """How mu**2 is split between the releases: they add up to 1; no `eigenvalue` is released for a
-    share of 0."""
+    """Shares of mu**2 of the releases, which add up to 1; no `eigenvalue` is released for a share
+    of 0."""
 
     xx: float
     xy: float
@@ -64,8 +73,8 @@ class Shares:
 
     @classmethod
     def of(cls, *, split: float, eigenvalue: float = 0.0) -> "Shares":
-        """`eigenvalue`'s part of the whole in [0, 1), then `split`, in (0, 1), X'X's of the
-        rest."""
+        """Return the shares with `eigenvalue` of the whole, in [0, 1), and `split` of the rest, in
+        (0, 1), for X'X. Raises ParameterError for others."""
         if not 0 < split < 1 or not 0 <= eigenvalue < 1:
             raise ParameterError("split must lie in (0, 1) and eigenvalue_share in [0, 1)")
         rest = 1 - eigenvalue
@@ -83,10 +92,11 @@ class Scales:
 
 
 def joint_mu(scales: Scales, *, norm: float, neighbours: Neighbours, target: float = 1.0) -> float:
-    """mu of all releases together, for rows of length `norm` and targets of `target` at most.
+    """Return mu of all releases together, for rows of length `norm` and targets of `target` at
+    most.
 
-    >>> one = Scales(xx=1.0, xy=1.0)
-    >>> [round(joint_mu(one, norm=1.0, neighbours=kind) ** 2, 9) for kind in Neighbours]
+    >>> scales = Scales(xx=1.0, xy=1.0)
+    >>> [round(joint_mu(scales, norm=1.0, neighbours=kind) ** 2, 9) for kind in Neighbours]
     [4.5, 2.0]
     """
     xx, xy = _squared(norm**2, scales.xx), _squared(norm * target, scales.xy)
@@ -105,11 +115,12 @@ def _squared(sensitivity: float, scale: float) -> float:
 def calibrated(
     shares: Shares, *, mu: float, norm: float, neighbours: Neighbours, target: float = 1.0
 ) -> Scales:
-    """The smallest scales of this split whose joint mu is at most `mu`.
+    """Return the smallest scales with these `shares` whose joint mu is at most `mu`; `norm`,
+    `target`: as for `joint_mu`.
 
     >>> halves = Shares.of(split=0.5)
-    >>> made = calibrated(halves, mu=0.2, norm=1.0, neighbours=Neighbours.ADD_REMOVE)
-    >>> round(made.xx, 4), round(made.xy, 4)   # root 2 / mu
+    >>> scales = calibrated(halves, mu=0.2, norm=1.0, neighbours=Neighbours.ADD_REMOVE)
+    >>> round(scales.xx, 4), round(scales.xy, 4)   # root 2 / mu
     (7.0711, 7.0711)
     """
 
@@ -122,9 +133,9 @@ def calibrated(
             else math.inf,
         )
 
-    # squares of mu are proportional to what is split
-    grown = joint_mu(split(1.0), norm=norm, neighbours=neighbours, target=target)
-    least = split((mu / grown) ** 2)
+    # the square of mu is proportional to `total`
+    mu_of_one = joint_mu(split(1.0), norm=norm, neighbours=neighbours, target=target)
+    least = split((mu / mu_of_one) ** 2)
     return Scales(
         xx=least.xx * ROUNDING,
         xy=least.xy * ROUNDING,
@@ -134,8 +145,8 @@ def calibrated(
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What was released: X'X (symmetric), X'y, the smallest eigenvalue of X'X (None where it was
-    not), and the scales of their noise. Everything made of it is free."""
+    """Released moments: X'X (symmetric), X'y, the smallest eigenvalue of X'X (None where it was not
+    released), and the scales of their noise. Everything computed from them is free."""
 
     xx: Floats
     xy: Floats
@@ -144,7 +155,7 @@ class Moments:
 
     @classmethod
     def released(cls, rows: Rows, scales: Scales, noise: Noise) -> "Moments":
-        """The exact moments of `rows`, with noise."""
+        """Return the exact moments of `rows`, with noise."""
         whole = noise.gaussian(rows.xx, scales.xx)
         eigenvalue = None
         if scales.eigenvalue < math.inf:
@@ -155,8 +166,8 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """`coefficients`, shape (columns,), of mapped features and target; what they cost; and the
-    noisy moments they were made of, where a method releases those."""
+    """Result of a fit: `coefficients`, shape (columns,), of mapped features and target; their cost;
+    and the noisy moments, where a method releases those."""
 
     coefficients: Floats
     cost: Cost
@@ -164,6 +175,6 @@ class Fit:
 
 
 def safe_ridge(columns: int, scale: float, failure: float = FAILURE) -> float:
-    """sqrt(columns ln(2 columns**2 / failure)) scale: the noise of X'X is longer with probability
-    `failure` at most (Wang 2018, after Tropp's matrix Bernstein inequality)."""
+    """Return sqrt(columns ln(2 columns**2 / failure)) scale: the noise of X'X is longer with
+    probability `failure` at most (Wang 2018, after Tropp's matrix Bernstein inequality)."""
     return math.sqrt(columns * math.log(2 * columns**2 / failure)) * scale

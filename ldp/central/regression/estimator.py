@@ -21,49 +21,50 @@ NEIGHBOURS = {"add-remove": Neighbours.ADD_REMOVE, "replace-one": Neighbours.REP
 
 
 READ_ROWS = ("robust-bayes-naive", "output")
-"""Methods that use the number of rows as it is."""
+"""Methods that use the exact number of rows."""
 
 
 class SimulationWarning(UserWarning):
-    """Noise came from a seed: a simulation, whose coefficients must not be released."""
+    """Warning that noise came from a seed: the coefficients must not be released."""
 
 
 class DeltaWarning(UserWarning):
-    """delta is so large that publishing whole rows would be allowed."""
+    """Warning that delta is so large that it allows publishing whole rows."""
 
 
 class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Least squares whose coefficients are (epsilon, delta)-differentially private.
+    """Linear regression whose coefficients are (epsilon, delta)-differentially private.
 
     Features are clipped to `bounds` and the target to `target_bounds`, which must be public
     knowledge: bounds taken from the data would leak it. Both are mapped to [-1, 1], rows are
-    clipped to a public `norm`, and only sums of products are released, with noise; `method` says
-    what is made of them. Between data sets of which one person's row differs ("replace-one") the
-    number of rows is public; with neighbours "add-remove" it is not, and must not be published.
+    clipped to a public `norm`, and only sums of products are released, with noise; `method` solves
+    them. With neighbours "replace-one", data sets that differ in one person's row, the number of
+    rows is public; with "add-remove" it is not, and must not be published.
 
-    What is not a number counts as the middle of its bounds, and an infinite one as the nearer
-    bound: an error would tell that somebody has none.
+    NaN counts as the middle of its bounds, and an infinite number as the nearer bound: an error
+    would reveal that somebody has none.
 
     Parameters
     ----------
     epsilon, delta : float
-        Of everything that `fit` releases, together. delta should be far below 1 / rows.
+        Budget of all releases of `fit` together. delta should be far below 1 / rows.
     bounds : (low, high), or an array of shape (features, 2)
         Public range of every feature. A single pair serves the target too.
     target_bounds : (low, high), optional
     method : str
         A name of `ldp.central.regression.METHODS`; "ridge" is the default.
     neighbours : "replace-one" or "add-remove"
-        Which data sets cannot be told apart: with one person's row replaced, as in the local model,
-        or with one person more. The latter has 1.4 to 1.6 times less noise, and between data sets
-        of one size it holds for up to 1.7 epsilon only.
+        Data sets that cannot be distinguished: with one person's row replaced, as in the local
+        model, or with one person more. The latter has 1.4 to 1.6 times less noise, and between data
+        sets of one size it holds for up to 1.7 epsilon only.
     fit_intercept : bool
     norm : float, optional
         Public length of a mapped row, the intercept's 1 included; the default, the root of the
         number of columns, shortens none. Less noise if it is small, more bias if it is too small:
         the coefficients, and what the intervals cover, are those of the shortened rows.
     split, eigenvalue_share : float, optional
-        Shares of the budget: of the smallest eigenvalue, and then of X'X beside X'y.
+        Shares of the budget: `eigenvalue_share` of the smallest eigenvalue, and `split` of X'X in
+        the rest, the other part being X'y's.
     random_state : None, int, or a numpy generator
         None: noise from OpenDP, the only release. Anything else: a simulation with numpy's noise,
         which sets `is_simulation_` and warns.
@@ -74,7 +75,7 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
     cost_ : Cost
     is_simulation_ : bool
     moments_ : the noisy moments, from which everything else follows (some methods: None)
-    clipped_ : how many numbers lay outside the bounds: in simulations only, since it is not
+    clipped_ : number of values outside the bounds: in simulations only, since it is not
         private; None in a release
 
     >>> import numpy as np, warnings
@@ -114,8 +115,9 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fits to `X`, shape (n, features), and `y`, shape (n,)."""
-        absent, y = _without_holes(y)
+        """Fit to `X`, shape (n, features), and `y`, shape (n,). Raises ParameterError for invalid
+        parameters."""
+        absent, y = _without_nan(y)
         X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_all_finite=False)
         y = np.where(absent, np.nan, np.asarray(y, dtype=np.float64))
         method, neighbours = self._method(), self._neighbours()
@@ -154,8 +156,8 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         return self
 
     def predict(self, X: Any) -> Floats:
-        """X coef_ + intercept_: shape (n,). What is not a number counts as the middle of its
-        bounds."""
+        """Return X coef_ + intercept_, `X` of shape (n, features): shape (n,). NaN counts as the
+        middle of its bounds."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
         features, _ = self._bounds(X.shape[1])
@@ -163,19 +165,19 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         return np.asarray(X @ self.coef_ + self.intercept_)
 
     def coefficient_intervals(self, level: float = 0.95) -> Floats:
-        """Intervals that hold the least-squares coefficients of the clipped data (with `norm`, of
-        the shortened rows) with probability `level` each: shape (features + intercept, 2), the
-        intercept last, in the units of the data.
+        """Return intervals that hold the least-squares coefficients of the clipped data (with
+        `norm`, of the shortened rows) with probability `level` each: shape (features + intercept,
+        2), the intercept last, in the units of the data.
 
-        Centred on what the noisy moments say without a ridge, not on `coef_`. Raises DecodeError
-        where no honest interval exists.
+        Their centres are the solution of the noisy moments without a ridge, not `coef_`. Raises
+        DecodeError where no honest interval exists.
         """
         check_is_fitted(self)
         if self.moments_ is None:
             raise DecodeError("no honest interval exists: this method releases no moments")
-        made = Centred.of(self.moments_).interval(self._unmapped.units(), level)
-        made[-1:] += self._unmapped.middle if self.fit_intercept else 0.0
-        return made
+        intervals = Centred.of(self.moments_).interval(self._unmapped.units(), level)
+        intervals[-1:] += self._unmapped.middle if self.fit_intercept else 0.0
+        return intervals
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -199,7 +201,7 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         if self.bounds is None:
             raise ParameterError(
                 "bounds are needed: state each feature's range as it is publicly known, because "
-                "a range taken from the data tells about whoever holds its ends"
+                "a range taken from the data reveals who holds its ends"
             )
         target = self.target_bounds
         if target is None:
@@ -209,16 +211,16 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         return Bounds.of(self.bounds, columns, "bounds"), Bounds.of(target, 1, "target_bounds")
 
 
-def _without_holes(y: Any) -> tuple[Any, Any]:
-    """Where `y` is not a number, shape (n,), and the same `y` with a 0 there and finite elsewhere;
-    as it is where it is no array of numbers."""
+def _without_nan(y: Any) -> tuple[Any, Any]:
+    """Return the mask of NaN in `y`, shape (n,), and `y` with 0 there and finite numbers elsewhere;
+    (False, y) where `y` is no array of numbers."""
     try:
-        made = np.asarray(y, dtype=np.float64)
+        numbers = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
         return False, y
-    if y is None or not made.ndim:
+    if y is None or not numbers.ndim:
         return False, y
-    return np.isnan(made).ravel(), np.nan_to_num(made, nan=0.0)
+    return np.isnan(numbers).ravel(), np.nan_to_num(numbers, nan=0.0)
 
 
 def _noise(random_state: Any) -> Noise:

@@ -1,15 +1,15 @@
-"""Confidence intervals for coefficients, from noise whose law is known.
+"""Confidence intervals for coefficients, from noise of a known distribution.
 
 With S~ = S + E and r~ = r + e the noisy moments, b = S**-1 r the least-squares coefficients of the
 clipped data, and b~ = S~**-1 r~,
 
     b~ - b = S~**-1 (e - E b),   e - E b ~ N(0, xy**2 I + xx**2 (|b|**2 I + b b') / 2),
 
-because an entry of the symmetric E has variance xx**2 on the diagonal and half of it off. The law
-of e - E b is exact; that S~ depends on E is what makes the interval approximate, and it is only
-offered where S~ stands far above its noise. What is covered is b: the coefficients of the people in
-the data, clipped to the bounds and, with a norm, shortened to it; not those of the rows as they
-are, and not those of a population they were drawn from.
+because an entry of the symmetric E has variance xx**2 on the diagonal and half of it off. The
+distribution of e - E b is exact; the interval is approximate because S~ depends on E, and it is
+only offered where S~ is far above its noise. It covers b: the coefficients of the people in the
+data, clipped to the bounds and, with a norm, shortened to it; not those of the unclipped rows, and
+not those of a population.
 """
 
 import math
@@ -22,7 +22,7 @@ from ldp.central.regression.calibration import Moments
 from ldp.errors import DecodeError, ParameterError
 
 FAR = 20.0
-"""Scales of the noise that the smallest eigenvalue of the noisy X'X must exceed."""
+"""Number of noise scales that the smallest eigenvalue of the noisy X'X must exceed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Centred:
 
     @classmethod
     def of(cls, moments: Moments) -> "Centred":
-        """Raises DecodeError where the moments allow no honest interval."""
+        """Return the solution of `moments`; raises DecodeError where no honest interval exists."""
         scales, values = moments.scales, np.linalg.eigvalsh(moments.xx)
         if not values[0] > FAR * scales.xx:
             raise DecodeError(
@@ -49,7 +49,8 @@ class Centred:
         return cls(centre, inverse @ error @ inverse)
 
     def interval(self, units: Floats, level: float) -> Floats:
-        """Of `units` @ coefficients, `units` of shape (numbers, columns): shape (numbers, 2)."""
+        """Return the intervals of `units` @ coefficients, `units` of shape (numbers, columns):
+        shape (numbers, 2). Raises ParameterError for a level outside (0, 1)."""
         from scipy.special import ndtri
 
         if not 0 < level < 1:

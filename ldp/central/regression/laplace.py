@@ -22,27 +22,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldp.accounting import Cost, Neighbours
+from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Laplace, Noise, Simulated
 from ldp.central.regression import ridge
-from ldp.central.regression.calibration import Budget, Fit, Moments, Scales
+from ldp.central.regression.calibration import Budget, Fit, Moments, Portion, Scales
 from ldp.central.regression.rows import ROUNDED, Rows
 from ldp.errors import ParameterError
 
 SPLIT = (0.35, 0.60, 0.05)
-"""Of epsilon, between X'X, X'y and y'y (Nieminen 2017, section 4.1)."""
+"""Shares of epsilon of X'X, X'y and y'y (Nieminen 2017, section 4.1)."""
 GRID = 2**15
-"""Sums of MOST_ROWS products of multiples of 1 / GRID are exact."""
+"""Number of steps of 1: sums of MOST_ROWS products of multiples of 1 / GRID are exact."""
 SLACK = 1e-15
-"""Of epsilon, so that its shares, each rounded, do not add up to more."""
+"""Share of epsilon that is not spent, so that rounded shares do not add up to more."""
 TRIM = 4.0
 """Standard deviations of its noise that the functional mechanism adds to X'X (Zhang and others)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivities:
-    """In the L1 norm, of X'X (its upper triangle), X'y and y'y."""
+    """Sensitivities in the L1 norm of X'X (its upper triangle), X'y and y'y."""
 
     xx: float
     xy: float
@@ -52,7 +52,8 @@ class Sensitivities:
     def of(
         cls, box: Floats, neighbours: Neighbours, *, norm: float = math.inf, target: float = 1.0
     ) -> "Sensitivities":
-        """For entries of size at most `box`, shape (columns,), and rows of `norm` at most."""
+        """Return those for entries of size at most `box`, shape (columns,), rows of length at most
+        `norm`, and targets of size at most `target`."""
         twice = 2.0 if neighbours is Neighbours.REPLACE_VALUE else 1.0
         total = min(float(box.sum()), norm * math.sqrt(len(box)))
         squares = (float(box.sum()) ** 2 + float((box**2).sum())) / 2
@@ -83,8 +84,9 @@ class LaplaceMoments:
         box: float = 1.0,
         target: float = 1.0,
     ) -> "LaplaceMoments":
-        """Features clipped to [-box, box], the intercept left at 1, and targets to `target`, before
-        they are summed: the projection of robust regression. `split`: positive, adding up to 1."""
+        """Return noisy moments of features clipped to [-box, box], the intercept left at 1, and
+        targets clipped to `target`: the projection of robust regression. `split`: shares of
+        epsilon. Raises ParameterError unless they are positive and add up to 1."""
         if min(split) <= 0 or not math.isclose(sum(split), 1.0):
             raise ParameterError("split must be three positive shares that add up to 1")
         if not 1 / GRID <= box <= 1 or not 1 / GRID <= target <= 1:
@@ -93,23 +95,21 @@ class LaplaceMoments:
         part = epsilon * (1 - SLACK)
         limits = np.where(rows.constant, 1.0, box)
         most = Sensitivities.of(limits, neighbours, norm=rows.norm, target=target)
-        each = [
+        xx, xy, yy = (
             Laplace(epsilon=share * part, sensitivity=sensitivity, neighbours=neighbours)
             for share, sensitivity in zip(split, (most.xx, most.xy, most.yy), strict=True)
-        ]
-        upper = np.triu_indices(rows.columns)
-        xx = np.zeros((rows.columns, rows.columns))
-        xx[upper] = each[0].release((features.T @ features)[upper], noise)
+        )
+        upper = (features.T @ features)[np.triu_indices(rows.columns)]
         return cls(
-            xx + np.triu(xx, 1).T,
-            each[1].release(features.T @ inside, noise),
-            float(each[2].release(np.array([inside @ inside]), noise)[0]),
-            (each[0].scale, each[1].scale, each[2].scale),
+            symmetric(xx.release(upper, noise), rows.columns),
+            xy.release(features.T @ inside, noise),
+            float(yy.release(np.array([inside @ inside]), noise)[0]),
+            (xx.scale, xy.scale, yy.scale),
             len(inside),
         )
 
     def with_public(self, rows: Rows) -> "LaplaceMoments":
-        """These and the exact moments of `rows` that are public anyway, clipped or not."""
+        """Return the sum with the exact moments of public `rows`, clipped or not."""
         return LaplaceMoments(
             self.xx + rows.xx,
             self.xy + rows.xy,
@@ -119,7 +119,7 @@ class LaplaceMoments:
         )
 
     def in_units(self, unit: float) -> "LaplaceMoments":
-        """The same of targets times `unit`, and so of coefficients times `unit`."""
+        """Return the moments of targets times `unit`, and so of coefficients times `unit`."""
         xx, xy, yy = self.scales
         return LaplaceMoments(
             self.xx,
@@ -131,13 +131,14 @@ class LaplaceMoments:
 
     @property
     def as_normal(self) -> Moments:
-        """The same with scales of normal noise of the same variances (off the diagonal)."""
+        """The moments with scales of normal noise of the same variances (off the diagonal)."""
         scales = Scales(xx=2 * self.scales[0], xy=math.sqrt(2) * self.scales[1])
         return Moments(self.xx, self.xy, None, scales)
 
 
 Auxiliary = Callable[[np.random.Generator], tuple[Rows, Rows]]
-"""Synthetic rows to fit and to test: from public knowledge only, so that searching is free."""
+"""Function that draws rows to fit and rows to test from public knowledge, so that a search with
+them costs no privacy."""
 
 
 def searched(
@@ -151,14 +152,15 @@ def searched(
     split: tuple[float, float, float] = SPLIT,
     times: int = 5,
 ) -> tuple[float, float]:
-    """(box, target) that predict best on auxiliary data, by correlation, of `times` data sets and
-    their noise each: Nieminen 2017, section 3.4.2, with the default ridge."""
+    """Return the (box, target) of `boxes` and `targets` that predict best on auxiliary data, by
+    correlation over `times` data sets and their noise: Nieminen 2017, section 3.4.2, with the
+    default ridge."""
     scores = np.zeros((len(boxes), len(targets)))
     for _ in range(times):
-        rows, others = auxiliary(generator)
-        for place, box in enumerate(boxes):
-            for other, target in enumerate(targets):
-                made = LaplaceMoments.released(
+        rows, test_rows = auxiliary(generator)
+        for i, box in enumerate(boxes):
+            for j, target in enumerate(targets):
+                moments = LaplaceMoments.released(
                     rows,
                     epsilon,
                     neighbours,
@@ -167,19 +169,27 @@ def searched(
                     box=box,
                     target=target,
                 )
-                predicted = others.features @ ridge.floored(made.as_normal)
-                scores[place, other] += np.corrcoef(predicted, others.target)[0, 1]
-    best, also = divmod(int(scores.argmax()), len(targets))
-    return float(boxes[best]), float(targets[also])
+                predictions = test_rows.features @ ridge.floored(moments.as_normal)
+                scores[i, j] += np.corrcoef(predictions, test_rows.target)[0, 1]
+    i, j = divmod(int(scores.argmax()), len(targets))
+    return float(boxes[i]), float(targets[j])
 
 
 def clipped(rows: Rows, box: float, target: float) -> tuple[Floats, Floats]:
-    """Features, but for the intercept, and targets of `rows`, clipped on both sides, to multiples
-    of 1 / GRID towards 0, so that sums are exact and no row is longer."""
+    """Return the features and targets of `rows`, clipped on both sides (the intercept is not), as
+    multiples of 1 / GRID towards 0, so that sums are exact and no row becomes longer."""
     box, target = (math.floor(limit * GRID) for limit in (box, target))
     features, targets = np.trunc(rows.features * GRID), np.trunc(rows.target * GRID)
-    kept = np.where(rows.constant, features, np.clip(features, -box, box))
-    return kept / GRID, np.clip(targets, -target, target) / GRID
+    features = np.where(rows.constant, features, np.clip(features, -box, box))
+    return features / GRID, np.clip(targets, -target, target) / GRID
+
+
+def symmetric(upper: Floats, columns: int) -> Floats:
+    """Return the symmetric matrix of an `upper` triangle, flat by rows: shape (columns,
+    columns)."""
+    matrix = np.zeros((columns, columns))
+    matrix[np.triu_indices(columns)] = upper
+    return np.asarray(matrix + np.triu(matrix, 1).T)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,16 +202,10 @@ class Robust:
     split: tuple[float, float, float] = SPLIT
 
     def fit(
-        self,
-        rows: Rows,
-        budget: Budget,
-        noise: Noise,
-        *,
-        split: float | None,
-        eigenvalue_share: float | None,
+        self, rows: Rows, budget: Budget, noise: Noise, *, split: Portion, eigenvalue_share: Portion
     ) -> Fit:
-        _no_shares(split, eigenvalue_share)
-        made = LaplaceMoments.released(
+        require_no_shares(split, eigenvalue_share)
+        moments = LaplaceMoments.released(
             rows,
             budget.epsilon,
             budget.neighbours,
@@ -210,49 +214,38 @@ class Robust:
             box=self.box,
             target=self.target,
         )
-        return Fit(ridge.floored(made.as_normal), _pure(budget))
+        return Fit(ridge.floored(moments.as_normal), budget.pure_cost)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Functional:
-    """Noise on the squared error's coefficients at one scale, a ridge of TRIM standard deviations,
-    and only the directions that are then positive; pure epsilon."""
+    """Functional mechanism: noise on the squared error's coefficients at one scale, a ridge of TRIM
+    standard deviations, and only the directions that are then positive; pure epsilon."""
 
     words: str = "Laplace noise on the objective, pure epsilon (Zhang and others 2012)"
 
     def fit(
-        self,
-        rows: Rows,
-        budget: Budget,
-        noise: Noise,
-        *,
-        split: float | None,
-        eigenvalue_share: float | None,
+        self, rows: Rows, budget: Budget, noise: Noise, *, split: Portion, eigenvalue_share: Portion
     ) -> Fit:
-        _no_shares(split, eigenvalue_share)
+        require_no_shares(split, eigenvalue_share)
         most = Sensitivities.of(np.ones(rows.columns), budget.neighbours, norm=rows.norm)
         # coefficients of theta: X'X above the diagonal, and -2 X'y
-        one = Laplace(
+        mechanism = Laplace(
             epsilon=budget.epsilon,
             sensitivity=(most.xx + 2 * most.xy) * (1 + ROUNDED),
             neighbours=budget.neighbours,
         )
         upper = np.triu_indices(rows.columns)
-        xx = np.zeros((rows.columns, rows.columns))
-        told = one.release(np.concatenate([rows.xx[upper], 2 * rows.xy]), noise)
-        xx[upper] = told[: len(upper[0])]
-        xx += np.triu(xx, 1).T
-        values, vectors = np.linalg.eigh(xx + TRIM * one.std_error * np.eye(rows.columns))
-        kept = values > 1e-8 * max(1.0, float(values[-1]))
-        part = vectors[:, kept]
-        solved = part @ ((part.T @ (told[len(upper[0]) :] / 2)) / values[kept])
-        return Fit(np.asarray(solved, dtype=np.float64), _pure(budget))
+        release = mechanism.release(np.concatenate([rows.xx[upper], 2 * rows.xy]), noise)
+        xx = symmetric(release[: len(upper[0])], rows.columns)
+        values, vectors = np.linalg.eigh(xx + TRIM * mechanism.std_error * np.eye(rows.columns))
+        is_positive = values > 1e-8 * max(1.0, float(values[-1]))
+        part = vectors[:, is_positive]
+        b = part @ ((part.T @ (release[len(upper[0]) :] / 2)) / values[is_positive])
+        return Fit(np.asarray(b, dtype=np.float64), budget.pure_cost)
 
 
-def _pure(budget: Budget) -> Cost:
-    return Cost(epsilon=budget.epsilon, neighbours=budget.neighbours)
-
-
-def _no_shares(split: float | None, eigenvalue_share: float | None) -> None:
+def require_no_shares(split: Portion, eigenvalue_share: Portion) -> None:
+    """Raise ParameterError for a share, which a method with Laplace noise does not have."""
     if split is not None or eigenvalue_share is not None:
         raise ParameterError("split and eigenvalue_share are for methods with normal noise")

@@ -1,7 +1,7 @@
-"""The provable methods, by name: how each splits its budget and what it makes of what it releases.
+"""The provable methods, by name: how each splits its budget and solves its noisy moments.
 
-A method sees `Rows` and nothing else, releases with one source of noise, and costs what `Budget`
-says, all of its releases together.
+A method sees `Rows` and nothing else, releases with one source of noise, and all of its releases
+together cost what `Budget` says.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from ldp.arrays import Floats
 from ldp.central import Noise
 from ldp.central.regression import ridge
 from ldp.central.regression.bayes import Bayes
-from ldp.central.regression.calibration import Budget, Fit, Moments, Shares, calibrated
+from ldp.central.regression.calibration import Budget, Fit, Moments, Portion, Shares, calibrated
 from ldp.central.regression.laplace import Functional, Robust
 from ldp.central.regression.output import Output
 from ldp.central.regression.rows import Rows
@@ -20,29 +20,23 @@ from ldp.errors import ParameterError
 
 
 class Method(Protocol):
-    """One way to fit privately."""
+    """A way to fit privately."""
 
     @property
     def words(self) -> str:
-        """What it does, in a line."""
+        """A line of description."""
         ...
 
     def fit(
-        self,
-        rows: Rows,
-        budget: Budget,
-        noise: Noise,
-        *,
-        split: float | None,
-        eigenvalue_share: float | None,
+        self, rows: Rows, budget: Budget, noise: Noise, *, split: Portion, eigenvalue_share: Portion
     ) -> Fit:
-        """Releases and solves; None stands for the method's own share."""
+        """Release moments of `rows` with `noise` and solve them."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class FromMoments:
-    """Gaussian noise on X'X and X'y (and on the smallest eigenvalue), then `solve`."""
+    """Method with Gaussian noise on X'X and X'y (and on the smallest eigenvalue), then `solve`."""
 
     words: str
     solve: Callable[[Moments], Floats]
@@ -50,20 +44,14 @@ class FromMoments:
     eigenvalue_share: float | None = None
 
     def fit(
-        self,
-        rows: Rows,
-        budget: Budget,
-        noise: Noise,
-        *,
-        split: float | None,
-        eigenvalue_share: float | None,
+        self, rows: Rows, budget: Budget, noise: Noise, *, split: Portion, eigenvalue_share: Portion
     ) -> Fit:
         if self.eigenvalue_share is None and eigenvalue_share is not None:
             raise ParameterError("eigenvalue_share is for methods that release the eigenvalue")
-        mine = self.eigenvalue_share if eigenvalue_share is None else eigenvalue_share
-        if self.eigenvalue_share is not None and not mine:
+        share = self.eigenvalue_share if eigenvalue_share is None else eigenvalue_share
+        if self.eigenvalue_share is not None and not share:
             raise ParameterError("eigenvalue_share must lie in (0, 1) for this method")
-        shares = Shares.of(split=self.split if split is None else split, eigenvalue=mine or 0.0)
+        shares = Shares.of(split=self.split if split is None else split, eigenvalue=share or 0.0)
         scales = calibrated(shares, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
         moments = Moments.released(rows, scales, noise)
         return Fit(self.solve(moments), budget.cost, moments)

@@ -17,7 +17,7 @@ from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Noise
 from ldp.central.bisection import bisect
-from ldp.central.regression.calibration import Budget, Fit
+from ldp.central.regression.calibration import Budget, Fit, Portion
 from ldp.central.regression.rows import Rows
 from ldp.errors import ParameterError
 
@@ -35,13 +35,7 @@ class Output:
     words: str = "noise on the coefficients (Chaudhuri, Monteleoni and Sarwate 2011)"
 
     def fit(
-        self,
-        rows: Rows,
-        budget: Budget,
-        noise: Noise,
-        *,
-        split: float | None,
-        eigenvalue_share: float | None,
+        self, rows: Rows, budget: Budget, noise: Noise, *, split: Portion, eigenvalue_share: Portion
     ) -> Fit:
         if split is not None or eigenvalue_share is not None:
             raise ParameterError("split and eigenvalue_share are for methods that release moments")

@@ -1,4 +1,4 @@
-"""What the published pipelines do to data before they add noise, as objects that remember it.
+"""Preprocessing of the published pipelines, before they add noise.
 
 Means, deviations and the longest row are statistics of the data that no budget is spent on: a
 pipeline with them is private only if they are public knowledge, and `assumes` lists them. The
@@ -7,7 +7,7 @@ provable methods take public bounds instead. Sources: Wang 2018 (row norms); Kal
 data) and 3.8 (clipping above); Honkela and others 2018 (clipping on both sides).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,12 +24,12 @@ CLIPS = ("none", "upper", "both")
 
 @dataclass(frozen=True, kw_only=True)
 class Preprocessing:
-    """What to do: standardise columns, clip them to `deviations` of theirs, map rows to the unit
-    ball, centre the target and divide it by its largest size; an intercept is a column of ones,
-    mapped with the rest.
+    """Steps of a pipeline: standardise columns, clip them to `deviations` standard deviations, map
+    rows to the unit ball, centre the target and divide it by its largest size; an intercept is a
+    column of ones, mapped with the rest.
 
-    `clip`: "none", "upper" (Kalaja) or "both" (Honkela); `mapping`: a key of MAPPINGS. Where it is
-    fitted decides whether statistics are taken before or after the data are split.
+    `clip`: "none", "upper" (Kalaja) or "both" (Honkela); `mapping`: a key of MAPPINGS. Raises
+    ParameterError for others.
     """
 
     mapping: str = "row"
@@ -47,7 +47,7 @@ class Preprocessing:
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """The statistics that must be public knowledge, because no budget is spent on them."""
+        """Statistics that must be public knowledge, because no budget is spent on them."""
         statistics = ["means and deviations of the columns", "mean of the target"]
         if self.mapping == "max":
             statistics.append("length of the longest row")
@@ -57,13 +57,13 @@ class Preprocessing:
         return (*statistics, largest)
 
     def fit(self, X: Floats, y: Floats) -> "Fitted":
-        """Takes its statistics from `X`, shape (n, columns), and `y`, shape (n,)."""
+        """Return the maps with the statistics of `X`, shape (n, columns), and `y`, shape (n,)."""
         deviation = X.std(axis=0, ddof=1) if len(X) > 1 else np.ones(X.shape[1])
         high = np.where(self.clip == "none", np.inf, X.mean(axis=0) + self.deviations * deviation)
         low = np.where(self.clip == "both", X.mean(axis=0) - self.deviations * deviation, -np.inf)
         inside = np.clip(X, low, high)
         spread = inside.std(axis=0, ddof=1) if len(X) > 1 else deviation
-        made = Fitted(
+        fitted = Fitted(
             self,
             low=low,
             high=high,
@@ -73,16 +73,16 @@ class Preprocessing:
             target_mean=float(y.mean()),
             largest=1.0,
         )
-        longest = float(np.linalg.norm(made.standardised(X), axis=1).max(initial=0.0)) or 1.0
-        made = Fitted(**{**made.__dict__, "longest": longest})
-        largest = float(np.abs(made.target(X, y)).max(initial=0.0)) or 1.0
-        return Fitted(**{**made.__dict__, "largest": largest})
+        longest = float(np.linalg.norm(fitted.standardised(X), axis=1).max(initial=0.0)) or 1.0
+        fitted = replace(fitted, longest=longest)
+        largest = float(np.abs(fitted.target(X, y)).max(initial=0.0)) or 1.0
+        return replace(fitted, largest=largest)
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """The statistics, and the maps that use them; rows of `features` are in the unit ball and
-    targets in [-1, 1], on the data that they were taken from."""
+    """Statistics of some data, and the maps that use them: of these data, rows of `features` lie in
+    the unit ball and targets in [-1, 1]. Methods take `X` of shape (n, columns)."""
 
     how: Preprocessing
     low: Floats
@@ -94,35 +94,36 @@ class Fitted:
     largest: float
 
     def standardised(self, X: Floats) -> Floats:
-        """Clipped, centred, scaled, with a column of ones in front for an intercept."""
-        made = (np.clip(X, self.low, self.high) - self.means) / self.deviations
-        return np.column_stack([np.ones(len(X)), made]) if self.how.intercept else made
+        """Return `X` clipped, centred and scaled, with a column of ones first for an intercept."""
+        columns = (np.clip(X, self.low, self.high) - self.means) / self.deviations
+        return np.column_stack([np.ones(len(X)), columns]) if self.how.intercept else columns
 
     def features(self, X: Floats) -> Floats:
-        """Mapped to the unit ball."""
-        made = self.standardised(X)
+        """Return `X` mapped to the unit ball."""
+        rows = self.standardised(X)
         if self.how.mapping == "max":
-            return np.asarray(made / self.longest)
-        return np.asarray(made / _lengths(made)[:, None])
+            return np.asarray(rows / self.longest)
+        return np.asarray(rows / _lengths(rows)[:, None])
 
     def target(self, X: Floats, y: Floats) -> Floats:
-        """Centred and divided by what divides it."""
+        """Return `y`, shape (n,), centred and divided by the divisors of `X`."""
         return np.asarray((y - self.target_mean) / self._divisor(X))
 
     def predict(self, X: Floats, coefficients: Floats) -> Floats:
-        """Of mapped `coefficients`, in the units of the target."""
+        """Return the predictions of mapped `coefficients`, in the units of the target: shape
+        (n,)."""
         return self.features(X) @ coefficients * self._divisor(X) + self.target_mean
 
     def unstandardised(self, coefficients: Floats) -> tuple[Floats, float]:
-        """(slopes, intercept) in the units of the data; raises ParameterError where rows are
-        divided by lengths of their own, because there are none. They contain the statistics."""
+        """Return (slopes, intercept) of mapped `coefficients` in the units of the data; raises
+        ParameterError unless `mapping` is "max". They contain the statistics."""
         if self.how.mapping != "max":
             raise ParameterError('only mapping="max" has coefficients in the units of the data')
-        own = float(coefficients[0]) if self.how.intercept else 0.0
+        mapped_intercept = float(coefficients[0]) if self.how.intercept else 0.0
         mapped = coefficients[1:] if self.how.intercept else coefficients
         slopes = self.largest * mapped / (self.longest * self.deviations)
         # the column of ones is divided by the longest row like every other
-        start = self.target_mean + self.largest * own / self.longest
+        start = self.target_mean + self.largest * mapped_intercept / self.longest
         return slopes, start - float(slopes @ self.means)
 
     def _divisor(self, X: Floats) -> Floats:

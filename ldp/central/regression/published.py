@@ -1,9 +1,9 @@
 """Private regressions exactly as they were published: constants, pre-processing, noise.
 
-Kept to reproduce published figures and to be checked; never for a release. Every pipeline here
+For reproducing published figures and for checking claims; never for a release. Every pipeline here
 takes statistics of the data without paying for them, so none is private end to end, and some are
-not private even given those. `CLAIMS` holds the noise of each, and `Claim.holds` is the one checker
-of what they claim: the exact joint delta of all releases. The table is in docs/regression.md.
+not private even given those. `PUBLISHED` holds the noise of each, and `Claim.holds` checks its
+claim by the exact joint delta of all releases. The table is in docs/regression.md.
 
 Sources: Wang 2018 and its code `suffstats_perturb.m`, `adassp.m`; Kalaja 2020, algorithms 1-3;
 Piazza 2021, algorithms 1, 3 and 4; the baseline of Lev and others 2026; the negative controls are
@@ -29,11 +29,11 @@ from ldp.central.regression.preprocessing import Fitted, Preprocessing
 from ldp.errors import ParameterError
 
 Multiplier = Callable[[float, float], float]
-"""(epsilon, delta) of one release -> its standard deviation times epsilon."""
+"""Function from (epsilon, delta) of one release to its standard deviation times epsilon."""
 
 
 class NotPrivateWarning(UserWarning):
-    """What is fitted is not differentially private end to end."""
+    """Warning that a fit is not differentially private end to end."""
 
 
 def _wang(epsilon: float, delta: float) -> float:
@@ -54,13 +54,13 @@ def _analytic(epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One published method: how it splits (epsilon, delta) between releases, and its noise.
+    """One published method: the split of (epsilon, delta) between its releases, and its noise.
 
-    `eigenvalue`: the share for the smallest eigenvalue, the others halve the rest; 0: not released.
-    `whole`: of epsilon is used for every release, not a share (a mistake). `noise` on X'X: "upper"
+    `eigenvalue`: the share of the smallest eigenvalue, the others halve the rest; 0: not released.
+    `whole`: every release uses the whole epsilon, not a share (a mistake). `noise` on X'X: "upper"
     (the upper triangle, mirrored), "full" (all entries) or "averaged". `identity` is added to X'X.
     `rule`: the ridge, "none", "safe" or "adaptive". `limit`: the epsilon of one release at which
-    its proof ends, and from which it is refused.
+    its proof ends, and from which `scales` raises ParameterError.
     """
 
     source: str
@@ -73,8 +73,8 @@ class Claim:
     limit: float = math.inf
 
     def scales(self, epsilon: float, delta: float) -> Scales:
-        """The standard deviations as printed, for unit bounds; raises ParameterError beyond
-        `limit`."""
+        """Return the standard deviations as published, for unit bounds; raises ParameterError from
+        `limit` on."""
         require_budget(epsilon, delta)
         rest = (1 - self.eigenvalue) / 2
         xx = self._scale(epsilon, delta, rest)
@@ -82,25 +82,25 @@ class Claim:
         return Scales(xx=xx, xy=xx, eigenvalue=eigenvalue)
 
     def _scale(self, epsilon: float, delta: float, share: float) -> float:
-        one = epsilon if self.whole else share * epsilon
-        if one >= self.limit:
+        part = epsilon if self.whole else share * epsilon
+        if part >= self.limit:
             raise ParameterError(
                 f"epsilon {epsilon:g} is too large for the classical Gaussian mechanism that was "
                 f"published: its proof needs epsilon < {self.limit / share:.3g}; the provable "
                 "methods serve every epsilon"
             )
-        return self.multiplier(one, share * delta) / one
+        return self.multiplier(part, share * delta) / part
 
     def delta(self, epsilon: float, delta: float) -> float:
-        """The exact delta, at the claimed epsilon, of all releases together (add/remove)."""
+        """Return the exact delta, at the claimed epsilon, of all releases together (add/remove)."""
         return gaussian_delta(epsilon, self._mu(epsilon, delta))
 
     def epsilon(self, epsilon: float, delta: float) -> float:
-        """The exact epsilon, at the claimed delta."""
+        """Return the exact epsilon, at the claimed delta, of all releases together (add/remove)."""
         return gaussian_epsilon(self._mu(epsilon, delta), delta)
 
     def holds(self, epsilon: float, delta: float) -> bool:
-        """Whether the releases are what they claim, given public bounds."""
+        """Return whether the claimed (epsilon, delta) holds, given public bounds."""
         return self.delta(epsilon, delta) <= delta
 
     def _mu(self, epsilon: float, delta: float) -> float:
@@ -110,7 +110,8 @@ class Claim:
     def fit(
         self, X: Floats, y: Floats, *, epsilon: float, delta: float, generator: np.random.Generator
     ) -> Floats:
-        """Coefficients of mapped rows and targets, shape (columns,); numpy's noise."""
+        """Return the coefficients, shape (columns,), of mapped rows `X`, shape (n, columns), and
+        targets `y`, shape (n,), with numpy's noise."""
         scales, columns = self.scales(epsilon, delta), X.shape[1]
         xx = X.T @ X + self.identity * np.eye(columns)
         ridge = self.ridge(xx, epsilon=epsilon, delta=delta, generator=generator)
@@ -122,17 +123,17 @@ class Claim:
     def ridge(
         self, xx: Floats, *, epsilon: float, delta: float, generator: np.random.Generator
     ) -> float:
-        """What is added to the noisy X'X beside the identity, for the exact X'X."""
+        """Return the ridge for the exact X'X `xx`, shape (columns, columns), without `identity`."""
         scales = self.scales(epsilon, delta)
         if self.rule == "none":
             return 0.0
-        wanted = safe_ridge(len(xx), scales.xx)
+        safe_length = safe_ridge(len(xx), scales.xx)
         if self.rule == "safe":
-            return wanted
+            return safe_length
         # the shift is one multiplier more than the scale: log(2 / delta) / epsilon and the like
         shift = self.multiplier(self.eigenvalue * epsilon, self.eigenvalue * delta)
         least = np.linalg.eigvalsh(xx)[0] + scales.eigenvalue * (generator.normal() - shift)
-        return max(0.0, wanted - max(0.0, float(least)))
+        return max(0.0, safe_length - max(0.0, float(least)))
 
 
 _NOISE: dict[str, Callable[[Floats], Floats]] = {
@@ -194,12 +195,12 @@ PUBLISHED: dict[str, Claim] = {
         rule="adaptive",
     ),
 }
-"""Methods as published, by name."""
+"""Published methods, by name."""
 
 
 class PublishedLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A published pipeline, to reproduce its figures: always a simulation, never private end to
-    end, and says so (`NotPrivateWarning`).
+    """Published pipeline, to reproduce its figures: always a simulation and never private end to
+    end, as `NotPrivateWarning` says.
 
     Parameters
     ----------
@@ -233,25 +234,26 @@ class PublishedLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fits to `X`, shape (n, features), and `y`, shape (n,)."""
+        """Fit to `X`, shape (n, features), and `y`, shape (n,)."""
         X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
         y = np.asarray(y, dtype=np.float64)
         if self.method not in PUBLISHED:
             raise ParameterError(
                 f"unknown method {self.method!r}; published: {', '.join(PUBLISHED)}"
             )
-        given = self.preprocessing or Preprocessing()
-        fitted = given.fit(X, y) if isinstance(given, Preprocessing) else given
+        preprocessing = self.preprocessing or Preprocessing()
+        if isinstance(preprocessing, Preprocessing):
+            preprocessing = preprocessing.fit(X, y)
         warnings.warn(
             f"{self.method} as published is not differentially private end to end: it takes "
-            f"{', '.join(fitted.how.assumes)} from the data",
+            f"{', '.join(preprocessing.how.assumes)} from the data",
             NotPrivateWarning,
             stacklevel=2,
         )
-        self.preprocessing_ = fitted
+        self.preprocessing_ = preprocessing
         self.coefficients_ = PUBLISHED[self.method].fit(
-            fitted.features(X),
-            fitted.target(X, y),
+            preprocessing.features(X),
+            preprocessing.target(X, y),
             epsilon=self.epsilon,
             delta=self.delta,
             generator=np.random.default_rng(self.random_state),
@@ -260,7 +262,8 @@ class PublishedLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[
         return self
 
     def predict(self, X: Any) -> Floats:
-        """In the units of the target: shape (n,)."""
+        """Return the predictions for `X`, shape (n, features), in the units of the target: shape
+        (n,)."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         return self.preprocessing_.predict(X, self.coefficients_)

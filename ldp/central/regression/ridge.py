@@ -1,6 +1,6 @@
-"""Coefficients from noisy moments: what is done about a noisy X'X that is nearly singular.
+"""Coefficients from noisy moments: ridges for a noisy X'X that is nearly singular.
 
-Everything here sees only what was released, and is free. Sources: Vu and Slavkovic 2009 (SSP); Wang
+The functions see only released moments and cost nothing. Sources: Vu and Slavkovic 2009 (SSP); Wang
 2018 (adaSSP); Piazza 2021 (adaSSPbudget, constSSPfull).
 """
 
@@ -17,51 +17,52 @@ NORMAL_975 = 1.959963984540054
 
 
 def none(moments: Moments) -> Floats:
-    """SSP: no ridge at all. Anything may come of a matrix that noise made singular."""
+    """Return the coefficients without a ridge (SSP); arbitrary where noise made X'X singular."""
     return constant(moments, 0.0)
 
 
 def safe(moments: Moments) -> Floats:
-    """constSSPfull: the ridge that noise exceeds in 5 % of the releases."""
+    """Return the coefficients with the ridge that noise exceeds in 5 % of the releases
+    (constSSPfull)."""
     return constant(moments, safe_ridge(len(moments.xy), moments.scales.xx))
 
 
 def adaptive(moments: Moments) -> Floats:
-    """adaSSP: the safe ridge less what X'X has itself: its smallest eigenvalue, as released, with
-    97.5 % confidence."""
+    """Return the coefficients with the safe ridge less the smallest eigenvalue of X'X, as released,
+    with 97.5 % confidence (adaSSP)."""
     assert moments.eigenvalue is not None
     present = max(0.0, moments.eigenvalue - NORMAL_975 * moments.scales.eigenvalue)
-    wanted = safe_ridge(len(moments.xy), moments.scales.xx)
-    return constant(moments, max(0.0, wanted - present))
+    safe_length = safe_ridge(len(moments.xy), moments.scales.xx)
+    return constant(moments, max(0.0, safe_length - present))
 
 
 def spectral(moments: Moments) -> Floats:
-    """A ridge of the usual length of the noise of X'X: less than the safe one, and unstable where
-    hardly anything but noise is there."""
+    """Return the coefficients with a ridge of the usual length of the noise of X'X: less than the
+    safe one, and unstable where X'X is hardly more than noise."""
     return constant(moments, noise_length(moments))
 
 
 def floored(moments: Moments) -> Floats:
-    """Our default: every direction has the ridge that it needs.
+    """Return the coefficients with a ridge of its own for every direction (our default).
 
-    With w an eigenvalue of the noisy X'X and f the length of its noise, the eigenvalue taken is
+    With w an eigenvalue of the noisy X'X and f the length of its noise, the eigenvalue used is
 
         s = (w + sqrt(w**2 + 4 f**2)) / 2,
 
-    so that the ridge is f**2 / s: little where X'X stands above its noise, f at w = 0, and whatever
-    makes s positive below. The matrix of these minimises |S - noisy X'X|**2 / 2 - f**2 ln det S: it
-    is the most probable X'X under normal noise and a prior of the Wishart kind.
+    so that the ridge is f**2 / s: little where X'X is above its noise, f at w = 0, and large enough
+    below that s is positive. The matrix S of these eigenvalues minimises |S - noisy X'X|**2 / 2 -
+    f**2 ln det S: it is the most probable X'X under normal noise and a prior of the Wishart kind.
     """
     values, vectors = np.linalg.eigh(moments.xx)
     floor = noise_length(moments)
-    kept = (values + np.sqrt(values**2 + 4 * floor**2)) / 2
+    s = (values + np.sqrt(values**2 + 4 * floor**2)) / 2
     # the same without cancellation where a value is far below 0
-    kept = np.where(values < 0, floor**2 / np.maximum(kept - values, floor), kept)
-    return np.asarray(vectors @ ((vectors.T @ moments.xy) / kept))
+    s = np.where(values < 0, floor**2 / np.maximum(s - values, floor), s)
+    return np.asarray(vectors @ ((vectors.T @ moments.xy) / s))
 
 
 def constant(moments: Moments, ridge: float) -> Floats:
-    """(X'X + ridge)**-1 X'y of the noisy moments."""
+    """Return (X'X + ridge)**-1 X'y of the noisy moments: shape (columns,)."""
     size = len(moments.xy)
     try:
         return np.asarray(np.linalg.solve(moments.xx + ridge * np.eye(size), moments.xy), float)
@@ -70,5 +71,5 @@ def constant(moments: Moments, ridge: float) -> Floats:
 
 
 def noise_length(moments: Moments) -> float:
-    """About the largest eigenvalue of the noise of X'X alone: sqrt(2 columns) times its scale."""
+    """Return about the largest eigenvalue of the noise of X'X: sqrt(2 columns) times its scale."""
     return math.sqrt(2 * len(moments.xy)) * moments.scales.xx

@@ -1,9 +1,9 @@
-"""What a private regression may see of the data: rows inside public bounds, and their exact sums.
+"""Rows of data inside public bounds, and their exact sums: all that a private regression reads.
 
 Columns are clipped to public bounds and mapped to [-1, 1], rows to a public norm, and everything to
-the nearest multiple of 1 / GRID. A number is the sum of two of fewer digits, whose products add up
-in doubles without rounding, in any order; the four sums are then added, which rounds once. So one
-person changes a sum by what the sensitivity says and by ROUNDED of it at most.
+the nearest multiple of 1 / GRID. A number is split into two parts of fewer digits, whose products
+add up in doubles without rounding, in any order; the four sums are then added, which rounds once.
+So one person changes a sum by the sensitivity, and ROUNDED of it, at most.
 """
 
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from ldp.errors import ParameterError
 
 GRID = 2**26
 COARSE = 2**13
-"""Of the part of a number that has the first digits; the rest is 1 / (2 COARSE) at most."""
+"""Number of steps of 1 of a number's first part; the second part is 1 / (2 COARSE) at most."""
 MOST_ROWS = 2**23
-"""The sums of products of parts are exact: below 2**53 in their units."""
+"""Largest number of rows: sums of products of parts are below 2**53 in their units, so exact."""
 ROUNDED = 1e-6
-"""More than the share of a row's change by which the sums of sums of MOST_ROWS rows round."""
+"""Bound of the rounding of the sums of MOST_ROWS rows, as a share of a row's change."""
 BLOCK = 2**18
 
 
@@ -32,10 +32,11 @@ class Bounds:
     high: Floats
 
     @classmethod
-    def of(cls, given: object, columns: int, what: str) -> "Bounds":
-        """From one pair for all `columns`, or an array of shape (columns, 2)."""
+    def of(cls, pairs: object, columns: int, what: str) -> "Bounds":
+        """Return the bounds of one pair for all `columns`, or of an array of shape (columns, 2).
+        Raises ParameterError, which names `what`, for anything else."""
         try:
-            pairs = np.asarray(given, dtype=np.float64)
+            pairs = np.asarray(pairs, dtype=np.float64)
         except (TypeError, ValueError):
             pairs = np.empty(0)
         if pairs.shape == (2,):
@@ -50,22 +51,23 @@ class Bounds:
 
     @cached_property
     def middle(self) -> Floats:
-        """Of every column: mapped to 0."""
+        """Middle of every column's range, which is mapped to 0: shape (columns,)."""
         return (self.low + self.high) / 2
 
     @cached_property
     def half(self) -> Floats:
-        """Half of every column's range: mapped to 1."""
+        """Half of every column's range, which is mapped to 1: shape (columns,)."""
         return (self.high - self.low) / 2
 
     def mapped(self, values: Floats) -> Floats:
-        """`values`, shape (n, columns), clipped and mapped to [-1, 1]; what is not a number counts
-        as the middle, because an error would tell that somebody has none."""
+        """Return `values`, shape (n, columns), clipped and mapped to [-1, 1]; NaN counts as the
+        middle, because an error would reveal that somebody has no number."""
         inside = np.clip(np.where(np.isnan(values), self.middle, values), self.low, self.high)
         return np.clip((inside - self.middle) / self.half, -1.0, 1.0)
 
     def outside(self, values: Floats) -> int:
-        """How many of `values` are clipped. Not private: never publish it."""
+        """Return the number of `values`, shape (n, columns), that are clipped. Not private: never
+        publish it."""
         return int(((values < self.low) | (values > self.high)).sum())
 
 
@@ -82,8 +84,10 @@ class Rows:
 
     @classmethod
     def of(cls, features: Floats, target: Floats, *, intercept: bool, norm: float | None) -> "Rows":
-        """From mapped values. `norm`: longer rows are shortened to it, the intercept left at 1;
-        None stands for the length of the longest row there can be, root of the columns."""
+        """Return the rows of mapped features, shape (n, columns), and target, shape (n,). `norm`:
+        longer rows are shortened to it, the intercept left at 1; None stands for the length of the
+        longest row there can be, root of the columns. Raises ParameterError for a norm out of range
+        and more than MOST_ROWS rows."""
         n, columns = features.shape
         if n > MOST_ROWS:
             raise ParameterError(f"at most {MOST_ROWS:,} rows are summed exactly, got {n:,}")
@@ -92,17 +96,18 @@ class Rows:
             norm = longest
         if not intercept < norm < np.inf:
             raise ParameterError(f"norm must be finite and > {int(intercept)}, got {norm!r}")
-        kept = np.rint(features * GRID)
+        rounded = np.rint(features * GRID)
         if norm < longest:
-            # a hair shorter, so that rounding cannot lengthen a row
-            room = (norm**2 - intercept) * GRID**2 * (1 - 1e-12)
-            lengths = (kept**2).sum(axis=1)
-            shrink = np.sqrt(room / np.maximum(lengths, room)) * (1 - 1e-12)
-            kept = np.where((lengths > room)[:, None], np.trunc(kept * shrink[:, None]), kept)
-        kept /= GRID
+            # slightly shorter, so that rounding cannot lengthen a row
+            limit = (norm**2 - intercept) * GRID**2 * (1 - 1e-12)
+            squares = (rounded**2).sum(axis=1)
+            shrink = np.sqrt(limit / np.maximum(squares, limit)) * (1 - 1e-12)
+            shortened = np.trunc(rounded * shrink[:, None])
+            rounded = np.where((squares > limit)[:, None], shortened, rounded)
+        rounded /= GRID
         if intercept:
-            kept = np.column_stack([kept, np.ones(n)])
-        return cls(kept, np.rint(target * GRID) / GRID, min(norm, longest), intercept)
+            rounded = np.column_stack([rounded, np.ones(n)])
+        return cls(rounded, np.rint(target * GRID) / GRID, min(norm, longest), intercept)
 
     @cached_property
     def xx(self) -> Floats:
@@ -121,40 +126,41 @@ class Rows:
 
     @cached_property
     def constant(self) -> Bools:
-        """Which columns are the intercept: shape (columns,)."""
-        made = np.zeros(self.columns, dtype=np.bool_)
-        made[-1:] = self.intercept
-        return made
+        """Mask of the intercept's column: shape (columns,)."""
+        is_constant = np.zeros(self.columns, dtype=np.bool_)
+        is_constant[-1:] = self.intercept
+        return is_constant
 
     @property
     def columns(self) -> int:
-        """Coefficients, the intercept included."""
+        """Number of coefficients, the intercept included."""
         return int(self.features.shape[1])
 
 
 def product(left: Floats, right: Floats) -> Floats:
-    """left' right of multiples of 1 / GRID in [-1, 1], shape (n, ..), n at most MOST_ROWS: the same
-    in any order of the rows, and within two roundings of the exact sums."""
+    """Return left' right of multiples of 1 / GRID in [-1, 1], shape (n, ..), n at most MOST_ROWS.
+    It does not depend on the order of the rows, and is within two roundings of the exact sums."""
     sums = [np.zeros(left.shape[1:] + right.shape[1:]) for _ in range(4)]
     for start in range(0, len(left), BLOCK):
         parts = []
         for whole in (left[start : start + BLOCK], right[start : start + BLOCK]):
             first = np.rint(whole * COARSE) / COARSE
             parts.append((first, whole - first))
-        for place, (one, other) in enumerate((i, j) for i in (1, 0) for j in (1, 0)):
-            sums[place] += parts[0][one].T @ parts[1][other]
+        for place, (i, j) in enumerate((i, j) for i in (1, 0) for j in (1, 0)):
+            sums[place] += parts[0][i].T @ parts[1][j]
     return np.asarray(((sums[0] + (sums[1] + sums[2])) + sums[3]), dtype=np.float64)
 
 
 class Unmapped:
-    """The affine map from mapped coefficients to those in the units of the data."""
+    """Affine map from mapped coefficients to those in the units of the data."""
 
     def __init__(self, features: Bounds, target: Bounds, intercept: bool) -> None:
         self._features, self._intercept = features, intercept
         self.middle, self._half = float(target.middle[0]), float(target.half[0])
 
     def units(self) -> Floats:
-        """The matrix that makes slopes, and the intercept less `middle`, of mapped coefficients."""
+        """Return the matrix from mapped coefficients to slopes, and to the intercept less `middle`:
+        shape (columns, columns)."""
         slopes = np.diag(self._half / self._features.half)
         if not self._intercept:
             return slopes
@@ -165,9 +171,9 @@ class Unmapped:
         return whole
 
     def coefficients(self, mapped: Floats) -> tuple[Floats, float]:
-        """(coef, intercept)."""
-        made = self.units() @ mapped
-        slopes = made[: len(self._features.half)]
+        """Return (slopes, intercept) of `mapped` coefficients, shape (columns,)."""
+        coefficients = self.units() @ mapped
+        slopes = coefficients[: len(self._features.half)]
         if self._intercept:
-            return slopes, self.middle + float(made[-1])
+            return slopes, self.middle + float(coefficients[-1])
         return slopes, self.middle - float(slopes @ self._features.middle)
