@@ -17,7 +17,7 @@ from ldp.bulk.counting import (
     walsh_hadamard,
 )
 from ldp.bulk.hashing import bloom_map, coefficients
-from ldp.bulk.sampling import bernoulli_each, fit_subsets, packed_bernoulli, rounded
+from ldp.bulk.sampling import bernoulli_each, draw_steps, fit_subsets, packed_bernoulli
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
@@ -29,6 +29,7 @@ __all__ = [
     "coefficients",
     "columns",
     "count_bits",
+    "draw_steps",
     "fit_subsets",
     "gather",
     "gather_groups",
@@ -36,7 +37,6 @@ __all__ = [
     "packed_bernoulli",
     "pick",
     "points",
-    "rounded",
     "scatter",
     "sum_cells",
     "sum_of_squares",

@@ -15,7 +15,7 @@ _EACH_BYTE = np.uint64(0x01_01_01_01_01_01_01_01)
 _STREAM = 32_768
 
 
-def rounded(points: Points, at: RowNumbers, generator: np.random.Generator) -> Points:
+def draw_steps(points: Points, at: RowNumbers, generator: np.random.Generator) -> Points:
     """The steps that numbers (`points`) are rounded to at random in rows `at`: uint64, shape of
     `at`."""
     each = points[np.arange(len(at)), at % points.shape[1]]

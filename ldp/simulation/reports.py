@@ -77,7 +77,7 @@ def encode_batch(
 def _encode_part(mechanism: Mechanism, points: Points, generator: np.random.Generator) -> Batch:
     rows = generator.integers(0, mechanism.shape.rows, size=len(points), dtype=np.uint32)
     if isinstance(mechanism.addressing, Rounding):
-        points = bulk.rounded(points, rows, generator)
+        points = bulk.draw_steps(points, rows, generator)
     if mechanism.kind is Kind.INDEX:
         return rows, _indexes(mechanism, points, rows, generator)
     columns = bulk.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
