@@ -26,7 +26,7 @@ from ldp.mechanisms import Catalogued, JointMechanism, Mechanism, from_parameter
 from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.wire import JointLayout, Kind
 from ldp.tables.joint_table import JointTable, empty_builder, split_batch
-from ldp.tables.table import Table, count_reports, payload_numbers, smallest
+from ldp.tables.table import Table, count_reports, payload_numbers, smallest_type
 
 BLOCK_BYTES = 64 << 20
 """Of 8-byte counts: what a worker holds."""
@@ -194,7 +194,9 @@ def _by_blocks(
         )
         counts[number][first : first + len(named)] += cells.reshape(len(named), -1)
     tables = tuple(
-        Table(part, cells.astype(smallest(int(total.max()), part.kind is Kind.SIGN)), total, days)
+        Table(
+            part, cells.astype(smallest_type(int(total.max()), part.kind is Kind.SIGN)), total, days
+        )
         for part, cells, total in zip(parts, counts, totals, strict=True)
     )
     return JointTable(mechanism, tables) if isinstance(mechanism, JointMechanism) else tables[0]

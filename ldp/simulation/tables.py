@@ -20,7 +20,7 @@ from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.wire import Kind
 from ldp.simulation.reports import draw_signs, encode_batch
 from ldp.tables.joint_table import JointTable
-from ldp.tables.table import Table, TableBuilder, smallest
+from ldp.tables.table import Table, TableBuilder, smallest_type
 
 _BLOCK = 2048
 _SPARSE = 4
@@ -68,7 +68,7 @@ def draw_table(
         with ThreadPoolExecutor(cpu_count()) as pool:
             drawn = list(pool.map(block, range(len(sizes)), spawned))
     reports = np.concatenate([reports for _, reports in drawn])
-    kind = smallest(int(reports.max()), mechanism.kind is Kind.SIGN)
+    kind = smallest_type(int(reports.max()), mechanism.kind is Kind.SIGN)
     cells = np.concatenate([counts.astype(kind) for counts, _ in drawn])
     return Table(mechanism, cells, reports)
 
@@ -129,7 +129,7 @@ def _draw_block(
         columns = held.shape[1]
         rest = reports - shown.sum(axis=1)
         shown += generator.multinomial(rest, np.full(columns, 1 / columns))
-    return shown.astype(smallest(int(reports.max()))), reports
+    return shown.astype(smallest_type(int(reports.max()))), reports
 
 
 def _draw_subsets(

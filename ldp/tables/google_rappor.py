@@ -17,7 +17,7 @@ from ldp.errors import DecodeError, LdpError
 from ldp.files import write_whole
 from ldp.mechanisms.rappor import Rappor
 from ldp.tables.estimates import Estimates
-from ldp.tables.table import MOST_REPORTS, Table, smallest
+from ldp.tables.table import MOST_REPORTS, Table, smallest_type
 
 PARAMS = ("k", "h", "m", "p", "q", "f")
 RESULTS = (
@@ -48,7 +48,7 @@ def read_table(params: str | Path, counts: str | Path, scheme: str = SCHEME) -> 
     if wrong.any():
         line = 1 + int(wrong.argmax())
         raise DecodeError(f"{counts}: line {line} counts a bit below 0 or above its reports")
-    return Table(mechanism, bits.astype(smallest(int(reports.max()))), reports)
+    return Table(mechanism, bits.astype(smallest_type(int(reports.max()))), reports)
 
 
 def read_params(path: str | Path, scheme: str = SCHEME) -> Rappor:

@@ -30,7 +30,7 @@ MOST_REPORTS = 10**18
 """Sums of so many still fit 64 bits."""
 
 
-def smallest(most: int, signed: bool = False) -> np.dtype[np.integer]:
+def smallest_type(most: int, signed: bool = False) -> np.dtype[np.integer]:
     """The smallest integer type that holds counts up to `most` (down to -most when signed)."""
     for size, name in wire.COUNT_TYPES.items():
         if most < 1 << (8 * size - signed):
@@ -106,7 +106,7 @@ class Table:
         if self.total + other.total > MOST_REPORTS:
             raise MergeError(f"a table holds at most {MOST_REPORTS} reports")
         reports = self.reports + other.reports
-        kind = smallest(int(reports.max()), self.mechanism.kind is Kind.SIGN)
+        kind = smallest_type(int(reports.max()), self.mechanism.kind is Kind.SIGN)
         counts = np.add(self.counts, other.counts, dtype=kind, casting="unsafe")
         windows = tuple(sorted({*self.windows, *other.windows}))
         dictionaries = {self.dictionary, other.dictionary} - {None}
@@ -150,7 +150,7 @@ class Table:
         most = int(self.reports.max())
         buffers = [
             np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-            for array in (self.counts, self.reports.astype(smallest(most)))
+            for array in (self.counts, self.reports.astype(smallest_type(most)))
         ]
         part: dict[str, Any] = {
             "name": name,
@@ -358,7 +358,7 @@ class TableBuilder(CountsReports):
         self._mechanism: Mechanism = mechanism
         self._workers = max(1, workers)
         self._signed = mechanism.kind is Kind.SIGN
-        self._counts: AnyInts = np.zeros(mechanism.shape, dtype=smallest(0, self._signed))
+        self._counts: AnyInts = np.zeros(mechanism.shape, dtype=smallest_type(0, self._signed))
         self._reports = np.zeros(mechanism.shape.rows, dtype=np.int64)
         self._windows: set[str] = set()
 
@@ -374,7 +374,7 @@ class TableBuilder(CountsReports):
         if not rows.size:
             return
         np.add.at(self._reports, rows, 1)
-        needed = smallest(int(self._reports[rows].max()), self._signed)
+        needed = smallest_type(int(self._reports[rows].max()), self._signed)
         if needed.itemsize > self._counts.dtype.itemsize:
             self._counts = self._counts.astype(needed)
         if window is not None:
