@@ -17,8 +17,8 @@ from ldp.tables.table import (
     CountsReports,
     Table,
     TableBuilder,
+    decode_errors,
     payload_numbers,
-    readable,
     require_same,
 )
 
@@ -93,7 +93,7 @@ class JointTable:
     @classmethod
     def from_bytes(cls, data: bytes) -> "JointTable":
         """Raises DecodeError for foreign or damaged bytes, and for impossible counts."""
-        with readable():
+        with decode_errors():
             description, buffers = wire.parse_table(data)
             mechanism = from_parameters(description["mechanism"])
             if not isinstance(mechanism, JointMechanism):
@@ -187,7 +187,7 @@ def load_table(path: str | Path) -> Table | JointTable:
     damaged."""
     try:
         data = Path(path).read_bytes()
-        with readable():
+        with decode_errors():
             joint = "mechanism" in wire.parse_table(data)[0]
         return JointTable.from_bytes(data) if joint else Table.from_bytes(data)
     except LdpError as error:

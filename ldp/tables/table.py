@@ -45,7 +45,7 @@ _UNREADABLE = (
 
 
 @contextmanager
-def readable() -> Iterator[None]:
+def decode_errors() -> Iterator[None]:
     """Whatever goes wrong with the content of a table file is a DecodeError."""
     try:
         yield
@@ -168,7 +168,7 @@ class Table:
     @classmethod
     def from_bytes(cls, data: bytes) -> "Table":
         """Raises DecodeError for foreign or damaged bytes, and for impossible counts."""
-        with readable():
+        with decode_errors():
             description, buffers = wire.parse_table(data)
             if "mechanism" in description:
                 raise DecodeError("table file holds the tables of reports that have several parts")
@@ -178,7 +178,7 @@ class Table:
     @classmethod
     def unpacked(cls, part: Mapping[str, Any], buffers: Sequence[memoryview]) -> "Table":
         """The table of such a description and buffers; raises DecodeError."""
-        with readable():
+        with decode_errors():
             table = cls._read(part, buffers)
         kind, reports = table.mechanism.kind, table.reports
         most, least = table.counts.max(axis=1), table.counts.min(axis=1)
