@@ -30,7 +30,7 @@ from ldp.files import write_together
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.addressing import Identity
 from ldp.tables.estimates import Rule, summary_path
-from ldp.tables.patterns import Patterns, alike
+from ldp.tables.patterns import Patterns, group_reports
 from ldp.tables.table import Table
 
 OTHER = "(other)"
@@ -246,7 +246,7 @@ def likelihoods(of: Variable, rows: NDArray[np.uint32], payloads: NDArray[np.uin
     channel, columns = of.mechanism.channel, of.mechanism.shape.columns
     shown = float(channel.touched / channel.untouched)
     hidden = float((1 - channel.touched) / (1 - channel.untouched))
-    first, group = alike(rows, payloads)
+    first, group = group_reports(rows, payloads)
     bits = np.unpackbits(payloads[first], axis=1, bitorder="little")[:, :columns]
     ratio = np.where(bits, shown, hidden)
     made = np.empty((first.size, len(of.values)))

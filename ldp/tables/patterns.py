@@ -73,7 +73,7 @@ class Patterns:
         return total
 
 
-def alike(rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> tuple[Places, Places]:
+def group_reports(rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> tuple[Places, Places]:
     """Where the first of every different pair of row and payload stands, and for every pair which
     of these it is."""
     keys = np.column_stack([rows.astype("<u4").view(np.uint8).reshape(-1, 4), payloads])
@@ -85,7 +85,7 @@ def alike(rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> tuple[Places
 def _grouped(some: Sequence[Patterns]) -> Patterns:
     rows = np.concatenate([each.rows for each in some])
     payloads = np.concatenate([each.payloads for each in some])
-    first, group = alike(rows, payloads)
+    first, group = group_reports(rows, payloads)
     summed = np.zeros(first.size, np.int64)
     np.add.at(summed, group, np.concatenate([each.counts for each in some]))
     return Patterns(some[0].mechanism, rows[first], payloads[first], summed)
