@@ -209,7 +209,9 @@ def variable(table: Table, listed: Sequence[str] | None, rule: Rule, what: str) 
     if isinstance(addressing, Identity):
         if listed is not None and {*listed} != {*addressing.categories}:
             raise DecodeError(f"{what} has categories of its own, and no other candidates")
-        return Variable(mechanism, addressing.categories, touched(mechanism, addressing.categories))
+        return Variable(
+            mechanism, addressing.categories, touch_matrix(mechanism, addressing.categories)
+        )
     if listed is None:
         raise DecodeError(f"{what} ({mechanism.name}) needs a list of candidates")
     found = decode(table, listed, rule=rule)
@@ -218,12 +220,12 @@ def variable(table: Table, listed: Sequence[str] | None, rule: Rule, what: str) 
     return Variable(
         mechanism,
         (*values, OTHER),
-        touched(mechanism, values),
+        touch_matrix(mechanism, values),
         warning and f"{what}: {warning}",
     )
 
 
-def touched(mechanism: Mechanism, values: Sequence[str]) -> Floats:
+def touch_matrix(mechanism: Mechanism, values: Sequence[str]) -> Floats:
     """1 where a value touches a column of a row: shape (rows, values, columns)."""
     from ldp import bulk
 

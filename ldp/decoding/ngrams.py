@@ -16,7 +16,7 @@ import numpy as np
 
 from ldp.arrays import Floats, Places
 from ldp.decoding import decode
-from ldp.decoding.association import OTHER, Variable, covariance, likelihoods, touched
+from ldp.decoding.association import OTHER, Variable, covariance, likelihoods, touch_matrix
 from ldp.decoding.mixtures import Mixture, accelerated
 from ldp.decoding.puzzle import fragments_of, nothing
 from ldp.errors import DecodeError
@@ -131,7 +131,7 @@ def _joined(part: PairedFilters, patterns: Patterns, kept: Kept) -> Joined:
     (rows, payloads), _ = patterns.parts()
     bits = np.unpackbits(payloads, axis=1, bitorder="little")[:, : 2 * part.bits]
     halves = [np.packbits(half, axis=1, bitorder="little") for half in np.split(bits, 2, axis=1)]
-    variables = [Variable(part.one, (*some, OTHER), touched(part.one, some)) for some in kept]
+    variables = [Variable(part.one, (*some, OTHER), touch_matrix(part.one, some)) for some in kept]
     pairs = part.addressing.pairs
     tested = sum(len(kept[one]) * len(kept[other]) for one, other in pairs)
     alpha = min(0.5, CHANCE / max(tested, 1))
