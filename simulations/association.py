@@ -35,7 +35,7 @@ from ldp.decoding.association import (
     likelihoods,
     variable,
 )
-from ldp.decoding.mixtures import Mixture, fitted
+from ldp.decoding.mixtures import Mixture, fit_shares
 from ldp.protocol.batch import Batch
 from ldp.registry import Registry
 from ldp.simulation import Population, simulate
@@ -244,7 +244,7 @@ def as_published(patterns: Patterns, found: Association) -> Association:
         factor[:, -1] = factor[:, 0] * np.exp(of_bits(chance) - of_bits(shown[:, 0]))
         factors.append(factor / factor.max(axis=1, keepdims=True))
     mixture = Mixture.of(factors, patterns.counts)
-    fit = fitted(mixture)
+    fit = fit_shares(mixture)
     return replace(found, shares=fit.shares, covariance=covariance(mixture.information(fit.shares)))
 
 
@@ -281,7 +281,7 @@ def timed(reports: int, end: float) -> Fitted:
     factors = [likelihoods(axis, *part) for axis, part in zip(axes, patterns.parts(), strict=True)]
     mixture = Mixture.of(factors, patterns.counts)
     started = time.process_time()
-    fit = fitted(mixture)
+    fit = fit_shares(mixture)
     seconds = time.process_time() - started
     shares, steps, started = np.full(fit.shares.shape, 1 / fit.shares.size), 0, time.process_time()
     plain: tuple[float, int, float, float] | None = None

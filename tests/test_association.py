@@ -23,7 +23,7 @@ from ldp.decoding.association import (
     covariance,
     independence,
 )
-from ldp.decoding.mixtures import Mixture, accelerated, fitted, newton
+from ldp.decoding.mixtures import Mixture, accelerated, fit_shares, newton
 from ldp.errors import DecodeError, MergeError, ReportError
 from ldp.registry import Registry
 from ldp.simulation import Population, encode_batch, points_of, simulate
@@ -86,7 +86,7 @@ def test_a_step_is_that_of_the_paper_and_the_likelihood_never_falls(
         assert likelihood >= before - 1e-9
         before = likelihood
     rough = accelerated(mixture, tolerance=1e-3)
-    assert fitted(mixture).likelihood >= mixture.step(rough.shares)[1] - 1e-9
+    assert fit_shares(mixture).likelihood >= mixture.step(rough.shares)[1] - 1e-9
 
 
 @pytest.mark.exact
@@ -98,7 +98,7 @@ def test_the_fit_is_the_maximum(seed: int) -> None:
     generator = np.random.default_rng(seed)
     first, second = factors(generator, 200, 3, 4)
     mixture = Mixture(first, second, np.ones(200))
-    fit = fitted(mixture)
+    fit = fit_shares(mixture)
     slope = mixture.gradient(fit.shares)
     assert fit.shares.min() >= 0
     assert fit.shares.sum() == pytest.approx(1)
@@ -114,7 +114,7 @@ def test_the_fit_is_within_1e_4_of_plain_em_run_to_its_end() -> None:
     generator = np.random.default_rng(3)
     first, second = factors(generator, 2000, 4, 4)
     mixture, ones = Mixture(first, second, np.ones(2000)), np.ones(2000)
-    fit = fitted(mixture)
+    fit = fit_shares(mixture)
     assert np.abs(fit.shares - plain(first, second, ones, 1200)).max() < 1e-4
     assert np.abs(fit.shares - plain(first, second, ones, 3)).max() > 1e-3
 
@@ -123,7 +123,7 @@ def test_the_fit_is_within_1e_4_of_plain_em_run_to_its_end() -> None:
 def test_newtons_method_stops_where_it_is_told_to_start_at_the_maximum() -> None:
     first, second = factors(np.random.default_rng(4), 300, 3, 3)
     mixture = Mixture(first, second, np.ones(300))
-    fit = fitted(mixture)
+    fit = fit_shares(mixture)
     again = newton(mixture, fit, tolerance=1e-6)
     assert again.steps == fit.steps + 1
     assert np.abs(again.shares - fit.shares).max() < 1e-6

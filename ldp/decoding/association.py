@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ldp.arrays import Floats, Ints
 from ldp.decoding import decode
-from ldp.decoding.mixtures import MOST_CELLS, Mixture, fitted
+from ldp.decoding.mixtures import MOST_CELLS, Mixture, fit_shares
 from ldp.errors import DecodeError
 from ldp.files import write_together
 from ldp.mechanisms import Mechanism
@@ -172,7 +172,7 @@ def associate(
             "independence rejects more often than it says"
         )
     mixture = Mixture.of(factors, patterns.counts)
-    fit = fitted(mixture)
+    fit = fit_shares(mixture)
     return Association(
         values=tuple(each.values for each in variables),
         shares=fit.shares.reshape(shape),
@@ -297,7 +297,7 @@ def independence(factors: Sequence[Floats], counts: Ints) -> Independence:
     Wald's test of the same has no known law. Values without a share are left out."""
     from scipy.stats import chi2
 
-    margins = [fitted(Mixture.of([factor], counts)).shares[:, 0] for factor in factors]
+    margins = [fit_shares(Mixture.of([factor], counts)).shares[:, 0] for factor in factors]
     kept = [np.flatnonzero(margin > POSITIVE) for margin in margins]
     freedom = math.prod(map(len, kept)) - 1 - sum(len(places) - 1 for places in kept)
     if not freedom:

@@ -115,7 +115,7 @@ class Fit:
     change: float
 
 
-def fitted(mixture: Mixture, *, tolerance: float = 1e-6) -> Fit:
+def fit_shares(mixture: Mixture, *, tolerance: float = 1e-6) -> Fit:
     """The likeliest shares: steps of accelerated EM while they change cells by ROUGH or more, then
     Newton's, each of which says how far the maximum is; ends when none changes a cell by
     `tolerance`. With more than MOST_CELLS cells all steps are EM's. The likelihood never falls."""
