@@ -23,7 +23,7 @@ from ldp.decoding.association import (
     covariance,
     independence,
 )
-from ldp.decoding.mixtures import Mixture, accelerated, fit_shares, newton
+from ldp.decoding.mixtures import Mixture, accelerated_em, fit_shares, newton
 from ldp.errors import DecodeError, MergeError, ReportError
 from ldp.registry import Registry
 from ldp.simulation import Population, encode_batch, points_of, simulate
@@ -85,7 +85,7 @@ def test_a_step_is_that_of_the_paper_and_the_likelihood_never_falls(
         assert np.allclose(shares, plain(first, second, counts, steps), rtol=1e-12)
         assert likelihood >= before - 1e-9
         before = likelihood
-    rough = accelerated(mixture, tolerance=1e-3)
+    rough = accelerated_em(mixture, tolerance=1e-3)
     assert fit_shares(mixture).likelihood >= mixture.step(rough.shares)[1] - 1e-9
 
 
@@ -104,7 +104,7 @@ def test_the_fit_is_the_maximum(seed: int) -> None:
     assert fit.shares.sum() == pytest.approx(1)
     assert slope.max() < 1 + 1e-4
     assert np.abs(slope[fit.shares > 1e-4] - 1).max() < 1e-3
-    alone = accelerated(mixture, tolerance=1e-9, most=5000)
+    alone = accelerated_em(mixture, tolerance=1e-9, most=5000)
     assert alone.likelihood <= fit.likelihood + 1e-6
 
 

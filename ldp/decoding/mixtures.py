@@ -120,12 +120,12 @@ def fit_shares(mixture: Mixture, *, tolerance: float = 1e-6) -> Fit:
     Newton's, each of which says how far the maximum is; ends when none changes a cell by
     `tolerance`. With more than MOST_CELLS cells all steps are EM's. The likelihood never falls."""
     if mixture.first.shape[1] * mixture.second.shape[1] > MOST_CELLS:
-        return accelerated(mixture, tolerance=tolerance)
-    near = accelerated(mixture, tolerance=ROUGH)
+        return accelerated_em(mixture, tolerance=tolerance)
+    near = accelerated_em(mixture, tolerance=ROUGH)
     return newton(mixture, near, tolerance=tolerance)
 
 
-def accelerated(mixture: Mixture, *, tolerance: float, most: int = 1000) -> Fit:
+def accelerated_em(mixture: Mixture, *, tolerance: float, most: int = 1000) -> Fit:
     """EM from equal shares. From t0 two steps lead to t1 and t2; with r = t1 - t0 and
     v = (t2 - t1) - r the jump goes to t0 + 2 a r + a**2 v, a = |r| / |v|, and is taken back to t2
     where it leaves the simplex or falls below the likelihood of t1. Ends when a step changes no

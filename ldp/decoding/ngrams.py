@@ -17,7 +17,7 @@ import numpy as np
 from ldp.arrays import Floats, Places
 from ldp.decoding import decode
 from ldp.decoding.association import OTHER, Variable, covariance, likelihoods, touch_matrix
-from ldp.decoding.mixtures import Mixture, accelerated
+from ldp.decoding.mixtures import Mixture, accelerated_em
 from ldp.decoding.puzzle import fragments_of, nothing
 from ldp.errors import DecodeError
 from ldp.mechanisms import PairedFilters, RapporNgrams
@@ -163,7 +163,7 @@ def _held(mixture: Mixture, alpha: float) -> tuple[Places, Places]:
     """
     from scipy.stats import norm
 
-    shares = accelerated(mixture, tolerance=STEP).shares
+    shares = accelerated_em(mixture, tolerance=STEP).shares
     there = np.argsort(-shares, axis=None, kind="stable")[:MOST_PAIRS]
     there = there[shares.ravel()[there] * mixture.total >= 1]
     first, second = np.unravel_index(there, shares.shape)
