@@ -24,7 +24,7 @@ from ldp.tables.table import Table
 
 
 def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
-    """Estimates of a one-row table in which every candidate has a cell; see `estimated`.
+    """Estimates of a one-row table in which every candidate has a cell; see `estimate_counts`.
 
     Raises DecodeError for a candidate that is no category.
     """
@@ -33,7 +33,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     if not all(cells):
         raise DecodeError("a candidate touches no cell; its count is the rest of the reports")
     named = table.named_counts()[0, [cell for (cell,) in cells]].astype(np.int64)
-    found = estimated(table, candidates, named, rule, more)
+    found = estimate_counts(table, candidates, named, rule, more)
     return replace(found, sum_std_error=_sum_std_error(table.mechanism, found, more))
 
 
@@ -45,7 +45,7 @@ def known_points(mechanism: Mechanism, candidates: tuple[str, ...]) -> list[int]
         raise DecodeError(f"a candidate is unknown to the mechanism: {error}") from None
 
 
-def estimated(
+def estimate_counts(
     table: Table,
     candidates: tuple[str, ...],
     named: Ints,

@@ -11,7 +11,7 @@ cost about as much as a candidate would that sums over its own points.
 import numpy as np
 
 from ldp.arrays import AnyInts, Floats, Ints
-from ldp.decoding.direct import estimated, known_points
+from ldp.decoding.direct import estimate_counts, known_points
 from ldp.mechanisms.projective_geometry import Hyperplanes, points, vector
 from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.table import Table
@@ -25,7 +25,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     assert isinstance(addressing, Hyperplanes)
     field, dimension = addressing.field, addressing.dimension
     normals = np.array([vector(point, field, dimension) for point in known])
-    return estimated(table, candidates, met(table.counts[0], normals, field), rule)
+    return estimate_counts(table, candidates, met(table.counts[0], normals, field), rule)
 
 
 def met(counts: AnyInts, normals: Ints, field: int) -> Ints:
