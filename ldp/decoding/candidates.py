@@ -25,7 +25,7 @@ import numpy as np
 from ldp.arrays import Floats, Places
 from ldp.arrays import Points as Map
 from ldp.decoding.bloom_maps import bloom_map
-from ldp.decoding.direct import pooled
+from ldp.decoding.direct import pooled_variance
 from ldp.errors import DecodeError
 from ldp.mechanisms import Mechanism
 from ldp.protocol.wire import Kind
@@ -268,7 +268,7 @@ def _pooled(mechanism: Mechanism, more: float) -> float:
             f"a regression does not know how {mechanism.name} reports of one client hang "
             "together: use method mean-sketch"
         )
-    return mechanism.channel.gain**2 * float(pooled(mechanism, more)(1, 0.0))
+    return mechanism.channel.gain**2 * float(pooled_variance(mechanism, more)(1, 0.0))
 
 
 def told_by_squares(residual: Floats) -> Floats:

@@ -66,7 +66,7 @@ def estimate_counts(
     count = channel.holders(named, n)
     share = np.clip(count / n, 0, 1)
     lies = float(channel.untouched)
-    beyond = pooled(mechanism, more)
+    beyond = pooled_variance(mechanism, more)
     noise = float(np.sqrt(mechanism.variance(n) + beyond(n, 0.0)))
     return Estimates(
         values=candidates,
@@ -88,7 +88,7 @@ def _sum_std_error(mechanism: Mechanism, found: Estimates, more: float) -> float
     n, s, columns = found.reports, len(found.values), mechanism.shape.columns
     held = float(np.clip(found.count.sum() / n, 0, 1))
     if mechanism.kind is Kind.BITS:
-        each = mechanism.variance(n, held / s) + pooled(mechanism, more)(n, held / s)
+        each = mechanism.variance(n, held / s) + pooled_variance(mechanism, more)(n, held / s)
         return math.sqrt(s * each)
     if s == columns:
         return 0.0
@@ -108,7 +108,7 @@ def _united(channel: Channel, cells: int) -> Channel:
     return Channel(touched=channel.touched + others, untouched=channel.untouched + others)
 
 
-def pooled(mechanism: Mechanism, more: float) -> Callable[[int, Any], Any]:
+def pooled_variance(mechanism: Mechanism, more: float) -> Callable[[int, Any], Any]:
     """What so many `more` reports of every client under one permanent response add to the variance
     of a count, by how many reports there are and by the share that holds the value."""
     if not more:

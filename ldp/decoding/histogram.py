@@ -7,7 +7,7 @@ tell it, (C - n_v q) / (p - q) of them hold it, and n / n_v times as many of all
 import numpy as np
 
 from ldp.decoding.binomials import BinomialBounds
-from ldp.decoding.direct import pooled
+from ldp.decoding.direct import pooled_variance
 from ldp.errors import DecodeError
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.tables.estimates import Estimates, Normal, Rule
@@ -37,7 +37,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     share = np.clip(count / n, 0, 1)
     sampled = (scale[bucket] - 1) * share * (1 - share)
     variance = n * (scale[bucket] * channel.variance(share) + sampled)
-    lies, beyond = float(channel.untouched), pooled(mechanism, more)
+    lies, beyond = float(channel.untouched), pooled_variance(mechanism, more)
     noise = float(np.sqrt(mechanism.variance(n) + beyond(n, 0.0)))
     p_value = norm.sf(count / noise) if more else binom.sf(told - 1, asked, lies)[bucket]
     exact = BinomialBounds(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ldp.arrays import AnyInts, Floats, Ints, Places
-from ldp.decoding.direct import pooled
+from ldp.decoding.direct import pooled_variance
 from ldp.decoding.error_law import Collisions, ErrorLaw
 from ldp.mechanisms.memoisation import Memoising
 from ldp.mechanisms.sketch import MeanSketch
@@ -129,7 +129,7 @@ def measure(table: Table, cells: AnyInts, named: Ints, more: float = 0.0) -> Mea
     rows, width = mechanism.shape
     count = width / (width - 1) * (mechanism.channel.holders(named, n) - n / width)
     share = np.clip(count / n, 0, 1)
-    squares, beyond = sum_of_squares(table, cells, more), pooled(mechanism, more)
+    squares, beyond = sum_of_squares(table, cells, more), pooled_variance(mechanism, more)
     others = np.maximum(squares / n**2 - share**2, 0.0)
     std_error = np.sqrt(mechanism.variance(n, share, others) + beyond(n, share))
     noise = float(np.sqrt(mechanism.variance(n, 0.0, squares / n**2) + beyond(n, 0.0)))
