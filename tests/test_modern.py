@@ -26,7 +26,7 @@ from ldp.audit import audit_encoder, report_law
 from ldp.audit.values import tried
 from ldp.cli import commands
 from ldp.decoding.error_law import Collisions
-from ldp.decoding.geometry import met
+from ldp.decoding.geometry import count_incidences
 from ldp.errors import DecodeError, LdpError, ParameterError
 from ldp.mechanisms.numeric import Numeric, position
 from ldp.mechanisms.projective_geometry import (
@@ -68,7 +68,7 @@ def test_the_transform_sums_over_hyperplanes(field: int, dimension: int) -> None
     normals = np.array([vector(point, field, dimension) for point in range(many)])
     planes = [Hyperplane(field, vector(point, field, dimension)) for point in range(many)]
     summed = [sum(int(counts[i]) for i in plane) for plane in planes]
-    assert met(counts, normals, field).tolist() == summed
+    assert count_incidences(counts, normals, field).tolist() == summed
 
 
 @pytest.mark.exact

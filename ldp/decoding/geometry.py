@@ -25,10 +25,12 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     assert isinstance(addressing, Hyperplanes)
     field, dimension = addressing.field, addressing.dimension
     normals = np.array([vector(point, field, dimension) for point in known])
-    return estimate_counts(table, candidates, met(table.counts[0], normals, field), rule)
+    return estimate_counts(
+        table, candidates, count_incidences(table.counts[0], normals, field), rule
+    )
 
 
-def met(counts: AnyInts, normals: Ints, field: int) -> Ints:
+def count_incidences(counts: AnyInts, normals: Ints, field: int) -> Ints:
     """For each of the vectors `normals`, shape (candidates, t), the sum of the `counts` of all
     points, shape (K,), that are orthogonal to it: int64, shape (candidates,). Exact up to 2**52
     reports, after rounding."""
