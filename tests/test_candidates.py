@@ -17,7 +17,7 @@ from ldp.bulk.md5 import md5_of_rows
 from ldp.cli import commands
 from ldp.decoding import bloom_maps
 from ldp.decoding.bloom_maps import bloom_map
-from ldp.decoding.candidates import BloomDesign, Shares, told_by_squares
+from ldp.decoding.candidates import BloomDesign, Shares, noise_from_squares
 from ldp.errors import DecodeError, ParameterError
 from ldp.protocol.hashing import Md5Bloom, PolynomialBloom
 from ldp.regression import least_squares, nonnegative_lasso
@@ -329,11 +329,11 @@ def test_strings_that_are_missing_from_the_list_are_noticed() -> None:
 def test_a_residual_of_two_values_is_told_by_its_square_and_a_symmetric_one_is_not() -> None:
     """One missing string without any other noise: a residual is one of two values."""
     residual = np.array([3.0, -1, -1, -1, 3, -1])
-    np.testing.assert_allclose(told_by_squares(residual), residual - residual.mean(), atol=1e-12)
-    assert not told_by_squares(np.array([2.0, -2, 1, -1])).any()
-    assert not told_by_squares(np.zeros(4)).any()
+    np.testing.assert_allclose(noise_from_squares(residual), residual - residual.mean(), atol=1e-12)
+    assert not noise_from_squares(np.array([2.0, -2, 1, -1])).any()
+    assert not noise_from_squares(np.zeros(4)).any()
     skewed = np.random.default_rng(1).exponential(size=100_000) - 1
-    left = skewed - told_by_squares(skewed)
+    left = skewed - noise_from_squares(skewed)
     assert left.var() == pytest.approx(0.5, abs=0.02)  # m3 = 2, m4 = 9: 1 - 4 / 8
 
 
@@ -342,9 +342,9 @@ def test_a_popular_string_that_is_missing_costs_less_than_its_variance(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A fifth of a million people hold a string that is not on the list: typical errors are less
-    than 0.7 of those without `told_by_squares`, the twin, and honest in both: of 10 times 20 tables
-    the mean squared z-score was 1.026 with a standard deviation of 0.023, so that 0.15 from 1 is
-    five of them away."""
+    than 0.7 of those without `noise_from_squares`, the twin, and honest in both: of 10 times 20
+    tables the mean squared z-score was 1.026, standard deviation 0.023, so that 0.15 from 1
+    is five of them away."""
     strings = tuple(f"v{i}" for i in range(200))
     shares = np.exp(-np.arange(100) / 20)
     counts = np.append((800_000 * shares / shares.sum()).astype(int), [0] * 100)
@@ -361,7 +361,7 @@ def test_a_popular_string_that_is_missing_costs_less_than_its_variance(
         return float(np.std(errors)), float(np.mean(np.square(ratios)))
 
     error, ratio = measured()
-    monkeypatch.setattr("ldp.decoding.candidates.told_by_squares", np.zeros_like)
+    monkeypatch.setattr("ldp.decoding.candidates.noise_from_squares", np.zeros_like)
     plain, plain_ratio = measured()
     assert error < 0.7 * plain
     assert abs(ratio - 1) < 0.15

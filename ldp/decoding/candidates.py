@@ -12,7 +12,7 @@ of a filter of k bits and h hashes,
 subtracting m makes strings that are not on the list a flat background instead of a bias. Rows are
 weighted by the exact variance of a bit. `lasso_ols` is the decoder of Erlingsson et al. 2014,
 section 4; `regression` is the non-negative lasso with what it shrank given back
-(`ldp/regression/debiased.py`), of a noise that is made smaller first (`told_by_squares`).
+(`ldp/regression/debiased.py`), of a noise that is made smaller first (`noise_from_squares`).
 """
 
 import math
@@ -203,7 +203,7 @@ def from_map(
             if number == 2:
                 seen = np.flatnonzero(weight)
                 left = (shares.share - explained) * weight
-                target[seen] -= told_by_squares(left.ravel()[seen])
+                target[seen] -= noise_from_squares(left.ravel()[seen])
             fit = refitted(design, target, fit, contrasts)
         flat = BloomDesign(bits[fit.chosen], np.ones_like(weight), shares.mean)
         explained = flat.columns(np.arange(fit.chosen.size)) @ fit.coefficients
@@ -271,7 +271,7 @@ def _pooled(mechanism: Mechanism, more: float) -> float:
     return mechanism.channel.gain**2 * float(pooled_variance(mechanism, more)(1, 0.0))
 
 
-def told_by_squares(residual: Floats) -> Floats:
+def noise_from_squares(residual: Floats) -> Floats:
     """What the square of each residual tells of it: same shape, mean 0.
 
     A string that is missing from the list raises the few bits that it sets by much and lowers none
