@@ -18,7 +18,7 @@ from ldp.arrays import Floats, Places
 from ldp.decoding import decode
 from ldp.decoding.association import OTHER, Variable, covariance, likelihoods, touch_matrix
 from ldp.decoding.mixtures import Mixture, accelerated_em
-from ldp.decoding.puzzle import fragments_of, nothing
+from ldp.decoding.puzzle import fragments_of, no_estimates
 from ldp.errors import DecodeError
 from ldp.mechanisms import PairedFilters, RapporNgrams
 from ldp.protocol.spelling import PAD
@@ -72,7 +72,7 @@ def discover_ngrams(patterns: Patterns, *, rule: Rule | None = None) -> Estimate
     kept = _standing_out(mechanism.pairs, table["pairs"])
     joined = _joined(mechanism.pairs, patterns, kept)
     strings = put_together(kept, joined)
-    found = decode(table["words"], strings, rule=rule) if strings else nothing(table, rule)
+    found = decode(table["words"], strings, rule=rule) if strings else no_estimates(table, rule)
     details: dict[str, Any] = {
         **found.details,
         **table_details(table, "ngrams"),

@@ -71,7 +71,7 @@ def discover(
     screen = screen or chance_screen(puzzle)
     kept = _kept(table["fragments"], puzzle, screen, top)
     words, left_out = assemble(puzzle.fragments.addressing, kept)
-    found = decode(table["words"], words, rule=rule) if words else nothing(table, rule)
+    found = decode(table["words"], words, rule=rule) if words else no_estimates(table, rule)
     details: dict[str, Any] = {
         **found.details,
         **table_details(table, "puzzle"),
@@ -202,7 +202,7 @@ def _points(spelling: Spelling) -> NDArray[np.uint64]:
     )
 
 
-def nothing(table: JointTable, rule: Rule) -> Estimates:
+def no_estimates(table: JointTable, rule: Rule) -> Estimates:
     """The estimates when no word could be put together."""
     none = np.empty(0)
     return Estimates(
