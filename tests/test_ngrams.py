@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ldp import CountMeanSketch, JointReport, RapporNgrams, UnaryEncoding, cli
 from ldp.decoding import ngrams
 from ldp.decoding.mixtures import Mixture
-from ldp.decoding.ngrams import put_together
+from ldp.decoding.ngrams import assemble_strings
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import PairedFilters
 from ldp.protocol.spelling import PAD
@@ -125,7 +125,7 @@ def test_a_string_is_put_together_when_every_two_of_its_fragments_are_joined(
         if all((parts[i], parts[j]) in joined[i, j] for i, j in joined)
         and PAD not in "".join(parts).rstrip(PAD)
     ]
-    assert put_together(kept, joined) == expected
+    assert assemble_strings(kept, joined) == expected
 
 
 @pytest.mark.exact

@@ -71,7 +71,7 @@ def discover_ngrams(patterns: Patterns, *, rule: Rule | None = None) -> Estimate
     table, rule = patterns.table(), rule or Rule(control="bonferroni")
     kept = _standing_out(mechanism.pairs, table["pairs"])
     joined = _joined(mechanism.pairs, patterns, kept)
-    strings = put_together(kept, joined)
+    strings = assemble_strings(kept, joined)
     found = decode(table["words"], strings, rule=rule) if strings else no_estimates(table, rule)
     details: dict[str, Any] = {
         **found.details,
@@ -82,7 +82,7 @@ def discover_ngrams(patterns: Patterns, *, rule: Rule | None = None) -> Estimate
     return replace(found, details=details)
 
 
-def put_together(kept: Kept, joined: Joined) -> list[str]:
+def assemble_strings(kept: Kept, joined: Joined) -> list[str]:
     """The strings, without padding, made of one of the `kept` fragments of each position of which
     every two, by their positions, are `joined`; raises DecodeError for more than MOST_STRINGS."""
     grown: list[tuple[str, ...]] = [()]
