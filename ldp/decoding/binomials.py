@@ -36,10 +36,10 @@ class BinomialBounds:
 
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
         if self.asked is not None:
-            ends = of_share(self.named, self.asked, self.channel, miss / 2)
+            ends = share_interval(self.named, self.asked, self.channel, miss / 2)
             low, high = (end * (self.reports / self.asked) for end in ends)
         else:
-            interval = of_share if population else of_count
+            interval = share_interval if population else of_count
             seen, place = np.unique(self.named, return_inverse=True)
             ends = interval(seen, np.full(seen.size, self.reports), self.channel, miss / 2)
             low, high = (end[place] for end in ends)
@@ -47,7 +47,9 @@ class BinomialBounds:
         return np.minimum(low, self.count), np.maximum(high, self.count)
 
 
-def of_share(seen: Ints, reports: Ints, channel: Channel, tail: float) -> tuple[Floats, Floats]:
+def share_interval(
+    seen: Ints, reports: Ints, channel: Channel, tail: float
+) -> tuple[Floats, Floats]:
     """The ends of the interval for the expected number of holders among so many `reports` drawn
     from a population, of which `seen` name the value: S is one binomial. Each end misses with
     probability `tail` at most; all shapes (candidates,)."""

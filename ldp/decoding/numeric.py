@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ldp.arrays import Floats
-from ldp.decoding.binomials import of_share
+from ldp.decoding.binomials import share_interval
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import write_whole
 from ldp.mechanisms.base import FAKES
@@ -114,7 +114,7 @@ def _places_of_one_bit(
     """Ends of the interval: the upper bin of a report is told with a probability that is linear in
     the mean of the population, whatever else this holds, so they are those of a binomial."""
     seen, total = np.array([named]), np.array([reports])
-    low, high = of_share(seen, total, mechanism.channel, miss / 2)
+    low, high = share_interval(seen, total, mechanism.channel, miss / 2)
     return float(low[0]) / reports, float(high[0]) / reports
 
 
