@@ -39,7 +39,7 @@ class BinomialBounds:
             ends = share_interval(self.named, self.asked, self.channel, miss / 2)
             low, high = (end * (self.reports / self.asked) for end in ends)
         else:
-            interval = share_interval if population else of_count
+            interval = share_interval if population else count_interval
             seen, place = np.unique(self.named, return_inverse=True)
             ends = interval(seen, np.full(seen.size, self.reports), self.channel, miss / 2)
             low, high = (end[place] for end in ends)
@@ -61,7 +61,9 @@ def share_interval(
     return channel.holders(low * reports, reports), channel.holders(high * reports, reports)
 
 
-def of_count(seen: Ints, reports: Ints, channel: Channel, tail: float) -> tuple[Floats, Floats]:
+def count_interval(
+    seen: Ints, reports: Ints, channel: Channel, tail: float
+) -> tuple[Floats, Floats]:
     """The same for the number of holders among these reports: S is the sum of two binomials."""
     from scipy.special import ndtri
 
