@@ -104,7 +104,7 @@ def _sum_std_error(
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class Measurement:
     """Estimates of some points of a sketch; `p_value` is NaN below MIN_ROWS, `squares` is F2,
     `noise` the standard error of a value that nobody holds; of the points at `heavy`,
     shape (collisions.heavy,), every collision is counted."""
@@ -119,7 +119,7 @@ class Measured:
     noise: float
 
 
-def measure(table: Table, cells: AnyInts, named: Ints, more: float = 0.0) -> Measured:
+def measure(table: Table, cells: AnyInts, named: Ints, more: float = 0.0) -> Measurement:
     """What `named` reports, shape (points,), in the cells of each point tell of those who hold it.
 
     `cells`: how many reports name each cell, shape (rows, columns). Hashes nothing, so it does not
@@ -135,7 +135,7 @@ def measure(table: Table, cells: AnyInts, named: Ints, more: float = 0.0) -> Mea
     noise = float(np.sqrt(mechanism.variance(n, 0.0, squares / n**2) + beyond(n, 0.0)))
     collisions, heavy = _collisions(table, count, std_error, squares, beyond(n, 0.0))
     law = collisions.law()
-    return Measured(
+    return Measurement(
         count=count,
         std_error=std_error,
         p_value=law.p_value(named) if rows >= MIN_ROWS else np.full(count.size, np.nan),
@@ -153,7 +153,7 @@ class Bounds:
     collide with itself, and the noise of its own reports may be another. `scale`, `std_error`: as
     the estimates are, where they are not `measured` but made of it."""
 
-    measured: Measured
+    measured: Measurement
     reports: int
     scale: float = 1.0
     std_error: Floats | None = None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.decoding.mean_sketch import MIN_ROWS, Bounds, Measured, measure
+from ldp.decoding.mean_sketch import MIN_ROWS, Bounds, Measurement, measure
 from ldp.decoding.puzzle import fragments_of
 from ldp.errors import DecodeError
 from ldp.mechanisms.local_hashing import LocalHashing
@@ -91,7 +91,7 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
 
 def _measured(
     table: Table, mechanism: PrefixExtension, group: int, candidates: list[str]
-) -> tuple[Table, Measured]:
+) -> tuple[Table, Measurement]:
     """The group's own rows as a table of local hashing, and what they tell of its candidates."""
     from ldp.bulk import coefficients, gather  # late: numba takes half a second to import
 
