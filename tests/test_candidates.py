@@ -21,7 +21,7 @@ from ldp.decoding.candidates import BloomDesign, Shares, noise_from_squares
 from ldp.errors import DecodeError, ParameterError
 from ldp.protocol.hashing import Md5Bloom, PolynomialBloom
 from ldp.regression import least_squares, nonnegative_lasso
-from ldp.regression.debiased import Sparse, nonnegative_path, refitted, unbiased
+from ldp.regression.debiased import Sparse, nonnegative_path, refit, unbiased
 from ldp.regression.least_squares import _solved, _solved_by_eigenvalues
 from ldp.report import Results, render
 from ldp.server import Table, decode
@@ -145,7 +145,7 @@ def test_few_columns_without_noise_are_fitted_as_by_least_squares() -> None:
     large = truth > 0
     np.testing.assert_allclose(found[large], exact.coefficients[large], atol=0.1 * errors.min())
     np.testing.assert_allclose(errors[large], exact.std_errors[large] / exact.scale**0.5, rtol=0.02)
-    assert not refitted(Dense(columns), target, fit, 300).residual @ columns[:, 0] > 0.1
+    assert not refit(Dense(columns), target, fit, 300).residual @ columns[:, 0] > 0.1
 
 
 @pytest.mark.statistical

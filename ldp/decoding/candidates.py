@@ -30,7 +30,7 @@ from ldp.errors import DecodeError
 from ldp.mechanisms import Mechanism
 from ldp.protocol.wire import Kind
 from ldp.regression import least_squares, nonnegative_lasso
-from ldp.regression.debiased import Sparse, nonnegative_path, refitted, unbiased
+from ldp.regression.debiased import Sparse, nonnegative_path, refit, unbiased
 from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.table import Table
 
@@ -204,7 +204,7 @@ def from_map(
                 seen = np.flatnonzero(weight)
                 left = (shares.share - explained) * weight
                 target[seen] -= noise_from_squares(left.ravel()[seen])
-            fit = refitted(design, target, fit, contrasts)
+            fit = refit(design, target, fit, contrasts)
         flat = BloomDesign(bits[fit.chosen], np.ones_like(weight), shares.mean)
         explained = flat.columns(np.arange(fit.chosen.size)) @ fit.coefficients
         explained = shares.mean + explained.reshape(weight.shape)

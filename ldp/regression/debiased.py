@@ -67,7 +67,7 @@ def nonnegative_path(design: Design, target: Floats, equations: int) -> Sparse:
     return best
 
 
-def refitted(design: Design, target: Floats, fit: Sparse, equations: int) -> Sparse:
+def refit(design: Design, target: Floats, fit: Sparse, equations: int) -> Sparse:
     """Return the fit at the penalty of `fit` to equations of slightly different weights. There is
     no penalty for columns that pass, even shrunk, the universal threshold of Donoho and Johnstone
     1994, which noise does not. Arguments as for `nonnegative_path`."""
