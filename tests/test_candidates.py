@@ -21,7 +21,7 @@ from ldp.decoding.candidates import BloomDesign, Shares, noise_from_squares
 from ldp.errors import DecodeError, ParameterError
 from ldp.protocol.hashing import Md5Bloom, PolynomialBloom
 from ldp.regression import least_squares, nonnegative_lasso
-from ldp.regression.debiased import Sparse, nonnegative_path, refit, unbiased
+from ldp.regression.debiased import Sparse, debias, nonnegative_path, refit
 from ldp.regression.least_squares import _solved, _solved_by_eigenvalues
 from ldp.report import Results, render
 from ldp.server import Table, decode
@@ -140,7 +140,7 @@ def test_few_columns_without_noise_are_fitted_as_by_least_squares() -> None:
     columns, truth = generator.normal(size=(300, 5)), np.array([40.0, 0, 3, 0, 7])
     target = columns @ truth + generator.normal(size=300)
     fit = nonnegative_path(Dense(columns), target, 300)
-    found, errors = unbiased(Dense(columns), fit, 300, 1.0)
+    found, errors = debias(Dense(columns), fit, 300, 1.0)
     exact = least_squares(columns, target)
     large = truth > 0
     np.testing.assert_allclose(found[large], exact.coefficients[large], atol=0.1 * errors.min())
@@ -163,7 +163,7 @@ def test_more_columns_than_equations_have_unbiased_estimates_with_honest_errors(
         target = design.matrix @ truth + generator.normal(size=300)
         fit = nonnegative_path(design, target, 300)
         scale = max(1.0, float(fit.residual @ fit.residual) / (300 - fit.chosen.size))
-        found, errors = unbiased(design, fit, 300, scale)
+        found, errors = debias(design, fit, 300, scale)
         z.append(((found - truth) / errors)[[2, 25, 500]])
         kept = np.zeros(900)
         kept[fit.chosen] = fit.coefficients

@@ -30,7 +30,7 @@ from ldp.errors import DecodeError
 from ldp.mechanisms import Mechanism
 from ldp.protocol.wire import Kind
 from ldp.regression import least_squares, nonnegative_lasso
-from ldp.regression.debiased import Sparse, nonnegative_path, refit, unbiased
+from ldp.regression.debiased import Sparse, debias, nonnegative_path, refit
 from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.table import Table
 
@@ -213,7 +213,7 @@ def from_map(
     left = left - left.mean(axis=1, keepdims=True)
     freedom = max(1, contrasts - fit.chosen.size)
     scale = float((left**2).sum()) / freedom
-    share, error = unbiased(design, fit, contrasts, max(1.0, scale))
+    share, error = debias(design, fit, contrasts, max(1.0, scale))
     if whole:
         error = least_squares(design.columns(fit.chosen), target).std_errors
     known = np.isfinite(error[fit.chosen])

@@ -85,7 +85,7 @@ def refit(design: Design, target: Floats, fit: Sparse, equations: int) -> Sparse
     return fit
 
 
-def unbiased(design: Design, fit: Sparse, equations: int, scale: float) -> tuple[Floats, Floats]:
+def debias(design: Design, fit: Sparse, equations: int, scale: float) -> tuple[Floats, Floats]:
     """Return the coefficients without shrinkage and their standard errors, of every column: shape
     (columns,) each. `scale`: variance of the residuals for each degree of freedom; two columns that
     are the same have an infinite error."""
