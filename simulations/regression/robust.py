@@ -12,7 +12,7 @@ from ldp.central import Simulated
 from ldp.central.regression import Moments, Rows, Scales, ridge
 from ldp.central.regression.bayes import naive, noise_aware
 from ldp.central.regression.intervals import Centred
-from ldp.central.regression.laplace import SPLIT, LaplaceMoments, clipped, searched
+from ldp.central.regression.laplace import SPLIT, LaplaceMoments, clipped, search_limits
 from ldp.errors import DecodeError
 from simulations.campaign import Bar
 from simulations.study import Row, Setting, Study, column, figure
@@ -55,7 +55,7 @@ def thresholds(
         whole = made(n + TESTED, source, columns)
         return part(whole, TESTED, n + TESTED), part(whole, 0, TESTED)
 
-    return searched(
+    return search_limits(
         auxiliary,
         generator,
         epsilon=epsilon,

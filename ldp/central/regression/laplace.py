@@ -141,7 +141,7 @@ Auxiliary = Callable[[np.random.Generator], tuple[Rows, Rows]]
 them costs no privacy."""
 
 
-def searched(
+def search_limits(
     auxiliary: Auxiliary,
     generator: np.random.Generator,
     *,
