@@ -20,7 +20,7 @@ from ldp.arrays import Ints as Integers
 from ldp.central import Simulated, gaussian_delta
 from ldp.central.regression import METHODS, Budget, Rows
 from ldp.central.regression.bayes import naive, noise_aware, projected
-from ldp.central.regression.laplace import LaplaceMoments, Robust, Sensitivities, clipped
+from ldp.central.regression.laplace import LaplaceMoments, Robust, Sensitivities, clip_rows
 from ldp.central.regression.output import RADIUS, in_ball
 from ldp.central.regression.rows import ROUNDED
 from ldp.errors import ParameterError
@@ -203,7 +203,7 @@ def test_output_perturbations_exact_delta_is_the_one_asked_for(neighbours: Neigh
 @pytest.mark.exact
 def test_sums_of_clipped_rows_are_exact_for_any_box() -> None:
     rows = example()
-    features, target = clipped(rows, 0.2529, 0.1)
+    features, target = clip_rows(rows, 0.2529, 0.1)
     columns = [[Fraction(value) for value in column] for column in features.T.tolist()]
     wanted = [Fraction(value) for value in target.tolist()]
     assert max(abs(value) for value in (*columns[0], *columns[1])) <= Fraction(0.2529)
@@ -217,7 +217,7 @@ def test_sums_of_clipped_rows_are_exact_for_any_box() -> None:
 @pytest.mark.exact
 def test_the_projection_clips_both_sides_and_leaves_the_intercept() -> None:
     rows = example()
-    features, target = clipped(rows, 0.25, 0.125)
+    features, target = clip_rows(rows, 0.25, 0.125)
     assert np.abs(features[:, :2]).max() == 0.25
     assert (features[:, 2] == 1).all()
     assert np.abs(target).max() == 0.125

@@ -19,7 +19,7 @@ from ldp.central import Simulated
 from ldp.central.regression import Rows, ridge
 from ldp.central.regression.bayes import naive, noise_aware
 from ldp.central.regression.calibration import Budget
-from ldp.central.regression.laplace import Functional, LaplaceMoments, clipped
+from ldp.central.regression.laplace import Functional, LaplaceMoments, clip_rows
 from ldp.central.regression.output import Output
 from simulations.campaign import Bar
 from simulations.regression.data import expression
@@ -107,7 +107,7 @@ def _drugs(setting: Setting, generator: np.random.Generator) -> dict[str, float]
     for _ in range(DRUGS):
         drug = Drug.made(genes, COLUMNS, PUBLIC, n, generator)
         rows, public, noise = drug.private, drug.public, Simulated(generator)
-        inside, low = clipped(rows, box, target)
+        inside, low = clip_rows(rows, box, target)
         cut = Rows(inside, low, 1.0, False)
         noisy = LaplaceMoments.released(
             rows, epsilon, REPLACE, noise, box=box, target=target

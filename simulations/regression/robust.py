@@ -12,7 +12,7 @@ from ldp.central import Simulated
 from ldp.central.regression import Moments, Rows, Scales, ridge
 from ldp.central.regression.bayes import naive, noise_aware
 from ldp.central.regression.intervals import Centred
-from ldp.central.regression.laplace import SPLIT, LaplaceMoments, clipped, search_limits
+from ldp.central.regression.laplace import SPLIT, LaplaceMoments, clip_rows, search_limits
 from ldp.errors import DecodeError
 from simulations.campaign import Bar
 from simulations.study import Row, Setting, Study, column, figure
@@ -78,7 +78,7 @@ def _nieminen(setting: Setting, generator: np.random.Generator) -> dict[str, flo
         noisy = LaplaceMoments.released(
             rows, epsilon, REPLACE, Simulated(generator), box=box, target=target
         ).with_public(public)
-        inside, low = clipped(rows, box, target)
+        inside, low = clip_rows(rows, box, target)
         cut = Rows(inside, low, 1.0, False)
         fitted = {
             "plain": _solved(rows, public),

@@ -91,7 +91,7 @@ class LaplaceMoments:
             raise ParameterError("split must be three positive shares that add up to 1")
         if not 1 / GRID <= box <= 1 or not 1 / GRID <= target <= 1:
             raise ParameterError(f"box and target must lie in [1 / {GRID}, 1]")
-        features, inside = clipped(rows, box, target)
+        features, inside = clip_rows(rows, box, target)
         part = epsilon * (1 - SLACK)
         limits = np.where(rows.constant, 1.0, box)
         most = Sensitivities.of(limits, neighbours, norm=rows.norm, target=target)
@@ -175,7 +175,7 @@ def search_limits(
     return float(boxes[i]), float(targets[j])
 
 
-def clipped(rows: Rows, box: float, target: float) -> tuple[Floats, Floats]:
+def clip_rows(rows: Rows, box: float, target: float) -> tuple[Floats, Floats]:
     """Return the features and targets of `rows`, clipped on both sides (the intercept is not), as
     multiples of 1 / GRID towards 0, so that sums are exact and no row becomes longer."""
     box, target = (math.floor(limit * GRID) for limit in (box, target))
