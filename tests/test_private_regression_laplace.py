@@ -19,7 +19,7 @@ from ldp.arrays import Floats
 from ldp.arrays import Ints as Integers
 from ldp.central import Simulated, gaussian_delta
 from ldp.central.regression import METHODS, Budget, Rows
-from ldp.central.regression.bayes import naive, noise_aware, projected
+from ldp.central.regression.bayes import naive, noise_aware, project
 from ldp.central.regression.laplace import LaplaceMoments, Robust, Sensitivities, clip_rows
 from ldp.central.regression.output import RADIUS, in_ball
 from ldp.central.regression.rows import ROUNDED
@@ -303,7 +303,7 @@ def test_public_rows_have_a_precision_of_their_own() -> None:
 @pytest.mark.exact
 def test_the_projected_moments_leave_no_negative_residual() -> None:
     for seed in range(20):
-        xx, xy, yy = projected(moments_of(example(), 0.3, seed))
+        xx, xy, yy = project(moments_of(example(), 0.3, seed))
         assert np.linalg.eigvalsh(xx)[0] > -1e-9
         for b in np.random.default_rng(seed).normal(size=(50, 3)):
             assert yy - 2 * b @ xy + b @ xx @ b > -1e-6

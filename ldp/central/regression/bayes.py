@@ -66,7 +66,7 @@ def naive(
     """Return draws from the posterior that takes the projected noisy moments for the exact ones.
     `public` rows have a precision of their own, because projected noisy moments scatter more; rows
     of the same precision are added by `LaplaceMoments.with_public`."""
-    sources = [(*projected(moments), moments.rows)]
+    sources = [(*project(moments), moments.rows)]
     if public is not None:
         sources.append((public.xx, public.xy, public.yy, len(public.target)))
     size, prior = len(moments.xy), 1.0
@@ -85,7 +85,7 @@ def naive(
     return Draws(np.array(draws[min(BURN_IN, sweeps // 2) :]))
 
 
-def projected(moments: LaplaceMoments) -> tuple[Floats, Floats, float]:
+def project(moments: LaplaceMoments) -> tuple[Floats, Floats, float]:
     """Return X'X, X'y and y'y of the nearest positive semidefinite [[y'y, y'X], [X'y, X'X]]."""
     size = len(moments.xy)
     whole = np.empty((size + 1, size + 1))
