@@ -31,7 +31,7 @@ from ldp.central.regression import (
     Scales,
     Shares,
     SimulationWarning,
-    calibrated,
+    calibrate,
     joint_mu,
     ridge,
 )
@@ -167,7 +167,7 @@ def test_any_split_spends_what_there_is(
     split: float, eigenvalue: float, mu: float, longest: float, neighbours: Neighbours
 ) -> None:
     shares = Shares.of(split=split, eigenvalue=eigenvalue)
-    scales = calibrated(shares, mu=mu, norm=longest, neighbours=neighbours)
+    scales = calibrate(shares, mu=mu, norm=longest, neighbours=neighbours)
     spent = joint_mu(scales, norm=longest, neighbours=neighbours)
     assert spent <= mu
     assert spent == pytest.approx(mu, rel=2e-6)
@@ -177,7 +177,7 @@ def test_any_split_spends_what_there_is(
 def test_accounting_jointly_takes_less_noise_than_the_theses() -> None:
     """At epsilon 1, delta 1e-6, three releases: reference figures of Kalaja's and Wang's noise."""
     thirds = Shares.of(split=0.5, eigenvalue=1 / 3)
-    made = calibrated(thirds, mu=gaussian_mu(1, 1e-6), norm=1, neighbours=Neighbours.ADD_REMOVE)
+    made = calibrate(thirds, mu=gaussian_mu(1, 1e-6), norm=1, neighbours=Neighbours.ADD_REMOVE)
     assert made.xx == pytest.approx(7.3, abs=0.05)
     assert math.sqrt(2 * math.log(3.75e6)) * 3 / made.xx == pytest.approx(2.26, abs=0.01)
 
@@ -464,7 +464,7 @@ def test_rounding_moves_coefficients_by_less_than_noise_at_eight_million_rows() 
     budget = Budget(epsilon=8.0, delta=1e-8, neighbours=Neighbours.ADD_REMOVE)
     values = np.array([[0.3], [-0.7], [0.9]])
     rows = Rows.of(values, values[:, 0] / 3, intercept=True, norm=None)
-    scale = calibrated(Shares.of(split=0.5), mu=budget.mu, norm=rows.norm,
+    scale = calibrate(Shares.of(split=0.5), mu=budget.mu, norm=rows.norm,
                        neighbours=budget.neighbours).xx  # fmt: skip
     truth = float((values**2).sum())
     assert abs(float(rows.xx[0, 0]) - truth) * MOST_ROWS / 3 < scale / 20

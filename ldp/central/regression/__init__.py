@@ -6,7 +6,7 @@ from ldp.central.regression.calibration import (
     Moments,
     Scales,
     Shares,
-    calibrated,
+    calibrate,
     joint_mu,
 )
 from ldp.central.regression.estimator import (
@@ -29,6 +29,6 @@ __all__ = [
     "Scales",
     "Shares",
     "SimulationWarning",
-    "calibrated",
+    "calibrate",
     "joint_mu",
 ]

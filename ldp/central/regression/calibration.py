@@ -112,14 +112,14 @@ def _squared(sensitivity: float, scale: float) -> float:
     return (sensitivity / scale) ** 2 if scale else math.inf
 
 
-def calibrated(
+def calibrate(
     shares: Shares, *, mu: float, norm: float, neighbours: Neighbours, target: float = 1.0
 ) -> Scales:
     """Return the smallest scales with these `shares` whose joint mu is at most `mu`; `norm`,
     `target`: as for `joint_mu`.
 
     >>> halves = Shares.of(split=0.5)
-    >>> scales = calibrated(halves, mu=0.2, norm=1.0, neighbours=Neighbours.ADD_REMOVE)
+    >>> scales = calibrate(halves, mu=0.2, norm=1.0, neighbours=Neighbours.ADD_REMOVE)
     >>> round(scales.xx, 4), round(scales.xy, 4)   # root 2 / mu
     (7.0711, 7.0711)
     """

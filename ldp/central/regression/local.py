@@ -15,7 +15,7 @@ import numpy as np
 
 from ldp.arrays import Floats, Ints
 from ldp.central import Simulated
-from ldp.central.regression.calibration import Budget, Moments, Scales, Shares, calibrated
+from ldp.central.regression.calibration import Budget, Moments, Scales, Shares, calibrate
 from ldp.central.regression.methods import METHODS, FromMoments
 from ldp.central.regression.ridge import floored
 from ldp.central.regression.rows import Bounds, Rows, Unmapped
@@ -115,7 +115,7 @@ def gaussian_reports(rows: Rows, budget: Budget, generator: np.random.Generator)
     default = METHODS["ridge"]
     assert isinstance(default, FromMoments)
     shares = Shares.of(split=default.split)
-    single = calibrated(shares, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
+    single = calibrate(shares, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
     factor = math.sqrt(len(rows.target))
     scales = Scales(xx=single.xx * factor, xy=single.xy * factor)
     return Moments.released(rows, scales, Simulated(generator))

@@ -12,7 +12,7 @@ from ldp.arrays import Floats
 from ldp.central import Noise
 from ldp.central.regression import ridge
 from ldp.central.regression.bayes import Bayes
-from ldp.central.regression.calibration import Budget, Fit, Moments, Portion, Shares, calibrated
+from ldp.central.regression.calibration import Budget, Fit, Moments, Portion, Shares, calibrate
 from ldp.central.regression.laplace import Functional, Robust
 from ldp.central.regression.output import Output
 from ldp.central.regression.rows import Rows
@@ -52,7 +52,7 @@ class FromMoments:
         if self.eigenvalue_share is not None and not share:
             raise ParameterError("eigenvalue_share must lie in (0, 1) for this method")
         shares = Shares.of(split=self.split if split is None else split, eigenvalue=share or 0.0)
-        scales = calibrated(shares, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
+        scales = calibrate(shares, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
         moments = Moments.released(rows, scales, noise)
         return Fit(self.solve(moments), budget.cost, moments)
 
