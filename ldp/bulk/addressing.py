@@ -64,14 +64,14 @@ def pick(
 
 @singledispatch
 def scatter(
-    addressing: Addressing, rows: int, held: Ints, by_value: Ints, points: Points, start: int
+    addressing: Addressing, rows: int, counts: Ints, by_value: Ints, points: Points, start: int
 ) -> None:
-    """Add by_value[i, r] to held[r, c] for every column c that points[i] touches in row start + r,
-    for the rows r of `held`."""
-    for r in range(len(held)):
+    """Add by_value[i, r] to counts[r, c] for every column c that points[i] touches in row start +
+    r, for the rows r of `counts`."""
+    for r in range(len(counts)):
         at = np.full(len(points), start + r, dtype=np.uint32)
         for cells in columns(addressing, rows, points, at).T:
-            np.add.at(held[r], cells[cells != NO_COLUMN], by_value[cells != NO_COLUMN, r])
+            np.add.at(counts[r], cells[cells != NO_COLUMN], by_value[cells != NO_COLUMN, r])
 
 
 @columns.register

@@ -1,5 +1,5 @@
-"""How inner loops run: compiled by numba, kept on the disk where there is a place for it, and on
-slices of rows in threads."""
+"""Inner loops: compiled by numba, cached on the disk where possible, run on slices of rows in
+threads."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,9 +15,9 @@ Part = TypeVar("Part")
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator: `numba.njit` without the interpreter's lock, and with `options`.
 
-    What is compiled is kept in numba's cache: beside the module, in the user's cache folder, or in
-    NUMBA_CACHE_DIR. Where none of them is writable (a read-only container without a home), it is
-    compiled again in every process, which takes seconds.
+    Compiled code goes to numba's cache: beside the module, in the user's cache folder, or in
+    NUMBA_CACHE_DIR. Where none of them is writable (a read-only container without a home folder),
+    every process compiles again, which takes seconds.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -30,8 +30,8 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 def by_rows(work: Callable[[slice], Part], rows: int) -> list[Part]:
-    """Return what `work` gives for as many slices of the rows as there are cores, each in its own
-    thread."""
+    """Return the results of `work` for as many slices of the rows as there are cores, each in its
+    own thread."""
     workers = max(1, min(rows, cpu_count() or 1))
     bounds = np.linspace(0, rows, workers + 1).astype(int)
     with ThreadPoolExecutor(workers) as pool:

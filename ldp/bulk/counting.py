@@ -1,7 +1,7 @@
 """Counts of many reports, and sums over cells.
 
-Functions that take a row range touch no other row, so threads that own disjoint ranges share one
-table without locks. Held to the scalar code by tests that compare every output.
+Functions that take a row range touch no other row, so threads with disjoint ranges share one table
+without locks. Tests hold every output to the scalar code.
 """
 
 from collections.abc import Sequence
@@ -21,31 +21,31 @@ _EACH_BYTE = np.uint64(0x01_01_01_01_01_01_01_01)
 _ITS_BIT = np.uint64(0x80_40_20_10_08_04_02_01)
 _CARRY = np.uint64(0x7F_7F_7F_7F_7F_7F_7F_7F)
 _FEW = 1 << 19
-"""Cells that are summed before two threads could begin."""
+"""Number of cells below which starting a second thread takes longer than summing."""
 _TILE = 2048
-"""Points hashed at once: their columns and sums stay in the cache nearest to a core."""
+"""Number of points hashed at once: their columns and sums stay in the first-level cache."""
 
 
 def sum_cells(places: Points, cells: Floats) -> Floats:
-    """For every value the sum of the `cells`, shape (rows, columns), that its hashes name, each
-    once: `places` as by `bloom_map`; float64, shape (values,)."""
+    """Return for every value the sum of the `cells`, shape (rows, columns), that its hashes name,
+    each cell once: float64, shape (values,). `places`: as from `bloom_map`."""
     if places.size < _FEW:
         return np.asarray(_sum_cells(places, cells))
-    return np.concatenate(by_rows(lambda some: _sum_cells(places[some], cells), len(places)))
+    return np.concatenate(by_rows(lambda part: _sum_cells(places[part], cells), len(places)))
 
 
 @compiled(fastmath={"reassoc"})
 def _sum_cells(places: Any, cells: Any) -> Any:
-    """Without branches: whether two hashes name one column is a coin that no processor predicts."""
+    """Sum without branches: no processor predicts whether two hashes name one column."""
     sums = np.zeros(places.shape[0])
     for value in range(places.shape[0]):
-        named, total = places[value], 0.0
-        for i in range(named.shape[1]):
-            for row in range(named.shape[0]):
+        columns, total = places[value], 0.0
+        for i in range(columns.shape[1]):
+            for row in range(columns.shape[0]):
                 is_new = True
                 for earlier in range(i):
-                    is_new &= named[row, earlier] != named[row, i]
-                total += cells[row, named[row, i]] * is_new
+                    is_new &= columns[row, earlier] != columns[row, i]
+                total += cells[row, columns[row, i]] * is_new
         sums[value] = total
     return sums
 
@@ -56,9 +56,10 @@ def gather(
     points: NDArray[np.uint64],
     polynomials: NDArray[np.uint64] | None = None,
 ) -> Ints:
-    """For each point the counts of its cells summed over all rows, exactly: int64, shape of points.
+    """Return for each point the exact sum over all rows of the counts of its cells: int64, shape of
+    `points`.
 
-    The hash is fused with the gather, so the index table (points x rows) is never in memory: 1 to 2
+    Hashing and summing are one loop, so the index table (points x rows) is never in memory: 1 to 2
     ns a point and row, shared by all cores. `polynomials`: those of the rows of `counts` where they
     are not the first rows.
     """
@@ -66,7 +67,7 @@ def gather(
     if polynomials is None:
         polynomials = coefficients(addressing, len(counts))
     parts = by_rows(
-        lambda some: _gather_polynomial(counts[some], polynomials[some], points, width), len(counts)
+        lambda part: _gather_polynomial(counts[part], polynomials[part], points, width), len(counts)
     )
     return sum(parts, np.zeros(points.size, dtype=np.int64))
 
@@ -77,49 +78,50 @@ def gather_groups(
     points: NDArray[np.uint64],
     bounds: Sequence[int],
 ) -> tuple[Ints, Ints]:
-    """What `gather` gives; and the sum of it over all points in every group of rows, the i-th being
-    those from bounds[i] to bounds[i + 1]: int64, shape of points and (groups,)."""
+    """Return what `gather` does, and its sum over all points in every group of rows, of which group
+    i is rows bounds[i] to bounds[i + 1]: int64, shape of `points` and (groups,)."""
     width, polynomials = np.uint64(addressing.width), coefficients(addressing, len(counts))
 
     def work(groups: slice) -> tuple[Ints, list[int]]:
-        named, sums = np.zeros(points.size, dtype=np.int64), list[int]()
+        total, sums = np.zeros(points.size, dtype=np.int64), list[int]()
         for first, last in pairwise(bounds[groups.start : groups.stop + 1]):
-            some = slice(first, last)
-            part = _gather_polynomial(counts[some], polynomials[some], points, width)
-            named += part
+            rows = slice(first, last)
+            part = _gather_polynomial(counts[rows], polynomials[rows], points, width)
+            total += part
             sums.append(int(part.sum()))
-        return named, sums
+        return total, sums
 
     parts = by_rows(work, len(bounds) - 1)
-    total = sum((named for named, _ in parts), np.zeros(points.size, dtype=np.int64))
-    return total, np.array([each for _, sums in parts for each in sums])
+    total = sum((part for part, _ in parts), np.zeros(points.size, dtype=np.int64))
+    return total, np.array([group_sum for _, sums in parts for group_sum in sums])
 
 
 def sum_of_squares(counts: AnyInts, scale: float, offsets: Floats) -> float:
-    """The sum over all cells of (scale * counts[row, column] + offsets[row])**2; `offsets`: shape
-    (rows,)."""
-    parts = by_rows(lambda some: _sum_of_squares(counts[some], scale, offsets[some]), len(counts))
+    """Return the sum over all cells of (scale * counts[row, column] + offsets[row])**2; `counts`:
+    shape (rows, columns), `offsets`: shape (rows,)."""
+    parts = by_rows(lambda part: _sum_of_squares(counts[part], scale, offsets[part]), len(counts))
     return float(sum(parts))
 
 
 def walsh_hadamard(counts: AnyInts) -> Ints:
-    """For every row the sums over columns l of counts[row, l] (-1)**popcount(l & cell): int64,
-    shape of `counts`, whose columns must be a power of two."""
+    """Return for every row and cell the sum over columns l of counts[row, l] (-1)**popcount(l &
+    cell): int64, shape of `counts`, whose number of columns must be a power of two."""
     sums = counts.astype(np.int64)
-    by_rows(lambda some: _butterflies(sums[some]), len(sums))
+    by_rows(lambda part: _butterflies(sums[part]), len(sums))
     return sums
 
 
 @compiled()
 def negative_signs(columns: Any, cells: Any) -> Any:
-    """popcount(columns[i] & cells[i]) & 1: whether the Hadamard sign is a minus. int64 array."""
-    found = columns & cells
-    for i in range(found.size):
-        word = found[i]
+    """Return popcount(columns[i] & cells[i]) & 1, which is 1 where the Hadamard sign is a minus:
+    int64, shape of `columns`."""
+    signs = columns & cells
+    for i in range(signs.size):
+        word = signs[i]
         for shift in (32, 16, 8, 4, 2, 1):
             word ^= word >> shift
-        found[i] = word & 1
-    return found
+        signs[i] = word & 1
+    return signs
 
 
 @compiled()
@@ -137,22 +139,25 @@ def _butterflies(sums: Any) -> None:
 
 @compiled()
 def _gather_polynomial(counts: Any, coefficients: Any, points: Any, width: Any) -> Any:
-    """A tile of points at a time: first their columns in a row, which the compiler does several at
-    once because it sees halves of 32 bits, then the counts there. Wide rows take larger tiles, so
-    that a row is fetched from afar for many points."""
+    """Sum a tile of points at a time: first their columns in a row, which the compiler computes
+    several at once because they are halves of 32 bits, then the counts there. Wide rows have larger
+    tiles, so that a row is fetched from memory for many points."""
     sums = np.zeros(points.size, dtype=np.int64)
     tile = max(_TILE, counts.shape[1])
-    found = np.empty(tile, dtype=np.uint32)
+    columns = np.empty(tile, dtype=np.uint32)
     for first in range(0, points.size, tile):
-        some, here = points[first : first + tile], sums[first : first + tile]
-        high, low = (some >> _31).astype(np.uint32), (some & _LOW_31).astype(np.uint32)
+        tile_points, tile_sums = points[first : first + tile], sums[first : first + tile]
+        high, low = (
+            (tile_points >> _31).astype(np.uint32),
+            (tile_points & _LOW_31).astype(np.uint32),
+        )
         for row in range(counts.shape[0]):
             a, b, c = coefficients[row, 0], coefficients[row, 1], coefficients[row, 2]
             cells = counts[row]
-            for i in range(some.size):
-                found[i] = hashed_column(a, b, c, np.uint64(high[i]), np.uint64(low[i]), width)
-            for i in range(some.size):
-                here[i] += np.int64(cells[found[i]])
+            for i in range(tile_points.size):
+                columns[i] = hashed_column(a, b, c, np.uint64(high[i]), np.uint64(low[i]), width)
+            for i in range(tile_points.size):
+                tile_sums[i] += np.int64(cells[columns[i]])
     return sums
 
 
@@ -169,16 +174,17 @@ def _sum_of_squares(counts: Any, scale: float, offsets: Any) -> float:
 
 @compiled()
 def count_bits(counts: Any, rows: Any, payloads: Any, start: int, stop: int) -> None:
-    """counts[row, c] += bit c of the payload, for every report with start <= row < stop."""
-    spread = np.empty(payloads.shape[1], dtype=np.uint64)  # of one report, a byte a column
+    """Add bit c of the payload to counts[row, c], for every report with start <= row < stop;
+    `rows`: shape (reports,), `payloads`: shape (reports, bytes)."""
+    spread = np.empty(payloads.shape[1], dtype=np.uint64)  # of a report, a byte a column
     ones = spread.view(np.uint8)
     for i in range(rows.size):
         row = rows[i]
         if start <= row < stop:
             for byte in range(spread.size):
-                # byte k of the product keeps bit k, and carries it into its top bit when it is set
-                kept = (np.uint64(payloads[i, byte]) * _EACH_BYTE) & _ITS_BIT
-                spread[byte] = ((kept + _CARRY) >> _7) & _EACH_BYTE
+                # byte k of the product has bit k alone; adding carries it into the byte's top bit
+                bits = (np.uint64(payloads[i, byte]) * _EACH_BYTE) & _ITS_BIT
+                spread[byte] = ((bits + _CARRY) >> _7) & _EACH_BYTE
             cells = counts[row]
             for c in range(cells.size):
                 cells[c] += ones[c]

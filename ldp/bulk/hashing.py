@@ -52,7 +52,7 @@ def _md5_points(addressing: Md5Bloom, rows: int, values: Sequence[Value]) -> Poi
 
 @columns.register
 def _row_columns(addressing: PolynomialRows, rows: int, points: Points, at: RowNumbers) -> Ints:
-    return _hashed(coefficients(addressing, rows), points, at, addressing.width)[:, None]
+    return _hash_points(coefficients(addressing, rows), points, at, addressing.width)[:, None]
 
 
 @columns.register
@@ -66,15 +66,15 @@ def _bloom_columns(addressing: PolynomialBloom, rows: int, points: Points, at: R
     hashes = addressing.hashes
     polynomials = coefficients(addressing.rows, rows * hashes)
     by_hash = [
-        _hashed(polynomials, points, at * np.uint32(hashes) + np.uint32(i), addressing.bits)
+        _hash_points(polynomials, points, at * np.uint32(hashes) + np.uint32(i), addressing.bits)
         for i in range(hashes)
     ]
-    return _distinct(np.stack(by_hash, axis=1))
+    return _mask_repeats(np.stack(by_hash, axis=1))
 
 
 @columns.register
 def _md5_filter_columns(addressing: Md5Bloom, rows: int, points: Points, at: RowNumbers) -> Ints:
-    return _distinct(points[np.arange(len(points)), at].astype(np.int64))
+    return _mask_repeats(points[np.arange(len(points)), at].astype(np.int64))
 
 
 @columns.register
@@ -90,30 +90,31 @@ def _pair_columns(addressing: FragmentPairs, rows: int, points: Points, at: RowN
 
 @scatter.register
 def _scatter_rows(
-    addressing: PolynomialRows, rows: int, held: Ints, by_value: Ints, points: Points, start: int
+    addressing: PolynomialRows, rows: int, counts: Ints, by_value: Ints, points: Points, start: int
 ) -> None:
-    polynomials = coefficients(addressing, rows)[start : start + len(held)]
-    _scatter_polynomial(held, by_value, polynomials, points, np.uint64(addressing.width))
+    polynomials = coefficients(addressing, rows)[start : start + len(counts)]
+    _scatter_polynomial(counts, by_value, polynomials, points, np.uint64(addressing.width))
 
 
 @scatter.register
 def _scatter_blocks(
-    addressing: Blocks, rows: int, held: Ints, by_value: Ints, points: Points, start: int
+    addressing: Blocks, rows: int, counts: Ints, by_value: Ints, points: Points, start: int
 ) -> None:
     for position, at_position in enumerate(np.ascontiguousarray(points.T)):
         first = max(start, position * addressing.rows_each)
-        stop = min(start + len(held), (position + 1) * addressing.rows_each)
+        stop = min(start + len(counts), (position + 1) * addressing.rows_each)
         if first < stop:
             part = slice(first - start, stop - start)
-            scatter(addressing.rows, rows, held[part], by_value[:, part], at_position, first)
+            scatter(addressing.rows, rows, counts[part], by_value[:, part], at_position, first)
 
 
 def bloom_map(addressing: PolynomialBloom | Md5Bloom, rows: int, values: Sequence[Value]) -> Points:
-    """The columns that each value's hashes name in every row: uint8 or uint16, shape (values, rows,
-    hashes); a column that two hashes name may stand there twice. Time: 1 to 2 ns a hash of the
-    polynomial family, 15 to 40 ns an MD5 digest where there are many rows, shared by all cores."""
+    """Return the columns that each value's hashes name in every row: uint8 or uint16, shape
+    (values, rows, hashes); a column that two hashes name may occur twice. Time: 1 to 2 ns a hash of
+    the polynomial family, 15 to 40 ns an MD5 digest where there are many rows, shared by all
+    cores."""
     kind = np.uint8 if addressing.bits <= 256 else np.uint16
-    found = np.empty((len(values), rows, addressing.hashes), dtype=kind)
+    places = np.empty((len(values), rows, addressing.hashes), dtype=kind)
     if isinstance(addressing, Md5Bloom):
         spelled = [value_bytes(value) for value in values]
         letters = np.frombuffer(b"".join(spelled), dtype=np.uint8)
@@ -122,66 +123,68 @@ def bloom_map(addressing: PolynomialBloom | Md5Bloom, rows: int, values: Sequenc
         is_big = MD5_SCHEMES[addressing.scheme].order == "big"
         size, bits = addressing.size, np.uint32(addressing.bits)
         by_rows(
-            lambda some: _md5_columns(
-                found[some], letters, starts[some], ends[some], size, is_big, bits
+            lambda part: _md5_columns(
+                places[part], letters, starts[part], ends[part], size, is_big, bits
             ),
-            len(found),
+            len(places),
         )
-        return found
+        return places
     polynomials = np.ascontiguousarray(coefficients(addressing.rows, rows * addressing.hashes).T)
-    placed, width = points(addressing, rows, values), np.uint64(addressing.bits)
-    flat = found.reshape(len(values), rows * addressing.hashes)
-    by_rows(lambda some: _all_columns(flat[some], polynomials, placed[some], width), len(values))
-    return found
+    value_points, width = points(addressing, rows, values), np.uint64(addressing.bits)
+    flat = places.reshape(len(values), rows * addressing.hashes)
+    by_rows(
+        lambda part: _all_columns(flat[part], polynomials, value_points[part], width), len(values)
+    )
+    return places
 
 
 @compiled()
 def _md5_columns(
-    found: Any, letters: Any, starts: Any, ends: Any, size: int, is_big: bool, bits: Any
+    places: Any, letters: Any, starts: Any, ends: Any, size: int, is_big: bool, bits: Any
 ) -> None:
-    for value in range(found.shape[0]):
-        words = md5_of_rows(letters[starts[value] : ends[value]], found.shape[1])
-        for row in range(found.shape[1]):
-            for i in range(found.shape[2]):
+    for value in range(places.shape[0]):
+        words = md5_of_rows(letters[starts[value] : ends[value]], places.shape[1])
+        for row in range(places.shape[1]):
+            for i in range(places.shape[2]):
                 number = np.uint32(0)
                 for k in range(size):
                     byte = i * size + (k if is_big else size - 1 - k)
                     word = words[byte >> 2, row] >> np.uint32(8 * (byte & 3))
                     number = number << _8 | word & _LOW_8
-                found[value, row, i] = number % bits
+                places[value, row, i] = number % bits
 
 
 @compiled()
-def _all_columns(found: Any, polynomials: Any, points: Any, width: Any) -> None:
+def _all_columns(places: Any, polynomials: Any, points: Any, width: Any) -> None:
     a, b, c = polynomials[0], polynomials[1], polynomials[2]
-    for value in range(found.shape[0]):
-        high, low, columns = points[value] >> _31, points[value] & _LOW_31, found[value]
+    for value in range(places.shape[0]):
+        high, low, columns = points[value] >> _31, points[value] & _LOW_31, places[value]
         for i in range(columns.size):
             columns[i] = hashed_column(a[i], b[i], c[i], high, low, width)
 
 
-def _hashed(
+def _hash_points(
     polynomials: NDArray[np.uint64],
     points: Points,
     at: RowNumbers,
     width: int,
 ) -> Ints:
-    found: Ints = _polynomial_columns(polynomials, points, at, np.uint64(width))
-    return found
+    row_columns: Ints = _polynomial_columns(polynomials, points, at, np.uint64(width))
+    return row_columns
 
 
-def _distinct(found: Ints) -> Ints:
+def _mask_repeats(row_columns: Ints) -> Ints:
     """Put NO_COLUMN where an earlier hash names the column, and return the array."""
-    for i in range(1, found.shape[1]):
-        found[(found[:, :i] == found[:, i : i + 1]).any(axis=1), i] = NO_COLUMN
-    return found
+    for i in range(1, row_columns.shape[1]):
+        row_columns[(row_columns[:, :i] == row_columns[:, i : i + 1]).any(axis=1), i] = NO_COLUMN
+    return row_columns
 
 
 @compiled(inline="always")
 def _step(hashed: Any, high: Any, low: Any, added: Any) -> Any:
-    """hashed x + added modulo 2**61 - 1 with x = high 2**31 + low, not fully reduced: below
+    """Return hashed x + added modulo 2**61 - 1 with x = high 2**31 + low, not fully reduced: below
     2**61 + 8 for `hashed` below that and `added` below 2**61. A product of halves below 2**32 is
-    one machine instruction, also of several at once."""
+    one machine instruction, also as a vector."""
     upper, lower = (hashed >> _31) & _LOW_31, hashed & _LOW_31
     middle = upper * low + lower * high
     total = (
@@ -192,6 +195,7 @@ def _step(hashed: Any, high: Any, low: Any, added: Any) -> Any:
 
 @compiled(inline="always")
 def hashed_column(a: Any, b: Any, c: Any, high: Any, low: Any, width: Any) -> Any:
+    """Return the column of the point high 2**31 + low under the polynomial (a, b, c)."""
     hashed = _step(_step(a, high, low, b), high, low, c)
     hashed = min(hashed, hashed - _FIELD)  # where it is below FIELD the difference wraps around
     return ((hashed >> _29) * width) >> _32
@@ -199,20 +203,20 @@ def hashed_column(a: Any, b: Any, c: Any, high: Any, low: Any, width: Any) -> An
 
 @compiled()
 def _polynomial_columns(coefficients: Any, points: Any, at: Any, width: Any) -> Any:
-    found = np.empty(points.size, dtype=np.int64)
+    row_columns = np.empty(points.size, dtype=np.int64)
     for i in range(points.size):
         a, b, c = coefficients[at[i], 0], coefficients[at[i], 1], coefficients[at[i], 2]
-        found[i] = hashed_column(a, b, c, points[i] >> _31, points[i] & _LOW_31, width)
-    return found
+        row_columns[i] = hashed_column(a, b, c, points[i] >> _31, points[i] & _LOW_31, width)
+    return row_columns
 
 
 @compiled()
 def _scatter_polynomial(
-    held: Any, by_value: Any, coefficients: Any, points: Any, width: Any
+    counts: Any, by_value: Any, coefficients: Any, points: Any, width: Any
 ) -> None:
     for i in range(points.size):
-        for row in range(held.shape[0]):
+        for row in range(counts.shape[0]):
             if by_value[i, row]:
                 a, b, c = coefficients[row, 0], coefficients[row, 1], coefficients[row, 2]
                 column = hashed_column(a, b, c, points[i] >> _31, points[i] & _LOW_31, width)
-                held[row, column] += by_value[i, row]
+                counts[row, column] += by_value[i, row]

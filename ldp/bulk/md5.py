@@ -1,9 +1,9 @@
 """MD5 of one value after every row number, all rows side by side.
 
-google/rappor's clients hash so (`ldp.protocol.hashing.Md5Bloom`), 128 digests or more for each
-candidate of a decoder. The rows' messages differ in their first word only, so a round is one loop
-over the rows, which the compiler turns into vector code. Source: RFC 1321; held to
-`hashlib` by a test.
+google/rappor's clients hash this way (`ldp.protocol.hashing.Md5Bloom`), and a decoder needs 128
+digests or more for each candidate. The rows' messages differ in their first word only, so a round
+is one loop over the rows, which the compiler turns into vector code. Source: RFC 1321; a test holds
+it to `hashlib`.
 """
 
 import math
@@ -24,8 +24,8 @@ _32 = np.uint32(32)
 
 @compiled()
 def md5_of_rows(value: Any, rows: int) -> Any:
-    """MD5(row as 4 bytes big-endian || value) of the rows 0..rows-1, `value` as uint8: its four
-    little-endian words, uint32 array, shape (4, rows)."""
+    """Return MD5(row as 4 bytes big-endian || value) of the rows 0..rows-1, `value` as uint8: four
+    little-endian words, uint32, shape (4, rows)."""
     size = 4 + value.size
     message = np.zeros((size + 8) // _BLOCK * _BLOCK + _BLOCK, dtype=np.uint8)
     message[4:size] = value

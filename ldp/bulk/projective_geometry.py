@@ -32,7 +32,7 @@ def _pick_point(
 
 @compiled()
 def _vector(number: int, field: int, vector: Any) -> None:
-    """The numbers of a point, as `ldp.mechanisms.projective_geometry.vector`."""
+    """Write the numbers of a point to `vector`, as `ldp.mechanisms.projective_geometry.vector`."""
     size, digits = 1, 0
     while number >= size:
         number -= size
@@ -46,14 +46,15 @@ def _vector(number: int, field: int, vector: Any) -> None:
 
 
 @compiled()
-def _points(named: Any, is_inside: Any, number: Any, inverses: Any, dimension: int) -> Any:
-    """The number[i]-th point of the hyperplane of point named[i], or outside of it."""
-    field, found = inverses.size, np.empty(named.size, dtype=np.int64)
+def _points(normals: Any, is_inside: Any, number: Any, inverses: Any, dimension: int) -> Any:
+    """Return the number[i]-th point of the hyperplane of point normals[i], or where not
+    is_inside[i] of the points outside of it."""
+    field, picked = inverses.size, np.empty(normals.size, dtype=np.int64)
     normal = np.empty(dimension, dtype=np.int64)
     free = np.empty(dimension - 1, dtype=np.int64)
-    whole = np.empty(dimension, dtype=np.int64)
-    for i in range(named.size):
-        _vector(named[i], field, normal)
+    point = np.empty(dimension, dtype=np.int64)
+    for i in range(normals.size):
+        _vector(normals[i], field, normal)
         solved = dimension - 1
         while normal[solved] == 0:
             solved -= 1
@@ -67,16 +68,16 @@ def _points(named: Any, is_inside: Any, number: Any, inverses: Any, dimension: i
                 rest //= field
         for j in range(dimension - 1):
             at = j + (j >= solved)
-            whole[at] = free[j]
+            point[at] = free[j]
             left -= free[j] * normal[at]
-        whole[solved] = left % field * inverses[normal[solved]] % field
+        point[solved] = left % field * inverses[normal[solved]] % field
         first = 0
-        while whole[first] == 0:
+        while point[first] == 0:
             first += 1
-        inverse, place, size, before = inverses[whole[first]], 0, 1, 0
+        inverse, place, size, before = inverses[point[first]], 0, 1, 0
         for j in range(first + 1, dimension):
-            place = place * field + whole[j] * inverse % field
+            place = place * field + point[j] * inverse % field
             before += size
             size *= field
-        found[i] = before + place
-    return found
+        picked[i] = before + place
+    return picked

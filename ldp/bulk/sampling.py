@@ -1,4 +1,4 @@
-"""Many bits at once, for simulation: the laws of `ldp.protocol.randomness`, drawn by numpy."""
+"""Many bits at once, for simulation: the distributions of `ldp.protocol.randomness`, by numpy."""
 
 from typing import Any
 
@@ -16,83 +16,83 @@ _STREAM = 32_768
 
 
 def draw_steps(points: Points, at: RowNumbers, generator: np.random.Generator) -> Points:
-    """The steps that numbers (`points`) are rounded to at random in rows `at`: uint64, shape of
-    `at`."""
-    each = points[np.arange(len(at)), at % points.shape[1]]
-    drawn = generator.integers(0, 1 << 64, size=len(at), dtype=np.uint64)
-    steps: Points = each[:, 0] + (drawn < each[:, 1])
+    """Draw the steps that numbers (`points`) are rounded to in rows `at`: uint64, shape of `at`."""
+    roundings = points[np.arange(len(at)), at % points.shape[1]]
+    draws = generator.integers(0, 1 << 64, size=len(at), dtype=np.uint64)
+    steps: Points = roundings[:, 0] + (draws < roundings[:, 1])
     return steps
 
 
 def packed_bernoulli(
     generator: np.random.Generator, threshold: int, words: int
 ) -> NDArray[np.uint64]:
-    """uint64 array, shape (words,): every bit 1 with probability threshold / 2**64 exactly.
+    """Draw bits that are 1 with probability threshold / 2**64 exactly: uint64, shape (words,).
 
-    The comparison of `ldp.protocol.randomness.bernoulli` from the top bit down, 64 lanes a word,
-    about 7 words drawn for each. `threshold` lies in [0, 2**64).
+    The comparison of `ldp.protocol.randomness.bernoulli` from the top bit down, 64 lanes a word;
+    a word takes about 7 words of the generator. `threshold` lies in [0, 2**64).
     """
     below = np.empty(words, dtype=np.uint64)
-    done = 0
-    while done < words:
+    filled = 0
+    while filled < words:
         # not random_raw: of some bit generators a raw word has 32 bits only
-        size = min(_STREAM, PROBABILITY_BITS + 8 * (words - done))
+        size = min(_STREAM, PROBABILITY_BITS + 8 * (words - filled))
         stream = generator.integers(0, 1 << 64, size=size, dtype=np.uint64)
-        done = _fill_below(below, done, np.uint64(threshold), stream)
+        filled = _fill_below(below, filled, np.uint64(threshold), stream)
     return below
 
 
 @compiled()
-def _fill_below(below: Any, done: int, threshold: Any, stream: Any) -> int:
-    """Fills `below` from `done` on while `stream` lasts; the number of words filled by then.
+def _fill_below(below: Any, filled: int, threshold: Any, stream: Any) -> int:
+    """Fill `below` from word `filled` on while `stream` lasts; return the number of words filled.
 
-    A word is begun only where the longest one would still fit: to begin and drop it for want of
-    bits would favour the words that are decided early. What is left of the stream is unseen.
+    A word starts only where the longest one would still fit: dropping an unfinished word would
+    favour words that are decided early. The rest of the stream is not used.
     """
     used = 0
-    while done < below.size and used + PROBABILITY_BITS <= stream.size:
-        found, undecided = _NO_LANES, _ALL_LANES
+    while filled < below.size and used + PROBABILITY_BITS <= stream.size:
+        lanes, undecided = _NO_LANES, _ALL_LANES
         bits = threshold  # those not compared yet; without a 1 among them nothing is below
         while bits and undecided:
             ones = _ALL_LANES if bits >> _63 else _NO_LANES
             differing = undecided & (stream[used] ^ ones)
-            found |= differing & ones
+            lanes |= differing & ones
             undecided ^= differing
             bits <<= _1
             used += 1
-        below[done] = found
-        done += 1
-    return done
+        below[filled] = lanes
+        filled += 1
+    return filled
 
 
 @compiled()
 def fit_subsets(
-    named: Any, truths: Any, is_told: Any, columns: int, ones: int, generator: Any
+    subsets: Any, true_columns: Any, is_kept: Any, columns: int, ones: int, generator: Any
 ) -> None:
-    """Makes sets of `ones` columns of random words, shape (n, words): report i names truths[i] if
-    is_told[i], and a uniform set of the others, filled up or thinned out as `Encoder` does."""
+    """Turn random words `subsets`, shape (n, words), into sets of `ones` columns, in place: report
+    i names true_columns[i] if is_kept[i], and a uniform set of the other columns, filled up or
+    thinned out as `Encoder` does."""
     last = (_1 << np.uint64((columns - 1) % 64 + 1)) - _1 if columns % 64 else _ALL_LANES
-    for i in range(named.shape[0]):
-        words, truth = named[i], truths[i]
+    for i in range(subsets.shape[0]):
+        words, true_column = subsets[i], true_columns[i]
         words[-1] &= last
-        words[truth >> 6] &= ~(_1 << np.uint64(truth & 63))
-        missing = ones - is_told[i]
+        words[true_column >> 6] &= ~(_1 << np.uint64(true_column & 63))
+        missing = ones - is_kept[i]
         for word in words:
             missing -= _ones(word)
         while missing != 0:
             column = generator.integers(0, columns)
             bit = _1 << np.uint64(column & 63)
             is_named = (words[column >> 6] & bit) != 0
-            if column != truth and is_named == (missing < 0):
+            if column != true_column and is_named == (missing < 0):
                 words[column >> 6] ^= bit
                 missing += 1 if missing < 0 else -1
-        if is_told[i]:
-            words[truth >> 6] |= _1 << np.uint64(truth & 63)
+        if is_kept[i]:
+            words[true_column >> 6] |= _1 << np.uint64(true_column & 63)
 
 
 @compiled()
 def _ones(word: Any) -> Any:
-    """How many bits of a word of 64 are 1."""
+    """Return the number of bits of a word of 64 that are 1."""
     word -= (word >> _1) & np.uint64(0x5555555555555555)
     word = (word & np.uint64(0x3333333333333333)) + (
         (word >> np.uint64(2)) & np.uint64(0x3333333333333333)
@@ -102,5 +102,5 @@ def _ones(word: Any) -> Any:
 
 
 def bernoulli_each(generator: np.random.Generator, threshold: int, size: int) -> Bools:
-    """bool array: each True with probability threshold / 2**64 exactly."""
+    """Draw bools, shape (size,), that are True with probability threshold / 2**64 exactly."""
     return generator.integers(0, 1 << 64, size=size, dtype=np.uint64) < np.uint64(threshold)
