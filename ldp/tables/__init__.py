@@ -1,1 +1,1 @@
-"""Counted: tables of reports, their files, and the estimates that decoding makes of them."""
+"""Tables of reports, their files, and the estimates that decoding computes from them."""

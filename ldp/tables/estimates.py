@@ -31,7 +31,7 @@ COLUMNS = (
 
 
 class Counted(Protocol):
-    """A table, or several: what estimates say of where they come from."""
+    """Source of estimates: a table, or several."""
 
     @property
     def mechanism(self) -> Catalogued: ...
@@ -44,8 +44,8 @@ class Counted(Protocol):
 
 
 def table_details(table: Counted, method: str) -> dict[str, Any]:
-    """Return method, mechanism, what a report costs, days, and what the metric asks of people: the
-    first keys of `Estimates.details`."""
+    """Return the first keys of `Estimates.details`: method, mechanism, cost of a report, labels and
+    windows of the table."""
     mechanism, cost = table.mechanism, table.mechanism.cost
     spelling = getattr(mechanism, "spelling", None)
     return {
@@ -62,30 +62,31 @@ def table_details(table: Counted, method: str) -> dict[str, Any]:
 
 
 class Law(Protocol):
-    """The law of an estimate's error, in standard errors."""
+    """Distribution of an estimate's error, in standard errors."""
 
     def upper(self, p: float) -> float:
-        """How far above the truth an estimate lies with probability p."""
+        """Return the distance above the true count that an estimate exceeds with probability p."""
         ...
 
     def lower(self, p: float) -> float:
-        """How far below the truth an estimate lies with probability p."""
+        """Return the distance below the true count that an estimate exceeds with probability p."""
         ...
 
 
 class Bounds(Protocol):
-    """The intervals of all candidates, which miss with probability `miss`, half on either side."""
+    """Intervals of all candidates, which miss with probability `miss`, half on either side."""
 
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
-        """(low, high), float64 arrays, shape (candidates,); `population`: see
+        """Return (low, high), float64, shape (candidates,); `population`: see
         `Estimates.interval`."""
         ...
 
 
 class Normal:
-    """The normal law, for errors that are sums of many small ones."""
+    """Normal distribution, for errors that are sums of many small ones."""
 
     def upper(self, p: float) -> float:
+        """Return the distance that a standard normal exceeds with probability p."""
         from scipy.special import ndtri
 
         return float(-ndtri(p))
@@ -95,8 +96,9 @@ class Normal:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """When a value counts as discovered: count >= `threshold` if that is given, else a p-value
-    that passes `control` ("fdr", "bonferroni" or "none") at `alpha`."""
+    """Decision rule: a value is discovered if count >= `threshold` where there is a threshold, else
+    if its p-value passes `control` ("fdr", "bonferroni" or "none") at `alpha`. Raises
+    ParameterError for others."""
 
     alpha: float = 0.05
     control: str = "fdr"
@@ -111,15 +113,15 @@ class Rule:
             raise ParameterError("threshold must be a number of reports above 0")
 
     def discovers(self, count: Floats, p_value: Floats) -> Bools:
-        """Which of these counts, float64, with p-values of the same shape, count as discovered;
-        one whose p-value is NaN only by threshold."""
+        """Return the mask of discovered values, from `count` and `p_value`, float64 of one shape; a
+        value whose p-value is NaN is discovered by threshold only."""
         if self.threshold is not None:
             return count >= self.threshold
         return p_value <= self.largest(p_value)
 
     def largest(self, p_value: Floats) -> float:
-        """The largest p-value that is discovered among these; where none is, the largest that one
-        more extreme than all would need.
+        """Return the largest p-value that is discovered among these; where none is, the largest
+        that would be, if it were below all others.
 
         "fdr": R alpha / m0 for the R smallest p-values, as many as pass, and never above alpha. m0
         is how many values nobody seems to hold: of those, half have a p-value above a half.
@@ -137,21 +139,22 @@ class Rule:
 
 
 OVERFULL = 5.0
-"""Standard errors by which the sum of all counts may pass the number of reports, unremarked."""
+"""Number of standard errors by which the sum of all counts may exceed the reports without a
+warning."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimates:
-    """One estimate a candidate, in the order of the candidates.
+    """Estimates of the candidates' counts, in the order of the candidates.
 
-    `count`, `std_error`: float64 arrays, shape (candidates,), in reports, unbiased and therefore
+    `count`, `std_error`: float64, shape (candidates,), in reports, unbiased and therefore
     sometimes negative. `p_value`: one-sided against a count of 0; NaN where no error rate is
-    claimed, and then nothing is discovered but by threshold. `reports`: reports in the table.
-    `noise`: standard error, in reports, of a value that nobody holds. `law`: of its error.
-    `bounds`: gives the intervals, where they are not `law` times the standard errors.
-    `details`: method and table. `sum_std_error`: of the sum of all counts, None where it is not
-    known. `projected`: what is printed as count where the counts were made
-    consistent (`ldp.decoding.consistency`); all else is of the unbiased ones.
+    claimed, and then a value is discovered by threshold only. `reports`: reports in the table.
+    `noise`: standard error, in reports, of a value that nobody holds. `law`: distribution of its
+    error. `bounds`: intervals, where they are not `law` times the standard errors. `details`:
+    method and table. `sum_std_error`: of the sum of all counts, None where it is not known.
+    `projected`: counts to print where they were made consistent (`ldp.decoding.consistency`); all
+    other numbers are of the unbiased counts.
     """
 
     values: tuple[str, ...]
@@ -168,12 +171,13 @@ class Estimates:
     sum_std_error: float | None = None
 
     def detected(self, rule: Rule | None = None) -> Bools:
-        """Which values are discovered under `rule` (default: the one decided at decoding)."""
-        told = np.isfinite(self.std_error)  # no threshold discovers what cannot be told apart
-        return told & (rule or self.rule).discovers(self.count, self.p_value)
+        """Return the mask of values discovered under `rule` (default: `self.rule`): shape
+        (candidates,)."""
+        is_known = np.isfinite(self.std_error)  # no threshold discovers indistinguishable values
+        return is_known & (rule or self.rule).discovers(self.count, self.p_value)
 
     def noise_floor(self) -> float:
-        """The smallest count, in reports, that the rule would discover."""
+        """Return the smallest count, in reports, that the rule would discover."""
         if self.rule.threshold is not None:
             return self.rule.threshold
         return self.law.upper(self.rule.largest(self.p_value)) * self.noise
@@ -181,8 +185,9 @@ class Estimates:
     def interval(
         self, level: float = 0.95, *, selected: bool = False, population: bool = False
     ) -> tuple[Floats, Floats]:
-        """(low, high) with nominal coverage `level` for the count in the table; not clipped, except
-        where every category has a cell: there within [0, reports], or at the estimate.
+        """Return (low, high), shape (candidates,), with nominal coverage `level` for the count in
+        the table; not clipped, except where every category has a cell: there within [0, reports],
+        or at the estimate. Raises ParameterError for a level outside (0, 1).
 
         `selected`: adjusted for discovery: of the discovered values' intervals at least `level`
         hold on average (level 1 - (1 - level) R / m for R discoveries among m candidates).
@@ -202,22 +207,22 @@ class Estimates:
         )
 
     def unexplained_share(self) -> float:
-        """The share of the reports that the discovered values do not account for; unclipped."""
+        """Return the share of the reports that hold none of the discovered values; unclipped."""
         return 1 - float(self.count[self.detected()].sum()) / max(1, self.reports)
 
     def unexplained(self) -> float:
-        """How many reports hold a value that is no candidate: those that all estimates together do
-        not account for. Unbiased and unclipped; its standard error is `sum_std_error`."""
+        """Return the number of reports that hold no candidate: reports less all estimates. Unbiased
+        and unclipped; its standard error is `sum_std_error`."""
         return self.reports - float(self.count.sum())
 
     def tail(self) -> float:
-        """How many times further than a normal law's the errors reach, at the error rate of one
-        candidate among all; 1 at least."""
+        """Return the distance that errors reach over that of a normal distribution, at the error
+        rate of one candidate among all; 1 at least."""
         p = self.rule.alpha / (2 * max(1, len(self.values)))
         return max(1.0, *(side(p) / Normal().upper(p) for side in (self.law.upper, self.law.lower)))
 
     def _share_detected(self) -> float:
-        """Discoveries among the candidates, either reckoned as 1 where there is none."""
+        """Return discoveries over candidates, either taken as 1 where there is none."""
         return max(1, int(self.detected().sum())) / max(1, len(self.values))
 
     def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
@@ -228,36 +233,36 @@ class Estimates:
         ]
 
     def _columns(self, level: float) -> list[list[Any]]:
-        """The cells of the CSV, a list for each of its columns."""
+        """Return the columns of the CSV, a list of cells each."""
         bounds = [*self.interval(level), *self.interval(level, selected=True)]
-        low, high, selected_low, selected_high = (np.clip(each, 0, self.reports) for each in bounds)
+        low, high, selected_low, selected_high = (np.clip(end, 0, self.reports) for end in bounds)
         detected = self.detected()
-        printed = self.count if self.projected is None else self.projected
-        order = np.array(self._order(printed), dtype=np.intp)
+        count = self.count if self.projected is None else self.projected
+        order = np.array(self._order(count), dtype=np.intp)
 
-        def cells(column: Floats, is_there: Bools | None = None) -> list[Any]:
-            listed: list[Any] = column[order].tolist()
-            if is_there is None:
-                return listed
-            return [x if there else None for x, there in zip(listed, is_there[order], strict=True)]
+        def cells(column: Floats, is_filled: Bools | None = None) -> list[Any]:
+            numbers: list[Any] = column[order].tolist()
+            if is_filled is None:
+                return numbers
+            return [x if full else None for x, full in zip(numbers, is_filled[order], strict=True)]
 
         return [
             [self.values[i] for i in order],
-            *(cells(each) for each in (printed, self.std_error, low, high)),
+            *(cells(column) for column in (count, self.std_error, low, high)),
             cells(self.p_value, ~np.isnan(self.p_value)),
             detected[order].astype(int).tolist(),
             cells(selected_low, detected),
             cells(selected_high, detected),
         ]
 
-    def _order(self, printed: Floats) -> Iterable[int]:
-        """The rows of the CSV: buckets as they follow each other, all else by its count."""
+    def _order(self, count: Floats) -> Iterable[int]:
+        """Return the order of the CSV's rows: buckets as they are, other values by `count`."""
         if self.details.get("method") == "histogram":
             return range(len(self.values))
-        return np.lexsort((-self.count, -printed))
+        return np.lexsort((-self.count, -count))
 
     def warnings(self) -> list[str]:
-        """Return what a reader must know before the numbers, a sentence each."""
+        """Return the warnings that a reader needs before the numbers, a sentence each."""
         sentences = [self.details["warning"]] if self.details.get("warning") else []
         above, error = -self.unexplained(), self.sum_std_error
         if error and above > OVERFULL * error:
@@ -269,7 +274,7 @@ class Estimates:
         return sentences
 
     def summary(self, level: float = 0.95) -> dict[str, Any]:
-        """Return what goes beside the CSV: method, table, level and controls."""
+        """Return the summary for the file beside the CSV: method, table, level and controls."""
         warnings = {"warning": "; ".join(self.warnings())} if self.warnings() else {}
         return {
             **self.details,
@@ -290,7 +295,7 @@ class Estimates:
         }
 
     def to_csv(self, path: str | Path | None = None, level: float = 0.95) -> str:
-        """The estimates as CSV text; with `path` also written there, and `summary` beside it."""
+        """Return the estimates as CSV text; with `path`, write it there and `summary` beside it."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -303,13 +308,14 @@ class Estimates:
         return text.getvalue()
 
     def to_arrow(self, level: float = 0.95) -> Any:
-        """The columns of the CSV as a pyarrow Table."""
+        """Return the columns of the CSV as a pyarrow Table; intervals at `level`."""
         import pyarrow
 
         return pyarrow.Table.from_pylist(self.rows(level))
 
     def to_pandas(self, level: float = 0.95) -> Any:
-        """The columns of the CSV as a pandas DataFrame; raises MissingPackage without pandas."""
+        """Return the columns of the CSV as a pandas DataFrame; raises MissingPackage without
+        pandas."""
         try:
             import pandas
         except ModuleNotFoundError:
@@ -317,26 +323,27 @@ class Estimates:
         return pandas.DataFrame(self.rows(level))
 
 
-def spread(count: Floats, std_error: Floats, drawn: int) -> Floats:
-    """Standard errors of counts, wider by the variance f(1 - f) n of having `drawn` so many reports
-    from a larger population; as they are for 0."""
-    if not drawn:
+def spread(count: Floats, std_error: Floats, sample: int) -> Floats:
+    """Return the standard errors of counts, increased by the variance f(1 - f) n of drawing
+    `sample` reports from a larger population; unchanged for 0. All of shape (candidates,)."""
+    if not sample:
         return std_error
-    share = np.clip(count / drawn, 0, 1)
-    wider: Floats = np.sqrt(std_error**2 + share * (1 - share) * drawn)
+    share = np.clip(count / sample, 0, 1)
+    wider: Floats = np.sqrt(std_error**2 + share * (1 - share) * sample)
     return wider
 
 
 def summary_path(path: Path) -> Path:
-    """Where the summary of the estimates in `path` stands: E.json for E.csv, else path + .json."""
+    """Return the path of the summary of the estimates in `path`: E.json for E.csv, else path +
+    .json. Raises ParameterError for a path that ends in .json."""
     if path.suffix == ".json":
         raise ParameterError(f"{path}: that name is for the summary; name the estimates .csv")
     return path.with_suffix(".json") if path.suffix == ".csv" else Path(f"{path}.json")
 
 
 def _cells(name: str, column: Sequence[Any]) -> Sequence[Any]:
-    """A column as it is written."""
+    """Return the cells of column `name` as they are written."""
     if name in ("value", "detected"):
         return column
     form = ".4g" if name == "p_value" else ".2f"
-    return [None if each is None else format(each, form) for each in column]
+    return [None if number is None else format(number, form) for number in column]

@@ -1,4 +1,4 @@
-"""google/rappor's own files, read and written as they are: params, counts, map, results.
+"""Files of google/rappor: params, counts, map, results.
 
 Source: google/rappor @a13fa96, analysis/R/read_input.R and decode_dist.R. A map lists for every
 candidate the positions of its bits, counted from 1 over all cohorts: cohort * bits + bit + 1.
@@ -28,10 +28,10 @@ SCHEME = "rappor-md5-1byte"
 
 
 def read_table(params: str | Path, counts: str | Path, scheme: str = SCHEME) -> Table:
-    """The table of a params and a counts file; `scheme` names the clients' hash.
+    """Return the table of a params and a counts file; `scheme`: name of the clients' hash.
 
-    `f` is taken as it is written: what a client made of it is not in the file. Raises DecodeError
-    with the file and what is wrong there.
+    `f` is read as it is written: how a client rounded it is not in the file. Raises DecodeError,
+    which names the file and the fault.
     """
     mechanism = read_params(params, scheme)
     rows, columns = mechanism.shape
@@ -44,22 +44,23 @@ def read_table(params: str | Path, counts: str | Path, scheme: str = SCHEME) -> 
     reports, bits = numbers[:, 0], numbers[:, 1:]
     if sum(reports.tolist()) > MOST_REPORTS:
         raise DecodeError(f"{counts}: a table holds at most {MOST_REPORTS} reports")
-    wrong = (bits < 0).any(axis=1) | (bits > reports[:, None]).any(axis=1)
-    if wrong.any():
-        line = 1 + int(wrong.argmax())
+    is_wrong = (bits < 0).any(axis=1) | (bits > reports[:, None]).any(axis=1)
+    if is_wrong.any():
+        line = 1 + int(is_wrong.argmax())
         raise DecodeError(f"{counts}: line {line} counts a bit below 0 or above its reports")
     return Table(mechanism, bits.astype(smallest_type(int(reports.max()))), reports)
 
 
 def read_params(path: str | Path, scheme: str = SCHEME) -> Rappor:
-    """The mechanism of a params file: a header k,h,m,p,q,f in any order, and one row."""
+    """Return the mechanism of a params file: a header k,h,m,p,q,f in any order, and one row. Raises
+    DecodeError."""
     rows = [row for row in _rows(path) if row]
     if len(rows) != 2 or sorted(rows[0]) != sorted(PARAMS) or len(rows[1]) != len(PARAMS):
         raise DecodeError(f"{path}: must be a header {','.join(PARAMS)} and one row")
-    said = dict(zip(*rows, strict=True))
+    texts = dict(zip(*rows, strict=True))
     try:
-        k, h, m = (int(said[name]) for name in "khm")
-        p, q, f = (float(said[name]) for name in "pqf")
+        k, h, m = (int(texts[name]) for name in "khm")
+        p, q, f = (float(texts[name]) for name in "pqf")
     except ValueError:
         raise DecodeError(f"{path}: k, h, m must be whole numbers and p, q, f numbers") from None
     try:
@@ -69,24 +70,24 @@ def read_params(path: str | Path, scheme: str = SCHEME) -> Rappor:
 
 
 def write_params(mechanism: Rappor, path: str | Path) -> None:
-    """The params file of a mechanism; `f` is what runs."""
+    """Write the params file of a mechanism; `f` is the one that runs."""
     values = (mechanism.bits, mechanism.hashes, mechanism.cohorts)
     _write(path, [PARAMS, (*values, mechanism.p, mechanism.q, mechanism.f)])
 
 
 def write_counts(table: Table, path: str | Path) -> None:
-    """The counts file of a table: a row for each cohort, its reports and its bits' counts."""
+    """Write the counts file of a table: a row for each cohort, its reports and its bits' counts."""
     _write(path, np.column_stack([table.reports, table.counts]).tolist())
 
 
 def read_map(path: str | Path, table: Table) -> tuple[tuple[str, ...], NDArray[np.uint16]]:
-    """The candidates of a map file and the bits they set, shape (candidates, cohorts, hashes), for
-    a table of google/rappor's. Raises DecodeError."""
+    """Return the candidates of a map file for a RAPPOR table, and the bits they set: uint16, shape
+    (candidates, cohorts, hashes). Raises DecodeError."""
     mechanism = table.mechanism
     assert isinstance(mechanism, Rappor)
     bits, hashes, cohorts = mechanism.bits, mechanism.hashes, mechanism.cohorts
     names: list[str] = []
-    found: list[list[int]] = []
+    positions: list[list[int]] = []
     for number, row in enumerate(_rows(path), 1):
         try:
             numbers = [int(cell) for cell in row[1:]]
@@ -98,10 +99,10 @@ def read_map(path: str | Path, table: Table) -> tuple[tuple[str, ...], NDArray[n
                 f"{hashes} hashes have {cohorts * hashes}"
             )
         names.append(row[0])
-        found.append(numbers)
+        positions.append(numbers)
     if not names or not all(names) or len(set(names)) < len(names):
         raise DecodeError(f"{path}: must name candidates, none twice and none empty")
-    places = np.array(found).reshape(len(names), cohorts, hashes) - 1
+    places = np.array(positions).reshape(len(names), cohorts, hashes) - 1
     first = bits * np.arange(cohorts)[:, None]
     if ((places < first) | (places >= first + bits)).any():
         raise DecodeError(f"{path}: a position lies outside its cohort's {bits} bits")
@@ -109,14 +110,15 @@ def read_map(path: str | Path, table: Table) -> tuple[tuple[str, ...], NDArray[n
 
 
 def write_map(candidates: Sequence[str], places: Points, bits: int, path: str | Path) -> None:
-    """The map file of candidates whose hashes set these bits, as `read_map` gives them."""
+    """Write the map file of candidates whose hashes set the bits `places`, shape (candidates,
+    cohorts, hashes), of filters of `bits` bits."""
     first = bits * np.arange(places.shape[1])[:, None]
     numbers = (places.astype(np.int64) + first + 1).reshape(len(candidates), -1).tolist()
     _write(path, ([name, *row] for name, row in zip(candidates, numbers, strict=True)))
 
 
 def write_results(estimates: Estimates, path: str | Path) -> None:
-    """The discovered candidates as results.csv has them, largest first, counts rounded down."""
+    """Write the discovered candidates as results.csv, largest first, counts rounded down."""
     n, rows = estimates.reports, []
     detected = estimates.detected()
     low, high = (np.clip(bound / n, 0, 1) for bound in estimates.interval(0.95))
@@ -124,13 +126,13 @@ def write_results(estimates: Estimates, path: str | Path) -> None:
         if detected[i]:
             count, error = float(estimates.count[i]), float(estimates.std_error[i])
             shares = (count / n, error / n, float(low[i]), float(high[i]))
-            shown = [f"{share:.6g}" for share in shares]
-            rows.append([estimates.values[i], int(count), int(error), *shown])
+            texts = [f"{share:.6g}" for share in shares]
+            rows.append([estimates.values[i], int(count), int(error), *texts])
     _write(path, [RESULTS, *rows])
 
 
 def _rows(path: str | Path) -> list[list[str]]:
-    """The rows of a CSV file; raises DecodeError."""
+    """Return the rows of a CSV file; raises DecodeError."""
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as text:
             return list(csv.reader(text))

@@ -25,7 +25,7 @@ from ldp.tables.table import (
 
 @dataclass(frozen=True)
 class JointTable:
-    """A table for each part of a joint mechanism, in the order of its parts.
+    """Tables of the parts of a joint mechanism, in the order of its parts.
 
     Every report is counted once in each, so their totals are equal.
     """
@@ -36,7 +36,7 @@ class JointTable:
     __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, part: str) -> Table:
-        """The table of a part by its name; raises KeyError."""
+        """Return the table of the part with this name; raises KeyError."""
         names = [name for name, _ in self.mechanism.parts]
         if part not in names:
             raise KeyError(part)
@@ -49,17 +49,17 @@ class JointTable:
 
     @property
     def windows(self) -> tuple[str, ...]:
-        """Ids of the collection windows (days) in it, sorted."""
+        """Ids of the collection windows (days), sorted."""
         return self.tables[0].windows
 
     @property
     def memoised(self) -> bool:
-        """Whether the reports of one client may share a permanent response."""
+        """Return whether the reports of one client may share a permanent response."""
         return self.tables[0].memoised
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """What its metric asks of people."""
+        """Labels of its metrics."""
         return self.tables[0].labels
 
     def __add__(self, other: "JointTable") -> "JointTable":
@@ -70,16 +70,16 @@ class JointTable:
         return JointTable(self.mechanism, tuple(added))
 
     def of_metric(self, dictionary: tuple[str, ...] | None, memoised: bool = False) -> "JointTable":
-        """The same tables, carrying the metric's candidates and whether it is memoised."""
-        carrying = (table.of_metric(dictionary, memoised) for table in self.tables)
-        return JointTable(self.mechanism, tuple(carrying))
+        """Return the tables with the metric's candidates and whether it is memoised."""
+        tables = (table.of_metric(dictionary, memoised) for table in self.tables)
+        return JointTable(self.mechanism, tuple(tables))
 
     def labelled(self, label: Label) -> "JointTable":
-        """The same tables, carrying this label and no other."""
+        """Return the tables with this label and no other."""
         return JointTable(self.mechanism, tuple(table.labelled(label) for table in self.tables))
 
     def to_bytes(self) -> bytes:
-        """The tables as one self-identifying file: see `docs/wire.md`."""
+        """Return the tables as one self-identifying file: see `docs/wire.md`."""
         names = [name for name, _ in self.mechanism.parts]
         packed = [table.packed(name) for name, table in zip(names, self.tables, strict=True)]
         description = {
@@ -92,7 +92,8 @@ class JointTable:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "JointTable":
-        """Raises DecodeError for foreign or damaged bytes, and for impossible counts."""
+        """Return the tables of a file's bytes; raises DecodeError for foreign or damaged bytes, and
+        for impossible counts."""
         with decode_errors():
             description, buffers = wire.parse_table(data)
             mechanism = from_parameters(description["mechanism"])
@@ -115,12 +116,12 @@ class JointTable:
         return cls(mechanism, tables)
 
     def save(self, path: str | Path) -> None:
-        """Writes `to_bytes()` to `path`, atomically."""
+        """Write `to_bytes()` to `path`, atomically."""
         write_whole(Path(path), self.to_bytes())
 
 
 class JointTableBuilder(CountsReports):
-    """Counts reports of several parts; like `TableBuilder`."""
+    """Builder of a `JointTable` from reports of several parts; like `TableBuilder`."""
 
     def __init__(self, mechanism: JointMechanism, workers: int = 1) -> None:
         self._mechanism: JointMechanism = mechanism
@@ -137,45 +138,45 @@ class JointTableBuilder(CountsReports):
             builder.add_batch(part_rows, part_payloads, window)
 
     def build(self) -> JointTable:
-        """The tables of what was counted; the builder takes no more reports afterwards."""
+        """Return the tables; the builder takes no more reports afterwards."""
         return JointTable(self._mechanism, tuple(builder.build() for builder in self._builders))
 
 
 def split_batch(
     layout: JointLayout, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]
 ) -> list[tuple[NDArray[np.uint32], NDArray[np.uint8]]]:
-    """For every part the rows of its table and its payloads: the bulk twin of
-    `JointLayout.split`. Raises ReportError when a row, a column or a padding bit is out of
-    range."""
+    """Split `rows`, shape (n,), and `payloads`, shape (n, payload bytes), of whole reports into
+    those of every part: the bulk twin of `JointLayout.split`. Raises ReportError when a row, a
+    column or a padding bit is out of range."""
     if payloads.shape != (rows.size, layout.payload_bytes):
         raise ReportError(
             f"payloads of shape {payloads.shape}, expected {(rows.size, layout.payload_bytes)}"
         )
     if rows.size and int(rows.max()) >= layout.rows:
         raise ReportError(f"a report names a row outside 0..{layout.rows - 1}")
-    found, start, first = [], 0, rows.astype(np.int64) * layout.parts[0].rows
+    batches, start, first = [], 0, rows.astype(np.int64) * layout.parts[0].rows
     for part in layout.parts:
         middle, end = start + part.row_bytes, start + part.body_bytes
-        own = payloads[:, start:middle].astype(np.int64) @ (1 << 8 * np.arange(part.row_bytes))
-        payload_numbers(part, own, payloads[:, middle:end])
-        found.append(((first + own).astype(np.uint32), payloads[:, middle:end]))
-        start, first = end, np.zeros_like(own)
-    return found
+        part_rows = payloads[:, start:middle] @ (1 << 8 * np.arange(part.row_bytes))
+        payload_numbers(part, part_rows, payloads[:, middle:end])
+        batches.append(((first + part_rows).astype(np.uint32), payloads[:, middle:end]))
+        start, first = end, np.zeros_like(part_rows)
+    return batches
 
 
 def join_batch(
-    layout: JointLayout, drawn: Sequence[tuple[NDArray[np.uint32], NDArray[np.uint8]]]
+    layout: JointLayout, batches: Sequence[tuple[NDArray[np.uint32], NDArray[np.uint8]]]
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
-    """Rows and payloads of whole reports, from those of their parts: undoes `split_batch`."""
+    """Join rows and payloads of parts to those of whole reports: the inverse of `split_batch`."""
     blocks = []
-    for part, (rows, payloads) in zip(layout.parts, drawn, strict=True):
-        own = (rows % part.rows).astype("<u8")[:, None].view(np.uint8)[:, : part.row_bytes]
-        blocks += [own, payloads]
-    return drawn[0][0] // np.uint32(layout.parts[0].rows), np.concatenate(blocks, axis=1)
+    for part, (rows, payloads) in zip(layout.parts, batches, strict=True):
+        part_rows = (rows % part.rows).astype("<u8")[:, None].view(np.uint8)
+        blocks += [part_rows[:, : part.row_bytes], payloads]
+    return batches[0][0] // np.uint32(layout.parts[0].rows), np.concatenate(blocks, axis=1)
 
 
 def empty_builder(mechanism: Catalogued, workers: int = 1) -> TableBuilder | JointTableBuilder:
-    """Counts reports of any mechanism of the catalogue."""
+    """Return a builder for reports of any mechanism of the catalogue; `workers`: threads."""
     if isinstance(mechanism, JointMechanism):
         return JointTableBuilder(mechanism, workers)
     assert isinstance(mechanism, Mechanism)
@@ -183,8 +184,8 @@ def empty_builder(mechanism: Catalogued, workers: int = 1) -> TableBuilder | Joi
 
 
 def load_table(path: str | Path) -> Table | JointTable:
-    """Reads a table file of either kind; raises DecodeError naming the file when it is foreign or
-    damaged."""
+    """Read a table file of either kind; raises DecodeError, which names the file, when it is
+    foreign or damaged."""
     try:
         data = Path(path).read_bytes()
         with decode_errors():

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,12 @@ from ldp.protocol.wire import Kind, Layout
 
 _BATCH = 8192
 MOST_REPORTS = 10**18
-"""Sums of so many still fit 64 bits."""
+"""Largest number of reports in a table, whose sums fit 64 bits."""
 
 
 def smallest_type(most: int, signed: bool = False) -> np.dtype[np.integer]:
-    """The smallest integer type that holds counts up to `most` (down to -most when signed)."""
+    """Return the smallest integer type for counts up to `most` (down to -most when signed). Raises
+    DecodeError where there is none."""
     for size, name in wire.COUNT_TYPES.items():
         if most < 1 << (8 * size - signed):
             return np.dtype("<" + (name.replace("u", "i") if signed else name))
@@ -46,7 +48,7 @@ _UNREADABLE = (
 
 @contextmanager
 def decode_errors() -> Iterator[None]:
-    """Whatever goes wrong with the content of a table file is a DecodeError."""
+    """Turn every error that the content of a table file causes into a DecodeError."""
     try:
         yield
     except LdpError as error:
@@ -59,11 +61,11 @@ def _texts(values: object) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
-def require_same(one: Catalogued, other: Catalogued) -> None:
-    """Raises MergeError unless tables of these mechanisms count the same thing."""
-    if one.fingerprint != other.fingerprint:
+def require_same(mechanism: Catalogued, other: Catalogued) -> None:
+    """Raise MergeError unless tables of these mechanisms can be added."""
+    if mechanism.fingerprint != other.fingerprint:
         raise MergeError(
-            f"tables of different mechanisms cannot be added: {one.describe()} and "
+            f"tables of different mechanisms cannot be added: {mechanism.describe()} and "
             f"{other.describe()}"
         )
 
@@ -74,11 +76,10 @@ class Table:
 
     `counts`: integers, shape (rows, columns), the smallest type that fits; for INDEX and BITS the
     number of reports that named the cell, for SIGN the sum of their signs. `reports`: int64, shape
-    (rows,). `windows`: ids of the collection windows (days) in it, sorted. `dictionary`: the
-    candidates its metric names, carried along so that the file can be decoded anywhere; adding
-    tables with different ones keeps all candidates, sorted. `memoised`: whether the reports of one
-    client may share a permanent response. `labels`: what its metric asks of people, carried along
-    so that a page can say it; adding tables keeps all of them, sorted.
+    (rows,). `windows`: ids of its collection windows (days), sorted. `dictionary`: the candidates
+    of its metric, so that the file alone can be decoded; the sum of tables with different ones has
+    all candidates, sorted. `memoised`: whether the reports of one client may share a permanent
+    response. `labels`: those of its metric, for report pages; a sum has all of them, sorted.
     """
 
     mechanism: Mechanism
@@ -91,7 +92,7 @@ class Table:
 
     @classmethod
     def empty(cls, mechanism: Mechanism) -> "Table":
-        """The table of no reports: the neutral element of `+`."""
+        """Return the table of no reports: the neutral element of `+`."""
         return TableBuilder(mechanism).build()
 
     @property
@@ -133,20 +134,20 @@ class Table:
         return f"<Table of {self.total} reports, {self.mechanism.describe()}>"
 
     def of_metric(self, dictionary: tuple[str, ...] | None, memoised: bool = False) -> "Table":
-        """The same table, carrying the metric's candidates and whether it is memoised."""
+        """Return the table with the metric's candidates and whether it is memoised."""
         return replace(self, dictionary=dictionary, memoised=memoised)
 
     def labelled(self, label: Label) -> "Table":
-        """The same table, carrying this label and no other."""
+        """Return the table with this label and no other."""
         return replace(self, labels=(label,))
 
     def to_bytes(self) -> bytes:
-        """The table as a self-identifying file: see `docs/wire.md`."""
+        """Return the table as a self-identifying file: see `docs/wire.md`."""
         part, buffers = self.packed(self.mechanism.name)
         return wire.pack_table({"tables": [part], "compression": "zstd"}, buffers)
 
     def packed(self, name: str) -> tuple[dict[str, Any], list[bytes]]:
-        """Its description in a table file, and its two buffers, compressed."""
+        """Return its description in a table file under `name`, and its two buffers, compressed."""
         most = int(self.reports.max())
         buffers = [
             np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
@@ -167,7 +168,8 @@ class Table:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Table":
-        """Raises DecodeError for foreign or damaged bytes, and for impossible counts."""
+        """Return the table of a file's bytes; raises DecodeError for foreign or damaged bytes, and
+        for impossible counts."""
         with decode_errors():
             description, buffers = wire.parse_table(data)
             if "mechanism" in description:
@@ -177,17 +179,17 @@ class Table:
 
     @classmethod
     def unpacked(cls, part: Mapping[str, Any], buffers: Sequence[memoryview]) -> "Table":
-        """The table of such a description and buffers; raises DecodeError."""
+        """Return the table of a description and buffers as from `packed`; raises DecodeError."""
         with decode_errors():
             table = cls._read(part, buffers)
         kind, reports = table.mechanism.kind, table.reports
         most, least = table.counts.max(axis=1), table.counts.min(axis=1)
-        possible = (reports >= 0).all() and (most <= reports).all()
-        possible &= (least >= (-reports if kind is Kind.SIGN else 0)).all()
+        is_possible = (reports >= 0).all() and (most <= reports).all()
+        is_possible &= (least >= (-reports if kind is Kind.SIGN else 0)).all()
         named = {Kind.INDEX: 1, Kind.SUBSET: table.mechanism.layout.ones}.get(kind)
         if named is not None:
-            possible &= (table.counts.sum(axis=1, dtype=np.int64) == named * reports).all()
-        if not possible or sum(reports.tolist()) > MOST_REPORTS:
+            is_possible &= (table.counts.sum(axis=1, dtype=np.int64) == named * reports).all()
+        if not is_possible or sum(reports.tolist()) > MOST_REPORTS:
             raise DecodeError("table file holds counts that no reports can make")
         return table
 
@@ -223,15 +225,15 @@ class Table:
             tuple(windows),
             None if dictionary is None else tuple(dictionary),
             memoised,
-            tuple(sorted({Label.of(told) for told in part.get("labels", [])})),
+            tuple(sorted({Label.of(label) for label in part.get("labels", [])})),
         )
 
     def named_counts(self) -> AnyInts:
         """Return the number of reports of its row that name each cell: integers, shape (rows,
         columns).
 
-        INDEX and BITS tables count just that. A SIGN report names every cell whose Hadamard sign in
-        the report's column is the report's: with T the inverse Walsh-Hadamard sum of a row's signs,
+        INDEX and BITS tables count these. A SIGN report names every cell whose Hadamard sign in the
+        report's column is the report's: with T the inverse Walsh-Hadamard sum of a row's signs,
         T[cell] = agreeing - disagreeing reports, so (T + reports) / 2 agree. Exact integers.
         """
         if self.mechanism.kind is not Kind.SIGN:
@@ -244,12 +246,13 @@ class Table:
         return sums
 
     def save(self, path: str | Path) -> None:
-        """Writes `to_bytes()` to `path`, atomically."""
+        """Write `to_bytes()` to `path`, atomically."""
         write_whole(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path: str | Path) -> "Table":
-        """Reads a table file; raises DecodeError naming the file when it is foreign or damaged."""
+        """Read a table file; raises DecodeError, which names the file, when it is foreign or
+        damaged."""
         try:
             return cls.from_bytes(Path(path).read_bytes())
         except LdpError as error:
@@ -257,7 +260,8 @@ class Table:
 
 
 def payload_numbers(layout: Layout, rows: AnyInts, payloads: NDArray[np.uint8]) -> Ints:
-    """The payloads of a batch as integers (of columns' bits only the last byte), checked.
+    """Check a batch and return its payloads as integers, shape (n,); of BITS and SUBSET only the
+    last byte.
 
     `rows`, shape (n,); `payloads`, shape (n, payload bytes). Raises ReportError when a row, a
     column or a padding bit is out of range.
@@ -268,14 +272,14 @@ def payload_numbers(layout: Layout, rows: AnyInts, payloads: NDArray[np.uint8]) 
         )
     if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < layout.rows:
         raise ReportError(f"a report names a row outside 0..{layout.rows - 1}")
-    by_bit = layout.kind in (Kind.BITS, Kind.SUBSET)
-    last = payloads[:, -1:] if by_bit else payloads
+    is_bits = layout.kind in (Kind.BITS, Kind.SUBSET)
+    last = payloads[:, -1:] if is_bits else payloads
     numbers = last.astype(np.int64) @ (1 << 8 * np.arange(last.shape[1], dtype=np.int64))
     shift = 8 * (layout.payload_bytes - last.shape[1])
     if rows.size and int(numbers.max()) << shift >= layout.payload_limit:
         raise ReportError(
             "a report has padding bits set"
-            if by_bit
+            if is_bits
             else f"a report names a column outside 0..{layout.columns - 1}"
         )
     if layout.kind is Kind.SUBSET:
@@ -288,7 +292,8 @@ def payload_numbers(layout: Layout, rows: AnyInts, payloads: NDArray[np.uint8]) 
 def batches(
     mechanism: Catalogued, reports: Iterable[bytes]
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.uint8]]]:
-    """Reports as rows and payloads, checked; at a bad one raises ReportError, after all before."""
+    """Yield batches of checked reports as rows, shape (n,), and payloads, shape (n, payload bytes).
+    At an invalid report raises ReportError, after yielding those before it."""
     header, layout = mechanism.header, mechanism.layout
     rows: list[int] = []
     payloads: list[bytes] = []
@@ -315,17 +320,18 @@ def batches(
 
 
 class CountsReports(ABC):
-    """Counts reports one by one or by batches, whatever it counts them into."""
+    """Counter of reports, one by one or by batches."""
 
     _mechanism: Catalogued
 
     def add(self, report: bytes) -> None:
-        """Counts one report; raises ReportError, counting nothing, unless it is a whole valid
-        report of this mechanism."""
+        """Count a report; raises ReportError, and counts nothing, unless it is a whole valid report
+        of this mechanism."""
         self.add_all([report])
 
     def add_all(self, reports: Iterable[bytes]) -> None:
-        """Counts many reports; at the first bad one raises ReportError, those before it counted."""
+        """Count many reports; at the first invalid one raises ReportError, after counting those
+        before it."""
         for rows, payloads in batches(self._mechanism, reports):
             self.add_batch(rows, payloads)
 
@@ -336,13 +342,13 @@ class CountsReports(ABC):
         payloads: NDArray[np.uint8],
         window: str | None = None,
     ) -> None:
-        """Counts a batch: `rows`, shape (n,), and `payloads`, shape (n, payload bytes); raises
-        ReportError, counting nothing of the batch, when a row, a column or a padding bit is out of
-        range."""
+        """Count a batch: `rows`, shape (n,), and `payloads`, shape (n, payload bytes), of
+        collection window `window`; raises ReportError, and counts nothing, when a row, a column or
+        a padding bit is out of range."""
 
 
 class TableBuilder(CountsReports):
-    """Counts reports into a table; `build()` when done. Memory: one table, whatever is added.
+    """Builder of a table from reports; `build()` returns it. Memory: one table. `workers`: threads.
 
     >>> from ldp import CoinResponse
     >>> mechanism = CoinResponse(alpha=0.5, beta=0.5)
@@ -382,7 +388,7 @@ class TableBuilder(CountsReports):
         count_reports(self._mechanism.kind, self._counts, rows, payloads, numbers, self._workers)
 
     def build(self) -> Table:
-        """The table of what was counted; the builder takes no more reports afterwards."""
+        """Return the table; the builder takes no more reports afterwards."""
         for array in (self._counts, self._reports):
             array.setflags(write=False)
         return Table(self._mechanism, self._counts, self._reports, tuple(sorted(self._windows)))
@@ -396,13 +402,14 @@ def count_reports(
     numbers: Ints,
     workers: int = 1,
 ) -> None:
-    """Adds reports that were checked to `counts`, which are large enough; `numbers` as by
-    `payload_numbers`. `workers` threads own disjoint ranges of the rows."""
-    one = counts.dtype.type(1)  # of another type it would be added thirty times more slowly
+    """Add checked reports to `counts`, shape (rows, columns), of a large enough type. `rows`,
+    `payloads`: the batch; `numbers`: its `payload_numbers`. `workers`: threads, each with its own
+    range of rows."""
+    unit = counts.dtype.type(1)  # another type is added thirty times more slowly
     if kind is Kind.INDEX:
-        np.add.at(counts, (rows, numbers), one)
+        np.add.at(counts, (rows, numbers), unit)
     elif kind is Kind.SIGN:
-        np.add.at(counts, (rows, numbers >> 1), one - 2 * (numbers & 1).astype(counts.dtype))
+        np.add.at(counts, (rows, numbers >> 1), unit - 2 * (numbers & 1).astype(counts.dtype))
     else:
         _count_bits(counts, rows.astype(np.uint32, copy=False), payloads, workers)
 
@@ -418,10 +425,4 @@ def _count_bits(
         count_bits(counts, rows, payloads, 0, len(counts))
         return
     with ThreadPoolExecutor(workers) as pool:
-        list(
-            pool.map(
-                lambda start, stop: count_bits(counts, rows, payloads, start, stop),
-                bounds[:-1],
-                bounds[1:],
-            )
-        )
+        list(pool.map(partial(count_bits, counts, rows, payloads), bounds[:-1], bounds[1:]))
