@@ -22,17 +22,15 @@ class Subjects(Responses):
 
     frozen_responses = 0
 
-    def report(self, metric: Metric, value: Value) -> Report:
-        if metric.memoise:
-            return Report(f"memoised::{value!s}".encode(), str(value).encode().ljust(16))
-        return self.once(metric, value)
+    def memoised_report(self, metric: Metric, value: Value) -> Report:
+        return Report(f"memoised::{value!s}".encode(), str(value).encode().ljust(16))
 
-    def frozen(self, metric: Metric, value: Value) -> bytes:
+    def permanent_response(self, metric: Metric, value: Value) -> bytes:
         self.frozen_responses += 1
         return f"{self.frozen_responses}:{value!s}".encode()
 
-    def about(self, metric: Metric, response: bytes, value: Value) -> Report:
+    def epoch_report(self, metric: Metric, response: bytes, value: Value) -> Report:
         return Report(b"epoch:" + response)
 
-    def once(self, metric: Metric, value: Value) -> Report:
+    def fresh_report(self, metric: Metric, value: Value) -> Report:
         return Report(f"fresh::{value!s}".encode())

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from ldp import RandomizedResponse
-from ldp.client import ParameterError, Rappor, runtime, sealing
+from ldp.client import ParameterError, Rappor, runtime
 from ldp.client.device_file import StorageError
+from ldp.client.memoisation_modes import Fresh, HiddenFresh
 from ldp.client.responses import Report, Responses, _key
 from ldp.client.sealing import MOST_PERIODS, Sealer
 from ldp.client.witness import NoWitness, Witness
@@ -463,18 +464,15 @@ def test_hidden_a_new_group_sends_nothing_before_the_owner_is_asked(home: Any) -
 class Told(Responses):
     """Instead of reports, what they are about: nothing is random but the draws of the protocol."""
 
-    def report(self, metric: Metric, value: Value) -> Report:
-        return Report(self._fresh[metric.name].encode("none")[:-1] + self._code(value))
+    def fresh_report(self, metric: Metric, value: Value) -> Report:
+        return Report(super().fresh_report(metric, "none").report[:-1] + self._code(value))
 
-    def frozen(self, metric: Metric, value: Value) -> bytes:
+    def permanent_response(self, metric: Metric, value: Value) -> bytes:
         return self._code(value)
 
-    def about(self, metric: Metric, response: bytes, value: Value) -> Report:
-        return Report(self.once(metric, value).report[:-1] + response)
-
-    def once(self, metric: Metric, value: Value) -> Report:
+    def epoch_report(self, metric: Metric, response: bytes, value: Value) -> Report:
         assert value == "none"
-        return Report(super().once(metric, value).report[:-1] + self._code(value))
+        return Report(super().fresh_report(metric, value).report[:-1] + response)
 
     @staticmethod
     def _code(value: Value) -> bytes:
@@ -579,7 +577,7 @@ def test_hidden_one_that_falls_silent_when_its_budget_ends_is_seen(
     """The mutant sends, and charges for, what was recorded: the count tells the history."""
     histories = HISTORIES[:2] + HISTORIES[-1:]
     _within_what_was_charged(tmp_path / "honest", 3.0, UPLOADS["daily"], histories)
-    monkeypatch.setitem(sealing._TAKE, ("hidden", False), sealing._pooled)
+    monkeypatch.setattr(HiddenFresh, "take", Fresh.take)
     with pytest.raises(AssertionError):
         _within_what_was_charged(tmp_path / "mutant", 3.0, UPLOADS["daily"], histories)
 
@@ -625,9 +623,6 @@ def test_hidden_the_value_of_an_epoch_is_drawn_uniformly(home: Any, unshuffled: 
     seen = Counter[int]()
     for _ in range(60):
         one = home(EPOCH.replace("4d", "1d") + HIDDEN)
-        one.client._pool._responses = one.client._sealer._responses = Told(
-            one.client._registry.metrics, one.client._bits, one.client._secret
-        )
         one.day("Oslo", "Bergen", "none")
         one.day()
         seen[one.payloads[-1][-1]] += 1

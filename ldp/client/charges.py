@@ -2,11 +2,11 @@
 
 import json
 import math
-import sqlite3
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from fractions import Fraction
 from functools import lru_cache
+from sqlite3 import Connection
 
 from ldp.accounting.ledger import Room, room
 from ldp.accounting.policy import Caps
@@ -21,7 +21,7 @@ TERMS = "terms"
 """The state that keeps the caps which the owner was shown with the consent."""
 
 
-def agree(connection: sqlite3.Connection, registry: Registry) -> None:
+def agree(connection: Connection, registry: Registry) -> None:
     """Keep the caps of the registry: the owner agreed to these."""
     groups = {
         name: [
@@ -34,13 +34,13 @@ def agree(connection: sqlite3.Connection, registry: Registry) -> None:
     remember(connection, TERMS, json.dumps({"life": life, "groups": groups}))
 
 
-def is_agreed(connection: sqlite3.Connection, group: str) -> bool:
+def is_agreed(connection: Connection, group: str) -> bool:
     """Return whether the owner was shown a group with the consent."""
     kept = state(connection, TERMS)
     return kept is None or group in json.loads(kept)["groups"]
 
 
-def unasked(connection: sqlite3.Connection, registry: Registry) -> tuple[str, ...]:
+def unasked(connection: Connection, registry: Registry) -> tuple[str, ...]:
     """Return the groups that are new since the consent, or allow more than it was given for, and
     "[product]" if the cap of the device does. What they allow more is not used."""
     life, shown = _terms(connection, registry)
@@ -54,7 +54,7 @@ def unasked(connection: sqlite3.Connection, registry: Registry) -> tuple[str, ..
     return more + ("[product]",) * (registry.lifetime_epsilon > life)
 
 
-def life_left(connection: sqlite3.Connection, registry: Registry, group: str) -> Fraction:
+def life_left(connection: Connection, registry: Registry, group: str) -> Fraction:
     """Return what a group may still be charged for life.
 
     It is charged for what it sent itself, for what its metrics sent in other groups, and for what
@@ -73,7 +73,7 @@ def life_left(connection: sqlite3.Connection, registry: Registry, group: str) ->
     return remaining
 
 
-def left(connection: sqlite3.Connection, registry: Registry, group: str, ends: int) -> Room:
+def left(connection: Connection, registry: Registry, group: str, ends: int) -> Room:
     """Return what a group may still be charged for the period that ends then: for life, and in each
     window that is capped, less what is set aside for epochs."""
     _, shown = _terms(connection, registry)
@@ -92,7 +92,7 @@ def left(connection: sqlite3.Connection, registry: Registry, group: str, ends: i
     return remaining
 
 
-def charge(connection: sqlite3.Connection, group: str, metric: Metric, at: int, times: int) -> None:
+def charge(connection: Connection, group: str, metric: Metric, at: int, times: int) -> None:
     """Write a charge of so many prices, and add it to the totals, so that a life of charges is a
     short sum."""
     if not times:
@@ -109,7 +109,7 @@ def charge(connection: sqlite3.Connection, group: str, metric: Metric, at: int, 
     )
 
 
-def _terms(connection: sqlite3.Connection, registry: Registry) -> tuple[float, Mapping[str, Caps]]:
+def _terms(connection: Connection, registry: Registry) -> tuple[float, Mapping[str, Caps]]:
     """The caps that the owner was shown; today's where the consent is older than their keeping."""
     kept = state(connection, TERMS)
     if kept is None:
@@ -132,7 +132,7 @@ def _read_terms(kept: str) -> tuple[float, Mapping[str, Caps]]:
     return math.inf if terms["life"] is None else terms["life"], shown
 
 
-def _charges(connection: sqlite3.Connection, source: str, *arguments: int) -> list[Charge]:
+def _charges(connection: Connection, source: str, *arguments: int) -> list[Charge]:
     query = f"SELECT budget, metric, epsilon, times FROM {source}"
     return connection.execute(query, arguments).fetchall()
 

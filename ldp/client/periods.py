@@ -1,8 +1,8 @@
 """Periods and epochs: fixed spans of time, in the file's own time, which never runs backwards."""
 
 import math
-import sqlite3
 from datetime import UTC, date, datetime, timedelta
+from sqlite3 import Connection
 
 from ldp.client.device_file import remember, state
 from ldp.registry import Registry
@@ -11,12 +11,12 @@ LAST_SECOND = round(datetime(9000, 1, 1, tzinfo=UTC).timestamp())
 """A clock that is later is taken for this: dates end in the year 9999."""
 
 
-def ledger_time(connection: sqlite3.Connection, clock: datetime) -> int:
+def ledger_time(connection: Connection, clock: datetime) -> int:
     """Seconds since 1970, never before the latest period that was seen to begin."""
     return int(max(_seconds(clock), state(connection, "latest", 0)))
 
 
-def keep_time(connection: sqlite3.Connection, registry: Registry, now: int) -> None:
+def keep_time(connection: Connection, registry: Registry, now: int) -> None:
     """Remembers the latest beginning of a period, so that time does not run backwards; no finer
     time is ever written."""
     windows = (group.caps.window for group in registry.groups.values())

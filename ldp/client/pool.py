@@ -4,14 +4,13 @@ The rules, each with its test, are in `docs/device-protocol.md`.
 """
 
 import json
-import sqlite3
 from collections.abc import Callable
+from sqlite3 import Connection
 from typing import NamedTuple
 
 from ldp.client.device_file import remember, state
-from ldp.client.periods import ending, length
-from ldp.client.responses import Report, Responses
-from ldp.protocol.hashing import Value
+from ldp.client.periods import length
+from ldp.client.responses import Report
 from ldp.protocol.randomness import BitSource, uniform_below
 from ldp.registry import Metric, Registry
 
@@ -22,70 +21,15 @@ Meaning = tuple[str, int, bytes]
 meaning is never sent, nor charged at another price."""
 
 
-class Frozen(NamedTuple):
-    """The response that an epoch's reports are about, and whether it was charged. An empty one was
+class FrozenResponse(NamedTuple):
+    """Response that all reports of an epoch are about, and whether it was charged. An empty one was
     withdrawn: the epoch is silent."""
 
     response: bytes
     charged: bool
 
 
-class Pool:
-    """Takes records into the draws of their periods and epochs."""
-
-    def __init__(self, registry: Registry, responses: Responses, bits: BitSource) -> None:
-        self._registry = registry
-        self._responses = responses
-        self._bits = bits
-
-    def take(self, connection: sqlite3.Connection, metric: Metric, value: Value, now: int) -> None:
-        """A record of a value that the metric's mechanism knows, made now."""
-        ends = ending(now, self._registry.groups[metric.group].caps.window)
-        if metric.epoch is None:
-            enter(
-                connection,
-                metric,
-                ends,
-                self._bits,
-                lambda: self._responses.report(metric, value),
-            )
-        elif metric.presence == "public":
-            response = self._of_epoch(connection, metric, ending(now, metric.epoch), value)
-            enter(
-                connection,
-                metric,
-                ends,
-                self._bits,
-                lambda: self._responses.about(metric, response, value),
-            )
-        else:
-            coming = ending(now, metric.epoch) + length(metric.epoch)
-            enter_epoch(
-                connection,
-                metric,
-                coming,
-                self._bits,
-                lambda: self._responses.frozen(metric, value),
-            )
-
-    def _of_epoch(
-        self, connection: sqlite3.Connection, metric: Metric, ends: int, value: Value
-    ) -> bytes:
-        """The response that is frozen for the epoch, to this value if it is the first."""
-        if (kept := frozen(connection, metric, ends)) is None:
-            kept = Frozen(self._responses.frozen(metric, value), False)
-            freeze(connection, metric, ends, kept)
-        return kept.response
-
-
-def of_this_epoch(connection: sqlite3.Connection, metric: Metric, now: int) -> Frozen | None:
-    """What reports of a record made now would be about; None where that is not decided yet."""
-    if metric.epoch is None or metric.presence == "hidden":
-        return None
-    return frozen(connection, metric, ending(now, metric.epoch))
-
-
-def settle(connection: sqlite3.Connection, registry: Registry) -> None:
+def settle(connection: Connection, registry: Registry) -> None:
     """Forget what was recorded, and frozen but not sent, of metrics that are in another group or
     whose windows have another length since: it belongs to periods that overlap those of today."""
     kept = state(connection, LAYOUT, "{}")
@@ -105,7 +49,7 @@ def settle(connection: sqlite3.Connection, registry: Registry) -> None:
             connection.execute("DELETE FROM frozen WHERE metric = ? AND NOT charged", (name,))
 
 
-def withdraw_epochs(connection: sqlite3.Connection) -> None:
+def withdraw_epochs(connection: Connection) -> None:
     """Deletes every frozen response. An epoch that was charged stays silent to its end: whatever it
     could say would be said beside what it said before."""
     connection.execute("DELETE FROM frozen WHERE NOT charged")
@@ -117,11 +61,7 @@ def meaning(metric: Metric) -> Meaning:
 
 
 def enter(
-    connection: sqlite3.Connection,
-    metric: Metric,
-    ends: int,
-    bits: BitSource,
-    encode: Callable[[], Report],
+    connection: Connection, metric: Metric, ends: int, bits: BitSource, encode: Callable[[], Report]
 ) -> None:
     """A record takes part in its period's draw (reservoir sampling: Vitter 1985, algorithm R, the
     first ones on random slots). `encode` is called for a winner only."""
@@ -140,32 +80,55 @@ def enter(
         )
 
 
-def frozen(connection: sqlite3.Connection, metric: Metric, ends: int) -> Frozen | None:
-    """What is frozen for the metric's epoch that ends then."""
-    found = connection.execute(
+def pooled_reports(
+    connection: Connection, metric: Metric, ends: int, most: int
+) -> tuple[list[bytes], list[bytes]]:
+    """Return the first `most` reports of the period that ends at `ends`, and their tags."""
+    rows = connection.execute(
+        "SELECT report, tag FROM pool WHERE (ends, metric, version, meaning) = (?, ?, ?, ?) "
+        "ORDER BY slot LIMIT ?",
+        (ends, *meaning(metric), most),
+    )
+    reports = [Report(*row) for row in rows.fetchall()]
+    return [each.report for each in reports], [each.tag for each in reports if each.tag]
+
+
+def is_new_tag(connection: Connection, tag: bytes) -> bool:
+    """Return whether nothing was sent under this tag before, and note that it was now."""
+    statement = "INSERT OR IGNORE INTO cells VALUES (?)"
+    return connection.execute(statement, (tag,)).rowcount == 1
+
+
+def frozen_response(connection: Connection, metric: Metric, ends: int) -> FrozenResponse | None:
+    """Return the response of the metric's epoch that ends at `ends`; None without one."""
+    row = connection.execute(
         "SELECT response, charged FROM frozen WHERE (ends, metric, version, meaning) "
         "= (?, ?, ?, ?)",
         (ends, *meaning(metric)),
     ).fetchone()
-    return found and Frozen(found[0], bool(found[1]))
+    return row and FrozenResponse(row[0], bool(row[1]))
 
 
 def freeze(
-    connection: sqlite3.Connection, metric: Metric, ends: int, what: Frozen, records: int = 1
+    connection: Connection, metric: Metric, ends: int, frozen: FrozenResponse, records: int = 1
 ) -> None:
-    """From now on this is the response of the epoch that ends then."""
+    """Write the response of the epoch that ends at `ends`, drawn among `records` records."""
     connection.execute(
         "INSERT OR REPLACE INTO frozen VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (ends, *meaning(metric), records, what.charged, what.response),
+        (ends, *meaning(metric), records, frozen.charged, frozen.response),
+    )
+
+
+def mark_charged(connection: Connection, metric: Metric, ends: int) -> None:
+    """Note that the epoch that ends at `ends` was charged."""
+    connection.execute(
+        "UPDATE frozen SET charged = 1 WHERE (ends, metric, version, meaning) = (?, ?, ?, ?)",
+        (ends, *meaning(metric)),
     )
 
 
 def enter_epoch(
-    connection: sqlite3.Connection,
-    metric: Metric,
-    ends: int,
-    bits: BitSource,
-    respond: Callable[[], bytes],
+    connection: Connection, metric: Metric, ends: int, bits: BitSource, respond: Callable[[], bytes]
 ) -> None:
     """A record takes part in the draw for the one value of the epoch that ends then. `respond` is
     called for a winner only."""
@@ -175,7 +138,7 @@ def enter_epoch(
     ).fetchone()
     before = found[0] if found else 0
     if uniform_below(bits, before + 1) == 0:
-        freeze(connection, metric, ends, Frozen(respond(), False), before + 1)
+        freeze(connection, metric, ends, FrozenResponse(respond(), False), before + 1)
     else:
         connection.execute(
             "UPDATE frozen SET records = records + 1 "
@@ -184,14 +147,14 @@ def enter_epoch(
         )
 
 
-def due(connection: sqlite3.Connection, now: int) -> list[tuple[int, str]]:
+def due(connection: Connection, now: int) -> list[tuple[int, str]]:
     """The periods that have ended, and the metrics with records in them, in order."""
     return connection.execute(
         "SELECT DISTINCT ends, metric FROM seen WHERE ends <= ? ORDER BY ends", (now,)
     ).fetchall()
 
 
-def _is_taken(connection: sqlite3.Connection, key: tuple[int, str, int, bytes], slot: int) -> bool:
+def _is_taken(connection: Connection, key: tuple[int, str, int, bytes], slot: int) -> bool:
     found = connection.execute(
         "SELECT 1 FROM pool WHERE (ends, metric, version, meaning, slot) = (?, ?, ?, ?, ?)",
         (*key, slot),

@@ -8,7 +8,7 @@ file, and all reports are about it; no secret decides it.
 
 import hmac
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -88,21 +88,21 @@ class Responses:
     """Makes the reports of a client."""
 
     def __init__(
-        self, metrics: Mapping[str, Metric], bits: BitSource, secret: SecretFile | AccountSecret
+        self, metrics: Iterable[Metric], bits: BitSource, secret: SecretFile | AccountSecret
     ) -> None:
         self._bits = bits
         self._secret = secret
-        self._fresh: dict[str, DrawsReports] = {
-            name: metric.mechanism.encoder(bits)
-            for name, metric in metrics.items()
-            if not metric.memoise
+        self._encoders: dict[str, DrawsReports] = {
+            metric.name: metric.mechanism.encoder(bits) for metric in metrics
         }
         self._memories: dict[str, _Memory] = {}
 
-    def report(self, metric: Metric, value: Value) -> Report:
-        """A report about a value, under any memoisation but that by epoch."""
-        if not metric.memoise:
-            return Report(self._fresh[metric.name].encode(value))
+    def fresh_report(self, metric: Metric, value: Value) -> Report:
+        """Draw a report that shares no noise with any other, whatever the metric's memoisation."""
+        return Report(self._encoders[metric.name].encode(value))
+
+    def memoised_report(self, metric: Metric, value: Value) -> Report:
+        """Draw a report about the permanent response that the secret gives for a value."""
         secret = self._secret.read()
         memory = self._memories.get(metric.name)
         if memory is None or memory.secret != secret:
@@ -110,21 +110,16 @@ class Responses:
             self._memories[metric.name] = memory
         return memory.report(value)
 
-    def frozen(self, metric: Metric, value: Value) -> bytes:
-        """A cohort and a permanent response to a value, of noise that nothing shares: for an epoch,
-        kept by the device's file."""
+    def permanent_response(self, metric: Metric, value: Value) -> bytes:
+        """Draw a cohort and a permanent response to a value for an epoch, with fresh noise."""
         encoder = self._for_epoch(metric)
         encoder.encode(value)
         response: bytes = encoder.frozen
         return response
 
-    def about(self, metric: Metric, response: bytes, value: Value) -> Report:
-        """A report about what was frozen; `value` is any that the mechanism knows."""
+    def epoch_report(self, metric: Metric, response: bytes, value: Value) -> Report:
+        """Draw a report about an epoch's response; `value`: any that the mechanism knows."""
         return Report(self._for_epoch(metric, frozen=response).encode(value))
-
-    def once(self, metric: Metric, value: Value) -> Report:
-        """A report that shares nothing with any other, whatever the metric's memoisation."""
-        return Report(metric.mechanism.encoder(self._bits).encode(value))
 
     def _for_epoch(self, metric: Metric, **frozen: Any) -> Any:
         mechanism: Any = metric.mechanism

@@ -23,7 +23,8 @@ from ldp.client import periods
 from ldp.client.charges import TERMS, agree, left, life_left, unasked
 from ldp.client.destinations import TIMEOUT_SECONDS, Destination, Unreachable
 from ldp.client.device_file import DeviceFile, StorageError, remember, state
-from ldp.client.pool import Pool, of_this_epoch, settle, withdraw_epochs
+from ldp.client.memoisation_modes import modes_of
+from ldp.client.pool import settle, withdraw_epochs
 from ldp.client.responses import AccountSecret, Responses, SecretFile
 from ldp.client.results import Consent, Declined, Recorded, Sent, Status, Uploaded
 from ldp.client.sealing import Sealer, drop, stop_calendars
@@ -99,9 +100,9 @@ class Client:
         own = SecretFile(self._path.with_name(f"{self._path.name}.secret"))
         product = self._registry.product
         self._secret = own if secret is None else AccountSecret(secret, product)
-        responses = Responses(self._registry.metrics, self._bits, self._secret)
-        self._pool = Pool(self._registry, responses, self._bits)
-        self._sealer = Sealer(self._registry, responses, self._bits, jitter)
+        responses = Responses(self._registry.metrics.values(), self._bits, self._secret)
+        self._modes = modes_of(self._registry, responses, self._bits)
+        self._sealer = Sealer(self._registry, self._modes, self._bits, jitter)
         self._witness = _witness(witness, self._path)
         self._file: DeviceFile | None = None
         self._consent: Consent = "unknown"
@@ -256,16 +257,16 @@ class Client:
     ) -> Recorded | Declined:
         if metric.expires < periods.day_of(now):
             return Declined("expired", f"metric {metric.name!r} expired on {metric.expires}")
-        life = life_left(connection, self._registry, metric.group)
-        if (kept := of_this_epoch(connection, metric, now)) and not kept.response:
+        mode, life = self._modes[metric.name], life_left(connection, self._registry, metric.group)
+        if (frozen := mode.current_response(connection, now)) and not frozen.response:
             return Declined("cap", "what this epoch may tell was told before the withdrawal")
-        if Fraction(metric.price) > life and not (kept and kept.charged):
+        if Fraction(metric.price) > life and not (frozen and frozen.charged):
             if metric.group in unasked(connection, self._registry):
                 return Declined("consent", f"group {metric.group!r} allows more now: ask again")
             return Declined("cap", f"group {metric.group!r} has spent its lifetime")
         if metric.presence == "public":  # a hidden record does not even move the file's time
             periods.keep_time(connection, self._registry, now)
-        self._pool.take(connection, metric, value, now)
+        mode.enter(connection, value, now)
         return Recorded()
 
     def _seal(self, uploads: bool) -> None:

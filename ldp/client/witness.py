@@ -9,10 +9,10 @@ says was charged, is an older copy or another file: it is not used any more.
 
 import hashlib
 import os
-import sqlite3
 import sys
 from contextlib import suppress
 from pathlib import Path
+from sqlite3 import Connection
 from typing import NamedTuple
 
 from ldp.client.device_file import StorageError, remember, state
@@ -48,7 +48,7 @@ class Witness:
         self._path = path
         self._default = default
 
-    def problem(self, connection: sqlite3.Connection) -> str:
+    def problem(self, connection: Connection) -> str:
         """Return why the device's file says nothing more; "" if it does. Writes nothing."""
         mark = state(connection, "mark")
         try:
@@ -66,7 +66,7 @@ class Witness:
             return "the device's file is older than its witness: a restored copy"
         return ""
 
-    def check(self, connection: sqlite3.Connection) -> None:
+    def check(self, connection: Connection) -> None:
         """Raises StorageError unless the device's file is the one that the witness knows."""
         if why := self.problem(connection):
             raise StorageError(why)
@@ -76,25 +76,25 @@ class Witness:
             self._write(Marks(mark, mark))
             remember(connection, KEPT_AS, NAMED)
 
-    def _takes_over(self, connection: sqlite3.Connection) -> bool:
+    def _takes_over(self, connection: Connection) -> bool:
         """Whether the app names a witness for the first time."""
         is_default = state(connection, KEPT_AS) in (DEFAULT, LOST)
         return is_default and state(connection, "mark") is not None and not self._path.exists()
 
-    def announce(self, connection: sqlite3.Connection) -> None:
+    def announce(self, connection: Connection) -> None:
         """Mark the transaction that is about to be committed, and synced."""
         before, after = self._marked(connection)
         self._write(Marks(before, after))
         remember(connection, KEPT_AS, NAMED)
 
-    def confirm(self, connection: sqlite3.Connection) -> None:
+    def confirm(self, connection: Connection) -> None:
         """Let what was committed leave from now on."""
         self.check(connection)
         mark = state(connection, "mark")
         if mark is not None and self._read().confirmed != mark:
             self._write(Marks(mark, mark))
 
-    def _marked(self, connection: sqlite3.Connection) -> tuple[str, str]:
+    def _marked(self, connection: Connection) -> tuple[str, str]:
         """The mark of the device's file, and the new one that it has from now on."""
         before = state(connection, "mark", "")
         after = f"{number(before) + 1:016x}{os.urandom(MARK_BYTES).hex()}{_books(connection)}"
@@ -128,7 +128,7 @@ class DefaultWitness(Witness):
         name = hashlib.sha256(os.fsencode(device)).hexdigest()[:32]
         super().__init__(state_folder() / f"{name}.witness")
 
-    def problem(self, connection: sqlite3.Connection) -> str:
+    def problem(self, connection: Connection) -> str:
         mark, marks = state(connection, "mark"), self._found()
         if mark is not None and state(connection, KEPT_AS, NAMED) == NAMED:
             return "the device's file has a witness: open the client with it"
@@ -136,7 +136,7 @@ class DefaultWitness(Witness):
             return ""
         return super().problem(connection)
 
-    def check(self, connection: sqlite3.Connection) -> None:
+    def check(self, connection: Connection) -> None:
         if why := self.problem(connection):
             raise StorageError(why)
         mark, marks = state(connection, "mark"), self._found()
@@ -147,12 +147,12 @@ class DefaultWitness(Witness):
                 self._lose(connection)
             self._keep(connection, Marks(mark, mark))
 
-    def announce(self, connection: sqlite3.Connection) -> None:
+    def announce(self, connection: Connection) -> None:
         was_lost = state(connection, KEPT_AS) == LOST
         if not self._keep(connection, Marks(*self._marked(connection))) and not was_lost:
             self._lose(connection)
 
-    def confirm(self, connection: sqlite3.Connection) -> None:
+    def confirm(self, connection: Connection) -> None:
         self.check(connection)
         mark, marks = state(connection, "mark"), self._found()
         if mark is not None and marks is not None and marks.confirmed != mark:
@@ -163,12 +163,12 @@ class DefaultWitness(Witness):
             return self._read()
         return None
 
-    def _is_behind(self, connection: sqlite3.Connection, mark: str, marks: Marks) -> bool:
+    def _is_behind(self, connection: Connection, mark: str, marks: Marks) -> bool:
         """Whether the witness is the older one: restored, or kept where the client was not opened
         for a while."""
         return number(mark) > marks.number and mark.endswith(_books(connection))
 
-    def _keep(self, connection: sqlite3.Connection, marks: Marks) -> bool:
+    def _keep(self, connection: Connection, marks: Marks) -> bool:
         """Write the witness; return whether that could be done."""
         try:
             if not self._path.is_absolute():
@@ -181,7 +181,7 @@ class DefaultWitness(Witness):
         remember(connection, KEPT_AS, DEFAULT)
         return True
 
-    def _lose(self, connection: sqlite3.Connection) -> None:
+    def _lose(self, connection: Connection) -> None:
         remember(connection, LOSSES, state(connection, LOSSES, 0) + 1)
 
 
@@ -190,11 +190,11 @@ def number(mark: str) -> int:
     return int(mark[:16], 16) if len(mark) == MARK_LETTERS else -1
 
 
-def _is_known(connection: sqlite3.Connection, mark: str, marks: Marks) -> bool:
+def _is_known(connection: Connection, mark: str, marks: Marks) -> bool:
     return mark in marks and mark.endswith(_books(connection))
 
 
-def _books(connection: sqlite3.Connection) -> str:
+def _books(connection: Connection) -> str:
     """A digest of all that was charged: SQLite's log can carry a new mark onto old pages."""
     totals = connection.execute("SELECT * FROM totals ORDER BY 1, 2, 3").fetchall()
     return hashlib.sha256(repr(totals).encode()).hexdigest()
@@ -203,16 +203,16 @@ def _books(connection: sqlite3.Connection) -> str:
 class NoWitness:
     """For an app that wants none; refused for a device's file that has one."""
 
-    def problem(self, connection: sqlite3.Connection) -> str:
+    def problem(self, connection: Connection) -> str:
         if state(connection, "mark") is None:
             return ""
         return "the device's file has a witness: open the client with it"
 
-    def check(self, connection: sqlite3.Connection) -> None:
+    def check(self, connection: Connection) -> None:
         if why := self.problem(connection):
             raise StorageError(why)
 
-    def announce(self, connection: sqlite3.Connection) -> None:
+    def announce(self, connection: Connection) -> None:
         """There is nothing to tell."""
 
     confirm = check

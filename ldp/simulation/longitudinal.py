@@ -2,7 +2,7 @@
 each; what their devices send, and what it costs them.
 
 Devices follow `docs/device-protocol.md` under public presence: a period's records are drawn from,
-and what may be sent of them is decided by the functions that devices run (`ldp.client.sealing`,
+and what may be sent of them is decided by devices' functions (`ldp.client.memoisation_modes`,
 `ldp.accounting.ledger`), once for all devices whose books are alike. Everybody records the value
 of the day at noon, on every device; a period that has not ended when its owner leaves is never
 sent. Noise comes from a numpy Generator.
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from ldp.accounting.ledger import room
 from ldp.arrays import Floats
 from ldp.arrays import Ints as Places
+from ldp.client.memoisation_modes import mode_class
 from ldp.client.periods import beginning, day_of, ending
-from ldp.client.sealing import afforded
 from ldp.protocol.channel import round_up
 from ldp.registry import Group, Metric
 from ldp.simulation.fleet import Fleet
@@ -174,7 +174,7 @@ class Collection:
                 if not member.epoch
             ]
             left = room(group.caps, sum(spent, Fraction(0)), sum(in_window, aside))
-            grant = afforded(metric, left)
+            grant = mode_class(metric).afforded(metric, left)
             found.append((grant.reports, int(grant.epsilon / prices[place])))
         table = np.array(found, dtype=np.int64).reshape(-1, 2)[which]
         if metric.epoch and metric.name in self._asked:

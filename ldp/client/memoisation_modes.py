@@ -1,0 +1,218 @@
+"""The modes of memoisation: what a record enters, what a period may afford, and what it takes.
+
+Every metric has one mode, chosen once, by `mode_class`: `Fresh` noise in every report, a response
+memoised `PerValue`, or one `ByEpoch`. `HiddenFresh` and `HiddenByEpoch` also hide how many records
+there were. The rules, each with its test, are in `docs/device-protocol.md`.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from fractions import Fraction
+from sqlite3 import Connection
+from typing import NamedTuple
+
+from ldp.accounting.ledger import Room
+from ldp.client import pool
+from ldp.client.periods import ending, length
+from ldp.client.pool import FrozenResponse
+from ldp.client.responses import Report, Responses
+from ldp.protocol.hashing import Value
+from ldp.protocol.randomness import BitSource
+from ldp.registry import Metric, Registry
+
+Taken = tuple[list[bytes], int]
+"""Reports of a period, and how many prices they cost."""
+
+
+class Grant(NamedTuple):
+    """Number of reports that a metric may send of a period, and the epsilon that is reserved for
+    them: for life, and in the window."""
+
+    reports: int = 0
+    epsilon: Fraction = Fraction(0)
+    window_epsilon: Fraction = Fraction(0)
+
+    def taken_from(self, left: Room) -> Room:
+        """Return what is left for other metrics."""
+        return Room(left.life - self.epsilon, left.window - self.window_epsilon, left.report)
+
+
+@dataclass(frozen=True)
+class Mode(ABC):
+    """One metric, under its mode of memoisation, on one device. `window`: of its group."""
+
+    metric: Metric
+    window: timedelta
+    responses: Responses
+    bits: BitSource
+
+    @abstractmethod
+    def enter(self, connection: Connection, value: Value, now: int) -> None:
+        """Enter a record of a value that the mechanism knows into the draw of its period or epoch.
+        `now`: seconds since 1970."""
+
+    def current_response(self, connection: Connection, now: int) -> FrozenResponse | None:
+        """Return what reports of a record made now would be about; None where that is open."""
+        return None
+
+    @staticmethod
+    @abstractmethod
+    def afforded(metric: Metric, left: Room) -> Grant:
+        """Return what a metric may send of a period when this much epsilon is left."""
+
+    def grant(self, connection: Connection, ends: int, left: Room) -> Grant:
+        """Return what the metric may send of the period that ends at `ends`."""
+        return self.afforded(self.metric, left)
+
+    @abstractmethod
+    def take(self, connection: Connection, ends: int, grant: Grant) -> Taken:
+        """Return the reports of the period that ends at `ends`, and how many prices they cost."""
+
+    def _enter(self, connection: Connection, now: int, draw: Callable[[], Report]) -> None:
+        pool.enter(connection, self.metric, ending(now, self.window), self.bits, draw)
+
+    @property
+    def _none(self) -> Value:
+        none = self.metric.mechanism.none
+        assert none is not None  # the registry requires one where presence is hidden
+        return none
+
+
+class Fresh(Mode):
+    """Fresh noise in every report: each costs one price."""
+
+    def enter(self, connection: Connection, value: Value, now: int) -> None:
+        self._enter(connection, now, lambda: self._report(value))
+
+    def _report(self, value: Value) -> Report:
+        return self.responses.fresh_report(self.metric, value)
+
+    @staticmethod
+    def afforded(metric: Metric, left: Room) -> Grant:
+        if metric.mechanism.cost.epsilon > left.report:
+            return Grant()
+        price = Fraction(metric.price)
+        reports = min(metric.reports_per_window, math.floor(left.least / price))
+        return Grant(reports, reports * price, reports * price)
+
+    def take(self, connection: Connection, ends: int, grant: Grant) -> Taken:
+        reports, _ = pool.pooled_reports(connection, self.metric, ends, grant.reports)
+        return reports, len(reports)
+
+
+class HiddenFresh(Fresh):
+    """Fresh noise in as many reports as the metric has slots, whatever was recorded or is left:
+    of pooled records as far as the grant goes, then of none. The whole grant is charged."""
+
+    def take(self, connection: Connection, ends: int, grant: Grant) -> Taken:
+        reports, _ = super().take(connection, ends, grant)
+        empty = self.metric.reports_per_window - len(reports)
+        reports += [self._report(self._none).report for _ in range(empty)]
+        return reports, grant.reports
+
+
+class PerValue(Fresh):
+    """One permanent response for each value: its first report costs the price. A grant reckons
+    every report as the first about its value, so that it does not depend on the values."""
+
+    def _report(self, value: Value) -> Report:
+        return self.responses.memoised_report(self.metric, value)
+
+    def take(self, connection: Connection, ends: int, grant: Grant) -> Taken:
+        reports, tags = pool.pooled_reports(connection, self.metric, ends, grant.reports)
+        return reports, sum(pool.is_new_tag(connection, tag) for tag in tags)
+
+
+class ByEpoch(Mode):
+    """One response for all reports of an epoch, to its first value: they cost one price together,
+    with the first of them. Every window sets that price aside (`Registry.set_aside`)."""
+
+    def enter(self, connection: Connection, value: Value, now: int) -> None:
+        frozen = self.current_response(connection, now)
+        if frozen is None:
+            frozen = self._new_response(value)
+            pool.freeze(connection, self.metric, self._epoch_end(now), frozen)
+        response = frozen.response
+        report = self.responses.epoch_report
+        self._enter(connection, now, lambda: report(self.metric, response, value))
+
+    def current_response(self, connection: Connection, now: int) -> FrozenResponse | None:
+        return pool.frozen_response(connection, self.metric, self._epoch_end(now))
+
+    @staticmethod
+    def afforded(metric: Metric, left: Room) -> Grant:
+        price = Fraction(metric.price)
+        fits = metric.mechanism.cost.epsilon <= left.report and price <= left.life
+        return Grant(metric.reports_per_window, price) if fits and left.window >= 0 else Grant()
+
+    def grant(self, connection: Connection, ends: int, left: Room) -> Grant:
+        frozen = pool.frozen_response(connection, self.metric, self._epoch_end(ends - 1))
+        if frozen and frozen.charged:  # it costs nothing more
+            return Grant(self.metric.reports_per_window if frozen.response else 0)
+        return super().grant(connection, ends, left)
+
+    def take(self, connection: Connection, ends: int, grant: Grant) -> Taken:
+        reports, _ = pool.pooled_reports(connection, self.metric, ends, grant.reports)
+        if not reports or not grant.epsilon:
+            return reports, 0
+        pool.mark_charged(connection, self.metric, self._epoch_end(ends - 1))
+        return reports, 1
+
+    def _epoch_end(self, now: int) -> int:
+        assert self.metric.epoch
+        return ending(now, self.metric.epoch)
+
+    def _new_response(self, value: Value) -> FrozenResponse:
+        return FrozenResponse(self.responses.permanent_response(self.metric, value), False)
+
+
+class HiddenByEpoch(ByEpoch):
+    """One response for all reports of an epoch, to a value drawn in the epoch before, or to none.
+    There are as many reports as the metric has slots, and every epoch that fits is charged."""
+
+    def enter(self, connection: Connection, value: Value, now: int) -> None:
+        assert self.metric.epoch
+        next_end = self._epoch_end(now) + length(self.metric.epoch)
+        respond = self.responses.permanent_response
+        pool.enter_epoch(
+            connection, self.metric, next_end, self.bits, lambda: respond(self.metric, value)
+        )
+
+    def current_response(self, connection: Connection, now: int) -> FrozenResponse | None:
+        return None
+
+    def take(self, connection: Connection, ends: int, grant: Grant) -> Taken:
+        metric, none, slots = self.metric, self._none, range(self.metric.reports_per_window)
+        if not grant.reports:
+            return [self.responses.fresh_report(metric, none).report for _ in slots], 0
+        end = self._epoch_end(ends - 1)
+        frozen = pool.frozen_response(connection, metric, end) or self._new_response(none)
+        if grant.epsilon:
+            pool.freeze(connection, metric, end, frozen._replace(charged=True))
+        reports = [self.responses.epoch_report(metric, frozen.response, none) for _ in slots]
+        return [report.report for report in reports], int(bool(grant.epsilon))
+
+
+_CLASSES: Mapping[tuple[object, str], type[Mode]] = {
+    (False, "public"): Fresh,
+    (False, "hidden"): HiddenFresh,
+    ("per-value", "public"): PerValue,
+    ("epoch", "public"): ByEpoch,
+    ("epoch", "hidden"): HiddenByEpoch,
+}
+
+
+def mode_class(metric: Metric) -> type[Mode]:
+    """Return the mode of a metric."""
+    return _CLASSES[metric.memoise, metric.presence]
+
+
+def modes_of(registry: Registry, responses: Responses, bits: BitSource) -> dict[str, Mode]:
+    """Return the modes of all metrics of a registry, by name."""
+    return {
+        name: mode_class(metric)(metric, registry.groups[metric.group].caps.window, responses, bits)
+        for name, metric in registry.metrics.items()
+    }
