@@ -28,7 +28,7 @@ from ldp.client import (
     ParameterError,
     Recorded,
     destinations,
-    runtime,
+    sending,
 )
 from ldp.client.destinations import Unreachable
 from ldp.client.device_file import DeviceFile, StorageError
@@ -716,7 +716,7 @@ def test_a_destination_may_withdraw_and_a_failing_one_is_waited_for(app: App) ->
             raise TimeoutError("a plain one")
 
     gone = Gone()
-    app.client._destination = gone
+    app.client._sender.destination = gone
     assert app.client.upload().why == "TimeoutError"
     assert app.client.upload().why in ("waits after a failure", "TimeoutError", "consent")
     app.now += timedelta(hours=6)
@@ -765,7 +765,7 @@ def test_a_client_stays_with_its_file_whatever_the_folder(
 def test_a_thread_uploads_soon_and_ends_with_the_client(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "SOON", timedelta(milliseconds=20))
+    monkeypatch.setattr(sending, "SOON", timedelta(milliseconds=20))
     app.client.record("city", "Oslo")
     app.now += DAY
     before = active_count()
@@ -1007,7 +1007,7 @@ def test_a_collector_that_says_when_is_not_asked_before(app: App) -> None:
             super().send(identity, body)
             raise Unreachable("later", retry_after=3000.0)
 
-    app.client._destination = later = Later()
+    app.client._sender.destination = later = Later()
     app.client.upload()
     app.now += timedelta(seconds=2999)
     assert app.client.upload().why == "waits after a failure"

@@ -6,43 +6,37 @@ What it does when, and why, is `docs/device-protocol.md`; each sentence there na
 import json
 import math
 import os
-import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
+from sqlite3 import Connection
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 from weakref import WeakSet
 
 from ldp.client import periods
 from ldp.client.charges import TERMS, agree, left, life_left, unasked
-from ldp.client.destinations import TIMEOUT_SECONDS, Destination, Unreachable
+from ldp.client.destinations import Destination
 from ldp.client.device_file import DeviceFile, StorageError, remember, state
 from ldp.client.memoisation_modes import modes_of
 from ldp.client.pool import settle, withdraw_epochs
 from ldp.client.responses import AccountSecret, Responses, SecretFile
 from ldp.client.results import Consent, Declined, Recorded, Sent, Status, Uploaded
 from ldp.client.sealing import Sealer, drop, stop_calendars
+from ldp.client.sending import Sender, error_line
 from ldp.client.witness import LOSSES, DefaultWitness, NoWitness, Witness
 from ldp.errors import ParameterError
 from ldp.protocol.batch import HEAD_BYTES, MOST_BYTES, Item
 from ldp.protocol.channel import round_down
 from ldp.protocol.hashing import Value
-from ldp.protocol.randomness import BitSource, SeededBits, SystemBits, uniform_below
+from ldp.protocol.randomness import BitSource, SeededBits, SystemBits
 from ldp.protocol.wire import HEADER_BYTES
 from ldp.registry import Metric, Registry
 
-FIRST_WAIT, LONGEST_WAIT = 60, 6 * 3600
-"""Seconds: bounds of the waits after failed uploads; each is uniform up to twice the last bound."""
-MOST_BATCHES = 20
-"""Batches of one upload."""
-SOON = timedelta(minutes=1)
-"""After which a thread uploads for the first time, if not earlier."""
 T = TypeVar("T")
 
 
@@ -80,7 +74,6 @@ class Client:
     ) -> None:
         self._path = Path(path).absolute()
         self._registry = registry if isinstance(registry, Registry) else Registry.load(registry)
-        self._destination = destination
         self._clock = clock
         self._bits = SystemBits() if bits is None else bits
         if jitter < timedelta(0):
@@ -105,12 +98,9 @@ class Client:
         self._sealer = Sealer(self._registry, self._modes, self._bits, jitter)
         self._witness = _witness(witness, self._path)
         self._file: DeviceFile | None = None
+        self._sender = Sender(destination, clock, self._bits)
         self._consent: Consent = "unknown"
         self._is_withdrawing = self._is_closed = False
-        self._sending = threading.RLock()
-        self._thread: threading.Thread | None = None
-        self._stopped = threading.Event()
-        self._next_try = 0
         _CLIENTS.add(self)
 
     @property
@@ -136,8 +126,7 @@ class Client:
         written down; this client records and sends nothing, and tries again with every call."""
         self._is_withdrawing = True
         written = self._safely(lambda: self._say("withdrawn"), lambda _: False)
-        if self._sending.acquire(timeout=2 * TIMEOUT_SECONDS):  # the one that is on its way
-            self._sending.release()
+        self._sender.wait()
         return written
 
     def record(self, metric: str, value: Value) -> Recorded | Declined:
@@ -148,24 +137,14 @@ class Client:
     def upload(self) -> Uploaded:
         """Seals what is due and sends at most MOST_BATCHES batches; one bounded call. Without
         consent, or before the wait after a failure is over, it does nothing."""
-        return self._safely(self._upload, lambda error: Uploaded(why=_line(error)))
+        return self._safely(self._upload, lambda error: Uploaded(why=error_line(error)))
 
     def start(self, every: timedelta = timedelta(hours=1)) -> None:
         """Uploads from a daemon thread, the first time within a minute; off until this is called.
         Raises ParameterError unless `every` is longer than nothing."""
         if every <= timedelta(0):
             raise ParameterError("every must be longer than nothing")
-        if self._thread is None and not self._is_closed:
-
-            def run() -> None:
-                wait = min(every, SOON)
-                while not self._stopped.wait(wait.total_seconds()):
-                    self.upload()
-                    wait = every
-
-            thread = threading.Thread(target=run, name="ldp upload", daemon=True)
-            if self._safely(lambda: not thread.start(), lambda _: False):  # type: ignore[func-returns-value]
-                self._thread = thread
+        self._safely(lambda: self._sender.start(self.upload, every), lambda _: None)
 
     def remaining(self) -> dict[str, float]:
         """Return for every group the epsilon that the window which runs could still spend, rounded
@@ -178,7 +157,9 @@ class Client:
 
     def status(self) -> Status:
         """Consent, storage and how much waits."""
-        return self._safely(self._status, lambda error: Status(self._consent, storage=_line(error)))
+        return self._safely(
+            self._status, lambda error: Status(self._consent, storage=error_line(error))
+        )
 
     def pending(self) -> dict[str, int]:
         """Reports that are sealed and wait to be sent, by metric."""
@@ -194,14 +175,12 @@ class Client:
 
     def explain(self) -> str:
         """What this device may say, and what it still could, in plain words, for its owner."""
-        return self._safely(self._explain, _line)
+        return self._safely(self._explain, error_line)
 
     def close(self) -> None:
         """Stops the thread, after what it is sending, and closes the file for good."""
         self._is_closed = True
-        self._stopped.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(2 * TIMEOUT_SECONDS)
+        self._sender.stop()
         if (file := self._file) is not None:
             file.close()
 
@@ -253,7 +232,7 @@ class Client:
             may_seal = False
 
     def _entered(
-        self, connection: Any, metric: Metric, value: Value, now: int
+        self, connection: Connection, metric: Metric, value: Value, now: int
     ) -> Recorded | Declined:
         if metric.expires < periods.day_of(now):
             return Declined("expired", f"metric {metric.name!r} expired on {metric.expires}")
@@ -294,70 +273,14 @@ class Client:
         if not self._may_write():
             return Uploaded(why="consent")
         self._seal(uploads=True)
-        acknowledged, refused, one = 0, 0, Uploaded()
-        for _ in range(MOST_BATCHES):
-            if self._is_closed:
-                return Uploaded(acknowledged, refused, one.waiting, "closed")
-            with self._sending:
-                one = self._send_one()
-            acknowledged, refused = acknowledged + one.acknowledged, refused + one.refused
-            if not one.acknowledged or not one.waiting:
-                return replace(one, acknowledged=acknowledged, refused=refused)
-        return Uploaded(acknowledged, refused, one.waiting, "enough for one call")
+        return self._sender.send(self._device, self._may_send)
 
-    def _send_one(self) -> Uploaded:
-        """Sends one batch, if there is one and it may leave now."""
-        clock = math.floor(self._clock().timestamp())
-        with self._device().transaction() as connection:
-            if self._is_withdrawing or self._consented(connection) != "granted":
-                return Uploaded(why="consent")
-            self._witness.confirm(connection)
-            waiting = connection.execute(
-                "SELECT count(*) FROM batches WHERE state = 'waiting'"
-            ).fetchone()[0]
-            next_try = max(self._next_try, state(connection, "next_try", 0))
-            if waiting and clock < next_try <= clock + LONGEST_WAIT:
-                return Uploaded(waiting=waiting, why="waits after a failure")
-            found = connection.execute(
-                "SELECT id, body FROM batches WHERE state = 'waiting' AND not_before <= ? "
-                "ORDER BY random() LIMIT 1",
-                (periods.ledger_time(connection, self._clock()),),
-            ).fetchone()
-        if found is None:
-            return Uploaded(waiting=waiting, why="waits for its random moment" if waiting else "")
-        if self._destination is None:
-            return Uploaded(waiting=waiting, why="there is no destination")
-        try:
-            refused = self._destination.send(*found)
-            if type(refused) is not int or refused < 0:
-                raise TypeError("a destination must say how many reports it refused")
-        except Exception as error:  # whatever it is, it is tried again later, and the app goes on
-            self._failed(clock, getattr(error, "retry_after", 0.0))
-            return Uploaded(waiting=waiting, why=_line(error))
-        return self._acknowledged(found[0], refused, waiting)
-
-    def _failed(self, clock: int, retry_after: float) -> None:
-        """The next try: exponential backoff with full jitter, which survives a restart."""
-        self._next_try = clock + FIRST_WAIT  # if it cannot be written down
-        with self._device().transaction() as connection:
-            failures = state(connection, "failures", 0) + 1
-            longest = min(LONGEST_WAIT, FIRST_WAIT << min(failures, 16))
-            wait = max(uniform_below(self._bits, longest + 1), min(retry_after, LONGEST_WAIT))
-            remember(connection, "failures", failures)
-            remember(connection, "next_try", clock + round(wait))
-            self._next_try = 0
-
-    def _acknowledged(self, identity: bytes, refused: int, waiting: int) -> Uploaded:
-        with self._device().transaction(synced=True) as connection:
-            changed = connection.execute(
-                "UPDATE batches SET state = 'acknowledged', body = NULL, not_before = 0 "
-                "WHERE id = ? AND state IN ('waiting', 'withdrawn')",
-                (identity,),
-            ).rowcount
-            remember(connection, "failures", 0)
-            if changed:  # and not by somebody else
-                remember(connection, "refused", state(connection, "refused", 0) + refused)
-        return Uploaded(1, refused, waiting - 1)
+    def _may_send(self, connection: Connection) -> bool:
+        """Return whether batches may leave; raise StorageError for a restored copy of the file."""
+        if self._is_withdrawing or self._consented(connection) != "granted":
+            return False
+        self._witness.confirm(connection)
+        return True
 
     def _say(self, consent: Consent) -> bool:
         device = self._device()
@@ -379,7 +302,7 @@ class Client:
         self._consent, self._is_withdrawing = consent, False
         return True
 
-    def _delete(self, connection: Any) -> None:
+    def _delete(self, connection: Connection) -> None:
         """What a withdrawal deletes."""
         for table in ("pool", "seen"):
             connection.execute(f"DELETE FROM {table}")
@@ -391,7 +314,7 @@ class Client:
             "WHERE state = 'waiting'"
         )
 
-    def _is_known(self, connection: Any) -> bool:
+    def _is_known(self, connection: Connection) -> bool:
         """Whether the witness, if there is one, knows the file."""
         try:
             self._witness.check(connection)
@@ -414,7 +337,7 @@ class Client:
                 for name, group in groups.items()
             }
 
-    def _left_of(self, connection: Any, group: str, ends: int) -> Fraction:
+    def _left_of(self, connection: Connection, group: str, ends: int) -> Fraction:
         """What could still be charged for the period that ends then, epochs included."""
         remaining = left(connection, self._registry, group, ends)
         aside = self._registry.set_aside(group, periods.day_of(ends - 1))
@@ -456,7 +379,7 @@ class Client:
             for day, contents, stands in found
         ]
 
-    def _consented(self, connection: Any) -> Consent:
+    def _consented(self, connection: Connection) -> Consent:
         self._consent = state(connection, "consent", "unknown")
         return self._consent
 
@@ -505,19 +428,13 @@ def _declined(error: Exception) -> Declined:
     return Declined("error", type(error).__name__)
 
 
-def _line(error: Exception) -> str:
-    """What is said of an error: of ours its one line, of others only what it is."""
-    return str(error) if isinstance(error, StorageError | Unreachable) else type(error).__name__
-
-
 _CLIENTS: WeakSet[Client] = WeakSet()
 
 
 def _in_child() -> None:
     """Another thread of the parent may have been sending: its lock would never be released."""
     for client in list(_CLIENTS):
-        client._sending = threading.RLock()
-        client._thread = None
+        client._sender.forget_threads()
 
 
 with suppress(AttributeError):  # Windows has no fork

@@ -1,0 +1,146 @@
+"""Sending: sealed batches leave one at a time, and wait longer after every failure."""
+
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from sqlite3 import Connection
+
+from ldp.client.destinations import TIMEOUT_SECONDS, Destination, Unreachable
+from ldp.client.device_file import DeviceFile, StorageError, remember, state
+from ldp.client.periods import ledger_time
+from ldp.client.results import Uploaded
+from ldp.protocol.randomness import BitSource, uniform_below
+
+FIRST_WAIT, LONGEST_WAIT = 60, 6 * 3600
+"""Seconds: bounds of the waits after failed uploads; each is uniform up to twice the last bound."""
+MOST_BATCHES = 20
+"""Batches of one upload."""
+SOON = timedelta(minutes=1)
+"""Longest time until a thread uploads first."""
+
+
+class Sender:
+    """Sends the sealed batches of a device's file to a destination, if there is one."""
+
+    def __init__(
+        self, destination: Destination | None, clock: Callable[[], datetime], bits: BitSource
+    ) -> None:
+        self.destination = destination
+        self._clock = clock
+        self._bits = bits
+        self._next_try = 0
+        self._stopped = threading.Event()
+        self.forget_threads()
+
+    def forget_threads(self) -> None:
+        """Start anew in a child process: no other thread holds its lock any more."""
+        self._sending = threading.RLock()
+        self._thread: threading.Thread | None = None
+
+    def start(self, upload: Callable[[], object], every: timedelta) -> None:
+        """Call `upload` from a daemon thread until `stop`, the first time within SOON."""
+        if self._thread is not None or self._stopped.is_set():
+            return
+
+        def run() -> None:
+            wait = min(every, SOON)
+            while not self._stopped.wait(wait.total_seconds()):
+                upload()
+                wait = every
+
+        thread = threading.Thread(target=run, name="ldp upload", daemon=True)
+        thread.start()
+        self._thread = thread
+
+    def stop(self) -> None:
+        """Stop the thread and `send`, after the batch that is on its way."""
+        self._stopped.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(2 * TIMEOUT_SECONDS)
+
+    def wait(self) -> None:
+        """Return when no batch is on its way any more."""
+        if self._sending.acquire(timeout=2 * TIMEOUT_SECONDS):
+            self._sending.release()
+
+    def send(
+        self, device: Callable[[], DeviceFile], may_send: Callable[[Connection], bool]
+    ) -> Uploaded:
+        """Send at most MOST_BATCHES batches. `device` returns the file, or raises StorageError;
+        `may_send` is asked in the transaction that reads a batch."""
+        acknowledged, refused, last = 0, 0, Uploaded()
+        for _ in range(MOST_BATCHES):
+            if self._stopped.is_set():
+                return Uploaded(acknowledged, refused, last.waiting, "closed")
+            with self._sending:
+                last = self._send_batch(device, may_send)
+            acknowledged, refused = acknowledged + last.acknowledged, refused + last.refused
+            if not last.acknowledged or not last.waiting:
+                return replace(last, acknowledged=acknowledged, refused=refused)
+        return Uploaded(acknowledged, refused, last.waiting, "enough for one call")
+
+    def _send_batch(
+        self, device: Callable[[], DeviceFile], may_send: Callable[[Connection], bool]
+    ) -> Uploaded:
+        """Send one batch, if there is one that may leave now."""
+        clock = math.floor(self._clock().timestamp())
+        with device().transaction() as connection:
+            if not may_send(connection):
+                return Uploaded(why="consent")
+            waiting = connection.execute(
+                "SELECT count(*) FROM batches WHERE state = 'waiting'"
+            ).fetchone()[0]
+            next_try = max(self._next_try, state(connection, "next_try", 0))
+            if waiting and clock < next_try <= clock + LONGEST_WAIT:
+                return Uploaded(waiting=waiting, why="waits after a failure")
+            batch = connection.execute(
+                "SELECT id, body FROM batches WHERE state = 'waiting' AND not_before <= ? "
+                "ORDER BY random() LIMIT 1",
+                (ledger_time(connection, self._clock()),),
+            ).fetchone()
+        if batch is None:
+            return Uploaded(waiting=waiting, why="waits for its random moment" if waiting else "")
+        if self.destination is None:
+            return Uploaded(waiting=waiting, why="there is no destination")
+        try:
+            refused = self.destination.send(*batch)
+            if type(refused) is not int or refused < 0:
+                raise TypeError("a destination must say how many reports it refused")
+        except Exception as error:  # any error: the batch is sent again later, the app goes on
+            self._note_failure(device, clock, getattr(error, "retry_after", 0.0))
+            return Uploaded(waiting=waiting, why=error_line(error))
+        _acknowledge(device(), batch[0], refused)
+        return Uploaded(1, refused, waiting - 1)
+
+    def _note_failure(
+        self, device: Callable[[], DeviceFile], clock: int, retry_after: float
+    ) -> None:
+        """Set the next try: exponential back-off with full jitter, which survives a restart."""
+        self._next_try = clock + FIRST_WAIT  # in case it cannot be written down
+        with device().transaction() as connection:
+            failures = state(connection, "failures", 0) + 1
+            longest = min(LONGEST_WAIT, FIRST_WAIT << min(failures, 16))
+            wait = max(uniform_below(self._bits, longest + 1), min(retry_after, LONGEST_WAIT))
+            remember(connection, "failures", failures)
+            remember(connection, "next_try", clock + round(wait))
+            self._next_try = 0
+
+
+def _acknowledge(device: DeviceFile, identity: bytes, refused: int) -> None:
+    """Note that a batch was taken."""
+    with device.transaction(synced=True) as connection:
+        changed = connection.execute(
+            "UPDATE batches SET state = 'acknowledged', body = NULL, not_before = 0 "
+            "WHERE id = ? AND state IN ('waiting', 'withdrawn')",
+            (identity,),
+        ).rowcount
+        remember(connection, "failures", 0)
+        if changed:  # not by another process already
+            remember(connection, "refused", state(connection, "refused", 0) + refused)
+
+
+def error_line(error: Exception) -> str:
+    """Return what is said of an error: its text if it is one of ours, else only its type."""
+    return str(error) if isinstance(error, StorageError | Unreachable) else type(error).__name__
