@@ -740,7 +740,7 @@ def test_a_clock_that_was_once_absurd_is_survived(app: App) -> None:
 
 @pytest.mark.exact
 def test_an_interrupted_transaction_is_rolled_back_by_the_next_call(app: App) -> None:
-    file = app.client._device()
+    file = app.client._open_file()
     assert file._connection is not None
     file._connection.execute("BEGIN IMMEDIATE")
     file._connection.execute("DELETE FROM state")
@@ -983,8 +983,8 @@ def test_reports_of_two_periods_are_mixed_in_their_batch(tmp_path: Path) -> None
         made = App(folder, {"city": {"epsilon": 8.0}})
         made.client.grant()
         for value in ("Oslo", "Bergen"):
-            with made.client._device().transaction() as connection:
-                made.client._entered(
+            with made.client._open_file().transaction() as connection:
+                made.client._enter(
                     connection,
                     made.client._registry.metric("city"),
                     value,

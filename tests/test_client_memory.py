@@ -538,7 +538,7 @@ def law(about: list[int]) -> dict[tuple[int, ...], Fraction]:
 def unshuffled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports in the order of their periods: the shuffle only mixes what is compared."""
     monkeypatch.setattr(runtime, "Responses", Told)
-    monkeypatch.setattr("ldp.client.sealing.shuffled", lambda items, bits: list(items))
+    monkeypatch.setattr("ldp.client.sealing.random_order", lambda items, bits: list(items))
 
 
 @pytest.mark.exact

@@ -1,4 +1,4 @@
-"""What an app embeds: mechanisms, their encoders and a ledger; standard library, mmh3, bitarray.
+"""Names that an app imports: mechanisms, encoders, a ledger, and a client; no numpy is loaded.
 
 >>> from ldp.client import CountMeanSketch
 >>> mechanism = CountMeanSketch(epsilon=4.0, rows=65536, width=1024, seed="00ff")
@@ -27,7 +27,7 @@ _RUNTIME = {
     **dict.fromkeys(("Collector", "Folder"), "destinations"),
     **dict.fromkeys(("Declined", "Recorded"), "results"),
 }
-"""What is in a module of this folder, and loaded when it is first asked for."""
+"""Public names of modules of this folder, each loaded when it is first used."""
 
 __all__ = [
     "BudgetExceeded",
@@ -44,7 +44,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the runtime or a mechanism when it is first asked for."""
+    """Load a name of the runtime or a mechanism when it is first used."""
     if name in _RUNTIME:
         return getattr(import_module(f"ldp.client.{_RUNTIME[name]}"), name)
     if name in catalogue.PUBLIC:

@@ -1,4 +1,4 @@
-"""What was charged: one row a charge, and their totals. Nothing is ever taken back."""
+"""Charges of a device: one row each, and their totals. No charge is ever refunded."""
 
 import json
 import math
@@ -16,13 +16,12 @@ from ldp.registry import Metric, Registry
 
 Charge = tuple[str, str, float, int]
 """Group, metric, price, and how often it was charged."""
-NOTHING = Room(Fraction(0), Fraction(0))
 TERMS = "terms"
-"""The state that keeps the caps which the owner was shown with the consent."""
+"""Name of the state with the caps that the owner was shown with the consent."""
 
 
 def agree(connection: Connection, registry: Registry) -> None:
-    """Keep the caps of the registry: the owner agreed to these."""
+    """Write down the caps of the registry as those that the owner agreed to."""
     groups = {
         name: [
             *(length(group.caps.window), group.caps.window_epsilon, group.caps.lifetime_epsilon),
@@ -36,65 +35,63 @@ def agree(connection: Connection, registry: Registry) -> None:
 
 def is_agreed(connection: Connection, group: str) -> bool:
     """Return whether the owner was shown a group with the consent."""
-    kept = state(connection, TERMS)
-    return kept is None or group in json.loads(kept)["groups"]
+    terms = state(connection, TERMS)
+    return terms is None or group in json.loads(terms)["groups"]
 
 
-def unasked(connection: Connection, registry: Registry) -> tuple[str, ...]:
-    """Return the groups that are new since the consent, or allow more than it was given for, and
-    "[product]" if the cap of the device does. What they allow more is not used."""
-    life, shown = _terms(connection, registry)
-    more = tuple(
+def groups_to_ask(connection: Connection, registry: Registry) -> tuple[str, ...]:
+    """Return the groups that are new since the consent, or whose caps are looser, and "[product]"
+    if the cap of the device is. The smaller caps hold until the owner is asked again."""
+    life, agreed_caps = _terms(connection, registry)
+    names = tuple(
         name
         for name, group in registry.groups.items()
-        if (caps := shown.get(name)) is None
+        if (caps := agreed_caps.get(name)) is None
         or group.caps.lifetime_epsilon > caps.lifetime_epsilon
         or group.caps.looser_than(caps)
     )
-    return more + ("[product]",) * (registry.lifetime_epsilon > life)
+    return names + ("[product]",) * (registry.lifetime_epsilon > life)
 
 
 def life_left(connection: Connection, registry: Registry, group: str) -> Fraction:
-    """Return what a group may still be charged for life.
+    """Return the epsilon that a group may still be charged for life; negative past a cap.
 
-    It is charged for what it sent itself, for what its metrics sent in other groups, and for what
-    metrics that are gone sent in any group. Of the caps of today and those that the owner was shown
-    the smaller holds, also of the device's.
+    Charges of the group count, those of its metrics in other groups, and those of metrics that the
+    registry no longer has. The smaller of today's caps and those that the owner was shown holds,
+    for the group and for the device.
     """
-    life, shown = _terms(connection, registry)
-    if group not in shown:
+    life, agreed_caps = _terms(connection, registry)
+    if group not in agreed_caps:
         return Fraction(0)
     totals = _charges(connection, "totals")
-    caps = min(each.lifetime_epsilon for each in (registry.groups[group].caps, shown[group]))
-    remaining = Fraction(caps) - _counted(registry, group, totals)
+    caps = registry.groups[group].caps, agreed_caps[group]
+    cap = min(Fraction(limit.lifetime_epsilon) for limit in caps)
+    remaining = cap - _sum_for(registry, group, totals)
     if (device := min(life, registry.lifetime_epsilon)) < math.inf:
         spent = sum((times * Fraction(price) for _, _, price, times in totals), Fraction(0))
         remaining = min(remaining, Fraction(device) - spent)
     return remaining
 
 
-def left(connection: Connection, registry: Registry, group: str, ends: int) -> Room:
-    """Return what a group may still be charged for the period that ends then: for life, and in each
-    window that is capped, less what is set aside for epochs."""
-    _, shown = _terms(connection, registry)
-    if group not in shown:
-        return NOTHING
-    life, aside = (
-        life_left(connection, registry, group),
-        registry.set_aside(group, day_of(ends - 1)),
-    )
-    remaining = Room(life, life)
-    for caps in {registry.groups[group].caps, shown[group]}:
-        recent = _charges(connection, "charges WHERE at > ?", ends - length(caps.window))
-        remaining = remaining.within(
-            room(caps, Fraction(0), _counted(registry, group, recent) + aside)
-        )
-    return remaining
+def remaining_budget(connection: Connection, registry: Registry, group: str, end: int) -> Room:
+    """Return what a group may still be charged for the period that ends at `end` (seconds since
+    1970): for life, and in each window that is capped, less what is set aside for epochs."""
+    _, agreed_caps = _terms(connection, registry)
+    if group not in agreed_caps:
+        return Room(Fraction(0), Fraction(0))
+    life = life_left(connection, registry, group)
+    reserved = registry.set_aside(group, day_of(end - 1))
+    budget = Room(life, life)
+    for caps in {registry.groups[group].caps, agreed_caps[group]}:
+        recent = _charges(connection, "charges WHERE at > ?", end - length(caps.window))
+        in_window = _sum_for(registry, group, recent) + reserved
+        budget = budget.within(room(caps, Fraction(0), in_window))
+    return budget
 
 
 def charge(connection: Connection, group: str, metric: Metric, at: int, times: int) -> None:
-    """Write a charge of so many prices, and add it to the totals, so that a life of charges is a
-    short sum."""
+    """Write a charge of `times` prices, and add it to the totals, which keep the sum of a life of
+    charges short. `at`: the end of its period, in seconds since 1970."""
     if not times:
         return
     cost = group, metric.name, metric.price, times
@@ -110,17 +107,17 @@ def charge(connection: Connection, group: str, metric: Metric, at: int, times: i
 
 
 def _terms(connection: Connection, registry: Registry) -> tuple[float, Mapping[str, Caps]]:
-    """The caps that the owner was shown; today's where the consent is older than their keeping."""
-    kept = state(connection, TERMS)
-    if kept is None:
+    """Return the caps that the owner was shown; today's for a consent older than this record."""
+    text = state(connection, TERMS)
+    if text is None:
         return registry.lifetime_epsilon, {n: group.caps for n, group in registry.groups.items()}
-    return _read_terms(kept)
+    return _read_terms(text)
 
 
 @lru_cache(maxsize=8)
-def _read_terms(kept: str) -> tuple[float, Mapping[str, Caps]]:
-    terms = json.loads(kept)
-    shown = {
+def _read_terms(text: str) -> tuple[float, Mapping[str, Caps]]:
+    terms = json.loads(text)
+    agreed_caps = {
         name: Caps(
             window=timedelta(seconds=seconds),
             window_epsilon=window,
@@ -129,7 +126,7 @@ def _read_terms(kept: str) -> tuple[float, Mapping[str, Caps]]:
         )
         for name, (seconds, window, lifetime, report) in terms["groups"].items()
     }
-    return math.inf if terms["life"] is None else terms["life"], shown
+    return math.inf if terms["life"] is None else terms["life"], agreed_caps
 
 
 def _charges(connection: Connection, source: str, *arguments: int) -> list[Charge]:
@@ -137,8 +134,8 @@ def _charges(connection: Connection, source: str, *arguments: int) -> list[Charg
     return connection.execute(query, arguments).fetchall()
 
 
-def _counted(registry: Registry, group: str, charges: Iterable[Charge]) -> Fraction:
-    """The sum of the charges that count for a group."""
+def _sum_for(registry: Registry, group: str, charges: Iterable[Charge]) -> Fraction:
+    """Return the sum of the charges that count for a group."""
     return sum(
         (
             times * Fraction(price)

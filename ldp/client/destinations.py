@@ -1,4 +1,4 @@
-"""Where sealed batches go: a folder, or a collector over HTTP."""
+"""Destinations of sealed batches: a folder, or a collector over HTTP."""
 
 import json
 import os
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 TIMEOUT_SECONDS = 20.0
-"""Of one request, from its first byte to the last of the answer."""
+"""Longest duration of one request, from its first byte to the last of the answer."""
 
 
 class Unreachable(LdpError, OSError):
-    """The destination did not take the batch; the same bytes are sent again later, not before
-    `retry_after` seconds if it said so. `status`: of its answer, 0 without one."""
+    """Error: the destination did not take the batch, whose bytes are sent again later, not before
+    `retry_after` seconds. `status`: HTTP status of the answer, 0 without one."""
 
     def __init__(self, message: str, retry_after: float = 0.0, status: int = 0) -> None:
         super().__init__(message)
@@ -31,20 +31,22 @@ class Unreachable(LdpError, OSError):
 
 
 class Destination(Protocol):
-    """Takes a batch for good, or raises Unreachable. It may be handed the same bytes again."""
+    """Interface of a destination, which must accept the same bytes again."""
 
     def send(self, identity: bytes, body: bytes) -> int:
-        """Returns, once the batch is safe there, how many of its reports were refused for good."""
+        """Take a batch; return, when it is stored, how many of its reports were refused for good.
+        Raise Unreachable if it is not taken now. `identity`: the 16 bytes of its id."""
         ...
 
 
 class Folder:
-    """A file for each batch, named by its id: it has its name when it is on the disk whole."""
+    """Folder with a file for each batch, named by its id once it is on the disk whole."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path).absolute()
 
     def send(self, identity: bytes, body: bytes) -> int:
+        """Write a batch and return 0; raise Unreachable."""
         final = self._path / f"{identity.hex()}.batch"
         part = self._path / f".{identity.hex()}.{os.urandom(4).hex()}.part"
         try:
@@ -64,11 +66,11 @@ class Folder:
 
 
 class Collector:
-    """`POST url/v1/reports`: 202 acknowledges.
+    """Collector that batches are sent to with `POST url/v1/reports`; 202 acknowledges.
 
-    `url`: https, or http on this machine. `headers`: sent with every batch, as a proxy before the
-    collector may ask for. `context`: how TLS is done, for an authority or a client certificate of
-    your own; without it certificates are checked as the system does. The proxy is the environment's
+    `url`: https, or http on this machine. `headers`: sent with every batch, for a proxy before the
+    collector. `context`: TLS settings, for an authority or a client certificate of your own;
+    without it certificates are checked as the system does. The proxy is the environment's
     (`https_proxy`, `no_proxy`); redirects are not followed. Raises ParameterError.
     """
 
@@ -103,6 +105,7 @@ class Collector:
         self._context = context
 
     def send(self, identity: bytes, body: bytes) -> int:
+        """Send a batch and return the number of refused reports; raise Unreachable."""
         from http.client import HTTPException  # late: slow to load
 
         with closing(self._connection()) as connection:
@@ -112,19 +115,19 @@ class Collector:
             try:
                 connection.request("POST", self._path, body, self._headers)
                 answer = connection.getresponse()
-                text, after = answer.read(1 << 20), answer.getheader("Retry-After", "")
+                text, retry_after = answer.read(1 << 20), answer.getheader("Retry-After", "")
             except (OSError, HTTPException, ValueError, AttributeError) as error:
-                why = f"the collector cannot be reached: {type(error).__name__}"
-                raise Unreachable(why) from None
+                message = f"the collector cannot be reached: {type(error).__name__}"
+                raise Unreachable(message) from None
             finally:
                 deadline.cancel()
         if answer.status != 202:
-            seconds = float(after) if after.isdecimal() else 0.0
+            seconds = float(retry_after) if retry_after.isdecimal() else 0.0
             raise Unreachable(f"the collector answered {answer.status}", seconds, answer.status)
-        return _refused(text)
+        return _count_refused(text)
 
     def _connection(self) -> "HTTPConnection":
-        """To the collector, through the environment's proxy if there is one for it."""
+        """Return a connection to the collector, through the environment's proxy if there is one."""
         from http.client import HTTPConnection, HTTPSConnection
 
         if not self._secure:
@@ -138,16 +141,16 @@ class Collector:
 
 
 def _proxy(host: str) -> tuple[str, dict[str, str]]:
-    """The address of the environment's proxy for https to a host, "" if there is none, and what it
-    is to be told."""
+    """Return the address of the environment's proxy for https to a host, "" without one, and the
+    headers for it."""
     from base64 import b64encode
     from urllib.parse import unquote, urlsplit
     from urllib.request import getproxies, proxy_bypass
 
-    named = getproxies().get("https", "")
-    if not named or proxy_bypass(host):
+    address = getproxies().get("https", "")
+    if not address or proxy_bypass(host):
         return "", {}
-    parts = urlsplit(named if "://" in named else f"http://{named}")
+    parts = urlsplit(address if "://" in address else f"http://{address}")
     if parts.username is None:
         return parts.netloc, {}
     secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -156,18 +159,18 @@ def _proxy(host: str) -> tuple[str, dict[str, str]]:
 
 
 def _abort(connection: object) -> None:
-    """Ends a request that takes too long: whoever waits for its socket gets an error."""
+    """End a request that takes too long: reading from its socket raises an error."""
     socket = getattr(connection, "sock", None)
     with suppress(OSError, AttributeError):
         socket.shutdown(2)  # type: ignore[union-attr]
 
 
-def _refused(answer: bytes) -> int:
-    """How many items the answer lists as refused for good."""
+def _count_refused(answer: bytes) -> int:
+    """Return how many items an answer lists as refused for good; raise Unreachable."""
     try:
-        listed = json.loads(answer)["refused"]
+        refusals = json.loads(answer)["refused"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        listed = None
-    if not isinstance(listed, list):
+        refusals = None
+    if not isinstance(refusals, list):
         raise Unreachable("the collector's answer cannot be read")
-    return len(listed)
+    return len(refusals)

@@ -1,4 +1,4 @@
-"""The one file of a device: SQLite, one writer at a time, whole transactions or none.
+"""The file of a device: SQLite, one writer at a time, whole transactions or none.
 
 No column of it holds a value, a time within a period or an order; deleted content is overwritten,
 and the log that could still hold it is emptied when a period is sealed.
@@ -47,12 +47,13 @@ ALTER TABLE charges RENAME COLUMN reports TO times;
 ALTER TABLE totals RENAME COLUMN reports TO times;
 {_FROZEN}""",
 }
-"""Statements that turn a file of an older format into one of the next."""
+"""Statements that turn a file of a format into one of the next, by the older format."""
 BUSY_SECONDS = 0.25
 
 
 class StorageError(LdpError, OSError):
-    """The device's file cannot be used: busy, damaged, foreign, closed, or the disk is full."""
+    """Error: the device's file cannot be used: busy, damaged, foreign, closed, or the disk is full.
+    `busy`: another thread or process uses it."""
 
     def __init__(self, message: str, busy: bool = False) -> None:
         super().__init__(message)
@@ -60,9 +61,9 @@ class StorageError(LdpError, OSError):
 
 
 class DeviceFile:
-    """Raises StorageError for a file that is damaged or belongs to something else; makes one where
-    there is none. Threads and processes may share it, also after a fork: its connection is closed
-    before one, because SQLite's locks do not survive it."""
+    """Connection to a device's file, which is made where there is none. Threads and processes may
+    share it, also after a fork: the connection is closed before a fork, because SQLite's locks do
+    not survive it. Raises StorageError for a file that is damaged or belongs to something else."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -70,24 +71,25 @@ class DeviceFile:
         self._connection: sqlite3.Connection | None = None
         self._log_is_full = False
         self._identity = (0, 0)
-        with _translated():
+        with _storage_errors():
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-            self._open()
+            self._connect()
         _FILES.add(self)
 
     @contextmanager
     def transaction(
         self, *, synced: bool = False, reads: bool = False
     ) -> Iterator[sqlite3.Connection]:
-        """All of the block or nothing. With `synced` it is on the disk when the block ends, and the
-        log that could hold what was deleted is emptied; else it survives the process only."""
+        """Run the block as one transaction. With `synced` it is on the disk when the block ends,
+        and the log, which could hold deleted content, is emptied; else it survives the process
+        only. With `reads` it takes no lock for writing. Raises StorageError."""
         if not self._lock.acquire(timeout=BUSY_SECONDS):
             raise StorageError("another thread uses the device's file", busy=True)
         try:
-            with _translated():
-                connection = self._open()
+            with _storage_errors():
+                connection = self._connect()
                 if connection.in_transaction:  # an exception came between two statements
                     connection.execute("ROLLBACK")
                 connection.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
@@ -105,6 +107,7 @@ class DeviceFile:
             self._lock.release()
 
     def close(self) -> None:
+        """Close the connection; the next transaction opens it again."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -115,17 +118,17 @@ class DeviceFile:
             connection.close()
 
     def _empty_log(self, connection: sqlite3.Connection) -> None:
-        """Now, or, while another process reads, after one of the next transactions."""
+        """Empty the log now, or after a later transaction while another process reads it."""
         self._log_is_full = True
         with suppress(sqlite3.Error):
             (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._log_is_full = bool(busy)
 
-    def _open(self) -> sqlite3.Connection:
-        if self._connection is not None and self._identity != self._on_disk():
+    def _connect(self) -> sqlite3.Connection:
+        if self._connection is not None and self._identity != self._identify():
             self.close()
         if self._connection is None:
-            identity = self._on_disk()
+            identity = self._identify()
             connection = sqlite3.connect(
                 self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
@@ -139,8 +142,8 @@ class DeviceFile:
             self._connection, self._identity = connection, identity
         return self._connection
 
-    def _on_disk(self) -> tuple[int, int]:
-        """What tells the file at the path from another one; raises StorageError if it is gone."""
+    def _identify(self) -> tuple[int, int]:
+        """Return what identifies the file at the path; raise StorageError if it is gone."""
         try:
             status = self._path.stat()
         except FileNotFoundError:
@@ -164,8 +167,8 @@ class DeviceFile:
             _run(connection, SCHEMA)
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
         else:
-            for before in range(number("user_version"), FORMAT):
-                _run(connection, UPGRADES[before])
+            for version in range(number("user_version"), FORMAT):
+                _run(connection, UPGRADES[version])
             if number("user_version") > FORMAT:
                 raise StorageError(f"{self._path} was written by a newer version: upgrade ldp")
         connection.execute(f"PRAGMA user_version = {FORMAT}")
@@ -178,18 +181,19 @@ def _run(connection: sqlite3.Connection, script: str) -> None:
 
 
 def state(connection: sqlite3.Connection, name: str, default: Any = None) -> Any:
-    """What the file remembers under a name."""
-    found = connection.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()
-    return default if found is None else found[0]
+    """Return the state of a name, `default` if it was never written."""
+    row = connection.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()
+    return default if row is None else row[0]
 
 
 def remember(connection: sqlite3.Connection, name: str, value: Any) -> None:
+    """Write the state of a name."""
     connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, value))
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
-    """SQLite's errors and the system's as StorageError."""
+def _storage_errors() -> Iterator[None]:
+    """Raise SQLite's errors and the system's as StorageError."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -202,19 +206,19 @@ def _translated() -> Iterator[None]:
 
 
 _FILES: WeakSet[DeviceFile] = WeakSet()
-_forking: list[DeviceFile] = []
+_LOCKED_FILES: list[DeviceFile] = []
 
 
 def _before_fork() -> None:
     for file in list(_FILES):
         file._lock.acquire()
         file.close()
-        _forking.append(file)
+        _LOCKED_FILES.append(file)
 
 
 def _after_fork() -> None:
-    while _forking:
-        _forking.pop()._lock.release()
+    while _LOCKED_FILES:
+        _LOCKED_FILES.pop()._lock.release()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,6 +1,6 @@
 """The modes of memoisation: what a record enters, what a period may afford, and what it takes.
 
-Every metric has one mode, chosen once, by `mode_class`: `Fresh` noise in every report, a response
+Every metric has one mode, chosen by `mode_class`: `Fresh` noise in every report, a response
 memoised `PerValue`, or one `ByEpoch`. `HiddenFresh` and `HiddenByEpoch` also hide how many records
 there were. The rules, each with its test, are in `docs/device-protocol.md`.
 """
@@ -24,7 +24,7 @@ from ldp.protocol.randomness import BitSource
 from ldp.registry import Metric, Registry
 
 Taken = tuple[list[bytes], int]
-"""Reports of a period, and how many prices they cost."""
+"""Reports of a period, and the number of prices that they cost."""
 
 
 class Grant(NamedTuple):
@@ -35,9 +35,10 @@ class Grant(NamedTuple):
     epsilon: Fraction = Fraction(0)
     window_epsilon: Fraction = Fraction(0)
 
-    def taken_from(self, left: Room) -> Room:
-        """Return what is left for other metrics."""
-        return Room(left.life - self.epsilon, left.window - self.window_epsilon, left.report)
+    def taken_from(self, remaining: Room) -> Room:
+        """Return what remains for other metrics."""
+        life, window, report = remaining
+        return Room(life - self.epsilon, window - self.window_epsilon, report)
 
 
 @dataclass(frozen=True)
@@ -60,25 +61,25 @@ class Mode(ABC):
 
     @staticmethod
     @abstractmethod
-    def afforded(metric: Metric, left: Room) -> Grant:
-        """Return what a metric may send of a period when this much epsilon is left."""
+    def afforded(metric: Metric, remaining: Room) -> Grant:
+        """Return what a metric may send of a period when `remaining` may still be charged."""
 
-    def grant(self, connection: Connection, ends: int, left: Room) -> Grant:
-        """Return what the metric may send of the period that ends at `ends`."""
-        return self.afforded(self.metric, left)
+    def grant(self, connection: Connection, end: int, remaining: Room) -> Grant:
+        """Return what the metric may send of the period that ends at `end`."""
+        return self.afforded(self.metric, remaining)
 
     @abstractmethod
-    def take(self, connection: Connection, ends: int, grant: Grant) -> Taken:
-        """Return the reports of the period that ends at `ends`, and how many prices they cost."""
+    def take(self, connection: Connection, end: int, grant: Grant) -> Taken:
+        """Return the reports of the period that ends at `end`, and how many prices they cost."""
 
     def _enter(self, connection: Connection, now: int, draw: Callable[[], Report]) -> None:
         pool.enter(connection, self.metric, ending(now, self.window), self.bits, draw)
 
     @property
-    def _none(self) -> Value:
-        none = self.metric.mechanism.none
-        assert none is not None  # the registry requires one where presence is hidden
-        return none
+    def _none_value(self) -> Value:
+        value = self.metric.mechanism.none
+        assert value is not None  # the registry requires one where presence is hidden
+        return value
 
 
 class Fresh(Mode):
@@ -91,26 +92,26 @@ class Fresh(Mode):
         return self.responses.fresh_report(self.metric, value)
 
     @staticmethod
-    def afforded(metric: Metric, left: Room) -> Grant:
-        if metric.mechanism.cost.epsilon > left.report:
+    def afforded(metric: Metric, remaining: Room) -> Grant:
+        if metric.mechanism.cost.epsilon > remaining.report:
             return Grant()
         price = Fraction(metric.price)
-        reports = min(metric.reports_per_window, math.floor(left.least / price))
+        reports = min(metric.reports_per_window, math.floor(remaining.least / price))
         return Grant(reports, reports * price, reports * price)
 
-    def take(self, connection: Connection, ends: int, grant: Grant) -> Taken:
-        reports, _ = pool.pooled_reports(connection, self.metric, ends, grant.reports)
+    def take(self, connection: Connection, end: int, grant: Grant) -> Taken:
+        reports, _ = pool.pooled_reports(connection, self.metric, end, grant.reports)
         return reports, len(reports)
 
 
 class HiddenFresh(Fresh):
-    """Fresh noise in as many reports as the metric has slots, whatever was recorded or is left:
-    of pooled records as far as the grant goes, then of none. The whole grant is charged."""
+    """Fresh noise in as many reports as the metric has slots, whatever was recorded or remains:
+    about pooled records as far as the grant goes, then about none. The grant is charged whole."""
 
-    def take(self, connection: Connection, ends: int, grant: Grant) -> Taken:
-        reports, _ = super().take(connection, ends, grant)
+    def take(self, connection: Connection, end: int, grant: Grant) -> Taken:
+        reports, _ = super().take(connection, end, grant)
         empty = self.metric.reports_per_window - len(reports)
-        reports += [self._report(self._none).report for _ in range(empty)]
+        reports += [self._report(self._none_value).report for _ in range(empty)]
         return reports, grant.reports
 
 
@@ -121,8 +122,8 @@ class PerValue(Fresh):
     def _report(self, value: Value) -> Report:
         return self.responses.memoised_report(self.metric, value)
 
-    def take(self, connection: Connection, ends: int, grant: Grant) -> Taken:
-        reports, tags = pool.pooled_reports(connection, self.metric, ends, grant.reports)
+    def take(self, connection: Connection, end: int, grant: Grant) -> Taken:
+        reports, tags = pool.pooled_reports(connection, self.metric, end, grant.reports)
         return reports, sum(pool.is_new_tag(connection, tag) for tag in tags)
 
 
@@ -143,22 +144,24 @@ class ByEpoch(Mode):
         return pool.frozen_response(connection, self.metric, self._epoch_end(now))
 
     @staticmethod
-    def afforded(metric: Metric, left: Room) -> Grant:
+    def afforded(metric: Metric, remaining: Room) -> Grant:
         price = Fraction(metric.price)
-        fits = metric.mechanism.cost.epsilon <= left.report and price <= left.life
-        return Grant(metric.reports_per_window, price) if fits and left.window >= 0 else Grant()
+        fits = metric.mechanism.cost.epsilon <= remaining.report and price <= remaining.life
+        return (
+            Grant(metric.reports_per_window, price) if fits and remaining.window >= 0 else Grant()
+        )
 
-    def grant(self, connection: Connection, ends: int, left: Room) -> Grant:
-        frozen = pool.frozen_response(connection, self.metric, self._epoch_end(ends - 1))
+    def grant(self, connection: Connection, end: int, remaining: Room) -> Grant:
+        frozen = pool.frozen_response(connection, self.metric, self._epoch_end(end - 1))
         if frozen and frozen.charged:  # it costs nothing more
             return Grant(self.metric.reports_per_window if frozen.response else 0)
-        return super().grant(connection, ends, left)
+        return super().grant(connection, end, remaining)
 
-    def take(self, connection: Connection, ends: int, grant: Grant) -> Taken:
-        reports, _ = pool.pooled_reports(connection, self.metric, ends, grant.reports)
+    def take(self, connection: Connection, end: int, grant: Grant) -> Taken:
+        reports, _ = pool.pooled_reports(connection, self.metric, end, grant.reports)
         if not reports or not grant.epsilon:
             return reports, 0
-        pool.mark_charged(connection, self.metric, self._epoch_end(ends - 1))
+        pool.mark_charged(connection, self.metric, self._epoch_end(end - 1))
         return reports, 1
 
     def _epoch_end(self, now: int) -> int:
@@ -184,15 +187,20 @@ class HiddenByEpoch(ByEpoch):
     def current_response(self, connection: Connection, now: int) -> FrozenResponse | None:
         return None
 
-    def take(self, connection: Connection, ends: int, grant: Grant) -> Taken:
-        metric, none, slots = self.metric, self._none, range(self.metric.reports_per_window)
+    def take(self, connection: Connection, end: int, grant: Grant) -> Taken:
+        metric, none_value, slots = (
+            self.metric,
+            self._none_value,
+            range(self.metric.reports_per_window),
+        )
         if not grant.reports:
-            return [self.responses.fresh_report(metric, none).report for _ in slots], 0
-        end = self._epoch_end(ends - 1)
-        frozen = pool.frozen_response(connection, metric, end) or self._new_response(none)
+            return [self.responses.fresh_report(metric, none_value).report for _ in slots], 0
+        epoch_end = self._epoch_end(end - 1)
+        frozen = pool.frozen_response(connection, metric, epoch_end)
+        frozen = frozen or self._new_response(none_value)
         if grant.epsilon:
-            pool.freeze(connection, metric, end, frozen._replace(charged=True))
-        reports = [self.responses.epoch_report(metric, frozen.response, none) for _ in slots]
+            pool.freeze(connection, metric, epoch_end, frozen._replace(charged=True))
+        reports = [self.responses.epoch_report(metric, frozen.response, none_value) for _ in slots]
         return [report.report for report in reports], int(bool(grant.epsilon))
 
 

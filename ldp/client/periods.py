@@ -8,40 +8,41 @@ from ldp.client.device_file import remember, state
 from ldp.registry import Registry
 
 LAST_SECOND = round(datetime(9000, 1, 1, tzinfo=UTC).timestamp())
-"""A clock that is later is taken for this: dates end in the year 9999."""
+"""Latest time that a clock is believed to show: dates end in the year 9999."""
 
 
 def ledger_time(connection: Connection, clock: datetime) -> int:
-    """Seconds since 1970, never before the latest period that was seen to begin."""
+    """Return seconds since 1970, never before the latest beginning that `keep_time` wrote."""
     return int(max(_seconds(clock), state(connection, "latest", 0)))
 
 
 def keep_time(connection: Connection, registry: Registry, now: int) -> None:
-    """Remembers the latest beginning of a period, so that time does not run backwards; no finer
-    time is ever written."""
+    """Write the latest beginning of a period, so that time does not run backwards; no finer time is
+    ever written."""
     windows = (group.caps.window for group in registry.groups.values())
-    begun = max((beginning(now, window) for window in windows), default=0)
-    if begun > state(connection, "latest", 0):
-        remember(connection, "latest", begun)
+    latest = max((beginning(now, window) for window in windows), default=0)
+    if latest > state(connection, "latest", 0):
+        remember(connection, "latest", latest)
 
 
 def beginning(now: int, span: timedelta) -> int:
-    """Of the period or epoch that holds `now`: each is `span` long, and they begin at multiples of
-    it since 1970, UTC."""
+    """Return the beginning of the period or epoch that holds `now`, in seconds since 1970: each is
+    `span` long and begins at a multiple of it, UTC."""
     return now - now % length(span)
 
 
 def ending(now: int, span: timedelta) -> int:
-    """Of the period or epoch that holds `now`."""
+    """Return the end of the period or epoch that holds `now`, in seconds since 1970."""
     return beginning(now, span) + length(span)
 
 
 def length(span: timedelta) -> int:
-    """In seconds."""
+    """Return a length of time in whole seconds."""
     return round(span.total_seconds())
 
 
 def day_of(seconds: int) -> date:
+    """Return the day, UTC, of a time in seconds since 1970."""
     return datetime.fromtimestamp(seconds, UTC).date()
 
 

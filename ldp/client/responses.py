@@ -1,9 +1,9 @@
-"""Every report a client makes, and the secret that memoised responses hang on.
+"""Responses: the reports that a client draws, and the secret that memoised ones depend on.
 
 Without memoisation a report has fresh noise. Memoised *per value* its permanent response is a
-function of the device's secret (or the account's, which several devices share), of the metric, its
-version and mechanism, and of the value. *By epoch* one response is drawn, kept in the device's
-file, and all reports are about it; no secret decides it.
+function of a secret (of the device, or of an account whose devices share it), of the metric, its
+version and mechanism, and of the value. *By epoch* one response is drawn without a secret, stored
+in the device's file, and all reports are about it.
 """
 
 import hmac
@@ -27,41 +27,41 @@ TAG_BYTES = 16
 
 
 class Report(NamedTuple):
-    """A report as bytes; under per-value memoisation also the keyed tag of what it is about."""
+    """Report as bytes; under per-value memoisation also the keyed tag of its permanent response."""
 
     report: bytes
     tag: bytes | None = None
 
 
 class SecretFile:
-    """The device's own secret: a file with mode 0600, made when it is first needed. If it is lost,
-    a new one is made, and everything is charged anew. Use it in a transaction of the device's file
-    that may write: its lock keeps two processes from making two."""
+    """File of the device's secret, with mode 0600, made when it is first needed. After a loss a new
+    secret is made, and everything is charged again. Use it in a transaction of the device's file
+    that may write: its lock keeps two processes from making two secrets."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._aside = path.with_name(f"{path.name}.new")
+        self._unfinished = path.with_name(f"{path.name}.new")
 
     def read(self) -> Secret:
-        """Raises StorageError when it is damaged; OSError."""
+        """Return the secret; raise StorageError for a damaged file, and OSError."""
         with suppress(FileNotFoundError):
-            return self._read()
-        self._aside.unlink(missing_ok=True)
-        handle = os.open(self._aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            return self._read_file()
+        self._unfinished.unlink(missing_ok=True)
+        handle = os.open(self._unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with open(handle, "wb") as file:
             file.write(os.urandom(SECRET_BYTES))
             file.flush()
             os.fsync(handle)
-        self._aside.replace(self._path)
-        return self._read()
+        self._unfinished.replace(self._path)
+        return self._read_file()
 
     def delete(self) -> None:
-        """And the copy that a process left which ended while it made one."""
-        for path in (self._path, self._aside):
+        """Delete the secret, and what a process left that ended while it made one."""
+        for path in (self._path, self._unfinished):
             path.unlink(missing_ok=True)
         sync_folder(self._path.parent)
 
-    def _read(self) -> Secret:
+    def _read_file(self) -> Secret:
         secret = Secret(self._path.read_bytes())
         if len(secret) != SECRET_BYTES:
             raise StorageError("the file of the device's secret is damaged")
@@ -69,8 +69,8 @@ class SecretFile:
 
 
 class AccountSecret:
-    """Given by the app, and kept by it: devices that share it share what is memoised per value, in
-    one product. Raises ParameterError for less than LEAST_SECRET bytes."""
+    """Secret of an account, from the app: devices of one product with the same one share what is
+    memoised per value. Raises ParameterError for less than LEAST_SECRET bytes."""
 
     def __init__(self, secret: bytes, product: str) -> None:
         if not isinstance(secret, bytes) or len(secret) < LEAST_SECRET:
@@ -78,6 +78,7 @@ class AccountSecret:
         self._secret = Secret(hmac.digest(secret, message("product", product), "sha256"))
 
     def read(self) -> Secret:
+        """Return the secret of this product."""
         return self._secret
 
     def delete(self) -> None:
@@ -85,7 +86,7 @@ class AccountSecret:
 
 
 class Responses:
-    """Makes the reports of a client."""
+    """Source of all reports of a client. `metrics`: those that it may be asked for."""
 
     def __init__(
         self, metrics: Iterable[Metric], bits: BitSource, secret: SecretFile | AccountSecret
@@ -131,7 +132,7 @@ class Responses:
 
 
 class _Memory(NamedTuple):
-    """What a metric that is memoised per value is encoded with, under one secret."""
+    """Encoder and tag key of a metric that is memoised per value, under one secret."""
 
     secret: bytes
     encoder: Any
@@ -144,5 +145,5 @@ class _Memory(NamedTuple):
 
 def _key(secret: bytes, purpose: str, metric: Metric) -> Secret:
     fingerprint = metric.mechanism.fingerprint.hex()
-    about = message(purpose, metric.name, str(metric.version), fingerprint)
-    return Secret(hmac.digest(secret, about, "sha256"))
+    name = message(purpose, metric.name, str(metric.version), fingerprint)
+    return Secret(hmac.digest(secret, name, "sha256"))

@@ -1,4 +1,4 @@
-"""What a client answers: every call returns one of these, and none raises into the app."""
+"""Results: what the calls of a client return; none raises into the app."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -10,8 +10,8 @@ Reason = Literal["consent", "unknown metric", "value", "expired", "cap", "busy",
 
 @dataclass(frozen=True)
 class Recorded:
-    """The record took part in its period's draw, and is on disk: it survives a killed process, not
-    a power cut. Whether it was drawn is not said."""
+    """Answer to a record that took part in its period's draw. It is on the disk and survives a
+    killed process, not a power cut. Whether it was drawn is not said."""
 
     def __bool__(self) -> bool:
         return True
@@ -19,7 +19,8 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Declined:
-    """Nothing was kept, because of `reason`; `details` is one line for a log, without the value."""
+    """Answer to a record that was not stored: `reason`, and `details`, one line for a log without
+    the value."""
 
     reason: Reason
     details: str
@@ -30,8 +31,8 @@ class Declined:
 
 @dataclass(frozen=True)
 class Uploaded:
-    """One call of `upload`: batches acknowledged, reports in them that were refused for good,
-    batches still waiting, and why no more were sent ("" when none is left)."""
+    """Result of one upload: batches `acknowledged`, reports in them that were `refused` for good,
+    batches still `waiting`, and `why` no more were sent ("" when none waits)."""
 
     acknowledged: int = 0
     refused: int = 0
@@ -41,7 +42,7 @@ class Uploaded:
 
 @dataclass(frozen=True)
 class Sent:
-    """One sealed batch: its day, its reports by metric, and what became of it."""
+    """One sealed batch: its day, the number of its reports by metric, and its state."""
 
     day: date
     reports: dict[str, int]
@@ -50,11 +51,12 @@ class Sent:
 
 @dataclass(frozen=True)
 class Status:
-    """`storage` is "" or what is wrong with the file; `pooled` reports drawn in the periods that
-    run; `waiting` sealed batches; `dropped` batches that were too old or too many; `unasked` groups
-    that are new, or allow more than the owner was shown ("[product]": the whole device): ask, and
-    call `grant` again; `witnesses_lost`: how often the default witness was missing, or could not be
-    written, so that a restored copy of the file would not have been noticed."""
+    """State of a client. `storage`: "" or what is wrong with the file; `pooled`: reports drawn in
+    periods that are not over; `waiting`: sealed batches; `acknowledged`, `dropped` (too old or too
+    many): batches; `refused`: reports; `unasked`: groups that are new, or allow more than the owner
+    was shown ("[product]": the whole device): ask, and call `grant` again; `witnesses_lost`: times
+    that the default witness was missing or could not be written, so that a restored copy of the
+    file would not have been noticed."""
 
     consent: Consent
     storage: str = ""

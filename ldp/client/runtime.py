@@ -1,6 +1,6 @@
-"""The client: five lines in an app, and never more than its caps allow.
+"""The client that an app embeds: consent, records, uploads, and answers about them.
 
-What it does when, and why, is `docs/device-protocol.md`; each sentence there names its test.
+Its rules are in `docs/device-protocol.md`; each sentence there names its test.
 """
 
 import json
@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar
 from weakref import WeakSet
 
 from ldp.client import periods
-from ldp.client.charges import TERMS, agree, left, life_left, unasked
+from ldp.client.charges import TERMS, agree, groups_to_ask, life_left, remaining_budget
 from ldp.client.destinations import Destination
 from ldp.client.device_file import DeviceFile, StorageError, remember, state
 from ldp.client.memoisation_modes import modes_of
@@ -41,11 +41,12 @@ T = TypeVar("T")
 
 
 def system_clock() -> datetime:
+    """Return the time by the system's clock, UTC."""
     return datetime.now(UTC)
 
 
 class Client:
-    """Records what an app tells it, and sends what the registry's caps allow.
+    """Client that draws reports from an app's records, and sends what the registry's caps allow.
 
     `path`: the device's file, made when consent is given. `registry`: metrics.toml, or one that is
     loaded. `destination`: where sealed batches go. `clock`: the time, with a zone. `bits`: the
@@ -90,9 +91,9 @@ class Client:
         self._strict = strict
         for metric in self._registry.metrics.values():
             _require_sendable(metric)
-        own = SecretFile(self._path.with_name(f"{self._path.name}.secret"))
+        device_secret = SecretFile(self._path.with_name(f"{self._path.name}.secret"))
         product = self._registry.product
-        self._secret = own if secret is None else AccountSecret(secret, product)
+        self._secret = device_secret if secret is None else AccountSecret(secret, product)
         responses = Responses(self._registry.metrics.values(), self._bits, self._secret)
         self._modes = modes_of(self._registry, responses, self._bits)
         self._sealer = Sealer(self._registry, self._modes, self._bits, jitter)
@@ -105,80 +106,79 @@ class Client:
 
     @property
     def consent(self) -> Consent:
-        """What the device's owner said last; while the file is busy, what was known last."""
+        """Last answer of the device's owner; while the file is busy, the last one that was read."""
         return self.status().consent
 
     def grant(self) -> bool:
-        """Note that the owner agrees to the caps of this registry; return whether that could be
-        written down. Where a later registry allows more, these hold until `grant` is called
-        again."""
+        """Note that the owner agrees to the caps of this registry; return whether that was written.
+        Where a later registry allows more, these caps hold until `grant` is called again."""
 
         def agree() -> bool:
             if self._is_withdrawing:  # what waits was recorded before the withdrawal
-                self._say("withdrawn")
-            return self._say("granted")
+                self._set_consent("withdrawn")
+            return self._set_consent("granted")
 
         return self._safely(agree, lambda _: False)
 
     def withdraw(self) -> bool:
-        """The owner does not, or no longer: the pool and what is sealed are deleted, and when this
-        returns the client sends nothing more. What was spent stays spent. False: it could not be
-        written down; this client records and sends nothing, and tries again with every call."""
+        """Note that the owner does not agree: delete the pool and the sealed batches. When this
+        returns, the client sends nothing more. Charges stay. Return whether that was written; if
+        not, this client records and sends nothing, and tries again with every call."""
         self._is_withdrawing = True
-        written = self._safely(lambda: self._say("withdrawn"), lambda _: False)
+        is_written = self._safely(lambda: self._set_consent("withdrawn"), lambda _: False)
         self._sender.wait()
-        return written
+        return is_written
 
     def record(self, metric: str, value: Value) -> Recorded | Declined:
-        """Takes one record, in well under a millisecond; whether it was drawn is not said. The
-        value of a joint metric is a tuple, one value for each of its members."""
-        return self._safely(lambda: self._record(metric, value), _declined)
+        """Take one record, in well under a millisecond; whether it was drawn is not said. The value
+        of a joint metric is a tuple, one value for each of its members."""
+        return self._safely(lambda: self._record(metric, value), _decline)
 
     def upload(self) -> Uploaded:
-        """Seals what is due and sends at most MOST_BATCHES batches; one bounded call. Without
-        consent, or before the wait after a failure is over, it does nothing."""
+        """Seal the periods that are over and send at most MOST_BATCHES batches, in bounded time. Do
+        nothing without consent, or before the wait after a failure is over."""
         return self._safely(self._upload, lambda error: Uploaded(why=error_line(error)))
 
     def start(self, every: timedelta = timedelta(hours=1)) -> None:
-        """Uploads from a daemon thread, the first time within a minute; off until this is called.
-        Raises ParameterError unless `every` is longer than nothing."""
+        """Start uploads from a daemon thread, the first within a minute, then at intervals of
+        `every`. Raise ParameterError unless `every` is longer than nothing."""
         if every <= timedelta(0):
             raise ParameterError("every must be longer than nothing")
         self._safely(lambda: self._sender.start(self.upload, every), lambda _: None)
 
     def remaining(self) -> dict[str, float]:
-        """Return for every group the epsilon that the window which runs could still spend, rounded
+        """Return the epsilon that every group could still spend in its current window, rounded
         down; 0 where the file cannot be read."""
         groups = self._registry.groups
         return self._safely(
-            lambda: {name: round_down(epsilon) for name, epsilon in self._left().items()},
+            lambda: {name: round_down(epsilon) for name, epsilon in self._remaining().items()},
             lambda _: dict.fromkeys(groups, 0.0),
         )
 
     def status(self) -> Status:
-        """Consent, storage and how much waits."""
+        """Return consent, the state of the storage, and counts of batches."""
         return self._safely(
             self._status, lambda error: Status(self._consent, storage=error_line(error))
         )
 
     def pending(self) -> dict[str, int]:
-        """Reports that are sealed and wait to be sent, by metric."""
-        waiting = Counter[str]()
+        """Return the number of sealed reports that wait to be sent, by metric."""
+        reports = Counter[str]()
         for batch in self.sent():
             if batch.state == "waiting":
-                waiting.update(batch.reports)
-        return dict(waiting)
+                reports.update(batch.reports)
+        return dict(reports)
 
     def sent(self) -> list[Sent]:
-        """Every batch that was sealed, by day: what left, what waits, what was dropped."""
-        return self._safely(self._sent, lambda _: [])
+        """Return every batch that was sealed, by day, with its state."""
+        return self._safely(self._read_sent, lambda _: [])
 
     def explain(self) -> str:
-        """What this device may say, and what it still could, in plain words, for its owner."""
+        """Return a text for the device's owner: what it may send, and what it could still spend."""
         return self._safely(self._explain, error_line)
 
     def close(self) -> None:
-        """Stops the thread, after what it is sending, and closes the file for good."""
+        """Stop the thread, after the batch that it sends, and close the file for good."""
         self._is_closed = True
         self._sender.stop()
         if (file := self._file) is not None:
@@ -199,7 +199,7 @@ class Client:
         return f"<Client of {self._registry.product}, consent {self._consent}>"
 
     def _safely(self, work: Callable[[], T], otherwise: Callable[[Exception], T]) -> T:
-        """What `work` gives; if it fails, what an app is answered."""
+        """Return what `work` returns; if it fails, the answer to the app, or raise if strict."""
         try:
             return work()
         except Exception as error:
@@ -210,28 +210,28 @@ class Client:
     def _record(self, name: str, value: Any) -> Recorded | Declined:
         metric = self._registry.metrics.get(name) if isinstance(name, str) else None
         if metric is None:
-            return self._mistake(Declined("unknown metric", "no such metric is registered"))
+            return self._declare(Declined("unknown metric", "no such metric is registered"))
         if not self._may_write():
             return Declined("consent", "nobody has agreed yet")
         value = metric.cleaned(value)
         try:
             metric.mechanism.check(value)
         except ParameterError as error:
-            return self._mistake(Declined("value", str(error)))
+            return self._declare(Declined("value", str(error)))
         may_seal = metric.presence == "public"  # a hidden record decides nothing about sending
         while True:
-            with self._device().transaction() as connection:
-                if self._consented(connection) != "granted":
+            with self._open_file().transaction() as connection:
+                if self._read_consent(connection) != "granted":
                     return Declined("consent", "the owner does not agree")
                 self._witness.check(connection)
                 settle(connection, self._registry)
                 now = periods.ledger_time(connection, self._clock())
-                if not (may_seal and self._sealer.public_due(connection, now)):
-                    return self._entered(connection, metric, value, now)
+                if not (may_seal and self._sealer.public_periods(connection, now)):
+                    return self._enter(connection, metric, value, now)
             self._seal(uploads=False)
             may_seal = False
 
-    def _entered(
+    def _enter(
         self, connection: Connection, metric: Metric, value: Value, now: int
     ) -> Recorded | Declined:
         if metric.expires < periods.day_of(now):
@@ -240,7 +240,7 @@ class Client:
         if (frozen := mode.current_response(connection, now)) and not frozen.response:
             return Declined("cap", "what this epoch may tell was told before the withdrawal")
         if Fraction(metric.price) > life and not (frozen and frozen.charged):
-            if metric.group in unasked(connection, self._registry):
+            if metric.group in groups_to_ask(connection, self._registry):
                 return Declined("consent", f"group {metric.group!r} allows more now: ask again")
             return Declined("cap", f"group {metric.group!r} has spent its lifetime")
         if metric.presence == "public":  # a hidden record does not even move the file's time
@@ -249,23 +249,23 @@ class Client:
         return Recorded()
 
     def _seal(self, uploads: bool) -> None:
-        """Seals what is due; of groups that hide their presence only in an upload, so that no
-        record ever decides when they are sealed."""
-        with self._device().transaction(synced=True) as connection:
-            if self._consented(connection) != "granted":
+        """Seal the periods that are over; of groups with hidden presence only in an upload, so that
+        no record decides when they are sealed."""
+        with self._open_file().transaction(synced=True) as connection:
+            if self._read_consent(connection) != "granted":
                 return
             self._witness.check(connection)
             settle(connection, self._registry)
             if state(connection, TERMS) is None:
                 agree(connection, self._registry)
             now = periods.ledger_time(connection, self._clock())
-            ended = self._sealer.public_due(connection, now)
+            due_periods = self._sealer.public_periods(connection, now)
             if uploads:
-                ended = sorted(ended + self._sealer.hidden_due(connection, now))
-            if ended:
+                due_periods = sorted(due_periods + self._sealer.hidden_periods(connection, now))
+            if due_periods:
                 periods.keep_time(connection, self._registry, now)
-                self._sealer.seal(connection, ended, now)
-            if ended or state(connection, "mark") is None:
+                self._sealer.seal(connection, due_periods, now)
+            if due_periods or state(connection, "mark") is None:
                 self._witness.announce(connection)
             drop(connection, now)
 
@@ -273,37 +273,37 @@ class Client:
         if not self._may_write():
             return Uploaded(why="consent")
         self._seal(uploads=True)
-        return self._sender.send(self._device, self._may_send)
+        return self._sender.send(self._open_file, self._may_send)
 
     def _may_send(self, connection: Connection) -> bool:
         """Return whether batches may leave; raise StorageError for a restored copy of the file."""
-        if self._is_withdrawing or self._consented(connection) != "granted":
+        if self._is_withdrawing or self._read_consent(connection) != "granted":
             return False
         self._witness.confirm(connection)
         return True
 
-    def _say(self, consent: Consent) -> bool:
-        device = self._device()
+    def _set_consent(self, consent: Consent) -> bool:
+        device = self._open_file()
         with device.transaction(synced=True) as connection:
-            is_known = self._is_known(connection)
+            is_confirmed = self._is_confirmed(connection)
             remember(connection, "consent", consent)
             if consent == "granted":
                 agree(connection, self._registry)
                 now = periods.ledger_time(connection, self._clock())
-                self._sealer.hidden_due(connection, now)
+                self._sealer.hidden_periods(connection, now)
             else:
                 self._delete(connection)
-            if is_known:  # an older copy must not bring the other answer back
+            if is_confirmed:  # an older copy must not bring the other answer back
                 with suppress(StorageError, OSError):
                     self._witness.announce(connection)
-        if is_known:
+        if is_confirmed:
             with suppress(StorageError, OSError), device.transaction() as connection:
                 self._witness.confirm(connection)
         self._consent, self._is_withdrawing = consent, False
         return True
 
     def _delete(self, connection: Connection) -> None:
-        """What a withdrawal deletes."""
+        """Delete records, responses, sealed batches and the device's secret after a withdrawal."""
         for table in ("pool", "seen"):
             connection.execute(f"DELETE FROM {table}")
         withdraw_epochs(connection)
@@ -314,90 +314,92 @@ class Client:
             "WHERE state = 'waiting'"
         )
 
-    def _is_known(self, connection: Connection) -> bool:
-        """Whether the witness, if there is one, knows the file."""
+    def _is_confirmed(self, connection: Connection) -> bool:
+        """Return whether the witness, if there is one, knows the file."""
         try:
             self._witness.check(connection)
         except (StorageError, OSError):
             return False
         return True
 
-    def _left(self) -> dict[str, Fraction]:
+    def _remaining(self) -> dict[str, Fraction]:
         groups = self._registry.groups
-        if not self._exists():
-            device = self._registry.lifetime_epsilon
+        if not self._has_file():
+            cap = self._registry.lifetime_epsilon
             return {
-                name: Fraction(min(g.caps.window_epsilon, g.caps.lifetime_epsilon, device))
-                for name, g in groups.items()
+                name: Fraction(min(group.caps.window_epsilon, group.caps.lifetime_epsilon, cap))
+                for name, group in groups.items()
             }
-        with self._device().transaction(reads=True) as connection:
+        with self._open_file().transaction(reads=True) as connection:
             now = periods.ledger_time(connection, self._clock())
             return {
-                name: self._left_of(connection, name, periods.ending(now, group.caps.window))
+                name: self._remaining_of(connection, name, periods.ending(now, group.caps.window))
                 for name, group in groups.items()
             }
 
-    def _left_of(self, connection: Connection, group: str, ends: int) -> Fraction:
-        """What could still be charged for the period that ends then, epochs included."""
-        remaining = left(connection, self._registry, group, ends)
-        aside = self._registry.set_aside(group, periods.day_of(ends - 1))
-        return max(Fraction(0), min(remaining.life, remaining.window + aside))
+    def _remaining_of(self, connection: Connection, group: str, end: int) -> Fraction:
+        """Return what could still be charged for the period that ends at `end`, with epochs."""
+        budget = remaining_budget(connection, self._registry, group, end)
+        reserved = self._registry.set_aside(group, periods.day_of(end - 1))
+        return max(Fraction(0), min(budget.life, budget.window + reserved))
 
     def _explain(self) -> str:
         from ldp.registry.explaining import explained  # late: most apps never ask
 
-        left = [f"{name}: {_downwards(left)}" for name, left in self.remaining().items()]
-        return f"{explained(self._registry)}\nEpsilon that could still be spent: {', '.join(left)}"
+        budgets = [f"{name}: {_rounded(epsilon)}" for name, epsilon in self.remaining().items()]
+        return (
+            f"{explained(self._registry)}\nEpsilon that could still be spent: {', '.join(budgets)}"
+        )
 
     def _status(self) -> Status:
-        if not self._exists():
+        if not self._has_file():
             return Status("unknown")
-        with self._device().transaction(reads=True) as connection:
-            found = connection.execute("SELECT state, count(*) FROM batches GROUP BY state")
-            states = dict(found.fetchall())
+        with self._open_file().transaction(reads=True) as connection:
+            rows = connection.execute("SELECT state, count(*) FROM batches GROUP BY state")
+            states = dict(rows.fetchall())
             return Status(
                 storage=self._witness.problem(connection),
-                consent="withdrawn" if self._is_withdrawing else self._consented(connection),
+                consent="withdrawn" if self._is_withdrawing else self._read_consent(connection),
                 pooled=connection.execute("SELECT count(*) FROM pool").fetchone()[0],
                 waiting=states.get("waiting", 0),
                 acknowledged=states.get("acknowledged", 0),
                 refused=state(connection, "refused", 0),
                 dropped=states.get("dropped", 0),
-                unasked=unasked(connection, self._registry),
+                unasked=groups_to_ask(connection, self._registry),
                 witnesses_lost=state(connection, LOSSES, 0),
             )
 
-    def _sent(self) -> list[Sent]:
-        if not self._exists():
+    def _read_sent(self) -> list[Sent]:
+        if not self._has_file():
             return []
-        with self._device().transaction(reads=True) as connection:
-            found = connection.execute(
+        with self._open_file().transaction(reads=True) as connection:
+            rows = connection.execute(
                 "SELECT day, contents, state FROM batches ORDER BY day, id"
             ).fetchall()
         return [
-            Sent(date.fromisoformat(day), json.loads(contents), stands)
-            for day, contents, stands in found
+            Sent(date.fromisoformat(day), json.loads(contents), state_of_batch)
+            for day, contents, state_of_batch in rows
         ]
 
-    def _consented(self, connection: Connection) -> Consent:
+    def _read_consent(self, connection: Connection) -> Consent:
         self._consent = state(connection, "consent", "unknown")
         return self._consent
 
     def _may_write(self) -> bool:
-        """Whether the owner may have agreed; writes down first that he does not any more."""
+        """Return whether the owner may have agreed; write down a pending withdrawal first."""
         if self._is_withdrawing:
-            self._say("withdrawn")
-        return self._exists()
+            self._set_consent("withdrawn")
+        return self._has_file()
 
-    def _mistake(self, declined: Declined) -> Declined:
+    def _declare(self, declined: Declined) -> Declined:
         if self._strict:
             raise ParameterError(declined.details)
         return declined
 
-    def _exists(self) -> bool:
+    def _has_file(self) -> bool:
         return self._file is not None or self._path.exists()
 
-    def _device(self) -> DeviceFile:
+    def _open_file(self) -> DeviceFile:
         if self._is_closed:
             raise StorageError("the client is closed")
         file = self._file or DeviceFile(self._path)
@@ -405,24 +407,25 @@ class Client:
         return file
 
 
-def _witness(named: str | Path | Literal[False] | None, device: Path) -> Witness | NoWitness:
-    if named is None:
+def _witness(choice: str | Path | Literal[False] | None, device: Path) -> Witness | NoWitness:
+    if choice is None:
         return DefaultWitness(device)
-    return Witness(Path(named).absolute(), DefaultWitness(device)) if named else NoWitness()
+    return Witness(Path(choice).absolute(), DefaultWitness(device)) if choice else NoWitness()
 
 
 def _require_sendable(metric: Metric) -> None:
-    """Raises ParameterError for a metric whose reports do not fit into a batch."""
+    """Raise ParameterError for a metric whose reports do not fit into a batch."""
     report = bytes(HEADER_BYTES + metric.mechanism.layout.body_bytes)
     if HEAD_BYTES + Item(metric.name, metric.version, report).size > MOST_BYTES:
         raise ParameterError(f"a report of metric {metric.name!r} is larger than any batch")
 
 
-def _downwards(epsilon: float) -> str:
+def _rounded(epsilon: float) -> str:
+    """Return an epsilon as text, rounded down to thousandths."""
     return f"{math.floor(1000 * epsilon) / 1000:g}"
 
 
-def _declined(error: Exception) -> Declined:
+def _decline(error: Exception) -> Declined:
     if isinstance(error, StorageError):
         return Declined("busy" if error.busy else "storage", str(error))
     return Declined("error", type(error).__name__)
@@ -432,7 +435,7 @@ _CLIENTS: WeakSet[Client] = WeakSet()
 
 
 def _in_child() -> None:
-    """Another thread of the parent may have been sending: its lock would never be released."""
+    """Release locks in a child process: a thread of the parent may have held one."""
     for client in list(_CLIENTS):
         client._sender.forget_threads()
 

@@ -1,4 +1,4 @@
-"""Sending: sealed batches leave one at a time, and wait longer after every failure."""
+"""Sending: one sealed batch at a time, with longer waits after every failure."""
 
 import math
 import threading
@@ -14,9 +14,10 @@ from ldp.client.results import Uploaded
 from ldp.protocol.randomness import BitSource, uniform_below
 
 FIRST_WAIT, LONGEST_WAIT = 60, 6 * 3600
-"""Seconds: bounds of the waits after failed uploads; each is uniform up to twice the last bound."""
+"""Bounds of the waits after failed uploads, in seconds; a wait is uniform up to its bound, and the
+bound doubles with every failure."""
 MOST_BATCHES = 20
-"""Batches of one upload."""
+"""Most batches of one upload."""
 SOON = timedelta(minutes=1)
 """Longest time until a thread uploads first."""
 
@@ -35,7 +36,7 @@ class Sender:
         self.forget_threads()
 
     def forget_threads(self) -> None:
-        """Start anew in a child process: no other thread holds its lock any more."""
+        """Make a new lock in a child process: a thread of the parent may hold the old one."""
         self._sending = threading.RLock()
         self._thread: threading.Thread | None = None
 
@@ -68,18 +69,18 @@ class Sender:
     def send(
         self, device: Callable[[], DeviceFile], may_send: Callable[[Connection], bool]
     ) -> Uploaded:
-        """Send at most MOST_BATCHES batches. `device` returns the file, or raises StorageError;
-        `may_send` is asked in the transaction that reads a batch."""
-        acknowledged, refused, last = 0, 0, Uploaded()
+        """Send at most MOST_BATCHES batches. `device` returns the open file or raises StorageError;
+        `may_send` decides in the transaction that reads a batch."""
+        acknowledged, refused, result = 0, 0, Uploaded()
         for _ in range(MOST_BATCHES):
             if self._stopped.is_set():
-                return Uploaded(acknowledged, refused, last.waiting, "closed")
+                return Uploaded(acknowledged, refused, result.waiting, "closed")
             with self._sending:
-                last = self._send_batch(device, may_send)
-            acknowledged, refused = acknowledged + last.acknowledged, refused + last.refused
-            if not last.acknowledged or not last.waiting:
-                return replace(last, acknowledged=acknowledged, refused=refused)
-        return Uploaded(acknowledged, refused, last.waiting, "enough for one call")
+                result = self._send_batch(device, may_send)
+            acknowledged, refused = acknowledged + result.acknowledged, refused + result.refused
+            if not result.acknowledged or not result.waiting:
+                return replace(result, acknowledged=acknowledged, refused=refused)
+        return Uploaded(acknowledged, refused, result.waiting, "enough for one call")
 
     def _send_batch(
         self, device: Callable[[], DeviceFile], may_send: Callable[[Connection], bool]
@@ -129,15 +130,15 @@ class Sender:
 
 
 def _acknowledge(device: DeviceFile, identity: bytes, refused: int) -> None:
-    """Note that a batch was taken."""
+    """Note that a batch was taken, with its number of refused reports."""
     with device.transaction(synced=True) as connection:
-        changed = connection.execute(
+        is_new = connection.execute(
             "UPDATE batches SET state = 'acknowledged', body = NULL, not_before = 0 "
             "WHERE id = ? AND state IN ('waiting', 'withdrawn')",
             (identity,),
         ).rowcount
         remember(connection, "failures", 0)
-        if changed:  # not by another process already
+        if is_new:  # not by another process already
             remember(connection, "refused", state(connection, "refused", 0) + refused)
 
 

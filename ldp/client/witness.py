@@ -1,10 +1,10 @@
-"""The witness: a small file outside backups that knows the last charge of a device's file.
+"""The witness: a small file outside backups by which a restored copy of a device's file is noticed.
 
 Every transaction that charges or changes the consent gives the device's file a new mark: a random
-number, and a digest of all that was charged. The witness holds the mark that was confirmed last,
-and the one that is being written: it is synced before that transaction commits, and again before
-what it sealed may leave. A device's file whose mark is neither, or that does not hold what its mark
-says was charged, is an older copy or another file: it is not used any more.
+number, and a digest of all charges. The witness holds the mark that was confirmed last, and the one
+that is being written: it is synced before that transaction commits, and again before the batches
+that it sealed may leave. A device's file with another mark, or with other charges than its mark
+says, is an older copy or another file: it is not used any more.
 """
 
 import hashlib
@@ -23,33 +23,34 @@ KIND = "ldp witness 1"
 MARK_BYTES = 16
 MARK_LETTERS = 16 + 2 * MARK_BYTES + 64
 KEPT_AS, NAMED, DEFAULT, LOST = "witness", "named", "default", "lost"
-"""The state that says whose witness the device's file has."""
+"""Name of the state with the kind of witness that the device's file has, and its three values."""
 LOSSES = "witnesses_lost"
 
 
 class Marks(NamedTuple):
-    """The mark that was confirmed last, and the one that is being written. A mark is a number that
-    grows, 16 random bytes and a digest of the books, as hexadecimal text; marks of earlier versions
-    have no number."""
+    """Marks of a witness: the last one that was confirmed, and the one that is being written. A mark
+    is a number that grows, 16 random bytes and a digest of the charges, as hexadecimal text; marks
+    of earlier versions have no number."""
 
     confirmed: str
     announced: str
 
     @property
     def number(self) -> int:
-        return max(map(number, self))
+        """Larger number of the two marks."""
+        return max(map(mark_number, self))
 
 
 class Witness:
-    """One that the app names. Call all of it in a transaction of the device's file that may write.
-    `default`: the one that the file had if it was opened without a name before."""
+    """Witness at a path that the app gives. Call its methods in a transaction of the device's file
+    that may write. `default`: the witness of the file if it was opened without a path before."""
 
     def __init__(self, path: Path, default: "DefaultWitness | None" = None) -> None:
         self._path = path
         self._default = default
 
     def problem(self, connection: Connection) -> str:
-        """Return why the device's file says nothing more; "" if it does. Writes nothing."""
+        """Return why the device's file must not be used, "" if it may. Write nothing."""
         mark = state(connection, "mark")
         try:
             if self._takes_over(connection) and self._default is not None:
@@ -67,7 +68,7 @@ class Witness:
         return ""
 
     def check(self, connection: Connection) -> None:
-        """Raises StorageError unless the device's file is the one that the witness knows."""
+        """Raise StorageError unless the device's file is the one that the witness knows."""
         if why := self.problem(connection):
             raise StorageError(why)
         if self._takes_over(connection) and self._default is not None:
@@ -77,29 +78,32 @@ class Witness:
             remember(connection, KEPT_AS, NAMED)
 
     def _takes_over(self, connection: Connection) -> bool:
-        """Whether the app names a witness for the first time."""
+        """Return whether the app gives the path of a witness for the first time."""
         is_default = state(connection, KEPT_AS) in (DEFAULT, LOST)
         return is_default and state(connection, "mark") is not None and not self._path.exists()
 
     def announce(self, connection: Connection) -> None:
-        """Mark the transaction that is about to be committed, and synced."""
-        before, after = self._marked(connection)
-        self._write(Marks(before, after))
+        """Write a new mark to the file and the witness, before the transaction is committed."""
+        old_mark, new_mark = self._renew_mark(connection)
+        self._write(Marks(old_mark, new_mark))
         remember(connection, KEPT_AS, NAMED)
 
     def confirm(self, connection: Connection) -> None:
-        """Let what was committed leave from now on."""
+        """Confirm the mark of the last transaction, so that its batches may leave."""
         self.check(connection)
         mark = state(connection, "mark")
         if mark is not None and self._read().confirmed != mark:
             self._write(Marks(mark, mark))
 
-    def _marked(self, connection: Connection) -> tuple[str, str]:
-        """The mark of the device's file, and the new one that it has from now on."""
-        before = state(connection, "mark", "")
-        after = f"{number(before) + 1:016x}{os.urandom(MARK_BYTES).hex()}{_books(connection)}"
-        remember(connection, "mark", after)
-        return before, after
+    def _renew_mark(self, connection: Connection) -> tuple[str, str]:
+        """Give the device's file a new mark; return its old mark and the new one."""
+        old_mark = state(connection, "mark", "")
+        new_mark = (
+            f"{mark_number(old_mark) + 1:016x}"
+            f"{os.urandom(MARK_BYTES).hex()}{_charges_digest(connection)}"
+        )
+        remember(connection, "mark", new_mark)
+        return old_mark, new_mark
 
     def _read(self) -> Marks:
         try:
@@ -118,9 +122,9 @@ class Witness:
 
 
 class DefaultWitness(Witness):
-    """The witness where the app names none: in the per-user state folder of the system. One that is
-    missing, damaged or older than the device's file, or cannot be read or written, is made anew and
-    counted (`LOSSES`)."""
+    """Witness for an app that gives no path: in the system's state folder of the user. One that is
+    missing, damaged or older than the device's file, or cannot be read or written, is written again
+    and counted (`LOSSES`)."""
 
     def __init__(self, device: Path) -> None:
         with suppress(OSError, ValueError, RuntimeError):
@@ -129,7 +133,7 @@ class DefaultWitness(Witness):
         super().__init__(state_folder() / f"{name}.witness")
 
     def problem(self, connection: Connection) -> str:
-        mark, marks = state(connection, "mark"), self._found()
+        mark, marks = state(connection, "mark"), self._read_or_none()
         if mark is not None and state(connection, KEPT_AS, NAMED) == NAMED:
             return "the device's file has a witness: open the client with it"
         if marks is None or (mark is not None and self._is_behind(connection, mark, marks)):
@@ -139,7 +143,7 @@ class DefaultWitness(Witness):
     def check(self, connection: Connection) -> None:
         if why := self.problem(connection):
             raise StorageError(why)
-        mark, marks = state(connection, "mark"), self._found()
+        mark, marks = state(connection, "mark"), self._read_or_none()
         if mark is None or (marks is None and state(connection, KEPT_AS) == LOST):
             return
         if marks is None or self._is_behind(connection, mark, marks):
@@ -149,27 +153,27 @@ class DefaultWitness(Witness):
 
     def announce(self, connection: Connection) -> None:
         was_lost = state(connection, KEPT_AS) == LOST
-        if not self._keep(connection, Marks(*self._marked(connection))) and not was_lost:
+        if not self._keep(connection, Marks(*self._renew_mark(connection))) and not was_lost:
             self._lose(connection)
 
     def confirm(self, connection: Connection) -> None:
         self.check(connection)
-        mark, marks = state(connection, "mark"), self._found()
+        mark, marks = state(connection, "mark"), self._read_or_none()
         if mark is not None and marks is not None and marks.confirmed != mark:
             self._keep(connection, Marks(mark, mark))
 
-    def _found(self) -> Marks | None:
+    def _read_or_none(self) -> Marks | None:
         with suppress(OSError):
             return self._read()
         return None
 
     def _is_behind(self, connection: Connection, mark: str, marks: Marks) -> bool:
-        """Whether the witness is the older one: restored, or kept where the client was not opened
-        for a while."""
-        return number(mark) > marks.number and mark.endswith(_books(connection))
+        """Return whether the witness is older than the file: it was restored, or the file was used
+        elsewhere for a while."""
+        return mark_number(mark) > marks.number and mark.endswith(_charges_digest(connection))
 
     def _keep(self, connection: Connection, marks: Marks) -> bool:
-        """Write the witness; return whether that could be done."""
+        """Write the witness; return whether that succeeded."""
         try:
             if not self._path.is_absolute():
                 raise FileNotFoundError("the user has no home folder")
@@ -185,23 +189,23 @@ class DefaultWitness(Witness):
         remember(connection, LOSSES, state(connection, LOSSES, 0) + 1)
 
 
-def number(mark: str) -> int:
-    """Return the number of a mark; -1 of one without."""
+def mark_number(mark: str) -> int:
+    """Return the number of a mark, -1 if it has none."""
     return int(mark[:16], 16) if len(mark) == MARK_LETTERS else -1
 
 
 def _is_known(connection: Connection, mark: str, marks: Marks) -> bool:
-    return mark in marks and mark.endswith(_books(connection))
+    return mark in marks and mark.endswith(_charges_digest(connection))
 
 
-def _books(connection: Connection) -> str:
-    """A digest of all that was charged: SQLite's log can carry a new mark onto old pages."""
+def _charges_digest(connection: Connection) -> str:
+    """Return a digest of all charges: SQLite's log can carry a new mark onto old pages."""
     totals = connection.execute("SELECT * FROM totals ORDER BY 1, 2, 3").fetchall()
     return hashlib.sha256(repr(totals).encode()).hexdigest()
 
 
 class NoWitness:
-    """For an app that wants none; refused for a device's file that has one."""
+    """Absent witness, for an app that wants none; raises StorageError if the file has one."""
 
     def problem(self, connection: Connection) -> str:
         if state(connection, "mark") is None:
@@ -213,15 +217,14 @@ class NoWitness:
             raise StorageError(why)
 
     def announce(self, connection: Connection) -> None:
-        """There is nothing to tell."""
+        """Do nothing."""
 
     confirm = check
 
 
 def state_folder() -> Path:
-    """Return the folder for what belongs to a user, and to this machine: never a cache, and where
-    the system knows the difference outside of what is synchronised. Relative where the user has no
-    home folder."""
+    """Return the system's folder for the state of a user on this machine: never a cache, and not
+    synchronised between machines where the system tells. Relative if the user has no home."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA", "")
     elif sys.platform == "darwin":
