@@ -28,9 +28,9 @@ LOSSES = "witnesses_lost"
 
 
 class Marks(NamedTuple):
-    """Marks of a witness: the last one that was confirmed, and the one that is being written. A mark
-    is a number that grows, 16 random bytes and a digest of the charges, as hexadecimal text; marks
-    of earlier versions have no number."""
+    """Marks of a witness: the last one that was confirmed, and the one that is being written. A
+    mark is a number that grows, 16 random bytes and a digest of the charges, as hexadecimal text;
+    marks of earlier versions have no number."""
 
     confirmed: str
     announced: str

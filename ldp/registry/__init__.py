@@ -1,4 +1,4 @@
-"""Which metrics there are: metrics.toml, what it pins, and what its metrics can cost."""
+"""Registry of metrics: metrics.toml, its lock, and what its metrics can cost."""
 
 from ldp.registry.definitions import Group, Metric, read_values
 from ldp.registry.registry import Registry

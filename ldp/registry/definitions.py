@@ -20,7 +20,8 @@ Presence = Literal["public", "hidden"]
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """A privacy budget shared by metrics that tell about the same behaviour."""
+    """Privacy budget shared by metrics about the same behaviour. `lateness`: how long after sealing
+    a batch is still taken."""
 
     name: str
     caps: Caps
@@ -29,7 +30,8 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """One version of one metric. `dictionary` is the file of its candidates, if it names one."""
+    """One version of one metric. `dictionary`: the file of its candidates, if it has one; `epoch`:
+    length of an epoch where responses are memoised by epoch."""
 
     name: str
     version: int
@@ -44,31 +46,31 @@ class Metric:
     epoch: timedelta | None = None
     presence: Presence = "public"
     members: tuple["Metric", ...] = ()
-    """The metrics whose values a joint metric reports together."""
+    """Metrics whose values a joint metric reports together."""
     cleans: bool = False
-    """Whether words are cleaned before they are encoded (`Spelling.cleaned`)."""
+    """True if words are cleaned before they are encoded (`Spelling.cleaned`)."""
     other: str | None = None
-    """The category that stands for every text that is not listed."""
+    """Category that stands for every text that is not listed."""
 
     @property
     def price(self) -> float:
-        """The epsilon that is charged at a time: for a report, or, where responses are memoised,
-        for every report about one value, or of one epoch."""
+        """Epsilon of one charge: for a report, or, where responses are memoised, for all reports
+        about one value, or of one epoch."""
         cost = self.mechanism.cost
         return cost.lifetime if self.memoise else cost.epsilon
 
     @property
     def manner(self) -> str:
-        """How reports hang together; "" for fresh ones whose number may be seen."""
-        said = {self.memoise or "", f"epoch {self.epoch}" if self.epoch else "", self.presence}
-        return ", ".join(sorted(said - {"", "epoch", "public"}))
+        """Memoisation and presence as text; "" for fresh reports with public presence."""
+        parts = {self.memoise or "", f"epoch {self.epoch}" if self.epoch else "", self.presence}
+        return ", ".join(sorted(parts - {"", "epoch", "public"}))
 
     def cleaned(self, value: Any) -> Any:
-        """Return what is encoded of a value, or of each value of a joint metric; what is no value
-        of the metric at all stays as it is, to be refused by its mechanism."""
+        """Return the value to encode: cleaned, or `other`; for a joint metric a tuple of them. What
+        is not a value of the metric is returned as it is: its mechanism rejects it."""
         if self.members and isinstance(value, tuple) and len(value) == len(self.members):
             pairs = zip(self.members, value, strict=True)
-            return tuple(member.cleaned(each) for member, each in pairs)
+            return tuple(member.cleaned(part) for member, part in pairs)
         if not isinstance(value, str | bytes):
             return value
         if self.cleans:
@@ -84,8 +86,8 @@ class Metric:
 
     @property
     def silent(self) -> str:
-        """What a device says nothing about, although somebody recorded it; "" if there is no such
-        value. Silence tells that it was recorded."""
+        """Values that are recorded but never sent, as text; "" if there are none. A missing report
+        tells that such a value was recorded."""
         mechanism: Any = self.mechanism
         if self.members:
             return next(filter(None, (member.silent for member in self.members)), "")
@@ -98,36 +100,36 @@ class Metric:
         return ""
 
     def charges(self, span: timedelta, window: timedelta) -> int:
-        """Return how often a price can be charged for a span of time, were there no caps: for
-        every report of the windows that it touches, or once for every epoch."""
+        """Return how often the price can be charged in a span of time, without caps: for every
+        report of the windows that it touches, or once for every epoch."""
         if self.epoch:
             return touched(span, self.epoch)
         return self.reports_per_window * touched(span, window)
 
     def candidates(self) -> tuple[str, ...] | None:
-        """Return the values of the dictionary, cleaned as devices clean them, or None when the
-        metric names none."""
+        """Return the values of the dictionary, cleaned as devices clean them, or None without a
+        dictionary. Raise RegistryError for a file that cannot be read."""
         if self.dictionary is None:
             return None
         return tuple(dict.fromkeys(map(self.cleaned, read_values(self.dictionary))))
 
     def pinned(self) -> dict[str, Any]:
-        """What metrics.lock keeps of the metric."""
+        """Return the pins of the metric in metrics.lock; raise RegistryError."""
         dictionary = self.dictionary and hashlib.sha256(read_bytes(self.dictionary)).hexdigest()
         pins: dict[str, Any] = {
             "version": self.version,
             "fingerprint": self.mechanism.fingerprint.hex(),
             "dictionary_sha256": dictionary,
         }
-        named = {
+        texts = {
             "manner": self.manner,
             "members": ", ".join(member.name for member in self.members),
             "values": self._values(),
         }
-        return pins | {pin: said for pin, said in named.items() if said}
+        return pins | {pin: text for pin, text in texts.items() if text}
 
     def _values(self) -> str:
-        """Return how values become those of the mechanism, as the lock names it."""
+        """Return how values are replaced before they are encoded, as the lock has it."""
         members = [member._values() for member in self.members]
         if any(members):
             return "; ".join(members)
@@ -135,8 +137,8 @@ class Metric:
 
 
 def read_values(path: Path) -> tuple[str, ...]:
-    """The values of a candidates file: one a line, UTF-8, blank lines skipped; or the `value`
-    column of a CSV, which its name or its first line tells."""
+    """Return the values of a candidates file: one a line, UTF-8, blank lines skipped; or the
+    `value` column of a CSV, recognised by its name or first line. Raise RegistryError."""
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -153,13 +155,14 @@ def read_values(path: Path) -> tuple[str, ...]:
         values = [row["value"] for row in rows if row["value"]]
     if not values:
         raise RegistryError(f"{path}: holds no values")
-    repeated = len(values) - len(set(values))
-    if repeated:
-        raise RegistryError(f"{path}: names {repeated} values more than once")
+    repetitions = len(values) - len(set(values))
+    if repetitions:
+        raise RegistryError(f"{path}: names {repetitions} values more than once")
     return tuple(values)
 
 
 def read_bytes(path: Path) -> bytes:
+    """Return the bytes of a file; raise RegistryError if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:

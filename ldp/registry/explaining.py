@@ -1,4 +1,4 @@
-"""What a registry asks of a person, in odds and plain words: closed forms only."""
+"""Explanation of a registry for the people it asks, in odds and plain words."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -38,15 +38,15 @@ SEEN = {
 
 
 def explained(registry: Registry, name: str | None = None) -> str:
-    """About one metric, or all of them by group, and what is not covered. Raises RegistryError for
-    a metric that there is not."""
+    """Return the explanation of one metric, or of all by group, and of what is not covered. Raise
+    RegistryError for an unknown metric."""
     if name is not None:
         metric = registry.metric(name)
         lines = [*_metric(registry, metric), *_group(registry, metric.group)]
     else:
         lines = []
         for group in registry.groups:
-            members = [each for each in registry.metrics.values() if each.group == group]
+            members = [metric for metric in registry.metrics.values() if metric.group == group]
             lines += _group(registry, group) if members else []
             lines += [f"  {line}" for metric in members for line in _metric(registry, metric)]
         worst = registry.worst_case_of_all()
@@ -54,12 +54,11 @@ def explained(registry: Registry, name: str | None = None) -> str:
             f"Groups add: all of them tell at most epsilon {upwards(worst['day'])} of any 24 hours "
             f"and {upwards(worst['life'])} for life."
         )
-    return "\n".join(wrapped for line in [*lines, NOT_COVERED] for wrapped in _wrapped(line))
+    return "\n".join(part for line in [*lines, NOT_COVERED] for part in _wrapped(line))
 
 
 def label(registry: Registry, name: str) -> Label:
-    """What a table of the metric carries of this. Raises RegistryError for a metric that there is
-    not."""
+    """Return the label of a metric for its tables; raise RegistryError for an unknown metric."""
     metric = registry.metric(name)
     caps = registry.groups[metric.group].caps
     return Label(
@@ -82,27 +81,27 @@ def _metric(registry: Registry, metric: Metric) -> Iterator[str]:
     yield guessing(metric.mechanism.cost.epsilon)
     yield REMEMBERED[metric.memoise].format(epoch=epoch)
     if metric.memoise:
-        seen = f"all reports of {epoch}" if epoch else "all reports about one value"
-        yield guessing(metric.price, seen)
+        reports = f"all reports of {epoch}" if epoch else "all reports about one value"
+        yield guessing(metric.price, reports)
 
 
 def _group(registry: Registry, name: str) -> Iterator[str]:
     caps, worst = registry.groups[name].caps, registry.worst_case(name)
     life = min(caps.lifetime_epsilon, registry.lifetime_epsilon)
     members = [metric for metric in registry.metrics.values() if metric.group == name]
-    listed = ", ".join(metric.name for metric in members)
+    names = ", ".join(metric.name for metric in members)
     yield (
-        f"{name} ({listed}): {windows(_length(caps.window), caps.window_epsilon, life)}, on each "
+        f"{name} ({names}): {windows(_length(caps.window), caps.window_epsilon, life)}, on each "
         "device; what is not spent lapses."
     )
-    unless = UNLESS if any(each.memoise == "per-value" for each in members) else ""
-    for span, seen in (("day", "everything of any 24 hours"), ("life", "everything, ever")):
-        yield f"  {guessing(worst[span], f'{seen}, of this group')}{unless}"
+    unless = UNLESS if any(metric.memoise == "per-value" for metric in members) else ""
+    for span, events in (("day", "everything of any 24 hours"), ("life", "everything, ever")):
+        yield f"  {guessing(worst[span], f'{events}, of this group')}{unless}"
 
 
 def _length(span: timedelta) -> str:
     sizes = {"day": timedelta(days=1), "hour": timedelta(hours=1), "minute": timedelta(minutes=1)}
-    unit, size = next(found for found in sizes.items() if span % found[1] == timedelta(0))
+    unit, size = next(pair for pair in sizes.items() if span % pair[1] == timedelta(0))
     return f"1 {unit}" if span == size else f"{span // size} {unit}s"
 
 

@@ -29,14 +29,14 @@ PINS = {
     "members": "members",
     "values": "words or other",
 }
-"""What a change of a pin is called."""
+"""Names of the pins in messages about a change."""
 SPANS = {"day": timedelta(days=1), "year": timedelta(days=366)}
 __all__ = ["Group", "Metric", "Registry", "duration", "read_values"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Registry:
-    """All metrics of one product. `lifetime_epsilon`: the cap for life of all groups together."""
+    """All metrics of one product. `lifetime_epsilon`: cap for life of all groups together."""
 
     path: Path
     product: str
@@ -46,83 +46,84 @@ class Registry:
 
     @classmethod
     def load(cls, path: str | Path) -> "Registry":
-        """Reads and checks metrics.toml; raises RegistryError with the place and the remedy."""
+        """Read and check metrics.toml; raise RegistryError with the place and the remedy."""
         path = Path(path)
         return cls(path=path, **read_registry(path)._asdict())
 
     def metric(self, name: str) -> Metric:
-        """The metric of that name; raises RegistryError that names the nearest."""
+        """Return the metric of a name; raise RegistryError, with the nearest name, if unknown."""
         if name not in self.metrics:
             raise RegistryError(f"{self.path}: no metric {name!r}{nearest(name, self.metrics)}")
         return self.metrics[name]
 
     @property
     def lock_path(self) -> Path:
+        """Path of metrics.lock, beside the registry."""
         return self.path.with_name("metrics.lock")
 
     @property
     def files(self) -> list[Path]:
-        """The registry, its lock, and the files of values that it names."""
+        """Paths of the registry, its lock, and the files of values in it."""
         sections = tomllib.loads(read_bytes(self.path).decode()).get("metric", {}).values()
-        named = [keys.get(key) for keys in sections for key in ("dictionary", "categories")]
-        values = [self.path.parent / name for name in named if isinstance(name, str)]
+        names = [keys.get(key) for keys in sections for key in ("dictionary", "categories")]
+        values = [self.path.parent / name for name in names if isinstance(name, str)]
         return [self.path, self.lock_path, *values]
 
     def lock(self, today: date | None = None) -> None:
-        """Write metrics.lock beside the registry, after `check`; metrics that were removed stay in
-        it, so that a name and version never come to mean something else."""
+        """Write metrics.lock beside the registry, after `check`. Metrics that were removed stay in
+        it, so that a name and version keep their meaning."""
         self.check(today)
-        pinned = self._locked() | {name: metric.pinned() for name, metric in self.metrics.items()}
-        text = json.dumps({"metrics": dict(sorted(pinned.items()))}, indent=2)
+        pins = self._read_lock() | {name: metric.pinned() for name, metric in self.metrics.items()}
+        text = json.dumps({"metrics": dict(sorted(pins.items()))}, indent=2)
         write_whole(self.lock_path, text + "\n")
 
     def check(self, today: date | None = None) -> list[str]:
-        """Return the metrics that are not locked yet; raise RegistryError when a dictionary cannot
-        be read, a metric changed since `lock` without a new version, or one that has not expired
-        `today` would never fit beside what its windows set aside for epochs."""
-        locked = self._locked()
-        self._require_room(today)
+        """Return the names of metrics that are not in the lock yet. Raise RegistryError when a
+        dictionary cannot be read, a metric changed since `lock` without a new version, or a metric
+        that has not expired `today` never fits beside what its windows set aside for epochs."""
+        pins = self._read_lock()
+        self._require_budget(today)
         for name, metric in self.metrics.items():
             metric.candidates()
-            self._compare(name, locked.get(name), metric.pinned(), str(self.lock_path))
-        return [name for name in self.metrics if name not in locked]
+            self._compare(name, pins.get(name), metric.pinned(), str(self.lock_path))
+        return [name for name in self.metrics if name not in pins]
 
-    def _require_room(self, today: date | None) -> None:
+    def _require_budget(self, today: date | None) -> None:
         for name, metric in self.metrics.items():
             if today is not None and metric.expires < today:
                 continue
-            aside = self.set_aside(metric.group, today)
-            most = self.groups[metric.group].caps.window_epsilon
-            if aside + (0 if metric.epoch else Fraction(metric.price)) > Fraction(most):
+            reserved = self.set_aside(metric.group, today)
+            cap = self.groups[metric.group].caps.window_epsilon
+            if reserved + (0 if metric.epoch else Fraction(metric.price)) > Fraction(cap):
                 raise RegistryError(
                     f"{self.path}: [metric.{name}]: every window of [group.{metric.group}] sets "
-                    f"aside {float(aside):g} for its metrics with epochs, and window_epsilon is "
-                    f"{most:g}: raise it, or give this metric a group of its own"
+                    f"aside {float(reserved):g} for its metrics with epochs, and window_epsilon is "
+                    f"{cap:g}: raise it, or give this metric a group of its own"
                 )
 
-    def _locked(self) -> dict[str, dict[str, Any]]:
-        """What metrics.lock pins; nothing where there is none."""
+    def _read_lock(self) -> dict[str, dict[str, Any]]:
+        """Return the pins of metrics.lock by metric, none without it; raise RegistryError."""
         if not self.lock_path.exists():
             return {}
         try:
-            pinned: dict[str, dict[str, Any]] = json.loads(read_bytes(self.lock_path))["metrics"]
-            whole = all(
+            metrics: dict[str, dict[str, Any]] = json.loads(read_bytes(self.lock_path))["metrics"]
+            is_whole = all(
                 type(pins["version"]) is int
                 and isinstance(pins["fingerprint"], str)
                 and isinstance(pins["dictionary_sha256"], str | None)
-                for pins in pinned.values()
+                for pins in metrics.values()
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            whole = False
-        if not whole:
+            is_whole = False
+        if not is_whole:
             raise RegistryError(
                 f"{self.lock_path}: damaged; restore it from version control, or delete it and run "
                 "`ldp registry lock` again"
             )
-        return pinned
+        return metrics
 
     def expired(self, today: date) -> list[str]:
-        """The metrics whose last day lies before `today`."""
+        """Return the names of metrics whose last day lies before `today`."""
         return [name for name, metric in self.metrics.items() if metric.expires < today]
 
     def check_against(self, older: "Registry", accepted_growth: float = 0.0) -> None:
@@ -135,8 +136,10 @@ class Registry:
                     f"{self.path}: group {name!r} was renamed or removed; what devices spent in it "
                     "stays spent, so it must stay"
                 )
-            if raised := self.groups[name].caps.looser_than(group.caps):
-                raise RegistryError(f"{self.path}: [group.{name}]: {raised} than in {older.path}")
+            if difference := self.groups[name].caps.looser_than(group.caps):
+                raise RegistryError(
+                    f"{self.path}: [group.{name}]: {difference} than in {older.path}"
+                )
         for name, metric in older.metrics.items():
             if (now := self.metrics.get(name)) is None:
                 continue
@@ -145,45 +148,48 @@ class Registry:
                 raise RegistryError(
                     f"{self.path}: metric {name!r} was in group {metric.group!r}, not {now.group!r}"
                 )
-        grown = {whose: more for whose, more in self.growth(older).items() if more > 0}
-        if grown and max(grown.values()) > accepted_growth:
+        growth = {holder: epsilon for holder, epsilon in self.growth(older).items() if epsilon > 0}
+        if growth and max(growth.values()) > accepted_growth:
             raise RegistryError(
                 f"{self.path}: what can be lost in a life grew since {older.path}: "
-                + ", ".join(f"{whose} by epsilon {more:g}" for whose, more in grown.items())
+                + ", ".join(
+                    f"{holder} by epsilon {epsilon:g}" for holder, epsilon in growth.items()
+                )
                 + "; lower it, or accept it with --accept-growth"
             )
 
     def growth(self, older: "Registry") -> dict[str, float]:
-        """Return by how much epsilon the caps for life grew: of every group, and of one device."""
-        grown = {
+        """Return the growth of the caps for life since `older`, in epsilon: of every group, and of
+        one device."""
+        growth = {
             f"group {name!r}": group.caps.lifetime_epsilon
             - (older.groups[name].caps.lifetime_epsilon if name in older.groups else 0.0)
             for name, group in self.groups.items()
         }
-        return grown | {"one device": self._whole_life() - older._whole_life()}
+        return growth | {"one device": self._device_lifetime() - older._device_lifetime()}
 
-    def _whole_life(self) -> float:
-        """What a device can lose in its life."""
+    def _device_lifetime(self) -> float:
+        """Return the epsilon that a device can spend in its life."""
         groups = exact_sum(group.caps.lifetime_epsilon for group in self.groups.values())
         return min(self.lifetime_epsilon, groups)
 
     def _compare(
-        self, name: str, before: dict[str, Any] | None, now: dict[str, Any], where: str
+        self, name: str, old: dict[str, Any] | None, new: dict[str, Any], where: str
     ) -> None:
-        if before is None or before == now:
+        if old is None or old == new:
             return
-        if now["version"] <= before["version"]:
-            differing = (what for pin, what in PINS.items() if now.get(pin) != before.get(pin))
-            changed = next(differing, "pins")
+        if new["version"] <= old["version"]:
+            changes = (name for pin, name in PINS.items() if new.get(pin) != old.get(pin))
+            change = next(changes, "pins")
             raise RegistryError(
-                f"{self.path}: metric {name!r} changed its {changed} since {where}: "
-                f"give it version {before['version'] + 1}"
+                f"{self.path}: metric {name!r} changed its {change} since {where}: "
+                f"give it version {old['version'] + 1}"
             )
 
     def set_aside(self, group: str, day: date | None = None) -> Fraction:
-        """Return the epsilon of every window of a group that is kept for its metrics memoised by
-        epoch: what an epoch tells is told of some window's records, and in any of its windows.
-        Metrics that expired before `day` need none."""
+        """Return the epsilon that every window of a group reserves for its metrics memoised by
+        epoch, whose response is about the records of some window and sent in any window of the
+        epoch. Metrics that expired before `day` need none."""
         return sum(
             (
                 Fraction(metric.price)
@@ -204,15 +210,15 @@ class Registry:
             name: min(
                 life,
                 _total([(caps.window_epsilon, touched(span, caps.window))]),
-                _total([(each.price, each.charges(span, caps.window)) for each in members]),
+                _total([(metric.price, metric.charges(span, caps.window)) for metric in members]),
             )
             for name, span in SPANS.items()
         }
         return worst | {"life": life if members else 0.0}
 
     def worst_case_of_all(self) -> dict[str, float]:
-        """Return the same of all groups together: reporting on two metrics adds, so this is the
-        most that one device tells of a person."""
+        """Return `worst_case` of all groups together, the most epsilon of one device: groups add,
+        up to the device's cap."""
         groups = [self.worst_case(group) for group in self.groups]
         return {
             span: min(self.lifetime_epsilon, exact_sum(worst[span] for worst in groups))
@@ -220,7 +226,7 @@ class Registry:
         }
 
     def is_hidden(self, group: str) -> bool:
-        """Whether the presence of the group's metrics is hidden: all of them, or none."""
+        """Return whether the presence of the group's metrics is hidden (all of them, or none)."""
         return any(
             metric.group == group and metric.presence == "hidden"
             for metric in self.metrics.values()
@@ -228,5 +234,5 @@ class Registry:
 
 
 def _total(charges: Iterable[tuple[float, int]]) -> float:
-    """The exact sum of prices times how often each is charged, rounded up."""
+    """Return the exact sum of prices times numbers of charges, rounded up."""
     return round_up(sum((Fraction(price) * times for price, times in charges), Fraction(0)))

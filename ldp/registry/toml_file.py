@@ -1,12 +1,12 @@
-"""metrics.toml, read with the standard library and checked key by key.
+"""Reader of metrics.toml, which checks it key by key.
 
-A mistake is one line that says where and what would be right.
+The message of an error is one line, with the place and what would be right.
 """
 
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from datetime import date, timedelta
 from difflib import get_close_matches
@@ -27,7 +27,7 @@ METRIC_KEYS = {
 }
 MOST_REPORTS_PER_WINDOW = 10_000
 MOST_NAME, MOST_VERSION = 255, 2**32 - 1
-"""What a sealed batch has room for."""
+"""Longest name, in bytes, and largest version that a sealed batch can carry."""
 REQUIRED = ("version", "group", "description", "owners", "expires")
 MEMOISE = (False, "epoch", "per-value")
 CHARGED_FOR: dict[Memoise, str] = {
@@ -36,13 +36,13 @@ CHARGED_FOR: dict[Memoise, str] = {
     "per-value": "the reports about one value cost",
 }
 JOINT = "joint"
-"""The mechanism whose parts are other metrics'."""
+"""Name of the mechanism whose parts are other metrics'."""
 PRESENCE = ("public", "hidden")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 class Contents(NamedTuple):
-    """What a metrics.toml says."""
+    """Contents of a metrics.toml."""
 
     product: str
     groups: Mapping[str, Group]
@@ -51,15 +51,15 @@ class Contents(NamedTuple):
 
 
 def duration(text: object) -> timedelta:
-    """A length of time such as "1d", "12h" or "30m"."""
-    found = re.fullmatch("([0-9]{1,5})([mhd])", text) if isinstance(text, str) else None
-    if found:
-        return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    """Return a length of time from text such as "1d", "12h" or "30m"; raise RegistryError."""
+    match = re.fullmatch("([0-9]{1,5})([mhd])", text) if isinstance(text, str) else None
+    if match:
+        return timedelta(**{_UNITS[match[2]]: int(match[1])})
     raise RegistryError('a length of time must be text like "1d", "12h" or "30m"')
 
 
 def read_registry(path: Path) -> Contents:
-    """Raises RegistryError with the place and the remedy."""
+    """Return the contents of a metrics.toml; raise RegistryError with the place and the remedy."""
     text = read_bytes(path)
     try:
         document = tomllib.loads(text.decode())
@@ -74,26 +74,26 @@ def read_registry(path: Path) -> Contents:
 
 
 def _contents(path: Path, document: dict[str, Any]) -> Contents:
-    _known("the top level", document, {"product", "group", "metric"})
+    _require_known("the top level", document, {"product", "group", "metric"})
     product = _section(document, "product", "product")
-    _known("[product]", product, {"name", "lifetime_epsilon"})
+    _require_known("[product]", product, {"name", "lifetime_epsilon"})
     if not isinstance(product.get("name"), str) or not product["name"]:
         raise RegistryError("[product] needs a name")
-    life = _number(product["lifetime_epsilon"]) if "lifetime_epsilon" in product else math.inf
-    if not life > 0:
+    lifetime = _number(product["lifetime_epsilon"]) if "lifetime_epsilon" in product else math.inf
+    if not lifetime > 0:
         raise RegistryError("[product]: lifetime_epsilon must be a number > 0")
     groups = {
         name: _group(name, _section(document["group"], name, f"group.{name}"))
         for name in _section(document, "group", "group")
     }
-    sections, read = _section(document, "metric", "metric"), dict[str, Metric]()
+    sections, known = _section(document, "metric", "metric"), dict[str, Metric]()
     for name in sorted(sections, key=lambda name: _is_joint(sections[name])):  # after their members
-        read[name] = _metric(path, product["name"], groups, name, sections[name], read)
-    metrics = {name: read[name] for name in sections}
+        known[name] = _metric(path, product["name"], groups, name, sections[name], known)
+    metrics = {name: known[name] for name in sections}
     _require_one_presence(metrics)
     for name, group in groups.items():
-        _require_room(name, group.caps, life, metrics)
-    return Contents(product["name"], groups, metrics, life)
+        _require_budget(name, group.caps, lifetime, metrics)
+    return Contents(product["name"], groups, metrics, lifetime)
 
 
 def _is_joint(keys: Any) -> bool:
@@ -102,7 +102,7 @@ def _is_joint(keys: Any) -> bool:
 
 def _group(name: str, keys: dict[str, Any]) -> Group:
     where = f"[group.{name}]"
-    _known(where, keys, GROUP_KEYS)
+    _require_known(where, keys, GROUP_KEYS)
     for key in ("window", "window_epsilon", "lifetime_epsilon"):
         if key not in keys:
             raise RegistryError(f"{where} needs {key}")
@@ -124,7 +124,7 @@ def _metric(
     groups: Mapping[str, Group],
     name: str,
     keys: dict[str, Any],
-    others: Mapping[str, Metric],
+    metrics: Mapping[str, Metric],
 ) -> Metric:
     where = f"[metric.{name}]"
     if not isinstance(keys, dict):
@@ -148,18 +148,19 @@ def _metric(
         raise RegistryError(f"{where}: owners must be a list of texts")
     reports = keys.get("reports_per_window", 1)
     if type(reports) is not int or not 1 <= reports <= MOST_REPORTS_PER_WINDOW:
-        most = MOST_REPORTS_PER_WINDOW
-        raise RegistryError(f"{where}: reports_per_window must be a whole number, 1 to {most}")
+        raise RegistryError(
+            f"{where}: reports_per_window must be a whole number, 1 to {MOST_REPORTS_PER_WINDOW}"
+        )
     try:
-        members = _members(keys, others) if _is_joint(keys) else ()
+        members = _members(keys, metrics) if _is_joint(keys) else ()
         identity = product, name, str(keys["version"])
         mechanism = _mechanism(path, where, keys, identity, members)
     except LdpError as error:
         raise RegistryError(f"{where}: {error}") from None
     try:
-        memoise, epoch = _memoised(mechanism, keys, groups[keys["group"]].caps)
+        memoise, epoch = _memoisation(mechanism, keys, groups[keys["group"]].caps)
         presence = _presence(mechanism, keys, memoise)
-        cleans, other = _cleaned(mechanism, keys)
+        cleans, other = _replacement(mechanism, keys)
     except RegistryError as error:
         raise RegistryError(f"{where}: {error}") from None
     dictionary = path.parent / keys["dictionary"] if "dictionary" in keys else None
@@ -182,14 +183,14 @@ def _metric(
     )
 
 
-def _members(keys: dict[str, Any], others: Mapping[str, Metric]) -> tuple[Metric, ...]:
-    """The metrics that a joint metric names."""
+def _members(keys: dict[str, Any], metrics: Mapping[str, Metric]) -> tuple[Metric, ...]:
+    """Return the metrics that a joint metric names."""
     names, members = keys.get("of"), list[Metric]()
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise RegistryError('of must be a list of metrics, such as ["shown", "dismissed"]')
     for name in names:
-        if (member := others.get(name)) is None:
-            raise RegistryError(f"of names no metric {name!r}{nearest(name, others)}")
+        if (member := metrics.get(name)) is None:
+            raise RegistryError(f"of names no metric {name!r}{nearest(name, metrics)}")
         if member.group != keys["group"]:
             raise RegistryError(
                 f"metric {name!r} is in group {member.group!r}: what a joint metric tells is "
@@ -206,16 +207,16 @@ def _members(keys: dict[str, Any], others: Mapping[str, Metric]) -> tuple[Metric
     return tuple(members)
 
 
-def _memoised(
+def _memoisation(
     mechanism: Catalogued, keys: dict[str, Any], caps: Caps
 ) -> tuple[Memoise, timedelta | None]:
-    """What is memoised, and the length of an epoch."""
+    """Return what is memoised, and the length of an epoch."""
     memoise = keys.get("memoise", False)
     if memoise not in MEMOISE or (isinstance(memoise, int) and memoise is not False):
         raise RegistryError('memoise must be false, "epoch" or "per-value"')
     if memoise and not mechanism.memoisable:
-        able = ", ".join(name for name, kind in CATALOGUE.items() if kind.memoisable)
-        raise RegistryError(f"mechanism {mechanism.name!r} memoises nothing; these do: {able}")
+        names = ", ".join(name for name, kind in CATALOGUE.items() if kind.memoisable)
+        raise RegistryError(f"mechanism {mechanism.name!r} memoises nothing; these do: {names}")
     if memoise and math.isinf(mechanism.cost.lifetime):
         raise RegistryError("a permanent response without noise (f = 0) must not be memoised")
     if (memoise == "epoch") != ("epoch" in keys):
@@ -245,8 +246,8 @@ def _presence(mechanism: Catalogued, keys: dict[str, Any], memoise: Memoise) -> 
     return presence
 
 
-def _cleaned(mechanism: Catalogued, keys: dict[str, Any]) -> tuple[bool, str | None]:
-    """Whether words are cleaned, and the category of what is not listed."""
+def _replacement(mechanism: Catalogued, keys: dict[str, Any]) -> tuple[bool, str | None]:
+    """Return whether words are cleaned, and the category of what is not listed."""
     has_words = hasattr(mechanism, "spelling")
     words, other = keys.get("words", "clean"), keys.get("other")
     if words not in ("clean", "refuse") or ("words" in keys and not has_words):
@@ -257,7 +258,7 @@ def _cleaned(mechanism: Catalogued, keys: dict[str, Any]) -> tuple[bool, str | N
 
 
 def _require_one_presence(metrics: Mapping[str, Metric]) -> None:
-    """Raises RegistryError for a group in which some metrics are hidden and some are not."""
+    """Raise RegistryError for a group in which some metrics are hidden and some are not."""
     for group in {metric.group for metric in metrics.values()}:
         names: dict[Presence, str] = {
             metric.presence: name for name, metric in metrics.items() if metric.group == group
@@ -269,17 +270,19 @@ def _require_one_presence(metrics: Mapping[str, Metric]) -> None:
             )
 
 
-def _require_room(group: str, caps: Caps, life: float, metrics: Mapping[str, Metric]) -> None:
-    """Raises RegistryError for a metric of the group that could never send a report."""
+def _require_budget(group: str, caps: Caps, life: float, metrics: Mapping[str, Metric]) -> None:
+    """Raise RegistryError for a metric of the group that could never send a report."""
     members = {name: metric for name, metric in metrics.items() if metric.group == group}
-    most = min(caps.window_epsilon, caps.lifetime_epsilon, life)
+    limit = min(caps.window_epsilon, caps.lifetime_epsilon, life)
     for name, metric in members.items():
-        for what, cost, cap in (
+        for description, cost, cap in (
             ("a report costs", metric.mechanism.cost.epsilon, caps.report_epsilon),
-            (CHARGED_FOR[metric.memoise], metric.price, most),
+            (CHARGED_FOR[metric.memoise], metric.price, limit),
         ):
             if cap is not None and cost > cap:
-                raise RegistryError(f"[metric.{name}]: {what} {cost}, its group's cap is {cap}")
+                raise RegistryError(
+                    f"[metric.{name}]: {description} {cost}, its group's cap is {cap}"
+                )
 
 
 def _mechanism(
@@ -289,39 +292,39 @@ def _mechanism(
     identity: tuple[str, ...],
     members: tuple[Metric, ...],
 ) -> Catalogued:
-    """The mechanism of a metric: its preset's parameters, then its own keys; a seed it lacks is
-    derived from product, metric and version; categories may be a file; of a joint metric the
-    mechanisms of its members."""
+    """Return the mechanism of a metric, from its preset's parameters and its own keys. A missing
+    seed is derived from product, metric and version; categories may be a file; a joint metric has
+    the mechanisms of its members."""
     parameters: dict[str, Any] = {}
     if "preset" in keys:
         parameters.update(PRESETS[_one_of("preset", keys["preset"], PRESETS)].parameters)
     if "mechanism" in keys:
         parameters["mechanism"] = keys["mechanism"]
-    what = "mechanism (the preset's was never published)" if "preset" in keys else "mechanism"
-    name = _one_of(what, parameters.get("mechanism"), CATALOGUE)
+    label = "mechanism (the preset's was never published)" if "preset" in keys else "mechanism"
+    name = _one_of(label, parameters.get("mechanism"), CATALOGUE)
     if not CATALOGUE[name].is_whole:
         raise RegistryError(f"mechanism {name!r} is a part of another one, no metric")
-    wanted = {field.name for field in fields(CATALOGUE[name])}
-    for key in keys.keys() - wanted - METRIC_KEYS:
+    own_keys = {field.name for field in fields(CATALOGUE[name])}
+    for key in keys.keys() - own_keys - METRIC_KEYS:
         if any(key in mechanism.__dataclass_fields__ for mechanism in CATALOGUE.values()):
             takes = ", ".join(field.name for field in fields(CATALOGUE[name]))
             raise RegistryError(f"mechanism {name!r} takes {takes}, not {key!r}")
-    _known("", keys, METRIC_KEYS | wanted)
-    parameters.update({key: value for key, value in keys.items() if key in wanted})
+    _require_known("", keys, METRIC_KEYS | own_keys)
+    parameters.update({key: value for key, value in keys.items() if key in own_keys})
     if CATALOGUE[name].seeded(parameters):
         parameters.setdefault("seed", derived_seed(*identity))
     if isinstance(parameters.get("categories"), str):
         parameters["categories"] = read_values(path.parent / parameters["categories"])
     if members:
         parameters["of"] = [member.mechanism for member in members]
-    missing = {
+    missing_keys = {
         field.name
         for field in fields(CATALOGUE[name])
         if field.default is MISSING and field.name not in parameters
     }
-    if missing:
-        unpublished = " (never published)" if "preset" in keys else ""
-        raise RegistryError(f"mechanism {name!r} needs {', '.join(sorted(missing))}{unpublished}")
+    if missing_keys:
+        note = " (never published)" if "preset" in keys else ""
+        raise RegistryError(f"mechanism {name!r} needs {', '.join(sorted(missing_keys))}{note}")
     return from_parameters(parameters)
 
 
@@ -332,22 +335,23 @@ def _section(parent: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
     return section
 
 
-def _one_of(what: str, name: Any, known: Mapping[str, Any]) -> str:
-    if not isinstance(name, str) or name not in known:
-        raise RegistryError(f"{what} must be one of {', '.join(known)}")
+def _one_of(key: str, name: Any, allowed: Mapping[str, Any]) -> str:
+    if not isinstance(name, str) or name not in allowed:
+        raise RegistryError(f"{key} must be one of {', '.join(allowed)}")
     return name
 
 
-def _known(where: str, keys: Mapping[str, Any], known: set[str]) -> None:
+def _require_known(where: str, keys: Mapping[str, Any], allowed: set[str]) -> None:
     for key in keys:
-        if key not in known:
+        if key not in allowed:
             prefix = f"{where} has an" if where else "an"
-            raise RegistryError(f"{prefix} unknown key {key!r}{nearest(key, known)}")
+            raise RegistryError(f"{prefix} unknown key {key!r}{nearest(key, allowed)}")
 
 
-def nearest(name: str, known: Any) -> str:
-    near = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known))}"
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return the end of a message about an unknown name: the nearest name, or all names."""
+    matches = get_close_matches(name, list(names), n=1)
+    return f"; did you mean {matches[0]!r}?" if matches else f"; known: {', '.join(sorted(names))}"
 
 
 def _number(value: Any) -> float:
