@@ -18,7 +18,7 @@ from ldp.collection import ReportWriter, read_patterns
 from ldp.decoding.association import (
     OTHER,
     Association,
-    _of_any_filter,
+    _any_filter_likelihood,
     associate,
     covariance,
     independence,
@@ -151,11 +151,13 @@ def test_the_covariance_of_shares_that_are_seen_is_the_multinomials() -> None:
 
 @pytest.mark.exact
 @pytest.mark.parametrize(("columns", "hashes"), [(3, 1), (4, 2), (3, 3)])
-def test_the_law_of_any_filter_is_the_mean_over_all_ways_to_hash(columns: int, hashes: int) -> None:
+def test_the_law_any_filter_likelihood_is_the_mean_over_all_ways_to_hash(
+    columns: int, hashes: int
+) -> None:
     ratio = np.random.default_rng(1).random((5, columns)) + 0.2
     ways = [{*way} for way in product(range(columns), repeat=hashes)]
     defined = np.mean([ratio[:, sorted(way)].prod(axis=1) for way in ways], axis=0)
-    assert np.allclose(_of_any_filter(ratio, hashes), defined)
+    assert np.allclose(_any_filter_likelihood(ratio, hashes), defined)
 
 
 @pytest.mark.exact

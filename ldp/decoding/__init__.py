@@ -1,4 +1,4 @@
-"""Estimated: the channel of a table inverted, a standard error on every number."""
+"""Decoders: the channel of a table inverted, with a standard error on every number."""
 
 from ldp.decoding.counts import METHODS, decode, weighted_mean
 

@@ -1,11 +1,11 @@
-"""Which values go together: the joint distribution of a joint metric's parts, from its reports.
+"""Association: the joint distribution of a joint metric's parts, from its reports.
 
 Source: Fanti, Pihur and Erlingsson 2016, "Building a RAPPOR with the Unknown", section 3. Given the
-values, the parts of a report are independent, so a report is likely to degree L_a(i) L_b(j) if the
-values are i and j. What maximises the likelihood of all reports is found by `ldp.decoding.mixtures`
-from the two factors. A value that no list names is one of the category OTHER: any filter at all.
-The paper takes for it what the listed values leave of each cohort's bits; estimated from the same
-reports, that is fitted to their noise, and draws reports to itself (docs/mechanisms/joint.md).
+values, the parts of a report are independent, so the likelihood of a report is L_a(i) L_b(j) if the
+values are i and j. `ldp.decoding.mixtures` maximises the likelihood of all reports from the two
+factors. A value that is on no list belongs to the category OTHER, whose filter may be any. The
+paper estimates its filter from the bits of each cohort that the listed values do not explain; that
+fits the noise of the same reports and overestimates OTHER (docs/mechanisms/joint.md).
 """
 
 import csv
@@ -34,17 +34,16 @@ from ldp.tables.patterns import Patterns, group_reports
 from ldp.tables.table import Table
 
 OTHER = "(other)"
-"""What the values that are not listed, or not detected, are called together."""
+"""Name of the category of all values that are not listed, or not detected."""
 POSITIVE = 1e-6
-"""A share below it is taken for none by the test of independence."""
+"""Share below which the test of independence leaves a value out."""
 ENOUGH = 500
-"""Reports for each cell below which the test's chi-square law is not relied on."""
+"""Number of reports for each cell below which the test's chi-square distribution is inexact."""
 
 
 class Independence(NamedTuple):
-    """A test that the parts are independent: Rao's score test of the product of the margins. Under
-    independence `statistic` is chi-square with so many degrees of `freedom`; NaN where there are
-    none."""
+    """Result of Rao's score test of independence. Under independence `statistic` is chi-square with
+    `freedom` degrees of freedom; `p_value` is NaN where there are none."""
 
     statistic: float
     freedom: int
@@ -53,11 +52,11 @@ class Independence(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Association:
-    """The joint distribution of the parts of some reports.
+    """Joint distribution of the parts of some reports.
 
     `values`: for each part the values of its axis, `OTHER` the last where values are hashed;
-    `shares`: float64, one axis a part, adding to 1; `covariance`: of the shares, flat, as estimates
-    of the population's; `reports`: how many there are. `details`: how it was found.
+    `shares`: float64, an axis for each part, adding to 1; `covariance`: of the shares, flat, as
+    estimates of the population's; `reports`: number of reports. `details`: mechanism and fit.
     """
 
     values: tuple[tuple[str, ...], ...]
@@ -69,32 +68,32 @@ class Association:
 
     @property
     def count(self) -> Floats:
-        """Reports of every cell."""
+        """Number of reports of every cell: shape of `shares`."""
         return self.reports * self.shares
 
     @cached_property
     def std_error(self) -> Floats:
-        """Of every cell's `count`, around the number of these reports that held it: the maximum's
-        variance less what only a sample of people has, f (1 - f) n."""
+        """Standard error of every cell's `count` around the number of these reports that held it:
+        the maximum's variance less that of a sample of people, f (1 - f) n."""
         sampled = np.diag(self.covariance).reshape(self.shares.shape)
         held = self.shares * (1 - self.shares) / self.reports
         return self.reports * np.sqrt(np.maximum(sampled - held, 0))
 
     def margin(self, part: int) -> Floats:
-        """The shares of one part's values."""
+        """Return the shares of the values of part number `part`: shape (values,)."""
         others = tuple(axis for axis in range(self.shares.ndim) if axis != part)
         return np.asarray(self.shares.sum(axis=others))
 
     def rows(self) -> list[dict[str, Any]]:
-        """A dictionary for each cell: the value of every part, count and standard error; largest
-        count first."""
+        """Return a dictionary for each cell: the value of every part, count and standard error;
+        largest count first."""
         count, error = self.count.ravel(), self.std_error.ravel()
         cells = np.array(np.unravel_index(np.arange(count.size), self.shares.shape)).T.tolist()
         return [
             {
                 **{
-                    name: listed[place]
-                    for name, listed, place in zip(
+                    name: values[place]
+                    for name, values, place in zip(
                         ascii_lowercase, self.values, cells[i], strict=False
                     )
                 },
@@ -105,14 +104,17 @@ class Association:
         ]
 
     def summary(self) -> dict[str, Any]:
-        """What goes beside the CSV."""
-        tested = self.independence
-        p_value = None if math.isnan(tested.p_value) else tested.p_value
-        independence = {**tested._asdict(), "p_value": p_value}
+        """Return the summary for the file beside the CSV."""
+        p_value = self.independence.p_value
+        independence = {
+            **self.independence._asdict(),
+            "p_value": None if math.isnan(p_value) else p_value,
+        }
         return {**self.details, "reports": self.reports, "independence": independence}
 
     def to_csv(self, path: str | Path | None = None) -> str:
-        """`a,b,count,std_error` as text; with `path` also written there, `summary` beside it."""
+        """Return `a,b,count,std_error` as CSV text; with `path`, write it there and `summary`
+        beside it."""
         text, rows = io.StringIO(), self.rows()
         writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
         writer.writeheader()
@@ -132,12 +134,12 @@ def associate(
     *,
     rule: Rule | None = None,
 ) -> Association:
-    """The joint distribution of the parts of the reports in `patterns`.
+    """Return the joint distribution of the parts of the reports in `patterns`.
 
-    `candidates`: a list for each part, or None for one that has categories. Where values are hashed
-    those that `rule` detects by themselves (default: 5 % false discoveries) have a cell and the
-    rest is OTHER. Raises DecodeError for a table, which keeps no patterns, for no reports, for a
-    part without candidates and for more than MOST_CELLS cells. Time: some 5 times patterns x
+    `candidates`: a list for each part, or None for a part with categories. Where values are hashed,
+    those that `rule` detects in the part alone (default: 5 % false discoveries) have a cell and the
+    rest is OTHER. Raises DecodeError for a table, which has no patterns, for no reports, for a part
+    without candidates and for more than MOST_CELLS cells. Time: some 5 times patterns x
     cells**2 / 4.
     """
     if not isinstance(patterns, Patterns):
@@ -153,11 +155,11 @@ def associate(
         raise DecodeError("there are no reports")
     rule, margins = rule or Rule(), patterns.table().tables
     variables = [
-        variable(table, some, rule, f"part {name!r}")
-        for name, table, some in zip(ascii_lowercase, margins, listed, strict=False)
+        variable(table, names, rule, f"part {letter!r}")
+        for letter, table, names in zip(ascii_lowercase, margins, listed, strict=False)
     ]
     factors = [
-        likelihoods(each, *part) for each, part in zip(variables, patterns.parts(), strict=True)
+        likelihoods(axis, *part) for axis, part in zip(variables, patterns.parts(), strict=True)
     ]
     shape = tuple(factor.shape[1] for factor in factors)
     if math.prod(shape) > MOST_CELLS:
@@ -165,7 +167,7 @@ def associate(
             f"{' x '.join(map(str, shape))} cells are more than {MOST_CELLS:,}: give fewer "
             "candidates, or a stricter rule"
         )
-    warnings = [each.warning for each in variables if each.warning]
+    warnings = [axis.warning for axis in variables if axis.warning]
     if patterns.total < ENOUGH * math.prod(shape):
         warnings.append(
             f"fewer than {ENOUGH} reports for each of {math.prod(shape)} cells: the test of "
@@ -174,7 +176,7 @@ def associate(
     mixture = Mixture.of(factors, patterns.counts)
     fit = fit_shares(mixture)
     return Association(
-        values=tuple(each.values for each in variables),
+        values=tuple(axis.values for axis in variables),
         shares=fit.shares.reshape(shape),
         covariance=covariance(mixture.information(fit.shares)),
         reports=patterns.total,
@@ -194,8 +196,8 @@ def associate(
 
 @dataclass(frozen=True, eq=False)
 class Variable:
-    """One axis: the values, OTHER the last where they are hashed; and which columns of every row
-    (cohort) each of the others touches, shape (rows, values, columns)."""
+    """Axis of a distribution: the values, OTHER the last where they are hashed; and `touched`, 1
+    where a listed value touches a column of a row (cohort): shape (rows, values, columns)."""
 
     mechanism: Mechanism
     values: tuple[str, ...]
@@ -204,7 +206,8 @@ class Variable:
 
 
 def variable(table: Table, listed: Sequence[str] | None, rule: Rule, what: str) -> Variable:
-    """The axis of one part, from its own table and candidates."""
+    """Return the axis of a part, from its table and `listed` candidates. Raises DecodeError, which
+    names the part as `what`, for candidates that do not fit."""
     mechanism, addressing = table.mechanism, table.mechanism.addressing
     if isinstance(addressing, Identity):
         if listed is not None and {*listed} != {*addressing.categories}:
@@ -214,9 +217,9 @@ def variable(table: Table, listed: Sequence[str] | None, rule: Rule, what: str) 
         )
     if listed is None:
         raise DecodeError(f"{what} ({mechanism.name}) needs a list of candidates")
-    found = decode(table, listed, rule=rule)
-    values = tuple(found.values[i] for i in np.flatnonzero(found.detected()))
-    warning = str(found.details.get("warning", ""))
+    estimates = decode(table, listed, rule=rule)
+    values = tuple(estimates.values[i] for i in np.flatnonzero(estimates.detected()))
+    warning = str(estimates.details.get("warning", ""))
     return Variable(
         mechanism,
         (*values, OTHER),
@@ -226,96 +229,102 @@ def variable(table: Table, listed: Sequence[str] | None, rule: Rule, what: str) 
 
 
 def touch_matrix(mechanism: Mechanism, values: Sequence[str]) -> Floats:
-    """1 where a value touches a column of a row: shape (rows, values, columns)."""
+    """Return the array that is 1 where a value touches a column of a row: float64, shape (rows,
+    values, columns)."""
     from ldp import bulk
 
     rows, columns = mechanism.shape
-    found = np.zeros((rows, len(values), columns))
+    matrix = np.zeros((rows, len(values), columns))
     if not values:
-        return found
+        return matrix
     points = bulk.points(mechanism.addressing, rows, values)
     for row in range(rows):
         at = np.full(len(values), row, dtype=np.uint32)
-        named = bulk.columns(mechanism.addressing, rows, points, at)
-        value, which = np.nonzero(named != bulk.NO_COLUMN)
-        found[row, value, named[value, which]] = 1
-    return found
+        cells = bulk.columns(mechanism.addressing, rows, points, at)
+        value, place = np.nonzero(cells != bulk.NO_COLUMN)
+        matrix[row, value, cells[value, place]] = 1
+    return matrix
 
 
-def likelihoods(of: Variable, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> Floats:
-    """How likely every report is for each value, over that of its likeliest; float64, shape
-    (reports, values). Equal reports are reckoned once."""
-    channel, columns = of.mechanism.channel, of.mechanism.shape.columns
-    shown = float(channel.touched / channel.untouched)
-    hidden = float((1 - channel.touched) / (1 - channel.untouched))
+def likelihoods(axis: Variable, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> Floats:
+    """Return the likelihood of every report for each value of `axis`, over the largest of the
+    report: float64, shape (reports, values). `rows`: shape (reports,), `payloads`: shape (reports,
+    payload bytes). Equal reports are computed once."""
+    channel, columns = axis.mechanism.channel, axis.mechanism.shape.columns
+    ratio_of_ones = float(channel.touched / channel.untouched)
+    ratio_of_zeros = float((1 - channel.touched) / (1 - channel.untouched))
     first, group = group_reports(rows, payloads)
     bits = np.unpackbits(payloads[first], axis=1, bitorder="little")[:, :columns]
-    ratio = np.where(bits, shown, hidden)
-    made = np.empty((first.size, len(of.values)))
+    ratio = np.where(bits, ratio_of_ones, ratio_of_zeros)
+    result = np.empty((first.size, len(axis.values)))
     order = np.argsort(rows[first], kind="stable")
-    bounds = np.searchsorted(rows[first][order], np.arange(of.mechanism.shape.rows + 1))
+    bounds = np.searchsorted(rows[first][order], np.arange(axis.mechanism.shape.rows + 1))
     for row in np.flatnonzero(np.diff(bounds)).tolist():
-        some, cells = order[bounds[row] : bounds[row + 1]], of.touched[row]
-        made[some, : len(cells)] = np.exp(np.log(ratio[some]) @ cells.T)
-    if of.touched.shape[1] < len(of.values):
-        made[:, -1] = _of_any_filter(ratio, getattr(of.mechanism.addressing, "hashes", 1))
-    made /= made.max(axis=1, keepdims=True)
-    return np.asarray(made[group])
+        reports, cells = order[bounds[row] : bounds[row + 1]], axis.touched[row]
+        result[reports, : len(cells)] = np.exp(np.log(ratio[reports]) @ cells.T)
+    if axis.touched.shape[1] < len(axis.values):
+        result[:, -1] = _any_filter_likelihood(
+            ratio, getattr(axis.mechanism.addressing, "hashes", 1)
+        )
+    result /= result.max(axis=1, keepdims=True)
+    return np.asarray(result[group])
 
 
-def _of_any_filter(ratio: Floats, hashes: int) -> Floats:
-    """The mean over all filters of the product of `ratio` over the columns they set, when each of
-    so many hashes falls on any of k columns alike: hashes! times the coefficient of t**hashes in
-    the product over columns of 1 + ratio (e**(t / k) - 1). That is the law of a value nobody
-    listed, since which filter it has is the choice of a public random function."""
-    found, chance = np.zeros((hashes + 1, len(ratio))), 1 / ratio.shape[1]
-    found[0] = 1
-    for own in ratio.T:
+def _any_filter_likelihood(ratio: Floats, hashes: int) -> Floats:
+    """Return the mean over all filters of the product of `ratio`, shape (reports, columns), over
+    the columns they set, where each of `hashes` hashes falls on any of k columns equally: hashes!
+    times the coefficient of t**hashes in the product over columns of 1 + ratio (e**(t / k) - 1).
+    That is the likelihood for a value nobody listed, whose filter is random; shape (reports,)."""
+    terms, chance = np.zeros((hashes + 1, len(ratio))), 1 / ratio.shape[1]
+    terms[0] = 1
+    for column in ratio.T:
         for power in range(hashes, 0, -1):
             for times in range(1, power + 1):
-                found[power] += chance**times / math.factorial(times) * own * found[power - times]
-    return np.asarray(math.factorial(hashes) * found[hashes])
+                weight = chance**times / math.factorial(times)
+                terms[power] += weight * column * terms[power - times]
+    return np.asarray(math.factorial(hashes) * terms[hashes])
 
 
 def covariance(information: Floats) -> Floats:
-    """The inverse of the information about shares that add to 1: Z (Z' I Z)**-1 Z', Z a basis of
-    the changes that keep the sum."""
+    """Return the inverse of the `information` I, shape (cells, cells), about shares that add to 1:
+    Z (Z' I Z)**-1 Z', Z a basis of the changes that keep the sum."""
     if len(information) < 2:
         return np.zeros_like(information)  # one share is all there is
-    basis = _keeping_the_sum(len(information))
+    basis = _zero_sum_basis(len(information))
     inverse = np.linalg.pinv(basis.T @ information @ basis, hermitian=True, rcond=1e-12)
     return np.asarray(basis @ inverse @ basis.T)
 
 
 def independence(factors: Sequence[Floats], counts: Ints) -> Independence:
-    """Rao's score test that the parts are independent.
+    """Return Rao's score test that the parts are independent. `factors`: likelihoods, shape
+    (patterns, values) each; `counts`: shape (patterns,).
 
     If they are, each margin is a mixture by itself. With the slope S and the information I of the
     log likelihood at the product of the margins, S' Z (Z' I Z)**-1 Z' S is chi-square with
-    (cells - 1) - sum of (values - 1) degrees of freedom, (r - 1)(c - 1) for two parts. Nothing is
-    asked of the cells' own estimates, of which half lie at 0 where the truth is near it, and there
-    Wald's test of the same has no known law. Values without a share are left out."""
+    (cells - 1) - sum of (values - 1) degrees of freedom, (r - 1)(c - 1) for two parts. It does not
+    use the cells' estimates, half of which are 0 where the true share is near 0; Wald's test, which
+    does, has no known distribution there. Values without a share are left out."""
     from scipy.stats import chi2
 
     margins = [fit_shares(Mixture.of([factor], counts)).shares[:, 0] for factor in factors]
-    kept = [np.flatnonzero(margin > POSITIVE) for margin in margins]
-    freedom = math.prod(map(len, kept)) - 1 - sum(len(places) - 1 for places in kept)
+    positive = [np.flatnonzero(margin > POSITIVE) for margin in margins]
+    freedom = math.prod(map(len, positive)) - 1 - sum(len(places) - 1 for places in positive)
     if not freedom:
         return Independence(0.0, 0, math.nan)
     mixture = Mixture.of(
-        [factor[:, places] for factor, places in zip(factors, kept, strict=True)], counts
+        [factor[:, places] for factor, places in zip(factors, positive, strict=True)], counts
     )
-    some = [margin[places] for margin, places in zip(margins, kept, strict=True)]
-    product = reduce(np.multiply.outer, [margin / margin.sum() for margin in some])
-    product = product.reshape(len(some[0]), -1)
+    positive_margins = [margin[places] for margin, places in zip(margins, positive, strict=True)]
+    product = reduce(np.multiply.outer, [margin / margin.sum() for margin in positive_margins])
+    product = product.reshape(len(positive_margins[0]), -1)
     slope = mixture.total * mixture.gradient(product).ravel()
     spread = covariance(mixture.information(product))
     statistic = float(slope @ spread @ slope)
     return Independence(statistic, freedom, float(chi2.sf(statistic, freedom)))
 
 
-def _keeping_the_sum(cells: int) -> Floats:
-    """Orthonormal columns, shape (cells, cells - 1), that each add to 0 (Helmert's)."""
+def _zero_sum_basis(cells: int) -> Floats:
+    """Return orthonormal columns, shape (cells, cells - 1), that each add to 0 (Helmert's)."""
     from scipy.linalg import helmert
 
     return np.asarray(helmert(cells).T)

@@ -16,16 +16,16 @@ from ldp.protocol.channel import Channel
 
 STEPS = 100
 EXACT = 1e-6
-"""Of a standard normal: how near the tail found is to the one asked for."""
+"""Largest error of the solution, in standard normals."""
 
 
 @dataclass(frozen=True, eq=False)
 class BinomialBounds:
-    """Intervals of the counts of which `named`, integers of shape (candidates,), of `reports`
-    reports name a value through `channel`; `count`: the estimates, which an interval always holds.
+    """Intervals of counts, where `named`, integers of shape (candidates,), of `reports` reports
+    name a value through `channel`; `count`: the estimates, which an interval always holds.
 
-    `asked`, shape (candidates,): where the reports about a value are so many, drawn at random from
-    all; None where all reports are about all values.
+    `asked`, shape (candidates,): number of reports about a value, drawn at random from all; None
+    where all reports are about all values.
     """
 
     named: Ints
@@ -50,8 +50,8 @@ class BinomialBounds:
 def share_interval(
     seen: Ints, reports: Ints, channel: Channel, tail: float
 ) -> tuple[Floats, Floats]:
-    """The ends of the interval for the expected number of holders among so many `reports` drawn
-    from a population, of which `seen` name the value: S is one binomial. Each end misses with
+    """Return the ends of the interval for the expected number of holders among `reports` drawn from
+    a population, of which `seen` name the value: S is one binomial. Each end misses with
     probability `tail` at most; all shapes (candidates,)."""
     from scipy.special import betaincinv
 
@@ -64,47 +64,48 @@ def share_interval(
 def count_interval(
     seen: Ints, reports: Ints, channel: Channel, tail: float
 ) -> tuple[Floats, Floats]:
-    """The same for the number of holders among these reports: S is the sum of two binomials."""
+    """Return the ends of the interval for the number of holders among these reports: S is the sum
+    of two binomials. Arguments and shapes as for `share_interval`."""
     from scipy.special import ndtri
 
     z = float(-ndtri(tail))
     total, at = reports.astype(np.float64), seen.astype(np.float64)
     low, high = np.zeros(seen.size), total.copy()
-    some = seen > 0
-    low[some] = _solved(at[some] - 0.5, total[some], channel, z)
-    some = seen < reports
-    high[some] = _solved(at[some] + 0.5, total[some], channel, -z)
+    is_inside = seen > 0
+    low[is_inside] = _solve(at[is_inside] - 0.5, total[is_inside], channel, z)
+    is_inside = seen < reports
+    high[is_inside] = _solve(at[is_inside] + 0.5, total[is_inside], channel, -z)
     return low, high
 
 
-def _solved(x: Floats, reports: Floats, channel: Channel, z: float) -> Floats:
-    """The number of holders at which x lies z standard normals above what is expected; 0 or all
-    where none does. By the Illinois method: what is searched for falls and is nearly straight."""
+def _solve(x: Floats, reports: Floats, channel: Channel, z: float) -> Floats:
+    """Return the number of holders at which x lies z standard normals above its expectation; 0 or
+    all where none does. By the Illinois method: the function falls and is nearly straight."""
     low: Floats = np.zeros(x.size)
     high: Floats = reports
     at_low, at_high = (_normal(x, end, reports, channel) - z for end in (low, high))
-    found = np.where(at_low <= 0, 0.0, reports)
+    holders = np.where(at_low <= 0, 0.0, reports)
     places = np.flatnonzero((at_low > 0) & (at_high < 0))
-    low, high, at_low, at_high = (each[places] for each in (low, high, at_low, at_high))
+    low, high, at_low, at_high = (array[places] for array in (low, high, at_low, at_high))
     for _ in range(STEPS):
         if not places.size:
             break
         middle = (low * at_high - high * at_low) / (at_high - at_low)
         at = _normal(x[places], middle, reports[places], channel) - z
-        found[places] = middle
-        above = at > 0
-        at_high = np.where(above, at_high / 2, at)
-        at_low = np.where(above, at, at_low / 2)
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
-        left = np.abs(at) > EXACT
-        places = places[left]
-        low, high, at_low, at_high = (each[left] for each in (low, high, at_low, at_high))
-    return found
+        holders[places] = middle
+        is_above = at > 0
+        at_high = np.where(is_above, at_high / 2, at)
+        at_low = np.where(is_above, at, at_low / 2)
+        low, high = np.where(is_above, middle, low), np.where(is_above, high, middle)
+        is_open = np.abs(at) > EXACT
+        places = places[is_open]
+        low, high, at_low, at_high = (array[is_open] for array in (low, high, at_low, at_high))
+    return holders
 
 
 def _normal(x: Floats, held: Floats, reports: Floats, channel: Channel) -> Floats:
-    """How far x lies above what is expected of so many holders, as the standard normal that is as
-    unlikely to be exceeded."""
+    """Return the distance of x above its expectation with `held` holders, as the standard normal
+    with the same upper tail; all shapes (candidates,)."""
     p, q = float(channel.touched), float(channel.untouched)
     not_p, not_q = float(1 - channel.touched), float(1 - channel.untouched)
     others = reports - held
@@ -122,5 +123,5 @@ def _normal(x: Floats, held: Floats, reports: Floats, channel: Channel) -> Float
         shares = [(p * np.exp(t) / (1 + p * turn)), (q * np.exp(t) / (1 + q * turn))]
         weighted = held * shares[0] * (1 - shares[0]) + others * shares[1] * (1 - shares[1])
         u = 2 * np.sinh(t / 2) * np.sqrt(weighted)
-        found: Floats = np.where(np.abs(w) > 1e-3, w + np.log(u / w) / w, w)
-    return found
+        normal: Floats = np.where(np.abs(w) > 1e-3, w + np.log(u / w) / w, w)
+    return normal

@@ -1,4 +1,5 @@
-"""Maps of candidates: which cells of each row their hashes name, in a Bloom filter or a sketch."""
+"""Maps of candidates: the cells of each row that their hashes name, in Bloom filters or
+sketches."""
 
 from collections.abc import Sequence
 
@@ -7,13 +8,12 @@ from ldp.errors import DecodeError
 from ldp.protocol.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
 from ldp.tables.table import Table
 
-"""The bits that each candidate's hashes set, shape (candidates, cohorts, hashes)."""
 MOST_BYTES = 4 << 30
-"""Of a map: 16 million candidates of two hashes in 128 cohorts."""
+"""Largest size of a map: 16 million candidates of two hashes in 128 cohorts."""
 
 
 def filters(table: Table) -> PolynomialBloom | Md5Bloom:
-    """How the candidates of a table are hashed, a sketch's row being a filter of one hash."""
+    """Return the filters of a table's rows; a sketch's row is a filter of one hash."""
     addressing = table.mechanism.addressing
     if isinstance(addressing, PolynomialRows):
         return PolynomialBloom(addressing.seed, addressing.width, 1)
@@ -22,8 +22,8 @@ def filters(table: Table) -> PolynomialBloom | Md5Bloom:
 
 
 def bloom_map(table: Table, candidates: Sequence[str]) -> Points:
-    """The map of the candidates of a table, hashed; raises DecodeError for more than a map of
-    MOST_BYTES holds."""
+    """Return the columns that the candidates' hashes name: shape (candidates, rows, hashes). Raises
+    DecodeError for more candidates than a map of MOST_BYTES holds."""
     from ldp import bulk
 
     addressing, rows = filters(table), table.mechanism.shape.rows
@@ -37,8 +37,8 @@ def bloom_map(table: Table, candidates: Sequence[str]) -> Points:
 
 
 def require_places(table: Table, candidates: int, places: Points) -> None:
-    """Raises DecodeError for a map that is not one of the table's: compiled code checks no
-    bounds."""
+    """Raise DecodeError unless `places` is a map of `candidates` candidates for the table: compiled
+    code checks no bounds."""
     addressing, (rows, bits) = filters(table), table.mechanism.shape
     shape = (candidates, rows, addressing.hashes)
     if places.dtype.kind != "u" or places.shape != shape:

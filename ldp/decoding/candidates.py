@@ -1,7 +1,7 @@
-"""Candidates by regression: which of a list explain the cells of all rows, and how often.
+"""Counts of candidates by regression on the cells of all rows.
 
-Written for RAPPOR, whose rows are cohorts and whose cells the bits of their Bloom filters. A sketch
-is the same with one hash a row; there it is the remedy where rows are few.
+Written for RAPPOR, whose rows are cohorts and whose cells are the bits of their Bloom filters. A
+sketch is the same with one hash a row; regression helps there where rows are few.
 
 In every cohort c a bit's unbiased share y = holders / reports is the share of people whose Bloom
 filter sets it. With x_j the filter of candidate j, b_j its share and m = 1 - (1 - 1/k)**h the mean
@@ -11,8 +11,8 @@ of a filter of k bits and h hashes,
 
 subtracting m makes strings that are not on the list a flat background instead of a bias. Rows are
 weighted by the exact variance of a bit. `lasso_ols` is the decoder of Erlingsson et al. 2014,
-section 4; `regression` is the non-negative lasso with what it shrank given back
-(`ldp/regression/debiased.py`), of a noise that is made smaller first (`noise_from_squares`).
+section 4; `regression` is the non-negative lasso without its shrinkage
+(`ldp/regression/debiased.py`), after a part of the noise is removed (`noise_from_squares`).
 """
 
 import math
@@ -35,49 +35,50 @@ from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.table import Table
 
 UNEXPLAINED = 4.0
-"""Standard errors by which the residuals' variance must exceed 1 to be said."""
+"""Number of standard errors by which the residuals' variance must exceed 1 for a warning."""
 MOST_CELLS = 1 << 20
-"""Of a table: each candidate that is fitted is a column of so many numbers."""
+"""Largest number of cells of a table: each fitted candidate is a column of so many numbers."""
 FEW = 16
-"""Equations below which `regression` is least squares of all candidates: how much a lasso shrank,
-and what is skewed about its residuals, is the average over many."""
+"""Number of equations below which `regression` is least squares of all candidates: the shrinkage
+of a lasso, and the skewness of its residuals, are averages over many."""
 FEW_LIES = 100
-"""Reports of bits that a candidate sets and its reporter does not, times the probability that they
-are not such: below, on average, the errors of so few are not normal."""
+"""Variance of the number of reports that name a candidate's bit by chance below which errors are
+not normal."""
 CHECKED = 4
-"""Equations more than fitted candidates that it takes to see whether the list is complete."""
+"""Least number of equations, beyond fitted candidates, that shows whether the list is complete."""
 MOST_LASSO = 200_000_000
-"""Numbers in the lasso's design matrix: 1.6 GB."""
+"""Largest number of numbers in the lasso's design matrix: 1.6 GB."""
 
 
 @dataclass(frozen=True, eq=False)
 class BloomDesign:
-    """Columns weight (x_j - mean), never all made: `weight`, shape (cohorts, bits)."""
+    """Design of columns weight (x_j - mean), never all in memory: `map`, shape (candidates,
+    cohorts, hashes); `weight`, shape (cohorts, bits)."""
 
     map: Map
     weight: Floats
     mean: float
 
     def columns(self, chosen: Places) -> Floats:
+        """Return the chosen columns: shape (cohorts * bits, chosen)."""
         cohorts, bits = self.weight.shape
-        made = np.empty((chosen.size, cohorts, bits))
-        made[:] = -self.mean * self.weight
-        named, rows = self.map[chosen], np.arange(cohorts)
-        for i in range(named.shape[2]):
-            cells = named[:, :, i]
-            made[np.arange(chosen.size)[:, None], rows, cells] = (1 - self.mean) * self.weight[
-                rows, cells
-            ]
-        return made.reshape(chosen.size, cohorts * bits).T
+        columns = np.empty((chosen.size, cohorts, bits))
+        columns[:] = -self.mean * self.weight
+        rows, candidates = np.arange(cohorts), np.arange(chosen.size)[:, None]
+        for cells in np.moveaxis(self.map[chosen], 2, 0):
+            columns[candidates, rows, cells] = (1 - self.mean) * self.weight[rows, cells]
+        return columns.reshape(chosen.size, cohorts * bits).T
 
     def correlations(self, residual: Floats) -> Floats:
+        """Return the product of every column with `residual`, shape (cohorts * bits,): shape
+        (candidates,)."""
         from ldp.bulk import sum_cells  # late: numba takes half a second to import
 
         cells = self.weight * residual.reshape(self.weight.shape)
-        found: Floats = sum_cells(self.map, cells) - self.mean * cells.sum()
-        return found
+        return np.asarray(sum_cells(self.map, cells) - self.mean * cells.sum())
 
     def norms(self) -> Floats:
+        """Return the lengths of the columns: shape (candidates,)."""
         return self._norms
 
     @cached_property
@@ -85,15 +86,15 @@ class BloomDesign:
         from ldp.bulk import sum_cells
 
         squares = self.weight**2
-        own = sum_cells(self.map, squares * (1 - 2 * self.mean))
-        norms: Floats = np.sqrt(np.maximum(own + self.mean**2 * squares.sum(), 0))
-        return norms
+        sums = sum_cells(self.map, squares * (1 - 2 * self.mean))
+        return np.asarray(np.sqrt(np.maximum(sums + self.mean**2 * squares.sum(), 0)))
 
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """What a table says of every bit: `share`, the unbiased share of holders, and `reports` behind
-    it; shapes (cohorts, bits) and (cohorts, 1)."""
+    """Bits of a table: `share`, the unbiased share of holders, and `reports`; shapes (cohorts,
+    bits) and (cohorts, 1). `mean`: of a filter; `pooled`: variance of a bit of a report that it
+    shares with others of its client."""
 
     table: Table
     share: Floats
@@ -103,6 +104,7 @@ class Shares:
 
     @classmethod
     def of(cls, table: Table, hashes: int, pooled: float) -> "Shares":
+        """Return the shares of a table whose filters have `hashes` hashes."""
         reports, cells = table.reports[:, None].astype(np.float64), table.named_counts()
         with np.errstate(invalid="ignore", divide="ignore"):
             share = table.mechanism.channel.holders(cells, reports) / reports
@@ -110,22 +112,24 @@ class Shares:
         return cls(table, np.where(reports > 0, share, mean), reports, mean, pooled)
 
     def weight(self, holders: Floats) -> Floats:
-        """1 / standard deviation of every share, when so many hold the bit; 0 without reports."""
+        """Return 1 / standard deviation of every share, where a share `holders`, shape (cohorts,
+        bits), holds the bit; 0 without reports."""
         channel = self.table.mechanism.channel
         p, q = float(channel.touched), float(channel.untouched)
-        reported = q + np.clip(holders, 0, 1) * (p - q)
-        return np.sqrt(self.reports / (reported * (1 - reported) + self.pooled)) * (p - q)
+        chance = q + np.clip(holders, 0, 1) * (p - q)
+        return np.sqrt(self.reports / (chance * (1 - chance) + self.pooled)) * (p - q)
 
     def variances(self, design: "BloomDesign", fit: Sparse) -> Floats:
-        """Variance of every chosen candidate's estimate around its share of this table.
+        """Return the variance of every chosen candidate's estimate around its share of this table:
+        shape (chosen,).
 
         With A the least-squares weights of the bits and Z_c = A_c (X_c - m), so that Z_c[j, i] is
-        what one holder of i in cohort c adds to the estimate of j: noise of single bits, and which
-        holders happen to be in which cohort (two bits of one filter rise together),
+        the part of a holder of i in cohort c in the estimate of j: noise of single bits, and the
+        random cohort of every holder (two bits of one filter rise together),
 
             sum over c of (A_c**2 noise_c + Z_c (diag b - b b') Z_c') / reports_c - b (1 - b) / n.
 
-        The last term takes off what only a population has, and not the table; no more than leaves
+        The last term is the variance of drawing the table from a population; the result is at least
         the noise of the bits.
         """
         if not fit.chosen.size:
@@ -135,33 +139,33 @@ class Shares:
         flat = BloomDesign(design.map[fit.chosen], np.ones_like(design.weight), self.mean)
         filters = flat.columns(np.arange(fit.chosen.size)).T.reshape(-1, cohorts, bits)
         weights = (inverse @ columns.T).reshape(-1, cohorts, bits) * design.weight
-        b, found = np.maximum(fit.coefficients, 0.0), np.zeros(fit.chosen.size)
+        b, variance = np.maximum(fit.coefficients, 0.0), np.zeros(fit.chosen.size)
         noise = np.zeros(fit.chosen.size)
         for c in np.flatnonzero(self.reports[:, 0] > 0):
-            own, x, reports = weights[:, c], filters[:, c], self.reports[c]
+            a, x, reports = weights[:, c], filters[:, c], self.reports[c]
             held = b @ x**2 - (b @ x) ** 2
-            moved = own @ x.T
-            noise += own**2 @ np.maximum(1 / design.weight[c] ** 2 - held / reports, 0)
-            found += own**2 @ (1 / design.weight[c] ** 2 - held / reports)
-            found += (moved**2 @ b - (moved @ b) ** 2) / reports
-        sampled: Floats = b * (1 - b) / self.table.total
-        return np.maximum(found - sampled, noise)
+            z = a @ x.T
+            noise += a**2 @ np.maximum(1 / design.weight[c] ** 2 - held / reports, 0)
+            variance += a**2 @ (1 / design.weight[c] ** 2 - held / reports)
+            variance += (z**2 @ b - (z @ b) ** 2) / reports
+        return np.asarray(np.maximum(variance - b * (1 - b) / self.table.total, noise))
 
 
 def regression(
     table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0
 ) -> Estimates:
-    """Every candidate's estimate of the non-negative lasso, not shrunk: valid for candidates that
-    are in the fit and for those that are not, for more candidates than equations too. Of a table of
-    fewer than FEW equations, least squares of all candidates; infinite errors where these are too
-    many."""
+    """Return estimates of the non-negative lasso without its shrinkage: valid for candidates that
+    are in the fit and for those that are not, also for more candidates than equations. For a table
+    with fewer than FEW equations, least squares of all candidates; infinite errors where these are
+    too many. `more`: as for `from_map`."""
     return from_map(table, candidates, bloom_map(table, candidates), rule, "regression", more)
 
 
 def lasso_ols(
     table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0
 ) -> Estimates:
-    """The non-negative lasso chooses, least squares estimates (Erlingsson et al. 2014)."""
+    """Return least-squares estimates of the candidates that the non-negative lasso chooses
+    (Erlingsson et al. 2014). `more`: as for `from_map`."""
     return from_map(table, candidates, bloom_map(table, candidates), rule, "lasso-ols", more)
 
 
@@ -173,8 +177,9 @@ def from_map(
     method: str,
     more: float = 0.0,
 ) -> Estimates:
-    """Estimates of candidates whose hashes set these `bits`; `more`: how many reports beyond one
-    every client sent under a permanent response (RAPPOR's)."""
+    """Return estimates of candidates whose hashes set `bits`, shape (candidates, cohorts, hashes),
+    by `method`; `more`: number of reports beyond one that every client sent under a permanent
+    response (RAPPOR's). Raises DecodeError for a table of more than MOST_CELLS cells."""
     from scipy.stats import norm
 
     if table.counts.size > MOST_CELLS:
@@ -183,42 +188,42 @@ def from_map(
         )
     shares = Shares.of(table, bits.shape[2], _pooled(table.mechanism, more))
     cohorts = int((table.reports > 0).sum())
-    # strings that are missing from the list hardly move the sum of a cohort's bits, nor do others
+    # strings hardly change the sum of a cohort's bits, whether they are listed or not
     contrasts = cohorts * (table.mechanism.shape.columns - 1)
     fit: Sparse | None = None
-    whole = method == "regression" and contrasts < FEW
+    fits_all = method == "regression" and contrasts < FEW
     weights = np.broadcast_to(shares.reports, shares.share.shape)
     explained = np.full(shares.share.shape, np.average(shares.share, weights=weights))
-    for number in range(2 if method == "lasso-ols" or whole else 3):
+    for number in range(2 if method == "lasso-ols" or fits_all else 3):
         weight = shares.weight(explained)
         design = BloomDesign(bits, weight, shares.mean)
         target = ((shares.share - shares.mean) * weight).ravel()
         if method == "lasso-ols":
             fit = _lasso(design, target)
-        elif whole:
-            fit = _whole(design, target)
+        elif fits_all:
+            fit = _fit_all(design, target)
         elif fit is None:
             fit = nonnegative_path(design, target, contrasts)
         else:
             if number == 2:
-                seen = np.flatnonzero(weight)
-                left = (shares.share - explained) * weight
-                target[seen] -= noise_from_squares(left.ravel()[seen])
+                used = np.flatnonzero(weight)
+                residual = (shares.share - explained) * weight
+                target[used] -= noise_from_squares(residual.ravel()[used])
             fit = refit(design, target, fit, contrasts)
         flat = BloomDesign(bits[fit.chosen], np.ones_like(weight), shares.mean)
         explained = flat.columns(np.arange(fit.chosen.size)) @ fit.coefficients
         explained = shares.mean + explained.reshape(weight.shape)
     assert fit is not None
-    left = fit.residual.reshape(weight.shape)
-    left = left - left.mean(axis=1, keepdims=True)
+    residual = fit.residual.reshape(weight.shape)
+    residual = residual - residual.mean(axis=1, keepdims=True)
     freedom = max(1, contrasts - fit.chosen.size)
-    scale = float((left**2).sum()) / freedom
+    scale = float((residual**2).sum()) / freedom
     share, error = debias(design, fit, contrasts, max(1.0, scale))
-    if whole:
+    if fits_all:
         error = least_squares(design.columns(fit.chosen), target).std_errors
-    known = np.isfinite(error[fit.chosen])
-    of_table = np.sqrt(max(1.0, scale) * shares.variances(design, fit))
-    error[fit.chosen[known]] = of_table[known]
+    is_known = np.isfinite(error[fit.chosen])
+    table_error = np.sqrt(max(1.0, scale) * shares.variances(design, fit))
+    error[fit.chosen[is_known]] = table_error[is_known]
     n = table.total
     untouched = float(table.mechanism.channel.untouched)
     lies = bits.shape[2] * untouched * (1 - untouched)
@@ -261,23 +266,25 @@ def from_map(
 
 
 def _pooled(mechanism: Mechanism, more: float) -> float:
-    """The variance that a bit of a report has beyond its own because it shares a permanent response
-    with so many `more`: in RAPPOR the same for every bit, (q - p)**2 (f/2) (1 - f/2) for each."""
+    """Return the variance that a bit of a report has beyond its own because it shares a permanent
+    response with `more` others: in RAPPOR the same for every bit, (q - p)**2 (f/2) (1 - f/2) for
+    each. Raises DecodeError for a mechanism whose bits are not independent."""
     if more and mechanism.kind is not Kind.BITS:
         raise DecodeError(
-            f"a regression does not know how {mechanism.name} reports of one client hang "
-            "together: use method mean-sketch"
+            f"a regression does not know how {mechanism.name} reports of one client are "
+            "correlated: use method mean-sketch"
         )
     return mechanism.channel.gain**2 * float(pooled_variance(mechanism, more)(1, 0.0))
 
 
 def noise_from_squares(residual: Floats) -> Floats:
-    """What the square of each residual tells of it: same shape, mean 0.
+    """Return the best linear prediction of each residual by its square: shape of `residual`, mean
+    0.
 
     A string that is missing from the list raises the few bits that it sets by much and lowers none
     by much, so residuals are skewed, and m3 / (m4 - m2**2) times the square less its mean is the
-    best guess of one, with their moments m. To first order no candidate's share moves the mean of
-    the squares, so an estimate without this part of the noise is as unbiased, and more exact.
+    prediction, with their moments m. To first order no candidate's share changes the mean of the
+    squares, so an estimate without this part of the noise has no more bias, and less variance.
     """
     squares = residual**2 - np.mean(residual**2)
     slope = float(squares @ residual) / max(float(squares @ squares), 1e-300)
@@ -292,11 +299,13 @@ def _lasso(design: BloomDesign, target: Floats) -> Sparse:
             f"the lasso's design matrix holds {most} candidates at most; use method regression"
         )
     chosen = nonnegative_lasso(design.columns(np.arange(candidates)), target)
+    return _least_squares(design, target, chosen)
+
+
+def _fit_all(design: BloomDesign, target: Floats) -> Sparse:
+    return _least_squares(design, target, np.arange(len(design.map)))
+
+
+def _least_squares(design: BloomDesign, target: Floats, chosen: Places) -> Sparse:
     fit = least_squares(design.columns(chosen), target)
     return Sparse(chosen, fit.coefficients, fit.residual, 0.0)
-
-
-def _whole(design: BloomDesign, target: Floats) -> Sparse:
-    every = np.arange(len(design.map))
-    fit = least_squares(design.columns(every), target)
-    return Sparse(every, fit.coefficients, fit.residual, 0.0)

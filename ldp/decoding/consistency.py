@@ -1,4 +1,4 @@
-"""Counts that could be counts: a labelled choice, made after decoding, never by itself.
+"""Consistent counts, at least 0 or adding up: an option after decoding, never the default.
 
 Unbiased estimates may lie below 0 and need not add up. Making them consistent lowers the error of
 the whole list, raises that of its largest counts, and biases each; intervals, p-values and
@@ -19,12 +19,12 @@ CONSISTENCIES = ("none", "non-negative", "sum-to-n")
 
 
 def consistent(estimates: Estimates, how: str) -> Estimates:
-    """The same estimates, their counts printed as `how` says, and the bias that this brings.
+    """Return the estimates with counts to print as `how` says, and the bias in `details`.
 
-    "non-negative": what is below 0 is 0. "sum-to-n": the nearest counts, in least squares, that are
-    0 or more and add to the number of reports; for lists that hold every value there is, because
-    the reports of values that are not on the list are given to those that are. "none": unbiased.
-    Raises ParameterError for anything else, and DecodeError where there is nothing to add up.
+    "non-negative": counts below 0 become 0. "sum-to-n": the nearest counts, in least squares, that
+    are 0 or more and add to the number of reports; for lists of all values, because the reports of
+    other values are added to those on the list. "none": unbiased. Raises ParameterError for
+    anything else, and DecodeError for no candidates.
     """
     if how not in CONSISTENCIES:
         raise ParameterError(f"consistency must be one of {', '.join(CONSISTENCIES)}")
@@ -51,8 +51,8 @@ def consistent(estimates: Estimates, how: str) -> Estimates:
 
 
 def simplex_shift(counts: Floats, total: float) -> float:
-    """The t for which the positive parts of counts - t add to `total` > 0: that is the projection
-    on the simplex (Held, Wolfe and Crowder 1974)."""
+    """Return the t for which the positive parts of `counts` - t, shape (candidates,), add to
+    `total` > 0: the projection on the simplex (Held, Wolfe and Crowder 1974)."""
     falling = np.sort(counts)[::-1]
     shifts = (falling.cumsum() - total) / np.arange(1, falling.size + 1)
     return float(shifts[np.flatnonzero(falling > shifts)[-1]])

@@ -1,4 +1,4 @@
-"""From a table to estimates: the channel inverted, a standard error on every number."""
+"""Decoding of a table into estimates, by the method that fits its mechanism."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ METHODS = {
     "lasso-ols": bloom.lasso_ols,
 }
 BY_MAP = ("regression", "lasso-ols")
-"""Those that fit candidates together by the cells that each names."""
+"""Methods that fit all candidates together, by the cells that each names."""
 FITTING = {
     Identity: ("direct",),
     Hyperplanes: ("geometry",),
@@ -36,7 +36,7 @@ FITTING = {
     PolynomialBloom: BY_MAP,
     Md5Bloom: BY_MAP,
 }
-"""The methods for each way of addressing; "auto" is the first."""
+"""Methods for each type of addressing; "auto" is the first."""
 
 
 def decode(
@@ -48,17 +48,17 @@ def decode(
     places: Points | None = None,
     weighted_reports_per_client: float | None = None,
 ) -> Estimates:
-    """Counts of the candidates in `table`.
+    """Return estimates of the counts of the candidates in `table`.
 
-    `candidates` default to the table's dictionary or the mechanism's own categories; `method` is
-    one of `METHODS`, or "auto", the first of those that fit. Decoding again, with other candidates
-    too, costs no privacy: it reads the table only. `places`: the bits that the candidates of a
-    RAPPOR table set, where a map gives them (`ldp.tables.google_rappor.read_map`).
-    `weighted_reports_per_client`: how many reports the client of a report sent under one permanent
-    response (what is memoised), on average over the reports, see `weighted_mean`; 1 unless told.
-    Raises DecodeError for an empty table, for one that pools several days of a memoised metric and
-    is not told, whose errors would be too small, for no or repeated candidates, for a method that
-    does not fit the mechanism, and for more candidates or other places than their map can have.
+    `candidates` default to the table's dictionary or the mechanism's categories; `method` is one of
+    `METHODS`, or "auto", the first that fits. Decoding again, also with other candidates, costs no
+    privacy: it reads the table only. `places`: the bits that the candidates of a RAPPOR table set,
+    from a map (`ldp.tables.google_rappor.read_map`). `weighted_reports_per_client`: number of
+    reports that the client of a report sent under one permanent response, on average over the
+    reports, see `weighted_mean`; 1 by default. Raises DecodeError for an empty table, for one that
+    pools several days of a memoised metric without this number, because errors would be too small,
+    for no or repeated candidates, for a method that does not fit the mechanism, and for candidates
+    or places that their map cannot have.
     """
     if not isinstance(table, Table):
         raise DecodeError("decode one part of it, by its name: table['words']")
@@ -110,27 +110,28 @@ def decode(
 
 
 def weighted_mean(clients: Mapping[int, int]) -> float:
-    """How many reports the client of a report sent, on average over the reports: sum K**2 / sum K
-    over clients that sent K each. `clients`: how many clients sent 1, 2, .. reports. More than the
-    mean over clients, unless all sent as many. Raises ParameterError for numbers below 1 or 0.
+    """Return the number of reports that the client of a report sent, on average over the reports:
+    sum K**2 / sum K over clients that sent K each. `clients`: K -> number of clients. It is more
+    than the mean over clients, unless all sent equally number. Raises ParameterError for K below 1
+    and clients below 0.
 
     >>> weighted_mean({7: 100}), weighted_mean({1: 90, 61: 10})   # the mean is 7 twice
     (7.0, 53.285714285714285)
     """
     if not clients or not all(
-        type(reports) is int and type(many) is int and reports >= 1 and many >= 0
-        for reports, many in clients.items()
+        type(reports) is int and type(number) is int and reports >= 1 and number >= 0
+        for reports, number in clients.items()
     ):
         raise ParameterError("reports must be whole numbers, 1 or more, and clients 0 or more")
-    total = sum(reports * many for reports, many in clients.items())
+    total = sum(reports * number for reports, number in clients.items())
     if not total:
         raise ParameterError("no client sent a report")
-    return sum(reports**2 * many for reports, many in clients.items()) / total
+    return sum(reports**2 * number for reports, number in clients.items()) / total
 
 
 def _pooled(table: Table, weighted: float | None) -> tuple[float, ...]:
-    """How many more reports than its own the client of a report sent, on average over the reports;
-    nothing where there is no pooling."""
+    """Return the number of further reports that the client of a report sent, on average over the
+    reports; an empty tuple where there is no pooling."""
     mechanism, days = table.mechanism, len(table.windows)
     if weighted is None and table.memoised and days > 1:
         raise DecodeError(

@@ -1,4 +1,4 @@
-"""Decoys: strings that nobody holds, decoded like candidates, to see how often such are discovered.
+"""Decoys: strings that nobody holds, decoded like candidates, to count false discoveries.
 
 A hash is a random function, so decoys are exchangeable with candidates that nobody holds, through
 every step of a decoder: the share of decoys that pass is an estimate of the share of absent
@@ -24,7 +24,7 @@ MOST_DECOYS = 1_000_000
 
 @dataclass(frozen=True)
 class First:
-    """The intervals of the first `candidates` of those of `bounds`."""
+    """Intervals of the first `candidates` candidates of `bounds`."""
 
     bounds: Bounds
     candidates: int
@@ -37,9 +37,9 @@ class First:
 def decode_with_decoys(
     table: Table, candidates: Sequence[str] | None = None, *, decoys: int, **settings: Any
 ) -> Estimates:
-    """`decode(table, candidates, **settings)` with so many decoys on the list, which are left out
-    of the result: its `details` say how many there were, "decoys", and how many of them have a
-    p-value as small as a discovered candidate's, "decoys_discovered".
+    """Return `decode(table, candidates, **settings)` with `decoys` decoys on the list, which are
+    left out of the result. Its `details` hold their number, "decoys", and the number of those with
+    a p-value as small as a discovered candidate's, "decoys_discovered".
 
     Raises ParameterError for a number that is not 1 to a million, and DecodeError where candidates
     are not hashed.
@@ -51,20 +51,20 @@ def decode_with_decoys(
     listed = tuple(candidates if candidates is not None else table.dictionary or ())
     names = tuple(f"\0decoy {number}" for number in range(decoys)) if listed else ()
     both = decode(table, (*listed, *names), **settings)
-    own, rest = slice(0, len(listed)), slice(len(listed), None)
-    kept = replace(
+    first, rest = slice(0, len(listed)), slice(len(listed), None)
+    estimates = replace(
         both,
-        values=both.values[own],
-        count=both.count[own],
-        std_error=both.std_error[own],
-        p_value=both.p_value[own],
+        values=both.values[first],
+        count=both.count[first],
+        std_error=both.std_error[first],
+        p_value=both.p_value[first],
         bounds=both.bounds and First(both.bounds, len(listed)),
         sum_std_error=None,  # that of both together
     )
-    if kept.rule.threshold is not None:
-        passed = both.count[rest] >= kept.rule.threshold
+    if estimates.rule.threshold is not None:
+        is_discovered = both.count[rest] >= estimates.rule.threshold
     else:
-        largest = kept.p_value[kept.detected()].max(initial=-1.0)
-        passed = both.p_value[rest] <= largest
-    found = {"decoys": decoys, "decoys_discovered": int(np.count_nonzero(passed))}
-    return replace(kept, details={**both.details, **found})
+        largest = estimates.p_value[estimates.detected()].max(initial=-1.0)
+        is_discovered = both.p_value[rest] <= largest
+    numbers = {"decoys": decoys, "decoys_discovered": int(np.count_nonzero(is_discovered))}
+    return replace(estimates, details={**both.details, **numbers})

@@ -24,21 +24,19 @@ from ldp.tables.table import Table
 
 
 def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
-    """Estimates of a one-row table in which every candidate has a cell; see `estimate_counts`.
-
-    Raises DecodeError for a candidate that is no category.
-    """
+    """Return estimates of a one-row table in which every candidate has a cell; arguments as for
+    `estimate_counts`. Raises DecodeError for a candidate that is no category."""
     points = known_points(table.mechanism, candidates)
     cells = [table.mechanism.addressing.cells(point, 0) for point in points]
     if not all(cells):
         raise DecodeError("a candidate touches no cell; its count is the rest of the reports")
     named = table.named_counts()[0, [cell for (cell,) in cells]].astype(np.int64)
-    found = estimate_counts(table, candidates, named, rule, more)
-    return replace(found, sum_std_error=_sum_std_error(table.mechanism, found, more))
+    estimates = estimate_counts(table, candidates, named, rule, more)
+    return replace(estimates, sum_std_error=_sum_std_error(table.mechanism, estimates, more))
 
 
 def known_points(mechanism: Mechanism, candidates: tuple[str, ...]) -> list[int]:
-    """The points of the candidates; raises DecodeError where the mechanism does not know one."""
+    """Return the points of the candidates; raises DecodeError for one unknown to the mechanism."""
     try:
         return [mechanism.addressing.point(candidate) for candidate in candidates]
     except ParameterError as error:
@@ -52,12 +50,13 @@ def estimate_counts(
     rule: Rule,
     more: float = 0.0,
 ) -> Estimates:
-    """Estimates from how many reports name each candidate; p-values are exact binomial tails, and
-    intervals those of `ldp/decoding/binomials.py`.
+    """Return estimates from the number of reports that name each candidate, `named`, shape
+    (candidates,). p-values are exact binomial tails, and intervals those of
+    `ldp/decoding/binomials.py`.
 
     A value that nobody holds is reported by each of the n devices with probability q, so its count
-    is Binomial(n, q). Where each client sent so many `more` reports than one under a permanent
-    response (`Memoising.pooled_variance`), both are normal.
+    is Binomial(n, q). Where each client sent `more` reports beyond one under a permanent response
+    (`Memoising.pooled_variance`), both are normal.
     """
     from scipy.stats import binom, norm
 
@@ -81,15 +80,15 @@ def estimate_counts(
     )
 
 
-def _sum_std_error(mechanism: Mechanism, found: Estimates, more: float) -> float | None:
-    """Standard error of the sum of s estimates. Bits are independent, so their variances add; of a
-    report that is one symbol the s cells are one cell, named with p + (s - 1) q or s q; all
-    categories together are all reports, by construction. None for a part of a subset's."""
-    n, s, columns = found.reports, len(found.values), mechanism.shape.columns
-    held = float(np.clip(found.count.sum() / n, 0, 1))
+def _sum_std_error(mechanism: Mechanism, estimates: Estimates, more: float) -> float | None:
+    """Return the standard error of the sum of s estimates. Bits are independent, so their variances
+    add; of a report that is one symbol the s cells are one cell, named with p + (s - 1) q or s q;
+    all categories together are all reports. None for some categories of a subset mechanism."""
+    n, s, columns = estimates.reports, len(estimates.values), mechanism.shape.columns
+    held = float(np.clip(estimates.count.sum() / n, 0, 1))
     if mechanism.kind is Kind.BITS:
-        each = mechanism.variance(n, held / s) + pooled_variance(mechanism, more)(n, held / s)
-        return math.sqrt(s * each)
+        variance = mechanism.variance(n, held / s) + pooled_variance(mechanism, more)(n, held / s)
+        return math.sqrt(s * variance)
     if s == columns:
         return 0.0
     if mechanism.kind is not Kind.INDEX:
@@ -103,14 +102,14 @@ def _sum_std_error(mechanism: Mechanism, found: Estimates, more: float) -> float
 
 
 def _united(channel: Channel, cells: int) -> Channel:
-    """The channel of so many cells of one symbol, taken for one: some of them is reported."""
+    """Return the channel of `cells` cells of one symbol taken as one cell."""
     others = (cells - 1) * channel.untouched
     return Channel(touched=channel.touched + others, untouched=channel.untouched + others)
 
 
 def pooled_variance(mechanism: Mechanism, more: float) -> Callable[[int, Any], Any]:
-    """What so many `more` reports of every client under one permanent response add to the variance
-    of a count, by how many reports there are and by the share that holds the value."""
+    """Return the function of (reports, frequency) that is the variance which `more` further reports
+    of every client under one permanent response add to a count."""
     if not more:
         return lambda reports, frequency: 0.0
     assert isinstance(mechanism, Memoising)

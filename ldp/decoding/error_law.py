@@ -1,12 +1,12 @@
-"""The law of a mean sketch's error: noise, and collisions.
+"""The distribution of a mean sketch's error: noise, and collisions.
 
 A candidate's cells, one in each row, are named by S of the n reports. S is a sum over reports of
 independent coins, "untouched" except for the reports whose value shares the cell, which are
 "touched". Whether a value shares a cell is one coin a row, of probability 1 / width, for all its
-reports there: with few rows, or heavy values, that makes the error skewed, and a normal tail far
-too light. So the law is computed: the characteristic function in closed form, inverted by FFT. A
-value that many hold does not collide with itself, and its own reports have another noise: it has a
-law of its own.
+reports there: with few rows, or heavy values, the error is skewed, and a normal tail far too light.
+So the distribution is computed: its characteristic function in closed form, inverted by FFT. A
+value that many hold does not collide with itself, and its reports have another noise: its
+distribution is a different one.
 """
 
 import math
@@ -21,20 +21,20 @@ from ldp.arrays import Floats, Ints
 from ldp.protocol.channel import Channel
 
 SMALLEST_P = 1e-15
-"""FFT rounding hides anything smaller."""
+"""Smallest p-value: smaller ones are below the rounding of the FFT."""
 _REACH = 40.0
 _MOST_POINTS = 1 << 20
 _THETA = np.geomspace(1e-9, 30.0, 400)
-"""Where Chernoff's bound is tried."""
+"""Exponents at which Chernoff's bound is tried."""
 
 
 @dataclass(frozen=True, eq=False)
 class ErrorLaw:
     """P(S >= s) on an even grid: tails[i] at `start + i * step`, falling from 1 to 0.
 
-    `skewed` takes what no known value explains for one heavy value, `mild` for many small ones; the
-    truth lies between, so each side of an interval uses the law that reaches further there.
-    `mean` and `std` are those of S.
+    `skewed` takes the squares that no known value explains as one heavy value, `mild` as many small
+    ones; the true distribution lies between, so each side of an interval uses the one that reaches
+    further there. `mean` and `std` are those of S.
     """
 
     start: float
@@ -45,17 +45,17 @@ class ErrorLaw:
     std: float
 
     def p_value(self, named: Ints) -> Floats:
-        """P(S >= named) for a value that nobody holds: float64, shape of `named`."""
+        """Return P(S >= named) for a value that nobody holds: float64, shape of `named`."""
         grid = self.start + self.step * np.arange(self.skewed.size)
         p: Floats = np.interp(named - 0.5, grid, self.skewed)
         return np.clip(p, SMALLEST_P, 1.0)
 
     def upper(self, p: float) -> float:
-        """How many standard errors above its mean S lies with probability p."""
+        """Return the number of standard errors above its mean that S exceeds with probability p."""
         return self._at(self.skewed, max(p, SMALLEST_P))
 
     def lower(self, p: float) -> float:
-        """How many standard errors below its mean S lies with probability p."""
+        """Return the number of standard errors below its mean that S exceeds with probability p."""
         return -self._at(self.mild, 1 - max(p, SMALLEST_P))
 
     def _at(self, tail: Floats, p: float) -> float:
@@ -65,7 +65,7 @@ class ErrorLaw:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Collisions:
-    """The values that share cells with a candidate, as far as a table of `reports` tells.
+    """Values that share cells with a candidate, as estimated from a table of `reports` reports.
 
     `rows`, `width`: of the sketch; an infinite width has no collisions. `heavy`: counts of values
     whose collisions are counted one by one; `small_squares`: sum of squared counts of the other
@@ -83,7 +83,8 @@ class Collisions:
     unknown_most: float = math.inf
 
     def law(self, holders: float = 0.0, *, is_heavy: bool = False) -> ErrorLaw:
-        """The law of S for a value with so many holders; `is_heavy`: `heavy` lists their number.
+        """Return the distribution of S for a value with `holders` holders; `is_heavy`: their number
+        is one of `heavy`.
 
         With z = e**(it), the ratio of coins R(t) = (1 - p + p z) / (1 - q + q z), k rows, m
         columns, c holders of the value itself and counts x of the heavy values that are others:
@@ -91,7 +92,7 @@ class Collisions:
             phi(t) = (1 - q + q z)**n  R**c  (1 + (R - 1)/m)**(n - c - all x)  exp(small part)
                      product over x of [1 + (e**((R - 1) x / k) - 1) / m]**k
 
-        Every factor is taken around its mean, so nothing is lost however many reports there are.
+        Every factor is taken around its mean, so no digits are lost however many reports there are.
         """
         grid, gain = self._grid, self.channel.gain
         among = self.reports * (float(self.channel.untouched) + gain / self.width)
@@ -114,49 +115,50 @@ class Collisions:
 
     @cached_property
     def _single(self) -> float:
-        """The one value for which the law's upper tail takes what is unknown: the worst case."""
+        """Count of the single value that the upper tail takes `unknown` as: the worst case."""
         return min(math.sqrt(self.unknown), self.unknown_most, float(self.reports))
 
-    def _variance(self, holders: float = 0.0, own_square: float = 0.0) -> float:
-        """Variance of S for a value with so many holders, whose square is in the sums or not."""
+    def _variance(self, holders: float = 0.0, square: float = 0.0) -> float:
+        """Return the variance of S for a value with `holders` holders; `square`: the part of the
+        value itself in the sums of squares."""
         p, q = float(self.channel.touched), float(self.channel.untouched)
         others = self.reports - holders
         touching = holders + others / self.width
         noise = self.reports * q * (1 - q) + touching * (p * (1 - p) - q * (1 - q))
         squares = math.fsum(x**2 for x in self.heavy) + self.small_squares + self.unknown
-        collisions = others + (squares - own_square) / self.rows
+        collisions = others + (squares - square) / self.rows
         return noise + collisions * self.channel.gain**2 / self.width
 
     @cached_property
     def _grid(self) -> "_Grid":
         q = float(self.channel.untouched)
         noise = self.reports * q * (1 - q)
-        reach = max(_REACH * self._variance() ** 0.5, self._hardly_above())
+        reach = max(_REACH * self._variance() ** 0.5, self._reach())
         step = max(1.0, np.floor(noise**0.5 / 4), np.ceil(2 * reach / _MOST_POINTS))
         points = min(1 << int(np.ceil(np.log2(2 * reach / step + 64))), _MOST_POINTS)
         return _Grid(self.channel, self.width, step, points)
 
     @cached_property
     def _lumps(self) -> NDArray[np.complex128]:
-        """The logarithm of all heavy values' factors."""
+        """Logarithm of the factors of all heavy values: shape (points / 2 + 1,)."""
         lumps = np.zeros(self._grid.t.size, dtype=np.complex128)
         for count in self.heavy:
             lumps += self._lump(count)
         return lumps
 
     def _lump(self, count: float) -> NDArray[np.complex128]:
-        """The logarithm of the factor of one heavy value."""
+        """Return the logarithm of the factor of a value with this count."""
         grid = self._grid
         collide = np.expm1(grid.excess * (count / self.rows)) * (1 / self.width)
         centre = 1j * grid.t * (self.channel.gain * count / self.width)
         lump: NDArray[np.complex128] = self.rows * np.log1p(collide) - centre
         return lump
 
-    def _hardly_above(self) -> float:
-        """How far above its mean S lies with probability SMALLEST_P at most: where noise is little
-        and collisions are rare, that can be many standard errors. Chernoff's bound, P(S >= s) <=
-        e**(K(x) - x s) for every x > 0, with K(x) the logarithm of phi(-ix), the formula of `law`.
-        """
+    def _reach(self) -> float:
+        """Return the distance above its mean that S exceeds with probability SMALLEST_P at most:
+        where noise is little and collisions are rare, that can be many standard errors. Chernoff's
+        bound, P(S >= s) <= e**(K(x) - x s) for every x > 0, with K(x) the logarithm of phi(-ix),
+        the formula of `law`."""
         p, q, x = float(self.channel.touched), float(self.channel.untouched), _THETA
         lumps = [*self.heavy, self._single]
         excess = (p - q) * np.expm1(x) / (1 + q * np.expm1(x))
@@ -173,8 +175,8 @@ class Collisions:
 
 
 class _Grid:
-    """The places t at which a characteristic function is taken, and logarithms of its factors for
-    one report each, around their means."""
+    """Grid of the t at which a characteristic function is taken, and logarithms of its factors for
+    one report, around their means."""
 
     def __init__(self, channel: Channel, width: float, step: float, points: int) -> None:
         p, q = float(channel.touched), float(channel.untouched)
@@ -189,11 +191,11 @@ class _Grid:
         self.normal = -(((p - q) * t) ** 2) / (2 * width)
 
     def start(self, mean: float) -> float:
-        """The first point of the grid around a mean."""
+        """Return the first point of the grid around a mean."""
         return float(np.floor(mean - self.points * self.step / 2))
 
     def tail(self, log_phi: NDArray[np.complex128], mean: float) -> Floats:
-        """P(S >= s) at the points of the grid, and 0."""
+        """Return P(S >= s) at the points of the grid, and 0 after them: shape (points + 1,)."""
         shifted = np.exp(log_phi + 1j * self.t * (mean - self.start(mean)))
         mass = np.fft.irfft(shifted.conj(), self.points)
         falling = np.append(mass[::-1].cumsum()[::-1], 0.0)
@@ -201,7 +203,6 @@ class _Grid:
 
 
 def _log1p(z: NDArray[np.complex128]) -> NDArray[np.complex128]:
-    """log(1 + z), exact to the last digits where z is small; numpy's real part is not."""
+    """Return log(1 + z), exact to the last digits where z is small; numpy's real part is not."""
     x, y = z.real, z.imag
-    found: NDArray[np.complex128] = np.log1p(x * (2 + x) + y * y) / 2 + 1j * np.arctan2(y, 1 + x)
-    return found
+    return np.asarray(np.log1p(x * (2 + x) + y * y) / 2 + 1j * np.arctan2(y, 1 + x))

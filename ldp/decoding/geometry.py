@@ -1,11 +1,11 @@
-"""Tables of a projective geometry: how many reports name a point of each candidate's hyperplane.
+"""Tables of a projective geometry: counts of the points of each candidate's hyperplane.
 
-The points whose first number that is not 0 stands at one place are a block of the table: a function
-A of the m numbers w that follow it, over a field of s. A candidate (.., a, v), a standing at that
-place, meets those with a + <w, v> = 0. The sums of A over all w with the same product with v are an
-inverse Fourier transform of s numbers, which the transform of A holds at the multiples of v (the
-"projection slice"): each block is transformed once and each line through 0 once, so all K points
-cost about as much as a candidate would that sums over its own points.
+The points whose first number other than 0 is at one place are a block of the table: a function A of
+the m numbers w that follow it, over a field of s. The hyperplane of a candidate (.., a, v), with a
+at that place, has the points with a + <w, v> = 0. The sums of A over all w with the same product
+with v are an inverse Fourier transform of s numbers, which the transform of A has at the multiples
+of v (the "projection slice"): each block is transformed once and each line through 0 once, so all K
+points cost about as much as summing over the points of one candidate.
 """
 
 import numpy as np
@@ -18,8 +18,8 @@ from ldp.tables.table import Table
 
 
 def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
-    """Estimates of a table of `pgr`. Time: K log K for K points; memory: three complex numbers a
-    point. Raises DecodeError for a candidate that is no category."""
+    """Return estimates of a table of `pgr`. Time: K log K for K points; memory: three complex
+    numbers a point. Raises DecodeError for a candidate that is no category."""
     known = known_points(table.mechanism, candidates)
     addressing = table.mechanism.addressing
     assert isinstance(addressing, Hyperplanes)
@@ -31,21 +31,21 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
 
 
 def count_incidences(counts: AnyInts, normals: Ints, field: int) -> Ints:
-    """For each of the vectors `normals`, shape (candidates, t), the sum of the `counts` of all
-    points, shape (K,), that are orthogonal to it: int64, shape (candidates,). Exact up to 2**52
-    reports, after rounding."""
+    """Return for each of the vectors `normals`, shape (candidates, t), over the `field` the sum of
+    the `counts`, shape (K,), of all points that are orthogonal to it: int64, shape (candidates,).
+    Exact up to 2**52 reports, after rounding."""
     dimension = normals.shape[1]
     inverses = np.array([0, *(pow(number, -1, field) for number in range(1, field))])
-    found = np.zeros(len(normals), dtype=np.int64)
+    sums = np.zeros(len(normals), dtype=np.int64)
     for size in range(dimension):  # how many numbers follow the first
         block = counts[points(field, size) : points(field, size + 1)].astype(np.float64)
         place = dimension - 1 - size
         first, rest = normals[:, place], normals[:, place + 1 :]
         is_line = rest.any(axis=1)
-        found[~is_line] += np.where(first[~is_line], 0, int(block.sum()))
+        sums[~is_line] += np.where(first[~is_line], 0, int(block.sum()))
         if is_line.any():
-            found[is_line] += _along(block, first[is_line], rest[is_line], inverses)
-    return found
+            sums[is_line] += _along(block, first[is_line], rest[is_line], inverses)
+    return sums
 
 
 def _along(
@@ -54,8 +54,8 @@ def _along(
     rest: Ints,
     inverses: Ints,
 ) -> Ints:
-    """For each candidate, with numbers `first` (a) and `rest` (v, not 0), the sum of the block over
-    all w with a + <w, v> = 0."""
+    """Return for each candidate, with numbers `first` (a) and `rest` (v, not 0), shape (candidates,
+    m), the sum of the block over all w with a + <w, v> = 0: int64, shape (candidates,)."""
     field, size = inverses.size, rest.shape[1]
     weights = field ** np.arange(size)[::-1]
     leading = np.take_along_axis(rest, (rest != 0).argmax(axis=1)[:, None], axis=1)[:, 0]
@@ -68,5 +68,4 @@ def _along(
     for c in range(field):
         slices[:, c] = transformed[c * directions % field @ weights]
     sums = np.fft.ifft(slices, axis=1).real
-    met: Floats = sums[line, -first * inverses[leading] % field]
-    return np.rint(met).astype(np.int64)
+    return np.asarray(np.rint(sums[line, -first * inverses[leading] % field]), dtype=np.int64)

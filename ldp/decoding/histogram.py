@@ -1,7 +1,7 @@
-"""Tables of bit flips: how many numbers lie in each bucket.
+"""Tables of bit flips: counts of the numbers in each bucket.
 
-A bucket is asked about in as many rows as a report has bits: with C of the n_v reports there that
-tell it, (C - n_v q) / (p - q) of them hold it, and n / n_v times as many of all n.
+A bucket has a bit in as many rows as a report has bits: where C of the n_v reports there set it,
+(C - n_v q) / (p - q) of them hold it, and n / n_v times as many of all n.
 """
 
 import numpy as np
@@ -15,9 +15,9 @@ from ldp.tables.table import Table
 
 
 def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
-    """Estimates of buckets by their labels; p-values and intervals are exact for binomials, and
-    normal where each client sent so many `more` reports than one under a permanent response.
-    Raises DecodeError for a candidate that is no bucket."""
+    """Return estimates of buckets by their labels; p-values and intervals are exact for binomials,
+    and normal where each client sent `more` reports beyond one under a permanent response. Raises
+    DecodeError for a candidate that is no bucket, and a bucket without reports."""
     from scipy.stats import binom, norm
 
     mechanism, n = table.mechanism, table.total
@@ -26,22 +26,22 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     if not {*candidates} <= {*number}:
         raise DecodeError("a candidate is no bucket of the mechanism")
     bucket = np.array([number[candidate] for candidate in candidates])
-    told, asked = np.zeros(mechanism.buckets, np.int64), np.zeros(mechanism.buckets, np.int64)
+    named, asked = np.zeros(mechanism.buckets, np.int64), np.zeros(mechanism.buckets, np.int64)
     for column in range(mechanism.bits):
-        told += np.roll(table.counts[:, column].astype(np.int64), column)
+        named += np.roll(table.counts[:, column].astype(np.int64), column)
         asked += np.roll(table.reports, column)
     if not asked.all():
         raise DecodeError("no report is about one of the buckets: too few to tell anything")
     channel, scale = mechanism.channel, n / asked
-    count = (channel.holders(told, asked) * scale)[bucket]
+    count = (channel.holders(named, asked) * scale)[bucket]
     share = np.clip(count / n, 0, 1)
-    sampled = (scale[bucket] - 1) * share * (1 - share)
-    variance = n * (scale[bucket] * channel.variance(share) + sampled)
+    sampling = (scale[bucket] - 1) * share * (1 - share)
+    variance = n * (scale[bucket] * channel.variance(share) + sampling)
     lies, beyond = float(channel.untouched), pooled_variance(mechanism, more)
     noise = float(np.sqrt(mechanism.variance(n) + beyond(n, 0.0)))
-    p_value = norm.sf(count / noise) if more else binom.sf(told - 1, asked, lies)[bucket]
+    p_value = norm.sf(count / noise) if more else binom.sf(named - 1, asked, lies)[bucket]
     exact = BinomialBounds(
-        told[bucket],
+        named[bucket],
         n,
         channel,
         count,

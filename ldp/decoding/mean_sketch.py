@@ -1,10 +1,10 @@
 """The de-biased mean sketch: count mean sketch tables, over any dictionary.
 
 The estimate is Apple's ("Sketch CMS" and "Server CMS", 2017): average the unbiased cells that a
-candidate touches over all rows, then take off what collisions add on average. With few rows and
-many reports the collisions do not average out: the hash functions are fixed, so their error is a
-floor that no number of reports lowers. Its size depends on F2, the sum of squared counts of all
-values, which is estimated from the table itself.
+candidate touches over all rows, then subtract the mean of the collisions. With few rows and many
+reports the collisions do not average out: the hash functions are fixed, so their error is a floor
+that no number of reports lowers. Its size depends on F2, the sum of squared counts of all values,
+which is estimated from the table itself.
 """
 
 import math
@@ -23,24 +23,24 @@ from ldp.tables.estimates import Estimates, Rule, spread
 from ldp.tables.table import Table
 
 MIN_ROWS = 64
-"""Below this collisions hardly average out: no p-value, no error rate."""
+"""Least number of rows for p-values and error rates: with fewer, collisions hardly average out."""
 GROUPS = 128
-"""Groups of rows, at most, between which the sum of all estimates is seen to vary."""
+"""Largest number of groups of rows for the variance of the sum of all estimates."""
 CLEARLY_HELD = 0.01
-"""The probability that any candidate that nobody holds is taken for one that many hold."""
+"""Probability that any candidate that nobody holds is taken for one that many hold."""
 ROUNDS = 20
-"""Of looking for candidates that are clearly held, given those that were found before."""
+"""Largest number of rounds of finding candidates that are clearly held."""
 SURE = 3.0
-"""Standard errors of the sum of what is clearly held, by which more than the rest may be missing
-from the list."""
+"""Standard errors of the sum of clearly held counts that are added to the largest count that a
+value missing from the list can have."""
 LUMP = 0.02
-"""Standard errors that one collision moves a count by, from which collisions with a value are
-counted one by one; smaller ones are taken together, for normal."""
+"""Least number of standard errors that a collision changes a count by for collisions with a value
+to be counted one by one; smaller ones together are taken as normal."""
 MOST_LUMPS = 512
 OWN_NOISE = 0.01
-"""Of the noise: by how much a candidate's own reports must change it to be reckoned with."""
+"""Least change of the noise by a candidate's own reports, as a share, that is computed."""
 HOLDERS = 9
-"""Counts for which a law is computed, where they are; between them reaches are interpolated."""
+"""Number of counts for which a distribution is computed; in between, reaches are interpolated."""
 FEW_ROWS = (
     f"fewer than {MIN_ROWS} rows: collisions do not average out, so no error rate is claimed and "
     "nothing is discovered but by threshold; use method regression"
@@ -48,11 +48,11 @@ FEW_ROWS = (
 
 
 def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
-    """Estimates with the collision error in every standard error and p-value.
+    """Return estimates with the collision error in every standard error and p-value.
 
     With S the sum over rows of the unbiased cells a candidate touches, n reports, k rows and m
     columns: count = m/(m-1) (S - n/m). Time: candidates x rows hashes, 1 to 2 ns each, shared by
-    all cores; memory: the table and the candidates. `more`: as for `direct.estimated`.
+    all cores; memory: the table and the candidates. `more`: as for `direct.estimate_counts`.
     """
     from ldp.bulk import gather_groups, points  # late: numba takes half a second to import
 
@@ -62,19 +62,19 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     places = points(mechanism.addressing, rows, candidates)
     bounds = np.linspace(0, rows, min(rows, GROUPS) + 1).astype(int)
     named, sums = gather_groups(mechanism.addressing, cells, places, bounds.tolist())
-    found = measure(table, cells, named, more)
-    details: dict[str, Any] = {"sum_of_squared_counts": found.squares}
+    measured = measure(table, cells, named, more)
+    details: dict[str, Any] = {"sum_of_squared_counts": measured.squares}
     if rows < MIN_ROWS:
         details["warning"] = FEW_ROWS
     return Estimates(
         values=candidates,
-        count=found.count,
-        std_error=found.std_error,
-        p_value=found.p_value,
+        count=measured.count,
+        std_error=measured.std_error,
+        p_value=measured.p_value,
         reports=n,
-        noise=found.noise,
-        law=found.law,
-        bounds=Bounds(found, n),
+        noise=measured.noise,
+        law=measured.law,
+        bounds=Bounds(measured, n),
         rule=rule,
         details=details,
         sum_std_error=_sum_std_error(table, len(candidates), sums, bounds, more),
@@ -84,13 +84,14 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
 def _sum_std_error(
     table: Table, candidates: int, named: Ints, bounds: Ints, more: float
 ) -> float | None:
-    """Standard error of the sum of so many estimates, from how it varies between groups of rows;
-    `named`: the sum of their cells in every group. None below MIN_ROWS.
+    """Return the standard error of the sum of `candidates` estimates, from its variance between the
+    groups of rows that start at `bounds`, shape (groups + 1,); `named`: the sum of their cells in
+    every group, shape (groups,). None below MIN_ROWS.
 
-    A report draws its row, and rows have hash functions of their own, so noise and collisions of
-    groups are independent: with T_g the group's part of the sum and w_g its share of the rows,
-    sum (T_g - w_g T)**2 / (1 - sum w_g**2) has for its mean the variance of T, and besides that the
-    holders' draw of a row, which the sum of all groups does not feel: T times each one's reports.
+    A report draws its row, and rows have different hash functions, so noise and collisions of
+    groups are independent: with T_g the group's part of the sum and w_g its share of the rows, the
+    mean of sum (T_g - w_g T)**2 / (1 - sum w_g**2) is the variance of T and that of the holders'
+    draw of a row, which does not change the sum of all groups: T times the reports of each holder.
     """
     mechanism, n = table.mechanism, table.total
     rows, width = mechanism.shape
@@ -99,15 +100,15 @@ def _sum_std_error(
     reports = np.add.reduceat(table.reports, bounds[:-1]) * candidates
     parts = width / (width - 1) * (mechanism.channel.holders(named, reports) - reports / width)
     shares, total = np.diff(bounds) / rows, float(parts.sum())
-    varied = float(((parts - shares * total) ** 2).sum()) / (1 - float((shares**2).sum()))
-    return math.sqrt(max(0.0, varied - (1 + more) * min(max(total, 0.0), n)))
+    variance = float(((parts - shares * total) ** 2).sum()) / (1 - float((shares**2).sum()))
+    return math.sqrt(max(0.0, variance - (1 + more) * min(max(total, 0.0), n)))
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Estimates of some points of a sketch; `p_value` is NaN below MIN_ROWS, `squares` is F2,
-    `noise` the standard error of a value that nobody holds; of the points at `heavy`,
-    shape (collisions.heavy,), every collision is counted."""
+    """Estimates of some points of a sketch, shape (points,); `p_value` is NaN below MIN_ROWS,
+    `squares` is F2, `noise` the standard error of a value that nobody holds; `heavy`: indices of
+    the points whose collisions are counted one by one, in the order of `collisions.heavy`."""
 
     count: Floats
     std_error: Floats
@@ -120,10 +121,10 @@ class Measurement:
 
 
 def measure(table: Table, cells: AnyInts, named: Ints, more: float = 0.0) -> Measurement:
-    """What `named` reports, shape (points,), in the cells of each point tell of those who hold it.
+    """Return the estimates of points whose cells are named by `named` reports, shape (points,).
 
-    `cells`: how many reports name each cell, shape (rows, columns). Hashes nothing, so it does not
-    matter which of its metric's rows the table holds.
+    `cells`: number of reports that name each cell, shape (rows, columns). It does not hash, so the
+    table may hold any rows of its metric. `more`: as for `direct.estimate_counts`.
     """
     mechanism, n = table.mechanism, table.total
     rows, width = mechanism.shape
@@ -149,9 +150,9 @@ def measure(table: Table, cells: AnyInts, named: Ints, more: float = 0.0) -> Mea
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """Intervals under the law of each candidate's own error: a value that many hold does not
-    collide with itself, and the noise of its own reports may be another. `scale`, `std_error`: as
-    the estimates are, where they are not `measured` but made of it."""
+    """Intervals under the distribution of each candidate's error: a value that many hold does not
+    collide with itself, and the noise of its own reports may differ. `scale`, `std_error`: factor
+    on the counts of `measured`, and the standard errors then."""
 
     measured: Measurement
     reports: int
@@ -168,44 +169,45 @@ class Bounds:
         )
 
     def _reach(self, reach: Callable[[ErrorLaw], float]) -> Floats:
-        """How far, in standard errors, every candidate's interval reaches to one side."""
+        """Return the reach of every candidate's interval to one side, in standard errors: shape
+        (points,). `reach`: that of a distribution."""
         collisions, heavy = self.measured.collisions, self.measured.heavy
         channel = collisions.channel
         p, q = float(channel.touched), float(channel.untouched)
         most = float(np.delete(self.measured.count, heavy).max(initial=0.0))
         most = min(most, collisions.reports)
-        found = np.full(self.measured.count.shape, reach(self.measured.law))
+        reaches = np.full(self.measured.count.shape, reach(self.measured.law))
         if most * abs(p * (1 - p) - q * (1 - q)) > OWN_NOISE * collisions.reports * q * (1 - q):
             holders = most * np.linspace(0, 1, HOLDERS) ** 2
-            found = np.interp(
+            reaches = np.interp(
                 self.measured.count, holders, [reach(collisions.law(held)) for held in holders]
             )
         for place, held in zip(heavy.tolist(), collisions.heavy, strict=True):
-            found[place] = reach(collisions.law(held, is_heavy=True))
-        return found
+            reaches[place] = reach(collisions.law(held, is_heavy=True))
+        return reaches
 
 
 def _collisions(
     table: Table, count: Floats, std_error: Floats, squares: float, beyond: float
 ) -> tuple[Collisions, Places]:
-    """Who collides with whom, as far as the candidates' estimates tell, and the positions of the
-    candidates that are its `heavy`.
+    """Return the collisions as estimated from the candidates, and the indices of the candidates
+    that are its `heavy`. `count`, `std_error`: shape (candidates,); `squares`: F2.
 
-    A candidate is clearly held when its count is larger than that of any candidate that nobody
-    holds would be, but with probability CLEARLY_HELD, under the law that the ones found before
-    leave: what these do not explain is one heavy value in that law's upper tail. Squares of
-    estimates are taken without the noise that is in them. `beyond`, a variance of the count, is of
+    A candidate is clearly is_held when its count is larger than that of any candidate that nobody
+    holds would be, except with probability CLEARLY_HELD, under the distribution that the candidates
+    is_held_now before leave: what these do not explain is one heavy value in its upper tail.
+    Squares of estimates are taken without their noise. `beyond`, a variance of the count, is of
     many clients and therefore normal, as small collisions are.
     """
     rows, width = table.mechanism.shape
     scale = width / (width - 1) / table.mechanism.channel.gain
-    net, held = count**2 - std_error**2, np.zeros(count.size, dtype=np.bool_)
+    net, is_held = count**2 - std_error**2, np.zeros(count.size, dtype=np.bool_)
     for _ in range(ROUNDS):
-        heavy = np.flatnonzero(held)
+        heavy = np.flatnonzero(is_held)
         heavy = heavy[np.argsort(-net[heavy], kind="stable")]
         lumps = heavy[:MOST_LUMPS]
         lumps = lumps[count[lumps] / rows > LUMP * std_error[lumps]]
-        small = max(0.0, float(net[~held].sum()))
+        small = max(0.0, float(net[~is_held].sum()))
         unknown = max(0.0, squares - float(net[heavy].sum()) - small)
         small += float(net[heavy].sum() - net[lumps].sum())
         rest = table.total - float(count[heavy].sum())
@@ -221,29 +223,29 @@ def _collisions(
         )
         law = collisions.law()
         clear = law.upper(CLEARLY_HELD / count.size) * law.std * scale
-        found = held | ((count > clear) & (net > 0))
-        if np.array_equal(found, held):
+        is_held_now = is_held | ((count > clear) & (net > 0))
+        if np.array_equal(is_held_now, is_held):
             break
-        held = found
+        is_held = is_held_now
     return collisions, lumps
 
 
 def sum_of_squares(table: Table, named: AnyInts, more: float = 0.0) -> float:
-    """F2, the sum of squared counts of all values, estimated from the cells; floored at 0.
+    """Return F2, the sum of squared counts of all values, estimated from the cells; at least 0.
 
-    `named`: how many reports name each cell, shape (rows, columns).
+    `named`: number of reports that name each cell, shape (rows, columns).
 
     The expected sum of squared unbiased cells is m n B + n (1 - 1/k) + n**2/(k m)
     + F2 (1 - 1/m)/k, with B the channel's variance for a cell; solve for F2. Cells are de-biased
-    before they are squared, so nothing is lost to cancellation however large n is. So many `more`
-    reports of a client add, each, the first two terms with the permanent response's channel.
+    before they are squared, so no digits cancel however large n is. Each of `more` further reports
+    of a client adds the first two terms with the permanent response's channel.
     """
-    from ldp.bulk import sum_of_squares as summed
+    from ldp import bulk
 
     rows, width = table.mechanism.shape
     channel, n = table.mechanism.channel, table.total
     scale, offsets = 1 / channel.gain, channel.holders(0, table.reports)
-    cells = summed(named, scale, offsets)
+    cells = bulk.sum_of_squares(named, scale, offsets)
     noise = n * (channel.variance(1.0) + (width - 1) * channel.variance(0.0) + 1 - 1 / rows)
     if more:
         assert isinstance(table.mechanism, Memoising)

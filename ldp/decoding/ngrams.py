@@ -2,10 +2,10 @@
 
 Source: Fanti, Pihur and Erlingsson 2016, "Building a RAPPOR with the Unknown", section 4: the joint
 distribution of the fragments at two positions, by expectation maximisation; a graph of the pairs
-that are held; strings are its cliques with one fragment a position. Here a pair is kept by a
-threshold that follows from its own standard error, a string grows by a fragment only when that
-fragment goes together with all earlier ones, and strings are decided by their own table, whose
-noise had no part in choosing them.
+that are held; strings are its cliques with one fragment a position. Here the threshold of a pair
+follows from its standard error, a string is extended by a fragment only if the fragment occurs with
+all earlier ones, and the table of strings decides which are discovered: its noise is independent of
+their choice.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,36 +27,36 @@ from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
 
 CHANCE = 10
-"""Fragments of one position that noise may let through, on average; pairs of all positions too."""
+"""Mean number of fragments of a position that pass by noise; also of pairs of all positions."""
 MOST_KEPT = 128
-"""Fragments of one position whose pairs are looked for; the largest, where there are more."""
+"""Largest number of fragments of a position whose pairs are tested; the most frequent ones."""
 MOST_FRAGMENTS = 1 << 17
 MOST_PAIRS = 512
-"""Pairs of two positions whose standard errors are reckoned; the largest, where there are more."""
+"""Largest number of pairs of two positions with standard errors; the most frequent ones."""
 MOST_STRINGS = 100_000
 STEP = 3e-5
-"""What a step of EM changes a share by where it ends."""
+"""Largest change of a share by the last step of EM."""
 Kept = Sequence[Sequence[str]]
 Joined = Mapping[tuple[int, int], set[tuple[str, str]]]
 
 
 def discover_ngrams(patterns: Patterns, *, rule: Rule | None = None) -> Estimates:
-    """Finds strings: estimates of every string put together, decided by `rule` (Bonferroni at 0.05
-    unless given) among all of them.
+    """Return estimates of every string assembled from fragments, decided by `rule` (Bonferroni at
+    0.05 by default) among all of them.
 
-    1. Of each position the fragments that stand out are kept, from the filters of all pairs that it
-       is in: as many by noise as CHANCE.
-    2. Of each two positions the joint distribution of the kept fragments, all others together one
-       of them; a pair is kept where its share is so many standard errors from 0 that noise passes
-       CHANCE of all pairs.
-    3. A string is a fragment of each position of which every two are kept.
-    4. The strings' own table decides (`decode`) among those. Others are in the result, not
-       detected.
+    1. Of each position the significant fragments are kept, from the filters of all pairs with the
+       position; on average CHANCE of them by noise.
+    2. The joint distribution of the kept fragments of every two positions is estimated, all other
+       fragments as one; a pair is kept where its share is so many standard errors above 0 that
+       noise passes for CHANCE of all pairs.
+    3. A string is a fragment of each position of which every two are a kept pair.
+    4. The table of strings decides (`decode`) among these. Strings that do not pass are in the
+       result, not detected.
 
-    What is controlled: given what people hold, the two parts of the reports are independent, so
-    step 4 alone keeps the error rate of `rule` as `decode` does, whatever the steps before let
-    through. Raises DecodeError for a table, which does not say what goes together, for reports of
-    another mechanism or none, more than MOST_FRAGMENTS fragments, or MOST_STRINGS strings.
+    Given the strings that people hold, the two parts of the reports are independent, so step 4
+    alone controls the error rate of `rule` as `decode` does, whatever passes the steps before.
+    Raises DecodeError for a table, which does not show which fragments occur together, for reports
+    of another mechanism or none, more than MOST_FRAGMENTS fragments, or MOST_STRINGS strings.
     """
     mechanism = patterns.mechanism if isinstance(patterns, Patterns) else None
     if not isinstance(mechanism, RapporNgrams):
@@ -69,41 +69,44 @@ def discover_ngrams(patterns: Patterns, *, rule: Rule | None = None) -> Estimate
     ):
         raise DecodeError(f"more than {MOST_FRAGMENTS:,} fragments: shorter ones are needed")
     table, rule = patterns.table(), rule or Rule(control="bonferroni")
-    kept = _standing_out(mechanism.pairs, table["pairs"])
-    joined = _joined(mechanism.pairs, patterns, kept)
+    kept = _significant_fragments(mechanism.pairs, table["pairs"])
+    joined = _kept_pairs(mechanism.pairs, patterns, kept)
     strings = assemble_strings(kept, joined)
-    found = decode(table["words"], strings, rule=rule) if strings else no_estimates(table, rule)
+    estimates = decode(table["words"], strings, rule=rule) if strings else no_estimates(table, rule)
     details: dict[str, Any] = {
-        **found.details,
+        **estimates.details,
         **table_details(table, "ngrams"),
         "fragments_kept": [len(fragments) for fragments in kept],
         "pairs_kept": [len(pairs) for pairs in joined.values()],
     }
-    return replace(found, details=details)
+    return replace(estimates, details=details)
 
 
 def assemble_strings(kept: Kept, joined: Joined) -> list[str]:
-    """The strings, without padding, made of one of the `kept` fragments of each position of which
-    every two, by their positions, are `joined`; raises DecodeError for more than MOST_STRINGS."""
-    grown: list[tuple[str, ...]] = [()]
+    """Return the strings, without padding, of one of the `kept` fragments of each position of which
+    every two are in `joined` under their positions. Raises DecodeError for more than
+    MOST_STRINGS."""
+    beginnings: list[tuple[str, ...]] = [()]
     for position, fragments in enumerate(kept):
-        grown = [
+        beginnings = [
             (*earlier, fragment)
-            for earlier in grown
+            for earlier in beginnings
             for fragment in fragments
-            if all((one, fragment) in joined[at, position] for at, one in enumerate(earlier))
+            if all(
+                (first, fragment) in joined[place, position] for place, first in enumerate(earlier)
+            )
         ]
-        if len(grown) > MOST_STRINGS:
+        if len(beginnings) > MOST_STRINGS:
             raise DecodeError(
                 f"fragments go together in more than {MOST_STRINGS:,} ways: more reports, or a "
                 "larger fragment_epsilon, are needed"
             )
-    strings = ("".join(fragments).rstrip(PAD) for fragments in grown)
+    strings = ("".join(fragments).rstrip(PAD) for fragments in beginnings)
     return [string for string in strings if PAD not in string]
 
 
-def _standing_out(part: PairedFilters, table: Table) -> list[list[str]]:
-    """The fragments of each position that noise alone would hardly show; the largest first."""
+def _significant_fragments(part: PairedFilters, table: Table) -> list[list[str]]:
+    """Return the significant fragments of each position, the most frequent first."""
     filters, fragments = part.addressing, fragments_of(part.spelling)
     by_pair = table.counts.reshape(len(filters.pairs), part.cohorts, 2, part.bits)
     reports = table.reports.reshape(len(filters.pairs), part.cohorts)
@@ -114,38 +117,40 @@ def _standing_out(part: PairedFilters, table: Table) -> list[list[str]]:
             for number, pair in enumerate(filters.pairs)
             if position in pair
         ]
-        own = Table(
+        position_table = Table(
             part.one,
             np.sum([by_pair[number, :, half] for number, half in places], axis=0, dtype=np.int64),
             np.sum([reports[number] for number, _ in places], axis=0),
         )
-        found = decode(own, fragments, rule=Rule(control="none"))
-        passed = np.flatnonzero(found.p_value <= min(0.5, CHANCE / len(fragments)))
-        order = passed[np.argsort(-found.count[passed], kind="stable")][:MOST_KEPT]
-        kept.append([found.values[i] for i in order.tolist()])
+        estimates = decode(position_table, fragments, rule=Rule(control="none"))
+        significant = np.flatnonzero(estimates.p_value <= min(0.5, CHANCE / len(fragments)))
+        order = significant[np.argsort(-estimates.count[significant], kind="stable")][:MOST_KEPT]
+        kept.append([estimates.values[i] for i in order.tolist()])
     return kept
 
 
-def _joined(part: PairedFilters, patterns: Patterns, kept: Kept) -> Joined:
-    """For every two positions which of the fragments kept there go together."""
+def _kept_pairs(part: PairedFilters, patterns: Patterns, kept: Kept) -> Joined:
+    """Return for every two positions the pairs of kept fragments that occur together."""
     (rows, payloads), _ = patterns.parts()
     bits = np.unpackbits(payloads, axis=1, bitorder="little")[:, : 2 * part.bits]
     halves = [np.packbits(half, axis=1, bitorder="little") for half in np.split(bits, 2, axis=1)]
-    variables = [Variable(part.one, (*some, OTHER), touch_matrix(part.one, some)) for some in kept]
+    variables = [
+        Variable(part.one, (*names, OTHER), touch_matrix(part.one, names)) for names in kept
+    ]
     pairs = part.addressing.pairs
-    tested = sum(len(kept[one]) * len(kept[other]) for one, other in pairs)
+    tested = sum(len(kept[first]) * len(kept[second]) for first, second in pairs)
     alpha = min(0.5, CHANCE / max(tested, 1))
     joined = dict[tuple[int, int], set[tuple[str, str]]]()
     for number, pair in enumerate(pairs):
-        some = np.flatnonzero(rows // part.cohorts == number)
-        if not some.size:
+        chosen = np.flatnonzero(rows // part.cohorts == number)
+        if not chosen.size:
             joined[pair] = set()
             continue
         factors = [
-            likelihoods(variables[position], rows[some] % part.cohorts, halves[half][some])
+            likelihoods(variables[position], rows[chosen] % part.cohorts, halves[half][chosen])
             for half, position in enumerate(pair)
         ]
-        first, second = _held(Mixture.of(factors, patterns.counts[some]), alpha)
+        first, second = _held_cells(Mixture.of(factors, patterns.counts[chosen]), alpha)
         names = [variables[position].values for position in pair]
         joined[pair] = {
             (names[0][i], names[1][j])
@@ -155,18 +160,18 @@ def _joined(part: PairedFilters, patterns: Patterns, kept: Kept) -> Joined:
     return joined
 
 
-def _held(mixture: Mixture, alpha: float) -> tuple[Places, Places]:
-    """The cells whose share is further from 0 than noise goes with probability `alpha`.
+def _held_cells(mixture: Mixture, alpha: float) -> tuple[Places, Places]:
+    """Return the rows and columns of the cells whose share is above 0 at level `alpha`.
 
-    The standard errors are of the cells that have a report or more each, the others at 0, from the
-    observed information about them: those at 0 are where the maximum has them.
+    The standard errors come from the observed information about the cells with a report or more;
+    the others stay at 0, where the maximum has them.
     """
     from scipy.stats import norm
 
     shares = accelerated_em(mixture, tolerance=STEP).shares
-    there = np.argsort(-shares, axis=None, kind="stable")[:MOST_PAIRS]
-    there = there[shares.ravel()[there] * mixture.total >= 1]
-    first, second = np.unravel_index(there, shares.shape)
+    cells = np.argsort(-shares, axis=None, kind="stable")[:MOST_PAIRS]
+    cells = cells[shares.ravel()[cells] * mixture.total >= 1]
+    first, second = np.unravel_index(cells, shares.shape)
     errors: Floats = np.sqrt(np.diag(covariance(mixture.information_of(shares, first, second))))
-    passed = shares[first, second] > float(norm.isf(alpha)) * errors
-    return first[passed], second[passed]
+    is_held = shares[first, second] > float(norm.isf(alpha)) * errors
+    return first[is_held], second[is_held]

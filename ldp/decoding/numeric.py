@@ -1,4 +1,4 @@
-"""Tables of numbers: the mean of what the reporters hold, and the regression of tuples.
+"""Tables of numbers: the mean of the reporters' numbers, and the regression of their tuples.
 
 The mean bin of n reports is linear in the mean step (`ldp/mechanisms/numeric.py`): with B bins and
 windows of W, p and q the channel's probabilities,
@@ -24,18 +24,19 @@ from ldp.mechanisms.numeric import Numeric
 from ldp.tables.table import Table
 
 FEW = 100
-"""Reports below which a mean of windows has no normal interval."""
+"""Number of reports below which a mean of windows has no normal interval."""
 TILTS = np.geomspace(1e-3, 500.0, 400)
-"""Exponents, a range of bins, at which Chernoff's bound is tried."""
+"""Exponents, for the range of all bins, at which Chernoff's bound is tried."""
 
 
 @dataclass(frozen=True)
 class MeanEstimate:
-    """`mean` and its `std_error`, in the units of the numbers, from so many `reports`.
+    """Mean and its `std_error`, in the units of the numbers, from `reports` reports.
 
-    The standard error is that of the mean of the population from which the reporters were drawn at
-    random: noise, rounding, and the spread of what they hold. `places`: the interval's ends, in
-    shares of the range, by the probability that it misses; None where it is normal.
+    The standard error is around the mean of the population from which the reporters were drawn at
+    random: noise, rounding, and the spread of their numbers. `places`: function from the
+    probability that the interval misses to its ends, in shares of the range; None where the
+    interval is normal.
     """
 
     mean: float
@@ -46,9 +47,9 @@ class MeanEstimate:
     places: Callable[[float], tuple[float, float]] | None = None
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """(low, high) within the bounds, which holds the population's mean with probability
-        `level`: at least that for one bit and for fewer than 100 reports, else that of the normal
-        law. Raises ParameterError for a level outside (0, 1)."""
+        """Return (low, high) within the bounds, which holds the population's mean with probability
+        `level`: at least that for one bit and for fewer than 100 reports, else by the normal
+        distribution. Raises ParameterError for a level outside (0, 1)."""
         from scipy.stats import norm
 
         if not 0 < level < 1:
@@ -62,21 +63,21 @@ class MeanEstimate:
         return low, high
 
     def summary(self, level: float = 0.95) -> dict[str, Any]:
-        """Everything, as JSON-ready data."""
+        """Return all numbers and details as JSON-ready data, the interval at `level`."""
         low, high = self.interval(level)
-        found = {"mean": self.mean, "std_error": self.std_error, "low": low, "high": high}
-        return {**found, "reports": self.reports, "level": level, **self.details}
+        numbers = {"mean": self.mean, "std_error": self.std_error, "low": low, "high": high}
+        return {**numbers, "reports": self.reports, "level": level, **self.details}
 
     def to_csv(self, path: str | Path | None = None, level: float = 0.95) -> str:
-        """`mean,std_error,low,high,reports`; written to `path` too where there is one."""
+        """Return `mean,std_error,low,high,reports` as CSV text; with `path`, write it there."""
         numbers = (self.mean, self.std_error, *self.interval(level))
         line = ",".join(f"{number:.6g}" for number in numbers)
-        return _written(f"mean,std_error,low,high,reports\n{line},{self.reports}\n", path)
+        return _write(f"mean,std_error,low,high,reports\n{line},{self.reports}\n", path)
 
 
 def decode_mean(table: Table) -> MeanEstimate:
-    """The mean of a table of `one-bit-mean` or `piecewise`; unbiased, so it may lie outside of the
-    bounds. Raises DecodeError for another table and for an empty one."""
+    """Return the mean of a table of `one-bit-mean` or `piecewise`; unbiased, so it may lie outside
+    of the bounds. Raises DecodeError for another table and for an empty one."""
     mechanism, n = table.mechanism, table.total
     if not isinstance(mechanism, Numeric):
         raise DecodeError(f"a {mechanism.name} table has no mean: its values are no numbers")
@@ -89,7 +90,7 @@ def decode_mean(table: Table) -> MeanEstimate:
     step = (mean_bin - q * bins.sum()) / (gain * width) - (width - 1) / 2
     steps = mechanism.addressing.steps
     place = step / steps
-    # a few reports may look all alike: their noise is taken nearer to the middle of the range
+    # a few reports may all be equal: their noise is that of a mean nearer to the middle
     noise = mechanism.mean_variance((n * min(max(place, 0.0), 1.0) + 2) / (n + 4))
     variance = max(spread / (gain * width * steps) ** 2, noise) / n
     places: Callable[[float], tuple[float, float]] | None = None
@@ -103,7 +104,7 @@ def decode_mean(table: Table) -> MeanEstimate:
         std_error=(high - low) * variance**0.5,
         reports=n,
         bounds=mechanism.bounds,
-        details={**_described(table), "fakes_move": FAKES * (high - low) * mechanism.reach},
+        details={**_details(table), "fakes_move": FAKES * (high - low) * mechanism.reach},
         places=places,
     )
 
@@ -111,17 +112,17 @@ def decode_mean(table: Table) -> MeanEstimate:
 def _places_of_one_bit(
     mechanism: Numeric, named: int, reports: int, miss: float
 ) -> tuple[float, float]:
-    """Ends of the interval: the upper bin of a report is told with a probability that is linear in
-    the mean of the population, whatever else this holds, so they are those of a binomial."""
-    seen, total = np.array([named]), np.array([reports])
-    low, high = share_interval(seen, total, mechanism.channel, miss / 2)
+    """Return the interval's ends for `named` reports of the upper bin: their probability is linear
+    in the mean of the population, whatever its distribution, so the number is a binomial."""
+    counts, total = np.array([named]), np.array([reports])
+    low, high = share_interval(counts, total, mechanism.channel, miss / 2)
     return float(low[0]) / reports, float(high[0]) / reports
 
 
 def _places_of_few(
     mechanism: Numeric, mean_bin: float, reports: int, miss: float
 ) -> tuple[float, float]:
-    """Ends of an interval that holds for any number of reports and any population.
+    """Return the ends of an interval that holds for any number of reports and any population.
 
     With M(t) the mean of e**(t bin), P(mean bin >= x) <= (M(t) e**(-t x))**n for every t > 0
     (Chernoff 1952), and of all populations of one mean M is largest where everybody is at one end
@@ -140,8 +141,8 @@ def _places_of_few(
 
 @dataclass(frozen=True, eq=False)
 class RegressionEstimate:
-    """The linear regression of the last number of each tuple on the others: `coef`, shape
-    (features,), and `intercept`, in the units of the numbers."""
+    """Linear regression of the last number of each tuple on the others: `coef`, shape (features,),
+    and `intercept`, in the units of the numbers."""
 
     coef: Floats
     intercept: float
@@ -149,21 +150,23 @@ class RegressionEstimate:
     details: dict[str, Any]
 
     def summary(self, level: float = 0.95) -> dict[str, Any]:
-        """Everything, as JSON-ready data; no intervals are offered."""
-        found = {"coef": self.coef.tolist(), "intercept": self.intercept}
-        return {**found, "reports": self.reports, **self.details}
+        """Return all numbers and details as JSON-ready data; there are no intervals, so `level` has
+        no effect."""
+        numbers = {"coef": self.coef.tolist(), "intercept": self.intercept}
+        return {**numbers, "reports": self.reports, **self.details}
 
     def to_csv(self, path: str | Path | None = None, level: float = 0.95) -> str:
-        """`term,coefficient`, the intercept last; written to `path` too where there is one."""
+        """Return `term,coefficient` as CSV text, the intercept last; with `path`, write it
+        there."""
         terms = [f"x{i}" for i in range(1, len(self.coef) + 1)]
         rows = zip([*terms, "intercept"], [*self.coef, self.intercept], strict=True)
         text = "".join(f"{term},{number:.6g}\n" for term, number in rows)
-        return _written("term,coefficient\n" + text, path)
+        return _write("term,coefficient\n" + text, path)
 
 
 def decode_regression(table: Table) -> RegressionEstimate:
-    """The regression of a table of `moments`. Raises DecodeError for another table, and where a
-    product was never reported."""
+    """Return the regression of a table of `moments`. Raises DecodeError for another table, and for
+    a product without reports."""
     from ldp.central.regression.local import regression_of_signs
 
     mechanism = table.mechanism
@@ -175,17 +178,17 @@ def decode_regression(table: Table) -> RegressionEstimate:
     coef, intercept, _ = regression_of_signs(
         table.reports, signs, epsilon=mechanism.epsilon, bounds=mechanism.bounds
     )
-    return RegressionEstimate(coef, intercept, table.total, _described(table))
+    return RegressionEstimate(coef, intercept, table.total, _details(table))
 
 
 def decode_numbers(table: Table) -> MeanEstimate | RegressionEstimate:
-    """Whichever of the two the table's mechanism is for."""
+    """Return the mean or the regression of a table, whichever its mechanism has."""
     if isinstance(table.mechanism, RegressionMoments):
         return decode_regression(table)
     return decode_mean(table)
 
 
-def _described(table: Table) -> dict[str, Any]:
+def _details(table: Table) -> dict[str, Any]:
     return {
         "mechanism": table.mechanism.name,
         "fingerprint": table.mechanism.fingerprint.hex(),
@@ -194,7 +197,7 @@ def _described(table: Table) -> dict[str, Any]:
     }
 
 
-def _written(text: str, path: str | Path | None) -> str:
+def _write(text: str, path: str | Path | None) -> str:
     if path is not None:
         write_whole(Path(path), text.encode())
     return text

@@ -1,9 +1,9 @@
-"""The sequence fragment puzzle: words that no dictionary lists, put together from their fragments.
+"""The sequence fragment puzzle: words that no dictionary lists, assembled from their fragments.
 
 Source: Apple, "Learning with Privacy at Scale" (2017), "Sequence Fragment Puzzle"; it joins the T
 largest tagged fragments of each position. Here a fragment is kept when it is significant among all
-that were tested, a word must have the tag that its fragments carry, and what is put together is
-then decided by the words' own table, whose noise had no part in choosing it.
+tested ones, a word must have the tag of its fragments, and the table of words decides which are
+discovered: its noise is independent of their choice.
 """
 
 import math
@@ -27,11 +27,11 @@ from ldp.tables.joint_table import JointTable
 from ldp.tables.table import Table
 
 MOST_WORDS = 100_000
-"""Words that the fragments of one tag may spell; a tag with more is left out, and said to be."""
+"""Largest number of words that the fragments of a tag may spell; `details` lists others."""
 CHANCE_WORDS = 100
-"""Words that `chance_screen` lets noise put together, on average."""
+"""Mean number of words that noise alone assembles under `chance_screen`."""
 MOST_TESTED = 1 << 25
-"""Tagged fragments of all positions: a count and a p-value are in memory for each."""
+"""Largest number of tagged fragments of all positions: each has a count and a p-value in memory."""
 
 
 def discover(
@@ -41,24 +41,23 @@ def discover(
     screen: Rule | None = None,
     top: int | None = None,
 ) -> Estimates:
-    """Finds the words of a puzzle: estimates of every word put together, decided by `rule`.
+    """Return estimates of every word assembled from fragments, decided by `rule`.
 
     1. Of each position every tag with every fragment is estimated from that position's rows.
-    2. `screen` keeps what is significant among all fragments of all positions (`chance_screen`
-       unless given; a threshold is in reports of one position). `top`: keeps the so many largest of
-       each position instead.
+    2. `screen` keeps the significant ones among all fragments of all positions (default:
+       `chance_screen`; a threshold is in reports of one position). `top`: keeps this number of the
+       largest of each position instead.
     3. Kept fragments of one tag, one a position, make a word if they spell one (letters, then
-       padding) and its tag is theirs. A tag whose fragments spell more than MOST_WORDS is left out:
+       padding) that has their tag. A tag whose fragments spell more than MOST_WORDS is left out:
        `details` lists it, with a warning.
-    4. The words' table decides (`decode`; Bonferroni at 0.05 unless `rule` says otherwise) among
-       all words put together. Those that do not pass are in the result, not detected.
+    4. The table of words decides (`decode`; default: Bonferroni at 0.05) among all assembled words.
+       Those that do not pass are in the result, not detected.
 
-    What is controlled: given what people hold, the two tables are independent. So the words that
-    are tested are chosen without looking at the noise that tests them, and step 4 alone keeps the
-    error rate of `rule` over them, whatever steps 2 and 3 let through; these decide only which
-    words have a chance. Raises DecodeError for a table of anything else, an empty one, positions
-    with fewer than 64 rows unless `top` or the screen's threshold is given, and more than
-    MOST_TESTED fragments.
+    Given the words that people hold, the two tables are independent. So the choice of the tested
+    words is independent of the noise that tests them, and step 4 alone controls the error rate of
+    `rule` over them, whatever passes steps 2 and 3. Raises DecodeError for a table of another
+    mechanism, an empty one, positions with fewer than MIN_ROWS rows without `top` or a screen with
+    a threshold, and more than MOST_TESTED fragments; ParameterError for an invalid `top`.
     """
     puzzle = table.mechanism if isinstance(table, JointTable) else None
     if not isinstance(puzzle, SequenceFragmentPuzzle):
@@ -71,9 +70,9 @@ def discover(
     screen = screen or chance_screen(puzzle)
     kept = _kept(table["fragments"], puzzle, screen, top)
     words, left_out = assemble(puzzle.fragments.addressing, kept)
-    found = decode(table["words"], words, rule=rule) if words else no_estimates(table, rule)
+    estimates = decode(table["words"], words, rule=rule) if words else no_estimates(table, rule)
     details: dict[str, Any] = {
-        **found.details,
+        **estimates.details,
         **table_details(table, "puzzle"),
         "fragments_tested": kept.size,
         "fragments_kept": kept.sum(axis=(1, 2)).tolist(),
@@ -86,14 +85,15 @@ def discover(
             f"{MOST_WORDS:,} words each; a stricter screen or more tag_bits would help"
         )
         details["warning"] = "; ".join([*filter(None, [details.get("warning")]), warning])
-    return replace(found, details=details)
+    return replace(estimates, details=details)
 
 
 def chance_screen(puzzle: SequenceFragmentPuzzle) -> Rule:
-    """As loose as joining allows: it keeps a fragment that nobody holds with probability p.
+    """Return the loosest screen that joining allows: it keeps a fragment that nobody holds with
+    probability p.
 
-    With f fragments and t tags, noise alone keeps f p fragments for each tag at a position, and
-    (f p)**positions products for each tag, one in t of which has it: p is chosen so that these are
+    With f fragments and t tags, noise alone keeps f p fragments for each tag at a position, which
+    are (f p)**positions products for each tag, one in t of which has the tag: with this p they are
     CHANCE_WORDS words of all tags.
     """
     spelling = puzzle.fragments.spelling
@@ -103,7 +103,7 @@ def chance_screen(puzzle: SequenceFragmentPuzzle) -> Rule:
 
 
 def fragments_of(spelling: Spelling) -> list[str]:
-    """Every fragment that a padded word can have: letters, then padding."""
+    """Return every fragment that a padded word can have: letters, then padding."""
     return [
         "".join(letters).ljust(spelling.fragment, PAD)
         for size in range(spelling.fragment + 1)
@@ -112,42 +112,45 @@ def fragments_of(spelling: Spelling) -> list[str]:
 
 
 def assemble(addressing: Fragments, kept: Bools) -> tuple[list[str], list[int]]:
-    """The words that the kept fragments spell and whose tag is theirs, without padding; and the
-    tags left out. `kept`: shape (positions, tags, fragments), the latter as in `fragments_of`."""
+    """Return the words, without padding, that `kept` fragments spell and that have their tag; and
+    the tags left out. `kept`: shape (positions, tags, fragments), in the order of
+    `fragments_of`."""
     fragments = np.array(fragments_of(addressing.spelling), dtype=object)
     words, left_out = list[str](), list[int]()
     for tag in np.flatnonzero(kept.any(axis=2).all(axis=0)).tolist():
-        joined = join([fragments[some].tolist() for some in kept[:, tag]])
-        if joined is None:
+        spelled = join([fragments[is_kept].tolist() for is_kept in kept[:, tag]])
+        if spelled is None:
             left_out.append(tag)
         else:
-            words += [word.rstrip(PAD) for word in joined if addressing.tag(word) == tag]
+            words += [word.rstrip(PAD) for word in spelled if addressing.tag(word) == tag]
     return words, left_out
 
 
 def join(fragments: Sequence[Sequence[str]]) -> list[str] | None:
-    """Every padded word made of one of the fragments of each position; None beyond MOST_WORDS.
+    """Return every padded word of one of the `fragments` of each position; None for more than
+    MOST_WORDS.
 
-    After padding there is only padding. Fragments after which no word can end go first, so every
-    beginning of a word that is made becomes at least one word.
+    Padding is followed by padding only. Fragments after which no word can end are removed first, so
+    that every beginning becomes at least one word.
     """
     usable, padding = list[list[str]](), True
-    for some in reversed(fragments):
-        usable.append([fragment for fragment in some if padding or not fragment.endswith(PAD)])
-        padding = padding and any(not fragment.strip(PAD) for fragment in some)
+    for choices in reversed(fragments):
+        usable.append([fragment for fragment in choices if padding or not fragment.endswith(PAD)])
+        padding = padding and any(not fragment.strip(PAD) for fragment in choices)
     words = [""] if all(usable) else []
-    for some in reversed(usable):
+    for choices in reversed(usable):
         longer = [word for word in words if not word.endswith(PAD)]
         ended = [word for word in words if word.endswith(PAD)]
-        if len(longer) * len(some) + len(ended) > MOST_WORDS:
+        if len(longer) * len(choices) + len(ended) > MOST_WORDS:
             return None
-        words = [word + fragment for word in longer for fragment in some]
-        words += [word + PAD * len(some[0]) for word in ended]
+        words = [word + fragment for word in longer for fragment in choices]
+        words += [word + PAD * len(choices[0]) for word in ended]
     return words
 
 
 def _kept(table: Table, puzzle: SequenceFragmentPuzzle, screen: Rule, top: int | None) -> Bools:
-    """Which tagged fragments the screen keeps: shape (positions, tags, fragments)."""
+    """Return the mask of the tagged fragments that the screen keeps: shape (positions, tags,
+    fragments). Raises DecodeError for too many of them, or too few rows."""
     spelling, rows = puzzle.fragments.spelling, puzzle.fragment_rows
     tags, letters = 1 << spelling.tag_bits, len(spelling.alphabet)
     if spelling.positions * tags * (letters + 1) ** spelling.fragment > MOST_TESTED:
@@ -160,7 +163,7 @@ def _kept(table: Table, puzzle: SequenceFragmentPuzzle, screen: Rule, top: int |
             f"fewer than {MIN_ROWS} rows a position: no error rate is claimed for fragments; "
             "say how many to keep (top)"
         )
-    count, p_value = (np.stack(each) for each in zip(*_estimates(table, puzzle), strict=True))
+    count, p_value = map(np.stack, zip(*_estimates(table, puzzle), strict=True))
     kept: Bools = np.isfinite(count)
     if top is None:
         kept &= screen.discovers(count, p_value)
@@ -171,28 +174,29 @@ def _kept(table: Table, puzzle: SequenceFragmentPuzzle, screen: Rule, top: int |
 
 
 def _estimates(table: Table, puzzle: SequenceFragmentPuzzle) -> Iterator[tuple[Floats, Floats]]:
-    """For each position counts and p-values of all tagged fragments, from its own rows."""
+    """Yield for each position the counts and p-values of all tagged fragments, from its rows: shape
+    (tags * fragments,)."""
     from ldp.bulk import coefficients, gather  # late: numba takes half a second to import
 
     part = puzzle.fragments
-    each, polynomials = puzzle.fragment_rows, coefficients(part.addressing.rows, part.rows)
+    rows, polynomials = puzzle.fragment_rows, coefficients(part.addressing.rows, part.rows)
     points = _points(part.spelling)
-    sketch = CountMeanSketch(epsilon=part.epsilon, rows=each, width=part.width, seed=part.seed)
-    for first in range(0, part.rows, each):
-        some = slice(first, first + each)
-        there = Table(sketch, table.counts[some], table.reports[some])
-        if not there.total:
+    sketch = CountMeanSketch(epsilon=part.epsilon, rows=rows, width=part.width, seed=part.seed)
+    for first in range(0, part.rows, rows):
+        block = slice(first, first + rows)
+        position_table = Table(sketch, table.counts[block], table.reports[block])
+        if not position_table.total:
             yield np.full(points.size, -math.inf), np.ones(points.size)
             continue
-        named = gather(sketch.addressing, there.counts, points, polynomials[some])
-        measured = measure(there, there.counts, named)
+        named = gather(sketch.addressing, position_table.counts, points, polynomials[block])
+        measured = measure(position_table, position_table.counts, named)
         yield measured.count, measured.p_value
 
 
 @lru_cache(maxsize=1)
 def _points(spelling: Spelling) -> NDArray[np.uint64]:
-    """The points of all tagged fragments, by tag, then as in `fragments_of`: they do not depend on
-    the position or the seed."""
+    """Return the points of all tagged fragments, by tag, then as in `fragments_of`: uint64, shape
+    (tags * fragments,). They do not depend on the position or the seed."""
     addressing, fragments = Fragments("00", 2, 1, spelling), fragments_of(spelling)
     tags = range(1 << spelling.tag_bits)
     return np.fromiter(
@@ -203,13 +207,13 @@ def _points(spelling: Spelling) -> NDArray[np.uint64]:
 
 
 def no_estimates(table: JointTable, rule: Rule) -> Estimates:
-    """The estimates when no word could be put together."""
-    none = np.empty(0)
+    """Return the estimates where no word was assembled."""
+    empty = np.empty(0)
     return Estimates(
         values=(),
-        count=none,
-        std_error=none,
-        p_value=none,
+        count=empty,
+        std_error=empty,
+        p_value=empty,
         reports=table.total,
         noise=table["words"].mechanism.std_error(table.total),
         rule=rule,
