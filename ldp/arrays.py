@@ -1,18 +1,18 @@
-"""Names of array types, one definition each; for servers only."""
+"""Types of arrays, one definition each; for servers only."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-"""Real numbers: counts, probabilities, errors."""
+"""Array of real numbers: counts, probabilities, errors."""
 Ints = NDArray[np.int64]
-"""Whole numbers: exact counts, columns, places."""
+"""Array of whole numbers: exact counts, columns, indices."""
 Bools = NDArray[np.bool_]
-"""Which of several."""
+"""Mask of an array."""
 Places = NDArray[np.intp]
-"""Places in an array, as numpy gives them."""
+"""Array of indices, as numpy returns them."""
 Points = NDArray[np.unsignedinteger]
-"""What stands for values in bulk, and the columns of Bloom filters."""
+"""Array of points, which stand for values, or of columns of Bloom filters."""
 AnyInts = NDArray[np.integer]
 """Cells of a table, of any width."""
 RowNumbers = NDArray[np.uint32]

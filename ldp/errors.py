@@ -1,39 +1,39 @@
-"""The errors of the package, each one clear line for a user; no message ever holds a raw value.
+"""Errors of the package: one clear line for a user, never with a raw value.
 
 Each also subclasses the builtin that a caller would expect, so `except ValueError` works too.
 """
 
 
 class LdpError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base of all errors that this package raises deliberately."""
 
 
 class ParameterError(LdpError, ValueError):
-    """A parameter, or a value handed to an encoder, is outside its range."""
+    """Error of a parameter, or of a value passed to an encoder, that is outside its range."""
 
 
 class ReportError(LdpError, ValueError):
-    """Report bytes, or a file of reports, are damaged or belong to another mechanism."""
+    """Error of report bytes, or a file of reports, damaged or of another mechanism."""
 
 
 class MergeError(LdpError, ValueError):
-    """Two tables of different mechanisms cannot be added."""
+    """Error of adding two tables of different mechanisms."""
 
 
 class DecodeError(LdpError, ValueError):
-    """A table file is damaged, or the table cannot answer what was asked."""
+    """Error of a damaged table file, or of a query that a table cannot answer."""
 
 
 class RegistryError(LdpError, ValueError):
-    """metrics.toml, or a file it names, is wrong."""
+    """Error of metrics.toml, or of a file it names."""
 
 
 class MissingPackage(LdpError, ImportError):
-    """An optional package is needed for this."""
+    """Error of an optional package that is not installed."""
 
     @classmethod
     def of(cls, what: str, package: object, extra: str) -> "MissingPackage":
-        """Return the error of what needs a package that one of our extras brings."""
+        """Return the error that `what` needs `package`, which our `extra` installs."""
         return cls(
             f"{what} needs the package {package}: install ldp with the extra {extra}, in its "
             f"checkout with: pip install '.[{extra}]'"
@@ -41,4 +41,4 @@ class MissingPackage(LdpError, ImportError):
 
 
 class BudgetExceeded(LdpError, RuntimeError):
-    """A charge would pass one of the caps; nothing was charged."""
+    """Error of a charge that would pass one of the caps; nothing was charged."""

@@ -1,4 +1,4 @@
-"""Files replaced whole or not at all: a killed run leaves the old file or none, never half."""
+"""Atomic replacement of files: a killed run leaves the old file or none, never a part."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -9,11 +9,11 @@ from ldp.errors import ParameterError
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary sibling of `path` to write to; it takes `path`'s name when the block succeeds.
+def open_replacement(path: Path) -> Iterator[Path]:
+    """Yield a temporary file beside `path`, which is renamed to `path` when the block succeeds.
 
     A link is followed. Raises ParameterError for a folder, a device or a pipe, which cannot be
-    replaced whole.
+    replaced.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
@@ -22,8 +22,8 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield part
-        with part.open("rb") as written:
-            os.fsync(written.fileno())
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
         part.replace(path)
     except BaseException as error:
         with suppress(OSError):
@@ -34,8 +34,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes the names in a folder survive a power cut: a file that took its name there may lose it
-    before."""
+    """Sync the names in `folder` to the disk; until then a power cut can undo a renaming."""
     if os.name == "nt":  # Windows has no way to sync a folder
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -46,22 +45,21 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_whole(path: Path, data: bytes | str) -> None:
-    """Writes `data` (text as UTF-8) to `path` atomically."""
-    with replacing(path) as part:
-        part.write_bytes(data.encode() if isinstance(data, str) else data)
+    """Write `data` (text as UTF-8) to `path` atomically."""
+    write_together({path: data})
 
 
 def write_together(files: Mapping[Path, bytes | str]) -> None:
-    """Write files that belong together: every one is on the disk before the first takes its name,
-    so that one that cannot be written leaves the others as they were."""
+    """Write `files`, data by path: all are on the disk before the first is renamed, so that an
+    error in one leaves the others unchanged."""
     with ExitStack() as stack:
         for path, data in files.items():
-            part = stack.enter_context(replacing(path))
+            part = stack.enter_context(open_replacement(path))
             part.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
 def read_lines(text: str) -> list[str]:
-    """The lines of a text that are not empty. Only a newline ends a line (a carriage return before
-    it is dropped): values may hold every other separator that Unicode knows."""
+    """Return the nonempty lines of `text`. Only a newline ends a line (a carriage return before it
+    is dropped): values may contain the other line separators of Unicode."""
     lines = [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
     return [line for line in lines if line]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ldp.client import Client, Recorded
-from ldp.mechanisms.permanent_response import Keyed
+from ldp.mechanisms.permanent_response import KeyedFilter
 from ldp.protocol.batch import Batch
 
 Change = Callable[[Batch], Batch]
@@ -186,9 +186,9 @@ SECRET_MUTANTS: dict[str, Callable[[], Callable[..., Client]]] = {
 
 def share_flips(patch: pytest.MonkeyPatch) -> None:
     """Per value, a device flips the same bits of all its values."""
-    honest = Keyed.response
+    honest = KeyedFilter.response
     patch.setattr(
-        Keyed,
+        KeyedFilter,
         "response",
         lambda self, secret, metric, truth: truth ^ honest(self, secret, metric, 0),
     )

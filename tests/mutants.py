@@ -636,8 +636,8 @@ def cohort_drawn_for_every_report(mechanism: Memoising, secret: bytes, bits: Bit
 def flips_shared_by_all_values(mechanism: Memoising, secret: bytes, bits: BitSource) -> Encode:
     """A device flips the same bits of every value for good: two values tell which."""
     encoder = mechanism.encoder(bits, secret=secret)
-    flips = encoder._permanent(0)
-    encoder._permanent = lambda truth: truth ^ flips  # type: ignore[method-assign]
+    flips = encoder._permanent_response(0)
+    encoder._permanent_response = lambda true_response: true_response ^ flips  # type: ignore[method-assign]
     return encoder.encode
 
 

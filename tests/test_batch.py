@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldp.errors import ParameterError, ReportError
-from ldp.protocol.batch import LEAST_BYTES, MOST_BYTES, MOST_ITEMS, Batch, Item, packed
+from ldp.protocol.batch import LEAST_BYTES, MOST_BYTES, MOST_ITEMS, Batch, Item, pack_batches
 
 ITEMS = st.builds(
     Item,
@@ -85,7 +85,7 @@ def test_items_are_packed_in_order_and_each_batch_can_be_written(
     sizes: list[int], few: int
 ) -> None:
     items = [Item("city", n, bytes(size)) for n, size in enumerate([*sizes, *([8] * few)])]
-    batches = packed(items)
+    batches = pack_batches(items)
     assert [item for batch in batches for item in batch] == items
     for batch in batches:
         assert len(batch) <= MOST_ITEMS
@@ -95,7 +95,7 @@ def test_items_are_packed_in_order_and_each_batch_can_be_written(
 @pytest.mark.exact
 def test_a_report_that_fits_nowhere_is_refused() -> None:
     with pytest.raises(ParameterError, match="fits in no batch"):
-        packed([Item("city", 1, bytes(MOST_BYTES))])
+        pack_batches([Item("city", 1, bytes(MOST_BYTES))])
     with pytest.raises(ParameterError, match="at most 500 reports"):
         Batch(bytes(16), date(2026, 1, 1), (Item("city", 1, b""),) * 501).to_bytes()
-    assert packed([]) == []
+    assert pack_batches([]) == []

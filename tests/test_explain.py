@@ -47,7 +47,7 @@ def test_all_metrics_are_told_by_group_and_no_line_is_long(registry: Registry) -
 
 @pytest.mark.exact
 def test_a_guess_that_is_all_but_sure_is_not_rounded_to_certainty() -> None:
-    assert "all but always" in guessing(16.0)
+    assert "nearly always" in guessing(16.0)
     assert "73.2 times in 100" in guessing(1.0), "73.106, rounded up"
     assert "e+" not in guessing(64.0)
     assert "at most 98.3 times in 100" in guessing(4.0)

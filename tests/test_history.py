@@ -16,7 +16,7 @@ from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
 from ldp.audit.verdict import all_lives, audited
 from ldp.mechanisms import MemoisedBitFlip, MemoisedHashing, MemoisedResponse
 from ldp.mechanisms.memoisation import Memoising
-from ldp.mechanisms.permanent_response import Keyed
+from ldp.mechanisms.permanent_response import KeyedFilter
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import SeededBits
 from tests.histories import changes, honest, stays
@@ -182,11 +182,13 @@ def test_the_whole_audit_runs_the_memoised_encoder(
     mechanism = Rappor(bits=16, hashes=2, cohorts=4, f=0.5, p=0.25, q=0.75, seed="00ff")
     assert audited("honest", mechanism, 2000).passed
     if cheat == "no permanent noise":
-        monkeypatch.setattr(Keyed, "response", lambda self, secret, metric, bloom: bloom)
+        monkeypatch.setattr(KeyedFilter, "response", lambda self, secret, metric, bloom: bloom)
     else:
-        honest = Keyed.response
+        honest = KeyedFilter.response
         monkeypatch.setattr(
-            Keyed, "response", lambda self, secret, metric, bloom: honest(self, b"", "", bloom)
+            KeyedFilter,
+            "response",
+            lambda self, secret, metric, bloom: honest(self, b"", "", bloom),
         )
     assert not audited(cheat, mechanism, 2000).passed
 

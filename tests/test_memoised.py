@@ -20,8 +20,8 @@ from ldp.audit.verdict import audited
 from ldp.decoding import weighted_mean
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.memoisation import Memoising
-from ldp.mechanisms.memoised import second_step
-from ldp.mechanisms.permanent_response import Keyed, KeyedColumn
+from ldp.mechanisms.memoised import instantaneous_step
+from ldp.mechanisms.permanent_response import KeyedColumn, KeyedFilter
 from ldp.protocol.channel import exact_log
 from ldp.protocol.randomness import PROBABILITY_ONE, SeededBits
 from ldp.registry import Registry
@@ -99,7 +99,7 @@ def test_what_cannot_be_met_is_one_clear_line(wrong: dict[str, Any], said: str) 
 @pytest.mark.exact
 def test_a_first_step_without_room_for_a_second_is_refused() -> None:
     with pytest.raises(ParameterError, match="lifetime_epsilon must be above epsilon"):
-        second_step(RESPONSE.permanent_channel, 1.75, 2)
+        instantaneous_step(RESPONSE.permanent_channel, 1.75, 2)
 
 
 @pytest.mark.exact
@@ -379,14 +379,14 @@ def test_numbers_of_one_bucket_and_those_not_asked_about_share_a_response() -> N
 @pytest.mark.parametrize("cheat", ["no permanent noise", "metric and secret forgotten"])
 def test_the_whole_audit_runs_memoised_flips(cheat: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert audited("honest", FLIPS, 2000).passed
-    honest = Keyed.response
+    honest = KeyedFilter.response
     cheats: dict[str, Callable[..., int]] = {
         "no permanent noise": lambda self, secret, metric, truth: truth,
         "metric and secret forgotten": lambda self, secret, metric, truth: honest(
             self, b"", "", truth
         ),
     }
-    monkeypatch.setattr(Keyed, "response", cheats[cheat])
+    monkeypatch.setattr(KeyedFilter, "response", cheats[cheat])
     assert not audited(cheat, FLIPS, 2000).passed
 
 

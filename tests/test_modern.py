@@ -32,7 +32,7 @@ from ldp.mechanisms.numeric import Numeric, position
 from ldp.mechanisms.projective_geometry import (
     Hyperplane,
     is_prime,
-    number_of,
+    point_number,
     points,
     tuned_field,
     vector,
@@ -51,7 +51,7 @@ SPACES = [(2, 2), (2, 4), (3, 3), (5, 3), (7, 2)]
 def test_a_hyperplane_and_its_outside_are_all_points(field: int, dimension: int) -> None:
     many = points(field, dimension)
     for point in range(many):
-        assert number_of(vector(point, field, dimension), field) == point
+        assert point_number(vector(point, field, dimension), field) == point
         plane = Hyperplane(field, vector(point, field, dimension))
         inside = list(plane)
         outside = [plane.outside(i) for i in range(many - len(plane))]

@@ -79,7 +79,7 @@ def test_impossible_parameters_are_one_clear_line(change: dict[str, Any], messag
 @pytest.mark.exact
 def test_a_row_holds_the_filters_of_the_two_fragments_of_its_pair() -> None:
     part = RapporNgrams(**BASE).pairs
-    own, word = part.one.addressing, "abd" + PAD
+    own, word = part.rappor.addressing, "abd" + PAD
     for row in range(part.shape.rows):
         first, second = list(combinations(range(4), 2))[row // 4]
         left, right = (own.cells(own.point(word[i]), row % 4) for i in (first, second))

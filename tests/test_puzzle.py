@@ -59,7 +59,7 @@ def kept(mechanism: SequenceFragmentPuzzle, words: Sequence[str], tag: int) -> B
     fragments, size = fragments_of(spelling), spelling.fragment
     marked = np.zeros((spelling.positions, 1 << spelling.tag_bits, len(fragments)), dtype=np.bool_)
     for word in words:
-        padded = spelling.padded(word)
+        padded = spelling.pad(word)
         for position in range(spelling.positions):
             part = padded[size * position : size * (position + 1)]
             marked[position, tag, fragments.index(part)] = True
@@ -127,7 +127,7 @@ def test_joining_equals_filtering_all_products() -> None:
 def test_a_word_must_have_the_tag_that_its_fragments_carry() -> None:
     mechanism = small()
     addressing = mechanism.fragments.addressing
-    tags = {word: addressing.tag(addressing.spelling.padded(word)) for word in ("cab", "abba")}
+    tags = {word: addressing.tag(addressing.spelling.pad(word)) for word in ("cab", "abba")}
     for word, tag in tags.items():
         assert assemble(addressing, kept(mechanism, [word], tag)) == ([word], [])
         assert assemble(addressing, kept(mechanism, [word], tag ^ 1)) == ([], [])
@@ -138,7 +138,7 @@ def test_what_a_tag_puts_together_is_what_has_that_tag() -> None:
     """Fragments of two words under one tag: of their products those with another tag are gone."""
     mechanism = small()
     addressing = mechanism.fragments.addressing
-    tag = addressing.tag(addressing.spelling.padded("abcdef"))
+    tag = addressing.tag(addressing.spelling.pad("abcdef"))
     marked = kept(mechanism, ["abcdef", "fedcba"], tag)
     words = ["".join(parts) for parts in product(("ab", "fe"), ("cd", "dc"), ("ef", "ba"))]
     wanted = sorted(word for word in words if addressing.tag(word) == tag)

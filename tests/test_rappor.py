@@ -20,7 +20,7 @@ from ldp.mechanisms.base import as_bits
 from ldp.mechanisms.permanent_response import (
     CppClient,
     JavaClient,
-    Keyed,
+    KeyedFilter,
     PythonClient,
     Secret,
     hmac_drbg,
@@ -225,9 +225,9 @@ def test_an_epoch_goes_on_after_a_restart_with_the_response_of_its_first_value()
     after = ONE_TIME.encoder(secret=bytes(32), epoch="e", metric="m", frozen=kept)
     assert after.encode("afk") == report
     for wrong in (b"", bytes(40)):
-        with pytest.raises(ParameterError, match="what is frozen has"):
+        with pytest.raises(ParameterError, match="frozen must be"):
             ONE_TIME.encoder(secret=bytes(32), epoch="e", frozen=wrong)
-    with pytest.raises(ParameterError, match="only an epoch"):
+    with pytest.raises(ParameterError, match="frozen needs an epoch"):
         ONE_TIME.encoder(secret=bytes(32), frozen=kept)
 
 
@@ -245,7 +245,7 @@ def test_an_epoch_without_a_secret_draws_cohort_and_response_once() -> None:
         seen.add(report)
     assert len(seen) > 50
     for wrong in (b"\3\0\0", b"\0\0\xf0"):
-        with pytest.raises(ParameterError, match="what is frozen is none"):
+        with pytest.raises(ParameterError, match="frozen is damaged"):
             mechanism.encoder(epoch="e", frozen=wrong)
 
 
@@ -363,7 +363,7 @@ BASE = {"bits": 8, "hashes": 2, "cohorts": 4, "f": 0.5, "p": 0.25, "q": 0.75, "s
         ({"scheme": "sha1"}, "scheme must be one of"),
         ({"scheme": "rappor-md5-1byte"}, "has no seed"),
         ({"scheme": "rappor-md5-1byte", "seed": "", "bits": 512}, "256 bits at most"),
-        ({"scheme": "rappor-md5-be16", "seed": "", "bits": 32, "hashes": 9}, "room for 8 hashes"),
+        ({"scheme": "rappor-md5-be16", "seed": "", "bits": 32, "hashes": 9}, "holds 8 hashes"),
         ({"scheme": "rappor-md5-1byte", "seed": "", "cohorts": 3}, "power of two"),
         ({"permanent": "rappor-java", "cohorts": 256}, "128 cohorts at most"),
         ({"permanent": "rappor-python", "bits": 64}, "32 bits at most"),
@@ -415,7 +415,7 @@ def test_a_response_that_forgets_the_metric_refuses_one() -> None:
 @pytest.mark.exact
 @given(st.floats(0, 1, exclude_max=True))
 def test_every_f_is_kept_exactly_and_never_made_smaller(f: float) -> None:
-    run = Keyed.runs(Fraction(f))
+    run = KeyedFilter.round_f(Fraction(f))
     assert f <= run < Fraction(f) + Fraction(1, 2**62)
     assert Fraction(float(run)) == run, "the number kept is the number that runs"
     assert (run / 2 * 2**64).denominator == 1, "and so are its thresholds"

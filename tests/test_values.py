@@ -62,29 +62,29 @@ def registered(folder: Path, *texts: str) -> Registry:
 )
 def test_any_text_becomes_a_word_of_the_alphabet(word: str | bytes, cleaned: str) -> None:
     spelling = Spelling(10, LETTERS, 2)
-    assert spelling.cleaned(word) == cleaned
-    assert spelling.padded(cleaned)
+    assert spelling.clean(word) == cleaned
+    assert spelling.pad(cleaned)
 
 
 @pytest.mark.exact
 @given(st.text())
 def test_cleaning_twice_is_cleaning_once_and_every_clean_word_is_encoded(word: str) -> None:
     spelling = Spelling(4, "abcÄß", 2)
-    cleaned = spelling.cleaned(word)
-    assert spelling.cleaned(cleaned) == cleaned
-    assert spelling.padded(cleaned)
+    cleaned = spelling.clean(word)
+    assert spelling.clean(cleaned) == cleaned
+    assert spelling.pad(cleaned)
 
 
 @pytest.mark.exact
 @pytest.mark.parametrize("word", ["\u00e4rger", "\u00c4rger", "\u00c4RGER", "a\u0308rger"])
 def test_a_letter_of_the_alphabet_keeps_its_accent_however_it_is_typed(word: str) -> None:
-    assert Spelling(10, LETTERS + "\u00e4", 2).cleaned(word) == "\u00e4rger"
+    assert Spelling(10, LETTERS + "\u00e4", 2).clean(word) == "\u00e4rger"
 
 
 @pytest.mark.exact
 def test_what_is_no_text_is_no_word() -> None:
     with pytest.raises(ParameterError, match="must be text"):
-        Spelling(4, "ab", 2).cleaned(b"\xff")
+        Spelling(4, "ab", 2).clean(b"\xff")
 
 
 @pytest.mark.exact

@@ -1,4 +1,4 @@
-"""What it cost: the budget accountant, which knows no mechanism; standard library only."""
+"""Accounting of privacy budgets, independent of mechanisms; standard library only."""
 
 from ldp.accounting.composition import advanced, group, parallel, sequential
 from ldp.accounting.cost import Cost, Neighbours

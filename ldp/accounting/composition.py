@@ -1,8 +1,8 @@
-"""How costs combine: sequential (they add), advanced (below the sum, for a delta), parallel over
+"""Composition of costs: sequential (the sum), advanced (below the sum, for a delta), parallel over
 disjoint people (the largest), groups.
 
-Closed forms only; what a mechanism's own law allows is in `ldp.privacy_loss`. Every result is
-rounded up, so adding many small costs never shows less than was spent. Sources: Dwork and Roth
+Closed forms only; `ldp.privacy_loss` composes the distributions of mechanisms. Every result is
+rounded up, so the sum of many small costs is never below their exact sum. Sources: Dwork and Roth
 2014, theorem 3.14 (basic composition); Dwork, Rothblum and Vadhan 2010, theorem III.3, with the
 mean of Kairouz, Oh and Viswanath 2015, theorem 3.5 (advanced); McSherry 2009, theorem 4
 (parallel); Vadhan 2017, lemma 2.2 (groups).
@@ -19,56 +19,56 @@ from ldp.errors import ParameterError
 from ldp.protocol.channel import EXACT, round_up
 
 LARGE = Decimal(10_000)
-"""e**LARGE stands for everything above it: no delta survives it."""
+"""Largest exponent: e**LARGE replaces all larger powers, since any delta times it is above 1."""
 MARGIN = Decimal("1.00000000000000000001")
-"""More than the error of a few operations with the 60 digits of EXACT."""
+"""Factor above the relative error of a few operations with the 60 digits of EXACT."""
 
 
 def exact_sum(numbers: Iterable[float]) -> float:
-    """The sum of doubles, rounded up once; infinite when one of them is."""
-    listed = list(numbers)
-    if math.inf in listed:
+    """Return the exact sum of doubles, rounded up once; infinite if a number is."""
+    terms = list(numbers)
+    if math.inf in terms:
         return math.inf
-    return round_up(sum(map(Fraction, listed), Fraction(0)))
+    return round_up(sum(map(Fraction, terms), Fraction(0)))
 
 
 def sequential(costs: Iterable[Cost]) -> Cost:
-    """Several releases about the same person, each with fresh randomness: epsilons and deltas add.
+    """Return the cost of releases about the same person, each with fresh randomness: the sums of
+    epsilons and deltas. Raises ParameterError for different neighbour relations.
 
     >>> sequential([Cost(epsilon=1.0), Cost(epsilon=0.5)]).epsilon
     1.5
     """
-    listed = list(costs)
-    neighbours = _common_neighbours(listed)
+    releases = list(costs)
     return Cost(
-        epsilon=exact_sum(cost.epsilon for cost in listed),
-        delta=min(1.0, exact_sum(cost.delta for cost in listed)),
-        neighbours=neighbours,
+        epsilon=exact_sum(cost.epsilon for cost in releases),
+        delta=min(1.0, exact_sum(cost.delta for cost in releases)),
+        neighbours=_common_neighbours(releases),
     )
 
 
 def parallel(costs: Iterable[Cost]) -> Cost:
-    """Releases about *different people*: the largest cost. Two metrics of one person never
-    compose this way, they add."""
-    listed = list(costs)
-    neighbours = _common_neighbours(listed)
+    """Return the cost of releases about *different people*: the largest epsilon and delta. Two
+    metrics of one person do not compose this way, their costs add. Raises as `sequential`."""
+    releases = list(costs)
     return Cost(
-        epsilon=max((cost.epsilon for cost in listed), default=0.0),
-        delta=max((cost.delta for cost in listed), default=0.0),
-        neighbours=neighbours,
+        epsilon=max((cost.epsilon for cost in releases), default=0.0),
+        delta=max((cost.delta for cost in releases), default=0.0),
+        neighbours=_common_neighbours(releases),
     )
 
 
 def advanced(costs: Iterable[Cost], delta: float) -> Cost:
-    """The same releases as `sequential`, at a smaller epsilon that fails with probability `delta`:
+    """Return the cost of the releases of `sequential`, at a smaller epsilon that fails with
+    probability `delta`:
 
         epsilon = sum e tanh(e / 2) + sqrt(2 ln(1 / delta) sum e**2)
-        delta   = sum of the releases' own + delta
+        delta   = sum of the releases' deltas + delta
 
     e tanh(e / 2) is the largest mean, and [-e, e] the range, of the privacy loss of a release at
-    e; Hoeffding's inequality does the rest. Where the plain sum is smaller it is returned instead,
-    with its own delta. `delta` in (0, 1); raises ParameterError. Which releases are made must not
-    depend on the results of earlier ones; their inputs may.
+    e; the bound is Hoeffding's inequality. Returns the result of `sequential` where its epsilon is
+    smaller. `delta` in (0, 1); raises ParameterError. The choice of releases must not depend on the
+    results of earlier ones; their inputs may.
 
     >>> year = advanced([Cost(epsilon=0.1)] * 365, delta=1e-9)
     >>> round(year.epsilon, 2), year.delta
@@ -76,14 +76,14 @@ def advanced(costs: Iterable[Cost], delta: float) -> Cost:
     """
     if not 0 < delta < 1:
         raise ParameterError(f"delta must lie strictly between 0 and 1, got {delta!r}")
-    listed = list(costs)
-    basic = sequential(listed)
+    releases = list(costs)
+    basic = sequential(releases)
     if basic.epsilon == math.inf:
         return basic
-    one, mean, squares = Decimal(1), Decimal(0), Fraction(0)
-    for epsilon, count in Counter(cost.epsilon for cost in listed).items():
+    mean, squares = Decimal(0), Fraction(0)
+    for epsilon, count in Counter(cost.epsilon for cost in releases).items():
         power = EXACT.exp(min(Decimal(epsilon), LARGE))
-        slope = EXACT.divide(EXACT.subtract(power, one), EXACT.add(power, one))  # tanh(epsilon / 2)
+        slope = EXACT.divide(EXACT.subtract(power, 1), EXACT.add(power, 1))  # tanh(epsilon / 2)
         mean = EXACT.fma(EXACT.multiply(Decimal(epsilon), slope), Decimal(count), mean)
         squares += count * Fraction(epsilon) ** 2
     spread = EXACT.divide(Decimal(squares.numerator), Decimal(squares.denominator))
@@ -99,11 +99,12 @@ def advanced(costs: Iterable[Cost], delta: float) -> Cost:
 
 
 def group(cost: Cost, size: int) -> Cost:
-    """What a release costs `size` people (or one person's devices) together:
+    """Return the cost of a release for a group of `size` people (or one person's devices):
 
         epsilon = size e,   delta = size e**((size - 1) e) d
 
-    which is above d (1 + e**e + ... + e**((size - 1) e)), one summand a member replaced.
+    which is above d (1 + e**e + ... + e**((size - 1) e)), one summand a member that is replaced.
+    Raises ParameterError for a size below 1.
     """
     if size < 1:
         raise ParameterError("a group has at least one member")

@@ -1,4 +1,4 @@
-"""Cost: what one release takes from a person's budget, and between which neighbours it holds."""
+"""Cost of one release: epsilon, delta, and the neighbours between which they hold."""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from ldp.errors import ParameterError
 
 
 class Neighbours(Enum):
-    """Two data sets are neighbours when one can be made from the other by this."""
+    """Change that turns a data set into its neighbour."""
 
     REPLACE_VALUE = "replace the value of one report"
     ADD_REMOVE = "add or remove one person"
@@ -16,11 +16,11 @@ class Neighbours(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """(epsilon, delta)-differential privacy for a stated neighbour relation.
+    """Cost of one release: (epsilon, delta)-differential privacy for a neighbour relation.
 
     `epsilon` >= 0 in natural logarithms, may be infinite; `delta` in [0, 1]. `lifetime`: the
     epsilon of any number of reports about one value, where a memoised response bounds it; infinite
-    where every report has fresh noise, and their epsilons add. Example:
+    where every report has fresh noise, and their epsilons add. Raises ParameterError otherwise.
 
     >>> Cost(epsilon=2.0).delta
     0.0

@@ -1,4 +1,4 @@
-"""What an epsilon means, in odds and plain words."""
+"""Explanations of epsilon in odds and in words."""
 
 import math
 from decimal import ROUND_CEILING, Context, Decimal
@@ -8,9 +8,8 @@ REPORTS_MULTIPLY = "Several reports multiply."
 
 
 def posterior(prior: float, epsilon: float) -> float:
-    """The most that a release of cost `epsilon` can raise a belief of `prior`.
-
-    prior / (prior + (1 - prior) e**-epsilon): it cannot overflow, and an infinite epsilon is fine.
+    """Return the largest posterior probability, after a release of cost `epsilon`, of a value with
+    probability `prior`: prior / (prior + (1 - prior) e**-epsilon). Epsilon may be infinite.
 
     >>> round(posterior(0.5, 2.0), 2)
     0.88
@@ -21,7 +20,7 @@ def posterior(prior: float, epsilon: float) -> float:
 
 
 def upwards(number: float, digits: int = 4) -> str:
-    """With so many digits, never rounded down."""
+    """Return `number` as text with this many `digits`, rounded up."""
     if math.isinf(number):
         return "any number"
     context = Context(prec=digits, rounding=ROUND_CEILING)
@@ -29,17 +28,17 @@ def upwards(number: float, digits: int = 4) -> str:
 
 
 def odds(epsilon: float) -> float:
-    """What a release of cost `epsilon` can multiply odds by at most: e**epsilon."""
+    """Return the largest factor of odds by a release of cost `epsilon`: e**epsilon."""
     return math.exp(epsilon) if epsilon < 700 else math.inf
 
 
 def guessing(epsilon: float, seen: str = "one report") -> str:
-    """Return one sentence: how well somebody can guess who saw so much of a person."""
+    """Return one sentence: how often somebody who saw `seen` of a person can guess right."""
     right = 100 * posterior(0.5, epsilon)
     who = f"Somebody who saw {seen}, and held two answers equally likely before,"
     if right >= 99.9:
         return (
-            f"{who} could guess right all but always (50 in 100 without): epsilon "
+            f"{who} could guess right nearly always (50 in 100 without): epsilon "
             f"{upwards(epsilon)} is no protection on its own."
         )
     return (
@@ -61,7 +60,7 @@ def windows(length: str, window_epsilon: float, lifetime_epsilon: float) -> str:
 
 
 def in_words(epsilon: float) -> str:
-    """One paragraph for somebody who is asked to take part."""
+    """Return the meaning of `epsilon` as one paragraph for a person who is asked to take part."""
     return (
         f"{guessing(epsilon)} {REPORTS_MULTIPLY} It does not cover that a report was sent at all."
     )

@@ -1,4 +1,4 @@
-"""What a metric asks of a person, as a table and its estimates carry it: caps, never spendings."""
+"""Privacy label of a metric, as in tables and estimates: caps, never spendings."""
 
 import sys
 from collections.abc import Mapping
@@ -13,9 +13,12 @@ MOST = sys.float_info.max
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Label:
-    """The privacy label of a metric: the epsilon of one whole report, and the caps of its group, in
-    every fixed `window` and for life (of the whole device, where that is less). `memoise` is "",
-    "epoch" or "per-value"; `window` and `epoch` are lengths in words, such as "1 day"."""
+    """Privacy label of a metric: the epsilon of one whole report, and the caps of its group, in
+    every fixed `window` and for life (that of the device, where it is less).
+
+    `memoise` is "", "epoch" or "per-value"; `window` and `epoch` are lengths in words, such as
+    "1 day". Raises ParameterError for anything else.
+    """
 
     metric: str
     group: str
@@ -27,19 +30,18 @@ class Label:
     epoch: str = ""
 
     def __post_init__(self) -> None:
-        told = asdict(self)
-        numbers = [told[name] for name in NUMBERS]
-        if not all(isinstance(each, int | float) and 0 <= each <= MOST for each in numbers):
-            raise ParameterError("a label's epsilons must be numbers >= 0")
-        if not all(isinstance(told[name], str) for name in {*told} - {*NUMBERS}):
-            raise ParameterError("a label's names and lengths must be texts")
+        for name, value in asdict(self).items():
+            if name not in NUMBERS and not isinstance(value, str):
+                raise ParameterError("a label's names and lengths must be texts")
+            if name in NUMBERS and not (isinstance(value, int | float) and 0 <= value <= MOST):
+                raise ParameterError("a label's epsilons must be numbers >= 0")
         if self.memoise not in ("", "epoch", "per-value"):
             raise ParameterError("a label's memoise must be epoch, per-value or empty")
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "Label":
-        """The label whose `asdict` this is; raises ParameterError for anything else."""
+    def of(cls, fields: Mapping[str, Any]) -> "Label":
+        """Return the label whose `asdict` is `fields`; raise ParameterError for anything else."""
         try:
-            return cls(**told)
+            return cls(**fields)
         except TypeError:
             raise ParameterError("a label names something unknown, or not enough") from None

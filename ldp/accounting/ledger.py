@@ -1,8 +1,8 @@
-"""The ledger: check, then commit, then release. This one lives in memory.
+"""Ledger in memory: a charge is checked and recorded before its report is released.
 
-A charge is checked against every cap first; a refused charge changes nothing, and an accepted one
-is never refunded. Time is an argument, and never runs backwards: a clock that was set back counts
-as the latest time already seen.
+A charge is checked against every cap first. A charge that would pass one changes nothing; a
+recorded one is never refunded. Time is an argument; an earlier time than the latest charge's counts
+as that.
 """
 
 import math
@@ -19,8 +19,8 @@ from ldp.errors import BudgetExceeded, ParameterError
 from ldp.protocol.channel import round_down
 
 
-class Room(NamedTuple):
-    """The epsilon that may still be charged: for life, in one window, and for one report. Below 0
+class Allowance(NamedTuple):
+    """Epsilon that may still be charged: for life, in one window, and for one report; negative
     where a cap was passed, or more is set aside than it allows."""
 
     life: Fraction
@@ -29,21 +29,21 @@ class Room(NamedTuple):
 
     @property
     def least(self) -> Fraction:
-        """What may still be charged now, 0 or more."""
+        """Epsilon that may still be charged now, 0 or more."""
         return max(Fraction(0), min(self.life, self.window))
 
-    def within(self, other: "Room") -> "Room":
-        """Return the room that two sets of caps leave together."""
-        return Room(
+    def within(self, other: "Allowance") -> "Allowance":
+        """Return the minimum of both in every field."""
+        return Allowance(
             min(self.life, other.life),
             min(self.window, other.window),
             min(self.report, other.report),
         )
 
 
-def room(caps: Caps, spent: Fraction, in_window: Fraction) -> Room:
-    """Return what `caps` leave when so much is spent in all, and in one window."""
-    return Room(
+def allowance(caps: Caps, spent: Fraction, in_window: Fraction) -> Allowance:
+    """Return what `caps` leave after epsilon `spent` in total and `in_window` in one window."""
+    return Allowance(
         Fraction(caps.lifetime_epsilon) - spent,
         Fraction(caps.window_epsilon) - in_window,
         math.inf if caps.report_epsilon is None else caps.report_epsilon,
@@ -51,7 +51,7 @@ def room(caps: Caps, spent: Fraction, in_window: Fraction) -> Room:
 
 
 class Ledger:
-    """What each budget group of one person has spent.
+    """Ledger of the epsilon that each budget group of one person has spent.
 
     >>> from datetime import datetime, timedelta, timezone
     >>> caps = Caps(window=timedelta(days=1), window_epsilon=4.0, lifetime_epsilon=64.0)
@@ -85,36 +85,35 @@ class Ledger:
             self._charge(group, caps, cost, self._forward(now))
 
     def _charge(self, group: str, caps: Caps, cost: Cost, now: datetime) -> None:
-        spent_now, spent = self.spent_in_window(group, now=now), self.spent(group)
-        report_cap = caps.report_epsilon
-        for cap, before, words in (
-            (report_cap, 0.0, "one report"),
-            (caps.window_epsilon, spent_now, f"any window of {caps.window}"),
-            (caps.lifetime_epsilon, spent, "life"),
+        in_window = self.spent_in_window(group, now=now)
+        for cap, spent, scope in (
+            (caps.report_epsilon, 0.0, "one report"),
+            (caps.window_epsilon, in_window, f"any window of {caps.window}"),
+            (caps.lifetime_epsilon, self.spent(group), "life"),
         ):
-            if cap is not None and exact_sum([before, cost.epsilon]) > cap:
+            if cap is not None and exact_sum([spent, cost.epsilon]) > cap:
                 raise BudgetExceeded(
-                    f"group {group!r}: {cost.epsilon} would pass the cap of {cap} for {words}; "
-                    f"{before} is spent"
+                    f"group {group!r}: {cost.epsilon} would pass the cap of {cap} for {scope}; "
+                    f"{spent} is spent"
                 )
         self._latest = now
         self._charges[group].append((now, cost.epsilon))
 
     def spent(self, group: str) -> float:
-        """Epsilon charged to the group so far."""
+        """Return the epsilon charged to `group` so far, rounded up."""
         self._caps_of(group)
         return exact_sum(epsilon for _, epsilon in self._charges[group])
 
     def spent_in_window(self, group: str, *, now: datetime) -> float:
-        """Epsilon charged in the window that ends now: (now - window, now]."""
+        """Return the epsilon charged to `group` in the last window: (now - window, now]."""
         start = self._forward(now) - self._caps_of(group).window
         return exact_sum(epsilon for time, epsilon in self._charges[group] if time > start)
 
     def remaining(self, group: str, *, now: datetime) -> float:
-        """The most that the group could be charged now, rounded down."""
+        """Return the largest epsilon that `group` may be charged now, rounded down."""
         caps = self._caps_of(group)
         spent, in_window = self.spent(group), self.spent_in_window(group, now=now)
-        left = round_down(room(caps, Fraction(spent), Fraction(in_window)).least)
+        left = round_down(allowance(caps, Fraction(spent), Fraction(in_window)).least)
         return left if caps.report_epsilon is None else min(left, caps.report_epsilon)
 
     def _caps_of(self, group: str) -> Caps:

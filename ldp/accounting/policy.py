@@ -1,4 +1,4 @@
-"""Caps: the most one budget group may ever say about a person."""
+"""Caps of a budget group: the most epsilon that it may spend."""
 
 import math
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from ldp.errors import ParameterError
 
 @dataclass(frozen=True, kw_only=True)
 class Caps:
-    """Limits in epsilon: on one report, on one window of time, and for life.
+    """Caps in epsilon: on one report, on one window of time, and for life.
 
-    What is not spent in a window does not roll over. `ldp.client.Client` counts fixed windows,
-    which begin at multiples of `window` since 1970, UTC, so that a span of one length that begins
-    elsewhere touches two of them (`touched`); `Ledger` counts every window that ends with a charge.
-    Raises ParameterError.
+    Epsilon that is not spent in a window does not roll over. `ldp.client.Client` counts fixed
+    windows, which begin at multiples of `window` since 1970, UTC, so that a span of that length can
+    touch two of them (`periods_touched`); `Ledger` counts every window that ends with a charge.
+    Raises ParameterError for a window or a cap that is not positive.
     """
 
     window: timedelta
@@ -29,19 +29,17 @@ class Caps:
         if any(limit is not None and not 0 < limit < math.inf for limit in limits):
             raise ParameterError("every cap must be a number > 0")
 
-    def looser_than(self, older: "Caps") -> str:
-        """Return in what these caps allow more than `older` did, life aside; "" if in nothing."""
-        report, before = (caps.report_epsilon or math.inf for caps in (self, older))
-        for is_looser, what in (
-            (self.window < older.window, "has shorter windows"),
-            (self.window_epsilon > older.window_epsilon, "allows more epsilon a window"),
-            (report > before, "allows more epsilon a report"),
-        ):
-            if is_looser:
-                return what
-        return ""
+    def increase_over(self, older: "Caps") -> str:
+        """Return what these caps allow more than `older`, in words, except for life; "" if nothing
+        more."""
+        report, older_report = (caps.report_epsilon or math.inf for caps in (self, older))
+        if self.window < older.window:
+            return "has shorter windows"
+        if self.window_epsilon > older.window_epsilon:
+            return "allows more epsilon a window"
+        return "allows more epsilon a report" if report > older_report else ""
 
 
-def touched(span: timedelta, period: timedelta) -> int:
-    """Return the most periods, one after the other, that a span of time can touch."""
+def periods_touched(span: timedelta, period: timedelta) -> int:
+    """Return the largest number of consecutive periods of this length that a `span` can touch."""
     return -(-span // period) + 1

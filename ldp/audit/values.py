@@ -14,7 +14,7 @@ from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.moments import Products
 from ldp.mechanisms.numeric import Numbers, Range
 from ldp.protocol.hashing import Value
-from ldp.protocol.spelling import ByPosition
+from ldp.protocol.spelling import PositionAddressing
 
 VALUES = ("lol", "a value of more than sixteen bytes", "")
 MOST_CATEGORIES = 256
@@ -46,7 +46,7 @@ def tried(mechanism: Catalogued) -> tuple[Value, ...]:
     if isinstance(addressing, Products):
         low, high = (tuple(pair[end] for pair in addressing.bounds) for end in (0, 1))
         return low, high, (low[0], *high[1:])
-    if isinstance(addressing, ByPosition):
+    if isinstance(addressing, PositionAddressing):
         letters, length = addressing.spelling.alphabet, addressing.spelling.length
         return letters[0] * length, letters[-1] * length, ""
     return VALUES
@@ -75,7 +75,7 @@ def drawn_values(
         for column in columns:
             generator.shuffle(column)
         return tuple(zip(*columns, strict=True))
-    if isinstance(addressing, ByPosition):
+    if isinstance(addressing, PositionAddressing):
         spelling = addressing.spelling
         texts = _texts((spelling.alphabet,), spelling.length, generator)
     else:

@@ -106,7 +106,7 @@ def decode(
     if table is not None:
         counted, spelling = _single(table, part)
         if names and spelling:
-            names = tuple(dict.fromkeys(map(spelling.cleaned, names)))
+            names = tuple(dict.fromkeys(map(spelling.clean, names)))
     else:
         assert rappor_params is not None
         assert rappor_counts is not None

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 from sqlite3 import Connection
 
-from ldp.accounting.ledger import Room, room
+from ldp.accounting.ledger import Allowance, allowance
 from ldp.accounting.policy import Caps
 from ldp.client.device_file import remember, state
 from ldp.client.periods import day_of, length
@@ -48,7 +48,7 @@ def groups_to_ask(connection: Connection, registry: Registry) -> tuple[str, ...]
         for name, group in registry.groups.items()
         if (caps := agreed_caps.get(name)) is None
         or group.caps.lifetime_epsilon > caps.lifetime_epsilon
-        or group.caps.looser_than(caps)
+        or group.caps.increase_over(caps)
     )
     return names + ("[product]",) * (registry.lifetime_epsilon > life)
 
@@ -73,19 +73,19 @@ def life_left(connection: Connection, registry: Registry, group: str) -> Fractio
     return remaining
 
 
-def remaining_budget(connection: Connection, registry: Registry, group: str, end: int) -> Room:
+def remaining_budget(connection: Connection, registry: Registry, group: str, end: int) -> Allowance:
     """Return what a group may still be charged for the period that ends at `end` (seconds since
     1970): for life, and in each window that is capped, less what is set aside for epochs."""
     _, agreed_caps = _terms(connection, registry)
     if group not in agreed_caps:
-        return Room(Fraction(0), Fraction(0))
+        return Allowance(Fraction(0), Fraction(0))
     life = life_left(connection, registry, group)
     reserved = registry.set_aside(group, day_of(end - 1))
-    budget = Room(life, life)
+    budget = Allowance(life, life)
     for caps in {registry.groups[group].caps, agreed_caps[group]}:
         recent = _charges(connection, "charges WHERE at > ?", end - length(caps.window))
         in_window = _sum_for(registry, group, recent) + reserved
-        budget = budget.within(room(caps, Fraction(0), in_window))
+        budget = budget.within(allowance(caps, Fraction(0), in_window))
     return budget
 
 

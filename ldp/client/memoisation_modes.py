@@ -14,7 +14,7 @@ from fractions import Fraction
 from sqlite3 import Connection
 from typing import NamedTuple
 
-from ldp.accounting.ledger import Room
+from ldp.accounting.ledger import Allowance
 from ldp.client import pool
 from ldp.client.periods import ending, length
 from ldp.client.pool import FrozenResponse
@@ -35,10 +35,10 @@ class Grant(NamedTuple):
     epsilon: Fraction = Fraction(0)
     window_epsilon: Fraction = Fraction(0)
 
-    def taken_from(self, remaining: Room) -> Room:
+    def taken_from(self, remaining: Allowance) -> Allowance:
         """Return what remains for other metrics."""
         life, window, report = remaining
-        return Room(life - self.epsilon, window - self.window_epsilon, report)
+        return Allowance(life - self.epsilon, window - self.window_epsilon, report)
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ class Mode(ABC):
 
     @staticmethod
     @abstractmethod
-    def afforded(metric: Metric, remaining: Room) -> Grant:
+    def afforded(metric: Metric, remaining: Allowance) -> Grant:
         """Return what a metric may send of a period when `remaining` may still be charged."""
 
-    def grant(self, connection: Connection, end: int, remaining: Room) -> Grant:
+    def grant(self, connection: Connection, end: int, remaining: Allowance) -> Grant:
         """Return what the metric may send of the period that ends at `end`."""
         return self.afforded(self.metric, remaining)
 
@@ -92,7 +92,7 @@ class Fresh(Mode):
         return self.responses.fresh_report(self.metric, value)
 
     @staticmethod
-    def afforded(metric: Metric, remaining: Room) -> Grant:
+    def afforded(metric: Metric, remaining: Allowance) -> Grant:
         if metric.mechanism.cost.epsilon > remaining.report:
             return Grant()
         price = Fraction(metric.price)
@@ -144,14 +144,14 @@ class ByEpoch(Mode):
         return pool.frozen_response(connection, self.metric, self._epoch_end(now))
 
     @staticmethod
-    def afforded(metric: Metric, remaining: Room) -> Grant:
+    def afforded(metric: Metric, remaining: Allowance) -> Grant:
         price = Fraction(metric.price)
         fits = metric.mechanism.cost.epsilon <= remaining.report and price <= remaining.life
         return (
             Grant(metric.reports_per_window, price) if fits and remaining.window >= 0 else Grant()
         )
 
-    def grant(self, connection: Connection, end: int, remaining: Room) -> Grant:
+    def grant(self, connection: Connection, end: int, remaining: Allowance) -> Grant:
         frozen = pool.frozen_response(connection, self.metric, self._epoch_end(end - 1))
         if frozen and frozen.charged:  # it costs nothing more
             return Grant(self.metric.reports_per_window if frozen.response else 0)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ldp.client.device_file import StorageError
 from ldp.errors import ParameterError
 from ldp.files import sync_folder
-from ldp.mechanisms.base import DrawsReports
+from ldp.mechanisms.base import ReportEncoder
 from ldp.mechanisms.permanent_response import LEAST_SECRET, Secret, message
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import BitSource
@@ -93,7 +93,7 @@ class Responses:
     ) -> None:
         self._bits = bits
         self._secret = secret
-        self._encoders: dict[str, DrawsReports] = {
+        self._encoders: dict[str, ReportEncoder] = {
             metric.name: metric.mechanism.encoder(bits) for metric in metrics
         }
         self._memories: dict[str, _Memory] = {}

@@ -15,7 +15,7 @@ from ldp.client.device_file import remember, state
 from ldp.client.memoisation_modes import Mode
 from ldp.client.periods import beginning, day_of, length
 from ldp.client.pool import due_periods, meaning
-from ldp.protocol.batch import ID_BYTES, Batch, Item, packed
+from ldp.protocol.batch import ID_BYTES, Batch, Item, pack_batches
 from ldp.protocol.randomness import BitSource, uniform_below
 from ldp.registry import Registry
 
@@ -70,7 +70,7 @@ class Sealer:
             self._forget(connection, group, end)
         day = day_of(now)
         self._forget_what_is_over(connection, day_of(max(end for end, _ in periods) - 1))
-        for batch_items in packed(random_order(items, self._bits)):
+        for batch_items in pack_batches(random_order(items, self._bits)):
             groups = {self._group(item.metric) for item in batch_items}
             lateness = min(self._registry.groups[group].lateness for group in groups)
             identity = self._bits.draw(8 * ID_BYTES).to_bytes(ID_BYTES, "little")

@@ -20,7 +20,7 @@ from ldp.collection.intake import join_bodies
 from ldp.collection.store import read_reports
 from ldp.errors import ReportError
 from ldp.files import sync_folder
-from ldp.protocol.batch import ID_BYTES, Batch, Item, packed
+from ldp.protocol.batch import ID_BYTES, Batch, Item, pack_batches
 
 PASSING = (0, 408, 429)
 """Answers below 500, or none, after which the same bytes may be taken later."""
@@ -72,7 +72,7 @@ def sealed(store: Path, path: Path, metric: Waiting) -> Iterator[Batch]:
         for body in join_bodies(rows, payloads, metric.mechanism)
     ]
     place, day = path.relative_to(store).as_posix(), path.parent.name.removeprefix("day=")
-    for number, some in enumerate(packed(items)):
+    for number, some in enumerate(pack_batches(items)):
         name = f"{place} {number}".encode()
         identity = hashlib.blake2b(name, digest_size=ID_BYTES, person=b"ldp relay").digest()
         yield Batch(identity, date.fromisoformat(day), some)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ldp.errors import ReportError
-from ldp.files import replacing
+from ldp.files import open_replacement
 from ldp.mechanisms import Catalogued
 
 BLOCK = 65_536
@@ -55,7 +55,7 @@ class ReportWriter:
             ],
             metadata={_FINGERPRINT: mechanism.fingerprint.hex().encode()},
         )
-        self._replacing: AbstractContextManager[Path] = replacing(self.path)
+        self._replacing: AbstractContextManager[Path] = open_replacement(self.path)
 
     def __enter__(self) -> "ReportWriter":
         self._writer = pq.ParquetWriter(

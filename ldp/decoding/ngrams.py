@@ -118,7 +118,7 @@ def _significant_fragments(part: PairedFilters, table: Table) -> list[list[str]]
             if position in pair
         ]
         position_table = Table(
-            part.one,
+            part.rappor,
             np.sum([by_pair[number, :, half] for number, half in places], axis=0, dtype=np.int64),
             np.sum([reports[number] for number, _ in places], axis=0),
         )
@@ -135,7 +135,7 @@ def _kept_pairs(part: PairedFilters, patterns: Patterns, kept: Kept) -> Joined:
     bits = np.unpackbits(payloads, axis=1, bitorder="little")[:, : 2 * part.bits]
     halves = [np.packbits(half, axis=1, bitorder="little") for half in np.split(bits, 2, axis=1)]
     variables = [
-        Variable(part.one, (*names, OTHER), touch_matrix(part.one, names)) for names in kept
+        Variable(part.rappor, (*names, OTHER), touch_matrix(part.rappor, names)) for names in kept
     ]
     pairs = part.addressing.pairs
     tested = sum(len(kept[first]) * len(kept[second]) for first, second in pairs)

@@ -1,4 +1,4 @@
-"""Who says what with which probability: one file a mechanism, listed in `catalogue`."""
+"""Mechanisms: the channel and the report of each, one file a mechanism, listed in `catalogue`."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Which cells of a table a value touches: the ways that know no hash."""
+"""Addressings, which map values to cells of a table: base classes, and those without hashing."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,51 +11,53 @@ from ldp.protocol.hashing import Value as Value
 
 
 class Addressing(Protocol):
-    """Which cells of a row a value touches: a point of the value, then the cells of the point."""
+    """Map from a value to a point, and from a point to the cells of a row that it touches."""
 
     def point(self, value: Value) -> int:
-        """An integer that stands for the value; raises ParameterError for one it cannot place."""
+        """Return the integer that stands for `value`; raise ParameterError outside the domain."""
         ...
 
     def cells(self, point: int, row: int) -> Sequence[int]:
-        """The columns of `row` that the point touches, all different."""
+        """Return the columns of `row` that `point` touches, all different."""
         ...
 
 
 class Rounding(ABC):
-    """An addressing of numbers. A number lies between two whole steps, and the device rounds it to
-    one of them at random before anything else happens: up with a probability in proportion, so that
-    on average it stays what it is. The steps are the points that touch cells."""
+    """Addressing of numbers by steps.
+
+    A number lies between two whole steps, and the device rounds it to one of them at random: up
+    with a probability in proportion to its distance from the step below, so that its mean is the
+    number. The steps are the points that touch cells.
+    """
 
     @abstractmethod
     def point(self, value: Value) -> int:
-        """An integer that stands for the value; raises ParameterError for one it cannot place."""
+        """Return the integer that stands for `value`; raise ParameterError outside the domain."""
 
     steps: int
-    """The last step; the first is 0."""
+    """Last step; the first is 0."""
     by_row: bool = False
-    """Whether a point is rounded differently in every row."""
+    """True if a point is rounded differently in every row."""
 
     @abstractmethod
     def rounding(self, point: int, row: int) -> tuple[int, int]:
-        """The step below, and 2**64 times the probability of the next one."""
+        """Return the step below `point`, and 2**64 times the probability of the step above."""
 
     @abstractmethod
     def cells(self, point: int, row: int) -> Sequence[int]:
-        """The columns of `row` that a step touches."""
+        """Return the columns of `row` that the step `point` touches."""
 
 
 class ManyCells(Sequence[int]):
-    """Cells of a row too many to list: how many there are, the number-th of them, and the number-th
-    of those it leaves out."""
+    """Cells of a row, too many to list: a sequence that computes its entries."""
 
     @abstractmethod
     def outside(self, number: int) -> int:
-        """A column that is not among the cells; a different one for each number."""
+        """Return a column that is not among the cells, a different one for each `number` from 0."""
 
 
 def outside(cells: Sequence[int], number: int) -> int:
-    """The number-th of the columns that are not among `cells`."""
+    """Return the column at index `number` among the columns that are not in `cells`."""
     if isinstance(cells, ManyCells):
         return cells.outside(number)
     for cell in sorted(cells):
@@ -65,7 +67,8 @@ def outside(cells: Sequence[int], number: int) -> int:
 
 @dataclass(frozen=True)
 class Identity:
-    """One column a category, in their order; values listed in `untouching` touch no cell."""
+    """Addressing with one column a category, in their order; values in `untouching` touch no
+    cell."""
 
     categories: tuple[str, ...]
     untouching: tuple[str, ...] = ()
@@ -77,11 +80,10 @@ class Identity:
         return points | {name.encode(): i for i, name in enumerate(names)}
 
     def point(self, value: Value) -> int:
-        found = self._points.get(value) if isinstance(value, str | bytes) else None
-        if found is None:  # not raised while handling a KeyError: that would carry the value along
-            many = len(self._points) // 2
-            raise ParameterError(f"value is not one of the {many} categories")
-        return found
+        point = self._points.get(value) if isinstance(value, str | bytes) else None
+        if point is None:  # not raised while handling a KeyError, which would hold the value
+            raise ParameterError(f"value is not one of the {len(self._points) // 2} categories")
+        return point
 
     def cells(self, point: int, row: int) -> Sequence[int]:
         return (point,) if point < len(self.categories) else ()

@@ -1,7 +1,7 @@
 """Bit flips: a histogram of numbers from a few bits a device.
 
 Source: Ding, Kulkarni and Yekhanin 2017, section 3 (dBitFlip), with neighbouring buckets instead of
-random ones: every bucket is asked about equally often. Counts are recovered by
+random ones: all buckets have the same probability of being in a report. Counts are recovered by
 `ldp/decoding/histogram.py`.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import FAKES, MAX_CELLS, Example, Mechanism, Shape
 from ldp.mechanisms.numeric import Range, position, require_outside, require_range
-from ldp.protocol.channel import Channel, keep_probability, require_epsilon
+from ldp.protocol.channel import Channel, direct_channel, require_epsilon, require_whole
 from ldp.protocol.hashing import Value
 from ldp.protocol.wire import Kind
 
@@ -23,7 +23,8 @@ MOST_BUCKETS = 1 << 16
 
 @dataclass(frozen=True)
 class Buckets:
-    """In row r column c stands for bucket r + c, counted in a circle."""
+    """Addressing of numbers by equal parts of their range: column c of row r is bucket
+    (r + c) mod `buckets`, for c < `bits`."""
 
     bounds: Range
     outside: str
@@ -31,7 +32,7 @@ class Buckets:
     bits: int
 
     def point(self, value: Value) -> int:
-        """The bucket of a number; the largest number there is belongs to the last one."""
+        """Return the bucket, from 0, of a number; the upper bound belongs to the last one."""
         place = position(value, self.bounds, self.outside)
         return min(self.buckets - 1, int(place * self.buckets))
 
@@ -42,12 +43,12 @@ class Buckets:
 
 @dataclass(frozen=True, kw_only=True)
 class BitFlip(Mechanism):
-    """Pick a few neighbouring buckets, and for each of them tell or deny that the number is in it.
+    """Histogram of numbers: one randomised bit for each of a few neighbouring buckets.
 
     Report: (first bucket, `bits` bits). The first bucket is uniform among the `buckets` equal parts
-    of the range; every bit is told truly with probability e**(epsilon/2) / (e**(epsilon/2) + 1),
-    rounded down to a multiple of 2**-64. Two numbers differ in two bits at most, and in one where
-    there is only one: then it is e**epsilon / (e**epsilon + 1).
+    of the range; every bit is true with probability e**(epsilon/2) / (e**(epsilon/2) + 1),
+    rounded down to a multiple of 2**-64. Two numbers differ in at most two bits. With `bits` 1 they
+    differ in one, and the probability is e**epsilon / (e**epsilon + 1).
 
     >>> minutes = BitFlip(bounds=(0, 1440), buckets=24, bits=4, epsilon=2.0)
     >>> minutes.cost.epsilon <= 2.0, len(minutes.encoder().encode(35.5))
@@ -73,30 +74,29 @@ class BitFlip(Mechanism):
         object.__setattr__(self, "bounds", require_range(self.bounds))
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
         require_outside(self.outside)
-        if type(self.buckets) is not int or not 2 <= self.buckets <= MOST_BUCKETS:
-            raise ParameterError(f"buckets must be a whole number from 2 to {MOST_BUCKETS}")
+        require_whole(self.buckets, "buckets", 2, MOST_BUCKETS)
         if type(self.bits) is not int or not 1 <= self.bits <= self.buckets:
             raise ParameterError("bits must be a whole number from 1 to that of the buckets")
         if self.buckets * self.bits > MAX_CELLS:
             raise ParameterError(f"buckets times bits must be at most {MAX_CELLS}")
-        _ = self.channel  # refuses an epsilon that no threshold can honour
+        _ = self.channel  # raises for an epsilon too small for the thresholds
 
     @property
     def differing(self) -> int:
-        """In how many bits two numbers differ at most."""
+        """Largest number of bits in which two numbers differ."""
         return min(2, self.bits)
 
     @cached_property
     def channel(self) -> Channel:
-        return self.flipped(self.epsilon)
+        return self.bit_channel(self.epsilon)
 
-    def flipped(self, epsilon: float) -> Channel:
-        """The channel that costs `epsilon`."""
-        keep = keep_probability(Fraction(epsilon) / self.differing, others=1)
-        return Channel(touched=keep, untouched=1 - keep, differing=(1, self.differing - 1))
+    def bit_channel(self, epsilon: float) -> Channel:
+        """Return the channel of one bit at which a report costs at most `epsilon`."""
+        differing = (1, self.differing - 1)
+        return direct_channel(Fraction(epsilon) / self.differing, others=1, differing=differing)
 
     def label(self, value: Value) -> str:
-        """Return the label of the bucket that a number is in; raise as `check`."""
+        """Return the label of the bucket of a number; raise ParameterError as `check` does."""
         return self.labels[self.addressing.point(value)]
 
     @cached_property
@@ -113,7 +113,7 @@ class BitFlip(Mechanism):
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """What the buckets are called, in order."""
+        """Labels of the buckets, in order, such as "[0, 60)"."""
         low, high = (Fraction(end) for end in self.bounds)
         ends = [float(low + (high - low) * i / self.buckets) for i in range(self.buckets + 1)]
         texts = [f"{end:.10g}" for end in ends]
@@ -125,18 +125,18 @@ class BitFlip(Mechanism):
         )
 
     def fakes_move(self, share: float = FAKES) -> float:
-        """Return what `Mechanism.fakes_move` does; fake reports are all about the value, where of
-        honest ones only `bits` in `buckets` are."""
+        """Return what `Mechanism.fakes_move` does. All fake reports are about the value's bucket,
+        but only `bits` in `buckets` of the honest ones."""
         honest = (1 - share) * self.bits / self.buckets
         return share / (honest + share) * self.support.leverage
 
     def variance(self, reports: int, frequency: Any = 0.0, others_squared: Any = 0.0) -> Any:
-        """n [(b / r) V(f) + (b / r - 1) f (1 - f)], V being the channel's variance: a bucket is
-        asked about in r / b of the reports, and these are a sample of the people."""
+        """Return n [(b / r) V(f) + (b / r - 1) f (1 - f)] for n `reports`, with b buckets, r bits
+        and the channel's variance V: a sample of r / b of the reports is about a bucket."""
         return self.variance_through(self.channel, reports, frequency)
 
     def variance_through(self, channel: Channel, reports: int, frequency: Any) -> Any:
-        """The same with another channel in place of the report's."""
+        """Return what `variance` does, with `channel` in place of the report's."""
         times = self.buckets / self.bits
         sampled = (times - 1) * frequency * (1 - frequency)
         return reports * (times * channel.variance(frequency) + sampled)

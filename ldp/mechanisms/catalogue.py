@@ -1,6 +1,6 @@
-"""The catalogue: a line a mechanism, and its typed import. Nothing else in the package lists them.
+"""Catalogue: the only list of all mechanisms, a line and a typed import each.
 
-No mechanism is loaded before it is used (PEP 562), so that an app pays for the one it embeds.
+A mechanism's file is loaded when it is first used (PEP 562), so an app loads only those it uses.
 """
 
 from collections.abc import Mapping
@@ -59,29 +59,29 @@ FILES = {
     "MemoisedHashing": "memoised",
     "MemoisedBitFlip": "memoised",
 }
-"""Class -> its file beside this one: a line here is a mechanism's place in the catalogue."""
+"""Modules of `ldp.mechanisms` by the class that they define."""
 PUBLIC = [name for name in FILES if name not in ("FragmentSketch", "PairedFilters")]
-"""Those that can be a metric's by themselves; the others are parts of one."""
+"""Classes that can be a metric's own mechanism; the others are parts of one."""
 
 
 def mechanism_class(name: str) -> Any:
-    """Return the class of this name, loaded now; raises KeyError for one that is not listed."""
+    """Return the class `name`, and load its module; raise KeyError if it is not listed."""
     return getattr(import_module(f"ldp.mechanisms.{FILES[name]}"), name)
 
 
 @cache
 def by_name() -> dict[str, type[Catalogued]]:
-    """Return every mechanism by the name that metrics.toml calls it, all loaded."""
+    """Return every mechanism by its name in metrics.toml, and load all modules."""
     return {mechanism.name: mechanism for mechanism in map(mechanism_class, FILES)}
 
 
 def from_parameters(parameters: Mapping[str, Any]) -> Catalogued:
-    """Return the mechanism that its `parameters()` described; raises ParameterError."""
-    rest, known = dict(parameters), by_name()
+    """Return the mechanism with these `parameters()`; raise ParameterError for anything else."""
+    rest, catalogue = dict(parameters), by_name()
     name = rest.pop("mechanism", None)
-    if not isinstance(name, str) or name not in known:
-        raise ParameterError(f"unknown mechanism {name!r}; known: {', '.join(known)}")
+    if not isinstance(name, str) or name not in catalogue:
+        raise ParameterError(f"unknown mechanism {name!r}; known: {', '.join(catalogue)}")
     try:
-        return known[name](**rest)
+        return catalogue[name](**rest)
     except TypeError as error:
         raise ParameterError(f"mechanism {name!r}: {str(error).split('() ')[-1]}") from None

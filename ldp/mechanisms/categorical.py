@@ -1,4 +1,4 @@
-"""What mechanisms over a short list of categories share: a column for each, and one row."""
+"""Base of mechanisms over a list of categories: one row, and a column for each category."""
 
 from abc import ABC
 from collections.abc import Sequence
@@ -14,8 +14,11 @@ from ldp.protocol.hashing import value_bytes
 
 @dataclass(frozen=True, kw_only=True)
 class Categorical(Mechanism, ABC):
-    """`categories`: 2 or more distinct texts, in the order of the columns; `epsilon` in (0, 64].
-    Raises ParameterError otherwise."""
+    """Mechanism over a list of categories.
+
+    `categories`: 2 or more distinct texts, in the order of the columns; `epsilon` in (0, 64].
+    Raises ParameterError otherwise.
+    """
 
     categories: tuple[str, ...]
     epsilon: float
@@ -23,7 +26,7 @@ class Categorical(Mechanism, ABC):
     def __post_init__(self) -> None:
         object.__setattr__(self, "categories", require_categories(self.categories))
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
-        _ = self.channel  # refuses an epsilon that no threshold can honour
+        _ = self.channel  # raises for an epsilon too small for the thresholds
 
     @cached_property
     def addressing(self) -> Identity:
@@ -35,11 +38,11 @@ class Categorical(Mechanism, ABC):
 
 
 class Categories(tuple[str, ...]):
-    """Categories that were checked: a planner tries hundreds of mechanisms on a million of them."""
+    """Categories that were checked, so that no mechanism over the same list checks them again."""
 
 
 def require_categories(categories: Sequence[str]) -> Categories:
-    """Return the categories, 2 or more distinct texts; raise ParameterError for anything else."""
+    """Return `categories`, 2 or more distinct texts; raise ParameterError for anything else."""
     if isinstance(categories, Categories):
         return categories
     if not isinstance(categories, list | tuple) or not all(isinstance(c, str) for c in categories):

@@ -1,4 +1,4 @@
-"""Count mean sketch: Apple's encoder for large dictionaries.
+"""Count mean sketch: Apple's mechanism for large dictionaries.
 
 Source: Apple, "Learning with Privacy at Scale" (2017), algorithms "Client-side CMS" and "Sketch
 CMS". Counts are recovered by `ldp/decoding/mean_sketch.py` from the channel stated here.
@@ -11,13 +11,13 @@ from typing import ClassVar
 
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.sketch import MeanSketch
-from ldp.protocol.channel import Channel, keep_probability
+from ldp.protocol.channel import Channel, direct_channel
 from ldp.protocol.wire import Kind
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountMeanSketch(MeanSketch):
-    """Pick a row, hash the value to one of its columns, report the row's bits, each flipped.
+    """Count mean sketch: a uniform row, and the randomised one-hot vector of the value's column.
 
     Report: (row, `width` bits). The row is uniform; a bit of the one-hot vector is flipped with
     probability 1 / (e**(epsilon/2) + 1), rounded up to a multiple of 2**-64; two values differ in
@@ -41,8 +41,7 @@ class CountMeanSketch(MeanSketch):
 
     @cached_property
     def channel(self) -> Channel:
-        keep = keep_probability(Fraction(self.epsilon) / 2, others=1)
-        return Channel(touched=keep, untouched=1 - keep, differing=(1, 1))
+        return direct_channel(Fraction(self.epsilon) / 2, others=1, differing=(1, 1))
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

@@ -1,4 +1,4 @@
-"""Hadamard count mean sketch: Apple's encoder for large dictionaries in one bit.
+"""Hadamard count mean sketch: Apple's mechanism for large dictionaries in one bit.
 
 Source: Apple, "Learning with Privacy at Scale" (2017), algorithms "Client-side HCMS" and "Sketch
 HCMS". Counts are recovered by `ldp/decoding/mean_sketch.py` from the channel stated here.
@@ -18,13 +18,15 @@ from ldp.protocol.wire import Kind
 
 @dataclass(frozen=True, kw_only=True)
 class HadamardCountMeanSketch(MeanSketch):
-    """Pick a row and a column of the Hadamard matrix; report the sign of the value's cell there.
+    """Hadamard count mean sketch: a randomised sign of the value's cell at a uniform column of the
+    Hadamard matrix.
 
     Report: (row, column, sign), of which only the sign depends on the value. With h the cell that
-    the value hashes to, the true sign is (-1)**popcount(column & h), told truly with probability
-    e**epsilon / (e**epsilon + 1), rounded down to a multiple of 2**-64. A report *names* a cell
-    when its sign is that cell's: its own cell with `touched`, any other with exactly 1/2, because
-    two rows of a Hadamard matrix agree in half of the columns. The matrix itself is never built.
+    the value hashes to, the true sign is (-1)**popcount(column & h). The reported sign is true with
+    probability e**epsilon / (e**epsilon + 1), rounded down to a multiple of 2**-64. A report
+    *names* a cell when its sign is that cell's: the value's cell with `touched`, any other with
+    exactly 1/2, because two rows of a Hadamard matrix agree in half of the columns. The matrix
+    itself is never built.
 
     >>> energy = HadamardCountMeanSketch(epsilon=4.0, rows=1024, width=32768, seed="00ff")
     >>> energy.cost.epsilon <= 4.0

@@ -1,5 +1,5 @@
-"""Mechanisms whose report has several parts: each part is a mechanism with a channel and a table of
-its own, drawn independently, and what they cost adds up."""
+"""Base of mechanisms whose report has several parts. Each part is a mechanism with its own channel
+and table; parts are drawn independently, and their costs add."""
 
 import math
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ from ldp.protocol.wire import JointLayout, pack_joint_report
 
 
 class Part(NamedTuple):
-    """One part of a report; `name` is that of its table."""
+    """Part of a report: the `name` of its table, and its mechanism."""
 
     name: str
     mechanism: Mechanism
@@ -26,42 +26,43 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class JointMechanism(Catalogued, ABC):
-    """A report of several parts, about the same value each or about what it tells of it (`told`).
+    """Mechanism whose report has several parts, each about the value or about `part_values` of it.
 
-    On the wire the row of the first part is split: `layout.rows` times as many rows as fit into
-    its part of the payload.
+    On the wire the row of the first part is split: its table has `layout.rows` times as many rows
+    as fit into its part of the payload.
     """
 
     @cached_property
     @abstractmethod
     def parts(self) -> tuple[Part, ...]:
-        """The parts, in the order in which they are drawn."""
+        """Parts, in the order in which they are drawn."""
 
     @cached_property
     @abstractmethod
     def layout(self) -> JointLayout:
-        """What the report looks like."""
+        """Layout of a report after its header."""
 
     def part_values(self, value: Any) -> tuple[Value, ...]:
-        """What each part is told of a value: all of it, unless a mechanism says otherwise. Raises
+        """Return the value that each part reports: `value` itself, unless overridden. Raises
         ParameterError for a value that has no parts."""
         return (value,) * len(self.parts)
 
     @cached_property
     def cost(self) -> Cost:
-        """The parts' costs, added: the logarithm of their ratios' product, rounded up."""
+        """Sum of the parts' costs: the logarithm of their ratios' product, rounded up."""
         return Cost(epsilon=round_up(exact_log(claimed_ratio(self))))
 
     def check(self, value: Any) -> None:
-        for part, (own,) in values_of_parts(self, [value]):
-            part.check(own)
+        """Raise ParameterError for a `value` outside the domain of a part."""
+        for part, (part_value,) in values_of_parts(self, [value]):
+            part.check(part_value)
 
     def encoder(self, bits: BitSource | None = None) -> "JointEncoder":
         return JointEncoder(self, SystemBits() if bits is None else bits)
 
 
 def parts_of(mechanism: Catalogued) -> tuple[Mechanism, ...]:
-    """The mechanisms, each with one table, whose reports make one report of this one."""
+    """Return the mechanisms, each with one table, that make up `mechanism`: itself or its parts."""
     if isinstance(mechanism, JointMechanism):
         return tuple(part for _, part in mechanism.parts)
     assert isinstance(mechanism, Mechanism)
@@ -71,23 +72,24 @@ def parts_of(mechanism: Catalogued) -> tuple[Mechanism, ...]:
 def values_of_parts(
     mechanism: Catalogued, values: Sequence[Any]
 ) -> Iterator[tuple[Mechanism, Sequence[Value]]]:
-    """Every part of a mechanism's reports, and what it is told of each of the values."""
+    """Yield every part of `mechanism` with what it reports of each of `values`. Raises
+    ParameterError for a value that has no parts."""
     if isinstance(mechanism, JointMechanism):
-        each = [mechanism.part_values(value) for value in values]
+        tuples = [mechanism.part_values(value) for value in values]
         for number, part in enumerate(parts_of(mechanism)):
-            yield part, [parts[number] for parts in each]
+            yield part, [parts[number] for parts in tuples]
     else:
         yield from ((part, values) for part in parts_of(mechanism))
 
 
 def claimed_ratio(mechanism: Catalogued) -> Fraction:
-    """The worst ratio that the mechanism's channels claim: those of its parts multiplied."""
+    """Return the worst ratio that the channels of `mechanism` state: the product over its parts."""
     ratios = (part.channel.worst_ratio for part in parts_of(mechanism))
     return math.prod(ratios, start=Fraction(1))
 
 
 class JointEncoder:
-    """Draws one report a value through the channels of all parts."""
+    """Encoder that draws one report a value through the channels of all parts."""
 
     def __init__(self, mechanism: JointMechanism, bits: BitSource) -> None:
         self._mechanism = mechanism
@@ -95,14 +97,14 @@ class JointEncoder:
         self._encoders = [part.encoder(bits) for _, part in mechanism.parts]
 
     def encode(self, value: Any) -> bytes:
-        """One report as bytes; raises ParameterError, before a bit is drawn, for a value that a
-        part does not know."""
+        """Draw one report of `value`, as bytes; raise ParameterError, before a bit is drawn, for a
+        value outside the domain of a part."""
         points = [
-            part.addressing.point(own) for part, (own,) in values_of_parts(self._mechanism, [value])
+            part.addressing.point(part_value)
+            for part, (part_value,) in values_of_parts(self._mechanism, [value])
         ]
-        pairs = zip(self._encoders, points, strict=True)
-        drawn = [encoder.draw(point) for encoder, point in pairs]
-        return pack_joint_report(self._header, self._mechanism.layout, drawn)
+        parts = [encoder.draw(p) for encoder, p in zip(self._encoders, points, strict=True)]
+        return pack_joint_report(self._header, self._mechanism.layout, parts)
 
     def __repr__(self) -> str:
         return f"<Encoder of {self._mechanism.describe()}>"

@@ -1,4 +1,4 @@
-"""One report about several values at once, so that a shuffled store still knows which go together.
+"""Joint reports: several values in one report, so that they stay together in a shuffled store.
 
 Source: Fanti, Pihur and Erlingsson 2016, "Building a RAPPOR with the Unknown", section 3: the joint
 distribution of two variables needs reports that carry both.
@@ -21,17 +21,17 @@ from ldp.protocol.hashing import Md5Bloom, PolynomialBloom, PolynomialRows, Valu
 from ldp.protocol.wire import JointLayout, Kind
 
 ADDRESSINGS = (Identity, PolynomialRows, PolynomialBloom, Md5Bloom)
-"""Ways of addressing that name a text some cell of every row."""
+"""Addressings in which every value touches a cell of every row."""
 MOST_PARTS = 4
-"""Cells of the joint distribution multiply with every part, and so does what a report costs."""
+"""Largest number of parts: the cells of the joint distribution multiply with each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JointReport(JointMechanism):
-    """Report a tuple of values, each through a mechanism of its own, with fresh noise.
+    """Joint report of a tuple of values, each through its own mechanism with fresh noise.
 
-    Report: the bodies of the parts' reports, one after the other; each has its own row (cohort) and
-    its own noise, so the parts know nothing of each other but the values. The epsilons add.
+    Report: the bodies of the parts' reports, one after the other; rows (cohorts) and noise of the
+    parts are independent. The epsilons add.
 
     >>> banner = UnaryEncoding(categories=("no", "yes"), epsilon=1.0)
     >>> both = JointReport(of=(banner, banner))
@@ -40,8 +40,8 @@ class JointReport(JointMechanism):
     >>> len(both.encoder().encode(("yes", "no")))
     12
 
-    `of`: 2 to 4 mechanisms, or their `parameters()`, whose reports are bits and name some cell of
-    every value: RAPPOR, unary encoding, CMS. A memoised response is not among them: see
+    `of`: 2 to 4 mechanisms, or their `parameters()`, whose reports are bits and in which every
+    value touches a cell: RAPPOR, unary encoding, CMS. Memoised responses are not possible: see
     docs/mechanisms/joint.md. Raises ParameterError.
     """
 
@@ -73,14 +73,14 @@ class JointReport(JointMechanism):
 
     @property
     def none(self) -> Any:
-        """The values that stand for none, if every part has one."""
-        each = tuple(part.none for part in self.of)
-        return None if None in each else each
+        """Tuple of the parts' values for no record; None if a part has none."""
+        values = tuple(part.none for part in self.of)
+        return None if None in values else values
 
     @staticmethod
     def examples() -> tuple[Example, ...]:
         bloom = Rappor(bits=4, hashes=2, cohorts=2, f=0.0, p=0.25, q=0.75, seed="08")
-        lists = [UnaryEncoding(categories=tuple(some), epsilon=1.0) for some in ("ab", "xyz")]
+        lists = [UnaryEncoding(categories=tuple(text), epsilon=1.0) for text in ("ab", "xyz")]
         pairs: Any = (("lol", "a"), ("brb", "b"), ("afk", "b"))
         triples: Any = (("a", "x", "b"), ("b", "z", "a"))
         return (
@@ -89,9 +89,9 @@ class JointReport(JointMechanism):
         )
 
 
-def _part(described: Any) -> Mechanism:
-    """A part, from what describes it."""
-    part = from_parameters(described) if isinstance(described, Mapping) else described
+def _part(mechanism: Any) -> Mechanism:
+    """Return a part, given it or its parameters; raise ParameterError unless it can be one."""
+    part = from_parameters(mechanism) if isinstance(mechanism, Mapping) else mechanism
     if (
         not isinstance(part, Mechanism)
         or not part.is_whole

@@ -1,30 +1,35 @@
 """Local hashing: randomised response about a hash of the value, for large dictionaries.
 
-Sources: Wang, Blocki, Li and Jha 2017, section 4.4 (OLH); with hash functions that everybody
-shares, so that a server counts before it knows the candidates: Cormode, Maddock and Maple 2021,
-section 3 ("fast local hashing"). Counts are recovered by `ldp/decoding/mean_sketch.py`.
+Sources: Wang, Blocki, Li and Jha 2017, section 4.4 (OLH); Cormode, Maddock and Maple 2021,
+section 3 ("fast local hashing"): all devices share the hash functions, so a server can count before
+the candidates are known. Counts are recovered by `ldp/decoding/mean_sketch.py`.
 """
 
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cached_property
 from typing import ClassVar
 
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.sketch import MeanSketch
-from ldp.protocol.channel import EXACT, Channel, keep_probability, require_epsilon
+from ldp.protocol.channel import (
+    Channel,
+    direct_channel,
+    nearest_whole,
+    power_plus_one,
+    require_epsilon,
+)
 from ldp.protocol.wire import Kind
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalHashing(MeanSketch):
-    """Pick a row, hash the value to one of its buckets, tell that bucket or another one.
+    """Local hashing: a uniform row, and k-ary randomised response over the value's bucket there.
 
-    Report: (row, bucket). The row is uniform; with g buckets the true one is told with probability
-    p = e**epsilon / (e**epsilon + g - 1), rounded down to a multiple of 2**-64, every other with
-    (1 - p) / (g - 1). The variance for rare values is least at g = e**epsilon + 1, where it is
-    that of the best mechanism there is, 4 e**epsilon / (e**epsilon - 1)**2 a report; `buckets` is
-    the nearest whole number unless told.
+    Report: (row, bucket). The row is uniform; with g buckets the true one has probability
+    p = e**epsilon / (e**epsilon + g - 1), rounded down to a multiple of 2**-64, every other one
+    (1 - p) / (g - 1). The variance for rare values is least at g = e**epsilon + 1, where it is the
+    optimum of all mechanisms, 4 e**epsilon / (e**epsilon - 1)**2 a report; `buckets` defaults to
+    the nearest whole number.
 
     >>> words = LocalHashing(epsilon=4.0, rows=65536, seed="00ff")
     >>> words.buckets, words.cost.epsilon <= 4.0
@@ -32,7 +37,7 @@ class LocalHashing(MeanSketch):
     >>> round(words.std_error(reports=1_000_000), 1)   # in reports; count mean sketch: 427.0
     275.7
 
-    Other parameters, their ranges and errors: `MeanSketch`, with `buckets` for its width.
+    Other parameters, their ranges and errors: `MeanSketch`, with `buckets` as its width.
     """
 
     name: ClassVar[str] = "local-hashing"
@@ -49,9 +54,7 @@ class LocalHashing(MeanSketch):
 
     @cached_property
     def channel(self) -> Channel:
-        others = self.buckets - 1
-        keep = keep_probability(self.epsilon, others)
-        return Channel(touched=keep, untouched=(1 - keep) / others)
+        return direct_channel(self.epsilon, self.buckets - 1)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:
@@ -65,6 +68,5 @@ class LocalHashing(MeanSketch):
 
 
 def tuned_buckets(epsilon: float) -> int:
-    """The whole number nearest to e**epsilon + 1, 2 at least; exact on every machine."""
-    best = EXACT.add(EXACT.exp(Decimal(epsilon)), Decimal(1))
-    return max(2, int(best.to_integral_value(ROUND_HALF_EVEN)))
+    """Return the whole number nearest to e**epsilon + 1, at least 2; exact on every machine."""
+    return nearest_whole(power_plus_one(epsilon), 2)

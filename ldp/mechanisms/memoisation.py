@@ -1,8 +1,9 @@
-"""What memoised mechanisms share: a permanent response that a secret decides, then fresh noise.
+"""Base of memoised mechanisms: a permanent response, and an instantaneous response to it.
 
-A report is drawn in two steps. The *permanent* response to what a value touches is the same for the
-same value (or for a whole epoch); every report is the *instantaneous* noise about it. Source:
-Erlingsson, Pihur and Korolova 2014, section 3.1. How a secret decides: `permanent_response.py`.
+A report is drawn in two steps. The *permanent* response to the cells that a value touches is the
+same for the same value (or for a whole epoch); every report is an *instantaneous* randomisation of
+it. Source: Erlingsson, Pihur and Korolova 2014, section 3.1. `permanent_response.py` derives the
+permanent response from a secret.
 """
 
 import hmac
@@ -26,10 +27,10 @@ from ldp.protocol.wire import pack_report, split_report
 
 @dataclass(frozen=True, kw_only=True)
 class Memoising(Mechanism, ABC):
-    """A mechanism whose reports about one value may share a permanent response.
+    """Mechanism whose reports about one value may share a permanent response.
 
-    `channel` is that of a whole report, `permanent_channel` that of the permanent response, which
-    bounds what any number of reports about one value cost: `cost.lifetime`.
+    `channel` is that of a whole report. `permanent_channel` is that of the permanent response,
+    which bounds the cost of any number of reports about one value: `cost.lifetime`.
     """
 
     memoisable: ClassVar[bool] = True
@@ -37,31 +38,31 @@ class Memoising(Mechanism, ABC):
     @cached_property
     @abstractmethod
     def permanent_channel(self) -> Channel | None:
-        """The channel of the permanent response; None where that hides nothing."""
+        """Channel of the permanent response; None where that is the true response."""
 
     @cached_property
     @abstractmethod
     def instantaneous(self) -> tuple[Fraction, Fraction]:
-        """P(a report names a cell | the permanent response does), and P(.. | it does not)."""
+        """Probabilities P(report names a cell | permanent response does), and P(.. | does not)."""
 
     @cached_property
     def thresholds(self) -> tuple[int, int]:
-        """The floors of 2**64 times `instantaneous`."""
-        named, unnamed = self.instantaneous
-        return threshold(named), threshold(unnamed)
+        """Floors of 2**64 times `instantaneous`."""
+        high, low = self.instantaneous
+        return threshold(high), threshold(low)
 
     @cached_property
     @abstractmethod
     def memory(self) -> Memory:
-        """How a secret decides the cohort and the permanent response."""
+        """Functions from a secret to the cohort and the permanent response."""
 
     @abstractmethod
     def true_response(self, cells: Sequence[int]) -> int:
-        """The payload, as an integer, that names these cells and no other."""
+        """Return the payload, as an integer, that names exactly these `cells` (columns)."""
 
     @abstractmethod
     def instantaneous_response(self, source: BitSource, response: int) -> int:
-        """The payload of a report about a permanent response, both as integers."""
+        """Draw the payload of a report about a permanent `response`, both as integers."""
 
     @cached_property
     def cost(self) -> Cost:
@@ -71,14 +72,15 @@ class Memoising(Mechanism, ABC):
         )
 
     def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
-        """What the variance of a count grows by with each further report that every client sends
-        under the same permanent response, whose own noise no averaging takes away.
+        """Return by how much the variance of a count, in `reports` squared, grows with each further
+        report that every client sends under the same permanent response.
 
-        With K reports a client their covariance given the value is (h - l)**2 Var(B), where B says
-        whether the permanent response names the cell and h, l are `instantaneous`; n reports have
-        n (K - 1) such terms, and the estimator divides by (h - l)**2 `permanent_channel.gain`**2:
-        so (K - 1) n permanent_channel.variance(f), of which this is one part in K - 1. Numbers or
-        arrays.
+        Averaging does not remove the noise of the permanent response. With K reports a client their
+        covariance given the value is (h - l)**2 Var(B), where B is 1 if the permanent response
+        names the cell and h, l are `instantaneous`; n reports have n (K - 1) such terms, and the
+        estimator divides by (h - l)**2 `permanent_channel.gain`**2. The sum is
+        (K - 1) n permanent_channel.variance(f), and the result one part in K - 1 of it.
+        `frequency`: a number or an array.
         """
         return (
             reports * self.permanent_channel.variance(frequency)
@@ -95,36 +97,36 @@ class Memoising(Mechanism, ABC):
         metric: str = "",
         frozen: bytes | None = None,
     ) -> "MemoisingEncoder":
-        """Encodes values, with instantaneous noise from `bits` (default: the operating system's).
+        """Return an encoder whose instantaneous noise comes from `bits` (default: the operating
+        system's source).
 
-        Without `secret` every report draws its cohort and permanent response anew and costs
+        Without `secret` every report draws its own cohort and permanent response and costs
         `cost.epsilon`; nothing is memoised. With `secret` (16 bytes or more, kept by the device or
         the account, never sent) cohort and permanent responses are functions of it, of this
-        mechanism and of `metric`, its name and version:
+        mechanism and of `metric`, the metric's name and version:
 
         - alone, memoised *per value*: reports about one value cost `cost.lifetime` in total, as
-          published. Between histories whose responses change at different times there is no
-          bound, and two values that touch the same share one, so a change may not show.
-        - with `epoch` (its name, such as "2026-W47"), memoised *by epoch*: the first value encoded
-          is the only one of the epoch, whatever comes later, so any number of reports of an epoch
-          costs `cost.lifetime`, for all histories; epochs add. That takes one encoder an epoch on
-          all that share the secret: after a restart, or on a second device, hand `frozen`, the
-          first encoder's (a cohort and a response, no value), to the next.
+          published. There is no bound between histories whose responses change at different times.
+          Two values that touch the same cells share one response, so a change may not show.
+        - with `epoch` (its name, such as "2026-W47"), memoised *by epoch*: all reports of the epoch
+          are about the first value encoded, whatever values follow, so any number of them costs
+          `cost.lifetime`, for all histories; epochs add. This needs one encoder an epoch on all
+          devices that share the secret: after a restart, or on a second device, pass `frozen` of
+          the first encoder (a cohort and a response, no value) to the next.
 
         With `epoch` and no secret cohort and permanent response are drawn from `bits`, once: two
-        encoders share nothing, so each costs `cost.lifetime`, whatever they were given.
+        encoders share nothing, so each costs `cost.lifetime`, whatever values they encode.
 
-        Raises ParameterError for a short secret, for a metric without one, for `frozen` without an
-        epoch, and for a metric that `memory` has no room for.
+        Raises ParameterError for a short secret, for a metric without a secret, for `frozen`
+        without an epoch, and for a metric where `memory` takes none.
         """
         source = SystemBits() if bits is None else bits
-        texts = [text for text in (epoch, metric) if text is not None]
-        if not all(isinstance(text, str) for text in texts):
-            raise ParameterError("epoch and metric must be texts")
-        for text in texts:
+        for text in ("" if epoch is None else epoch, metric):
+            if not isinstance(text, str):
+                raise ParameterError("epoch and metric must be texts")
             value_bytes(text)
         if frozen is not None and epoch is None:
-            raise ParameterError("only an epoch freezes a response")
+            raise ParameterError("frozen needs an epoch")
         freezes = epoch is not None
         if secret is None and not metric:
             encoder = MemoisingEncoder(self, source, freezes=freezes)
@@ -142,7 +144,8 @@ class Memoising(Mechanism, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class MemoisedBits(Memoising, ABC):
-    """A report is bits: those of the permanent response, each drawn again with `instantaneous`."""
+    """Memoised mechanism whose report is the bits of the permanent response, each randomised again
+    with `instantaneous`."""
 
     def true_response(self, cells: Sequence[int]) -> int:
         return as_bits(cells)
@@ -153,7 +156,7 @@ class MemoisedBits(Memoising, ABC):
 
 
 class MemoisingEncoder(Encoder):
-    """Draws reports through a permanent and an instantaneous response: see `Memoising.encoder`."""
+    """Encoder with a permanent and an instantaneous response: see `Memoising.encoder`."""
 
     _mechanism: Memoising
 
@@ -171,52 +174,52 @@ class MemoisingEncoder(Encoder):
         self._metric = metric
         self._cohort = None if secret is None else self._memory.cohort(secret, metric)
         self._freezes = freezes
-        self._first: dict[str, tuple[int, int]] = {}
+        self._frozen: dict[str, tuple[int, int]] = {}
 
     def cell(self, value: Value) -> bytes:
-        """What all reports about the value have in common, up to its permanent response: what it
-        touches in the holder's cohort. Without a secret there is none, and ParameterError is
-        raised."""
+        """Return the true response to `value` in the cohort of the secret, as the bytes of a
+        payload: values with equal bytes share a permanent response. Raises ParameterError without a
+        secret."""
         if self._cohort is None:
             raise ParameterError("only the holder of a secret has a cohort")
-        truth = self._truth(self._addressing.point(value), self._cohort)
-        return truth.to_bytes(self._layout.payload_bytes, "little")
+        true_response = self._true_response(self._addressing.point(value), self._cohort)
+        return true_response.to_bytes(self._layout.payload_bytes, "little")
 
     @property
     def frozen(self) -> bytes | None:
-        """What the epoch's reports are about: cohort and permanent response, as a report's body.
-        None before the first. It is randomised, but not for good: keep it on the device."""
-        first = self._first.get("frozen")
-        return None if first is None else pack_report(b"", self._layout, *first)
+        """Cohort and permanent response of the epoch, as a report's body; None before the first
+        report. It is randomised only once, so it must stay on the device."""
+        pair = self._frozen.get("pair")
+        return None if pair is None else pack_report(b"", self._layout, *pair)
 
     @frozen.setter
     def frozen(self, body: bytes) -> None:
         size = self._layout.body_bytes
         if not isinstance(body, bytes) or len(body) != size:
-            raise ParameterError(f"what is frozen has {size} bytes")
+            raise ParameterError(f"frozen must be {size} bytes")
         try:
             row, payload = split_report(self._header + body, self._mechanism.header, self._layout)
-            self._first["frozen"] = row, self._layout.payload_number(payload)
+            self._frozen["pair"] = row, self._layout.payload_number(payload)
         except ReportError as error:
-            raise ParameterError(f"what is frozen is none: {error}") from None
+            raise ParameterError(f"frozen is damaged: {error}") from None
 
     def _row(self) -> int:
         return super()._row() if self._cohort is None else self._cohort
 
-    def _truth(self, point: int, row: int) -> int:
+    def _true_response(self, point: int, row: int) -> int:
         return self._mechanism.true_response(self._addressing.cells(point, row))
 
     def draw(self, point: int) -> tuple[int, int]:
-        first = self._first.get("frozen")
-        if first is None:
+        pair = self._frozen.get("pair")
+        if pair is None:
             row = self._row()
-            first = row, self._permanent(self._truth(point, row))
-            if self._freezes:  # the first of several threads wins, for all of them
-                first = self._first.setdefault("frozen", first)
-        row, response = first
+            pair = row, self._permanent_response(self._true_response(point, row))
+            if self._freezes:  # of several threads all take the pair of the first
+                pair = self._frozen.setdefault("pair", pair)
+        row, response = pair
         return row, self._mechanism.instantaneous_response(self._bits, response)
 
-    def _permanent(self, truth: int) -> int:
+    def _permanent_response(self, true_response: int) -> int:
         if self._secret is None:
-            return self._memory.draw(self._bits, truth)
-        return self._memory.response(self._secret, self._metric, truth)
+            return self._memory.draw(self._bits, true_response)
+        return self._memory.response(self._secret, self._metric, true_response)

@@ -1,16 +1,16 @@
-"""Memoised randomised response, local hashing and bit flips: twice randomised, once for good.
+"""Memoised randomised response, local hashing and bit flips: a permanent and a fresh response.
 
 Sources: Arcolezi et al. 2022 (L-GRR: k-ary randomised response about a permanent one); Arcolezi,
-Pinzon, Palamidessi and Gambs 2023 (LOLOHA: the same about a hash, so that values which share a
-bucket share a response); Ding, Kulkarni and Yekhanin 2017, section 4 (dBitFlipPM, which sends the
-permanent bits as they are). Rows are a shared family of hash functions, as in `local_hashing.py`.
-The second step here is that of the exact channel; the papers' keeps a bound of it that is exact for
-two columns only, and gives away accuracy for more. Counts are recovered as those of `rr`,
-`local-hashing` and `bit-flip` are.
+Pinzon, Palamidessi and Gambs 2023 (LOLOHA: L-GRR about a hash, so that values which share a bucket
+share a response); Ding, Kulkarni and Yekhanin 2017, section 4 (dBitFlipPM, which sends the
+permanent bits unchanged). Rows are a shared family of hash functions, as in `local_hashing.py`.
+The instantaneous step uses the exact channel. The papers use a bound of it that is exact for two
+columns only and loses accuracy for more. Counts are recovered as those of `rr`, `local-hashing`
+and `bit-flip`.
 """
 
 import math
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -24,71 +24,82 @@ from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.categorical import Categorical
 from ldp.mechanisms.local_hashing import tuned_buckets
 from ldp.mechanisms.memoisation import MemoisedBits, Memoising
-from ldp.mechanisms.permanent_response import Keyed, KeyedColumn
+from ldp.mechanisms.permanent_response import KeyedColumn, KeyedFilter
 from ldp.mechanisms.sketch import MeanSketch
-from ldp.protocol.channel import EXACT, Channel, keep_probability, require_epsilon
+from ldp.protocol.channel import EXACT, Channel, direct_channel, require_epsilon
 from ldp.protocol.randomness import PROBABILITY_ONE, BitSource
 from ldp.protocol.wire import Kind
 
 _CERTAIN = Fraction(1, 10**50)
-"""What 60 digits are good for, with room."""
+"""Bound of the error of a probability that was computed with 60 digits."""
 
 
-def second_step(first: Channel, epsilon: float, others: int) -> Fraction:
-    """The largest k / 2**64 to keep the column of a first step with, such that both steps together
-    tell the truth among 1 + `others` columns with e**epsilon / (e**epsilon + others) at most.
+def instantaneous_step(
+    permanent: Channel, epsilon: float, others: int
+) -> tuple[Fraction, Fraction]:
+    """Return P(cell reported | in the permanent response) and P(cell reported | not in it).
 
-    They do with untouched + (touched - untouched) k / 2**64, of the first step; the limit is known
-    to 60 digits and 10**-50 is taken off. Raises ParameterError where k would be 2**64 or more: a
-    first step that spends no more than epsilon.
+    The first is the largest k / 2**64 with which both steps together report the true one of
+    1 + `others` columns with probability at most e**epsilon / (e**epsilon + others), the second
+    (1 - k / 2**64) / others. Both steps report the true column with probability
+    untouched + (touched - untouched) k / 2**64 of the `permanent` channel; the limit is known to 60
+    digits and 10**-50 is subtracted. Raises ParameterError where k would be 2**64 or more, because
+    the permanent step costs no more than `epsilon`.
     """
     power = Fraction(EXACT.exp(Decimal(epsilon)))
     limit = power / (power + others) - _CERTAIN
-    share = (limit - first.untouched) / (first.touched - first.untouched)
-    kept = math.floor(share * PROBABILITY_ONE)
-    if kept >= PROBABILITY_ONE:
+    share = (limit - permanent.untouched) / (permanent.touched - permanent.untouched)
+    steps = math.floor(share * PROBABILITY_ONE)
+    if steps >= PROBABILITY_ONE:
         raise ParameterError("lifetime_epsilon must be above epsilon, that of one report")
-    return Fraction(kept, PROBABILITY_ONE)
+    keep = Fraction(steps, PROBABILITY_ONE)
+    return keep, (1 - keep) / others
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoisedColumn(Memoising, ABC):
-    """A report is one column: the value's own is randomised for good with `lifetime_epsilon`, and
-    the permanent column in every report, so far that one report costs `epsilon`.
-
-    With k columns p1 = e**lifetime_epsilon / (e**lifetime_epsilon + k - 1), rounded down to a
-    multiple of 2**-64; the second step keeps the permanent column with the largest p2 of that form
-    for which touched = p1 p2 + (1 - p1) (1 - p2) / (k - 1) allows no more than `epsilon`. So what
-    one report costs, and its error, are those of a mechanism with fresh noise. Raises
-    ParameterError unless 0 < epsilon < lifetime_epsilon <= 64.
-    """
-
-    kind: ClassVar[Kind] = Kind.INDEX
+class _Lifetime(Memoising, ABC):
+    """Memoised mechanism with a `lifetime_epsilon`, whose channel is that of both steps."""
 
     epsilon: float
     lifetime_epsilon: float
 
-    def _require_lifetime(self) -> None:
-        lifetime = require_epsilon(self.lifetime_epsilon, "lifetime_epsilon")
-        object.__setattr__(self, "lifetime_epsilon", lifetime)
-
-    @property
-    def _others(self) -> int:
-        return self.shape.columns - 1
-
     @cached_property
+    @abstractmethod
     def permanent_channel(self) -> Channel:
-        keep = keep_probability(self.lifetime_epsilon, self._others)
-        return Channel(touched=keep, untouched=(1 - keep) / self._others)
-
-    @cached_property
-    def instantaneous(self) -> tuple[Fraction, Fraction]:
-        keep = second_step(self.permanent_channel, self.epsilon, self._others)
-        return keep, (1 - keep) / self._others
+        """Channel of the permanent response."""
 
     @cached_property
     def channel(self) -> Channel:
         return self.permanent_channel.then(*self.instantaneous)
+
+    def __post_init__(self) -> None:
+        lifetime = require_epsilon(self.lifetime_epsilon, "lifetime_epsilon")
+        object.__setattr__(self, "lifetime_epsilon", lifetime)
+        super().__post_init__()  # type: ignore[misc]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoisedColumn(_Lifetime, ABC):
+    """Memoised mechanism whose report is one column.
+
+    The permanent response replaces the value's column at cost `lifetime_epsilon`, once; every
+    report replaces the permanent column again, so that one report costs `epsilon`. With k columns
+    p1 = e**lifetime_epsilon / (e**lifetime_epsilon + k - 1), rounded down to a multiple of 2**-64;
+    a report keeps the permanent column with the largest p2 of that form for which
+    touched = p1 p2 + (1 - p1) (1 - p2) / (k - 1) allows no more than `epsilon`. So the cost and the
+    error of one report are those of a mechanism with fresh noise. Raises ParameterError unless
+    0 < epsilon < lifetime_epsilon <= 64.
+    """
+
+    kind: ClassVar[Kind] = Kind.INDEX
+
+    @cached_property
+    def permanent_channel(self) -> Channel:
+        return direct_channel(self.lifetime_epsilon, self.shape.columns - 1)
+
+    @cached_property
+    def instantaneous(self) -> tuple[Fraction, Fraction]:
+        return instantaneous_step(self.permanent_channel, self.epsilon, self.shape.columns - 1)
 
     @cached_property
     def memory(self) -> KeyedColumn:
@@ -105,13 +116,13 @@ class MemoisedColumn(Memoising, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class MemoisedResponse(MemoisedColumn, Categorical):
-    """Randomised response whose reports share a permanent one: `MemoisedColumn` of the categories.
+    """Memoised randomised response over a list of categories: see `MemoisedColumn`.
 
     >>> places = MemoisedResponse(categories=("home", "work"), epsilon=1.0, lifetime_epsilon=2.0)
     >>> places.cost.epsilon <= 1.0, 1.99 < places.cost.lifetime <= 2.0
     (True, True)
     >>> device = places.encoder(secret=bytes(32))
-    >>> len({device.encode("home") for _ in range(40)})   # noise about one permanent answer
+    >>> len({device.encode("home") for _ in range(40)})   # fresh noise, one permanent response
     2
 
     Other parameters, their ranges and errors: `Categorical`.
@@ -119,10 +130,6 @@ class MemoisedResponse(MemoisedColumn, Categorical):
 
     name: ClassVar[str] = "memoised-rr"
     wire_id: ClassVar[int] = 18
-
-    def __post_init__(self) -> None:
-        self._require_lifetime()
-        super().__post_init__()
 
     @staticmethod
     def examples() -> tuple[Example, ...]:
@@ -137,18 +144,18 @@ class MemoisedResponse(MemoisedColumn, Categorical):
 
 @dataclass(frozen=True, kw_only=True)
 class MemoisedHashing(MemoisedColumn, MeanSketch):
-    """Local hashing whose reports share a permanent one: `MemoisedColumn` of a row's buckets.
+    """Memoised local hashing: `MemoisedColumn` of the buckets of a row.
 
-    A device stays in one row, which its secret picks. Values that share its bucket share their
-    response, so however many values there are, no more than `buckets` responses are ever charged:
-    with 2 these are 2 lifetime_epsilon. `buckets` is the whole number nearest to
-    e**epsilon + 1 unless told, best for the error of one report.
+    A device stays in one row, which its secret determines. Values in the same bucket share their
+    response, so at most `buckets` responses are ever charged, for any number of values: with 2
+    buckets at most 2 lifetime_epsilon. `buckets` defaults to the whole number nearest to
+    e**epsilon + 1, which has the least error of one report.
 
     >>> words = MemoisedHashing(epsilon=1.0, lifetime_epsilon=2.0, rows=65536, seed="00ff")
     >>> words.buckets, words.cost.epsilon <= 1.0, words.cost.lifetime <= 2.0
     (4, True, True)
 
-    Other parameters, their ranges and errors: `MeanSketch`, with `buckets` for its width.
+    Other parameters, their ranges and errors: `MeanSketch`, with `buckets` as its width.
     """
 
     name: ClassVar[str] = "memoised-hashing"
@@ -158,14 +165,13 @@ class MemoisedHashing(MemoisedColumn, MeanSketch):
     buckets: int = 0
 
     def __post_init__(self) -> None:
-        self._require_lifetime()
         if self.buckets == 0 and type(self.buckets) is int:
             object.__setattr__(self, "buckets", tuned_buckets(require_epsilon(self.epsilon)))
         super().__post_init__()
 
     def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
-        """That of `Memoising`, and that all reports of a client are about one row: a collision is
-        shared as the permanent response is."""
+        """Return what `Memoising.pooled_variance` does, plus the variance of collisions: all
+        reports of a client are about one row, so they share its collisions too."""
         return self.variance_through(self.permanent_channel, reports, frequency, 0.0)
 
     @staticmethod
@@ -182,14 +188,14 @@ class MemoisedHashing(MemoisedColumn, MeanSketch):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoisedBitFlip(MemoisedBits, BitFlip):
-    """Bit flips whose reports share permanent ones: a histogram of numbers, day after day.
+class MemoisedBitFlip(_Lifetime, MemoisedBits, BitFlip):
+    """Memoised bit flips: a histogram of numbers, reported repeatedly.
 
-    A device stays with the buckets it is asked about, which its secret picks. Every bit is flipped
-    for good as `BitFlip` of `lifetime_epsilon` would, and again in every report, with the largest
-    multiple of 2**-64 to keep it that allows one report no more than `epsilon`. Numbers in one
-    bucket share their response, and so do all buckets that the device is not asked about: no more
-    than `bits` + 1 responses are ever charged.
+    A device reports about the same buckets always, which its secret determines. The permanent
+    response flips every bit as `BitFlip` of `lifetime_epsilon` does; every report flips the
+    permanent bits again, keeping each with the largest multiple of 2**-64 at which one report costs
+    at most `epsilon`. Numbers in one bucket share their response, and so do numbers in all buckets
+    that the device does not report about: at most `bits` + 1 responses are ever charged.
 
     >>> minutes = MemoisedBitFlip(
     ...     bounds=(0, 1440), buckets=24, bits=2, epsilon=1.0, lifetime_epsilon=2.0)
@@ -203,34 +209,22 @@ class MemoisedBitFlip(MemoisedBits, BitFlip):
     name: ClassVar[str] = "memoised-bit-flip"
     wire_id: ClassVar[int] = 22
 
-    lifetime_epsilon: float
-
-    def __post_init__(self) -> None:
-        lifetime = require_epsilon(self.lifetime_epsilon, "lifetime_epsilon")
-        object.__setattr__(self, "lifetime_epsilon", lifetime)
-        super().__post_init__()
-
     @cached_property
     def permanent_channel(self) -> Channel:
-        return self.flipped(self.lifetime_epsilon)
+        return self.bit_channel(self.lifetime_epsilon)
 
     @cached_property
     def instantaneous(self) -> tuple[Fraction, Fraction]:
-        keep = second_step(self.permanent_channel, self.epsilon / self.differing, others=1)
-        return keep, 1 - keep
+        return instantaneous_step(self.permanent_channel, self.epsilon / self.differing, others=1)
 
     @cached_property
-    def channel(self) -> Channel:
-        return self.permanent_channel.then(*self.instantaneous)
-
-    @cached_property
-    def memory(self) -> Keyed:
-        return Keyed(
-            self.bits, self.buckets, 2 * self.permanent_channel.untouched, self.fingerprint
-        )
+    def memory(self) -> KeyedFilter:
+        f = 2 * self.permanent_channel.untouched
+        return KeyedFilter(self.bits, self.buckets, f, self.fingerprint)
 
     def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
-        """That of `Memoising`, and that all reports of a client are about the same buckets."""
+        """Return what `Memoising.pooled_variance` does, plus the variance of the sample of buckets:
+        all reports of a client are about the same buckets."""
         return self.variance_through(self.permanent_channel, reports, frequency)
 
     @staticmethod

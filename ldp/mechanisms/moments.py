@@ -1,8 +1,9 @@
-"""The moments of a regression, told by devices: one randomised sign of one product a report.
+"""Moments of a regression from devices: one randomised sign of one product a report.
 
 A person holds (x_1, .., x_d, y), each mapped from its public bounds to [-1, 1], and 1 for the
 intercept. The products of two of (1, x_1, .., x_d, y) are the coordinates; a report is about one of
-them. `ldp/central/regression/local.py` makes moments of the counts, and a regression of these.
+them. `ldp/central/regression/local.py` computes moments from the counts, and a regression from
+these.
 """
 
 import math
@@ -17,7 +18,7 @@ from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import Example, Mechanism, Shape
 from ldp.mechanisms.numeric import Range, position, require_outside, require_range
-from ldp.protocol.channel import Channel, keep_probability, require_epsilon
+from ldp.protocol.channel import Channel, direct_channel, require_epsilon, require_whole
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import PROBABILITY_BITS, PROBABILITY_ONE
 from ldp.protocol.wire import Kind
@@ -28,8 +29,8 @@ _FIELD = PROBABILITY_BITS + 1
 
 @dataclass(frozen=True)
 class Products(Rounding):
-    """Row j is the j-th product, but 1 * 1, of two of (1, x_1, .., x_d, y) in the order of an upper
-    triangle; column 1 stands for the largest it can be and column 0 for the least."""
+    """Addressing of products of two of (1, x_1, .., x_d, y): row j is the j-th product in the order
+    of an upper triangle, without 1 * 1; column 1 is its largest value and column 0 its least."""
 
     bounds: tuple[Range, ...]
     outside: str
@@ -38,11 +39,13 @@ class Products(Rounding):
 
     @cached_property
     def factors(self) -> tuple[tuple[int, int], ...]:
-        """Of every product the numbers multiplied: 0 for the 1, then from 1 the values."""
+        """Pairs of factors, one a product: 0 is the constant 1, i > 0 the i-th number."""
         return tuple(combinations_with_replacement(range(len(self.bounds) + 1), 2))[1:]
 
     def point(self, value: Value) -> int:
-        """65 bits a product, the first lowest: 2**64 times its place between least and largest."""
+        """Return 65 bits a product, the first lowest: 2**64 times its place between least and
+        largest. Raises ParameterError unless `value` is a tuple (or text) of as many numbers as
+        `bounds`."""
         if isinstance(value, str):
             value = tuple(value.strip("()").split(","))
         if not isinstance(value, tuple) or len(value) != len(self.bounds):
@@ -52,9 +55,9 @@ class Products(Rounding):
             for number, bounds in zip(value, self.bounds, strict=True)
         ]
         point = 0
-        for i, (one, other) in enumerate(self.factors):
-            product = entries[one] * entries[other]
-            place = product if one == other else (product + 1) / 2
+        for i, (first, second) in enumerate(self.factors):
+            product = entries[first] * entries[second]
+            place = product if first == second else (product + 1) / 2
             point |= math.floor(place * PROBABILITY_ONE) << _FIELD * i
         return point
 
@@ -68,12 +71,12 @@ class Products(Rounding):
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionMoments(Mechanism):
-    """Pick one product of two of (1, x_1, .., x_d, y), round it to its least or largest at random,
-    and tell that or the other.
+    """Moments of a regression: a product of two of (1, x_1, .., x_d, y), rounded to its least or
+    largest value at random and randomised.
 
     Report: (product, one of two columns). The product is uniform among all D = (d + 1)(d + 2) / 2 +
-    d + 1; with values mapped to [-1, 1] squares lie in [0, 1] and the others in [-1, 1]. The truth
-    is told with probability e**epsilon / (e**epsilon + 1), rounded down to a multiple of 2**-64.
+    d + 1; with values mapped to [-1, 1] squares lie in [0, 1] and the others in [-1, 1]. The column
+    is true with probability e**epsilon / (e**epsilon + 1), rounded down to a multiple of 2**-64.
 
     >>> rooms = RegressionMoments(features=1, bounds=((3, 9), (5, 50)), epsilon=2.0)
     >>> rooms.shape.rows, len(rooms.encoder().encode((6.5, 24.0)))
@@ -94,20 +97,18 @@ class RegressionMoments(Mechanism):
     outside: str = "clip"
 
     def __post_init__(self) -> None:
-        if type(self.features) is not int or not 1 <= self.features <= MOST_FEATURES:
-            raise ParameterError(f"features must be a whole number from 1 to {MOST_FEATURES}")
+        require_whole(self.features, "features", 1, MOST_FEATURES)
         pairs = self.bounds if isinstance(self.bounds, list | tuple) else ()
         if len(pairs) != self.features + 1:
             raise ParameterError("bounds must be a pair for every feature, and one for the target")
         object.__setattr__(self, "bounds", tuple(map(require_range, pairs)))
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
         require_outside(self.outside)
-        _ = self.channel  # refuses an epsilon that no threshold can honour
+        _ = self.channel  # raises for an epsilon too small for the thresholds
 
     @cached_property
     def channel(self) -> Channel:
-        keep = keep_probability(self.epsilon, others=1)
-        return Channel(touched=keep, untouched=1 - keep)
+        return direct_channel(self.epsilon, others=1)
 
     @cached_property
     def addressing(self) -> Products:

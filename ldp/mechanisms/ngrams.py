@@ -1,13 +1,13 @@
-"""RAPPOR n-grams: Google's route to strings that no dictionary lists.
+"""RAPPOR n-grams: strings that no dictionary lists.
 
 Source: Fanti, Pihur and Erlingsson 2016, "Building a RAPPOR with the Unknown", section 4. A report
-tells of the string and of what stands at two positions of it, so that the server learns which
-n-grams go together; strings are found by `ldp/decoding/ngrams.py`. Both parts are one-time RAPPOR:
-Bloom filters, and one randomised response.
+carries the string and the fragments (n-grams) at two positions of it, so that the server learns
+which n-grams occur together; `ldp/decoding/ngrams.py` finds the strings. Both parts are one-time
+RAPPOR: Bloom filters, randomised once.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
@@ -15,22 +15,23 @@ from typing import ClassVar
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Example, Mechanism, Shape
 from ldp.mechanisms.joint_base import Part
-from ldp.mechanisms.rappor import MOST_COHORTS, Rappor
-from ldp.mechanisms.words import ToldWords
-from ldp.protocol.channel import Channel, keep_probability, require_epsilon
+from ldp.mechanisms.rappor import MOST_COHORTS, MOST_HASHES, Rappor
+from ldp.mechanisms.words import UnlistedWords
+from ldp.protocol.channel import Channel, keep_probability, require_epsilon, require_whole
 from ldp.protocol.hashing import PolynomialBloom, derived_seed
 from ldp.protocol.spelling import FragmentPairs, Spelling
 from ldp.protocol.wire import JointLayout, Kind, Layout
 
 DOUBLE = 1 << 53
-"""Truths are told with a multiple of 1 / DOUBLE, so that RAPPOR's doubles hold them exactly."""
+"""Denominator of the probabilities p and q, so that RAPPOR's doubles hold them exactly."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairedFilters(Mechanism):
-    """The fragments at a uniform pair of positions, a Bloom filter each, side by side.
+    """Part of `RapporNgrams`: two Bloom filters side by side, one for each of the fragments at a
+    uniform pair of positions.
 
-    `cohorts` counts those of one pair. The rest is as in `RapporNgrams`, of which it is a part.
+    `cohorts`: the number for one pair of positions; other parameters: `RapporNgrams`.
     """
 
     name: ClassVar[str] = "rappor-ngram-pairs"
@@ -51,7 +52,7 @@ class PairedFilters(Mechanism):
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
         if self.spelling.positions < 2:
             raise ParameterError("length must be two fragments or more, which make a pair")
-        if self.one.cohorts * len(self.addressing.pairs) > MOST_COHORTS:
+        if self.cohorts * len(self.addressing.pairs) > MOST_COHORTS:
             raise ParameterError(f"cohorts of all pairs must be {MOST_COHORTS:,} at most")
         _ = self.channel
 
@@ -60,18 +61,18 @@ class PairedFilters(Mechanism):
         return Spelling(self.length, self.alphabet, self.fragment)
 
     @cached_property
-    def one(self) -> Rappor:
-        """How one of the two fragments is told: half of epsilon is its."""
-        return one_time(self.epsilon / 2, self.bits, self.hashes, self.cohorts, self.seed)
+    def rappor(self) -> Rappor:
+        """Mechanism of one of the two fragments, at half of epsilon."""
+        return one_time_rappor(self.epsilon / 2, self.bits, self.hashes, self.cohorts, self.seed)
 
     @cached_property
     def channel(self) -> Channel:
-        own, cells = self.one.channel, 2 * self.hashes
-        return Channel(touched=own.touched, untouched=own.untouched, differing=(cells, cells))
+        cells = 2 * self.hashes
+        return replace(self.rappor.channel, differing=(cells, cells))
 
     @cached_property
     def addressing(self) -> FragmentPairs:
-        bloom = self.one.addressing
+        bloom = self.rappor.addressing
         assert isinstance(bloom, PolynomialBloom)
         return FragmentPairs(bloom, self.cohorts, self.spelling)
 
@@ -95,14 +96,15 @@ class PairedFilters(Mechanism):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RapporNgrams(ToldWords):
-    """Report the string by RAPPOR, and with it the fragments (n-grams) at two positions of it.
+class RapporNgrams(UnlistedWords):
+    """RAPPOR of a string and of the fragments (n-grams) at two positions of it.
 
-    Report: a uniform pair of positions; of the fragments there a cohort and 2 `bits` bits; of the
+    Report: a uniform pair of positions; for the fragments there a cohort and 2 `bits` bits; for the
     string a cohort and `bits` bits. A value sets `hashes` bits of a filter of `bits`; every bit is
-    told truly with probability e**x / (e**x + 1), rounded down to a multiple of 2**-53, where
-    x = fragment_epsilon / (4 hashes), or (epsilon - fragment_epsilon) / (2 hashes) of the string's.
-    There is no permanent response: a person who reports again pays again.
+    reported unchanged with probability e**x / (e**x + 1), rounded down to a multiple of 2**-53,
+    with x = fragment_epsilon / (4 hashes) for fragments and
+    (epsilon - fragment_epsilon) / (2 hashes) for the string. There is no permanent response:
+    further reports of a person cost as much again.
 
     >>> strings = RapporNgrams(
     ...     epsilon=12.0, fragment_epsilon=8.0, bits=128, hashes=2, cohorts=16, seed="00ff")
@@ -111,8 +113,8 @@ class RapporNgrams(ToldWords):
     >>> [(name, part.shape) for name, part in strings.parts]
     [('pairs', Shape(rows=160, columns=256)), ('words', Shape(rows=16, columns=128))]
 
-    `length`: two fragments or more; `cohorts`: of one pair, and of the string; other ranges as in
-    `ToldWords` and `Rappor`. Raises ParameterError.
+    `length`: two fragments or more; `cohorts`: the number for one pair, and for the string; other
+    ranges as in `UnlistedWords` and `Rappor`. Raises ParameterError.
     """
 
     name: ClassVar[str] = "rappor-ngrams"
@@ -128,7 +130,7 @@ class RapporNgrams(ToldWords):
 
     @cached_property
     def pairs(self) -> PairedFilters:
-        """The part that tells of fragments."""
+        """Part about fragments."""
         return PairedFilters(
             epsilon=self.fragment_epsilon,
             bits=self.bits,
@@ -142,8 +144,8 @@ class RapporNgrams(ToldWords):
 
     @cached_property
     def words(self) -> Rappor:
-        """The part that tells of whole strings."""
-        return one_time(self.word_epsilon, self.bits, self.hashes, self.cohorts, self.seed)
+        """Part about whole strings."""
+        return one_time_rappor(self.word_epsilon, self.bits, self.hashes, self.cohorts, self.seed)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -152,8 +154,8 @@ class RapporNgrams(ToldWords):
     @cached_property
     def layout(self) -> JointLayout:
         pairs = self.pairs
-        one = Layout(pairs.kind, self.cohorts, pairs.shape.columns)
-        return JointLayout(len(pairs.addressing.pairs), (one, self.words.layout))
+        fragments = Layout(pairs.kind, self.cohorts, pairs.shape.columns)
+        return JointLayout(len(pairs.addressing.pairs), (fragments, self.words.layout))
 
     @staticmethod
     def examples() -> tuple[Example, ...]:
@@ -170,11 +172,10 @@ class RapporNgrams(ToldWords):
         return (Example(strings, ("cabbac", "abba", "")),)
 
 
-def one_time(epsilon: float, bits: int, hashes: int, cohorts: int, seed: str) -> Rappor:
-    """RAPPOR without a permanent response that costs at most `epsilon`: every bit is told truly
-    with the same probability."""
-    if type(hashes) is not int or hashes < 1:
-        raise ParameterError("hashes must be a whole number, 1 or more")
+def one_time_rappor(epsilon: float, bits: int, hashes: int, cohorts: int, seed: str) -> Rappor:
+    """Return RAPPOR without a permanent response that costs at most `epsilon`: every bit is
+    reported unchanged with the same probability. Raises ParameterError as `Rappor` does."""
+    require_whole(hashes, "hashes", 1, MOST_HASHES)
     share = Fraction(require_epsilon(epsilon)) / (2 * hashes)
     q = math.floor(DOUBLE * keep_probability(share, others=1)) / DOUBLE
     if q <= 0.5:

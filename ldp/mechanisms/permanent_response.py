@@ -1,13 +1,12 @@
-"""Permanent responses: the first randomisation of a memoised report, the same whenever it is asked
-for.
+"""Permanent responses: the first randomisation of a memoised report, as a function of a secret.
 
-The noise is a keyed function of a secret, the metric and what the value touches, so nothing is
-stored: no value, no filter, no response. In RAPPOR a bit of the Bloom filter is kept with
-probability 1 - f, else replaced by a fair coin (Erlingsson et al. 2014, section 3.1, step 2);
-where a report is one column (`KeyedColumn`) it is told, or else another one. `Keyed` is ours; the
-others do what google/rappor's clients do (@a13fa96: client/python, client/cpp, client/java), byte
-for byte. Their messages leave out the mechanism, and their cohorts the metric: give them a secret
-for each metric.
+The noise is a keyed function of a secret, the metric and the true response, so nothing is stored:
+no value, no filter, no response. In RAPPOR a bit of the Bloom filter is kept with probability
+1 - f, else replaced by a fair coin (Erlingsson et al. 2014, section 3.1, step 2); where a report is
+one column (`KeyedColumn`) the true column is kept with some probability, else replaced by another
+one. `KeyedFilter` and `KeyedColumn` are our own. The others equal google/rappor's clients
+(@a13fa96: client/python, client/cpp, client/java) byte for byte; their noise does not depend on the
+mechanism, nor their cohorts on the metric, so each metric needs its own secret.
 """
 
 import hashlib
@@ -21,15 +20,16 @@ from typing import ClassVar, NoReturn
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import draw_column, threshold
 from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, KeyedBits, bernoulli, uniform_below
+from ldp.protocol.wire import bytes_below
 
 LEAST_SECRET = 16
-"""Bytes."""
+"""Least length of a secret, in bytes."""
 STEPS = 128
-"""google/rappor's clients compare 7 random bits with 128 f."""
+"""Steps of f in google/rappor's clients: they compare 7 random bits with 128 f."""
 
 
 class Secret(bytes):
-    """A device's or an account's secret; never shown."""
+    """Secret of a device or an account; never printed, formatted or pickled."""
 
     def __repr__(self) -> str:
         return "<secret>"
@@ -44,18 +44,21 @@ class Secret(bytes):
 
 
 class Memory(ABC):
-    """How a secret decides the cohort of its holder, and the permanent response to what a value
-    touches there: both a payload's integer."""
+    """Functions from a secret to a cohort and to permanent responses.
 
-    knows_metrics: ClassVar[bool] = True
+    True and permanent responses are payloads as integers.
+    """
+
+    uses_metric: ClassVar[bool] = True
+    """Whether the noise depends on the metric's name."""
 
     cohorts: int
     identity: bytes
-    """Fingerprint of the mechanism, so that two of them never share noise."""
+    """Fingerprint of the mechanism, so that two mechanisms never share noise."""
 
     def check(self, metric: str) -> None:
-        """Raises ParameterError for a metric that there is no room for."""
-        if metric and not self.knows_metrics:
+        """Raise ParameterError for a `metric` (name and version) where the noise uses none."""
+        if metric and not self.uses_metric:
             raise ParameterError(
                 "this permanent response leaves the metric out of its noise: give each metric a "
                 "secret of its own, and no name"
@@ -63,54 +66,57 @@ class Memory(ABC):
 
     @abstractmethod
     def cohort(self, secret: bytes, metric: str) -> int:
-        """The cohort, 0 .. cohorts - 1, that the holder of the secret belongs to."""
+        """Return the cohort, 0 .. cohorts - 1, of the holder of `secret`."""
 
     @abstractmethod
-    def response(self, secret: bytes, metric: str, truth: int) -> int:
-        """The permanent response to `truth`."""
+    def response(self, secret: bytes, metric: str, true_response: int) -> int:
+        """Return the permanent response to `true_response`."""
 
     @abstractmethod
-    def draw(self, source: BitSource, truth: int) -> int:
-        """A response with noise from `source`."""
+    def draw(self, source: BitSource, true_response: int) -> int:
+        """Draw a permanent response to `true_response` with noise from `source`."""
 
 
-class ByKey(Memory):
-    """Ours: `KeyedBits` of the purpose, the metric, the mechanism and, for a response, `truth`."""
+class KeyedMemory(Memory):
+    """Memory of our own clients: `KeyedBits` of the purpose, the metric, the mechanism and, for a
+    response, the true response."""
 
     @property
     @abstractmethod
-    def size(self) -> int:
-        """Bytes of a payload."""
+    def limit(self) -> int:
+        """Bound of a payload as an integer: it is below this."""
 
     def cohort(self, secret: bytes, metric: str) -> int:
         about = message("cohort", metric) + self.identity
         return uniform_below(KeyedBits(secret, about), self.cohorts)
 
-    def response(self, secret: bytes, metric: str, truth: int) -> int:
-        about = message("permanent", metric) + self.identity
-        return self.draw(KeyedBits(secret, about + truth.to_bytes(self.size, "little")), truth)
+    def response(self, secret: bytes, metric: str, true_response: int) -> int:
+        payload = true_response.to_bytes(bytes_below(self.limit), "little")
+        about = message("permanent", metric) + self.identity + payload
+        return self.draw(KeyedBits(secret, about), true_response)
 
 
 @dataclass(frozen=True)
-class KeyedColumn(ByKey):
-    """One of `columns`: the true one with probability `told`, else one of the others."""
+class KeyedColumn(KeyedMemory):
+    """Permanent response that is one of `columns`: the true one with probability `keep`, else one
+    of the others."""
 
     columns: int
     cohorts: int
-    told: Fraction
+    keep: Fraction
     identity: bytes = b""
 
     @property
-    def size(self) -> int:
-        return ((self.columns - 1).bit_length() + 7) // 8
+    def limit(self) -> int:
+        return self.columns
 
-    def draw(self, source: BitSource, truth: int) -> int:
-        return draw_column(source, threshold(self.told), (truth,), self.columns)
+    def draw(self, source: BitSource, true_response: int) -> int:
+        return draw_column(source, threshold(self.keep), (true_response,), self.columns)
 
 
 @dataclass(frozen=True)
-class Permanent(Memory):
-    """The permanent response of RAPPOR to a filter of so many bits, bit 0 lowest."""
+class PermanentFilter(Memory):
+    """Permanent response of RAPPOR to a Bloom filter of `bits` bits, bit 0 lowest."""
 
     most_bits: ClassVar[int] = 1 << 16
 
@@ -125,57 +131,63 @@ class Permanent(Memory):
 
     @staticmethod
     @abstractmethod
-    def runs(f: Fraction) -> Fraction:
-        """The f that really runs where `f` was asked for."""
+    def round_f(f: Fraction) -> Fraction:
+        """Return the multiple of this client's step that is used for `f`."""
 
-    def draw(self, source: BitSource, truth: int) -> int:
-        lie = threshold(self.f / 2)
-        return bernoulli(source, lie, self.bits, truth, PROBABILITY_ONE - lie)
+    def draw(self, source: BitSource, true_response: int) -> int:
+        low = threshold(self.f / 2)
+        return bernoulli(source, low, self.bits, true_response, PROBABILITY_ONE - low)
 
 
-class Keyed(ByKey, Permanent):
-    """f in steps of 2**-63, up."""
+class KeyedFilter(KeyedMemory, PermanentFilter):
+    """Permanent response of our own clients; f is rounded up to a multiple of 2**-63."""
 
     @property
-    def size(self) -> int:
-        return (self.bits + 7) // 8
+    def limit(self) -> int:
+        return 1 << self.bits
 
     @staticmethod
-    def runs(f: Fraction) -> Fraction:
+    def round_f(f: Fraction) -> Fraction:
         return Fraction(math.ceil(f * (1 << 63)), 1 << 63)
 
 
-class _Google(Permanent):
-    """Byte i of a stream drives bit i: its low bit is the coin, the upper seven decide whether the
-    coin replaces the bit."""
+class _Google(PermanentFilter):
+    """Permanent response of google/rappor's clients.
+
+    Byte i of a stream determines bit i: its low bit is the coin, and the upper seven are compared
+    with 128 f to see whether the coin replaces the bit.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.cohorts & (self.cohorts - 1):
             raise ParameterError("cohorts must be a power of two for google/rappor's clients")
 
-    def response(self, secret: bytes, metric: str, truth: int) -> int:
-        replaced = STEPS * self.f
-        for i, byte in enumerate(self.stream(secret, metric, truth)):
-            if byte >> 1 < replaced:
-                truth = truth & ~(1 << i) | (byte & 1) << i
-        return truth
+    def response(self, secret: bytes, metric: str, true_response: int) -> int:
+        limit, response = STEPS * self.f, true_response
+        for i, byte in enumerate(self.stream(secret, metric, true_response)):
+            if byte >> 1 < limit:
+                response = response & ~(1 << i) | (byte & 1) << i
+        return response
 
     @abstractmethod
     def stream(self, secret: bytes, metric: str, bloom: int) -> bytes:
-        """A byte for each bit."""
+        """Return a byte for each bit of the filter `bloom`."""
 
 
 class PythonClient(_Google):
-    """HMAC-SHA256 of the filter alone: two metrics of one secret share their noise, so a metric is
-    refused; give each its own secret. The cohort is ours, its client takes one as an argument."""
+    """Permanent response of client/python: HMAC-SHA256 of the filter.
+
+    Two metrics of one secret would share their noise, so a metric is an error; give each its own
+    secret. The cohort is that of `KeyedFilter`: client/python takes one as an argument.
+    """
 
     most_bits: ClassVar[int] = 32
-    knows_metrics: ClassVar[bool] = False
-    cohort = Keyed.cohort
+    uses_metric: ClassVar[bool] = False
+    cohort = KeyedFilter.cohort
 
     @staticmethod
-    def runs(f: Fraction) -> Fraction:
+    def round_f(f: Fraction) -> Fraction:
         return Fraction(math.ceil(STEPS * f), STEPS)
 
     def stream(self, secret: bytes, metric: str, bloom: int) -> bytes:
@@ -183,7 +195,7 @@ class PythonClient(_Google):
 
 
 class CppClient(_Google):
-    """HMAC-SHA256 up to 32 bits, HMAC-DRBG beyond."""
+    """Permanent response of client/cpp: HMAC-SHA256 up to 32 bits, HMAC-DRBG beyond."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -191,7 +203,7 @@ class CppClient(_Google):
             raise ParameterError('permanent = "rappor-cpp" has 32 bits at most, or a multiple of 8')
 
     @staticmethod
-    def runs(f: Fraction) -> Fraction:
+    def round_f(f: Fraction) -> Fraction:
         return Fraction(math.floor(STEPS * f), STEPS)
 
     def cohort(self, secret: bytes, metric: str) -> int:
@@ -210,8 +222,11 @@ class CppClient(_Google):
 
 
 class JavaClient(_Google):
-    """HMAC-DRBG, personalised by a digest of metric and filter (and, because its client hashes the
-    half-filled personalisation too, of a 1 and 19 zero bytes)."""
+    """Permanent response of client/java: HMAC-DRBG, personalised by a digest of metric and filter.
+
+    The digest includes a 1 and 19 zero bytes, because client/java hashes its incomplete
+    personalisation too.
+    """
 
     most_bits: ClassVar[int] = 4096
 
@@ -221,7 +236,7 @@ class JavaClient(_Google):
             raise ParameterError(f'permanent = "rappor-java" has {STEPS} cohorts at most')
 
     @staticmethod
-    def runs(f: Fraction) -> Fraction:
+    def round_f(f: Fraction) -> Fraction:
         return Fraction(math.floor(STEPS * f + Fraction(1, 2)), STEPS)
 
     def cohort(self, secret: bytes, metric: str) -> int:
@@ -229,28 +244,29 @@ class JavaClient(_Google):
         return abs(word) % STEPS & (self.cohorts - 1)
 
     def stream(self, secret: bytes, metric: str, bloom: int) -> bytes:
-        filled = bloom.to_bytes((bloom.bit_length() + 7) // 8, "little")
-        digest = hashlib.sha256(metric.encode() + b"\0" + filled + b"\1" + bytes(19)).digest()
+        bits = bloom.to_bytes((bloom.bit_length() + 7) // 8, "little")
+        digest = hashlib.sha256(metric.encode() + b"\0" + bits + b"\1" + bytes(19)).digest()
         return hmac_drbg(secret + b"\1" + digest[:19], self.bits)
 
 
-PERMANENT: dict[str, type[Permanent]] = {
-    "keyed": Keyed,
+PERMANENT: dict[str, type[PermanentFilter]] = {
+    "keyed": KeyedFilter,
     "rappor-python": PythonClient,
     "rappor-cpp": CppClient,
     "rappor-java": JavaClient,
 }
+"""Permanent responses of RAPPOR by the value of its parameter `permanent`."""
 
 
 def message(purpose: str, *parts: str) -> bytes:
-    """The purpose and the parts, each preceded by its length as 4 bytes little-endian."""
+    """Return `purpose` and `parts` as bytes, each after its length as 4 bytes little-endian."""
     texts = [part.encode() for part in (purpose, *parts)]
     return b"".join(len(text).to_bytes(4, "little") + text for text in texts)
 
 
 def hmac_drbg(seed: bytes, size: int) -> bytes:
-    """`size` bytes of HMAC_DRBG with SHA-256 (NIST SP 800-90A, 10.1.2), instantiated with `seed`
-    and asked once."""
+    """Return the first `size` bytes of HMAC_DRBG with SHA-256 (NIST SP 800-90A, 10.1.2),
+    instantiated with `seed`."""
 
     def digest(key: bytes, text: bytes) -> bytes:
         return hmac.digest(key, text, "sha256")

@@ -1,8 +1,8 @@
-"""Prefix extension: words that no dictionary lists, letter by letter from their beginnings.
+"""Prefix extension: words that no dictionary lists, from prefixes of growing length.
 
 Source: Wang, Li and Jha 2019, "Locally differentially private heavy hitter identification" (PEM).
-A report is about one beginning of the word, so all of epsilon is spent on it. Words are found by
-`ldp/decoding/prefixes.py`.
+A report is about one prefix of the word, which takes all of epsilon. `ldp/decoding/prefixes.py`
+finds the words.
 """
 
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ from ldp.protocol.spelling import Prefixes, Spelling
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixExtension(LocalHashing):
-    """Pick one of `groups` lengths, and tell the word's beginning of that length by local hashing.
+    """Prefix extension: local hashing of the word's prefix, in one of `groups` lengths.
 
-    Report: (row, bucket); `rows` counts those of all lengths together, a block for each. With
-    `length` 10 and 5 groups the lengths are 2, 4, 6, 8 and 10 letters; shorter words are filled up.
-    The rest is `LocalHashing`.
+    Report: (row, bucket); `rows` is the number for all lengths together, a block for each. With
+    `length` 10 and 5 groups the lengths are 2, 4, 6, 8 and 10 letters; shorter words are padded.
+    Otherwise as `LocalHashing`.
 
     >>> words = PrefixExtension(epsilon=4.0, rows=10240, seed="00ff")
     >>> words.cost.epsilon <= 4.0, len(words.encoder().encode("hello"))
     (True, 13)
 
-    `length` (10): letters of a word at most, a multiple of `groups` (5); `alphabet`: 2 or more
+    `length` (10): most letters of a word, a multiple of `groups` (5); `alphabet`: 2 or more
     letters; `rows` a multiple of `groups`. Raises ParameterError for anything else, and for words
     that are too long or have other letters.
     """
@@ -57,7 +57,7 @@ class PrefixExtension(LocalHashing):
     @cached_property
     def addressing(self) -> Prefixes:  # type: ignore[override]
         prefixes = Prefixes(self.seed, self.buckets, self.rows // self.groups, self.spelling)
-        _ = prefixes.rows  # refuses a seed that is none
+        _ = prefixes.rows  # raises for an invalid seed
         return prefixes
 
     @staticmethod

@@ -1,9 +1,9 @@
-"""Published production settings, as data. What a company did not publish is not guessed here: it is
-listed as unknown, and a metric that uses the preset has to say it.
+"""Published production settings, as data. Parameters that a company did not publish are listed as
+unknown, and a metric that uses the preset has to give them.
 
 Sources: Apple, "Learning with Privacy at Scale" (2017) and "Differential Privacy Overview";
 Chromium, components/rappor, and Erlingsson et al. 2014. Apple's epsilon is per donation, so a day's
-loss is epsilon times the day's donations. Chrome's hash is not ours, its other parameters are.
+loss is epsilon times the day's donations. Chrome's presets differ from Chrome in the hash only.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class Preset(NamedTuple):
-    """Parameters as metrics.toml would give them, where they were published, and which were not."""
+    """Preset: parameters as in metrics.toml, their source, and the names of unpublished ones."""
 
     parameters: Mapping[str, Any]
     source: str
@@ -63,4 +63,4 @@ PRESETS: dict[str, Preset] = {
     "chrome-etld-plus-one-low-frequency": _chrome(128, 0.25),
 }
 COMPLETE = {name: preset for name, preset in PRESETS.items() if not preset.unknown}
-"""Those of which nothing is unknown but the public seed, which every metric has of its own."""
+"""Presets without unknown parameters, except the public seed, of which every metric has its own."""

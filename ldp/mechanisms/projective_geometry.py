@@ -1,4 +1,4 @@
-"""Projective geometry response: the least error there is, in a report of a few bytes.
+"""Projective geometry response: nearly the least possible error, in a report of a few bytes.
 
 Source: Feldman, Nelson, Nguyen and Talwar 2022 (ICML). Counts are recovered by
 `ldp/decoding/geometry.py`.
@@ -6,8 +6,6 @@ Source: Feldman, Nelson, Nguyen and Talwar 2022 (ICML). Counts are recovered by
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, overload
 
@@ -15,24 +13,26 @@ from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Identity, ManyCells
 from ldp.mechanisms.base import Example, Shape
 from ldp.mechanisms.categorical import Categorical, require_categories
-from ldp.protocol.channel import EXACT, Channel, keep_probability, require_epsilon
+from ldp.protocol.channel import Channel, direct_channel, power_plus_one, require_epsilon
 from ldp.protocol.wire import Kind
 
 MAX_POINTS = 1 << 26
-"""A server keeps a number for every point."""
+"""Largest number of points: a server keeps a number for each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectiveGeometry(Categorical):
-    """Tell a point of a finite projective space; those on the value's own hyperplane are likelier.
+    """Projective geometry response: a point of a finite projective space, in which the points on
+    the value's hyperplane are likelier.
 
-    Report: one of K = (s**t - 1) / (s - 1) points, s being `field` and t the least dimension with
-    K categories or more. Category i stands for the hyperplane orthogonal to point i, which has
-    S = (s**(t-1) - 1) / (s - 1) points; any two share (s**(t-2) - 1) / (s - 1). A point of the own
-    hyperplane is told with probability P / S, P = S e**epsilon / (S e**epsilon + K - S) rounded
-    down to a multiple of 2**-64, any other with (1 - P) / (K - S). `field`, a prime number, is
-    the one nearest to e**epsilon + 1 unless told: there the variance is nearly the least possible,
-    4 e**epsilon / (e**epsilon - 1)**2 a report, and unlike a hash no collision adds to it.
+    Report: one of K = (s**t - 1) / (s - 1) points, with s = `field` and t the least dimension for
+    which K is at least the number of categories. Category i stands for the hyperplane orthogonal to
+    point i, which has S = (s**(t-1) - 1) / (s - 1) points; any two share
+    (s**(t-2) - 1) / (s - 1). A point of the value's hyperplane has probability P / S, with
+    P = S e**epsilon / (S e**epsilon + K - S) rounded down to a multiple of 2**-64, any other point
+    (1 - P) / (K - S). `field` is prime and defaults to the prime nearest to e**epsilon + 1: there
+    the variance is nearly the least possible, 4 e**epsilon / (e**epsilon - 1)**2 a report, and
+    unlike with hashing no collision adds to it.
 
     >>> letters = ProjectiveGeometry(categories=tuple("abcdefgh"), epsilon=2.0)
     >>> letters.field, letters.shape.columns, letters.cost.epsilon <= 2.0
@@ -51,25 +51,25 @@ class ProjectiveGeometry(Categorical):
     field: int = 0
 
     def __post_init__(self) -> None:
+        size = len(require_categories(self.categories))
         if self.field == 0 and type(self.field) is int:
-            many = len(require_categories(self.categories))
-            object.__setattr__(self, "field", tuned_field(require_epsilon(self.epsilon), many))
+            object.__setattr__(self, "field", tuned_field(require_epsilon(self.epsilon), size))
         if type(self.field) is not int or not is_prime(self.field):
             raise ParameterError("field must be a prime number")
-        if self.field > (most := least_line(len(require_categories(self.categories)))):
-            raise ParameterError(f"field must be at most {most} for so many categories")
+        if self.field > (most := least_line(size)):
+            raise ParameterError(f"field must be at most {most} for {size} categories")
         super().__post_init__()
 
     @cached_property
     def dimension(self) -> int:
-        """How many numbers below `field` a point has."""
+        """Number of coordinates of a point."""
         dimension = 2
         while points(self.field, dimension) < len(self.categories):
             dimension += 1
         if points(self.field, dimension) > MAX_POINTS:
             raise ParameterError(
                 f"the geometry over a field of {self.field} numbers would have more than "
-                f"{MAX_POINTS} points for so many categories; name a smaller field"
+                f"{MAX_POINTS} points for {len(self.categories)} categories; choose a smaller field"
             )
         return dimension
 
@@ -83,16 +83,13 @@ class ProjectiveGeometry(Categorical):
 
     @cached_property
     def channel(self) -> Channel:
-        own = self.touches
-        others = self.shape.columns - own
-        told = keep_probability(self.epsilon, Fraction(others, own))
-        return Channel(touched=told / own, untouched=(1 - told) / others)
+        return direct_channel(self.epsilon, self.shape.columns - self.touches, self.touches)
 
     @cached_property
     def support(self) -> Channel:
-        both, own = self.overlap, self.touches - self.overlap
         p, q = self.channel.touched, self.channel.untouched
-        return Channel(touched=self.touches * p, untouched=both * p + own * q)
+        shared, others = self.overlap, self.touches - self.overlap
+        return Channel(touched=self.touches * p, untouched=shared * p + others * q)
 
     @cached_property
     def addressing(self) -> "Hyperplanes":
@@ -114,12 +111,13 @@ class ProjectiveGeometry(Categorical):
 
 
 def points(field: int, dimension: int) -> int:
-    """How many points the projective space of so many dimensions has."""
+    """Return the number of points of the projective space over `field` with `dimension`
+    coordinates."""
     return (int(field**dimension) - 1) // (field - 1)
 
 
 def is_prime(number: int) -> bool:
-    """Trial division: the numbers asked about are below 2**26."""
+    """Return whether `number` is prime, by trial division; False above `MAX_POINTS`."""
     if number < 2 or number > MAX_POINTS:
         return False
     divisor = 2
@@ -131,7 +129,7 @@ def is_prime(number: int) -> bool:
 
 
 def least_line(categories: int) -> int:
-    """The least prime whose line has a point for each category: a larger field gains nothing."""
+    """Return the least prime whose line has a point for each category, the largest useful field."""
     field = max(2, categories - 1)
     while not is_prime(field):
         field += 1
@@ -139,12 +137,11 @@ def least_line(categories: int) -> int:
 
 
 def tuned_field(epsilon: float, categories: int) -> int:
-    """The prime nearest to e**epsilon + 1, or the least that gives each category a point of a line
-    if that is smaller; exact on every machine."""
-    enough = least_line(categories)
-    best = EXACT.add(EXACT.exp(Decimal(epsilon)), Decimal(1))
-    if best >= enough:
-        return enough
+    """Return the prime nearest to e**epsilon + 1, or `least_line` for this number of categories if
+    that is smaller; exact on every machine."""
+    most, best = least_line(categories), power_plus_one(epsilon)
+    if best >= most:
+        return most
     low = high = int(best)
     while low > 2 and not is_prime(low):
         low -= 1
@@ -156,10 +153,10 @@ def tuned_field(epsilon: float, categories: int) -> int:
 
 @dataclass(frozen=True)
 class Hyperplanes(Identity):
-    """The hyperplane of the i-th point for the i-th category.
+    """Addressing in which the i-th category touches the hyperplane of the i-th point.
 
-    A point is told by the only vector of it whose first number that is not 0 is 1. They are
-    numbered by how many numbers follow that 1, and then by these read as digits.
+    A point is represented by its vector whose first nonzero coordinate is 1. Points are ordered by
+    the number of coordinates after that 1, and then by these, read as digits.
     """
 
     field: int = 2
@@ -170,20 +167,20 @@ class Hyperplanes(Identity):
 
 
 def vector(number: int, field: int, dimension: int) -> tuple[int, ...]:
-    """The numbers of a point."""
-    digits = 0
-    while number >= points(field, digits + 1):
-        digits += 1
-    rest = number - points(field, digits)
-    found = [rest // field**power % field for power in reversed(range(digits))]
-    return (0,) * (dimension - 1 - digits) + (1, *found)
+    """Return the `dimension` coordinates, below `field`, of the point `number`."""
+    count = 0
+    while number >= points(field, count + 1):
+        count += 1
+    rest = number - points(field, count)
+    digits = [rest // field**power % field for power in reversed(range(count))]
+    return (0,) * (dimension - 1 - count) + (1, *digits)
 
 
-def number_of(numbers: Sequence[int], field: int) -> int:
-    """The point of any vector but 0: undoes `vector`."""
-    first = next(i for i, number in enumerate(numbers) if number)
-    inverse = pow(numbers[first], -1, field)
-    digits = numbers[first + 1 :]
+def point_number(coordinates: Sequence[int], field: int) -> int:
+    """Return the number of the point of any nonzero vector: the inverse of `vector`."""
+    first = next(i for i, coordinate in enumerate(coordinates) if coordinate)
+    inverse = pow(coordinates[first], -1, field)
+    digits = coordinates[first + 1 :]
     rest = 0
     for digit in digits:
         rest = rest * field + digit * inverse % field
@@ -192,10 +189,11 @@ def number_of(numbers: Sequence[int], field: int) -> int:
 
 @dataclass(frozen=True)
 class Hyperplane(ManyCells):
-    """The points orthogonal to a vector, and those that are not.
+    """Sequence of the points orthogonal to the vector `normal`.
 
-    The last number of the vector that is not 0 is solved for: the others are free, those of a point
-    of one dimension less where the product shall be 0, and any at all where it shall be 1.
+    The coordinate at the last nonzero place of `normal` is solved for. The other coordinates are
+    free: those of a point of one dimension less for a product of 0 (the points of the hyperplane),
+    any for a product of 1 (the points outside).
     """
 
     field: int
@@ -205,13 +203,13 @@ class Hyperplane(ManyCells):
     def _solved(self) -> int:
         return max(i for i, number in enumerate(self.normal) if number)
 
-    def _completed(self, free: Sequence[int], product: int) -> int:
-        """The point of the vector with these other numbers whose product with the normal is so."""
+    def _complete(self, free: Sequence[int], product: int) -> int:
+        """Return the point with these free coordinates and this `product` with the normal."""
         solved, normal, field = self._solved, self.normal, self.field
         others = (*normal[:solved], *normal[solved + 1 :])
-        left = product - sum(a * b for a, b in zip(free, others, strict=True))
-        number = left * pow(normal[solved], -1, field) % field
-        return number_of((*free[:solved], number, *free[solved:]), field)
+        rest = product - sum(a * b for a, b in zip(free, others, strict=True))
+        coordinate = rest * pow(normal[solved], -1, field) % field
+        return point_number((*free[:solved], coordinate, *free[solved:]), field)
 
     def __len__(self) -> int:
         return points(self.field, len(self.normal) - 1)
@@ -225,12 +223,12 @@ class Hyperplane(ManyCells):
             return [self[i] for i in range(*number.indices(len(self)))]
         if not -len(self) <= number < len(self):
             raise IndexError("no such point")
-        return self._completed(vector(number % len(self), self.field, len(self.normal) - 1), 0)
+        return self._complete(vector(number % len(self), self.field, len(self.normal) - 1), 0)
 
     def outside(self, number: int) -> int:
         size = len(self.normal) - 1
         free = [number // self.field**power % self.field for power in range(size)]
-        return self._completed(free, 1)
+        return self._complete(free, 1)
 
     def __contains__(self, column: object) -> bool:
         assert isinstance(column, int)

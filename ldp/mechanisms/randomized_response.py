@@ -1,4 +1,4 @@
-"""Randomized response: `CoinResponse` for one yes/no question, `RandomizedResponse` for k answers.
+"""Randomised response: `CoinResponse` for one yes/no question, `RandomizedResponse` for k answers.
 
 Sources: Warner 1965; Boenisch 2019, section 3.2.2 (two coins); Kairouz, Bonawitz and Ramage 2016
 (k-ary). Counts are recovered by `ldp/decoding/direct.py` from the channel stated here.
@@ -15,14 +15,15 @@ from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Example, Mechanism, Shape
 from ldp.mechanisms.categorical import Categorical
-from ldp.protocol.channel import Channel, keep_probability, require_epsilon, round_up
+from ldp.protocol.channel import Channel, direct_channel, require_epsilon, round_up
 from ldp.protocol.randomness import PROBABILITY_ONE
 from ldp.protocol.wire import Kind
 
 
 @dataclass(frozen=True, kw_only=True)
 class CoinResponse(Mechanism):
-    """Answer truthfully with probability `alpha`, else say "yes" with probability `beta`.
+    """Randomised response by two coins: the true answer with probability `alpha`, else "yes" with
+    probability `beta`.
 
     Report: one bit, "yes" or "no". P(yes | yes) = alpha + (1 - alpha) beta and
     P(yes | no) = (1 - alpha) beta, rounded inwards to multiples of 2**-64; epsilon is the larger
@@ -78,7 +79,7 @@ class CoinResponse(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponse(Categorical):
-    """Tell the true category with probability p, else one of the others uniformly.
+    """K-ary randomised response: the true category with probability p, else a uniform other one.
 
     Report: one category. With k categories p = e**epsilon / (e**epsilon + k - 1), rounded down to
     a multiple of 2**-64, and every other category has q = (1 - p) / (k - 1); epsilon = ln(p / q).
@@ -99,9 +100,7 @@ class RandomizedResponse(Categorical):
 
     @cached_property
     def channel(self) -> Channel:
-        others = len(self.categories) - 1
-        keep = keep_probability(self.epsilon, others)
-        return Channel(touched=keep, untouched=(1 - keep) / others)
+        return direct_channel(self.epsilon, len(self.categories) - 1)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

@@ -17,8 +17,8 @@ from ldp.mechanisms.addressing import Addressing, Identity
 from ldp.mechanisms.base import Example, Shape
 from ldp.mechanisms.categorical import require_categories
 from ldp.mechanisms.memoisation import MemoisedBits
-from ldp.mechanisms.permanent_response import PERMANENT, Permanent
-from ldp.protocol.channel import Channel, exact_log, round_up
+from ldp.mechanisms.permanent_response import PERMANENT, PermanentFilter
+from ldp.protocol.channel import Channel, exact_log, require_whole, round_up
 from ldp.protocol.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom
 from ldp.protocol.randomness import PROBABILITY_ONE
 from ldp.protocol.wire import Kind
@@ -32,12 +32,12 @@ SCHEMES = {
     "rappor-md5-le": "rappor-cpp",
     "rappor-md5-be16": "rappor-java",
 }
-"""Hash schemes, and the permanent response that each goes with unless told."""
+"""Default permanent responses by hash scheme."""
 
 
 class Pair(NamedTuple):
-    """Two values of a dictionary that one report tells apart best, its epsilon, and the largest
-    epsilon of any number of reports about any two of the values."""
+    """Worst pair of values of a dictionary for one report, its epsilon, and the largest epsilon of
+    any number of reports about any two of the values."""
 
     first: str
     second: str
@@ -47,25 +47,27 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Rappor(MemoisedBits):
-    """Hash the value to bits of a Bloom filter; randomise every bit for good, then every report.
+    """RAPPOR: a Bloom filter of the value, its permanent response, and an instantaneous response.
 
     Report: (cohort, `bits` bits). A bit of the *permanent* response is 1 with probability 1 - f/2
-    where the filter's is, else with f/2; a reported bit is 1 with probability q where the permanent
-    one is, else with p. Together: touched = q (1 - f/2) + p f/2, untouched = p (1 - f/2) + q f/2.
+    where the filter's is 1, else with f/2; a reported bit is 1 with probability q where the
+    permanent one is 1, else with p. Together: touched = q (1 - f/2) + p f/2,
+    untouched = p (1 - f/2) + q f/2.
 
-    One report costs epsilon = h ln(touched (1 - untouched) / (untouched (1 - touched))). Reports
-    about one value share its permanent response, so any number of them costs
-    2 h ln((1 - f/2) / (f/2)) at most: `cost.lifetime`. It holds for a value that never changes
+    One report costs epsilon = h ln(touched (1 - untouched) / (untouched (1 - touched))) with h
+    `hashes`. Reports about one value share its permanent response, so any number of them costs at
+    most 2 h ln((1 - f/2) / (f/2)): `cost.lifetime`. This holds for a value that never changes
     (`memoise = "per-value"`, as published) or that is frozen for an epoch (`"epoch"`): see
-    `encoder`. The sum of the two epsilons, which has been published as a total, over-counts.
+    `encoder`. The sum of the two epsilons, which has been published as a total, is too large.
 
     >>> chrome = Rappor(bits=128, hashes=2, cohorts=128, f=0.5, p=0.25, q=0.75, seed="00ff")
     >>> round(chrome.cost.epsilon, 2), round(chrome.cost.lifetime, 2)
     (2.04, 4.39)
 
     `bits`: 2 to 65,536, at least 2 `hashes` (1 to 16); `cohorts`: 1 to 65,536 rows; 0 <= f < 1,
-    0 <= p < q <= 1, in steps of 2**-64 or what `permanent` rounds f to: the numbers kept here run.
-    `p` = 0, `q` = 1 is one-time RAPPOR. `scheme`: "polynomial" (ours; needs `seed`, hex), one of
+    0 <= p < q <= 1, rounded to steps of 2**-64, or f to those of `permanent`; the attributes hold
+    the rounded numbers. `p` = 0, `q` = 1 is one-time RAPPOR. `scheme`: "polynomial" (ours; needs
+    `seed`, hex), one of
     google/rappor's ("rappor-md5-1byte", "-le", "-be16"), or "identity", basic RAPPOR: one bit for
     each of `categories` (or of "0", "1", ... `bits` - 1), one hash, one cohort. `permanent`:
     "keyed" (ours), "rappor-cpp", "rappor-java", "rappor-python"; default: the scheme's own.
@@ -88,38 +90,33 @@ class Rappor(MemoisedBits):
     permanent: str = ""
 
     def __post_init__(self) -> None:
-        keep = object.__setattr__
-        keep(self, "categories", self._listed())
-        keep(self, "bits", self.bits or len(self.categories))
-        for name, most in (
-            ("bits", Permanent.most_bits),
-            ("hashes", MOST_HASHES),
-            ("cohorts", MOST_COHORTS),
-        ):
-            number = getattr(self, name)
-            if type(number) is not int or not 1 <= number <= most:
-                raise ParameterError(f"{name} must be a whole number from 1 to {most}")
+        assign = object.__setattr__
+        assign(self, "categories", self._category_list())
+        assign(self, "bits", self.bits or len(self.categories))
+        require_whole(self.bits, "bits", 1, PermanentFilter.most_bits)
+        require_whole(self.hashes, "hashes", 1, MOST_HASHES)
+        require_whole(self.cohorts, "cohorts", 1, MOST_COHORTS)
         if self.bits < 2 * self.hashes:
             raise ParameterError("bits must be at least twice the hashes, and 2 or more")
         if not isinstance(self.scheme, str) or self.scheme not in SCHEMES:
             raise ParameterError(f"scheme must be one of {', '.join(SCHEMES)}")
         if self.permanent == "":
-            keep(self, "permanent", SCHEMES[self.scheme])
+            assign(self, "permanent", SCHEMES[self.scheme])
         if not isinstance(self.permanent, str) or self.permanent not in PERMANENT:
             raise ParameterError(f"permanent must be one of {', '.join(PERMANENT)}")
-        runs = PERMANENT[self.permanent].runs(_probability("f", self.f))
-        if self.f and not runs:
-            raise ParameterError(f"f is so small that {self.permanent} would run without it")
-        keep(self, "f", float(runs))
-        keep(self, "p", _rounded(_probability("p", self.p), math.ceil))
-        keep(self, "q", _rounded(_probability("q", self.q), math.floor))
+        rounded_f = PERMANENT[self.permanent].round_f(_probability("f", self.f))
+        if self.f and not rounded_f:
+            raise ParameterError(f"f is so small that {self.permanent} would round it to 0")
+        assign(self, "f", float(rounded_f))
+        assign(self, "p", _rounded(_probability("p", self.p), math.ceil))
+        assign(self, "q", _rounded(_probability("q", self.q), math.floor))
         if not self.p < self.q or not self.f < 1:
             raise ParameterError("p must be below q, and f below 1")
         self._require_scheme()
         _ = self.channel, self.addressing, self.memory
 
-    def _listed(self) -> tuple[str, ...]:
-        """The categories of basic RAPPOR, else none."""
+    def _category_list(self) -> tuple[str, ...]:
+        """Return the categories of basic RAPPOR, or () for other schemes."""
         if self.scheme != "identity":
             if self.categories:
                 raise ParameterError('only scheme "identity" has categories')
@@ -127,11 +124,11 @@ class Rappor(MemoisedBits):
         if self.categories or type(self.bits) is not int:
             return require_categories(self.categories)
         return require_categories(
-            [str(number) for number in range(min(self.bits, Permanent.most_bits))]
+            [str(number) for number in range(min(self.bits, PermanentFilter.most_bits))]
         )
 
     def _require_scheme(self) -> None:
-        """Raises ParameterError for parameters that the scheme has no use or no room for."""
+        """Raise ParameterError for parameters that the scheme does not take."""
         if self.scheme == "identity":
             if self.hashes > 1 or self.cohorts > 1:
                 raise ParameterError('scheme "identity" has one hash and one cohort')
@@ -140,17 +137,14 @@ class Rappor(MemoisedBits):
         if self.seed and self.scheme != "polynomial":
             raise ParameterError(f'scheme "{self.scheme}" has no seed')
         if self.scheme in MD5_SCHEMES:
-            if self.bits > MD5_SCHEMES[self.scheme].most_bits:
-                most = MD5_SCHEMES[self.scheme].most_bits
+            if self.bits > (most := MD5_SCHEMES[self.scheme].most_bits):
                 raise ParameterError(f'scheme "{self.scheme}" has {most} bits at most')
             most = 16 // Md5Bloom(self.scheme, self.bits, self.hashes).size
             if self.hashes > most:
-                raise ParameterError(
-                    f"an MD5 digest has room for {most} hashes of {self.bits} bits"
-                )
+                raise ParameterError(f"an MD5 digest holds {most} hashes of {self.bits} bits")
 
     @classmethod
-    def seeded(cls, parameters: Mapping[str, Any]) -> bool:
+    def has_seed(cls, parameters: Mapping[str, Any]) -> bool:
         return bool(parameters.get("scheme", "polynomial") == "polynomial")
 
     @cached_property
@@ -175,7 +169,7 @@ class Rappor(MemoisedBits):
             return Identity(self.categories)
         if self.scheme == "polynomial":
             bloom = PolynomialBloom(self.seed, self.bits, self.hashes)
-            _ = bloom.rows  # refuses a seed that is none
+            _ = bloom.rows  # raises for an invalid seed
             return bloom
         return Md5Bloom(self.scheme, self.bits, self.hashes)
 
@@ -184,37 +178,37 @@ class Rappor(MemoisedBits):
         return Shape(self.cohorts, self.bits)
 
     @cached_property
-    def memory(self) -> Permanent:
-        kind = PERMANENT[self.permanent]
-        return kind(self.bits, self.cohorts, Fraction(self.f), self.fingerprint)
+    def memory(self) -> PermanentFilter:
+        memory = PERMANENT[self.permanent]
+        return memory(self.bits, self.cohorts, Fraction(self.f), self.fingerprint)
 
     @cached_property
     def instantaneous(self) -> tuple[Fraction, Fraction]:
         return Fraction(self.q), Fraction(self.p)
 
     def worst_pair(self, values: Iterable[str]) -> Pair:
-        """What reports tell of a known dictionary, in the worst cohort; exact, at most `cost`.
+        """Return the worst pair of a known dictionary in the worst cohort; exact, at most `cost`.
 
-        a bits touched by the first value only and b by the second only give
+        With a bits touched only by the first value and b only by the second,
         epsilon = a ln(touched/untouched) + b ln((1 - untouched)/(1 - touched)), the larger of the
-        two orders, and (a + b) ln((1 - f/2)/(f/2)) for life. Stops at a pair as bad as `cost`
-        allows for. Raises ParameterError for fewer than two values. Time: at worst cohorts x pairs
-        of different filters.
+        two orders, and (a + b) ln((1 - f/2)/(f/2)) for any number of reports. Stops at a pair that
+        reaches `cost`. Raises ParameterError for fewer than two different `values`. Time: at worst
+        cohorts x pairs of different filters.
         """
-        listed = list(dict.fromkeys(values))
-        if len(listed) < 2:
+        distinct = list(dict.fromkeys(values))
+        if len(distinct) < 2:
             raise ParameterError("a pair needs two different values")
-        points = [self.addressing.point(value) for value in listed]
-        pair, ratio, differing = (listed[0], listed[1]), Fraction(1), 0
+        points = [self.addressing.point(value) for value in distinct]
+        pair, ratio, differing = (distinct[0], distinct[1]), Fraction(1), 0
         for row in range(self.cohorts):
             filters: dict[tuple[int, ...], str] = {}
-            for value, point in zip(listed, points, strict=True):
+            for value, point in zip(distinct, points, strict=True):
                 filters.setdefault(tuple(self.addressing.cells(point, row)), value)
-            for (cells, first), (other, second) in combinations(filters.items(), 2):
-                alone, missed = len({*cells} - {*other}), len({*other} - {*cells})
-                differing = max(differing, alone + missed)
-                if (found := self.channel.ratio(alone, missed)) > ratio:
-                    pair, ratio = (first, second), found
+            for (a_cells, a), (b_cells, b) in combinations(filters.items(), 2):
+                only_a, only_b = len({*a_cells} - {*b_cells}), len({*b_cells} - {*a_cells})
+                differing = max(differing, only_a + only_b)
+                if (pair_ratio := self.channel.ratio(only_a, only_b)) > ratio:
+                    pair, ratio = (a, b), pair_ratio
                 if ratio == self.channel.worst_ratio:
                     return Pair(*pair, self.cost.epsilon, self.cost.lifetime)
         channel, lifetime = self.permanent_channel, Fraction(1)
@@ -248,5 +242,5 @@ def _probability(name: str, value: float) -> Fraction:
 
 
 def _rounded(probability: Fraction, towards: Any) -> float:
-    """In steps of 2**-64, towards more privacy."""
+    """Return `probability` as a multiple of 2**-64, rounded by `towards` (floor or ceil)."""
     return float(Fraction(towards(probability * PROBABILITY_ONE), PROBABILITY_ONE))

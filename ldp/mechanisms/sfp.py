@@ -1,8 +1,8 @@
-"""Sequence fragment puzzle: Apple's encoder for words that no dictionary lists.
+"""Sequence fragment puzzle: Apple's mechanism for words that no dictionary lists.
 
 Source: Apple, "Learning with Privacy at Scale" (2017), algorithm "Client-side SFP". A report has
-two parts, both count mean sketches: one of the word, one of a fragment of it that carries a hash of
-the whole word, the tag, so that fragments of one word can be put together again.
+two parts, both count mean sketches: one of the word, one of a fragment of it with a hash of the
+whole word, the tag, so that the server can join the fragments of one word.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ldp.errors import ParameterError
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.cms import CountMeanSketch
 from ldp.mechanisms.joint_base import Part
-from ldp.mechanisms.words import ToldWords
+from ldp.mechanisms.words import UnlistedWords
 from ldp.protocol.hashing import derived_seed
 from ldp.protocol.spelling import Fragments, Spelling
 from ldp.protocol.wire import JointLayout, Layout
@@ -21,10 +21,10 @@ from ldp.protocol.wire import JointLayout, Layout
 
 @dataclass(frozen=True, kw_only=True)
 class FragmentSketch(CountMeanSketch):
-    """A count mean sketch of one tagged fragment of the word, at a uniform position.
+    """Part of `SequenceFragmentPuzzle`: count mean sketch of one tagged fragment of the word, at a
+    uniform position.
 
-    `rows` counts those of all positions together. The rest is as in `SequenceFragmentPuzzle`, of
-    which it is a part.
+    `rows`: the number for all positions together; other parameters: `SequenceFragmentPuzzle`.
     """
 
     name: ClassVar[str] = "sfp-fragments"
@@ -50,7 +50,7 @@ class FragmentSketch(CountMeanSketch):
         fragments = Fragments(
             self.seed, self.width, self.rows // self.spelling.positions, self.spelling
         )
-        _ = fragments.rows  # refuses a seed that is none
+        _ = fragments.rows  # raises for an invalid seed
         return fragments
 
     @staticmethod
@@ -73,11 +73,11 @@ class FragmentSketch(CountMeanSketch):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SequenceFragmentPuzzle(ToldWords):
-    """Report the word through one count mean sketch and a tagged fragment of it through another.
+class SequenceFragmentPuzzle(UnlistedWords):
+    """Sequence fragment puzzle: one count mean sketch of the word, one of a tagged fragment of it.
 
-    Report: a uniform position; of the fragment there (tag || letters) a row and `fragment_width`
-    bits; of the word a row and `width` bits. Bits are flipped as in `CountMeanSketch`.
+    Report: a uniform position; for the fragment there (tag || letters) a row and `fragment_width`
+    bits; for the word a row and `width` bits. Bits are flipped as in `CountMeanSketch`.
 
     >>> words = SequenceFragmentPuzzle(
     ...     epsilon=8.0, fragment_epsilon=3.0, rows=2048, width=1024, fragment_rows=2048,
@@ -87,8 +87,8 @@ class SequenceFragmentPuzzle(ToldWords):
     >>> [name for name, _ in words.parts]
     ['fragments', 'words']
 
-    `tag_bits` (8): 1 to 16; `fragment_rows`: of one position; other ranges as in `ToldWords` and
-    `MeanSketch`. Raises ParameterError.
+    `tag_bits` (8): 1 to 16; `fragment_rows`: the number for one position; other ranges as in
+    `UnlistedWords` and `MeanSketch`. Raises ParameterError.
     """
 
     name: ClassVar[str] = "sfp"
@@ -108,7 +108,7 @@ class SequenceFragmentPuzzle(ToldWords):
 
     @cached_property
     def fragments(self) -> FragmentSketch:
-        """The part that tells of fragments."""
+        """Part about fragments."""
         return FragmentSketch(
             epsilon=self.fragment_epsilon,
             rows=self.fragment_rows * self.spelling.positions,
@@ -122,7 +122,7 @@ class SequenceFragmentPuzzle(ToldWords):
 
     @cached_property
     def words(self) -> CountMeanSketch:
-        """The part that tells of whole words."""
+        """Part about whole words."""
         return CountMeanSketch(
             epsilon=self.word_epsilon, rows=self.rows, width=self.width, seed=self.seed
         )
@@ -133,9 +133,9 @@ class SequenceFragmentPuzzle(ToldWords):
 
     @cached_property
     def layout(self) -> JointLayout:
-        fragments, words = self.fragments.layout, self.words.layout
-        one = Layout(fragments.kind, self.fragment_rows, fragments.columns)
-        return JointLayout(self.spelling.positions, (one, words))
+        sketch = self.fragments
+        fragments = Layout(sketch.kind, self.fragment_rows, sketch.columns)
+        return JointLayout(self.spelling.positions, (fragments, self.words.layout))
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

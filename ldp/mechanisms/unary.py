@@ -1,4 +1,4 @@
-"""Unary encoding: a bit for every category, each randomised by itself.
+"""Unary encoding: a bit for every category, randomised independently.
 
 Source: Wang, Blocki, Li and Jha 2017, section 4.3 (symmetric: basic one-time RAPPOR; optimised:
 OUE). Counts are recovered by `ldp/decoding/direct.py` from the channel stated here.
@@ -12,18 +12,18 @@ from typing import ClassVar
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.categorical import Categorical
-from ldp.protocol.channel import Channel, keep_probability
+from ldp.protocol.channel import Channel, direct_channel, keep_probability
 from ldp.protocol.wire import Kind
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnaryEncoding(Categorical):
-    """Report a bit a category: 1 for the true one and 0 for the rest, each bit randomised.
+    """Unary encoding: a one-hot vector of the categories, every bit randomised.
 
-    Report: one bit a category. `variant` "symmetric" tells every bit truly with probability
-    e**(epsilon/2) / (e**(epsilon/2) + 1), rounded down to a multiple of 2**-64; "optimized" reports
-    the true bit with 1/2 and any other with 1 / (e**epsilon + 1), rounded up, which has the least
-    variance for rare values. Two values differ in two bits, so
+    Report: one bit a category. `variant` "symmetric" keeps every bit with probability
+    e**(epsilon/2) / (e**(epsilon/2) + 1), rounded down to a multiple of 2**-64; "optimized" sets
+    the true bit with probability 1/2 and any other with 1 / (e**epsilon + 1), rounded up, which has
+    the least variance for rare values. Two values differ in two bits, so
     epsilon = ln(touched (1 - untouched) / (untouched (1 - touched))).
 
     >>> letters = UnaryEncoding(categories=("a", "b", "c"), epsilon=2.0, variant="optimized")
@@ -49,10 +49,9 @@ class UnaryEncoding(Categorical):
     @cached_property
     def channel(self) -> Channel:
         if self.variant == "symmetric":
-            keep = keep_probability(Fraction(self.epsilon) / 2, others=1)
-            return Channel(touched=keep, untouched=1 - keep, differing=(1, 1))
-        rare = 1 - keep_probability(self.epsilon, others=1)
-        return Channel(touched=Fraction(1, 2), untouched=rare, differing=(1, 1))
+            return direct_channel(Fraction(self.epsilon) / 2, others=1, differing=(1, 1))
+        untouched = 1 - keep_probability(self.epsilon, others=1)
+        return Channel(touched=Fraction(1, 2), untouched=untouched, differing=(1, 1))
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

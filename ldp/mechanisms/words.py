@@ -1,17 +1,16 @@
-"""Words that no dictionary lists, told twice in one report: by fragments, and whole.
+"""Words that no dictionary lists, reported in two parts: a fragment of the word, and the word.
 
-What the fragments tell names the words worth testing; the whole word's part, whose noise had no
-say in that, decides. A mechanism of this kind states how it tells of fragments and of words.
+The part about fragments selects the candidates; the part about whole words, whose noise is
+independent of the selection, decides which are discoveries.
 """
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.joint_base import JointMechanism
-from ldp.protocol.channel import require_epsilon
+from ldp.protocol.channel import require_epsilon, round_down
 from ldp.protocol.hashing import Value, value_bytes
 from ldp.protocol.spelling import Spelling
 
@@ -19,13 +18,13 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToldWords(JointMechanism):
-    """A part about fragments, which costs `fragment_epsilon` of `epsilon`, and one about the word,
-    which costs the rest, because both tell of the whole word.
+class UnlistedWords(JointMechanism):
+    """Base of mechanisms with a part about fragments, which costs `fragment_epsilon`, and a part
+    about the whole word, which costs the rest of `epsilon`.
 
-    `length` (10): letters of a word at most, a multiple of `fragment` (2); `alphabet`: 2 or more
-    letters; `seed`: as in `MeanSketch`. Raises ParameterError. A value that is too long or has
-    other letters is refused: `spelling.cleaned` makes a word of any text.
+    `length` (10): most letters of a word, a multiple of `fragment` (2); `alphabet`: 2 or more
+    letters; `seed`: as in `MeanSketch`. Raises ParameterError, also for a value that is too long or
+    has other letters: `spelling.clean` turns any text into a word.
     """
 
     epsilon: float
@@ -47,17 +46,15 @@ class ToldWords(JointMechanism):
 
     @cached_property
     def spelling(self) -> Spelling:
-        """What words there are, and how they are cut into fragments."""
+        """Set of all words, and their division into fragments."""
         return Spelling(self.length, self.alphabet, self.fragment)
 
     @property
     def none(self) -> Value:
-        """The empty word."""
+        """Empty word."""
         return ""
 
     @property
     def word_epsilon(self) -> float:
-        """What the word takes: epsilon - fragment_epsilon, rounded down to a double."""
-        rest = Fraction(self.epsilon) - Fraction(self.fragment_epsilon)
-        epsilon = float(rest)
-        return math.nextafter(epsilon, 0) if Fraction(epsilon) > rest else epsilon
+        """Epsilon of the whole word: epsilon - fragment_epsilon, rounded down to a double."""
+        return round_down(Fraction(self.epsilon) - Fraction(self.fragment_epsilon))

@@ -24,7 +24,7 @@ from ldp.mechanisms import (
     UnaryEncoding,
 )
 from ldp.mechanisms.categorical import Categorical
-from ldp.mechanisms.permanent_response import Permanent
+from ldp.mechanisms.permanent_response import PermanentFilter
 from ldp.mechanisms.projective_geometry import is_prime
 from ldp.mechanisms.sketch import MAX_ROWS, MeanSketch
 from ldp.planning.question import Question, category_names, report_bytes
@@ -59,8 +59,8 @@ def _unary(question: Question) -> Iterable[Mechanism]:
 
 def _rappor(question: Question) -> Iterable[Mechanism]:
     """Yield one-time RAPPOR: the permanent response alone, epsilon 2 ln((1 - f/2) / (f/2))."""
-    if question.domain > Permanent.most_bits:
-        raise ParameterError(f"it has {Permanent.most_bits:,} bits at most")
+    if question.domain > PermanentFilter.most_bits:
+        raise ParameterError(f"it has {PermanentFilter.most_bits:,} bits at most")
     f = math.nextafter(2 / (math.exp(question.epsilon / 2) + 1), 1)
     while True:
         mechanism = Rappor(scheme="identity", categories=question.categories, f=f, p=0.0, q=1.0)

@@ -1,5 +1,5 @@
-"""What mechanisms' own laws allow beyond closed forms: exact composition of many reports, and the
-amplification of one among many people's by shuffling."""
+"""Privacy loss from the distributions of reports: exact composition of many reports, and
+amplification by shuffling."""
 
 from ldp.privacy_loss.composition import Composition, compose
 from ldp.privacy_loss.shuffling import (

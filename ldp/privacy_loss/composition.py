@@ -1,8 +1,8 @@
-"""What many reports about one person cost together, from the laws of the reports themselves.
+"""Composition of many reports about one person, from the distributions of the reports.
 
-`ldp.accounting.sequential` and `advanced` know epsilons only; here the loss of a report is
+`ldp.accounting.sequential` and `advanced` use epsilons only; here the loss of a report is
 ln P(report | value) / P(report | other), a few points per mechanism, and the losses of fresh
-reports add. The answer is an upper bound: nothing is rounded down. Sources: Sommer, Meiser and
+reports add. The result is an upper bound: nothing is rounded down. Sources: Sommer, Meiser and
 Mohammadi 2019 (privacy loss distributions); Zhu, Dong and Wang 2022, theorem 10 (pairs compose,
 chosen adaptively too); Doroshenko and others 2022 (losses rounded onto a grid).
 """
@@ -28,27 +28,27 @@ from ldp.privacy_loss.outcomes import dominating_pair
 from ldp.protocol.channel import exact_log, round_up
 
 SIZE = 1 << 17
-"""Points of the lattice, at most."""
+"""Largest number of points of the lattice."""
 SHARES = 64
-"""The smallest epsilon is up to so many steps where that puts every loss on the lattice."""
+"""Largest number of steps in the smallest loss, where that puts every loss on the lattice."""
 WIDTH = 10
-"""Standard deviations of the sum, tilted, on either side of the window."""
+"""Half-width of the window, in standard deviations of the tilted sum."""
 ROUNDED = 1 + 1e-10
-"""More than what rounding takes off an exponential or a sum of these."""
+"""Factor above the relative rounding error of an exponential or a sum of these."""
 STEEPEST = 10.0
-"""The tilt, times the largest loss, at most: beyond it nothing is left to gain."""
+"""Largest product of tilt and largest loss: larger tilts improve nothing."""
 
 
 class _Losses(NamedTuple):
-    """A row for each kind of report and part: its losses, filled up with 0, their probabilities,
-    filled up with 0, and how many reports there are."""
+    """Losses of each kind of report and part, a row each: `values` and their probabilities
+    `masses`, both padded with 0, and the numbers of reports."""
 
     values: Floats
     masses: Floats
     counts: Floats
 
     def cumulant(self, tilt: float) -> tuple[float, float, float]:
-        """ln E e**(tilt sum), and mean and variance of the tilted sum."""
+        """Return ln E e**(tilt sum), and mean and variance of the tilted sum."""
         exponents = np.where(self.masses > 0, tilt * self.values, -np.inf)
         most = exponents.max(axis=1, keepdims=True)
         weights = self.masses * np.exp(exponents - most)
@@ -57,11 +57,12 @@ class _Losses(NamedTuple):
         means = (weights * self.values).sum(axis=1)
         variances = (weights * (self.values - means[:, None]) ** 2).sum(axis=1)
         logarithms = (most + np.log(shares))[:, 0]
-        return tuple(float(self.counts @ each) for each in (logarithms, means, variances))  # type: ignore[return-value]
+        return tuple(float(self.counts @ terms) for terms in (logarithms, means, variances))  # type: ignore[return-value]
 
 
 class _Law(NamedTuple):
-    """The sum of the losses: (places, probabilities), that of larger ones, an error in epsilon."""
+    """Distribution of the sum of the losses: places and probabilities, the probability of larger
+    sums, and an error in epsilon."""
 
     losses: Floats
     masses: Floats
@@ -74,13 +75,14 @@ class _Law(NamedTuple):
         return (missed + float(self.masses[far:].sum()) + self.beyond) * ROUNDED
 
     def epsilon(self, delta: float) -> float:
-        """The smallest epsilon >= 0 of that delta; infinite where there is none in the window.
+        """Return the smallest epsilon >= 0 with at most this `delta`; infinite if the window has
+        none.
 
         Between two places of the lattice delta is a - b e**epsilon, which is inverted.
         """
         start = int(np.searchsorted(self.losses, 0.0))
-        kept = bisect_left(self.losses[start:].tolist(), True, key=lambda s: self.delta(s) <= delta)
-        place = start + kept
+        places = self.losses[start:].tolist()
+        place = start + bisect_left(places, True, key=lambda loss: self.delta(loss) <= delta)
         if place == len(self.losses):
             return math.inf
         loss = float(self.losses[place])
@@ -93,20 +95,22 @@ class _Law(NamedTuple):
 
 @dataclass(frozen=True)
 class Composition:
-    """So many fresh reports of each mechanism about one person; made by `compose`."""
+    """Composition of fresh reports about one person: mechanisms and their numbers of reports.
+    `compose` returns it."""
 
     reports: tuple[tuple[Catalogued, int], ...]
 
     @cached_property
     def pure(self) -> Cost:
-        """Basic composition: the epsilons add, delta is 0."""
-        exact = (count * Fraction(one.cost.epsilon) for one, count in self.reports)
+        """Cost by basic composition: the sum of the epsilons, delta 0."""
+        exact = (count * Fraction(mechanism.cost.epsilon) for mechanism, count in self.reports)
         return Cost(epsilon=round_up(sum(exact, Fraction(0))))
 
     def at(self, delta: float) -> Cost:
-        """The smallest (epsilon, delta) of all reports together, epsilon rounded up.
+        """Return the cost of all reports together at this `delta`, with the smallest epsilon,
+        rounded up.
 
-        It is `pure` where delta is 0 or too small to help. Raises ParameterError unless
+        It is `pure` where delta is 0 or too small for less. Raises ParameterError unless
         0 <= delta < 1. Time: milliseconds; under a second for a thousand different mechanisms.
         """
         if not 0 <= delta < 1:
@@ -118,10 +122,8 @@ class Composition:
         return Cost(epsilon=epsilon, delta=delta) if epsilon < self.pure.epsilon else self.pure
 
     def delta(self, epsilon: float) -> float:
-        """The smallest delta, rounded up, at which all reports together keep `epsilon` >= 0.
-
-        The sum over losses s of P(s) (1 - e**(epsilon - s))_+.
-        """
+        """Return the smallest delta, rounded up, of all reports together at `epsilon` >= 0: the sum
+        over losses s of P(s) (1 - e**(epsilon - s))_+. Raises ParameterError for epsilon < 0."""
         if not epsilon >= 0:
             raise ParameterError(f"epsilon must be >= 0, got {epsilon!r}")
         if epsilon >= self.pure.epsilon:
@@ -132,8 +134,8 @@ class Composition:
     @cached_property
     def _losses(self) -> _Losses:
         pairs: Counter[tuple[tuple[Fraction, Fraction], ...]] = Counter()
-        for one, count in self.reports:
-            for part in parts_of(one):
+        for mechanism, count in self.reports:
+            for part in parts_of(mechanism):
                 pairs[dominating_pair(part)] += count
         shape = (len(pairs), max(map(len, pairs)))
         values, masses = np.zeros(shape), np.zeros(shape)
@@ -143,27 +145,26 @@ class Composition:
                 masses[row, place] = max(float(first), 1e-300)  # no mass is lost to underflow
         return _Losses(values, masses, np.array([*pairs.values()], dtype=np.float64))
 
-    def _law(self, wanted: Callable[[float, float, float], float]) -> _Law:
-        """The sum of the losses around the place that `wanted` (of tilt, cumulant and mean) makes
-        0; it grows with the tilt."""
+    def _law(self, excess: Callable[[float, float, float], float]) -> _Law:
+        """Return the distribution of the sum of the losses around the tilt at which `excess` (of
+        tilt, cumulant and mean), which grows with the tilt, is 0."""
         losses = self._losses
-        steep = STEEPEST / float(losses.values.max())
-        low, high = 0.0, steep
+        low, high = 0.0, STEEPEST / float(losses.values.max())
         for _ in range(50):
             tilt = (low + high) / 2
-            below = wanted(tilt, *losses.cumulant(tilt)[:2]) < 0
-            low, high = (tilt, high) if below else (low, tilt)
+            is_below = excess(tilt, *losses.cumulant(tilt)[:2]) < 0
+            low, high = (tilt, high) if is_below else (low, tilt)
         _, mean, variance = losses.cumulant(tilt)
         reach = WIDTH * math.sqrt(variance) + 2 * float(losses.values.max())
         bottom = max(mean - reach, float(losses.counts @ losses.values.min(axis=1)))
         top = min(mean + reach, float(losses.counts @ losses.values.max(axis=1)))
         step = _step(losses.values, top - bottom)
         places = losses.values / step
-        whole = np.rint(places)
-        near = np.abs(places - whole) < 1e-9
-        moved = np.where(near, np.maximum(losses.values - whole * step, 0), 0).max(axis=1)
-        far = np.abs(losses.values).max(axis=1)
-        places = np.where(near, whole, places)
+        nearest = np.rint(places)
+        is_near = np.abs(places - nearest) < 1e-9
+        shift = np.where(is_near, np.maximum(losses.values - nearest * step, 0), 0).max(axis=1)
+        largest = np.abs(losses.values).max(axis=1)
+        places = np.where(is_near, nearest, places)
         terms = [
             replace(split(places[row], losses.masses[row], step), count=int(count))
             for row, count in enumerate(losses.counts)
@@ -175,17 +176,17 @@ class Composition:
             # at least 1e-300: upwards, and subnormal numbers are slow
             masses=np.exp(np.clip(law.logarithms(), math.log(1e-300), 0)),
             beyond=math.exp(law.beyond),
-            slack=float(losses.counts @ (moved + 8 * ROUNDING * far)),
+            slack=float(losses.counts @ (shift + 8 * ROUNDING * largest)),
         )
 
 
 def compose(reports: Iterable[tuple[Catalogued, int]], *, is_fresh: bool = False) -> Composition:
-    """Return what so many reports of each mechanism tell together about one person.
+    """Return the composition of `reports`, (mechanism, number) pairs, about one person.
 
-    Every report must be drawn afresh: row, cohort, noise. Reports of a mechanism that memoises are
-    not, unless `is_fresh` says so: there `cost.lifetime` bounds the reports about one value. How
-    many there are must not depend on the values or on earlier reports; values may. Raises
-    ParameterError for a negative number, and for several reports that may be memoised.
+    Every report must be drawn independently: row, cohort, noise. Reports of a memoised mechanism
+    are not, unless `is_fresh` is True; `cost.lifetime` bounds those about one value. The numbers
+    must not depend on the values or on earlier reports; values may. Raises ParameterError for a
+    negative number, and for several reports of a memoised mechanism unless `is_fresh`.
 
     >>> from ldp import CountMeanSketch
     >>> words = CountMeanSketch(epsilon=0.5, rows=65536, width=1024, seed="00ff")
@@ -194,20 +195,20 @@ def compose(reports: Iterable[tuple[Catalogued, int]], *, is_fresh: bool = False
     (45.0, 24.3)
     """
     counts: Counter[Catalogued] = Counter()
-    for one, count in reports:
+    for mechanism, count in reports:
         if type(count) is not int or count < 0:
             raise ParameterError("a number of reports must be a whole number, 0 or more")
-        counts[one] += count
-        if one.memoisable and counts[one] > 1 and not is_fresh:
+        counts[mechanism] += count
+        if mechanism.memoisable and counts[mechanism] > 1 and not is_fresh:
             raise ParameterError(
-                f"reports of {one.name} share what is memoised, and cost.lifetime bounds them: "
-                "pass is_fresh=True if each is drawn anew"
+                f"reports of {mechanism.name} share what is memoised, and cost.lifetime bounds "
+                "them: pass is_fresh=True if each is drawn anew"
             )
-    return Composition(tuple((one, count) for one, count in counts.items() if count))
+    return Composition(tuple((mechanism, n) for mechanism, n in counts.items() if n))
 
 
 def _loss(first: Fraction, second: Fraction) -> float:
-    """ln(first / second), to the last bit; 0 and turned pairs without a logarithm of their own."""
+    """Return ln(first / second), correctly rounded; swapped arguments give the exact negative."""
     if first == second:
         return 0.0
     return -_loss(second, first) if first < second else _logarithm(first / second)
@@ -219,8 +220,8 @@ def _logarithm(ratio: Fraction) -> float:
 
 
 def _step(losses: Floats, width: float) -> float:
-    """The widest step that has every loss on the lattice and `width` in at most SIZE steps; where
-    there is none, the finest that has the latter."""
+    """Return the widest step of a lattice with every loss and with `width` in at most SIZE steps;
+    if there is none, the finest step with `width` in SIZE steps."""
     unit = float(np.min(losses[losses > 0]))
     for share in range(1, SHARES + 1):
         places = losses * (share / unit)

@@ -1,12 +1,12 @@
-"""What a report costs once an independent party has shuffled it with those of other people.
+"""Cost of a report that an independent party shuffled with those of other people.
 
-The certified answer comes from the mechanism's own law, by the privacy blanket: every report is,
-with some probability, independent of its value, and such reports hide the rest (Balle, Bell,
-Gascon and Nissim 2019, lemma 5.3). Closed forms that know an epsilon only stand beside it: Feldman,
-McMillan and Talwar 2021, theorem 3.1, and 2023, theorem 3.2. All hold on three conditions, and
-nothing here can check them: whoever shuffles works against no one, `reports` of the batch are
-honest, and a person sent one of them. What a person sends to several batches composes
-(`ldp.accounting.sequential`); r reports in one batch are a group of r (`ldp.accounting.group`).
+The certified bound uses the distribution of the mechanism's reports, by the privacy blanket: every
+report is, with some probability, independent of its value, and such reports hide the others (Balle,
+Bell, Gascon and Nissim 2019, lemma 5.3). Closed forms that use only epsilon: Feldman, McMillan and
+Talwar 2021, theorem 3.1, and 2023, theorem 3.2. All hold under three conditions that cannot be
+checked here: the shuffler colludes with nobody, `reports` of the batch are honest, and a person
+sent one of them. Reports of a person in several batches compose (`ldp.accounting.sequential`);
+r reports in one batch are a group of r (`ldp.accounting.group`).
 """
 
 import math
@@ -27,25 +27,26 @@ from ldp.privacy_loss.outcomes import Outcome, outcomes
 from ldp.protocol.channel import MAX_EPSILON
 
 SIZE = 1 << 20
-"""Points of the lattice; within 0.1 % in epsilon up to ten million reports."""
+"""Number of points of the lattice; within 0.1 % in epsilon up to ten million reports."""
 ROUGH = 1 << 17
-"""Points for the first search, whose answers are upper bounds too."""
+"""Number of points for the first search, whose results are upper bounds too."""
 CLOSE = 1e-4
-"""How far above the smallest epsilon that is certified the answer may be, as a part of it."""
+"""Relative tolerance of the result above the smallest certified epsilon."""
 WORK = 1 << 24
-"""Classes of reports times points: RAPPOR with many hashes gets a coarser lattice."""
+"""Largest product of classes and points: RAPPOR with many hashes has a coarser lattice."""
 
 
 def shuffled_delta(
     mechanism: Catalogued, *, reports: int, epsilon: float, size: int = SIZE
 ) -> float:
-    """An upper bound on delta at `epsilon` of one report, shuffled with `reports` - 1 others.
+    """Return an upper bound on delta at `epsilon` of one report, shuffled with `reports` - 1 more.
 
     With m(z) <= P(report z | x) for every value x, and Y = (P(z | a) - e**epsilon P(z | b)) / m(z)
-    with probability m(z), else 0, delta <= E[(Y_1 + ... + Y_reports)_+] / reports, whatever values
-    the others hold. Each Y is put on a lattice with its mean kept, the sum's law computed by a
-    tilted transform; rounding and truncation are added. Raises ParameterError for fewer than one
-    report or a negative epsilon. Time: under a second for 2**20 points (`size`, a power of 2).
+    with probability m(z), else 0, delta <= E[(Y_1 + ... + Y_reports)_+] / reports, for any values
+    of the other people. Each Y is put on a lattice with its mean preserved, the sum's distribution
+    computed by a tilted transform; rounding and truncation are added. Raises ParameterError for
+    fewer than one report or a negative epsilon. Time: under a second for 2**20 points (`size`, a
+    power of 2).
     """
     _require_reports(reports)
     if not epsilon >= 0:
@@ -54,18 +55,18 @@ def shuffled_delta(
     if not alone or mechanism.cost.epsilon > MAX_EPSILON:
         return alone
     classes = outcomes(mechanism)
-    turned = tuple(Outcome(second, first, blanket) for first, second, blanket in classes)
-    sides = {frozenset(classes), frozenset(turned)}
+    swapped = tuple(Outcome(second, first, blanket) for first, second, blanket in classes)
+    sides = {frozenset(classes), frozenset(swapped)}
     return min(alone, max(_blanket(tuple(side), reports, epsilon, size) for side in sides))
 
 
 def amplify_by_shuffling(mechanism: Catalogued, *, reports: int, delta: float) -> Cost:
-    """The smallest (epsilon, delta) of one report shuffled with `reports` - 1 others' that
-    `shuffled_delta` certifies, epsilon rounded up.
+    """Return the smallest cost at `delta` that `shuffled_delta` certifies for one report shuffled
+    with `reports` - 1 of other people, epsilon rounded up.
 
-    The local cost where shuffling does not help. Conditions: see the module. Raises ParameterError
-    for fewer than one report or a delta outside (0, 1). Time: about two seconds; of
-    RAPPOR with 16 hashes, six.
+    It is the local cost where shuffling does not help. Conditions: see the module. Raises
+    ParameterError for fewer than one report or a delta outside (0, 1). Time: about two seconds; six
+    for RAPPOR with 16 hashes.
 
     >>> from ldp import HadamardCountMeanSketch
     >>> energy = HadamardCountMeanSketch(epsilon=4.0, rows=1024, width=32768, seed="00ff")
@@ -78,67 +79,70 @@ def amplify_by_shuffling(mechanism: Catalogued, *, reports: int, delta: float) -
 
     @cache
     def excess(epsilon: float, size: int) -> float:
-        found = shuffled_delta(mechanism, reports=reports, epsilon=epsilon, size=size)
-        return max(-1e3, math.log(found)) - target if found else -1e3
+        bound = shuffled_delta(mechanism, reports=reports, epsilon=epsilon, size=size)
+        return max(-1e3, math.log(bound)) - target if bound else -1e3
 
-    def certified(epsilon: float) -> float:
-        """`excess` on the fine lattice; what it certifies is kept."""
-        found = excess(epsilon, SIZE)
-        if found <= 0:
-            kept.append(epsilon)
-        return found
+    def fine_excess(epsilon: float) -> float:
+        """Return `excess` on the fine lattice; add epsilon to `certified` if it is 0 or less."""
+        logarithm = excess(epsilon, SIZE)
+        if logarithm <= 0:
+            certified.append(epsilon)
+        return logarithm
 
     if local.epsilon > MAX_EPSILON:
         return local
     if excess(0.0, ROUGH) <= 0:
         return Cost(epsilon=0.0, delta=delta)
-    kept = [local.epsilon]
+    certified = [local.epsilon]
     low = high = brentq(excess, 0.0, local.epsilon, (ROUGH,), xtol=1e-9, rtol=CLOSE)
-    while certified(high) > 0 and high < local.epsilon:
+    while fine_excess(high) > 0 and high < local.epsilon:
         low, high = high, 1.03 * high
-    while low == high or (low > 1e-9 and certified(low) <= 0):
+    while low == high or (low > 1e-9 and fine_excess(low) <= 0):
         low *= 0.97 if low == high else 0.5
-    if low < min(kept) < local.epsilon:
-        certified(brentq(certified, low, min(kept), rtol=CLOSE) * (1 + CLOSE))
-    epsilon = min(kept)
+    if low < min(certified) < local.epsilon:
+        fine_excess(brentq(fine_excess, low, min(certified), rtol=CLOSE) * (1 + CLOSE))
+    epsilon = min(certified)
     return Cost(epsilon=epsilon, delta=delta) if epsilon < local.epsilon else local
 
 
 def clones_2021(epsilon: float, *, reports: int, delta: float) -> float:
-    """Epsilon of a shuffled report of any mechanism of local `epsilon`, from 2021's closed form:
+    """Return epsilon of a shuffled report of any mechanism of local `epsilon`, by the closed form
+    of 2021:
 
         ln(1 + (x - 1) / (x + 1) (8 sqrt(x ln(4 / delta) / n) + 8 x / n)),   x = e**epsilon
 
-    for epsilon <= ln(n / (16 ln(4 / delta))); ParameterError beyond. (The paper's range has 2/delta
-    and is a little wider.)
+    with n `reports`, for epsilon <= ln(n / (16 ln(4 / delta))); raises ParameterError for a larger
+    one. (The paper's range has 2/delta and is slightly wider.)
     """
     x, n, tail = _closed_form(epsilon, reports, delta)
     _require_range(epsilon, n / (16 * tail), "2021")
-    hidden = (x - 1) / (x + 1) * (8 * math.sqrt(x * tail / n) + 8 * x / n)
-    return math.log1p(hidden) * (1 + 8 * ROUNDING)
+    growth = (x - 1) / (x + 1) * (8 * math.sqrt(x * tail / n) + 8 * x / n)
+    return math.log1p(growth) * (1 + 8 * ROUNDING)
 
 
 def clones_2023(epsilon: float, *, reports: int, delta: float) -> float:
-    """The same from 2023's closed form:
+    """Return epsilon of a shuffled report of any mechanism of local `epsilon`, by the closed form
+    of 2023:
 
         ln(1 + (x - 1) (4 sqrt(2 ln(4 / delta) / ((x + 1) n)) + 4 / n)),   x = e**epsilon
 
-    for epsilon <= ln(n / (8 ln(4 / delta)) - 1); ParameterError beyond.
+    with n `reports`, for epsilon <= ln(n / (8 ln(4 / delta)) - 1); raises ParameterError for a
+    larger one.
     """
     x, n, tail = _closed_form(epsilon, reports, delta)
     _require_range(epsilon, n / (8 * tail) - 1, "2023")
-    hidden = (x - 1) * (4 * math.sqrt(2 * tail / ((x + 1) * n)) + 4 / n)
-    return math.log1p(hidden) * (1 + 8 * ROUNDING)
+    growth = (x - 1) * (4 * math.sqrt(2 * tail / ((x + 1) * n)) + 4 / n)
+    return math.log1p(growth) * (1 + 8 * ROUNDING)
 
 
 def _blanket(classes: tuple[Outcome, ...], reports: int, epsilon: float, size: int) -> float:
-    """E[(Y_1 + ... + Y_reports)_+] / reports, rounded up."""
+    """Return E[(Y_1 + ... + Y_reports)_+] / reports, rounded up."""
     ratios = np.array([[float(p / m), float(q / m)] for p, q, m in classes])
-    grown = math.exp(epsilon) * ratios[:, 1]
-    gaps = ratios[:, 0] - grown + 8 * ROUNDING * (ratios[:, 0] + grown)  # upwards
+    scaled = math.exp(epsilon) * ratios[:, 1]
+    gaps = ratios[:, 0] - scaled + 8 * ROUNDING * (ratios[:, 0] + scaled)  # upwards
     values = np.append(gaps, 0.0)
-    rest = 1 - sum((one.blanket for one in classes), Fraction(0))
-    masses = np.append([float(one.blanket) for one in classes], float(rest))
+    rest = 1 - sum((outcome.blanket for outcome in classes), Fraction(0))
+    masses = np.append([float(outcome.blanket) for outcome in classes], float(rest))
     most = float(values.max())
     if most <= 0:
         return 0.0
@@ -155,16 +159,17 @@ def _blanket(classes: tuple[Outcome, ...], reports: int, epsilon: float, size: i
     places = np.maximum(values / step, -(2.0**50))  # upwards, where no lattice reaches
     report = replace(split(places, masses), count=reports)
     law = bound([report], tilt * step, math.floor(bottom / step) - 2, size)
-    above = law.places > 0
-    sums = law.places[above] * step
+    is_positive = law.places > 0
+    sums = law.places[is_positive] * step
     with np.errstate(over="ignore"):
-        found = float(sums @ np.exp(law.logarithms()[above]))
-        found += (law.low + size) * step * float(np.exp(law.beyond))
-    return found / reports * ROUNDED
+        mean = float(sums @ np.exp(law.logarithms()[is_positive]))
+        mean += (law.low + size) * step * float(np.exp(law.beyond))
+    return mean / reports * ROUNDED
 
 
 def _centring(values: Floats, masses: Floats) -> float:
-    """The tilt that takes the mean of the values, negative and with a maximum of 1, to 0."""
+    """Return the tilt that makes the mean of the values, which is negative, 0; their maximum is
+    1."""
     low, high = 0.0, 4 * MAX_EPSILON
     for _ in range(60):
         tilt = (low + high) / 2
@@ -174,7 +179,8 @@ def _centring(values: Floats, masses: Floats) -> float:
 
 
 def _closed_form(epsilon: float, reports: int, delta: float) -> tuple[float, int, float]:
-    """x, n and ln(4 / delta) of the closed forms."""
+    """Return e**epsilon, `reports` and ln(4 / delta); raise ParameterError if one is out of
+    range."""
     _require_reports(reports)
     _require_delta(delta)
     if not 0 <= epsilon <= MAX_EPSILON:

@@ -1,1 +1,1 @@
-"""What bytes mean: randomness, channels, reports, batches, hashes."""
+"""Randomness, channels, hashes, and the byte formats of reports, tables and batches."""

@@ -1,29 +1,23 @@
-"""Sealed batches as bytes: what a device sends, and a collector reads.
+"""Sealed batches as bytes: devices send them, collectors read them.
 
 A batch is a random id, the day on which it was sealed, and reports with the names and versions of
-their metrics, filled up with zeros to one of a few sizes. It holds nothing about its sender.
+their metrics, padded with zeros to one of a few sizes. It contains nothing about its sender.
 `docs/wire.md`, section 11, is the specification for other languages.
 """
-
-from typing import TYPE_CHECKING
-
-from ldp.errors import ParameterError
-
-if TYPE_CHECKING:
-    pass
 
 import struct
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import NamedTuple
 
-from ldp.errors import ReportError
+from ldp.errors import ParameterError, ReportError
 
+MEDIA_TYPE = "application/vnd.ldp.batch"
 BATCH_MAGIC = b"ldp-batch"
 BATCH_VERSION = 1
 ID_BYTES = 16
 LEAST_BYTES, MOST_BYTES = 1 << 10, 1 << 20
-"""The smallest size class and the largest; each is twice the one before."""
+"""Smallest and largest size class, in bytes; each class is twice the one before."""
 MOST_ITEMS = 500
 
 _HEAD = struct.Struct("<9sB16sIH")
@@ -33,7 +27,7 @@ _EPOCH = date(1970, 1, 1)
 
 
 class Item(NamedTuple):
-    """One report, with the name and version of its metric."""
+    """Report with the name and version of its metric."""
 
     metric: str
     version: int
@@ -41,20 +35,20 @@ class Item(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Its bytes in a batch."""
+        """Size in a batch, in bytes."""
         return _ITEM.size + len(self.metric.encode()) + len(self.report)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """`id`: 16 random bytes, drawn when it is sealed; `day`: UTC, of sealing."""
+    """Sealed batch: `id`, 16 random bytes drawn at sealing; `day` of sealing, UTC; `items`."""
 
     id: bytes
     day: date
     items: tuple[Item, ...]
 
     def to_bytes(self) -> bytes:
-        """The batch filled up to its size class; raises ParameterError beyond the largest."""
+        """Return the bytes, padded to a size class; raise ParameterError beyond the largest."""
         parts = [
             _HEAD.pack(
                 *(BATCH_MAGIC, BATCH_VERSION, self.id, (self.day - _EPOCH).days, len(self.items))
@@ -70,32 +64,30 @@ class Batch:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Batch":
-        """Raises ReportError for anything that `to_bytes` does not write."""
+        """Return the batch in `data`; raise ReportError for bytes that `to_bytes` cannot write."""
         try:
             magic, version, identity, day, count = _HEAD.unpack_from(data)
             if (magic, version) != (BATCH_MAGIC, BATCH_VERSION):
                 raise ReportError("not a batch of this format")
             items, at = list[Item](), HEAD_BYTES
             for _ in range(count):
-                named, metric_version, size = _ITEM.unpack_from(data, at)
-                at += _ITEM.size
-                name, report = data[at : at + named], data[at + named : at + named + size]
-                at += named + size
-                items.append(Item(name.decode(), metric_version, report))
+                name_size, metric_version, size = _ITEM.unpack_from(data, at)
+                middle = at + _ITEM.size + name_size
+                name, at = data[at + _ITEM.size : middle].decode(), middle + size
+                items.append(Item(name, metric_version, data[middle:at]))
             batch = cls(identity, _EPOCH + timedelta(days=day), tuple(items))
-            whole = batch.to_bytes() == data
+            if batch.to_bytes() == data:
+                return batch
         except ReportError:
             raise
         except (struct.error, ValueError, OverflowError):
-            whole = False
-        if not whole:
-            raise ReportError("a batch is damaged")
-        return batch
+            pass
+        raise ReportError("a batch is damaged")
 
 
 class Uniform(NamedTuple):
-    """A batch whose items all have the metric, version and length of the `first`: report i begins
-    at `start` + i * `step`."""
+    """Batch whose items all have the metric, version and length of the `first`: report i begins at
+    byte `start` + i * `step`."""
 
     id: bytes
     day: date
@@ -106,12 +98,14 @@ class Uniform(NamedTuple):
 
 
 def read_uniform(data: bytes) -> Uniform | None:
-    """The bulk twin of `Batch.from_bytes` for what relays send: None for a batch of different items
-    and for bytes that are none. Time: a comparison of some bytes an item."""
+    """Return the batch in `data` if its items are uniform, else None, as for other bytes.
+
+    It is a faster `Batch.from_bytes` for the batches of relays.
+    """
     try:
         magic, version, identity, day, count = _HEAD.unpack_from(data)
-        named, metric_version, size = _ITEM.unpack_from(data, HEAD_BYTES)
-        start = HEAD_BYTES + _ITEM.size + named
+        name_size, metric_version, size = _ITEM.unpack_from(data, HEAD_BYTES)
+        start = HEAD_BYTES + _ITEM.size + name_size
         name = data[HEAD_BYTES + _ITEM.size : start].decode()
         sealed = _EPOCH + timedelta(days=day)
     except (struct.error, ValueError, OverflowError):
@@ -131,9 +125,9 @@ def read_uniform(data: bytes) -> Uniform | None:
     return Uniform(identity, sealed, count, first, start, step)
 
 
-def packed(items: list[Item]) -> list[tuple[Item, ...]]:
-    """The items in their order, in as few batches as their sizes allow; raises ParameterError for
-    an item that is larger than any batch."""
+def pack_batches(items: list[Item]) -> list[tuple[Item, ...]]:
+    """Return the `items` of as few batches as possible, in order; raise ParameterError for an item
+    that is larger than any batch."""
     batches: list[list[Item]] = [[]]
     size = HEAD_BYTES
     for item in items:
@@ -145,6 +139,3 @@ def packed(items: list[Item]) -> list[tuple[Item, ...]]:
         batches[-1].append(item)
         size += item.size
     return [tuple(batch) for batch in batches if batch]
-
-
-MEDIA_TYPE = "application/vnd.ldp.batch"

@@ -1,15 +1,15 @@
-"""The randomised channel of a mechanism: two exact probabilities, and all that follows from them.
+"""Randomised channel of a mechanism: two exact probabilities, and the formulas that use them.
 
 A value touches some cells of a table; a touched cell is reported with probability `touched`, any
 other with probability `untouched`. Epsilon, the unbiased estimator, its variance and the posterior
 odds are formulas in these two numbers (Wang et al. 2017, "pure" protocols: p and q). Probabilities
-are fractions, logarithms are taken in `decimal` at 60 digits and printed rounded up, so that the
-epsilon shown is never below the one that runs.
+are fractions. Logarithms are computed in `decimal` with 60 digits and rounded up to a double, so
+the stated epsilon is never below the exact one.
 """
 
 import math
 from dataclasses import dataclass
-from decimal import Context, Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -22,19 +22,19 @@ MAX_EPSILON = 64.0
 
 
 def round_up(exact: Fraction | Decimal) -> float:
-    """The smallest double that is not below `exact`."""
+    """Return the smallest double that is not below `exact`."""
     nearest = float(exact)
     too_low = Fraction(nearest) < exact if isinstance(exact, Fraction) else Decimal(nearest) < exact
     return math.nextafter(nearest, math.inf) if too_low else nearest
 
 
 def round_down(exact: Fraction | Decimal) -> float:
-    """The largest double that is not above `exact`, which is 0 or more."""
+    """Return the largest double that is not above `exact`, which must be >= 0."""
     return abs(round_up(-exact))
 
 
 def require_epsilon(epsilon: float, name: str = "epsilon") -> float:
-    """`epsilon` as a float in (0, 64], or a ParameterError that calls it by its `name`."""
+    """Return `epsilon` as a float in (0, 64]; raise ParameterError, with `name`, otherwise."""
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float):
         raise ParameterError(f"{name} must be a number")
     if not 0 < epsilon <= MAX_EPSILON:
@@ -42,13 +42,19 @@ def require_epsilon(epsilon: float, name: str = "epsilon") -> float:
     return float(epsilon)
 
 
-def keep_probability(epsilon: float | Fraction, others: int | Fraction) -> Fraction:
-    """The largest k / 2**64 that is at most e**epsilon / (e**epsilon + others).
+def require_whole(number: object, name: str, least: int, most: int) -> None:
+    """Raise ParameterError, with `name`, unless `number` is an int from `least` to `most`."""
+    if type(number) is not int or not least <= number <= most:
+        raise ParameterError(f"{name} must be a whole number from {least} to {most}")
 
-    This is the probability of telling the truth among 1 + `others` answers (a fraction, where there
-    are several true ones: others / true); rounding it down rounds towards more privacy. The
-    quotient is known to 60 digits and 10**-30 is taken off before the floor, so an error in the
-    last digit can never round it up.
+
+def keep_probability(epsilon: float | Fraction, others: int | Fraction) -> Fraction:
+    """Return the largest k / 2**64 that is at most e**epsilon / (e**epsilon + others).
+
+    This is the probability of the true answer among 1 + `others`; with several true answers
+    `others` is the fraction (number of other answers) / (number of true ones). Rounding it down
+    rounds towards more privacy. The quotient is known to 60 digits and 10**-30 is subtracted before
+    the floor, so an error in the last digit can never round it up.
     """
     power = EXACT.exp(_decimal(Fraction(epsilon)))
     share = EXACT.divide(power, EXACT.add(power, _decimal(Fraction(others))))
@@ -56,8 +62,18 @@ def keep_probability(epsilon: float | Fraction, others: int | Fraction) -> Fract
     return Fraction(math.floor(scaled), PROBABILITY_ONE)
 
 
+def power_plus_one(epsilon: float) -> Decimal:
+    """Return e**epsilon + 1 to 60 digits."""
+    return EXACT.add(EXACT.exp(Decimal(epsilon)), Decimal(1))
+
+
+def nearest_whole(number: Decimal, least: int) -> int:
+    """Return the whole number nearest to `number`, halves to even; `least` where it is less."""
+    return max(least, int(number.to_integral_value(ROUND_HALF_EVEN)))
+
+
 def exact_log(ratio: Fraction) -> Decimal:
-    """ln(ratio) to 60 digits."""
+    """Return ln(ratio) to 60 digits."""
     return EXACT.ln(_decimal(ratio))
 
 
@@ -67,11 +83,11 @@ def _decimal(exact: Fraction) -> Decimal:
 
 @dataclass(frozen=True, kw_only=True)
 class Channel:
-    """P(cell reported | touched) and P(cell reported | untouched), as exact fractions.
+    """Exact probabilities P(cell reported | touched) and P(cell reported | untouched).
 
-    `differing` says on how many independently randomised cells the worst two values disagree:
-    (touched only by the first, touched only by the second). A report that is one symbol (Index,
-    Sign) has (1, 0).
+    `differing`: the numbers of independently randomised cells that only the first and only the
+    second of the worst two values touches; (1, 0) for a report that is one symbol (Index, Sign).
+    Raises ParameterError unless 0 < untouched < touched < 1.
     """
 
     touched: Fraction
@@ -88,8 +104,8 @@ class Channel:
             )
 
     def then(self, touched: Fraction, untouched: Fraction) -> "Channel":
-        """The channel of reporting a cell of this one's report with probability `touched` where it
-        is 1 and `untouched` where it is 0."""
+        """Return the channel that reports a cell with probability `touched` where this channel
+        reports it, else with `untouched`."""
         return Channel(
             touched=self.touched * touched + (1 - self.touched) * untouched,
             untouched=self.untouched * touched + (1 - self.untouched) * untouched,
@@ -98,58 +114,70 @@ class Channel:
 
     @cached_property
     def leverage(self) -> float:
-        """How many honest holders of a value one fake report that names it can stand for:
+        """Number of honest holders of a value that one fake report naming it can imitate:
         (1 - untouched) / (touched - untouched) (Cao, Jia and Gong 2021)."""
         return float((1 - self.untouched) / (self.touched - self.untouched))
 
     @cached_property
     def worst_ratio(self) -> Fraction:
-        """max over reports and pairs of values of P(report | a) / P(report | b), exactly."""
+        """Exact maximum, over reports and pairs of values, of P(report | a) / P(report | b)."""
         return self.ratio(*self.differing)
 
     def ratio(self, first: int, second: int) -> Fraction:
-        """The same for a pair whose values touch so many cells that the other one does not.
+        """Return the worst ratio for a pair of values of which `first` cells are touched only by
+        the first and `second` cells only by the second.
 
         Each cell that only a touches contributes touched/untouched when it is reported, each cell
         that only b touches (1 - untouched)/(1 - touched) when it is not; the larger of the two
         orders of the pair counts.
         """
-        shown = self.touched / self.untouched
-        hidden = (1 - self.untouched) / (1 - self.touched)
-        return max(shown**first * hidden**second, shown**second * hidden**first)
+        reported = self.touched / self.untouched
+        absent = (1 - self.untouched) / (1 - self.touched)
+        return max(reported**first * absent**second, reported**second * absent**first)
 
     @cached_property
     def exact_epsilon(self) -> Decimal:
-        """ln(worst_ratio) to 60 digits."""
+        """Logarithm of `worst_ratio`, to 60 digits."""
         return exact_log(self.worst_ratio)
 
     @cached_property
     def epsilon(self) -> float:
-        """The privacy loss of one report, rounded up to a double."""
+        """Privacy loss of one report, rounded up to a double."""
         return round_up(self.exact_epsilon)
 
     @cached_property
     def gain(self) -> float:
-        """touched - untouched: what one holder adds to a cell on average."""
+        """Mean increase of a cell by one holder: touched - untouched."""
         return float(self.touched - self.untouched)
 
     def holders(self, reported: Any, reports: Any) -> Any:
-        """Unbiased number of reports whose value touched the cell: (reported - reports q)/(p - q).
+        """Return the unbiased number of reports whose value touched the cell.
 
-        Numbers or arrays, answered in kind.
+        (reported - reports q)/(p - q), for numbers or arrays.
         """
         return (reported - reports * float(self.untouched)) / self.gain
 
     def variance(self, frequency: Any) -> Any:
-        """Variance of `holders` per report, at a fixed population in which `frequency` hold it.
+        """Return the variance of `holders` per report, at a fixed population in which the share
+        `frequency` (a number or an array) touches the cell.
 
-        [f p (1 - p) + (1 - f) q (1 - q)] / (p - q)**2. A number or an array, answered in kind.
+        [f p (1 - p) + (1 - f) q (1 - q)] / (p - q)**2.
         """
-        held = float(self.touched * (1 - self.touched)) / self.gain**2
-        other = float(self.untouched * (1 - self.untouched)) / self.gain**2
-        return frequency * held + (1 - frequency) * other
+        of_holder = float(self.touched * (1 - self.touched)) / self.gain**2
+        of_other = float(self.untouched * (1 - self.untouched)) / self.gain**2
+        return frequency * of_holder + (1 - frequency) * of_other
 
     def posterior(self, prior: float) -> float:
-        """The most that a report can raise a belief of `prior`: prior r / (1 - prior + prior r)."""
-        raised = prior * float(self.worst_ratio)
-        return raised / (1 - prior + raised)
+        """Return the largest posterior probability after one report of a value with probability
+        `prior`: prior r / (1 - prior + prior r), with r the worst ratio."""
+        weight = prior * float(self.worst_ratio)
+        return weight / (1 - prior + weight)
+
+
+def direct_channel(
+    epsilon: float | Fraction, others: int, touches: int = 1, differing: tuple[int, int] = (1, 0)
+) -> Channel:
+    """Return the channel that names one of `touches` true cells with P = `keep_probability`, else
+    one of `others`: touched = P / touches, untouched = (1 - P) / others."""
+    keep = keep_probability(epsilon, Fraction(others, touches))
+    return Channel(touched=keep / touches, untouched=(1 - keep) / others, differing=differing)

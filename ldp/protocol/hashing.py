@@ -1,9 +1,9 @@
-"""The one scalar place that hashes; `docs/wire.md` specifies it for other languages.
+"""Hash functions of single values; `docs/wire.md` specifies them for other languages.
 
 A value is hashed once to a point of the field of integers modulo 2**61 - 1 (MurmurHash3); each row
 of a sketch maps points to columns by its own random polynomial of degree 2, a 3-wise independent
 family (Wegman and Carter 1981), whose coefficients are a keyed BLAKE2b of the row number. Bloom
-filters (Bloom 1970) hash the same way, or as google/rappor's clients do; so do fragments of words.
+filters (Bloom 1970) and fragments of words are hashed alike, or as google/rappor's clients do.
 """
 
 import hashlib
@@ -20,30 +20,30 @@ from ldp.errors import ParameterError
 FIELD = (1 << 61) - 1
 MAX_WIDTH = 1 << 24
 
-
 Value = str | bytes | int | float | tuple[Any, ...]
-"""What a person can hold: text or bytes; where a mechanism says so a number, or a tuple."""
+"""Value of a person: text or bytes; for some mechanisms a number, or a tuple."""
 
 
 def value_bytes(value: Value) -> bytes:
-    """The bytes of a value: UTF-8 for text, taken as they are; no Unicode normalisation."""
+    """Return `value` as bytes: UTF-8 for text, without Unicode normalisation. Raises ParameterError
+    for anything but bytes and valid text."""
     if isinstance(value, bytes):
         return value
     if not isinstance(value, str):
         raise ParameterError("a value must be str or bytes")
-    with suppress(UnicodeEncodeError):  # its own error would carry the value along
+    with suppress(UnicodeEncodeError):  # an error that holds the value
         return value.encode()
     raise ParameterError("a value holds text that is not valid Unicode")
 
 
 def value_point(value: Value) -> int:
-    """The point of a value: first 8 bytes (little-endian) of MurmurHash3_x64_128, seed 0, modulo
-    2**61 - 1."""
+    """Return the point of `value`: the first 8 bytes (little-endian) of MurmurHash3_x64_128 with
+    seed 0, modulo 2**61 - 1."""
     return mmh3.hash64(value_bytes(value), 0, True, signed=False)[0] % FIELD
 
 
 def derived_seed(*parts: str) -> str:
-    """32 hex digits derived from names (product, metric, version), each length-prefixed."""
+    """Return 32 hex digits that depend on `parts` (product, metric, version), length-prefixed."""
     digest = hashlib.blake2b(digest_size=16, person=b"ldp seed v1")
     for part in parts:
         text = part.encode()
@@ -53,11 +53,12 @@ def derived_seed(*parts: str) -> str:
 
 @dataclass(frozen=True)
 class PolynomialRows:
-    """Row j maps the point x to column floor(h_j(x) / 2**29) * width / 2**32, where
-    h_j(x) = (a x**2 + b x + c) modulo 2**61 - 1.
+    """Addressing in which row j maps the point x to the column
+    floor(floor(h_j(x) / 2**29) * width / 2**32) with h_j(x) = (a x**2 + b x + c) modulo 2**61 - 1.
 
-    `seed`: 1 to 64 bytes as hex, public, the same on devices and servers. For a width that is no
-    power of two a column's probability is off by at most width / 2**32 of itself.
+    `seed`: 1 to 64 bytes as hex, public, the same on devices and servers; ParameterError otherwise.
+    For a width that is not a power of two the relative error of a column's probability is at most
+    width / 2**32.
     """
 
     seed: str
@@ -68,7 +69,7 @@ class PolynomialRows:
             raise ParameterError("seed must be 1 to 64 bytes as lower-case hexadecimal digits")
 
     def row_digest(self, row: int) -> bytes:
-        """24 bytes: a, b, c as 8 bytes little-endian each, before reduction to the field."""
+        """Return 24 bytes: a, b, c of `row`, 8 bytes little-endian each, not yet reduced."""
         return hashlib.blake2b(
             row.to_bytes(4, "little"),
             digest_size=24,
@@ -80,6 +81,7 @@ class PolynomialRows:
         return value_point(value)
 
     def column(self, point: int, row: int) -> int:
+        """Return the column, 0 .. width - 1, of `point` in `row`."""
         digest = self.row_digest(row)
         a, b, c = (int.from_bytes(digest[i : i + 8], "little") % FIELD for i in (0, 8, 16))
         hashed = ((a * point + b) * point + c) % FIELD
@@ -91,9 +93,10 @@ class PolynomialRows:
 
 @dataclass(frozen=True)
 class PolynomialBloom:
-    """A Bloom filter a row: hash i of row j is row `hashes` j + i of `PolynomialRows`.
+    """Addressing by a Bloom filter a row: hash i of row j is row `hashes` j + i of
+    `PolynomialRows`.
 
-    `seed`: as there; `bits`: size of the filter. Two hashes may fall on one bit.
+    `seed`: as there; `bits`: size of the filter. Two hashes of a value may be equal.
     """
 
     seed: str
@@ -113,8 +116,8 @@ class PolynomialBloom:
 
 
 class Md5Scheme(NamedTuple):
-    """How a client of google/rappor cuts an MD5 digest into hashes: `size` bytes a hash (0: as
-    few as can address all bits), read in this byte `order`; its largest filter."""
+    """Division of an MD5 digest into hashes by a client of google/rappor: `size` bytes a hash (0:
+    as few as can address all bits), their byte `order`, and the size of the largest filter."""
 
     size: int
     order: Literal["little", "big"]
@@ -126,13 +129,14 @@ MD5_SCHEMES = {
     "rappor-md5-le": Md5Scheme(0, "little", 1 << 16),
     "rappor-md5-be16": Md5Scheme(2, "big", 4096),
 }
-"""google/rappor @a13fa96: client/python and client/cpp up to 256 bits; client/cpp; client/java."""
+"""Schemes of google/rappor @a13fa96: client/python and client/cpp up to 256 bits; client/cpp;
+client/java."""
 
 
 @dataclass(frozen=True)
 class Md5Bloom:
-    """google/rappor's filters: hash i of row j is bytes `size` i .. of MD5(j as 4 bytes big-endian
-    || value), modulo `bits`."""
+    """Addressing by google/rappor's filters: hash i of row j is the i-th group of `size` bytes of
+    MD5(j as 4 bytes big-endian || value), modulo `bits`."""
 
     scheme: str
     bits: int
@@ -140,11 +144,11 @@ class Md5Bloom:
 
     @cached_property
     def size(self) -> int:
-        """Bytes a hash."""
+        """Size of a hash, in bytes."""
         return MD5_SCHEMES[self.scheme].size or ((self.bits - 1).bit_length() + 7) // 8
 
     def point(self, value: Value) -> int:
-        """The bytes of the value after a 1, as one big-endian integer: nothing of it is lost."""
+        """Return a byte 1 and the bytes of `value` as one big-endian integer, without loss."""
         return int.from_bytes(b"\1" + value_bytes(value), "big")
 
     def cells(self, point: int, row: int) -> tuple[int, ...]:

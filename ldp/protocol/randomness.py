@@ -1,10 +1,10 @@
-"""Where private bits come from, and the two exact samplers every mechanism is built from.
+"""Sources of random bits, and the two exact samplers of all mechanisms.
 
-A `BitSource` hands out fair bits; `SystemBits` asks the operating system (devices), `SeededBits`
-stretches a seed with SHAKE-256 (golden vectors, tests, simulations), `KeyedBits` does so from a
-device's secret (memoised responses). Both samplers use integers
-only: no float ever decides a private bit. Bernoulli sampling compares a uniform 64-bit number with
-an integer threshold one bit at a time from the top, in all lanes at once (Knuth and Yao 1976).
+A `BitSource` returns fair bits: `SystemBits` from the operating system (devices), `SeededBits` from
+a seed by SHAKE-256 (golden vectors, tests, simulations), `KeyedBits` likewise from a device's
+secret (memoised responses). Both samplers use integers only, so private bits depend on no float.
+Bernoulli sampling compares a uniform 64-bit number with an integer threshold one bit at a time from
+the top, in all lanes at once (Knuth and Yao 1976).
 """
 
 import hashlib
@@ -16,30 +16,32 @@ PROBABILITY_BITS = 64
 PROBABILITY_ONE = 1 << PROBABILITY_BITS
 _LOW = PROBABILITY_ONE - 1
 _TOP = 1 << (PROBABILITY_BITS + 1)
-"""Makes all uniforms integers of one length."""
+"""Bit that is set in all uniforms, so that they are integers of one length."""
 FEW_LANES = 64
-"""Up to so many lanes one that is decided early would be seen in the time that all take."""
+"""Largest number of lanes whose uniforms are drawn whole: with so few, the time of drawing would
+depend on a lane that is decided early."""
 
 
 class BitSource(Protocol):
-    """Fair, independent bits."""
+    """Source of fair, independent bits."""
 
     def draw(self, count: int) -> int:
-        """`count` fair bits as an integer in [0, 2**count): ceil(count / 8) bytes, little-endian,
-        the surplus high bits dropped."""
+        """Draw `count` fair bits as an integer in [0, 2**count): ceil(count / 8) bytes,
+        little-endian, without the surplus high bits."""
         ...
 
 
 class SystemBits:
-    """The operating system's source. Unbuffered: a forked process can never replay its noise."""
+    """Bits of the operating system, without a buffer, so that a forked process repeats no noise."""
 
     def draw(self, count: int) -> int:
+        """Draw `count` fair bits as an integer in [0, 2**count)."""
         word = int.from_bytes(os.urandom((count + 7) >> 3), "little")
         return word & ((1 << count) - 1)
 
 
 class SeededBits:
-    """A reproducible stream for vectors, tests and simulations; never for a device.
+    """Reproducible bits for vectors, tests and simulations; never for a device.
 
     Block i of the stream is the first 4,096 bytes of SHAKE-256(b"ldp seeded bits v1" || i as 8
     bytes little-endian || seed).
@@ -55,6 +57,7 @@ class SeededBits:
         self._used = 0
 
     def draw(self, count: int) -> int:
+        """Read `count` bits as an integer in [0, 2**count)."""
         size = (count + 7) >> 3
         word = int.from_bytes(self.peek(size), "little")
         self.skip(size)
@@ -68,7 +71,7 @@ class SeededBits:
         return self._buffer[self._used : self._used + size]
 
     def skip(self, size: int) -> None:
-        """Read `size` bytes that were returned by `peek`."""
+        """Mark `size` bytes, which `peek` returned, as read."""
         self._used += size
 
     def _next_block(self) -> bytes:
@@ -81,11 +84,10 @@ class SeededBits:
 
 
 class KeyedBits(SeededBits):
-    """A stream that only the holder of a secret can make, and the same whenever it is asked for
-    the same `message`: what is memoised without being stored.
+    """Bits that are a function of a secret and a message, for memoised noise that is not stored.
 
-    As `SeededBits`, with b"ldp keyed bits v1", blocks of 256 bytes, and HMAC-SHA256(secret,
-    message) as the seed.
+    The stream is that of `SeededBits` with b"ldp keyed bits v1", blocks of 256 bytes, and
+    HMAC-SHA256(secret, message) as the seed.
     """
 
     _DOMAIN = b"ldp keyed bits v1"
@@ -98,24 +100,24 @@ class KeyedBits(SeededBits):
 def bernoulli(
     source: BitSource, threshold: int, lanes: int = 1, chosen: int = 0, chosen_threshold: int = 0
 ) -> int:
-    """`lanes` independent bits as one integer, each 1 with probability threshold / 2**64 exactly;
-    in the lanes that are set in `chosen` with chosen_threshold / 2**64.
+    """Draw `lanes` independent bits as one integer, each 1 with probability exactly
+    threshold / 2**64, or chosen_threshold / 2**64 in the lanes that are set in `chosen`.
 
     In every lane a 64-bit uniform U is compared with the threshold from the top bit down; a lane is
     decided at the first bit where they differ, and drawing stops when all lanes are decided or no
     threshold has a 1 left: about log2(lanes) + 2 words instead of 64. Thresholds lie in
     [0, 2**64].
 
-    From the operating system up to FEW_LANES lanes are drawn whole, 64 bits each, at one request:
-    the law is the same, and neither the time nor the number of requests depends on the result. Of a
-    keyed stream as many lanes compare all 64 words, and skip those that decided: the same stream.
+    From the operating system up to FEW_LANES lanes are drawn whole, 64 bits each, in one request:
+    the distribution is the same, and neither time nor number of requests depends on the result.
+    From a keyed stream up to FEW_LANES lanes compare all 64 words, but read only those that decide
+    a lane, so that the stream is used as by more lanes.
     """
     if lanes <= FEW_LANES and isinstance(source, KeyedBits):
-        return _compared(source, threshold, lanes, chosen, chosen_threshold)
+        return _bernoulli_keyed(source, threshold, lanes, chosen, chosen_threshold)
     if lanes <= FEW_LANES and isinstance(source, SystemBits):
-        return _whole(
-            source.draw(PROBABILITY_BITS * lanes), threshold, lanes, chosen, chosen_threshold
-        )
+        word = source.draw(PROBABILITY_BITS * lanes)
+        return _bernoulli_whole(word, threshold, lanes, chosen, chosen_threshold)
     every = (1 << lanes) - 1
     others = every & ~chosen
     below = (others if threshold == PROBABILITY_ONE else 0) | (
@@ -136,11 +138,13 @@ def bernoulli(
     return below  # lanes still undecided have U >= threshold, which is not below
 
 
-def _whole(word: int, threshold: int, lanes: int, chosen: int, chosen_threshold: int) -> int:
-    """Return what `bernoulli` draws of uniforms that are drawn already, 64 bits a lane.
+def _bernoulli_whole(
+    word: int, threshold: int, lanes: int, chosen: int, chosen_threshold: int
+) -> int:
+    """Return the bits of `bernoulli` for the uniforms in `word`, 64 bits a lane.
 
-    U >= threshold exactly where U + 2**64 - threshold reaches 2**64: a sum of integers of one
-    length takes the same time whatever they are, which a comparison does not.
+    U >= threshold exactly where U + 2**64 - threshold reaches 2**64: the time of a sum of integers
+    of one length does not depend on them, that of a comparison does.
     """
     below, missing = 0, (_LOW + 1 - threshold, _LOW + 1 - chosen_threshold)
     for lane in range(lanes):
@@ -150,28 +154,28 @@ def _whole(word: int, threshold: int, lanes: int, chosen: int, chosen_threshold:
     return below
 
 
-def _compared(
+def _bernoulli_keyed(
     source: SeededBits, threshold: int, lanes: int, chosen: int, chosen_threshold: int
 ) -> int:
-    """Return what `bernoulli` draws from a stream, after comparing all 64 words."""
+    """Return the bits of `bernoulli` from a stream, after comparing all 64 words."""
     every, size = (1 << lanes) - 1, (lanes + 7) >> 3
     stream = source.peek(PROBABILITY_BITS * size)
     low, high = every & ~chosen, chosen
     below = low * (threshold >> PROBABILITY_BITS) | high * (chosen_threshold >> PROBABILITY_BITS)
-    undecided, left, read = every & ~below, (threshold | chosen_threshold) & _LOW, 0
+    undecided, left, words = every & ~below, (threshold | chosen_threshold) & _LOW, 0
     for place in range(PROBABILITY_BITS):
         position = PROBABILITY_BITS - 1 - place
-        read += bool(undecided) & bool(left & ((2 << position) - 1))
+        words += bool(undecided) & bool(left & ((2 << position) - 1))
         word = int.from_bytes(stream[place * size : (place + 1) * size], "little")
         ones = low * (threshold >> position & 1) | high * (chosen_threshold >> position & 1)
         below |= undecided & ones & ~word
         undecided &= ~(word ^ ones)
-    source.skip(read * size)
+    source.skip(words * size)
     return below
 
 
 def uniform_below(source: BitSource, bound: int) -> int:
-    """An unbiased integer in [0, bound), by rejection; draws nothing when bound is 1."""
+    """Draw a uniform integer in [0, bound), by rejection; from 0 bits for a bound of 1."""
     width = (bound - 1).bit_length()
     while True:
         number = source.draw(width)

@@ -8,22 +8,19 @@ from functools import cached_property
 from itertools import accumulate, chain, combinations, islice
 
 from ldp.errors import ParameterError
+from ldp.protocol.channel import require_whole
 from ldp.protocol.hashing import PolynomialBloom, PolynomialRows, Value, value_bytes, value_point
 
 PAD = "\0"
-"""Fills a word up to its length; in no alphabet."""
-
-
+"""Character that pads a word to its length; no alphabet has it."""
 MOST_LETTERS = 64
-
-
 MOST_TAG_BITS = 16
 
 
 @dataclass(frozen=True)
 class Spelling:
-    """Words of at most `length` letters of `alphabet`, in fragments of `fragment` letters, tagged
-    with `tag_bits` bits. Raises ParameterError for what spells no word."""
+    """Set of words of at most `length` letters of `alphabet`, divided into fragments of `fragment`
+    letters, with tags of `tag_bits` bits. Raises ParameterError for parameters out of range."""
 
     length: int
     alphabet: str
@@ -31,14 +28,9 @@ class Spelling:
     tag_bits: int = 1
 
     def __post_init__(self) -> None:
-        for name, most in (
-            ("length", MOST_LETTERS),
-            ("fragment", MOST_LETTERS),
-            ("tag_bits", MOST_TAG_BITS),
-        ):
-            number = getattr(self, name)
-            if type(number) is not int or not 1 <= number <= most:
-                raise ParameterError(f"{name} must be a whole number from 1 to {most}")
+        require_whole(self.length, "length", 1, MOST_LETTERS)
+        require_whole(self.fragment, "fragment", 1, MOST_LETTERS)
+        require_whole(self.tag_bits, "tag_bits", 1, MOST_TAG_BITS)
         letters = self.alphabet
         if not isinstance(letters, str) or len(set(letters)) < max(2, len(letters)):
             raise ParameterError("alphabet must be a text of 2 or more different letters")
@@ -50,12 +42,15 @@ class Spelling:
 
     @property
     def positions(self) -> int:
+        """Number of fragments of a word."""
         return self.length // self.fragment
 
-    def cleaned(self, word: Value) -> str:
-        """Return what is told of any text: letters of the alphabet stay, others are tried in lower
-        case, then without accents, and dropped if that is no letter either; the rest is cut to
-        `length`. Raises ParameterError for what is no text."""
+    def clean(self, word: Value) -> str:
+        """Return the word that any text is reported as, at most `length` letters.
+
+        A letter outside the alphabet is replaced by its lower case, else by that without accents,
+        else dropped. Raises ParameterError for bytes that are not text.
+        """
         try:
             text = unicodedata.normalize("NFC", value_bytes(word).decode())
         except UnicodeDecodeError:
@@ -63,13 +58,13 @@ class Spelling:
         return "".join(islice(chain.from_iterable(map(self._letters, text)), self.length))
 
     def _letters(self, letter: str) -> list[str]:
-        """The letters of the alphabet that stand for any letter."""
+        """Return the letters of the alphabet that replace `letter`."""
         lower = letter.casefold()
         forms = (letter, lower, unicodedata.normalize("NFKD", lower))
         return next(filter(None, ([x for x in form if x in self.alphabet] for form in forms)), [])
 
-    def padded(self, word: Value) -> str:
-        """The word filled up with PAD; raises ParameterError when it is no word."""
+    def pad(self, word: Value) -> str:
+        """Return `word` padded with PAD to `length`; raise ParameterError if it is not a word."""
         try:
             text = value_bytes(word).decode()
         except UnicodeDecodeError:
@@ -81,35 +76,35 @@ class Spelling:
         return text.ljust(self.length, PAD)
 
     def fragments(self, word: Value) -> list[str]:
-        """The fragments of the padded word, one a position; raises as `padded`."""
-        text, size = self.padded(word), self.fragment
+        """Return the fragments of the padded `word`, one a position; raise as `pad` does."""
+        text, size = self.pad(word), self.fragment
         return [text[start : start + size] for start in range(0, self.length, size)]
 
 
-class ByPosition(ABC):
-    """An addressing of words, by what they have at each position of their spelling."""
+class PositionAddressing(ABC):
+    """Addressing of words by a point for each position of their spelling."""
 
     spelling: Spelling
 
     @abstractmethod
     def position_points(self, value: Value) -> list[int]:
-        """The points of what the word has at each position."""
+        """Return the points of the word `value`, one a position."""
 
     def point(self, value: Value) -> int:
-        """The points of all positions, eight bytes each, as one integer."""
+        """Return the points of all positions, eight bytes each, as one integer."""
         points = self.position_points(value)
         return int.from_bytes(b"".join(point.to_bytes(8, "little") for point in points), "little")
 
     @staticmethod
     def at(point: int, position: int) -> int:
-        """The point at one position, of those of all."""
+        """Return the point at one `position`, given the `point` of the word."""
         return point >> 64 * position & ((1 << 64) - 1)
 
 
 @dataclass(frozen=True)
-class Blocks(ByPosition):
-    """Rows in blocks of `rows_each`, one block a position of the word: what a word has there
-    touches one column of each row of its block, by `PolynomialRows`."""
+class Blocks(PositionAddressing):
+    """Addressing with `rows_each` rows for each position of the word: its point there touches one
+    column of each of these rows, by `PolynomialRows`."""
 
     seed: str
     width: int
@@ -125,35 +120,35 @@ class Blocks(ByPosition):
 
 
 class Fragments(Blocks):
-    """The fragment at the position, after the tag of the whole word."""
+    """Addressing by the fragment at each position, after the tag of the whole word."""
 
     def tag(self, word: str) -> int:
-        """The tag of a padded word: a keyed BLAKE2b of it, `tag_bits` bits."""
+        """Return the tag of a padded word: a keyed BLAKE2b of it, `tag_bits` bits."""
         digest = hashlib.blake2b(
             word.encode(), digest_size=8, key=bytes.fromhex(self.seed), person=b"ldp tag v1"
         ).digest()
         return int.from_bytes(digest, "little") & ((1 << self.spelling.tag_bits) - 1)
 
     def fragment_point(self, tag: int, fragment: str) -> int:
-        """The point of a fragment: that of its tag, 2 bytes little-endian, and its letters."""
+        """Return the point of `tag`, as 2 bytes little-endian, and the letters of `fragment`."""
         return value_point(tag.to_bytes(2, "little") + fragment.encode())
 
     def position_points(self, value: Value) -> list[int]:
-        tag = self.tag(self.spelling.padded(value))
+        tag = self.tag(self.spelling.pad(value))
         return [self.fragment_point(tag, fragment) for fragment in self.spelling.fragments(value)]
 
 
 class Prefixes(Blocks):
-    """The word's beginning, up to the position and with what stands there."""
+    """Addressing by the prefixes of the word, each up to and with the fragment at a position."""
 
     def position_points(self, value: Value) -> list[int]:
-        return [value_point(beginning) for beginning in accumulate(self.spelling.fragments(value))]
+        return [value_point(prefix) for prefix in accumulate(self.spelling.fragments(value))]
 
 
 @dataclass(frozen=True)
-class FragmentPairs(ByPosition):
-    """Rows in blocks of `cohorts`, one block a pair of positions, in the order of `pairs`: the
-    fragments at the two set bits of two Bloom filters side by side, with the same hashes."""
+class FragmentPairs(PositionAddressing):
+    """Addressing with `cohorts` rows for each of `pairs`: the two fragments set bits of two Bloom
+    filters side by side, with the same hash functions."""
 
     bloom: PolynomialBloom
     cohorts: int
@@ -161,7 +156,7 @@ class FragmentPairs(ByPosition):
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """Two positions each, the earlier one first: (0, 1), (0, 2), ..., (1, 2), ..."""
+        """Pairs of positions, the earlier one first: (0, 1), (0, 2), ..., (1, 2), ..."""
         return tuple(combinations(range(self.spelling.positions), 2))
 
     def position_points(self, value: Value) -> list[int]:

@@ -1,10 +1,9 @@
-"""Reports and tables as bytes: the only module that knows byte order and layout.
+"""Reports and tables as bytes: the only module with byte order and layout.
 
 A report is a 10-byte header (format version, mechanism id, mechanism fingerprint) and a body (row,
-payload). There are three kinds of report, and reports of several parts; the layout of each is data,
+payload). There are four kinds of report, and reports of several parts; the layout of each is data,
 so that array code can read the same bytes. Everything is little-endian; `docs/wire.md` is the
-specification for other languages. What the numbers in a report mean is the mechanisms' business,
-not this module's.
+specification for other languages. Mechanisms, not this module, define what the numbers mean.
 """
 
 import hashlib
@@ -26,7 +25,7 @@ REPORT_VERSION = 1
 TABLE_VERSION = 1
 TABLE_MAGIC = b"ldp-table"
 COUNT_TYPES = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}
-"""Bytes of an unsigned count -> its little-endian array type, without the byte-order mark."""
+"""Array types of unsigned counts by size in bytes, without the byte-order mark."""
 
 _HEADER = struct.Struct("<BB8s")
 HEADER_BYTES = _HEADER.size
@@ -34,8 +33,8 @@ _CHECKSUM_BYTES = 16
 
 
 class Kind(Enum):
-    """What a report says about its row: one column, some columns, a fixed number of columns, or one
-    column with a sign."""
+    """Form of a payload: one column, any columns, a fixed number of columns, or one column with a
+    sign."""
 
     INDEX = "index"
     BITS = "bits"
@@ -45,36 +44,40 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Index:
+    """Report that names one column."""
+
     row: int
     column: int
 
 
 @dataclass(frozen=True)
 class Bits:
+    """Report of one bit a column, column 0 first."""
+
     row: int
     bits: frozenbitarray
-    """One bit a column, column 0 first."""
 
 
 @dataclass(frozen=True)
 class Sign:
+    """Report of one column of the Hadamard matrix and a `sign`, +1 or -1."""
+
     row: int
     column: int
     sign: int
-    """+1 or -1."""
 
 
 Report = Index | Bits | Sign
 
 
-def _bytes_for(numbers: int) -> int:
-    """Bytes that hold any of the integers below `numbers`; none where there is no choice."""
-    return ((numbers - 1).bit_length() + 7) // 8
+def bytes_below(limit: int) -> int:
+    """Return how many bytes hold any integer in [0, limit); 0 bytes for a limit of 1."""
+    return ((limit - 1).bit_length() + 7) // 8
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The body of a report: `row_bytes` of row number, then `payload_bytes`.
+    """Body of a report: `row_bytes` of row number, then `payload_bytes`.
 
     The payload is the column (INDEX), 2 * column + (1 for a minus) (SIGN), or the columns' bits,
     column c being bit c % 8 of byte c // 8 (BITS, unused high bits zero; SUBSET, where `ones` of
@@ -88,11 +91,11 @@ class Layout:
 
     @cached_property
     def row_bytes(self) -> int:
-        return _bytes_for(self.rows)
+        return bytes_below(self.rows)
 
     @cached_property
     def payload_limit(self) -> int:
-        """The payload, read as an integer, is below this."""
+        """Bound of a payload as an integer: it is below this."""
         return {
             Kind.INDEX: self.columns,
             Kind.SIGN: 2 * self.columns,
@@ -101,27 +104,28 @@ class Layout:
         }[self.kind]
 
     def numbers(self) -> Iterator[int]:
-        """All payloads there are, as integers."""
+        """Return an iterator over all payloads, as integers."""
         if self.kind is Kind.SUBSET:
-            chosen = combinations(range(self.columns), self.ones)
-            return (sum(1 << column for column in columns) for columns in chosen)
+            subsets = combinations(range(self.columns), self.ones)
+            return (sum(1 << column for column in subset) for subset in subsets)
         return iter(range(self.payload_limit))
 
     @cached_property
     def outcomes(self) -> int:
-        """How many payloads there are."""
+        """Number of different payloads."""
         return comb(self.columns, self.ones) if self.kind is Kind.SUBSET else self.payload_limit
 
     @cached_property
     def payload_bytes(self) -> int:
-        return _bytes_for(self.payload_limit)
+        return bytes_below(self.payload_limit)
 
     @cached_property
     def body_bytes(self) -> int:
         return self.row_bytes + self.payload_bytes
 
     def payload_number(self, payload: bytes) -> int:
-        """The payload as an integer; refuses columns out of range and set padding bits."""
+        """Return `payload` as an integer; raise ReportError for a column out of range, padding bits
+        that are set, or a wrong number of ones."""
         number = int.from_bytes(payload, "little")
         if number >= self.payload_limit:
             raise ReportError(
@@ -136,16 +140,18 @@ class Layout:
 
 @dataclass(frozen=True)
 class JointLayout:
-    """The body of a report of several parts: `row_bytes` of row number, then the bodies of the
-    parts. The table of the first part has `rows` times the rows of its body: those of row r start
-    at r * its rows."""
+    """Body of a report of several parts: `row_bytes` of row number, then the bodies of the parts.
+
+    The table of the first part has `rows` times the rows of its body: those of row r begin at
+    r * (rows of its body).
+    """
 
     rows: int
     parts: tuple[Layout, ...]
 
     @cached_property
     def row_bytes(self) -> int:
-        return _bytes_for(self.rows)
+        return bytes_below(self.rows)
 
     @cached_property
     def payload_bytes(self) -> int:
@@ -156,45 +162,45 @@ class JointLayout:
         return self.row_bytes + self.payload_bytes
 
     def payload_number(self, payload: bytes) -> int:
-        """The payload as an integer; refuses what a part would refuse."""
-        start = 0
-        for part in self.parts:
-            middle, end = start + part.row_bytes, start + part.body_bytes
-            if int.from_bytes(payload[start:middle], "little") >= part.rows:
+        """Return `payload` as an integer; raise ReportError for a row out of range, and as
+        `Layout.payload_number` for each part."""
+        for part, (row, part_payload) in zip(self.parts, self.split(0, payload), strict=True):
+            if row >= part.rows:
                 raise ReportError(f"report names a row outside 0..{part.rows - 1}")
-            part.payload_number(payload[middle:end])
-            start = end
+            part.payload_number(part_payload)
         return int.from_bytes(payload, "little")
 
     def split(self, row: int, payload: bytes) -> list[tuple[int, bytes]]:
-        """For every part the row of its table, and its payload."""
-        found, start, first = [], 0, row * self.parts[0].rows
+        """Return for every part the row of its table and its payload."""
+        parts, start, first_row = [], 0, row * self.parts[0].rows
         for part in self.parts:
             middle, end = start + part.row_bytes, start + part.body_bytes
-            own = int.from_bytes(payload[start:middle], "little")
-            found.append((first + own, payload[middle:end]))
-            start, first = end, 0
-        return found
+            part_row = int.from_bytes(payload[start:middle], "little")
+            parts.append((first_row + part_row, payload[middle:end]))
+            start, first_row = end, 0
+        return parts
 
 
 def split_parts(layout: Layout | JointLayout, row: int, payload: bytes) -> list[tuple[int, bytes]]:
-    """For every part of a report the row of its table, and its payload."""
+    """Return for every part of a report with this `row` and `payload` the row of its table and its
+    payload."""
     return layout.split(row, payload) if isinstance(layout, JointLayout) else [(row, payload)]
 
 
 @dataclass(frozen=True)
 class Header:
-    """Whose report it is: the mechanism's id (1 byte) and its fingerprint (8 bytes)."""
+    """Header of a report: the mechanism's id (1 byte) and its fingerprint (8 bytes)."""
 
     mechanism_id: int
     fingerprint: bytes
 
     def to_bytes(self) -> bytes:
+        """Return the 10 bytes of the header."""
         return _HEADER.pack(REPORT_VERSION, self.mechanism_id, self.fingerprint)
 
 
 def pack_report(header: bytes, layout: Layout, row: int, number: int) -> bytes:
-    """A whole report: `header`, row, payload. Trusts its arguments; encoders call it."""
+    """Return a report: `header`, row, payload `number`. The arguments are not checked."""
     return (
         header
         + row.to_bytes(layout.row_bytes, "little")
@@ -203,19 +209,21 @@ def pack_report(header: bytes, layout: Layout, row: int, number: int) -> bytes:
 
 
 def pack_joint_report(
-    header: bytes, layout: JointLayout, drawn: Sequence[tuple[int, int]]
+    header: bytes, layout: JointLayout, parts: Sequence[tuple[int, int]]
 ) -> bytes:
-    """A whole report of several parts, from the row and payload of each. Trusts its arguments."""
-    row = drawn[0][0] // layout.parts[0].rows
+    """Return a report of several parts from (row, payload as an integer) of each. The arguments are
+    not checked."""
+    row = parts[0][0] // layout.parts[0].rows
     bodies = [
         pack_report(b"", part, part_row % part.rows, number)
-        for part, (part_row, number) in zip(layout.parts, drawn, strict=True)
+        for part, (part_row, number) in zip(layout.parts, parts, strict=True)
     ]
     return b"".join([header, row.to_bytes(layout.row_bytes, "little"), *bodies])
 
 
 def split_report(data: bytes, header: Header, layout: Layout | JointLayout) -> tuple[int, bytes]:
-    """Row and payload of a report, after every check that needs no look into the payload."""
+    """Return row and payload of the report in `data`; raise ReportError for a wrong length, header
+    or row. The payload is not checked."""
     expected = HEADER_BYTES + layout.body_bytes
     if len(data) != expected:
         raise ReportError(f"report has {len(data)} bytes, this mechanism's have {expected}")
@@ -235,16 +243,16 @@ def split_report(data: bytes, header: Header, layout: Layout | JointLayout) -> t
 
 
 def parse_report(data: bytes, header: Header, layout: Layout | JointLayout) -> tuple[Report, ...]:
-    """The parts of the report in `data`, one unless it is joint; raises ReportError unless every
-    bit of it is as it should be."""
+    """Return the parts of the report in `data`, one unless it is joint; raise ReportError for
+    anything that no encoder writes."""
     row, payload = split_report(data, header, layout)
     layout.payload_number(payload)
     parts = layout.parts if isinstance(layout, JointLayout) else (layout,)
-    split = zip(parts, split_parts(layout, row, payload), strict=True)
-    return tuple(_parsed(part, *found) for part, found in split)
+    pairs = zip(parts, split_parts(layout, row, payload), strict=True)
+    return tuple(_parse_part(part, *row_and_payload) for part, row_and_payload in pairs)
 
 
-def _parsed(layout: Layout, row: int, payload: bytes) -> Report:
+def _parse_part(layout: Layout, row: int, payload: bytes) -> Report:
     number = layout.payload_number(payload)
     if layout.kind is Kind.INDEX:
         return Index(row, number)
@@ -255,9 +263,10 @@ def _parsed(layout: Layout, row: int, payload: bytes) -> Report:
 
 
 def pack_table(description: Mapping[str, Any], buffers: Sequence[bytes]) -> bytes:
-    """Magic, version, length of the description, description (JSON), buffers, checksum.
+    """Return the bytes of a table file: magic, version, length of the description, description
+    (JSON), buffers, checksum.
 
-    The sizes of the buffers are written into the description under "buffers".
+    The key "buffers" of the written description holds the sizes of `buffers` in bytes.
     """
     text = json.dumps(
         {**description, "buffers": [len(buffer) for buffer in buffers]}, sort_keys=True
@@ -270,18 +279,19 @@ def pack_table(description: Mapping[str, Any], buffers: Sequence[bytes]) -> byte
 
 
 def parse_table(data: bytes) -> tuple[dict[str, Any], list[memoryview]]:
-    """The description and the buffers of a table file; refuses foreign and damaged bytes."""
-    opening = len(TABLE_MAGIC) + 1
-    if data[: len(TABLE_MAGIC)] != TABLE_MAGIC:
+    """Return the description and the buffers of the table file in `data`; raise DecodeError for
+    other or damaged bytes."""
+    version_at = len(TABLE_MAGIC)
+    if data[:version_at] != TABLE_MAGIC:
         raise DecodeError("not a table file")
-    if data[opening - 1 : opening] != bytes([TABLE_VERSION]):
+    if data[version_at : version_at + 1] != bytes([TABLE_VERSION]):
         raise DecodeError(f"table file of another format version, this is {TABLE_VERSION}")
     view = memoryview(data)
     checksum = hashlib.blake2b(view[:-_CHECKSUM_BYTES], digest_size=_CHECKSUM_BYTES)
     if checksum.digest() != data[-_CHECKSUM_BYTES:]:
         raise DecodeError("damaged table file: its checksum does not fit")
-    start = opening + 4
-    end = start + int.from_bytes(data[opening:start], "little")
+    start = version_at + 5
+    end = start + int.from_bytes(data[version_at + 1 : start], "little")
     description = json.loads(data[start:end])
     buffers = []
     for size in description["buffers"]:

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from ldp.accounting.policy import Caps, touched
+from ldp.accounting.policy import Caps, periods_touched
 from ldp.errors import ParameterError, RegistryError
 from ldp.files import read_lines
 from ldp.mechanisms import Catalogued
@@ -76,7 +76,7 @@ class Metric:
         if self.cleans:
             mechanism: Any = self.mechanism
             with suppress(ParameterError):
-                return mechanism.spelling.cleaned(value)
+                return mechanism.spelling.clean(value)
         if self.other is not None:
             try:
                 self.mechanism.check(value)
@@ -103,8 +103,8 @@ class Metric:
         """Return how often the price can be charged in a span of time, without caps: for every
         report of the windows that it touches, or once for every epoch."""
         if self.epoch:
-            return touched(span, self.epoch)
-        return self.reports_per_window * touched(span, window)
+            return periods_touched(span, self.epoch)
+        return self.reports_per_window * periods_touched(span, window)
 
     def candidates(self) -> tuple[str, ...] | None:
         """Return the values of the dictionary, cleaned as devices clean them, or None without a

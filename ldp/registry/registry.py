@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ldp.accounting.composition import exact_sum
-from ldp.accounting.policy import touched
+from ldp.accounting.policy import periods_touched
 from ldp.errors import RegistryError
 from ldp.files import write_whole
 from ldp.protocol.channel import round_up
@@ -136,7 +136,7 @@ class Registry:
                     f"{self.path}: group {name!r} was renamed or removed; what devices spent in it "
                     "stays spent, so it must stay"
                 )
-            if difference := self.groups[name].caps.looser_than(group.caps):
+            if difference := self.groups[name].caps.increase_over(group.caps):
                 raise RegistryError(
                     f"{self.path}: [group.{name}]: {difference} than in {older.path}"
                 )
@@ -209,7 +209,7 @@ class Registry:
         worst = {
             name: min(
                 life,
-                _total([(caps.window_epsilon, touched(span, caps.window))]),
+                _total([(caps.window_epsilon, periods_touched(span, caps.window))]),
                 _total([(metric.price, metric.charges(span, caps.window)) for metric in members]),
             )
             for name, span in SPANS.items()

@@ -311,7 +311,7 @@ def _mechanism(
             raise RegistryError(f"mechanism {name!r} takes {takes}, not {key!r}")
     _require_known("", keys, METRIC_KEYS | own_keys)
     parameters.update({key: value for key, value in keys.items() if key in own_keys})
-    if CATALOGUE[name].seeded(parameters):
+    if CATALOGUE[name].has_seed(parameters):
         parameters.setdefault("seed", derived_seed(*identity))
     if isinstance(parameters.get("categories"), str):
         parameters["categories"] = read_values(path.parent / parameters["categories"])

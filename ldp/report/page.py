@@ -166,7 +166,7 @@ def _cleaned(truth: Mapping[str, int], spelling: Mapping[str, Any] | None) -> Ma
         return truth
     counts = Counter[str]()
     for value, count in truth.items():
-        counts[Spelling(**spelling).cleaned(value)] += count
+        counts[Spelling(**spelling).clean(value)] += count
     return counts
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.accounting.ledger import room
+from ldp.accounting.ledger import allowance
 from ldp.arrays import Floats
 from ldp.arrays import Ints as Places
 from ldp.client.memoisation_modes import mode_class
@@ -173,7 +173,7 @@ class Collection:
                 for n, price, member in zip(granted, prices, members, strict=True)
                 if not member.epoch
             ]
-            left = room(group.caps, sum(spent, Fraction(0)), sum(in_window, aside))
+            left = allowance(group.caps, sum(spent, Fraction(0)), sum(in_window, aside))
             grant = mode_class(metric).afforded(metric, left)
             found.append((grant.reports, int(grant.epsilon / prices[place])))
         table = np.array(found, dtype=np.int64).reshape(-1, 2)[which]
