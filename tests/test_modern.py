@@ -24,9 +24,9 @@ from ldp import (
 )
 from ldp.audit import audit_encoder, report_law
 from ldp.audit.values import tried
+from ldp.bulk.projective_geometry import count_incidences
 from ldp.cli import commands
 from ldp.decoding.error_law import Collisions
-from ldp.decoding.geometry import count_incidences
 from ldp.errors import DecodeError, LdpError, ParameterError
 from ldp.mechanisms.numeric import Numeric, position
 from ldp.mechanisms.projective_geometry import (

@@ -6,7 +6,7 @@ Importing the package loads all its files, which register the bulk code of the a
 from importlib import import_module
 from pkgutil import iter_modules
 
-from ldp.bulk.addressing import NO_COLUMN, columns, pick, points, scatter
+from ldp.bulk.addressing import NO_COLUMN, columns, count_sets, pick, points, scatter
 from ldp.bulk.counting import (
     count_bits,
     gather,
@@ -29,6 +29,7 @@ __all__ = [
     "coefficients",
     "columns",
     "count_bits",
+    "count_sets",
     "draw_steps",
     "fit_subsets",
     "gather",

@@ -10,8 +10,8 @@ from functools import singledispatch
 
 import numpy as np
 
-from ldp.arrays import Bools, Ints, Points, RowNumbers
-from ldp.mechanisms.addressing import Addressing, Identity, Rounding
+from ldp.arrays import AnyInts, Bools, Ints, Points, RowNumbers
+from ldp.mechanisms.addressing import Addressing, CellSets, Identity, Rounding
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.moments import Products
 from ldp.mechanisms.numeric import Numbers
@@ -72,6 +72,13 @@ def scatter(
         at = np.full(len(points), start + r, dtype=np.uint32)
         for cells in columns(addressing, rows, points, at).T:
             np.add.at(counts[r], cells[cells != NO_COLUMN], by_value[cells != NO_COLUMN, r])
+
+
+@singledispatch
+def count_sets(addressing: CellSets, counts: AnyInts, known: Sequence[int]) -> Ints:
+    """Return for each point in `known` the sum of `counts`, shape (columns,), over the columns of
+    its set: int64, shape (known,)."""
+    raise TypeError(f"no bulk code for {type(addressing).__name__}")
 
 
 @columns.register

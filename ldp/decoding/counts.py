@@ -10,10 +10,9 @@ from ldp.decoding import candidates as bloom
 from ldp.decoding import direct, geometry, histogram, mean_sketch
 from ldp.decoding.bloom_maps import require_places
 from ldp.errors import DecodeError, ParameterError
-from ldp.mechanisms.addressing import Identity, Rounding
+from ldp.mechanisms.addressing import CellSets, Identity, Rounding
 from ldp.mechanisms.bit_flip import BitFlip, Buckets
 from ldp.mechanisms.memoisation import Memoising
-from ldp.mechanisms.projective_geometry import Hyperplanes
 from ldp.protocol.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
 from ldp.tables.estimates import Estimates, Rule, table_details
 from ldp.tables.table import Table
@@ -30,7 +29,7 @@ BY_MAP = ("regression", "lasso-ols")
 """Methods that fit all candidates together, by the cells that each names."""
 FITTING = {
     Identity: ("direct",),
-    Hyperplanes: ("geometry",),
+    CellSets: ("geometry",),
     Buckets: ("histogram",),
     PolynomialRows: ("mean-sketch", *BY_MAP),
     PolynomialBloom: BY_MAP,
@@ -63,7 +62,7 @@ def decode(
     if not isinstance(table, Table):
         raise DecodeError("decode one part of it, by its name: table['words']")
     addressing = table.mechanism.addressing
-    fitting = FITTING.get(type(addressing))
+    fitting = next((FITTING[kind] for kind in type(addressing).__mro__ if kind in FITTING), None)
     if isinstance(addressing, Rounding):
         raise DecodeError(f"a {table.mechanism.name} table holds numbers, not counts of candidates")
     if fitting is None:

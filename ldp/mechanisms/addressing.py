@@ -87,3 +87,12 @@ class Identity:
 
     def cells(self, point: int, row: int) -> Sequence[int]:
         return (point,) if point < len(self.categories) else ()
+
+
+@dataclass(frozen=True)
+class CellSets(Identity, ABC):
+    """Addressing with a set of columns for each category, all of one size; any two sets share
+    equally many columns."""
+
+    @abstractmethod
+    def cells(self, point: int, row: int) -> ManyCells: ...

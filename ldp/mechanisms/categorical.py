@@ -4,12 +4,14 @@ from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Mechanism, Shape
-from ldp.protocol.channel import require_epsilon
+from ldp.protocol.channel import Channel, direct_channel, require_epsilon
 from ldp.protocol.hashing import value_bytes
+from ldp.protocol.wire import Kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,28 @@ class Categorical(Mechanism, ABC):
     @cached_property
     def shape(self) -> Shape:
         return Shape(1, len(self.categories))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetResponse(Categorical, ABC):
+    """Mechanism that names one column; those of the category's own set are likelier.
+
+    Of K columns S = `touches` are in the set, and `overlap` of them in any other. A column of the
+    own set is told with probability P / S, P = S e**epsilon / (S e**epsilon + K - S) rounded down
+    to a multiple of 2**-64, any other with (1 - P) / (K - S).
+    """
+
+    kind: ClassVar[Kind] = Kind.INDEX
+
+    @cached_property
+    def channel(self) -> Channel:
+        return direct_channel(self.epsilon, self.shape.columns - self.touches, self.touches)
+
+    @cached_property
+    def support(self) -> Channel:
+        p, q = self.channel.touched, self.channel.untouched
+        shared, others = self.overlap, self.touches - self.overlap
+        return Channel(touched=self.touches * p, untouched=shared * p + others * q)
 
 
 class Categories(tuple[str, ...]):

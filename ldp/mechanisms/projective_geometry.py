@@ -10,18 +10,17 @@ from functools import cached_property
 from typing import Any, ClassVar, overload
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.addressing import Identity, ManyCells
+from ldp.mechanisms.addressing import CellSets, ManyCells
 from ldp.mechanisms.base import Example, Shape
-from ldp.mechanisms.categorical import Categorical, require_categories
-from ldp.protocol.channel import Channel, direct_channel, power_plus_one, require_epsilon
-from ldp.protocol.wire import Kind
+from ldp.mechanisms.categorical import SetResponse, require_categories
+from ldp.protocol.channel import power_plus_one, require_epsilon
 
 MAX_POINTS = 1 << 26
 """Largest number of points: a server keeps a number for each."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProjectiveGeometry(Categorical):
+class ProjectiveGeometry(SetResponse):
     """Projective geometry response: a point of a finite projective space, in which the points on
     the value's hyperplane are likelier.
 
@@ -46,7 +45,6 @@ class ProjectiveGeometry(Categorical):
 
     name: ClassVar[str] = "pgr"
     wire_id: ClassVar[int] = 11
-    kind: ClassVar[Kind] = Kind.INDEX
 
     field: int = 0
 
@@ -80,16 +78,6 @@ class ProjectiveGeometry(Categorical):
     @property
     def overlap(self) -> int:
         return points(self.field, self.dimension - 2)
-
-    @cached_property
-    def channel(self) -> Channel:
-        return direct_channel(self.epsilon, self.shape.columns - self.touches, self.touches)
-
-    @cached_property
-    def support(self) -> Channel:
-        p, q = self.channel.touched, self.channel.untouched
-        shared, others = self.overlap, self.touches - self.overlap
-        return Channel(touched=self.touches * p, untouched=shared * p + others * q)
 
     @cached_property
     def addressing(self) -> "Hyperplanes":
@@ -152,7 +140,7 @@ def tuned_field(epsilon: float, categories: int) -> int:
 
 
 @dataclass(frozen=True)
-class Hyperplanes(Identity):
+class Hyperplanes(CellSets):
     """Addressing in which the i-th category touches the hyperplane of the i-th point.
 
     A point is represented by its vector whose first nonzero coordinate is 1. Points are ordered by
@@ -162,7 +150,7 @@ class Hyperplanes(Identity):
     field: int = 2
     dimension: int = 2
 
-    def cells(self, point: int, row: int) -> Sequence[int]:
+    def cells(self, point: int, row: int) -> ManyCells:
         return Hyperplane(self.field, vector(point, self.field, self.dimension))
 
 
