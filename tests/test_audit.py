@@ -332,10 +332,8 @@ def test_an_audit_in_chunks_checks_what_one_of_a_piece_does(
     example: Example, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Checks keep their shapes whatever a chunk happens to hold, so that counts can be added."""
-    from ldp.audit import cells
-
     for chunk in (7, 1000):
-        monkeypatch.setattr(cells, "CHUNK", chunk)
+        monkeypatch.setattr("ldp.audit.encoder.CHUNK", chunk)
         encoder = example.mechanism.encoder(SeededBits(b"chunks"))
         audit = audit_encoder(
             example.mechanism, example.values[:1], encoder.encode, trials=100, alpha=ALPHA
