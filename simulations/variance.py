@@ -115,6 +115,7 @@ SUBJECTS = (  # a mechanism is a line; one added at the end leaves the others' d
         reports=2_000,
         values=BUCKETS,
     ),
+    Subject({"mechanism": "hadamard", "categories": CATEGORIES}, _1_AND_4, reports=2_000),
 )
 
 

@@ -355,6 +355,17 @@ function pgr(p, epsilon) {
   const truth = (value) => hyperplane(vector(place(p.categories, value), p.field, t), p.field);
   return part(INDEX, 1, all, answers(epsilon, all - own, own), truth);
 }
+function hadamard(p, epsilon) {
+  const all = 2 ** p.categories.length.toString(2).length;
+  const truth = (value) => {
+    const [r, parity] = [place(p.categories, value) + 1, (n) => ones(BigInt(n)) & 1];
+    const column = (c, odd) => c + (r & -r) * (parity(c & r) ^ odd);
+    const free = (n) => ((n & -(r & -r)) << 1) | (n & ((r & -r) - 1));
+    const own = range(all / 2).map((n) => column(free(n), 0));
+    return Object.assign(own, { outside: (n) => column(free(n), 1) });
+  };
+  return part(INDEX, 1, all, answers(epsilon, all / 2, all / 2), truth);
+}
 function subset(p, epsilon) {
   const [d, w] = [p.categories.length, p.size];
   const told = answers(epsilon, d - w, w)[2];
@@ -382,6 +393,7 @@ const MECHANISMS = {
     answers(epsilon, p.buckets - 1))]],
   prefix: [17, (p, epsilon) => [prefix(p, epsilon)]],
   pgr: [11, (p, epsilon) => [pgr(p, epsilon)]],
+  hadamard: [23, (p, epsilon) => [hadamard(p, epsilon)]],
   "one-bit-mean": [12, (p, epsilon) => [numeric(p, epsilon, 2, 1)]],
   piecewise: [13, (p, epsilon) => [windowed(p, epsilon)]],
   moments: [14, (p, epsilon) => [moments(p, epsilon)]],

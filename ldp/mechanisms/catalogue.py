@@ -14,6 +14,7 @@ from ldp.mechanisms.base import Catalogued
 if TYPE_CHECKING:  # held to FILES by a test
     from ldp.mechanisms.bit_flip import BitFlip as BitFlip
     from ldp.mechanisms.cms import CountMeanSketch as CountMeanSketch
+    from ldp.mechanisms.hadamard_response import HadamardResponse as HadamardResponse
     from ldp.mechanisms.hcms import HadamardCountMeanSketch as HadamardCountMeanSketch
     from ldp.mechanisms.joint_report import JointReport as JointReport
     from ldp.mechanisms.local_hashing import LocalHashing as LocalHashing
@@ -46,6 +47,7 @@ FILES = {
     "SequenceFragmentPuzzle": "sfp",
     "LocalHashing": "local_hashing",
     "ProjectiveGeometry": "projective_geometry",
+    "HadamardResponse": "hadamard_response",
     "BitFlip": "bit_flip",
     "OneBitMean": "numeric",
     "Piecewise": "numeric",
