@@ -9,7 +9,7 @@ import pytest
 
 from ldp.errors import ParameterError
 from ldp.planning import Question, tuned
-from ldp.planning.comparison import LATTICE, Comparison, compare
+from ldp.planning.comparison import LATTICE, Comparison, compare_models
 from ldp.privacy_loss import shuffled_delta
 from ldp.simulation import Population
 from tests.command_line import run
@@ -24,7 +24,7 @@ PEOPLE = Population(
 def made(**changes: object) -> Comparison:
     arguments = {"users": 20_000, "epsilon": 1.0, "delta": DELTA, "mechanism": "unary"}
     arguments |= {"generator": np.random.default_rng(3), **changes}
-    return compare(PEOPLE, **arguments)  # type: ignore[arg-type]
+    return compare_models(PEOPLE, **arguments)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

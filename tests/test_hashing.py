@@ -164,3 +164,35 @@ def test_derived_seeds_separate_the_names() -> None:
 def test_a_seed_that_is_no_hex_of_1_to_64_bytes_is_refused(seed: str) -> None:
     with pytest.raises(ParameterError, match="seed"):
         PolynomialRows(seed, 8)
+
+
+class Shifted(Identity):
+    """Category i touches columns i and i + 1."""
+
+    def cells(self, point: int, row: int) -> tuple[int, ...]:
+        return (point, point + 1)
+
+
+class Unregistered:
+    """An addressing without bulk code."""
+
+    def point(self, value: object) -> int:
+        return 0
+
+    def cells(self, point: int, row: int) -> tuple[int, ...]:
+        return (0,)
+
+
+@pytest.mark.exact
+def test_bulk_code_is_found_by_the_type_of_an_addressing() -> None:
+    places, at = Shifted(("a", "b")), np.zeros(2, dtype=np.uint32)
+    points = bulk.points(places, 1, ["b", "a"])
+    assert bulk.columns(places, 1, points, at).tolist() == [[1], [0]]  # as its base class
+    bulk.columns.register(
+        Shifted, lambda places, rows, points, at: points.astype(int)[:, None] + [0, 1]
+    )
+    assert bulk.columns(places, 1, points, at).tolist() == [[1, 2], [0, 1]]
+    inside, number = np.array([True, False]), np.array([1, 0])
+    assert bulk.pick(places, 1, points, at, inside, number).tolist() == [2, 2]
+    with pytest.raises(TypeError, match="no bulk code for Unregistered"):
+        bulk.columns(Unregistered(), 1, points, at)

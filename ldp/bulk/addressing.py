@@ -18,7 +18,7 @@ from ldp.mechanisms.numeric import Numbers
 from ldp.protocol.hashing import Value
 
 NO_COLUMN = -1
-"""Stands for "touches no cell" where a column is expected."""
+"""Column number that stands for "touches no cell"."""
 
 
 @singledispatch

@@ -1,5 +1,4 @@
-"""Inner loops: compiled by numba, cached on the disk where possible, run on slices of rows in
-threads."""
+"""Compiled inner loops: by numba, cached on the disk where possible, in threads."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

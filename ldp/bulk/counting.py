@@ -73,10 +73,7 @@ def gather(
 
 
 def gather_groups(
-    addressing: PolynomialRows,
-    counts: AnyInts,
-    points: NDArray[np.uint64],
-    bounds: Sequence[int],
+    addressing: PolynomialRows, counts: AnyInts, points: NDArray[np.uint64], bounds: Sequence[int]
 ) -> tuple[Ints, Ints]:
     """Return what `gather` does, and its sum over all points in every group of rows, of which group
     i is rows bounds[i] to bounds[i + 1]: int64, shape of `points` and (groups,)."""

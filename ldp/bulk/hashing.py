@@ -164,10 +164,7 @@ def _all_columns(places: Any, polynomials: Any, points: Any, width: Any) -> None
 
 
 def _hash_points(
-    polynomials: NDArray[np.uint64],
-    points: Points,
-    at: RowNumbers,
-    width: int,
+    polynomials: NDArray[np.uint64], points: Points, at: RowNumbers, width: int
 ) -> Ints:
     row_columns: Ints = _polynomial_columns(polynomials, points, at, np.uint64(width))
     return row_columns

@@ -35,9 +35,9 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
         return 0.0
     if mu == math.inf:
         return 1.0
-    first = float(log_ndtr(mu / 2 - epsilon / mu))
-    second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
-    return math.exp(first) * -math.expm1(min(0.0, second - first))
+    log_first = float(log_ndtr(mu / 2 - epsilon / mu))
+    log_second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    return math.exp(log_first) * -math.expm1(min(0.0, log_second - log_first))
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:

@@ -1,4 +1,4 @@
-"""The basic mechanisms of a trusted curator: each a frozen value that knows its cost.
+"""The basic mechanisms of a trusted curator: each a frozen value with its cost.
 
 `sensitivity` is the most by which the answer can differ between neighbouring data sets, in the
 mechanism's norm; stating it, for the neighbours that are named, is the caller's part. Source:

@@ -16,8 +16,7 @@ from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
 from ldp.errors import MissingPackage, ParameterError
 from ldp.files import write_whole
 from ldp.planning import CANDIDATES
-from ldp.planning.comparison import Comparison, Row, curves, points
-from ldp.planning.comparison import compare as compare_models
+from ldp.planning.comparison import Comparison, Row, compare_models, curves, most_comparisons
 from ldp.simulation import Population
 
 WIDTH = 96
@@ -76,7 +75,7 @@ def compare(
     made = compare_models(people, **shared)
     lines: list[dict[str, Any]] = []
     if out is not None or figure is not None:
-        done = progress("points", points())
+        done = progress("points", most_comparisons())
         for along, found in curves(people, **shared):
             lines += [{"along": along, **asdict(row)} for row in found.rows]
             done(1)

@@ -187,9 +187,9 @@ def _compared(
     seed: int | None,
 ) -> tuple[dict[str, Any], str]:
     from ldp.central.regression.rows import Bounds
-    from ldp.planning.regression import compare
+    from ldp.planning.regression import compare_regressions
 
-    scores = compare(
+    scores = compare_regressions(
         X,
         y,
         bounds=Bounds.of(pairs, X.shape[1], "bounds"),

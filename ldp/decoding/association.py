@@ -10,7 +10,6 @@ fits the noise of the same reports and overestimates OTHER (docs/mechanisms/join
 
 import csv
 import io
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -26,10 +25,9 @@ from ldp.arrays import Floats, Ints
 from ldp.decoding import decode
 from ldp.decoding.mixtures import MOST_CELLS, Mixture, fit_shares
 from ldp.errors import DecodeError
-from ldp.files import write_together
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.addressing import Identity
-from ldp.tables.estimates import Rule, summary_path
+from ldp.tables.estimates import Rule, write_with_summary
 from ldp.tables.patterns import Patterns, group_reports
 from ldp.tables.table import Table
 
@@ -122,9 +120,7 @@ class Association:
             numbers = {name: f"{row[name]:.2f}" for name in ("count", "std_error")}
             writer.writerow({**row, **numbers})
         if path is not None:
-            beside = summary_path(Path(path))
-            summary = json.dumps(self.summary(), indent=2, allow_nan=False) + "\n"
-            write_together({Path(path): text.getvalue(), beside: summary})
+            write_with_summary(Path(path), text.getvalue(), self.summary())
         return text.getvalue()
 
 

@@ -21,26 +21,26 @@ EXACT = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class BinomialBounds:
-    """Intervals of counts, where `named`, integers of shape (candidates,), of `reports` reports
-    name a value through `channel`; `count`: the estimates, which an interval always holds.
+    """Intervals of counts, where `named_counts`, integers of shape (candidates,), of `reports`
+    reports name a value through `channel`; `count`: the estimates, which an interval always holds.
 
-    `asked`, shape (candidates,): number of reports about a value, drawn at random from all; None
-    where all reports are about all values.
+    `reports_about`, shape (candidates,): number of reports about a value, drawn at random from all;
+    None where all reports are about all values.
     """
 
-    named: Ints
+    named_counts: Ints
     reports: int
     channel: Channel
     count: Floats
-    asked: Ints | None = None
+    reports_about: Ints | None = None
 
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
-        if self.asked is not None:
-            ends = share_interval(self.named, self.asked, self.channel, miss / 2)
-            low, high = (end * (self.reports / self.asked) for end in ends)
+        if self.reports_about is not None:
+            ends = share_interval(self.named_counts, self.reports_about, self.channel, miss / 2)
+            low, high = (end * (self.reports / self.reports_about) for end in ends)
         else:
             interval = share_interval if population else count_interval
-            seen, place = np.unique(self.named, return_inverse=True)
+            seen, place = np.unique(self.named_counts, return_inverse=True)
             ends = interval(seen, np.full(seen.size, self.reports), self.channel, miss / 2)
             low, high = (end[place] for end in ends)
         low, high = (np.clip(end, 0, self.reports) for end in (low, high))

@@ -170,12 +170,7 @@ def lasso_ols(
 
 
 def from_map(
-    table: Table,
-    candidates: tuple[str, ...],
-    bits: Map,
-    rule: Rule,
-    method: str,
-    more: float = 0.0,
+    table: Table, candidates: tuple[str, ...], bits: Map, rule: Rule, method: str, more: float = 0.0
 ) -> Estimates:
     """Return estimates of candidates whose hashes set `bits`, shape (candidates, cohorts, hashes),
     by `method`; `more`: number of reports beyond one that every client sent under a permanent

@@ -111,7 +111,7 @@ def decode(
 def weighted_mean(clients: Mapping[int, int]) -> float:
     """Return the number of reports that the client of a report sent, on average over the reports:
     sum K**2 / sum K over clients that sent K each. `clients`: K -> number of clients. It is more
-    than the mean over clients, unless all sent equally number. Raises ParameterError for K below 1
+    than the mean over clients, unless all sent the same number. Raises ParameterError for K below 1
     and clients below 0.
 
     >>> weighted_mean({7: 100}), weighted_mean({1: 90, 61: 10})   # the mean is 7 twice

@@ -23,7 +23,7 @@ MOST_DECOYS = 1_000_000
 
 
 @dataclass(frozen=True)
-class First:
+class FirstBounds:
     """Intervals of the first `candidates` candidates of `bounds`."""
 
     bounds: Bounds
@@ -58,7 +58,7 @@ def decode_with_decoys(
         count=both.count[first],
         std_error=both.std_error[first],
         p_value=both.p_value[first],
-        bounds=both.bounds and First(both.bounds, len(listed)),
+        bounds=both.bounds and FirstBounds(both.bounds, len(listed)),
         sum_std_error=None,  # that of both together
     )
     if estimates.rule.threshold is not None:

@@ -30,8 +30,8 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     cells = [table.mechanism.addressing.cells(point, 0) for point in points]
     if not all(cells):
         raise DecodeError("a candidate touches no cell; its count is the rest of the reports")
-    named = table.named_counts()[0, [cell for (cell,) in cells]].astype(np.int64)
-    estimates = estimate_counts(table, candidates, named, rule, more)
+    named_counts = table.named_counts()[0, [cell for (cell,) in cells]].astype(np.int64)
+    estimates = estimate_counts(table, candidates, named_counts, rule, more)
     return replace(estimates, sum_std_error=_sum_std_error(table.mechanism, estimates, more))
 
 
@@ -44,13 +44,9 @@ def known_points(mechanism: Mechanism, candidates: tuple[str, ...]) -> list[int]
 
 
 def estimate_counts(
-    table: Table,
-    candidates: tuple[str, ...],
-    named: Ints,
-    rule: Rule,
-    more: float = 0.0,
+    table: Table, candidates: tuple[str, ...], named_counts: Ints, rule: Rule, more: float = 0.0
 ) -> Estimates:
-    """Return estimates from the number of reports that name each candidate, `named`, shape
+    """Return estimates from the number of reports that name each candidate, `named_counts`, shape
     (candidates,). p-values are exact binomial tails, and intervals those of
     `ldp/decoding/binomials.py`.
 
@@ -62,7 +58,7 @@ def estimate_counts(
 
     mechanism, n = table.mechanism, table.total
     channel = mechanism.support
-    count = channel.holders(named, n)
+    count = channel.holders(named_counts, n)
     share = np.clip(count / n, 0, 1)
     lies = float(channel.untouched)
     beyond = pooled_variance(mechanism, more)
@@ -71,11 +67,11 @@ def estimate_counts(
         values=candidates,
         count=count,
         std_error=np.sqrt(mechanism.variance(n, share) + beyond(n, share)),
-        p_value=norm.sf(count / noise) if more else binom.sf(named - 1, n, lies),
+        p_value=norm.sf(count / noise) if more else binom.sf(named_counts - 1, n, lies),
         reports=n,
         noise=noise,
         law=Normal() if more else Collisions(channel=channel, reports=n).law(),
-        bounds=None if more else BinomialBounds(named, n, channel, count),
+        bounds=None if more else BinomialBounds(named_counts, n, channel, count),
         rule=rule,
     )
 

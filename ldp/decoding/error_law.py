@@ -44,10 +44,11 @@ class ErrorLaw:
     mean: float
     std: float
 
-    def p_value(self, named: Ints) -> Floats:
-        """Return P(S >= named) for a value that nobody holds: float64, shape of `named`."""
+    def p_value(self, named_counts: Ints) -> Floats:
+        """Return P(S >= named_counts) for a value that nobody holds: float64, shape of
+        `named_counts`."""
         grid = self.start + self.step * np.arange(self.skewed.size)
-        p: Floats = np.interp(named - 0.5, grid, self.skewed)
+        p: Floats = np.interp(named_counts - 0.5, grid, self.skewed)
         return np.clip(p, SMALLEST_P, 1.0)
 
     def upper(self, p: float) -> float:

@@ -26,26 +26,28 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     if not {*candidates} <= {*number}:
         raise DecodeError("a candidate is no bucket of the mechanism")
     bucket = np.array([number[candidate] for candidate in candidates])
-    named, asked = np.zeros(mechanism.buckets, np.int64), np.zeros(mechanism.buckets, np.int64)
+    named_counts, reports_about = np.zeros((2, mechanism.buckets), np.int64)
     for column in range(mechanism.bits):
-        named += np.roll(table.counts[:, column].astype(np.int64), column)
-        asked += np.roll(table.reports, column)
-    if not asked.all():
-        raise DecodeError("no report is about one of the buckets: too few to tell anything")
-    channel, scale = mechanism.channel, n / asked
-    count = (channel.holders(named, asked) * scale)[bucket]
+        named_counts += np.roll(table.counts[:, column].astype(np.int64), column)
+        reports_about += np.roll(table.reports, column)
+    if not reports_about.all():
+        raise DecodeError("no report is about one of the buckets: too few for estimates")
+    channel, scale = mechanism.channel, n / reports_about
+    count = (channel.holders(named_counts, reports_about) * scale)[bucket]
     share = np.clip(count / n, 0, 1)
     sampling = (scale[bucket] - 1) * share * (1 - share)
     variance = n * (scale[bucket] * channel.variance(share) + sampling)
     lies, beyond = float(channel.untouched), pooled_variance(mechanism, more)
     noise = float(np.sqrt(mechanism.variance(n) + beyond(n, 0.0)))
-    p_value = norm.sf(count / noise) if more else binom.sf(named - 1, asked, lies)[bucket]
+    p_value = (
+        norm.sf(count / noise) if more else binom.sf(named_counts - 1, reports_about, lies)[bucket]
+    )
     exact = BinomialBounds(
-        named[bucket],
+        named_counts[bucket],
         n,
         channel,
         count,
-        None if mechanism.bits == mechanism.buckets else asked[bucket],
+        None if mechanism.bits == mechanism.buckets else reports_about[bucket],
     )
     return Estimates(
         values=candidates,

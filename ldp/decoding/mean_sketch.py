@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.arrays import AnyInts, Floats, Ints, Places
+from ldp.arrays import AnyInts, Floats, Ints, Places, Points
 from ldp.decoding.direct import pooled_variance
 from ldp.decoding.error_law import Collisions, ErrorLaw
 from ldp.mechanisms.memoisation import Memoising
@@ -61,8 +61,8 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     cells, rows = table.named_counts(), mechanism.rows
     places = points(mechanism.addressing, rows, candidates)
     bounds = np.linspace(0, rows, min(rows, GROUPS) + 1).astype(int)
-    named, sums = gather_groups(mechanism.addressing, cells, places, bounds.tolist())
-    measured = measure(table, cells, named, more)
+    named_counts, sums = gather_groups(mechanism.addressing, cells, places, bounds.tolist())
+    measured = measure(table, cells, named_counts, more)
     details: dict[str, Any] = {"sum_of_squared_counts": measured.squares}
     if rows < MIN_ROWS:
         details["warning"] = FEW_ROWS
@@ -74,7 +74,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
         reports=n,
         noise=measured.noise,
         law=measured.law,
-        bounds=Bounds(measured, n),
+        bounds=SketchBounds(measured, n),
         rule=rule,
         details=details,
         sum_std_error=_sum_std_error(table, len(candidates), sums, bounds, more),
@@ -82,11 +82,11 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
 
 
 def _sum_std_error(
-    table: Table, candidates: int, named: Ints, bounds: Ints, more: float
+    table: Table, candidates: int, named_counts: Ints, bounds: Ints, more: float
 ) -> float | None:
     """Return the standard error of the sum of `candidates` estimates, from its variance between the
-    groups of rows that start at `bounds`, shape (groups + 1,); `named`: the sum of their cells in
-    every group, shape (groups,). None below MIN_ROWS.
+    groups of rows that start at `bounds`, shape (groups + 1,); `named_counts`: the sum of their
+    cells in every group, shape (groups,). None below MIN_ROWS.
 
     A report draws its row, and rows have different hash functions, so noise and collisions of
     groups are independent: with T_g the group's part of the sum and w_g its share of the rows, the
@@ -98,7 +98,9 @@ def _sum_std_error(
     if rows < MIN_ROWS:
         return None
     reports = np.add.reduceat(table.reports, bounds[:-1]) * candidates
-    parts = width / (width - 1) * (mechanism.channel.holders(named, reports) - reports / width)
+    parts = (
+        width / (width - 1) * (mechanism.channel.holders(named_counts, reports) - reports / width)
+    )
     shares, total = np.diff(bounds) / rows, float(parts.sum())
     variance = float(((parts - shares * total) ** 2).sum()) / (1 - float((shares**2).sum()))
     return math.sqrt(max(0.0, variance - (1 + more) * min(max(total, 0.0), n)))
@@ -120,15 +122,16 @@ class Measurement:
     noise: float
 
 
-def measure(table: Table, cells: AnyInts, named: Ints, more: float = 0.0) -> Measurement:
-    """Return the estimates of points whose cells are named by `named` reports, shape (points,).
+def measure(table: Table, cells: AnyInts, named_counts: Ints, more: float = 0.0) -> Measurement:
+    """Return the estimates of points whose cells are named by `named_counts` reports, shape
+    (points,).
 
     `cells`: number of reports that name each cell, shape (rows, columns). It does not hash, so the
     table may hold any rows of its metric. `more`: as for `direct.estimate_counts`.
     """
     mechanism, n = table.mechanism, table.total
     rows, width = mechanism.shape
-    count = width / (width - 1) * (mechanism.channel.holders(named, n) - n / width)
+    count = width / (width - 1) * (mechanism.channel.holders(named_counts, n) - n / width)
     share = np.clip(count / n, 0, 1)
     squares, beyond = sum_of_squares(table, cells, more), pooled_variance(mechanism, more)
     others = np.maximum(squares / n**2 - share**2, 0.0)
@@ -139,7 +142,7 @@ def measure(table: Table, cells: AnyInts, named: Ints, more: float = 0.0) -> Mea
     return Measurement(
         count=count,
         std_error=std_error,
-        p_value=law.p_value(named) if rows >= MIN_ROWS else np.full(count.size, np.nan),
+        p_value=law.p_value(named_counts) if rows >= MIN_ROWS else np.full(count.size, np.nan),
         law=law,
         collisions=collisions,
         heavy=heavy,
@@ -148,8 +151,22 @@ def measure(table: Table, cells: AnyInts, named: Ints, more: float = 0.0) -> Mea
     )
 
 
+def measure_block(
+    table: Table, sketch: MeanSketch, block: slice, polynomials: Points, points: Points
+) -> tuple[Table, Measurement | None]:
+    """Return the `block` of a table's rows as a table of `sketch`, and the estimates of `points`,
+    shape (points,), there; None where it has no reports. `polynomials`: those of all rows."""
+    from ldp.bulk import gather  # late: numba takes half a second to import
+
+    part = Table(sketch, table.counts[block], table.reports[block])
+    if not part.total:
+        return part, None
+    named_counts = gather(sketch.addressing, part.counts, points, polynomials[block])
+    return part, measure(part, part.counts, named_counts)
+
+
 @dataclass(frozen=True, eq=False)
-class Bounds:
+class SketchBounds:
     """Intervals under the distribution of each candidate's error: a value that many hold does not
     collide with itself, and the noise of its own reports may differ. `scale`, `std_error`: factor
     on the counts of `measured`, and the standard errors then."""
@@ -193,9 +210,9 @@ def _collisions(
     """Return the collisions as estimated from the candidates, and the indices of the candidates
     that are its `heavy`. `count`, `std_error`: shape (candidates,); `squares`: F2.
 
-    A candidate is clearly is_held when its count is larger than that of any candidate that nobody
+    A candidate is clearly held when its count is larger than that of any candidate that nobody
     holds would be, except with probability CLEARLY_HELD, under the distribution that the candidates
-    is_held_now before leave: what these do not explain is one heavy value in its upper tail.
+    found before leave: what these do not explain is one heavy value in its upper tail.
     Squares of estimates are taken without their noise. `beyond`, a variance of the count, is of
     many clients and therefore normal, as small collisions are.
     """
@@ -230,10 +247,10 @@ def _collisions(
     return collisions, lumps
 
 
-def sum_of_squares(table: Table, named: AnyInts, more: float = 0.0) -> float:
+def sum_of_squares(table: Table, named_counts: AnyInts, more: float = 0.0) -> float:
     """Return F2, the sum of squared counts of all values, estimated from the cells; at least 0.
 
-    `named`: number of reports that name each cell, shape (rows, columns).
+    `named_counts`: number of reports that name each cell, shape (rows, columns).
 
     The expected sum of squared unbiased cells is m n B + n (1 - 1/k) + n**2/(k m)
     + F2 (1 - 1/m)/k, with B the channel's variance for a cell; solve for F2. Cells are de-biased
@@ -245,7 +262,7 @@ def sum_of_squares(table: Table, named: AnyInts, more: float = 0.0) -> float:
     rows, width = table.mechanism.shape
     channel, n = table.mechanism.channel, table.total
     scale, offsets = 1 / channel.gain, channel.holders(0, table.reports)
-    cells = bulk.sum_of_squares(named, scale, offsets)
+    cells = bulk.sum_of_squares(named_counts, scale, offsets)
     noise = n * (channel.variance(1.0) + (width - 1) * channel.variance(0.0) + 1 - 1 / rows)
     if more:
         assert isinstance(table.mechanism, Memoising)

@@ -94,18 +94,16 @@ class Mixture:
                 information[row[:, None], other_row[:, None], column, other_column] = halves
         return information.transpose(0, 2, 1, 3).reshape(shares.size, shares.size)
 
-    def information_of(self, shares: Floats, first: Places, second: Places) -> Floats:
-        """Return the observed information of the cells (first[k], second[k]) only; shape (cells,
-        cells)."""
+    def information_of(self, shares: Floats, rows: Places, columns: Places) -> Floats:
+        """Return the observed information at `shares` of the cells (rows[k], columns[k]) only;
+        shape (cells, cells)."""
         likelihoods = np.einsum("gj,gj->g", self.first @ shares, self.second)
-        weights, information = (
-            np.sqrt(self.counts) / likelihoods,
-            np.zeros((first.size, first.size)),
-        )
-        size = max(1, BLOCK // max(first.size, 1))
+        weights = np.sqrt(self.counts) / likelihoods
+        information = np.zeros((rows.size, rows.size))
+        size = max(1, BLOCK // max(rows.size, 1))
         for start in range(0, len(weights), size):
             block = slice(start, start + size)
-            cells = self.first[block][:, first] * self.second[block][:, second]
+            cells = self.first[block][:, rows] * self.second[block][:, columns]
             cells *= weights[block, None]
             information += cells.T @ cells
         return information

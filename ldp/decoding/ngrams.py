@@ -18,7 +18,7 @@ from ldp.arrays import Floats, Places
 from ldp.decoding import decode
 from ldp.decoding.association import OTHER, Variable, covariance, likelihoods, touch_matrix
 from ldp.decoding.mixtures import Mixture, accelerated_em
-from ldp.decoding.puzzle import fragments_of, no_estimates
+from ldp.decoding.puzzle import fragment_number, fragments_of, no_estimates
 from ldp.errors import DecodeError
 from ldp.mechanisms import PairedFilters, RapporNgrams
 from ldp.protocol.spelling import PAD
@@ -36,8 +36,8 @@ MOST_PAIRS = 512
 MOST_STRINGS = 100_000
 STEP = 3e-5
 """Largest change of a share by the last step of EM."""
-Kept = Sequence[Sequence[str]]
-Joined = Mapping[tuple[int, int], set[tuple[str, str]]]
+FragmentLists = Sequence[Sequence[str]]
+PairSets = Mapping[tuple[int, int], set[tuple[str, str]]]
 
 
 def discover_ngrams(patterns: Patterns, *, rule: Rule | None = None) -> Estimates:
@@ -64,36 +64,34 @@ def discover_ngrams(patterns: Patterns, *, rule: Rule | None = None) -> Estimate
     if not patterns.total:
         raise DecodeError("there are no reports")
     spelling = mechanism.spelling
-    if sum(len(spelling.alphabet) ** size for size in range(spelling.fragment + 1)) > (
-        MOST_FRAGMENTS
-    ):
+    if fragment_number(spelling) > MOST_FRAGMENTS:
         raise DecodeError(f"more than {MOST_FRAGMENTS:,} fragments: shorter ones are needed")
     table, rule = patterns.table(), rule or Rule(control="bonferroni")
-    kept = _significant_fragments(mechanism.pairs, table["pairs"])
-    joined = _kept_pairs(mechanism.pairs, patterns, kept)
-    strings = assemble_strings(kept, joined)
+    fragments = _significant_fragments(mechanism.pairs, table["pairs"])
+    pairs = _kept_pairs(mechanism.pairs, patterns, fragments)
+    strings = assemble_strings(fragments, pairs)
     estimates = decode(table["words"], strings, rule=rule) if strings else no_estimates(table, rule)
     details: dict[str, Any] = {
         **estimates.details,
         **table_details(table, "ngrams"),
-        "fragments_kept": [len(fragments) for fragments in kept],
-        "pairs_kept": [len(pairs) for pairs in joined.values()],
+        "fragments_kept": [len(names) for names in fragments],
+        "pairs_kept": [len(names) for names in pairs.values()],
     }
     return replace(estimates, details=details)
 
 
-def assemble_strings(kept: Kept, joined: Joined) -> list[str]:
-    """Return the strings, without padding, of one of the `kept` fragments of each position of which
-    every two are in `joined` under their positions. Raises DecodeError for more than
-    MOST_STRINGS."""
+def assemble_strings(fragment_lists: FragmentLists, pairs: PairSets) -> list[str]:
+    """Return the strings, without padding, of one of the `fragment_lists` fragments of each
+    position of which every two are in `pairs` under their positions. Raises DecodeError for more
+    than MOST_STRINGS."""
     beginnings: list[tuple[str, ...]] = [()]
-    for position, fragments in enumerate(kept):
+    for position, fragments in enumerate(fragment_lists):
         beginnings = [
             (*earlier, fragment)
             for earlier in beginnings
             for fragment in fragments
             if all(
-                (first, fragment) in joined[place, position] for place, first in enumerate(earlier)
+                (first, fragment) in pairs[place, position] for place, first in enumerate(earlier)
             )
         ]
         if len(beginnings) > MOST_STRINGS:
@@ -110,7 +108,7 @@ def _significant_fragments(part: PairedFilters, table: Table) -> list[list[str]]
     filters, fragments = part.addressing, fragments_of(part.spelling)
     by_pair = table.counts.reshape(len(filters.pairs), part.cohorts, 2, part.bits)
     reports = table.reports.reshape(len(filters.pairs), part.cohorts)
-    kept = []
+    fragment_lists = []
     for position in range(part.spelling.positions):
         places = [
             (number, pair.index(position))
@@ -125,39 +123,40 @@ def _significant_fragments(part: PairedFilters, table: Table) -> list[list[str]]
         estimates = decode(position_table, fragments, rule=Rule(control="none"))
         significant = np.flatnonzero(estimates.p_value <= min(0.5, CHANCE / len(fragments)))
         order = significant[np.argsort(-estimates.count[significant], kind="stable")][:MOST_KEPT]
-        kept.append([estimates.values[i] for i in order.tolist()])
-    return kept
+        fragment_lists.append([estimates.values[i] for i in order.tolist()])
+    return fragment_lists
 
 
-def _kept_pairs(part: PairedFilters, patterns: Patterns, kept: Kept) -> Joined:
+def _kept_pairs(part: PairedFilters, patterns: Patterns, fragments: FragmentLists) -> PairSets:
     """Return for every two positions the pairs of kept fragments that occur together."""
     (rows, payloads), _ = patterns.parts()
     bits = np.unpackbits(payloads, axis=1, bitorder="little")[:, : 2 * part.bits]
     halves = [np.packbits(half, axis=1, bitorder="little") for half in np.split(bits, 2, axis=1)]
     variables = [
-        Variable(part.rappor, (*names, OTHER), touch_matrix(part.rappor, names)) for names in kept
+        Variable(part.rappor, (*names, OTHER), touch_matrix(part.rappor, names))
+        for names in fragments
     ]
     pairs = part.addressing.pairs
-    tested = sum(len(kept[first]) * len(kept[second]) for first, second in pairs)
+    tested = sum(len(fragments[first]) * len(fragments[second]) for first, second in pairs)
     alpha = min(0.5, CHANCE / max(tested, 1))
-    joined = dict[tuple[int, int], set[tuple[str, str]]]()
+    pair_sets = dict[tuple[int, int], set[tuple[str, str]]]()
     for number, pair in enumerate(pairs):
         chosen = np.flatnonzero(rows // part.cohorts == number)
         if not chosen.size:
-            joined[pair] = set()
+            pair_sets[pair] = set()
             continue
         factors = [
             likelihoods(variables[position], rows[chosen] % part.cohorts, halves[half][chosen])
             for half, position in enumerate(pair)
         ]
-        first, second = _held_cells(Mixture.of(factors, patterns.counts[chosen]), alpha)
+        left_places, right_places = _held_cells(Mixture.of(factors, patterns.counts[chosen]), alpha)
         names = [variables[position].values for position in pair]
-        joined[pair] = {
+        pair_sets[pair] = {
             (names[0][i], names[1][j])
-            for i, j in zip(first.tolist(), second.tolist(), strict=True)
-            if i < len(kept[pair[0]]) and j < len(kept[pair[1]])
+            for i, j in zip(left_places.tolist(), right_places.tolist(), strict=True)
+            if i < len(fragments[pair[0]]) and j < len(fragments[pair[1]])
         }
-    return joined
+    return pair_sets
 
 
 def _held_cells(mixture: Mixture, alpha: float) -> tuple[Places, Places]:
@@ -171,7 +170,7 @@ def _held_cells(mixture: Mixture, alpha: float) -> tuple[Places, Places]:
     shares = accelerated_em(mixture, tolerance=STEP).shares
     cells = np.argsort(-shares, axis=None, kind="stable")[:MOST_PAIRS]
     cells = cells[shares.ravel()[cells] * mixture.total >= 1]
-    first, second = np.unravel_index(cells, shares.shape)
-    errors: Floats = np.sqrt(np.diag(covariance(mixture.information_of(shares, first, second))))
-    is_held = shares[first, second] > float(norm.isf(alpha)) * errors
-    return first[is_held], second[is_held]
+    rows, columns = np.unravel_index(cells, shares.shape)
+    errors: Floats = np.sqrt(np.diag(covariance(mixture.information_of(shares, rows, columns))))
+    is_held = shares[rows, columns] > float(norm.isf(alpha)) * errors
+    return rows[is_held], columns[is_held]

@@ -110,11 +110,11 @@ def decode_mean(table: Table) -> MeanEstimate:
 
 
 def _places_of_one_bit(
-    mechanism: Numeric, named: int, reports: int, miss: float
+    mechanism: Numeric, named_count: int, reports: int, miss: float
 ) -> tuple[float, float]:
-    """Return the interval's ends for `named` reports of the upper bin: their probability is linear
-    in the mean of the population, whatever its distribution, so the number is a binomial."""
-    counts, total = np.array([named]), np.array([reports])
+    """Return the interval's ends for `named_count` reports of the upper bin: their probability is
+    linear in the mean of the population, whatever its distribution, so the number is a binomial."""
+    counts, total = np.array([named_count]), np.array([reports])
     low, high = share_interval(counts, total, mechanism.channel, miss / 2)
     return float(low[0]) / reports, float(high[0]) / reports
 

@@ -8,10 +8,9 @@ which words are discovered: their noise is independent of the words' choice.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ldp.decoding.mean_sketch import MIN_ROWS, Bounds, Measurement, measure
-from ldp.decoding.puzzle import fragments_of
+from ldp.decoding.mean_sketch import MIN_ROWS, Measurement, SketchBounds, measure_block
+from ldp.decoding.puzzle import fragment_number, fragments_of
 from ldp.errors import DecodeError
 from ldp.mechanisms.local_hashing import LocalHashing
 from ldp.mechanisms.prefix import PrefixExtension
@@ -42,10 +41,10 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
     if mechanism.rows // mechanism.groups < MIN_ROWS:
         raise DecodeError(f"fewer than {MIN_ROWS} rows a length: no error rate is claimed")
     spelling = mechanism.spelling
-    if sum(len(spelling.alphabet) ** size for size in range(spelling.fragment + 1)) > MOST_TESTED:
+    if fragment_number(spelling) > MOST_TESTED:
         raise DecodeError(f"more than {MOST_TESTED:,} continuations: more groups are needed")
     endings = fragments_of(spelling)
-    words, kept = [""], list[int]()
+    words, kept_beginnings = [""], list[int]()
     for group in range(mechanism.groups):
         if len(words) * len(endings) > MOST_TESTED:
             raise DecodeError(f"more than {MOST_TESTED:,} continuations: more groups are needed")
@@ -60,13 +59,13 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
         significant = np.flatnonzero(measured.p_value <= min(0.5, CHANCE / len(candidates)))
         order = significant[np.argsort(-measured.count[significant], kind="stable")][:MOST_KEPT]
         words = [candidates[i] for i in order.tolist()]
-        kept.append(len(words))
+        kept_beginnings.append(len(words))
         if not words:
             raise DecodeError("no beginning stands out: too few reports to find a word")
     scale = table.total / group_table.total
     details: dict[str, Any] = {
         **table_details(table, "prefixes"),
-        "kept": kept,
+        "kept": kept_beginnings,
         "reports_about_words": group_table.total,
     }
     count = measured.count * scale
@@ -84,7 +83,7 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
         reports=table.total,
         noise=rare * scale,
         law=measured.law,
-        bounds=Bounds(measured, table.total, scale, std_error),
+        bounds=SketchBounds(measured, table.total, scale, std_error),
         rule=rule or Rule(control="bonferroni"),
         details=details,
     )
@@ -95,19 +94,16 @@ def _measure_group(
 ) -> tuple[Table, Measurement]:
     """Return the group's rows as a table of local hashing, and the estimates of its candidates.
     Raises DecodeError for a group without reports."""
-    from ldp.bulk import coefficients, gather  # late: numba takes half a second to import
+    from ldp.bulk import coefficients  # late: numba takes half a second to import
 
     rows = mechanism.rows // mechanism.groups
-    block = slice(group * rows, (group + 1) * rows)
     sketch = LocalHashing(
         epsilon=mechanism.epsilon, rows=rows, seed=mechanism.seed, buckets=mechanism.buckets
     )
-    group_table = Table(sketch, table.counts[block], table.reports[block])
-    if not group_table.total:
+    points = np.fromiter(map(value_point, candidates), dtype=np.uint64, count=len(candidates))
+    polynomials = coefficients(mechanism.addressing.rows, mechanism.rows)
+    block = slice(group * rows, (group + 1) * rows)
+    group_table, measured = measure_block(table, sketch, block, polynomials, points)
+    if measured is None:
         raise DecodeError("one of the lengths has no reports")
-    points: NDArray[np.uint64] = np.fromiter(
-        map(value_point, candidates), dtype=np.uint64, count=len(candidates)
-    )
-    polynomials = coefficients(mechanism.addressing.rows, mechanism.rows)[block]
-    named = gather(sketch.addressing, group_table.counts, points, polynomials)
-    return group_table, measure(group_table, group_table.counts, named)
+    return group_table, measured

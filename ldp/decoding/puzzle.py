@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ldp.arrays import Bools, Floats
 from ldp.decoding import decode
-from ldp.decoding.mean_sketch import MIN_ROWS, measure
+from ldp.decoding.mean_sketch import MIN_ROWS, measure_block
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import CountMeanSketch, SequenceFragmentPuzzle
 from ldp.protocol.spelling import PAD, Fragments, Spelling
@@ -68,20 +68,20 @@ def discover(
         raise ParameterError("top must be a whole number, 1 or more")
     rule = rule or Rule(control="bonferroni")
     screen = screen or chance_screen(puzzle)
-    kept = _kept(table["fragments"], puzzle, screen, top)
-    words, left_out = assemble(puzzle.fragments.addressing, kept)
+    is_kept = _kept(table["fragments"], puzzle, screen, top)
+    words, left_out = assemble(puzzle.fragments.addressing, is_kept)
     estimates = decode(table["words"], words, rule=rule) if words else no_estimates(table, rule)
     details: dict[str, Any] = {
         **estimates.details,
         **table_details(table, "puzzle"),
-        "fragments_tested": kept.size,
-        "fragments_kept": kept.sum(axis=(1, 2)).tolist(),
+        "fragments_tested": is_kept.size,
+        "fragments_kept": is_kept.sum(axis=(1, 2)).tolist(),
         "screen": {"top": top} if top else asdict(screen),
         "tags_left_out": left_out,
     }
     if left_out:
         warning = (
-            f"{len(left_out)} of {kept.shape[1]} tags left out: their fragments spell more than "
+            f"{len(left_out)} of {is_kept.shape[1]} tags left out: their fragments spell more than "
             f"{MOST_WORDS:,} words each; a stricter screen or more tag_bits would help"
         )
         details["warning"] = "; ".join([*filter(None, [details.get("warning")]), warning])
@@ -97,9 +97,13 @@ def chance_screen(puzzle: SequenceFragmentPuzzle) -> Rule:
     CHANCE_WORDS words of all tags.
     """
     spelling = puzzle.fragments.spelling
-    fragments = sum(len(spelling.alphabet) ** size for size in range(spelling.fragment + 1))
-    alpha = CHANCE_WORDS ** (1 / spelling.positions) / fragments
+    alpha = CHANCE_WORDS ** (1 / spelling.positions) / fragment_number(spelling)
     return Rule(alpha=min(0.5, alpha), control="none")
+
+
+def fragment_number(spelling: Spelling) -> int:
+    """Return the number of fragments that a padded word can have, those of `fragments_of`."""
+    return sum(len(spelling.alphabet) ** size for size in range(spelling.fragment + 1))
 
 
 def fragments_of(spelling: Spelling) -> list[str]:
@@ -111,14 +115,14 @@ def fragments_of(spelling: Spelling) -> list[str]:
     ]
 
 
-def assemble(addressing: Fragments, kept: Bools) -> tuple[list[str], list[int]]:
-    """Return the words, without padding, that `kept` fragments spell and that have their tag; and
-    the tags left out. `kept`: shape (positions, tags, fragments), in the order of
+def assemble(addressing: Fragments, is_kept: Bools) -> tuple[list[str], list[int]]:
+    """Return the words, without padding, that kept fragments spell and that have their tag; and
+    the tags left out. `is_kept`: shape (positions, tags, fragments), in the order of
     `fragments_of`."""
     fragments = np.array(fragments_of(addressing.spelling), dtype=object)
     words, left_out = list[str](), list[int]()
-    for tag in np.flatnonzero(kept.any(axis=2).all(axis=0)).tolist():
-        spelled = join([fragments[is_kept].tolist() for is_kept in kept[:, tag]])
+    for tag in np.flatnonzero(is_kept.any(axis=2).all(axis=0)).tolist():
+        spelled = join([fragments[tag_mask].tolist() for tag_mask in is_kept[:, tag]])
         if spelled is None:
             left_out.append(tag)
         else:
@@ -164,19 +168,19 @@ def _kept(table: Table, puzzle: SequenceFragmentPuzzle, screen: Rule, top: int |
             "say how many to keep (top)"
         )
     count, p_value = map(np.stack, zip(*_estimates(table, puzzle), strict=True))
-    kept: Bools = np.isfinite(count)
+    is_kept: Bools = np.isfinite(count)
     if top is None:
-        kept &= screen.discovers(count, p_value)
+        is_kept &= screen.discovers(count, p_value)
     else:
         rank = np.argsort(np.argsort(-count, axis=1, kind="stable"), axis=1)
-        kept &= rank < top
-    return kept.reshape(spelling.positions, tags, -1)
+        is_kept &= rank < top
+    return is_kept.reshape(spelling.positions, tags, -1)
 
 
 def _estimates(table: Table, puzzle: SequenceFragmentPuzzle) -> Iterator[tuple[Floats, Floats]]:
     """Yield for each position the counts and p-values of all tagged fragments, from its rows: shape
     (tags * fragments,)."""
-    from ldp.bulk import coefficients, gather  # late: numba takes half a second to import
+    from ldp.bulk import coefficients  # late: numba takes half a second to import
 
     part = puzzle.fragments
     rows, polynomials = puzzle.fragment_rows, coefficients(part.addressing.rows, part.rows)
@@ -184,13 +188,11 @@ def _estimates(table: Table, puzzle: SequenceFragmentPuzzle) -> Iterator[tuple[F
     sketch = CountMeanSketch(epsilon=part.epsilon, rows=rows, width=part.width, seed=part.seed)
     for first in range(0, part.rows, rows):
         block = slice(first, first + rows)
-        position_table = Table(sketch, table.counts[block], table.reports[block])
-        if not position_table.total:
+        _, measured = measure_block(table, sketch, block, polynomials, points)
+        if measured is None:
             yield np.full(points.size, -math.inf), np.ones(points.size)
-            continue
-        named = gather(sketch.addressing, position_table.counts, points, polynomials[block])
-        measured = measure(position_table, position_table.counts, named)
-        yield measured.count, measured.p_value
+        else:
+            yield measured.count, measured.p_value
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""Which question is worth asking: what each mechanism would see of it, at what price."""
+"""Plans: the error and the price of each mechanism for a question, before data are collected."""
 
 from ldp.planning.candidates import CANDIDATES, candidates, tuned
 from ldp.planning.plan import Forecast, Plan, plan

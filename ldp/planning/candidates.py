@@ -39,7 +39,7 @@ NEAR_VARIANT, NEAR_BEST = 1.01, 1.05
 """Largest variances, over the least among variants of a mechanism and among mechanisms, at which
 the smallest report is taken: it costs at most 0.5 and 2.5 % of a standard error."""
 SEED = "00"
-"""Seed of mechanisms that are only asked for their variance; a metric has a seed of its own."""
+"""Seed of candidates, of which the variance alone is used; a metric has another seed."""
 
 
 def _randomized_response(question: Question) -> Iterable[Mechanism]:
@@ -150,7 +150,7 @@ CANDIDATES: dict[str, Callable[[Question], Iterable[Mechanism]]] = {
     "pgr": _projective_geometry,
 }
 """Name -> function that yields the variants to choose from, or raises ParameterError with the
-reason why there are none; a line is all that the planner knows of a mechanism."""
+reason why there are none; a mechanism is one line."""
 
 
 def tuned(question: Question, name: str) -> Mechanism:

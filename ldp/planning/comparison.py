@@ -4,7 +4,7 @@
 which may then say more each: as much as the privacy blanket certifies for the batch, with the
 mechanism that a plan names for it (another one might do better). *Central*: a
 curator is trusted with the values and adds discrete Laplace noise to the histogram. Neighbours are
-replace-one throughout, the only relation the local model knows. All is simulated, nothing is a
+replace-one throughout, the only relation of the local model. All is simulated, nothing is a
 release. Errors are root mean squares over all values of the population, in reports.
 """
 
@@ -82,7 +82,7 @@ class Comparison:
         return self.price**2
 
 
-def compare(
+def compare_models(
     population: Population,
     *,
     users: int,
@@ -121,16 +121,16 @@ def curves(
     population: Population, *, users: int, epsilon: float, **others: Any
 ) -> Iterator[tuple[str, Comparison]]:
     """Yield ("users" or "epsilon", comparison at a point) along both axes; the other number stays.
-    Arguments as for `compare`; points outside of its ranges are left out."""
+    Arguments as for `compare_models`; points outside of its ranges are left out."""
     for factor in FACTORS["users"]:
         if LEAST_USERS <= (number := round(users * factor)) <= MOST_USERS:
-            yield "users", compare(population, users=number, epsilon=epsilon, **others)
+            yield "users", compare_models(population, users=number, epsilon=epsilon, **others)
     for factor in FACTORS["epsilon"]:
         if (scaled := epsilon * factor) <= MOST_LOCAL:
-            yield "epsilon", compare(population, users=users, epsilon=scaled, **others)
+            yield "epsilon", compare_models(population, users=users, epsilon=scaled, **others)
 
 
-def points() -> int:
+def most_comparisons() -> int:
     """Return the largest number of comparisons that `curves` makes."""
     return sum(map(len, FACTORS.values()))
 

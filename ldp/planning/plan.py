@@ -1,7 +1,7 @@
-"""The answer to a question: what each mechanism would see of the data, at what price.
+"""The answer to a question: a forecast of each mechanism's error and price.
 
-What a forecast says of a tuned mechanism are the mechanism's own statements: variance, detectable
-frequency, layout, channel.
+A forecast uses what the tuned mechanism states itself: variance, detectable frequency, layout,
+channel.
 """
 
 import json

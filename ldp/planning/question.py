@@ -1,4 +1,4 @@
-"""The question that a plan answers, and what any mechanism says of it.
+"""The question that a plan answers, and the bound on the error of any mechanism.
 
 Source of the bound: Ye and Barg 2018, section IV (subset selection attains it for the sum of
 squared errors over all values).

@@ -2,7 +2,7 @@
 
 Repeated splits into nine parts to fit and one to test. The scores come from the data without noise,
 so a comparison is a simulation, never a release. Neighbours are replace-one throughout, the only
-relation that the local model knows.
+relation of the local model.
 """
 
 import warnings
@@ -85,11 +85,7 @@ def _plain(task: _Task) -> Floats:
 def _provable(name: str) -> Callable[[_Task], Floats]:
     def predict(task: _Task) -> Floats:
         fit = METHODS[name].fit(
-            task.rows,
-            task.budget,
-            Simulated(task.generator),
-            split=None,
-            eigenvalue_share=None,
+            task.rows, task.budget, Simulated(task.generator), split=None, eigenvalue_share=None
         )
         return task.predicted(fit.coefficients)
 
@@ -156,7 +152,7 @@ def _entries(budget: Budget) -> Iterator[_Entry]:
         yield _Entry(name, "as published", private, _published(name))
 
 
-def compare(
+def compare_regressions(
     X: Floats,
     y: Floats,
     *,

@@ -10,18 +10,20 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ldp.accounting.label import Label
 from ldp.arrays import Bools, Floats
 from ldp.errors import MissingPackage, ParameterError
 from ldp.files import write_together
-from ldp.mechanisms.base import Catalogued
+
+if TYPE_CHECKING:
+    from ldp.tables.joint_table import JointTable
+    from ldp.tables.table import Table
 
 CONTROLS = ("fdr", "bonferroni", "none")
 COLUMNS = (
@@ -30,20 +32,7 @@ COLUMNS = (
 )
 
 
-class Counted(Protocol):
-    """Source of estimates: a table, or several."""
-
-    @property
-    def mechanism(self) -> Catalogued: ...
-    @property
-    def memoised(self) -> bool: ...
-    @property
-    def labels(self) -> Sequence[Label]: ...
-    @property
-    def windows(self) -> Sequence[str]: ...
-
-
-def table_details(table: Counted, method: str) -> dict[str, Any]:
+def table_details(table: "Table | JointTable", method: str) -> dict[str, Any]:
     """Return the first keys of `Estimates.details`: method, mechanism, cost of a report, labels and
     windows of the table."""
     mechanism, cost = table.mechanism, table.mechanism.cost
@@ -73,13 +62,10 @@ class Law(Protocol):
         ...
 
 
-class Bounds(Protocol):
-    """Intervals of all candidates, which miss with probability `miss`, half on either side."""
-
-    def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
-        """Return (low, high), float64, shape (candidates,); `population`: see
-        `Estimates.interval`."""
-        ...
+Bounds = Callable[[float, bool], tuple[Floats, Floats]]
+"""Function from (miss, population) to the intervals (low, high) of all candidates, float64, shape
+(candidates,): they miss with probability `miss`, half on either side; `population`: see
+`Estimates.interval`."""
 
 
 class Normal:
@@ -302,9 +288,7 @@ class Estimates:
         columns = zip(COLUMNS, self._columns(level), strict=True)
         writer.writerows(zip(*(_cells(name, column) for name, column in columns), strict=True))
         if path is not None:
-            summary = json.dumps(self.summary(level), indent=2, allow_nan=False)
-            beside = summary_path(Path(path))
-            write_together({Path(path): text.getvalue(), beside: summary + "\n"})
+            write_with_summary(Path(path), text.getvalue(), self.summary(level))
         return text.getvalue()
 
     def to_arrow(self, level: float = 0.95) -> Any:
@@ -331,6 +315,12 @@ def spread(count: Floats, std_error: Floats, sample: int) -> Floats:
     share = np.clip(count / sample, 0, 1)
     wider: Floats = np.sqrt(std_error**2 + share * (1 - share) * sample)
     return wider
+
+
+def write_with_summary(path: Path, text: str, summary: Mapping[str, Any]) -> None:
+    """Write the CSV `text` to `path` and its `summary` beside it, both or none."""
+    json_text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
+    write_together({path: text, summary_path(path): json_text})
 
 
 def summary_path(path: Path) -> Path:

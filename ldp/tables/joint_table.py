@@ -14,6 +14,7 @@ from ldp.mechanisms import Catalogued, JointMechanism, Mechanism, from_parameter
 from ldp.protocol import wire
 from ldp.protocol.wire import JointLayout
 from ldp.tables.table import (
+    Batch,
     CountsReports,
     Table,
     TableBuilder,
@@ -128,10 +129,7 @@ class JointTableBuilder(CountsReports):
         self._builders = [TableBuilder(part, workers) for _, part in mechanism.parts]
 
     def add_batch(
-        self,
-        rows: NDArray[np.uint32],
-        payloads: NDArray[np.uint8],
-        window: str | None = None,
+        self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8], window: str | None = None
     ) -> None:
         split = split_batch(self._mechanism.layout, rows, payloads)
         for builder, (part_rows, part_payloads) in zip(self._builders, split, strict=True):
@@ -144,7 +142,7 @@ class JointTableBuilder(CountsReports):
 
 def split_batch(
     layout: JointLayout, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]
-) -> list[tuple[NDArray[np.uint32], NDArray[np.uint8]]]:
+) -> list[Batch]:
     """Split `rows`, shape (n,), and `payloads`, shape (n, payload bytes), of whole reports into
     those of every part: the bulk twin of `JointLayout.split`. Raises ReportError when a row, a
     column or a padding bit is out of range."""
@@ -164,9 +162,7 @@ def split_batch(
     return batches
 
 
-def join_batch(
-    layout: JointLayout, batches: Sequence[tuple[NDArray[np.uint32], NDArray[np.uint8]]]
-) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+def join_batch(layout: JointLayout, batches: Sequence[Batch]) -> Batch:
     """Join rows and payloads of parts to those of whole reports: the inverse of `split_batch`."""
     blocks = []
     for part, (rows, payloads) in zip(layout.parts, batches, strict=True):

@@ -16,11 +16,10 @@ from ldp.arrays import Ints, Places
 from ldp.errors import DecodeError, MergeError
 from ldp.mechanisms import JointMechanism
 from ldp.tables.joint_table import JointTable, JointTableBuilder, split_batch
-from ldp.tables.table import require_same
+from ldp.tables.table import Batch, require_same
 
 BLOCK = 1 << 16
 """Least number of reports that are grouped at once."""
-Batch = tuple[NDArray[np.uint32], NDArray[np.uint8]]
 
 
 @dataclass(frozen=True, eq=False)

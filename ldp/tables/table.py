@@ -1,4 +1,4 @@
-"""Tables of integer counts, and how reports are counted into them.
+"""Tables of integer counts, and their builders.
 
 `counts[row, column]` and `reports[row]` are all that the server keeps of the reports; adding tables
 is the only merge there is, exact in any order. No probability is applied here: de-biasing happens
@@ -26,6 +26,8 @@ from ldp.mechanisms import Catalogued, Mechanism, from_parameters
 from ldp.protocol import wire
 from ldp.protocol.wire import Kind, Layout
 
+Batch = tuple[NDArray[np.uint32], NDArray[np.uint8]]
+"""Rows, shape (n,), and payloads, shape (n, payload bytes), of some reports."""
 _BATCH = 8192
 MOST_REPORTS = 10**18
 """Largest number of reports in a table, whose sums fit 64 bits."""
@@ -186,9 +188,9 @@ class Table:
         most, least = table.counts.max(axis=1), table.counts.min(axis=1)
         is_possible = (reports >= 0).all() and (most <= reports).all()
         is_possible &= (least >= (-reports if kind is Kind.SIGN else 0)).all()
-        named = {Kind.INDEX: 1, Kind.SUBSET: table.mechanism.layout.ones}.get(kind)
-        if named is not None:
-            is_possible &= (table.counts.sum(axis=1, dtype=np.int64) == named * reports).all()
+        ones = {Kind.INDEX: 1, Kind.SUBSET: table.mechanism.layout.ones}.get(kind)
+        if ones is not None:
+            is_possible &= (table.counts.sum(axis=1, dtype=np.int64) == ones * reports).all()
         if not is_possible or sum(reports.tolist()) > MOST_REPORTS:
             raise DecodeError("table file holds counts that no reports can make")
         return table
@@ -289,16 +291,14 @@ def payload_numbers(layout: Layout, rows: AnyInts, payloads: NDArray[np.uint8]) 
     return numbers
 
 
-def batches(
-    mechanism: Catalogued, reports: Iterable[bytes]
-) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.uint8]]]:
-    """Yield batches of checked reports as rows, shape (n,), and payloads, shape (n, payload bytes).
-    At an invalid report raises ReportError, after yielding those before it."""
+def batches(mechanism: Catalogued, reports: Iterable[bytes]) -> Iterator[Batch]:
+    """Yield checked reports in batches; at an invalid one raises ReportError, after yielding those
+    before it."""
     header, layout = mechanism.header, mechanism.layout
     rows: list[int] = []
     payloads: list[bytes] = []
 
-    def batch() -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+    def batch() -> Batch:
         block = np.frombuffer(b"".join(payloads), dtype=np.uint8)
         return np.array(rows, dtype=np.uint32), block.reshape(len(rows), layout.payload_bytes)
 
@@ -337,10 +337,7 @@ class CountsReports(ABC):
 
     @abstractmethod
     def add_batch(
-        self,
-        rows: NDArray[np.uint32],
-        payloads: NDArray[np.uint8],
-        window: str | None = None,
+        self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8], window: str | None = None
     ) -> None:
         """Count a batch: `rows`, shape (n,), and `payloads`, shape (n, payload bytes), of
         collection window `window`; raises ReportError, and counts nothing, when a row, a column or
@@ -369,10 +366,7 @@ class TableBuilder(CountsReports):
         self._windows: set[str] = set()
 
     def add_batch(
-        self,
-        rows: NDArray[np.uint32],
-        payloads: NDArray[np.uint8],
-        window: str | None = None,
+        self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8], window: str | None = None
     ) -> None:
         if not self._counts.flags.writeable:
             raise ReportError("the table is built; start another TableBuilder")

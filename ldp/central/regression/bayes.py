@@ -51,9 +51,9 @@ class Draws:
     def drift(self) -> float:
         """Largest distance between the means of the two halves, in posterior deviations: above
         some 0.5 the draws still depend on the start."""
-        first, second = np.array_split(self.coefficients, 2)
+        first_half, second_half = np.array_split(self.coefficients, 2)
         spread = np.maximum(self.coefficients.std(axis=0), 1e-300)
-        return float(np.max(np.abs(first.mean(axis=0) - second.mean(axis=0)) / spread))
+        return float(np.max(np.abs(first_half.mean(axis=0) - second_half.mean(axis=0)) / spread))
 
 
 def naive(
@@ -99,7 +99,7 @@ def project(moments: LaplaceMoments) -> tuple[Floats, Floats, float]:
 def noise_aware(
     moments: LaplaceMoments, generator: np.random.Generator, *, sweeps: int = SWEEPS
 ) -> Draws:
-    """Return draws from the posterior of the coefficients that knows the moments' noise."""
+    """Return draws from the posterior of the coefficients given the moments and their noise."""
     state = _Aware(moments, generator)
     draws = [b for b, _ in zip(state.sweeps(), range(sweeps), strict=False)]
     return Draws(np.array(draws[min(BURN_IN, sweeps // 2) :]))

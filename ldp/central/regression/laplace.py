@@ -17,14 +17,13 @@ sqrt(d) N, and the least of both bounds is used.
 """
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats
-from ldp.central import Laplace, Noise, Simulated
+from ldp.central import Laplace, Noise
 from ldp.central.regression import ridge
 from ldp.central.regression.calibration import Budget, Fit, Moments, Portion, Scales
 from ldp.central.regression.rows import ROUNDED, Rows
@@ -122,11 +121,7 @@ class LaplaceMoments:
         """Return the moments of targets times `unit`, and so of coefficients times `unit`."""
         xx, xy, yy = self.scales
         return LaplaceMoments(
-            self.xx,
-            self.xy * unit,
-            self.yy * unit**2,
-            (xx, xy * unit, yy * unit**2),
-            self.rows,
+            self.xx, self.xy * unit, self.yy * unit**2, (xx, xy * unit, yy * unit**2), self.rows
         )
 
     @property
@@ -134,45 +129,6 @@ class LaplaceMoments:
         """The moments with scales of normal noise of the same variances (off the diagonal)."""
         scales = Scales(xx=2 * self.scales[0], xy=math.sqrt(2) * self.scales[1])
         return Moments(self.xx, self.xy, None, scales)
-
-
-Auxiliary = Callable[[np.random.Generator], tuple[Rows, Rows]]
-"""Function that draws rows to fit and rows to test from public knowledge, so that a search with
-them costs no privacy."""
-
-
-def search_limits(
-    auxiliary: Auxiliary,
-    generator: np.random.Generator,
-    *,
-    epsilon: float,
-    neighbours: Neighbours,
-    boxes: Sequence[float],
-    targets: Sequence[float],
-    split: tuple[float, float, float] = SPLIT,
-    times: int = 5,
-) -> tuple[float, float]:
-    """Return the (box, target) of `boxes` and `targets` that predict best on auxiliary data, by
-    correlation over `times` data sets and their noise: Nieminen 2017, section 3.4.2, with the
-    default ridge."""
-    scores = np.zeros((len(boxes), len(targets)))
-    for _ in range(times):
-        rows, test_rows = auxiliary(generator)
-        for i, box in enumerate(boxes):
-            for j, target in enumerate(targets):
-                moments = LaplaceMoments.released(
-                    rows,
-                    epsilon,
-                    neighbours,
-                    Simulated(generator),
-                    split=split,
-                    box=box,
-                    target=target,
-                )
-                predictions = test_rows.features @ ridge.floored(moments.as_normal)
-                scores[i, j] += np.corrcoef(predictions, test_rows.target)[0, 1]
-    i, j = divmod(int(scores.argmax()), len(targets))
-    return float(boxes[i]), float(targets[j])
 
 
 def clip_rows(rows: Rows, box: float, target: float) -> tuple[Floats, Floats]:

@@ -182,11 +182,7 @@ PUBLISHED: dict[str, Claim] = {
         limit=1.0,
     ),
     "const-ssp-full": Claim(
-        source="Piazza 2021, algorithm 4",
-        multiplier=_piazza,
-        rule="safe",
-        identity=1.0,
-        limit=1.0,
+        source="Piazza 2021, algorithm 4", multiplier=_piazza, rule="safe", identity=1.0, limit=1.0
     ),
     "ada-ssp-lev": Claim(
         source="Lev and others 2026, baseline: the analytic Gaussian for each release",
