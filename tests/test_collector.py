@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from ldp import CountMeanSketch, SubsetSelection
 from ldp.client import Client
 from ldp.client import Collector as Destination
-from ldp.collection.buffer import Arrived, Buffer, BufferUnusable
+from ldp.collection.buffer import Buffer, BufferUnusable, PendingBatch
 from ldp.collection.collector import SLOW_SECONDS, Limits
-from ldp.collection.intake import Sorted, asked_of, sort_batch
+from ldp.collection.intake import SortedBatch, collected_metrics, sort_batch
 from ldp.collection.workers import Shuffling
 from ldp.errors import RegistryError, ReportError
 from ldp.mechanisms import CATALOGUE, Catalogued
@@ -100,7 +100,7 @@ def test_a_retry_gets_the_first_answer_and_other_bytes_a_conflict(tmp_path: Path
 def waiting(folder: Path) -> int:
     buffer = Buffer(folder)
     try:
-        return sum(buffer.waiting().values())
+        return sum(buffer.report_counts().values())
     finally:
         buffer.close()
 
@@ -430,11 +430,11 @@ def test_the_bulk_way_takes_a_batch_apart_as_one_by_one_does(data: st.DataObject
     body = bytearray(batch(listed))
     for _ in range(data.draw(st.integers(0, 3))):
         body[data.draw(st.integers(0, len(body) - 1))] ^= data.draw(st.integers(1, 255))
-    known = asked_of(asked)
+    known = collected_metrics(asked)
     expected = each_by_each(bytes(body), known)
     uniform = read_uniform(bytes(body))
     try:
-        found: Sorted | None = sort_batch(bytes(body), known, TODAY)
+        found: SortedBatch | None = sort_batch(bytes(body), known, TODAY)
     except ReportError:
         found = None
     assert found == expected
@@ -462,14 +462,16 @@ def test_reports_of_any_bytes_are_judged_in_bulk_as_one_by_one(
     from ldp.collection import intake
 
     encoder, random = mechanism.encoder(), np.random.default_rng(1)
-    known = intake.Asked(1, TODAY, mechanism)
+    known = intake.CollectedMetric(1, TODAY, mechanism)
     good = np.array([list(encoder.encode(value)) for _ in range(50)], dtype=np.uint8)
     for damaged in (0, 1, 50):
         reports = good.copy()
         shape = reports[:damaged, HEADER_BYTES:].shape
         reports[:damaged, HEADER_BYTES:] = random.integers(0, 256, shape, dtype=np.uint8)
-        each = [n for n, report in enumerate(reports) if intake._malformed(report.tobytes(), known)]
-        assert intake._malformed_among(reports, known) == each
+        each = [
+            n for n, report in enumerate(reports) if intake._is_malformed(report.tobytes(), known)
+        ]
+        assert intake._malformed_positions(reports, known) == each
         assert damaged or not each
 
 
@@ -485,11 +487,11 @@ SCRATCH = Path()
 @pytest.mark.exact
 def test_a_failed_commit_stores_nothing_and_says_so(tmp_path: Path) -> None:
     asked = registry(tmp_path)
-    known = asked_of(asked)
+    known = collected_metrics(asked)
     buffer = Buffer(tmp_path)
     buffer.expect(known)
     arrived = [
-        Arrived(sort_batch(batch(items(asked, name, value, 1)), known, TODAY), name.encode())
+        PendingBatch(sort_batch(batch(items(asked, name, value, 1)), known, TODAY), name.encode())
         for name, value in (("city", "Oslo"), ("word", "hello"))
     ]
     with closing(sqlite3.connect(tmp_path / "buffer.db", isolation_level=None)) as other:
@@ -500,7 +502,7 @@ def test_a_failed_commit_stores_nothing_and_says_so(tmp_path: Path) -> None:
         with pytest.raises(BufferUnusable, match="full"):
             buffer.commit(arrived, TODAY, WEEK)
         other.execute("DROP TRIGGER full")
-    assert buffer.waiting() == {}
+    assert buffer.report_counts() == {}
     assert all(answer.is_new for answer in buffer.commit(arrived, TODAY, WEEK))
     buffer.close()
 
@@ -513,15 +515,17 @@ def test_batches_of_one_commit_share_rows_and_keep_their_reports(
     """However few bytes a row of the buffer may have; with a retry and a conflict among them."""
     monkeypatch.setattr("ldp.collection.buffer.ROW_BYTES", row_bytes)
     asked = registry(tmp_path)
-    known, buffer = asked_of(asked), Buffer(tmp_path)
+    known, buffer = collected_metrics(asked), Buffer(tmp_path)
     buffer.expect(known)
     bodies = [batch(mixed(tmp_path)) for _ in range(6)]
-    arrived = [Arrived(sort_batch(body, known, TODAY), bytes([n])) for n, body in enumerate(bodies)]
-    conflict = Arrived(arrived[0].batch, b"other")
+    arrived = [
+        PendingBatch(sort_batch(body, known, TODAY), bytes([n])) for n, body in enumerate(bodies)
+    ]
+    conflict = PendingBatch(arrived[0].batch, b"other")
     answers = buffer.commit([*arrived, arrived[2], conflict], TODAY, WEEK)
     assert [answer.is_new for answer in answers] == [True] * 6 + [False] * 2
     assert [answer.status for answer in answers] == [202] * 7 + [409]
-    assert sum(buffer.waiting().values()) == 30
+    assert sum(buffer.report_counts().values()) == 30
     (word,) = [one for one in buffer.metrics() if one.metric == "word"]
     plan = buffer.decide(word.number, TODAY, 1 << 20)
     assert plan is not None

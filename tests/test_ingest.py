@@ -21,11 +21,17 @@ from ldp import (
     Rappor,
 )
 from ldp.collection import ReportWriter, ingest
-from ldp.collection.buffer import APPLICATION, Arrived, Buffer, BufferUnusable
-from ldp.collection.collector import Collector, NotMoved
+from ldp.collection.buffer import APPLICATION, Buffer, BufferUnusable, PendingBatch
+from ldp.collection.collector import Collector, MoveError
 from ldp.collection.ingest import write_block
-from ldp.collection.intake import asked_of, sort_batch, split_bodies
-from ldp.collection.plausibility import CHANCE, candidate_cells, ones_limits, plausible, row_limit
+from ldp.collection.intake import collected_metrics, sort_batch, split_bodies
+from ldp.collection.plausibility import (
+    CHANCE,
+    candidate_cells,
+    is_plausible,
+    ones_limits,
+    row_limit,
+)
 from ldp.collection.workers import Shuffling
 from ldp.files import sync_folder
 from ldp.mechanisms import CATALOGUE, Catalogued
@@ -50,11 +56,11 @@ def filled(folder: Path, batches: int) -> list[bytes]:
     """Puts batches of words into the buffer."""
     asked = registry(folder)
     bodies = [batch(items(asked, "word", "hello", 20)) for _ in range(batches)]
-    buffer, known = Buffer(folder / "buffer"), asked_of(asked)
+    buffer, known = Buffer(folder / "buffer"), collected_metrics(asked)
     buffer.expect(known)
     for number, body in enumerate(bodies):
         digest = number.to_bytes(16, "little")
-        buffer.commit([Arrived(sort_batch(body, known, TODAY), digest)], TODAY, WEEK)
+        buffer.commit([PendingBatch(sort_batch(body, known, TODAY), digest)], TODAY, WEEK)
     buffer.close()
     return bodies
 
@@ -69,7 +75,7 @@ class Ended(BaseException):
     """Stands for the end of the process."""
 
 
-STEPS = ["decide", "write", "rename", "written", "forget", "erase"]
+STEPS = ["decide", "write", "rename", "mark_written", "forget", "erase"]
 
 
 @pytest.mark.exact
@@ -106,7 +112,7 @@ def test_a_run_that_ends_anywhere_is_repeated_and_counts_once(
     assert same_counts(table, summed(asked, bodies, "word"))
     assert table.total == 160
     buffer = Buffer(tmp_path / "buffer")
-    assert buffer.waiting() == {}
+    assert buffer.report_counts() == {}
     assert all(buffer.plan(one.number) is None for one in buffer.metrics())
     buffer.close()
 
@@ -125,7 +131,7 @@ def test_a_metric_that_cannot_be_stored_does_not_hold_up_the_others(
     other = {"city": "word", "word": "city"}[broken]
     with Service(tmp_path) as service:
         assert service.send(body).status == 202
-        with pytest.raises(NotMoved, match=f"reports of {broken} version . cannot be moved"):
+        with pytest.raises(MoveError, match=f"reports of {broken} version . cannot be moved"):
             service.collector.move_everything()
         service.collector._ingestor.work(everything=True)  # not tried again at once
         assert counted(service.store, asked, other).total == 3
@@ -154,7 +160,7 @@ def test_a_version_that_cannot_be_stored_does_not_hold_up_the_next(tmp_path: Pat
     asked = registry(tmp_path)
     with Service(tmp_path) as service:
         service.send(batch(items(asked, "city", "Oslo", 5)))
-        with pytest.raises(NotMoved, match="reports of city version 3 cannot"):
+        with pytest.raises(MoveError, match="reports of city version 3 cannot"):
             service.collector.move_everything()
         assert counted(service.store, asked, "city").total == 5
 
@@ -277,7 +283,7 @@ def test_a_buffer_of_the_first_format_opens_and_loses_nothing(tmp_path: Path) ->
             assert table.total == total
             assert same_counts(table, summed(asked, [sent], metric))
     buffer = Buffer(tmp_path / "buffer")
-    assert buffer.waiting() == {}
+    assert buffer.report_counts() == {}
     buffer.close()
 
 
@@ -428,7 +434,7 @@ def test_a_clock_that_leaps_deletes_no_file(
         with Service(tmp_path, today=lambda: days[0], retain=timedelta(days=90)) as service:
             days[0] = TODAY + timedelta(days=400)
             for _ in range(3):
-                with suppress(NotMoved):
+                with suppress(MoveError):
                     service.collector.move_everything()
         assert counted(tmp_path / "reports", registry(tmp_path), "word").total == 40
     days[0] = TODAY + timedelta(days=30)  # believed, and the files are older than 20 days
@@ -469,10 +475,12 @@ def test_a_block_is_in_random_order(tmp_path: Path) -> None:
     places = np.zeros(20)
     size = waiting.mechanism.layout.body_bytes
     for _ in range(600):
-        order = ingest.shuffled(lots, size, os.urandom)
+        order = ingest.shuffle_bodies(lots, size, os.urandom)
         places[[row.tobytes() for row in order].index(lots[0][:size])] += 1
     assert ((places - 30) ** 2 / 30).sum() < chi2.isf(1e-6, 19)
-    same = ingest.shuffled(lots, size, lambda number: bytes(number))  # the twin: no randomness
+    same = ingest.shuffle_bodies(
+        lots, size, lambda number: bytes(number)
+    )  # the twin: no randomness
     assert same[0].tobytes() == lots[0][:size]
 
 
@@ -519,11 +527,11 @@ def test_what_is_not_plausible_is_set_aside_and_counted_apart(tmp_path: Path) ->
         b"".join(encoder.encode("hello")[10:] for _ in range(2000)), np.uint8
     ).reshape(2000, -1)
     rows, payloads = split_bodies(honest, mechanism)
-    assert plausible(mechanism, rows, payloads).all()
+    assert is_plausible(mechanism, rows, payloads).all()
     fakes = payloads[:120].copy()
     fakes[:10], fakes[10:20] = 255, 0
     fake_rows = np.concatenate([rows[:20], np.full(100, 7, np.uint32)])
-    good = plausible(
+    good = is_plausible(
         mechanism, np.concatenate([rows, fake_rows]), np.concatenate([payloads, fakes])
     )
     assert not good[2000:].any()
@@ -567,12 +575,12 @@ def test_a_report_that_names_many_candidates_is_set_aside(mechanism: Any) -> Non
         cells[more] = 1
     fakes = np.packbits(bits, axis=1, bitorder="little")
     all_rows, both = np.concatenate([rows, fake_rows]), np.concatenate([payloads, fakes])
-    good = plausible(mechanism, all_rows, both, few)
+    good = is_plausible(mechanism, all_rows, both, few)
     assert good[:2000].all()
     assert not good[2000:].any()
-    assert plausible(mechanism, all_rows, both).all()
+    assert is_plausible(mechanism, all_rows, both).all()
     many = few + tuple(f"other {number}" for number in range(mechanism.shape.columns))
-    assert plausible(mechanism, all_rows, both, many).all()
+    assert is_plausible(mechanism, all_rows, both, many).all()
 
 
 @pytest.mark.exact
@@ -602,4 +610,4 @@ def test_devices_that_keep_their_row_are_not_set_aside() -> None:
     mechanism = Rappor(bits=32, hashes=2, cohorts=64, f=0.5, p=0.5, q=0.75, seed="00")
     rows = np.full(5000, 3, np.uint32)
     payloads = np.tile(np.array([15, 15, 15, 15], np.uint8), (5000, 1))
-    assert plausible(mechanism, rows, payloads).all()
+    assert is_plausible(mechanism, rows, payloads).all()

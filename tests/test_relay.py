@@ -11,7 +11,7 @@ from ldp.client.destinations import Unreachable
 from ldp.collection.buffer import Buffer
 from ldp.collection.collector import Limits
 from ldp.collection.intake import join_bodies, split_bodies
-from ldp.collection.relay import Forwarded, forward, sealed
+from ldp.collection.relay import ForwardResult, batches_of_file, forward
 from ldp.mechanisms import CATALOGUE
 from ldp.protocol.batch import Batch
 from tests.collecting import TODAY, Service, batch, counted, items, registry, same_counts, summed
@@ -151,10 +151,13 @@ def test_a_file_that_may_be_written_again_is_not_forwarded(tmp_path: Path) -> No
         buffer._connection.execute(
             "INSERT INTO plans VALUES (?, 1, 1, ?, 0, ?)", (word.number, str(TODAY), path.stem)
         )
-        assert forward(relay.store, relay.buffer, way) == Forwarded(0, 0, 0)
-        buffer.written(word.number)
+        assert forward(relay.store, relay.buffer, way) == ForwardResult(0, 0, 0)
+        buffer.mark_written(word.number)
         buffer.close()
-        (made,), (again,) = sealed(relay.store, path, word), sealed(relay.store, path, word)
+        (made,), (again,) = (
+            batches_of_file(relay.store, path, word),
+            batches_of_file(relay.store, path, word),
+        )
         while path.exists():
             with suppress(Unreachable):
                 forward(relay.store, relay.buffer, way)

@@ -127,7 +127,7 @@ def collect(
         from ldp.collection.collector import Collector, Limits
     except ModuleNotFoundError as error:
         raise MissingPackage.of("ldp collect", error.name, "collector") from None
-    from ldp.collection.lock import locked
+    from ldp.collection.lock import hold_lock
     from ldp.collection.workers import Shuffling
 
     asked = Registry.load(registry)
@@ -138,7 +138,7 @@ def collect(
         logging.getLogger(name).addFilter(_Seldom())
     with ExitStack() as held:
         for folder in (store, waiting):
-            held.enter_context(locked(folder))
+            held.enter_context(hold_lock(folder))
         collector = Collector(
             asked,
             store,

@@ -1,4 +1,4 @@
-"""Between devices and decoders: the report store and aggregation on one machine."""
+"""Collection of reports: the collector, the report store, and aggregation."""
 
 from ldp.collection.aggregate import aggregate
 from ldp.collection.patterns import read_patterns

@@ -1,4 +1,4 @@
-"""Reports to one table on one machine: a stream of files, memory of two tables and one block."""
+"""Aggregation on one machine: a stream of files, with memory for two tables and one block."""
 
 from collections.abc import Callable, Sequence
 from datetime import date
@@ -13,7 +13,7 @@ from ldp.tables.joint_table import JointTable, JointTableBuilder, empty_builder,
 from ldp.tables.table import Table, TableBuilder, payload_numbers
 
 EVERY = 100
-"""Files between two checkpoints."""
+"""Number of files between two checkpoints."""
 
 
 def aggregate(
@@ -32,23 +32,23 @@ def aggregate(
     checkpoint: Path | None = None,
     every: int = EVERY,
 ) -> Table | JointTable:
-    """The table of a metric's stored reports.
+    """Return the table of a metric's stored reports.
 
-    `workers` threads own disjoint ranges of the table's rows; `dictionary` and `memoised` go into
-    the table. A damaged or foreign file raises ReportError naming it; with `on_damaged` its error
-    is handed over instead and the file counts for nothing, whole: it is checked before the first of
-    its reports is counted. `on_file` is told each file that was counted. What was counted is kept
-    in `checkpoint` after `every` so many files; a run that finds the checkpoint of the same
-    question goes on from there, and one that ends removes it.
+    `since`, `until`: first and last day. `workers`: threads, each with its own range of the table's
+    rows. `dictionary` and `memoised` go into the table. A damaged or foreign file raises
+    ReportError with its name; with `on_damaged` its error is passed on instead and none of its
+    reports is counted. `on_file` is called with each file that was counted. After every `every`
+    files the table so far is written to `checkpoint`; a later run with the same question goes on
+    from there, and a run that succeeds deletes it.
     """
-    listed = report_files(stores, metric, version, since, until)
+    dated_files = report_files(stores, metric, version, since, until)
     question = f"{metric} {version} {mechanism.fingerprint.hex()} {since} {until}"
-    names = [str(path.resolve()) for _, path in listed]
-    kept = checkpoint and Checkpoint.load(checkpoint, question, names)
-    table = kept.table if kept else None
-    counted = dict.fromkeys(kept.files if kept else ())
+    names = [str(path.resolve()) for _, path in dated_files]
+    start = checkpoint and Checkpoint.load(checkpoint, question, names)
+    table = start.table if start else None
+    counted = dict.fromkeys(start.files if start else ())
     builder = empty_builder(mechanism, workers)
-    for (day, path), name in zip(listed, names, strict=True):
+    for (day, path), name in zip(dated_files, names, strict=True):
         if name not in counted:
             if not _count(builder, day, path, mechanism, on_damaged):
                 continue
@@ -64,8 +64,8 @@ def aggregate(
     return table.of_metric(dictionary, memoised)
 
 
-def _sum(one: Table | JointTable | None, other: Table | JointTable) -> Table | JointTable:
-    return other if one is None else one + other  # type: ignore[operator]
+def _sum(total: Table | JointTable | None, table: Table | JointTable) -> Table | JointTable:
+    return table if total is None else total + table  # type: ignore[operator]
 
 
 def _count(
@@ -75,7 +75,7 @@ def _count(
     mechanism: Catalogued,
     on_damaged: Callable[[ReportError], None] | None,
 ) -> bool:
-    """Counts a file, or says why not and returns False."""
+    """Count a file and return True, or pass its error to `on_damaged` and return False."""
     if on_damaged is not None:
         try:
             check_file(path, mechanism)
@@ -91,7 +91,7 @@ def _count(
 
 
 def check_file(path: Path, mechanism: Catalogued) -> None:
-    """Reads the whole file and counts nothing; raises ReportError naming it."""
+    """Read a whole file; raise ReportError with its name if any report is damaged."""
     for rows, payloads in read_reports(path, mechanism):
         try:
             layout = mechanism.layout

@@ -1,11 +1,11 @@
-"""The durable buffer of a collector: what was acknowledged, until it is in the report store.
+"""The durable buffer of a collector: acknowledged reports that are not in the store yet.
 
 One SQLite file, in write-ahead mode with a full sync at every commit. `Buffer.commit` writes a
-queue of batches in one transaction; only what it returned may be answered. Ids of batches are kept
-in one table a day of sealing and go below the watermark, the oldest day that is still taken, which
-never falls. The file has an application id, the number of its format and a digest of each row of
-reports. Lots of reports stay in order of arrival until they are taken into the store: what is
-deleted is overwritten, and `erase` empties the log. Days are arguments.
+queue of batches in one transaction; senders are answered only when it has returned. Ids of batches
+are stored in one table a day of sealing, and deleted below the watermark, the oldest day that is
+still taken, which never falls. The file has an application id, the number of its format and a
+digest of each row of reports. Lots of reports stay in order of arrival until they are moved to the
+store: deleted content is overwritten, and `erase` empties the log. Days are arguments.
 """
 
 import hashlib
@@ -21,20 +21,20 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ldp.collection.intake import CODES, Asked, Lot, Refusal, Sorted
+from ldp.collection.intake import CODES, CollectedMetric, Lot, Refusal, SortedBatch
 from ldp.errors import LdpError, RegistryError
 from ldp.mechanisms import Catalogued, from_parameters
 
 AHEAD = timedelta(days=1)
-"""How far a device's clock may be ahead of the collector's."""
+"""Longest time by which a device's clock may be ahead of the collector's."""
 LEAP = timedelta(days=31)
-"""A clock that runs ahead of the watermark by more is not believed: the watermark never falls."""
+"""Longest time by which a believed clock may be ahead of the watermark, which never falls."""
 PAGE_BYTES, CHECKPOINT_PAGES = 4096, 8192
 ROW_BYTES = 1 << 18
-"""Of reports of one metric that one commit stores in a row; a larger batch has a row for itself."""
+"""Most bytes of one metric's reports in a row of one commit; a larger batch has its own row."""
 NAME_BYTES, _DIGEST_BYTES = 16, 8
 FORGOTTEN_BYTES = 4 << 20
-"""Of reports that one transaction deletes."""
+"""Most bytes of reports that one transaction deletes."""
 _LAST = (1 << 63) - 1
 APPLICATION, FORMAT = int.from_bytes(b"ldpb", "big"), 2
 """SQLite's application_id and user_version of a buffer."""
@@ -57,67 +57,66 @@ UPDATE plans SET name = printf('%s-%012d-%012d',
     (SELECT value FROM state WHERE name = 'name'), first, last);
 DELETE FROM state WHERE name = 'name';
 """
-"""Its lots have no digest; a plan that is not done keeps the name that its file may have."""
+"""Upgrade: lots have no digest; a plan that is not done keeps the name that its file may have."""
 
 
 class BufferUnusable(LdpError, OSError):
-    """The buffer cannot be read or written: damaged, foreign, or the disk is full."""
+    """Error: the buffer cannot be read or written: damaged, foreign, or the disk is full."""
 
 
 @dataclass(frozen=True)
-class Arrived:
-    """A batch with the digest of its bytes, waiting to be committed."""
+class PendingBatch:
+    """Batch that waits to be committed, with the digest of its bytes."""
 
-    batch: Sorted
+    batch: SortedBatch
     digest: bytes
 
     @property
     def size(self) -> int:
-        """Its bytes, roughly."""
+        """Approximate size in bytes."""
         return 200 + sum(len(lot.bodies) for lot in self.batch.lots)
 
 
 class Answer(NamedTuple):
-    """What a batch's sender is told: an HTTP status and a JSON text."""
+    """Answer to the sender of a batch: an HTTP status and a JSON text."""
 
     status: int
     text: str
     is_new: bool = False
-    """Whether the batch was stored by this commit."""
+    """True if the batch was stored by this commit."""
 
 
-class Waiting(NamedTuple):
-    """A metric's reports in the buffer."""
+class BufferedMetric(NamedTuple):
+    """Metric with reports in the buffer."""
 
     metric: str
     version: int
     mechanism: Catalogued
     number: int
-    """Of the metric, in this buffer."""
+    """Number of the metric in this buffer."""
 
 
 class Bodies(NamedTuple):
-    """The reports of a plan: lots whose bytes are those that were acknowledged, and how many
-    reports are in the others, which are damaged."""
+    """Reports of a plan: lots whose bytes are those that were acknowledged, and the number of
+    reports in lots that are damaged."""
 
     lots: list[bytes]
     damaged: int
 
 
 class Plan(NamedTuple):
-    """Lots of one metric that become one file: a range of sequence numbers, and the file's day."""
+    """Plan of a file: a range of sequence numbers of one metric's lots, and the file's day."""
 
     first: int
     last: int
     day: date
     name: str
-    """Of the file, without ending: random, so that it says nothing, and kept before the file is
-    written, so that a run that is repeated replaces it."""
+    """Name of the file without ending: random, so that it tells nothing, and stored before the file
+    is written, so that a repeated run replaces it."""
     is_written: bool = False
-    """Whether the file is on the disk for good, and only the lots must go."""
+    """True if the file is on the disk for good, and only the lots must be deleted."""
 
 
-_SET = "DO UPDATE SET value = excluded.value"
 NOTHING_REFUSED = '{"refused":[]}'
 _REFUSAL = struct.Struct("<HB")
 _CONFLICT = Answer(409, '{"error":"another batch has this id"}')
@@ -126,7 +125,7 @@ _TOO_EARLY = Answer(422, '{"error":"sealed on a day that has not come"}')
 
 
 def waiting_reports(folder: Path, metric: str, version: int) -> int:
-    """The number of a metric's reports in the buffer there, 0 without one; nothing is changed."""
+    """Return the number of a metric's reports in the buffer of a folder, 0 without a buffer."""
     path = folder.absolute() / "buffer.db"
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
@@ -141,9 +140,9 @@ def waiting_reports(folder: Path, metric: str, version: int) -> int:
 
 
 class Buffer:
-    """One connection to the buffer's file. Several may read; one at a time commits.
+    """Connection to a buffer's file. Several may read; one at a time commits.
 
-    `synchronous` is for the test that shows why it is FULL.
+    `synchronous`: SQLite's setting, for the test that shows why it is FULL. Raises BufferUnusable.
     """
 
     def __init__(self, folder: str | Path, synchronous: str = "FULL") -> None:
@@ -159,144 +158,142 @@ class Buffer:
         except (OSError, sqlite3.Error) as error:
             raise BufferUnusable(f"{self._path}: {error}") from None
         try:
-            self._open(synchronous)
+            self._prepare(synchronous)
         except BaseException:
             self._connection.close()
             raise
         self._numbers: dict[tuple[str, int], int] = {}
         self._days = set(self._tables())
 
-    def _open(self, synchronous: str) -> None:
-        """Makes the tables, or brings those of an older format to this one. Raises BufferUnusable,
-        with nothing changed, for a file that is not a buffer."""
+    def _prepare(self, synchronous: str) -> None:
+        """Make the tables, or upgrade those of an older format. Raise BufferUnusable, with nothing
+        changed, for a file that is not a buffer."""
         self._format()
-        with self._working():
-            for setting in (
+        with self._buffer_errors():
+            for pragma in (
                 f"page_size = {PAGE_BYTES}",
                 "journal_mode = WAL",
                 f"synchronous = {synchronous}",
                 "secure_delete = ON",
                 f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
             ):
-                self._connection.execute(f"PRAGMA {setting}").fetchall()
+                self._connection.execute(f"PRAGMA {pragma}").fetchall()
         with self._transaction():
-            found = self._format()
-            script = {0: _TABLES, 1: _FROM_FORMAT_1, FORMAT: ""}[found]
+            version = self._format()
+            script = {0: _TABLES, 1: _FROM_FORMAT_1, FORMAT: ""}[version]
             for statement in script.split(";"):
                 self._connection.execute(statement)
-            if found != FORMAT:
+            if version != FORMAT:
                 self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
                 self._connection.execute(f"PRAGMA user_version = {FORMAT}")
 
     def _format(self) -> int:
-        """The number of the file's format, 0 for an empty file."""
-        ((application,),), ((number,),) = (
-            self._rows("PRAGMA application_id"),
-            self._rows("PRAGMA user_version"),
-        )
+        """Return the number of the file's format, 0 for an empty file; raise BufferUnusable."""
+        ((application,),) = self._rows("PRAGMA application_id")
+        ((number,),) = self._rows("PRAGMA user_version")
         if (application, number) == (APPLICATION, FORMAT):
             return FORMAT
         if application == APPLICATION:
             raise BufferUnusable(f"{self._path} was written by a newer version of ldp")
         tables = {name for (name,) in self._rows("SELECT name FROM sqlite_master")}
-        if (
-            application
-            or number
-            or (tables and not tables >= {"state", "metrics", "lots", "plans"})
-        ):
+        is_foreign = tables and not tables >= {"state", "metrics", "lots", "plans"}
+        if application or number or is_foreign:
             raise BufferUnusable(f"{self._path} is not the buffer of a collector")
         return 1 if tables else 0
 
     @property
     def watermark(self) -> date:
-        """The oldest day of sealing that is taken."""
-        return date.fromisoformat(self._recall("watermark") or date.min.isoformat())
+        """Oldest day of sealing that is taken."""
+        rows = self._rows("SELECT value FROM state WHERE name = 'watermark'")
+        return date.fromisoformat(rows[0][0]) if rows else date.min
 
-    def expect(self, asked: Mapping[str, Asked]) -> None:
-        """Reports of these metrics will come. Raises RegistryError where the buffer holds, or held,
-        another mechanism under the same version."""
+    def expect(self, metrics: Mapping[str, CollectedMetric]) -> None:
+        """Add the metrics of a collector, by name. Raise RegistryError where the buffer holds, or
+        held, another mechanism under the same version."""
         with self._transaction():
-            for name, one in asked.items():
-                text = json.dumps(one.mechanism.parameters(), sort_keys=True)
+            for name, metric in metrics.items():
+                text = json.dumps(metric.mechanism.parameters(), sort_keys=True)
                 self._connection.execute(
                     "INSERT INTO metrics (metric, version, mechanism) VALUES (?, ?, ?) "
                     "ON CONFLICT DO NOTHING",
-                    (name, one.version, text),
+                    (name, metric.version, text),
                 )
-        for waiting in self.metrics():
-            self._numbers[waiting.metric, waiting.version] = waiting.number
-            now = asked.get(waiting.metric)
-            if now and now.version == waiting.version and now.mechanism != waiting.mechanism:
+        for buffered in self.metrics():
+            self._numbers[buffered.metric, buffered.version] = buffered.number
+            new = metrics.get(buffered.metric)
+            if new and new.version == buffered.version and new.mechanism != buffered.mechanism:
                 raise RegistryError(
-                    f"metric {waiting.metric!r} changed its mechanism: give it version "
-                    f"{waiting.version + 1}"
+                    f"metric {buffered.metric!r} changed its mechanism: give it version "
+                    f"{buffered.version + 1}"
                 )
 
     def trust(self, today: date, lateness: timedelta, is_sure: bool) -> None:
-        """Raises the watermark to what this day asks for; raises BufferUnusable, unless somebody
-        `is_sure`, when the clock went too far ahead since it was looked at last."""
+        """Advance the watermark to `lateness` before `today`. Raise BufferUnusable, unless
+        `is_sure`, when the clock went too far ahead since the last call."""
         with self._transaction():
             if is_sure:
-                self._raise(max(self.watermark, today - lateness))
+                self._set_watermark(max(self.watermark, today - lateness))
             else:
-                self._raised(today - lateness)
+                self._advance_watermark(today - lateness)
 
-    def commit(self, arrived: Sequence[Arrived], today: date, lateness: timedelta) -> list[Answer]:
-        """Writes the batches in one synced transaction; their answers, in order. Raises
+    def commit(
+        self, pending: Sequence[PendingBatch], today: date, lateness: timedelta
+    ) -> list[Answer]:
+        """Write batches in one synced transaction and return their answers, in order. Raise
         BufferUnusable, with nothing written, when that fails."""
         with self._transaction():
-            watermark = self._raised(today - lateness)
-            answers = [self._known(one, watermark, today) for one in arrived]
+            watermark = self._advance_watermark(today - lateness)
+            answers = [self._take(each, watermark, today) for each in pending]
             self._keep(
                 lot
-                for one, answer in zip(arrived, answers, strict=True)
+                for each, answer in zip(pending, answers, strict=True)
                 if answer.is_new
-                for lot in one.batch.lots
+                for lot in each.batch.lots
             )
             return answers
 
-    def _known(self, arrived: Arrived, watermark: date, today: date) -> Answer:
-        """The answer to a batch, whose id is known from now on if any of its reports is stored."""
-        batch = arrived.batch
-        if not watermark <= batch.day <= today + min(AHEAD, date.max - today):
-            return _TOO_LATE if batch.day < watermark else _TOO_EARLY
-        if not batch.lots:  # nothing of it can be counted twice: nothing of it is kept
-            is_known = _id_table(batch.day) in self._days
-            first = self._first_answer(arrived) if is_known else None
-            return first or Answer(202, _refusals(_packed(batch.refused)), is_new=True)
-        refused = _packed(batch.refused)
+    def _take(self, pending: PendingBatch, watermark: date, today: date) -> Answer:
+        """Return the answer to a batch, and write its id if any of its reports is stored."""
+        sorted_batch = pending.batch
+        if not watermark <= sorted_batch.day <= today + min(AHEAD, date.max - today):
+            return _TOO_LATE if sorted_batch.day < watermark else _TOO_EARLY
+        refused = _pack_refusals(sorted_batch.refused)
+        if not sorted_batch.lots:  # none of its reports can be counted twice: its id is not stored
+            is_known = _id_table(sorted_batch.day) in self._days
+            first = self._first_answer(pending) if is_known else None
+            return first or Answer(202, _refusals_json(refused), is_new=True)
         try:
             self._connection.execute(
-                f"INSERT INTO {self._table(batch.day)} VALUES (?, ?, ?)",
-                (batch.id, arrived.digest, refused or None),
+                f"INSERT INTO {self._table(sorted_batch.day)} VALUES (?, ?, ?)",
+                (sorted_batch.id, pending.digest, refused or None),
             )
         except sqlite3.IntegrityError:
-            return self._first_answer(arrived) or _CONFLICT
-        return Answer(202, _refusals(refused), is_new=True)
+            return self._first_answer(pending) or _CONFLICT
+        return Answer(202, _refusals_json(refused), is_new=True)
 
-    def _first_answer(self, arrived: Arrived) -> Answer | None:
-        """The answer that this batch had, a conflict if another has its id, or None."""
-        found = self._connection.execute(
-            f"SELECT digest, refused FROM {_id_table(arrived.batch.day)} WHERE id = ?",
-            (arrived.batch.id,),
+    def _first_answer(self, pending: PendingBatch) -> Answer | None:
+        """Return the answer that this batch had, a conflict if another has its id, or None."""
+        row = self._connection.execute(
+            f"SELECT digest, refused FROM {_id_table(pending.batch.day)} WHERE id = ?",
+            (pending.batch.id,),
         ).fetchone()
-        if not found:
+        if not row:
             return None
-        digest, refused = found
-        return Answer(202, _refusals(refused)) if digest == arrived.digest else _CONFLICT
+        digest, refused = row
+        return Answer(202, _refusals_json(refused)) if digest == pending.digest else _CONFLICT
 
     def _keep(self, lots: Iterable[Lot]) -> None:
-        """Stores lots, those of a metric joined as long as `ROW_BYTES` last."""
-        joined, sizes = dict[int, list[Lot]](), Counter[int]()
+        """Store lots, those of a metric joined into rows of at most `ROW_BYTES`."""
+        lots_of_metric, sizes = dict[int, list[Lot]](), Counter[int]()
         for lot in lots:
             number = self._numbers[lot.metric, lot.version]
             if sizes[number] and sizes[number] + len(lot.bodies) > ROW_BYTES:
-                self._insert(number, joined.pop(number))
+                self._insert(number, lots_of_metric.pop(number))
                 sizes[number] = 0
-            joined.setdefault(number, []).append(lot)
+            lots_of_metric.setdefault(number, []).append(lot)
             sizes[number] += len(lot.bodies)
-        for number, listed in joined.items():
-            self._insert(number, listed)
+        for number, metric_lots in lots_of_metric.items():
+            self._insert(number, metric_lots)
 
     def _insert(self, number: int, lots: list[Lot]) -> None:
         reports, bodies = sum(lot.reports for lot in lots), b"".join(lot.bodies for lot in lots)
@@ -305,20 +302,24 @@ class Buffer:
             (number, reports, bodies, _digest(number, reports, bodies)),
         )
 
-    def _raised(self, day: date) -> date:
-        """The watermark, raised to `day` if that is later."""
+    def _advance_watermark(self, day: date) -> date:
+        """Advance the watermark to `day` if that is later, and return it; raise BufferUnusable."""
         watermark = self.watermark
         if day <= watermark:
             return watermark
         if date.min < watermark < day - LEAP:
             ahead = (day - watermark).days
             raise BufferUnusable(f"the clock went {ahead} days ahead since it was looked at last")
-        self._raise(day)
+        self._set_watermark(day)
         return day
 
-    def _raise(self, day: date) -> None:
-        """Sets the watermark; ids of days below it go."""
-        self._remember("watermark", day.isoformat(), _SET)
+    def _set_watermark(self, day: date) -> None:
+        """Set the watermark, and delete the ids of days below it."""
+        self._connection.execute(
+            "INSERT INTO state VALUES ('watermark', ?) "
+            "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (day.isoformat(),),
+        )
         for table in self._tables():
             if table < _id_table(day):
                 self._connection.execute(f"DROP TABLE {table}")
@@ -334,34 +335,34 @@ class Buffer:
             self._days.add(table)
         return table
 
-    def metrics(self) -> list[Waiting]:
-        """Every metric that the buffer ever held reports of."""
+    def metrics(self) -> list[BufferedMetric]:
+        """Return every metric that the buffer ever held reports of."""
         return [self.metric(number) for (number,) in self._rows("SELECT number FROM metrics")]
 
-    def metric(self, number: int) -> Waiting:
-        """The metric of that number."""
+    def metric(self, number: int) -> BufferedMetric:
+        """Return the metric of a number."""
         ((name, version, text),) = self._rows(
             "SELECT metric, version, mechanism FROM metrics WHERE number = ?", number
         )
-        return Waiting(name, version, from_parameters(json.loads(text)), number)
+        return BufferedMetric(name, version, from_parameters(json.loads(text)), number)
 
     def name_of(self, number: int) -> tuple[str, int]:
-        """The name and the version of the metric of that number."""
+        """Return the name and the version of the metric of a number."""
         ((name, version),) = self._rows(
             "SELECT metric, version FROM metrics WHERE number = ?", number
         )
         return name, version
 
-    def waiting(self) -> dict[int, int]:
-        """Reports in the buffer, by number of the metric."""
+    def report_counts(self) -> dict[int, int]:
+        """Return the number of reports in the buffer, by number of the metric."""
         return dict(self._rows("SELECT metric, sum(reports) FROM lots GROUP BY metric"))
 
     def plan(self, metric: int) -> Plan | None:
-        """The file that was decided on and is not done, if there is one."""
-        found = self._rows(
+        """Return the plan of a metric that is not done, or None."""
+        rows = self._rows(
             "SELECT first, last, day, name, is_written FROM plans WHERE metric = ?", metric
         )
-        for first, last, day, name, is_written in found:
+        for first, last, day, name, is_written in rows:
             return Plan(first, last, date.fromisoformat(day), name, bool(is_written))
         return None
 
@@ -373,16 +374,17 @@ class Buffer:
         smallest: int = 1,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> Plan | None:
-        """Decides, for good, which of a metric's lots become the next file: the oldest, of so many
-        bytes; None where these are fewer reports than `smallest`. `entropy` draws its name."""
-        found = self._oldest(metric, most_bytes)
-        if found is None or self._reports(metric, *found) < smallest:
+        """Write and return the plan of a metric's next file: its oldest lots, of at most
+        `most_bytes` unless it is one lot; None where these have fewer reports than `smallest`.
+        `entropy` draws the file's name."""
+        sequences = self._oldest(metric, most_bytes)
+        if sequences is None or self._reports(metric, *sequences) < smallest:
             return None
-        plan = Plan(*found, today, entropy(NAME_BYTES).hex())
+        plan = Plan(*sequences, today, entropy(NAME_BYTES).hex())
         with self._transaction():
             self._connection.execute(
                 "INSERT INTO plans (metric, first, last, day, name) VALUES (?, ?, ?, ?, ?)",
-                (metric, *found, today.isoformat(), plan.name),
+                (metric, *sequences, today.isoformat(), plan.name),
             )
         return plan
 
@@ -394,9 +396,10 @@ class Buffer:
         return int(reports)
 
     def _oldest(self, metric: int, most_bytes: int, until: int = _LAST) -> tuple[int, int] | None:
-        """The first and the last of a metric's oldest lots, of so many bytes unless it is one."""
+        """Return the first and the last of a metric's oldest lots, of at most `most_bytes` unless
+        it is one lot; None without lots."""
         first = last = size = 0
-        for sequence, length in self._each(
+        for sequence, length in self._iterate(
             "SELECT sequence, length(bodies) FROM lots WHERE metric = ? AND sequence <= ? "
             "ORDER BY sequence",
             *(metric, until),
@@ -407,9 +410,9 @@ class Buffer:
         return (first, last) if size else None
 
     def bodies(self, metric: int, plan: Plan) -> Bodies:
-        """The reports of a plan."""
+        """Return the reports of a plan."""
         sound, damaged = list[bytes](), 0
-        for reports, bodies, digest in self._each(
+        for reports, bodies, digest in self._iterate(
             "SELECT reports, bodies, digest FROM lots "
             "WHERE metric = ? AND sequence BETWEEN ? AND ?",
             *(metric, plan.first, plan.last),
@@ -420,14 +423,14 @@ class Buffer:
                 damaged += reports
         return Bodies(sound, damaged)
 
-    def written(self, metric: int) -> None:
-        """The plan's file is on the disk for good: it must never be written again."""
+    def mark_written(self, metric: int) -> None:
+        """Note that the file of a metric's plan is on the disk: it is never written again."""
         with self._transaction():
             self._connection.execute("UPDATE plans SET is_written = 1 WHERE metric = ?", (metric,))
 
     def forget(self, metric: int, plan: Plan, most_bytes: int = FORGOTTEN_BYTES) -> bool:
-        """Deletes lots of a plan that is written, overwriting them, so many bytes at a time that
-        commits need not wait; the plan last. Whether there are more."""
+        """Overwrite and delete lots of a plan that is written, at most `most_bytes` so that commits
+        need not wait, and the plan with the last of them. Return whether there are more."""
         with self._transaction():
             first, last = self._oldest(metric, most_bytes, plan.last) or (plan.last, plan.last)
             self._connection.execute(
@@ -439,20 +442,18 @@ class Buffer:
         return last < plan.last
 
     def erase(self) -> None:
-        """Empties the log, which holds what was deleted."""
-        with self._working():
+        """Empty the log, which holds deleted content."""
+        with self._buffer_errors():
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def bytes_used(self) -> int:
-        """Of what is in the file: it is used again, but never becomes smaller."""
-        ((pages,),), ((free,),) = (
-            self._rows("PRAGMA page_count"),
-            self._rows("PRAGMA freelist_count"),
-        )
+        """Return the bytes of the file's content; the file itself never becomes smaller."""
+        ((pages,),) = self._rows("PRAGMA page_count")
+        ((free,),) = self._rows("PRAGMA freelist_count")
         return int((pages - free) * PAGE_BYTES)
 
     def close(self) -> None:
-        """Closes the connection."""
+        """Close the connection."""
         self._connection.close()
 
     def __del__(self) -> None:
@@ -460,7 +461,7 @@ class Buffer:
             self.close()
 
     @contextmanager
-    def _working(self) -> Iterator[None]:
+    def _buffer_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
@@ -468,7 +469,7 @@ class Buffer:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._working():
+        with self._buffer_errors():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -485,25 +486,16 @@ class Buffer:
         ]
 
     def _rows(self, statement: str, *values: Any) -> list[Any]:
-        with self._working():
+        with self._buffer_errors():
             return self._connection.execute(statement, values).fetchall()
 
-    def _each(self, statement: str, *values: Any) -> Iterator[Any]:
-        with self._working():
+    def _iterate(self, statement: str, *values: Any) -> Iterator[Any]:
+        with self._buffer_errors():
             yield from self._connection.execute(statement, values)
-
-    def _recall(self, name: str) -> str | None:
-        found = self._rows("SELECT value FROM state WHERE name = ?", name)
-        return found[0][0] if found else None
-
-    def _remember(self, name: str, value: str, otherwise: str) -> None:
-        self._connection.execute(
-            f"INSERT INTO state VALUES (?, ?) ON CONFLICT (name) {otherwise}", (name, value)
-        )
 
 
 def _digest(metric: int, reports: int, bodies: bytes) -> bytes:
-    """Of a row of lots: SHA-256, for which processors have instructions, cut off."""
+    """Return the digest of a row of lots: 8 bytes of SHA-256, which processors compute fast."""
     digest = hashlib.sha256(b"%d %d " % (metric, reports))
     digest.update(bodies)
     return digest.digest()[:_DIGEST_BYTES]
@@ -513,16 +505,16 @@ def _id_table(day: date) -> str:
     return f"ids_{day:%Y%m%d}"
 
 
-def _packed(refused: Sequence[Refusal]) -> bytes:
-    """Refusals in three bytes each: the item's position and the code's."""
+def _pack_refusals(refused: Sequence[Refusal]) -> bytes:
+    """Return refusals in three bytes each: the item's position and the code's."""
     return b"".join(_REFUSAL.pack(item, CODES.index(code)) for item, code in refused)
 
 
-def _refusals(refused: bytes | str | None) -> str:
-    """The JSON text of packed refusals; buffers of the first format hold the text itself."""
+def _refusals_json(refused: bytes | str | None) -> str:
+    """Return the JSON text of packed refusals; buffers of format 1 hold the text itself."""
     if not refused:
         return NOTHING_REFUSED
     if isinstance(refused, str):
         return refused
-    listed = [{"item": item, "code": CODES[code]} for item, code in _REFUSAL.iter_unpack(refused)]
-    return json.dumps({"refused": listed}, separators=(",", ":"))
+    items = [{"item": item, "code": CODES[code]} for item, code in _REFUSAL.iter_unpack(refused)]
+    return json.dumps({"refused": items}, separators=(",", ":"))

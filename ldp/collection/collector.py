@@ -1,8 +1,8 @@
-"""The collector: takes sealed batches over HTTP, and answers when they are on the disk for good.
+"""The collector: takes sealed batches over HTTP, and answers when they are on the disk.
 
-The service sorts batches and says no; two threads (`ldp.collection.workers`) commit and move what
-it takes. No address, no header and no time of a request is written anywhere. `docs/operating.md` is
-the operator's page, `openapi.json` what senders may rely on.
+The service sorts or refuses batches; two threads (`ldp.collection.workers`) commit and move them.
+No address, no header and no time of a request is written anywhere. `docs/operating.md` is the
+operator's page, `openapi.json` the interface for senders.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ldp.collection.buffer import Arrived, Buffer, BufferUnusable
+from ldp.collection.buffer import Buffer, BufferUnusable, PendingBatch
 from ldp.collection.counts import Counts, exposition
 from ldp.collection.ingest import clean
-from ldp.collection.intake import asked_of, days, sort_batch
+from ldp.collection.intake import collected_metrics, days, sort_batch
 from ldp.collection.workers import Ingestor, Shuffling, Writer
 from ldp.errors import LdpError, ReportError
 from ldp.protocol.batch import MEDIA_TYPE, MOST_BYTES
@@ -35,50 +35,52 @@ from ldp.registry import Registry
 
 JSON_TYPE, TEXT_TYPE = "application/json", "text/plain; version=0.0.4"
 SLOW_SECONDS = 0.2
-"""After which a body that is not here gives way when there are too many requests."""
+"""Seconds after which an incomplete body is given up when there are too many requests."""
 WEEK = timedelta(days=7)
-"""The lateness of a registry that has no group, and of groups that do not say theirs."""
+"""Lateness of a registry without groups."""
 REPORTS, _MEDIA_TYPE = "/v1/reports", MEDIA_TYPE.encode()
 
 
-class Drained(NamedTuple):
-    """Reports by metric: those that are in the store now, and those that wait because they are
-    fewer than a file has at least."""
+class DrainResult(NamedTuple):
+    """Reports by metric: `moved` to the store, and `waiting` because they are fewer than a file has
+    at least."""
 
     moved: Counter[str]
     waiting: Counter[str]
 
 
-class NotMoved(LdpError, OSError):
-    """Reports cannot be moved to the store: they stay in the buffer."""
+class MoveError(LdpError, OSError):
+    """Error: reports cannot be moved to the store; they stay in the buffer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a collector takes before it says "later"."""
+    """Limits beyond which a collector asks senders to try again later."""
 
     requests: int = 512
-    """At one time."""
+    """Most requests at one time."""
     rate: float = 20_000.0
-    """Requests a second, from all senders together; a second's worth may come at once."""
+    """Most requests a second, from all senders together; one second's may come at once."""
     queue_bytes: int = 64 << 20
-    """Of batches that wait for the writer."""
+    """Most bytes of batches that wait for the writer."""
     buffer_bytes: int = 8 << 30
-    """Used in the buffer: reports when the ingestor does not keep up, and ids of batches."""
+    """Most bytes in the buffer: reports that are not moved yet, and ids of batches."""
     body_seconds: float = 20.0
-    """For the body of a request, from its first byte to its last."""
+    """Longest duration of the body of a request, from its first byte to its last."""
 
 
 def utc_today() -> date:
-    """The day by the system's clock."""
+    """Return the day by the system's clock, UTC."""
     return datetime.now(UTC).date()
 
 
 class Collector:
-    """The service as an ASGI application, with its writer and ingestor.
+    """Service as an ASGI application (`app`), with its writer and ingestor.
 
-    `store` and `buffer` are folders; `today` is the clock. The application's lifespan starts and
-    stops the threads; the caller holds the locks.
+    `store` and `buffer`: folders, whose locks the caller holds; `today`: the clock; `retain`: how
+    long files are kept, None for ever; `trust_clock`: skip the check that the clock did not leap.
+    The application's lifespan starts and stops the threads. Raises BufferUnusable and
+    RegistryError.
     """
 
     def __init__(
@@ -95,21 +97,21 @@ class Collector:
         synchronous: str = "FULL",
     ) -> None:
         self._limits, self._today = limits or Limits(), today
-        self._asked = asked_of(registry)
+        self._expected = collected_metrics(registry)
         self._counts = Counts()
         self._registry = registry.path.read_bytes()
         self._tag = f'"{hashlib.sha256(self._registry).hexdigest()}"'
         self._openapi = files("ldp.collection").joinpath("openapi.json").read_bytes()
         lateness = max((days(group.lateness) for group in registry.groups.values()), default=WEEK)
         self._buffer = Buffer(buffer, synchronous)
-        self._buffer.expect(self._asked)
+        self._buffer.expect(self._expected)
         self._buffer.trust(today(), lateness, trust_clock)
-        self._reading = Buffer(buffer, synchronous)
+        self._reader = Buffer(buffer, synchronous)
         clean(Path(store), self._buffer)
         self._writer = Writer(self._buffer, today, lateness, self._counts)
         self._ingestor = Ingestor(
             Path(store),
-            self._reading,
+            self._reader,
             self._writer,
             today,
             self._counts,
@@ -121,8 +123,8 @@ class Collector:
             },
         )
         self._in_flight = 0
-        self._awaited: dict[asyncio.Timeout, float] = {}
-        self._bucket, self._filled = self._limits.rate, time.monotonic()
+        self._bodies: dict[asyncio.Timeout, float] = {}
+        self._bucket, self._filled_at = self._limits.rate, time.monotonic()
         self.app = _Application(
             self._reports,
             routes=[
@@ -135,26 +137,26 @@ class Collector:
         )
 
     def move_everything(self) -> None:
-        """Moves everything from the buffer to the store while the writer runs. Raises NotMoved when
+        """Move all reports from the buffer to the store while the writer runs. Raise MoveError when
         that failed for some metric; the others are moved."""
         self._ingestor.work(everything=True)
         if self._ingestor.failures:
-            raise NotMoved(
-                "; ".join(f"{what}: {why}" for what, why in self._ingestor.failures.items())
+            raise MoveError(
+                "; ".join(f"{action}: {error}" for action, error in self._ingestor.failures.items())
             )
 
-    def drain(self) -> Drained:
-        """Moves everything from the buffer to the store, without serving."""
+    def drain(self) -> DrainResult:
+        """Move all reports from the buffer to the store, without serving; raise MoveError."""
         self._writer.start()
         try:
             self.move_everything()
             waiting = Counter[str]()
-            for number, reports in self._reading.waiting().items():
-                waiting[self._reading.name_of(number)[0]] += reports
+            for number, reports in self._reader.report_counts().items():
+                waiting[self._reader.name_of(number)[0]] += reports
         finally:
             self._writer.stop()
             self._close()
-        return Drained(self._counts.stored + self._counts.set_aside, waiting)
+        return DrainResult(self._counts.stored + self._counts.set_aside, waiting)
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -166,17 +168,17 @@ class Collector:
         self._close()
 
     def _close(self) -> None:
-        self._reading.close()
+        self._reader.close()
         self._buffer.close()
 
     async def _reports(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._in_flight += 1
         try:
-            response = await self._taken(scope["method"], dict(scope["headers"]), receive)
+            response = await self._take(scope["method"], dict(scope["headers"]), receive)
         except ReportError as error:
             response = _problem(400, str(error))
         except BufferUnusable:
-            response = _later(503, "the batch cannot be stored now", 30)
+            response = _retry_later(503, "the batch cannot be stored now", 30)
         except (TimeoutError, ClientDisconnect):
             response = _problem(408, "the body did not come in time")
             response.headers["Connection"] = "close"
@@ -185,17 +187,17 @@ class Collector:
         self._counts.answers[response.status_code] += 1
         await response(scope, receive, send)
 
-    async def _taken(
+    async def _take(
         self, method: str, headers: Mapping[bytes, bytes], receive: Receive
     ) -> Response:
         if method != "POST":
             return Response(status_code=405, headers={"Allow": "POST"})
         if self._in_flight > self._limits.requests and not self._has_made_room():
-            return _later(503, "too many requests at one time", 1)
+            return _retry_later(503, "too many requests at one time", 1)
         if not self._within_rate():
-            return _later(429, "too many requests a second", 1)
+            return _retry_later(429, "too many requests a second", 1)
         if self._writer.queued_bytes > self._limits.queue_bytes or self._is_full():
-            return _later(503, "the buffer is full", 10)
+            return _retry_later(503, "the buffer is full", 10)
         if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _MEDIA_TYPE:
             return _problem(415, f"Content-Type must be {MEDIA_TYPE}")
         if headers.get(b"content-encoding", b"identity").lower() != b"identity":
@@ -203,9 +205,9 @@ class Collector:
         body = await self._body(headers, receive)
         if body is None:
             return _problem(413, f"a batch has at most {MOST_BYTES} bytes")
-        batch = sort_batch(body, self._asked, self._today())
+        batch = sort_batch(body, self._expected, self._today())
         digest = hashlib.blake2b(body, digest_size=16).digest()
-        answer = await self._writer.answer(Arrived(batch, digest))
+        answer = await self._writer.answer(PendingBatch(batch, digest))
         if answer.is_new:
             for lot in batch.lots:
                 self._counts.accepted[lot.metric] += lot.reports
@@ -214,13 +216,13 @@ class Collector:
         return Response(answer.text, answer.status, media_type=JSON_TYPE)
 
     async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes | None:
-        """The whole body, or None when it is larger than any batch."""
-        stated = headers.get(b"content-length", b"0")
-        if stated.isdigit() and int(stated) > MOST_BYTES:
+        """Return the whole body, or None when it is larger than any batch."""
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > MOST_BYTES:
             return None
         parts, size, is_whole = list[bytes](), 0, False
         async with asyncio.timeout(self._limits.body_seconds) as clock:
-            self._awaited[clock] = time.monotonic()
+            self._bodies[clock] = time.monotonic()
             try:
                 while not is_whole:
                     message = await receive()
@@ -232,23 +234,23 @@ class Collector:
                         return None
                     is_whole = not message.get("more_body", False)
             finally:
-                self._awaited.pop(clock, None)
+                self._bodies.pop(clock, None)
         return b"".join(parts)
 
     def _has_made_room(self) -> bool:
-        """Ends the wait for the body that has been awaited longest; False where none is slow."""
-        clock = next(iter(self._awaited), None)
-        if clock is None or time.monotonic() - self._awaited[clock] < SLOW_SECONDS:
+        """Stop waiting for the body that is awaited longest; return False if none is slow."""
+        clock = next(iter(self._bodies), None)
+        if clock is None or time.monotonic() - self._bodies[clock] < SLOW_SECONDS:
             return False
-        del self._awaited[clock]
+        del self._bodies[clock]
         clock.reschedule(asyncio.get_running_loop().time())
         return True
 
     def _within_rate(self) -> bool:
-        """A bucket of one second's requests, filled as time goes by."""
+        """Return whether the rate allows a request: a bucket of one second's requests, refilled."""
         now, rate = time.monotonic(), self._limits.rate
-        self._bucket = min(rate, self._bucket + rate * (now - self._filled))
-        self._filled = now
+        self._bucket = min(rate, self._bucket + rate * (now - self._filled_at))
+        self._filled_at = now
         if self._bucket < 1:
             return False
         self._bucket -= 1
@@ -259,8 +261,8 @@ class Collector:
 
     async def _get_registry(self, request: Request) -> Response:
         headers = {"ETag": self._tag, "Cache-Control": "max-age=3600"}
-        known = request.headers.get("if-none-match", "")
-        if known == "*" or self._tag in known:
+        etags = request.headers.get("if-none-match", "")
+        if etags == "*" or self._tag in etags:
             return Response(status_code=304, headers=headers)
         return Response(self._registry, headers=headers, media_type="application/toml")
 
@@ -268,9 +270,9 @@ class Collector:
         return Response(self._openapi, media_type=JSON_TYPE)
 
     async def _health(self, _: Request) -> Response:
-        wrong = [
-            what
-            for what, is_wrong in (
+        problems = [
+            problem
+            for problem, is_wrong in (
                 ("the writer stopped", not self._writer.is_alive()),
                 ("the ingestor stopped", not self._ingestor.is_alive()),
                 ("batches cannot be stored", bool(self._writer.failure)),
@@ -278,22 +280,22 @@ class Collector:
             )
             if is_wrong
         ] + [*self._ingestor.failures]
-        if wrong:
-            return _problem(503, "; ".join(wrong))
+        if problems:
+            return _problem(503, "; ".join(problems))
         return Response('{"status":"ok"}', media_type=JSON_TYPE)
 
     async def _metrics(self, _: Request) -> Response:
-        now = {
+        gauges = {
             "ldp_buffer_reports": self._ingestor.waiting,
             "ldp_buffer_bytes": self._ingestor.buffer_bytes,
             "ldp_requests_in_flight": self._in_flight,
         }
-        return Response(exposition(self._counts, now), media_type=TEXT_TYPE)
+        return Response(exposition(self._counts, gauges), media_type=TEXT_TYPE)
 
 
 class _Application(Starlette):
-    """The framework, and past it the one page that is not rare: its way to a handler takes longer
-    than sorting a batch."""
+    """The framework, but for the one page that is not rare: its routing takes longer than sorting a
+    batch."""
 
     def __init__(self, reports: ASGIApp, **settings: Any) -> None:
         super().__init__(**settings)
@@ -310,7 +312,7 @@ def _problem(status: int, why: str) -> Response:
     return Response(json.dumps({"error": why}), status, media_type=JSON_TYPE)
 
 
-def _later(status: int, why: str, seconds: int) -> Response:
+def _retry_later(status: int, why: str, seconds: int) -> Response:
     response = _problem(status, why)
     response.headers["Retry-After"] = str(seconds)
     return response

@@ -1,8 +1,8 @@
-"""The open connections of a collector: each has a clock, and all together have a limit.
+"""Open connections of a collector: each has a time limit, and their number has one.
 
 A connection whose request does not come, or whose answer is not read, is closed after a time; when
-there are too many, the one that has kept the collector waiting longest is closed for the new one.
-So connections that are held open keep nobody out, and a request that comes whole is never dropped.
+there are too many, the one that the collector has waited for longest is closed for the new one. So
+connections that are held open exclude nobody, and a request that arrives whole is never dropped.
 """
 
 import asyncio
@@ -12,21 +12,21 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 REQUEST_SECONDS = 30.0
-"""From the connection, or from the last answer, to the last byte of a request."""
+"""Longest time from the connection, or the last answer, to the last byte of a request."""
 ANSWER_SECONDS = 60.0
-"""From the last byte of a request to the last of its answer."""
+"""Longest time from the last byte of a request to the last of its answer."""
 HEAD_BYTES = 1 << 16
-"""Of a request's line and headers, at most."""
+"""Most bytes of a request's line and headers."""
 MOST, RESERVED, BACKLOG = 8192, 128, 1024
 
 
 def most_connections() -> int:
-    """The number of connections that the limit of open files allows, which is raised as far as it
-    can be: a half of it, because as many again may wait to be accepted."""
+    """Raise the limit of open files as far as needed and possible; return the number of connections
+    that it allows, half of it, because as many may wait to be accepted."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * MOST + RESERVED
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    limit = 2 * MOST + RESERVED
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        soft = limit if hard == resource.RLIM_INFINITY else min(hard, limit)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft == resource.RLIM_INFINITY:
         return MOST
@@ -34,61 +34,63 @@ def most_connections() -> int:
 
 
 class Connections:
-    """Those of one event loop, by what is awaited: a request or the end of an answer."""
+    """Connections of one event loop, by what is awaited: a request or the end of an answer. `most`:
+    how many there may be."""
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._asked = dict["Connection", float]()
-        self._answered = dict["Connection", float]()
+        self._requests = dict["Connection", float]()
+        self._answers = dict["Connection", float]()
         self._sweep: asyncio.TimerHandle | None = None
 
     def await_request(self, connection: "Connection") -> None:
-        """A request of this connection is awaited from now on."""
-        self._answered.pop(connection, None)
-        self._asked.pop(connection, None)
-        self._asked[connection] = connection.loop.time()
-        if len(self._asked) + len(self._answered) > self.most:
-            self._close_first(self._asked if len(self._asked) > 1 else self._answered)
+        """Wait for a request of this connection from now on."""
+        self._answers.pop(connection, None)
+        self._requests.pop(connection, None)
+        self._requests[connection] = connection.loop.time()
+        if len(self._requests) + len(self._answers) > self.most:
+            self._close_first(self._requests if len(self._requests) > 1 else self._answers)
         if self._sweep is None:
             self._sweep = connection.loop.call_later(1.0, self._close_late, connection.loop)
 
     def await_answer(self, connection: "Connection") -> None:
-        """The request is here, the answer is not yet sent."""
-        self._asked.pop(connection, None)
-        self._answered[connection] = connection.loop.time()
+        """Wait for the end of the answer to a request that has arrived."""
+        self._requests.pop(connection, None)
+        self._answers[connection] = connection.loop.time()
 
     def forget(self, connection: "Connection") -> None:
-        """The connection is closed."""
-        self._asked.pop(connection, None)
-        self._answered.pop(connection, None)
+        """Forget a connection that is closed."""
+        self._requests.pop(connection, None)
+        self._answers.pop(connection, None)
 
-    def _close_first(self, waiting: "dict[Connection, float]") -> None:
-        connection = next(iter(waiting))
-        del waiting[connection]
+    def _close_first(self, awaited: "dict[Connection, float]") -> None:
+        connection = next(iter(awaited))
+        del awaited[connection]
         connection.transport.abort()
 
     def _close_late(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
-        for waiting, seconds in ((self._asked, REQUEST_SECONDS), (self._answered, ANSWER_SECONDS)):
-            while waiting and now - next(iter(waiting.values())) > seconds:
-                self._close_first(waiting)
+        limits = (self._requests, REQUEST_SECONDS), (self._answers, ANSWER_SECONDS)
+        for awaited, seconds in limits:
+            while awaited and now - next(iter(awaited.values())) > seconds:
+                self._close_first(awaited)
         self._sweep = None
-        if self._asked or self._answered:
+        if self._requests or self._answers:
             self._sweep = loop.call_later(1.0, self._close_late, loop)
 
 
 class Connection(HttpToolsProtocol):
-    """One connection; says to `opened` what it waits for."""
+    """One connection, which notes in `open_connections` what it waits for."""
 
-    opened: Connections
+    open_connections: Connections
     _head_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.opened.await_request(self)
+        self.open_connections.await_request(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.opened.forget(self)
+        self.open_connections.forget(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -104,17 +106,17 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._head_bytes = 0
-        if self.cycle.response_complete:  # it was refused before it was here
-            self.opened.await_request(self)
+        if self.cycle.response_complete:  # it was refused before it arrived
+            self.open_connections.await_request(self)
         else:
-            self.opened.await_answer(self)
+            self.open_connections.await_answer(self)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if not self.transport.is_closing():
-            self.opened.await_request(self)
+            self.open_connections.await_request(self)
 
 
 def connection_class(most: int) -> type[Connection]:
-    """The class of the connections of one server, of which it has at most so many."""
-    return type("Connection", (Connection,), {"opened": Connections(most)})
+    """Return the class of the connections of one server, which has at most `most` of them."""
+    return type("Connection", (Connection,), {"open_connections": Connections(most)})

@@ -1,4 +1,4 @@
-"""What a collector counts, and how Prometheus reads it (text format 0.0.4)."""
+"""Counts of a collector, and their text for Prometheus (format 0.0.4)."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
-class _Shown(NamedTuple):
-    """A field of `Counts` as Prometheus knows it; `label` where it counts by something."""
+class _Counter(NamedTuple):
+    """Field of `Counts` as a counter of Prometheus. `label`: what its keys are, if it has any."""
 
     field: str
     name: str
@@ -15,21 +15,21 @@ class _Shown(NamedTuple):
     label: str = ""
 
 
-_SHOWN = (
-    _Shown("answers", "ldp_requests_total", "Batches answered.", "status"),
-    _Shown("accepted", "ldp_reports_accepted_total", "Reports acknowledged.", "metric"),
-    _Shown("refused", "ldp_reports_refused_total", "Reports refused for good.", "code"),
-    _Shown("stored", "ldp_reports_stored_total", "Reports moved to the store.", "metric"),
-    _Shown("set_aside", "ldp_reports_set_aside_total", "Reports not plausible.", "metric"),
-    _Shown("damaged", "ldp_reports_damaged_total", "Reports lost in the buffer.", "metric"),
-    _Shown("commits", "ldp_commits_total", "Transactions of batches."),
-    _Shown("commit_seconds", "ldp_commit_seconds_total", "Time spent in them."),
+_COUNTERS = (
+    _Counter("answers", "ldp_requests_total", "Batches answered.", "status"),
+    _Counter("accepted", "ldp_reports_accepted_total", "Reports acknowledged.", "metric"),
+    _Counter("refused", "ldp_reports_refused_total", "Reports refused for good.", "code"),
+    _Counter("stored", "ldp_reports_stored_total", "Reports moved to the store.", "metric"),
+    _Counter("set_aside", "ldp_reports_set_aside_total", "Reports not plausible.", "metric"),
+    _Counter("damaged", "ldp_reports_damaged_total", "Reports lost in the buffer.", "metric"),
+    _Counter("commits", "ldp_commits_total", "Transactions of batches."),
+    _Counter("commit_seconds", "ldp_commit_seconds_total", "Time spent in them."),
 )
 
 
 @dataclass
 class Counts:
-    """Since the process began; only ever added to."""
+    """Counts since the process began; they never fall."""
 
     answers: Counter[int] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
@@ -41,18 +41,18 @@ class Counts:
     commit_seconds: float = 0.0
 
 
-def exposition(counts: Counts, now: Mapping[str, float]) -> str:
-    """The counts, and what is so `now` (gauges, by name), as text."""
+def exposition(counts: Counts, gauges: Mapping[str, float]) -> str:
+    """Return counts, and `gauges` (current values by name), as text."""
     lines = list[str]()
-    for shown in _SHOWN:
-        found = getattr(counts, shown.field)
-        lines += [f"# HELP {shown.name} {shown.help}", f"# TYPE {shown.name} counter"]
-        if shown.label:
+    for counter in _COUNTERS:
+        count = getattr(counts, counter.field)
+        lines += [f"# HELP {counter.name} {counter.help}", f"# TYPE {counter.name} counter"]
+        if counter.label:
             lines += [
-                f'{shown.name}{{{shown.label}="{key}"}} {value}' for key, value in found.items()
+                f'{counter.name}{{{counter.label}="{key}"}} {value}' for key, value in count.items()
             ]
         else:
-            lines.append(f"{shown.name} {found:g}")
-    for name, value in now.items():
+            lines.append(f"{counter.name} {count:g}")
+    for name, value in gauges.items():
         lines += [f"# TYPE {name} gauge", f"{name} {value}"]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""One collector a folder: a lock that the operating system lets go when its process ends."""
+"""Lock of a folder for one collector, which the system releases when its process ends."""
 
 import fcntl
 import os
@@ -13,18 +13,18 @@ LOCK = ".collector.lock"
 
 
 class InUse(LdpError, OSError):
-    """Another collector has the folder."""
+    """Error: another collector uses the folder."""
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Makes the folder, readable by its owner only and there after a power cut too, and holds its
-    lock; raises InUse."""
+def hold_lock(folder: Path) -> Iterator[None]:
+    """Make a folder, readable by its owner only and synced to the disk, and hold its lock for the
+    block; raise InUse if another process holds it."""
     folder = folder.absolute()
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir(exist_ok=True, mode=0o700)
-        sync_folder(one.parent)
+    new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(new_folders):
+        path.mkdir(exist_ok=True, mode=0o700)
+        sync_folder(path.parent)
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Reports to patterns, on one machine: which values came together, what `aggregate` drops."""
+"""Patterns of stored reports, on one machine: which values came together."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
@@ -21,12 +21,13 @@ def read_patterns(
     until: date | None = None,
     on_file: Callable[[Path], None] | None = None,
 ) -> Patterns:
-    """The patterns of a metric's stored reports. A damaged or foreign file raises ReportError
-    naming it; `on_file` is told each file that was read. Memory: all different reports."""
-    listed = report_files(stores, metric, version, since, until)
+    """Return the patterns of a metric's stored reports. A damaged or foreign file raises
+    ReportError with its name; `on_file` is called with each file that was read. Memory: all
+    different reports."""
+    dated_files = report_files(stores, metric, version, since, until)
 
     def batches() -> Iterator[StoredBatch]:
-        for _, path in listed:
+        for _, path in dated_files:
             for batch in read_reports(path, mechanism):
                 try:
                     split_batch(mechanism.layout, *batch)

@@ -1,4 +1,4 @@
-"""The first line against poisoning: reports that honest devices practically never send.
+"""Plausibility of reports, against poisoning: honest devices practically never send others.
 
 Per report, the number of ones among its bits, and among the cells of the metric's candidates; per
 shuffled block, how many reports name each row. All limits are exact binomial tails, so the share of
@@ -27,51 +27,52 @@ CHANCE = 1e-9
 candidates' cells, and that an honest block has a row with too many reports; each of the four limits
 of ones takes a quarter, each row its share of it."""
 ROWS = 1024
-"""Rows of which the candidates' cells are in memory at one time."""
+"""Number of rows whose candidates' cells are in memory at one time."""
 
 
 @lru_cache(maxsize=4096)
 def ones_limits(mechanism: Mechanism, cells: int) -> tuple[int, int]:
-    """The fewest and the most ones of a plausible BITS report among so many cells of its row.
+    """Return the fewest and the most ones of a plausible BITS report among `cells` of its row.
 
-    Those of the value, at most `hashes`, are 1 with `touched`, the others with `untouched` <
-    `touched`. So the number of ones lies, in law, between Bin(cells, untouched) and
-    hashes + Bin(cells - hashes, untouched), whichever cells they are.
+    The value's cells, at most `hashes`, are 1 with probability `touched`, the others with
+    `untouched` < `touched`. So the number of ones lies, in distribution, between
+    Bin(cells, untouched) and hashes + Bin(cells - hashes, untouched), whichever cells they are.
     """
     chance = float(mechanism.channel.untouched)
     hashes = min(cells, getattr(mechanism.addressing, "hashes", 1))
     fewest = _first(cells, lambda ones: bdtr(ones, cells, chance) >= CHANCE / 4)
-    others = cells - hashes
-    most = _first(others, lambda ones: bdtrc(ones, others, chance) <= CHANCE / 4)
+    other_cells = cells - hashes
+    most = _first(other_cells, lambda ones: bdtrc(ones, other_cells, chance) <= CHANCE / 4)
     return fewest, hashes + most
 
 
 @lru_cache(maxsize=1024)
 def row_limit(reports: int, rows: int) -> int:
-    """The most reports of a plausible row among so many: each names a uniform row."""
+    """Return the most reports of a plausible row of a block: reports have uniform rows."""
     return _first(reports, lambda count: bdtrc(count, reports, 1 / rows) <= CHANCE / rows)
 
 
-def _first(most: int, holds: Callable[[int], bool]) -> int:
-    """The first number up to `most` from which on something holds; at `most` it does."""
-    return bisect_left(range(most), True, key=lambda number: bool(holds(number)))
+def _first(limit: int, is_reached: Callable[[int], bool]) -> int:
+    """Return the first number up to `limit` from which on `is_reached` is true."""
+    return bisect_left(range(limit), True, key=lambda number: bool(is_reached(number)))
 
 
-def plausible(
+def is_plausible(
     mechanism: Catalogued,
     rows: NDArray[np.uint32],
     payloads: NDArray[np.uint8],
     candidates: tuple[str, ...] = (),
 ) -> Bools:
-    """Which reports of a block, `rows` of shape (n,) and `payloads` of shape (n, payload bytes),
-    pass. A device with a permanent response keeps its row, so there the rows prove nothing.
-    `candidates`: the metric's dictionary; of use where it touches at most half of a row's cells."""
+    """Return which reports of a block are plausible, shape (n,), from `rows`, shape (n,), and
+    `payloads`, shape (n, payload bytes). Rows are not tested where devices keep theirs, with
+    permanent responses. `candidates`: the metric's dictionary, used where it touches at most half
+    of a row's cells."""
     good = np.ones(len(rows), dtype=np.bool_)
     layout = mechanism.layout
-    drawn = [(rows, payloads)]
+    part_reports = [(rows, payloads)]
     if isinstance(layout, JointLayout):
-        drawn = split_batch(layout, rows, payloads)
-    for part, (part_rows, part_payloads) in zip(parts_of(mechanism), drawn, strict=True):
+        part_reports = split_batch(layout, rows, payloads)
+    for part, (part_rows, part_payloads) in zip(parts_of(mechanism), part_reports, strict=True):
         if part.kind is Kind.BITS:
             fewest, most = ones_limits(part, part.shape.columns)
             ones = np.bitwise_count(part_payloads).sum(axis=1, dtype=np.int64)
@@ -100,26 +101,26 @@ def _plausible_among(
     payloads: NDArray[np.uint8],
     candidates: tuple[str, ...],
 ) -> Bools:
-    """Which reports have a plausible number of ones among the cells that candidates touch."""
+    """Return which reports have a plausible number of ones in the cells that candidates touch."""
     good = np.ones(len(rows), dtype=np.bool_)
-    named, places = np.unique(rows, return_inverse=True)
+    distinct_rows, places = np.unique(rows, return_inverse=True)
     order = np.argsort(places, kind="stable")
-    for first in range(0, len(named), ROWS):
-        start, stop = np.searchsorted(places[order], [first, first + ROWS])
-        chosen = order[start:stop]
-        cells = candidate_cells(mechanism, candidates, named[first : first + ROWS])
+    for start_row in range(0, len(distinct_rows), ROWS):
+        start, stop = np.searchsorted(places[order], [start_row, start_row + ROWS])
+        selection = order[start:stop]
+        cells = candidate_cells(mechanism, candidates, distinct_rows[start_row : start_row + ROWS])
         size = np.bitwise_count(cells).sum(axis=1, dtype=np.int64)
-        limits = np.array([ones_limits(mechanism, one) for one in size.tolist()])
-        at = places[chosen] - first
-        ones = np.bitwise_count(payloads[chosen] & cells[at]).sum(axis=1, dtype=np.int64)
-        good[chosen] = (limits[at, 0] <= ones) & (ones <= limits[at, 1])
+        limits = np.array([ones_limits(mechanism, number) for number in size.tolist()])
+        row_index = places[selection] - start_row
+        ones = np.bitwise_count(payloads[selection] & cells[row_index]).sum(axis=1, dtype=np.int64)
+        good[selection] = (limits[row_index, 0] <= ones) & (ones <= limits[row_index, 1])
     return good
 
 
 def candidate_cells(
     mechanism: Mechanism, candidates: tuple[str, ...], rows: NDArray[np.uint32]
 ) -> NDArray[np.uint8]:
-    """The cells that candidates touch in each of some rows, as a payload: shape (rows, payload
+    """Return the cells that candidates touch in each of `rows`, as payloads: shape (rows, payload
     bytes)."""
     from ldp import bulk
 

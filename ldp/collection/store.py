@@ -26,11 +26,11 @@ _FINGERPRINT = b"ldp.fingerprint"
 
 
 class NoReports(ReportError):
-    """The stores hold no file of the metric in these days."""
+    """Error: the stores hold no file of the metric in these days."""
 
 
 class ReportWriter:
-    """Writes one file of the store; the file appears whole when the `with` block succeeds.
+    """Writer of one file of the store, which appears whole when the `with` block succeeds.
 
     `store`: the root folder; `part`: the file's name without ending, random by default, so that
     a second run adds reports and never replaces any.
@@ -45,7 +45,7 @@ class ReportWriter:
         day: date,
         part: str | None = None,
     ) -> None:
-        folder = Path(store) / f"metric={metric}" / f"version={version}" / f"day={day.isoformat()}"
+        folder = version_folder(store, metric, version) / f"day={day.isoformat()}"
         self.path = folder / f"{part or os.urandom(8).hex()}.parquet"
         self._size = mechanism.layout.payload_bytes
         self._schema = pa.schema(
@@ -70,8 +70,7 @@ class ReportWriter:
         return self
 
     def write(self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
-        """Appends a batch: `rows`, shape (n,), `payloads`, shape (n, payload bytes). The caller
-        has shuffled it."""
+        """Append a shuffled batch: `rows`, shape (n,), `payloads`, shape (n, payload bytes)."""
         column = pa.FixedSizeBinaryArray.from_buffers(
             pa.binary(self._size), len(rows), [None, pa.py_buffer(payloads.tobytes())]
         )
@@ -91,8 +90,13 @@ class ReportWriter:
         self._replacing.__exit__(kind, error, trace)
 
 
+def version_folder(store: str | Path, metric: str, version: int) -> Path:
+    """Return the folder of one version of a metric in a store."""
+    return Path(store) / f"metric={metric}" / f"version={version}"
+
+
 class StoredBatch(NamedTuple):
-    """Some reports of one file: `rows`, shape (n,); `payloads`, shape (n, payload bytes)."""
+    """Reports of one file: `rows`, shape (n,); `payloads`, shape (n, payload bytes)."""
 
     rows: NDArray[np.uint32]
     payloads: NDArray[np.uint8]
@@ -105,30 +109,30 @@ def report_files(
     since: date | None = None,
     until: date | None = None,
 ) -> list[tuple[str, Path]]:
-    """(day, file) of a metric's reports in `stores`, the two days included, sorted. A file that has
-    several names (links) is listed once.
+    """Return (day, file) of a metric's reports in `stores`, sorted, both days included. A file that
+    has several names (links) is listed once.
 
-    Raises ReportError when a store is not a folder, NoReports when there are no files at all.
+    Raise ReportError when a store is not a folder, NoReports when there are no files at all.
     """
-    found = []
+    dated_files = []
     for store in {Path(store).resolve(): Path(store) for store in stores}.values():
         if not store.is_dir():
             raise ReportError(f"{store} is not a folder of reports")
-        for path in (store / f"metric={metric}" / f"version={version}").glob("day=*/*.parquet"):
+        for path in version_folder(store, metric, version).glob("day=*/*.parquet"):
             day = path.parent.name.removeprefix("day=")
-            if not path.name.startswith(".") and _within(day, path, since, until):
-                found.append((day, path))
-    if not found:
-        places = ", ".join(map(str, stores))
-        raise NoReports(f"no reports of metric {metric!r} version {version} in {places}")
-    once = dict[tuple[int, int] | Path, tuple[str, Path]]()
-    for day, path in sorted(found):
-        once.setdefault(_identity(path), (day, path))
-    return list(once.values())
+            if not path.name.startswith(".") and _is_within(day, path, since, until):
+                dated_files.append((day, path))
+    if not dated_files:
+        folders = ", ".join(map(str, stores))
+        raise NoReports(f"no reports of metric {metric!r} version {version} in {folders}")
+    files = dict[tuple[int, int] | Path, tuple[str, Path]]()
+    for day, path in sorted(dated_files):
+        files.setdefault(_identity(path), (day, path))
+    return list(files.values())
 
 
 def _identity(path: Path) -> tuple[int, int] | Path:
-    """What is the same for all names of a file."""
+    """Return what is the same for all names of a file."""
     try:
         status = path.stat()
     except OSError:  # reading it says why
@@ -137,10 +141,10 @@ def _identity(path: Path) -> tuple[int, int] | Path:
 
 
 def read_reports(path: Path, mechanism: Catalogued) -> Iterator[StoredBatch]:
-    """The batches of one file; raises ReportError naming the file unless it is whole and of this
+    """Yield the batches of one file; raise ReportError with its name unless it is whole and of this
     mechanism."""
     size = mechanism.layout.payload_bytes
-    if not path.is_file():  # a pipe would be waited for
+    if not path.is_file():  # reading a pipe would block
         raise ReportError(f"{path} is not a file")
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
@@ -169,9 +173,9 @@ def read_reports(path: Path, mechanism: Catalogued) -> Iterator[StoredBatch]:
         raise ReportError(f"{path}: damaged: {str(error).splitlines()[0]}") from None
 
 
-def _within(day: str, path: Path, since: date | None, until: date | None) -> bool:
+def _is_within(day: str, path: Path, since: date | None, until: date | None) -> bool:
     try:
-        parsed = date.fromisoformat(day)
+        folder_day = date.fromisoformat(day)
     except ValueError:
         raise ReportError(f"{path.parent} is not named after a day") from None
-    return (since is None or since <= parsed) and (until is None or parsed <= until)
+    return (since is None or since <= folder_day) and (until is None or folder_day <= until)
