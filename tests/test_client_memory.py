@@ -164,7 +164,7 @@ def test_a_withdrawal_forgets_what_an_epoch_froze_and_silences_it(home: Any) -> 
     assert one.rows("SELECT length(response) FROM frozen") == [(0,)]
     one.client.grant()
     (answer,) = one.day("Bergen")
-    assert (answer.reason, "before the withdrawal" in answer.details) == ("cap", True)
+    assert (answer.reason, "after the withdrawal" in answer.details) == ("cap", True)
     assert (len(one.payloads), one.spent) == (1, pytest.approx(PRICE))
     one.now += 3 * DAY
     assert one.day("Bergen")[0]

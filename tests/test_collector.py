@@ -608,7 +608,7 @@ def test_the_command_serves_the_real_client_and_a_second_one_ends(tmp_path: Path
     assert Process(tmp_path, "--listen", "127.0.0.1:0").ended() == 2
     log = (tmp_path / "log").read_text()
     assert log.count("\n") == 1
-    assert "another collector has it" in log
+    assert "another collector uses it" in log
     assert serving.end() == 0
     drain(tmp_path)
     assert counted(tmp_path / "reports", registry(tmp_path), "city").total == 5

@@ -303,7 +303,7 @@ def test_the_privacy_label_says_what_a_report_costs_and_what_a_device_may_spend(
     assert "Not known" not in read
     kept = {"lifetime_epsilon": 5.0, "memoised": True}
     read = label(labels=[{**asdict(LABEL), "memoise": "epoch", "epoch": "90 days"}], **kept)
-    assert "What it tells in 90 days is about one value" in read
+    assert "All reports of 90 days are about one value" in read
     assert "saw all reports of 90 days" in read
     assert "(epsilon 5)" in read
     read = label(labels=[{**asdict(LABEL), "memoise": "per-value"}], **kept)

@@ -20,6 +20,10 @@ Meaning = tuple[str, int, bytes]
 """Name of a metric, its version, and what else its reports depend on. What was recorded under one
 meaning is never sent, nor charged, under another."""
 
+Key = tuple[int, str, int, bytes]
+"""End of a period or epoch, in seconds since 1970, and a meaning."""
+_WHERE = "WHERE (ends, metric, version, meaning) = (?, ?, ?, ?)"
+
 
 class FrozenResponse(NamedTuple):
     """Permanent response of an epoch, and whether it was charged. An empty response was withdrawn:
@@ -67,10 +71,7 @@ def enter(
     """Enter a record into the draw of the period that ends at `end` (reservoir sampling: Vitter
     1985, algorithm R, the first records on random slots); `encode` is called if it is drawn."""
     key, slots = (end, *meaning(metric)), metric.reports_per_window
-    row = connection.execute(
-        "SELECT records FROM seen WHERE (ends, metric, version, meaning) = (?, ?, ?, ?)", key
-    ).fetchone()
-    records = row[0] if row else 0
+    records = _records(connection, "seen", key)
     slot = uniform_below(bits, max(slots, records + 1))
     while records < slots and _is_taken(connection, key, slot):
         slot = uniform_below(bits, slots)
@@ -86,8 +87,7 @@ def pooled_reports(
 ) -> tuple[list[bytes], list[bytes]]:
     """Return at most `limit` reports of the period that ends at `end`, and their tags."""
     rows = connection.execute(
-        "SELECT report, tag FROM pool WHERE (ends, metric, version, meaning) = (?, ?, ?, ?) "
-        "ORDER BY slot LIMIT ?",
+        f"SELECT report, tag FROM pool {_WHERE} ORDER BY slot LIMIT ?",
         (end, *meaning(metric), limit),
     )
     pairs = rows.fetchall()
@@ -103,8 +103,7 @@ def is_new_tag(connection: Connection, tag: bytes) -> bool:
 def frozen_response(connection: Connection, metric: Metric, end: int) -> FrozenResponse | None:
     """Return the response of the metric's epoch that ends at `end`; None without one."""
     row = connection.execute(
-        "SELECT response, charged FROM frozen WHERE (ends, metric, version, meaning) "
-        "= (?, ?, ?, ?)",
+        f"SELECT response, charged FROM frozen {_WHERE}",
         (end, *meaning(metric)),
     ).fetchone()
     return row and FrozenResponse(row[0], bool(row[1]))
@@ -123,7 +122,7 @@ def freeze(
 def mark_charged(connection: Connection, metric: Metric, end: int) -> None:
     """Note that the epoch that ends at `end` was charged."""
     connection.execute(
-        "UPDATE frozen SET charged = 1 WHERE (ends, metric, version, meaning) = (?, ?, ?, ?)",
+        f"UPDATE frozen SET charged = 1 {_WHERE}",
         (end, *meaning(metric)),
     )
 
@@ -134,18 +133,11 @@ def enter_epoch(
     """Enter a record into the draw for the one value of the epoch that ends at `end`; `respond` is
     called if it is drawn."""
     key = (end, *meaning(metric))
-    row = connection.execute(
-        "SELECT records FROM frozen WHERE (ends, metric, version, meaning) = (?, ?, ?, ?)", key
-    ).fetchone()
-    records = row[0] if row else 0
+    records = _records(connection, "frozen", key)
     if uniform_below(bits, records + 1) == 0:
         freeze(connection, metric, end, FrozenResponse(respond(), False), records + 1)
     else:
-        connection.execute(
-            "UPDATE frozen SET records = records + 1 "
-            "WHERE (ends, metric, version, meaning) = (?, ?, ?, ?)",
-            key,
-        )
+        connection.execute(f"UPDATE frozen SET records = records + 1 {_WHERE}", key)
 
 
 def due_periods(connection: Connection, now: int) -> list[tuple[int, str]]:
@@ -155,9 +147,12 @@ def due_periods(connection: Connection, now: int) -> list[tuple[int, str]]:
     ).fetchall()
 
 
-def _is_taken(connection: Connection, key: tuple[int, str, int, bytes], slot: int) -> bool:
-    row = connection.execute(
-        "SELECT 1 FROM pool WHERE (ends, metric, version, meaning, slot) = (?, ?, ?, ?, ?)",
-        (*key, slot),
-    ).fetchone()
-    return row is not None
+def _is_taken(connection: Connection, key: Key, slot: int) -> bool:
+    statement = f"SELECT 1 FROM pool {_WHERE} AND slot = ?"
+    return connection.execute(statement, (*key, slot)).fetchone() is not None
+
+
+def _records(connection: Connection, table: str, key: Key) -> int:
+    """Return the number of records that took part in a draw."""
+    row = connection.execute(f"SELECT records FROM {table} {_WHERE}", key).fetchone()
+    return row[0] if row else 0

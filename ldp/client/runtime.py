@@ -14,7 +14,6 @@ from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from sqlite3 import Connection
-from types import TracebackType
 from typing import Any, Literal, TypeVar
 from weakref import WeakSet
 
@@ -187,12 +186,7 @@ class Client:
     def __enter__(self) -> "Client":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -238,7 +232,7 @@ class Client:
             return Declined("expired", f"metric {metric.name!r} expired on {metric.expires}")
         mode, life = self._modes[metric.name], life_left(connection, self._registry, metric.group)
         if (frozen := mode.current_response(connection, now)) and not frozen.response:
-            return Declined("cap", "what this epoch may tell was told before the withdrawal")
+            return Declined("cap", "this epoch sends nothing more after the withdrawal")
         if Fraction(metric.price) > life and not (frozen and frozen.charged):
             if metric.group in groups_to_ask(connection, self._registry):
                 return Declined("consent", f"group {metric.group!r} allows more now: ask again")

@@ -89,11 +89,8 @@ class Sealer:
     def _charged_items(self, connection: Connection, group: str, end: int) -> list[Item]:
         """Return the reports that a group may send of one period, and charge them. The order of its
         metrics is drawn before any pool is read, and a grant that is not used lapses."""
-        modes = [
-            mode
-            for mode in self._modes.values()
-            if mode.metric.group == group and mode.metric.expires >= day_of(end - 1)
-        ]
+        metrics, day = self._registry.metrics_of(group), day_of(end - 1)
+        modes = [self._modes[metric.name] for metric in metrics if metric.expires >= day]
         items, remaining = list[Item](), remaining_budget(connection, self._registry, group, end)
         for mode in random_order(modes, self._bits):
             grant = mode.grant(connection, end, remaining)

@@ -60,8 +60,8 @@ class Witness:
             return str(error)
         if mark is None and marks is not None and marks.confirmed:
             return (
-                f"the witness {self._path} knows of another file, not of this one; for a new life "
-                "delete both"
+                f"the witness {self._path} belongs to another file, not to this one; to begin "
+                "again delete both"
             )
         if mark is not None and marks is not None and not _is_known(connection, mark, marks):
             return "the device's file is older than its witness: a restored copy"

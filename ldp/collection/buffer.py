@@ -309,7 +309,7 @@ class Buffer:
             return watermark
         if date.min < watermark < day - LEAP:
             ahead = (day - watermark).days
-            raise BufferUnusable(f"the clock went {ahead} days ahead since it was looked at last")
+            raise BufferUnusable(f"the clock went {ahead} days ahead since the last check")
         self._set_watermark(day)
         return day
 

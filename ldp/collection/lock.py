@@ -30,7 +30,7 @@ def hold_lock(folder: Path) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(descriptor)
-        raise InUse(f"{folder}: another collector has it") from None
+        raise InUse(f"{folder}: another collector uses it") from None
     try:
         yield
     finally:

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -80,14 +79,9 @@ class ReportWriter:
         table = pa.Table.from_arrays([row_numbers, column], schema=self._schema)
         self._writer.write_table(table, row_group_size=BLOCK)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._writer.close()
-        self._replacing.__exit__(kind, error, trace)
+        self._replacing.__exit__(*error)
 
 
 def version_folder(store: str | Path, metric: str, version: int) -> Path:

@@ -157,7 +157,7 @@ def read_values(path: Path) -> tuple[str, ...]:
         raise RegistryError(f"{path}: holds no values")
     repetitions = len(values) - len(set(values))
     if repetitions:
-        raise RegistryError(f"{path}: names {repetitions} values more than once")
+        raise RegistryError(f"{path}: contains {repetitions} values more than once")
     return tuple(values)
 
 

@@ -19,21 +19,19 @@ NOT_COVERED = (
 REMEMBERED = {
     False: f"Every report has fresh noise. {REPORTS_MULTIPLY}",
     "epoch": (
-        "What it tells in {epoch} is about one value; reports about it count once, together. A new "
-        "version of the question begins anew."
+        "All reports of {epoch} are about one value and count once, together. A new version of the "
+        "question starts again."
     ),
     "per-value": (
         "A value is always answered from the same randomised response, and counted once. When a "
-        "value changes is not covered: between people whose answers change at other times nothing "
-        "is promised beyond one report."
+        "value changes is not covered: between people whose answers change at other times only one "
+        "report is covered."
     ),
 }
 UNLESS = " That holds as long as nobody learns when a value changes."
 SEEN = {
     "public": "Sent: up to {reports} of what is recorded in {window}; how many is visible.",
-    "hidden": (
-        "Sent: exactly {reports} in {window}, whatever is recorded, about nothing if need be."
-    ),
+    "hidden": ("Sent: exactly {reports} in {window}, whatever is recorded, also if nothing is."),
 }
 
 
@@ -46,7 +44,7 @@ def explained(registry: Registry, name: str | None = None) -> str:
     else:
         lines = []
         for group in registry.groups:
-            members = [metric for metric in registry.metrics.values() if metric.group == group]
+            members = registry.metrics_of(group)
             lines += _group(registry, group) if members else []
             lines += [f"  {line}" for metric in members for line in _metric(registry, metric)]
         worst = registry.worst_case_of_all()
@@ -88,7 +86,7 @@ def _metric(registry: Registry, metric: Metric) -> Iterator[str]:
 def _group(registry: Registry, name: str) -> Iterator[str]:
     caps, worst = registry.groups[name].caps, registry.worst_case(name)
     life = min(caps.lifetime_epsilon, registry.lifetime_epsilon)
-    members = [metric for metric in registry.metrics.values() if metric.group == name]
+    members = registry.metrics_of(name)
     names = ", ".join(metric.name for metric in members)
     yield (
         f"{name} ({names}): {windows(_length(caps.window), caps.window_epsilon, life)}, on each "

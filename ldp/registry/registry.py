@@ -56,6 +56,10 @@ class Registry:
             raise RegistryError(f"{self.path}: no metric {name!r}{nearest(name, self.metrics)}")
         return self.metrics[name]
 
+    def metrics_of(self, group: str) -> list[Metric]:
+        """Return the metrics of a group."""
+        return [metric for metric in self.metrics.values() if metric.group == group]
+
     @property
     def lock_path(self) -> Path:
         """Path of metrics.lock, beside the registry."""
@@ -133,8 +137,8 @@ class Registry:
         for name, group in older.groups.items():
             if name not in self.groups:
                 raise RegistryError(
-                    f"{self.path}: group {name!r} was renamed or removed; what devices spent in it "
-                    "stays spent, so it must stay"
+                    f"{self.path}: group {name!r} was renamed or removed; its charges "
+                    "still count on devices, so it must stay"
                 )
             if difference := self.groups[name].caps.increase_over(group.caps):
                 raise RegistryError(
@@ -190,14 +194,12 @@ class Registry:
         """Return the epsilon that every window of a group reserves for its metrics memoised by
         epoch, whose response is about the records of some window and sent in any window of the
         epoch. Metrics that expired before `day` need none."""
-        return sum(
-            (
-                Fraction(metric.price)
-                for metric in self.metrics.values()
-                if metric.group == group and metric.epoch and (day is None or metric.expires >= day)
-            ),
-            Fraction(0),
+        prices = (
+            Fraction(metric.price)
+            for metric in self.metrics_of(group)
+            if metric.epoch and (day is None or metric.expires >= day)
         )
+        return sum(prices, Fraction(0))
 
     def worst_case(self, group: str) -> dict[str, float]:
         """Return the most epsilon that the group can spend on any 24 hours ("day"), any 366 days
@@ -205,7 +207,7 @@ class Registry:
         span touches allow, and its cap for life."""
         caps = self.groups[group].caps
         life = min(caps.lifetime_epsilon, self.lifetime_epsilon)
-        members = [metric for metric in self.metrics.values() if metric.group == group]
+        members = self.metrics_of(group)
         worst = {
             name: min(
                 life,
@@ -227,10 +229,7 @@ class Registry:
 
     def is_hidden(self, group: str) -> bool:
         """Return whether the presence of the group's metrics is hidden (all of them, or none)."""
-        return any(
-            metric.group == group and metric.presence == "hidden"
-            for metric in self.metrics.values()
-        )
+        return any(metric.presence == "hidden" for metric in self.metrics_of(group))
 
 
 def _total(charges: Iterable[tuple[float, int]]) -> float:

@@ -193,12 +193,12 @@ def _members(keys: dict[str, Any], metrics: Mapping[str, Metric]) -> tuple[Metri
             raise RegistryError(f"of names no metric {name!r}{nearest(name, metrics)}")
         if member.group != keys["group"]:
             raise RegistryError(
-                f"metric {name!r} is in group {member.group!r}: what a joint metric tells is "
-                "charged to one group, that of its members"
+                f"metric {name!r} is in group {member.group!r}: a joint metric is charged to "
+                "one group, that of its members"
             )
         if member.memoise:
             raise RegistryError(
-                f"metric {name!r} is memoised: a joint report has fresh noise and would tell again "
+                f"metric {name!r} is memoised: a joint report has fresh noise and would reveal "
                 "what its permanent response hides; give the joint metric a member that is not"
             )
         members.append(member)
@@ -220,7 +220,7 @@ def _memoisation(
     if memoise and math.isinf(mechanism.cost.lifetime):
         raise RegistryError("a permanent response without noise (f = 0) must not be memoised")
     if (memoise == "epoch") != ("epoch" in keys):
-        raise RegistryError('epoch = "90d" or so belongs to memoise = "epoch", and only there')
+        raise RegistryError('epoch, such as "90d", goes with memoise = "epoch", and only with it')
     if memoise != "epoch":
         return memoise, None
     epoch = duration(keys["epoch"])
@@ -266,7 +266,7 @@ def _require_one_presence(metrics: Mapping[str, Metric]) -> None:
         if len(names) > 1:
             raise RegistryError(
                 f"[group.{group}]: metric {names['hidden']!r} is hidden and {names['public']!r} is "
-                "not: what one sends would tell what the other spent"
+                "not: the reports of one would reveal what the other spent"
             )
 
 
@@ -303,7 +303,7 @@ def _mechanism(
     label = "mechanism (the preset's was never published)" if "preset" in keys else "mechanism"
     name = _one_of(label, parameters.get("mechanism"), CATALOGUE)
     if not CATALOGUE[name].is_whole:
-        raise RegistryError(f"mechanism {name!r} is a part of another one, no metric")
+        raise RegistryError(f"mechanism {name!r} is a part of others and cannot be a metric")
     own_keys = {field.name for field in fields(CATALOGUE[name])}
     for key in keys.keys() - own_keys - METRIC_KEYS:
         if any(key in mechanism.__dataclass_fields__ for mechanism in CATALOGUE.values()):
