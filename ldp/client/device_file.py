@@ -151,26 +151,22 @@ class DeviceFile:
         return status.st_dev, status.st_ino
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        def number(pragma: str) -> int:
-            value: int = connection.execute(f"PRAGMA {pragma}").fetchone()[0]
-            return value
+        def pragma(name: str) -> int:
+            return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
 
-        def is_ours() -> bool:
-            return number("application_id") == APPLICATION
-
-        if is_ours() and number("user_version") == FORMAT:
+        if (pragma("application_id"), pragma("user_version")) == (APPLICATION, FORMAT):
             return
         connection.execute("BEGIN IMMEDIATE")
-        if not is_ours():
+        if pragma("application_id") != APPLICATION:
             if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 raise StorageError(f"{self._path} is not a device's file")
             _run(connection, SCHEMA)
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        elif pragma("user_version") > FORMAT:
+            raise StorageError(f"{self._path} was written by a newer version: upgrade ldp")
         else:
-            for version in range(number("user_version"), FORMAT):
+            for version in range(pragma("user_version"), FORMAT):
                 _run(connection, UPGRADES[version])
-            if number("user_version") > FORMAT:
-                raise StorageError(f"{self._path} was written by a newer version: upgrade ldp")
         connection.execute(f"PRAGMA user_version = {FORMAT}")
         connection.execute("COMMIT")
 

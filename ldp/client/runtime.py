@@ -340,7 +340,8 @@ class Client:
     def _explain(self) -> str:
         from ldp.registry.explaining import explained  # late: most apps never ask
 
-        budgets = [f"{name}: {_rounded(epsilon)}" for name, epsilon in self.remaining().items()]
+        remaining = self.remaining().items()
+        budgets = [f"{name}: {math.floor(1000 * left) / 1000:g}" for name, left in remaining]
         return (
             f"{explained(self._registry)}\nEpsilon that could still be spent: {', '.join(budgets)}"
         )
@@ -412,11 +413,6 @@ def _require_sendable(metric: Metric) -> None:
     report = bytes(HEADER_BYTES + metric.mechanism.layout.body_bytes)
     if HEAD_BYTES + Item(metric.name, metric.version, report).size > MOST_BYTES:
         raise ParameterError(f"a report of metric {metric.name!r} is larger than any batch")
-
-
-def _rounded(epsilon: float) -> str:
-    """Return an epsilon as text, rounded down to thousandths."""
-    return f"{math.floor(1000 * epsilon) / 1000:g}"
 
 
 def _decline(error: Exception) -> Declined:

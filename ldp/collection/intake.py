@@ -15,13 +15,12 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp.collection.store import check_reports
 from ldp.errors import ReportError
 from ldp.mechanisms import Catalogued
 from ldp.protocol.batch import HEAD_BYTES, Batch, Uniform, read_uniform
 from ldp.protocol.wire import HEADER_BYTES, JointLayout, Layout, split_report
 from ldp.registry import Registry
-from ldp.tables.joint_table import split_batch
-from ldp.tables.table import payload_numbers
 
 Code = Literal["unknown_metric", "wrong_version", "expired", "malformed"]
 """Reason why an item will never be counted."""
@@ -188,13 +187,8 @@ def join_bodies(
 def check_bodies(bodies: NDArray[np.uint8], mechanism: Catalogued) -> None:
     """Raise ReportError when a row, a column or a padding bit of bodies is out of range."""
     layout = mechanism.layout
-    if _takes_any_body(layout):
-        return
-    rows, payloads = split_bodies(bodies, mechanism)
-    if isinstance(layout, JointLayout):
-        split_batch(layout, rows, payloads)
-    else:
-        payload_numbers(layout, rows, payloads)
+    if not _takes_any_body(layout):
+        check_reports(layout, *split_bodies(bodies, mechanism))
 
 
 @lru_cache
