@@ -25,7 +25,7 @@ MARGIN = Decimal("1.00000000000000000001")
 
 
 def exact_sum(numbers: Iterable[float]) -> float:
-    """Return the exact sum of doubles, rounded up once; infinite if a number is."""
+    """Return the exact sum of `numbers`, rounded up once; infinite if one of them is."""
     terms = list(numbers)
     if math.inf in terms:
         return math.inf
@@ -34,7 +34,7 @@ def exact_sum(numbers: Iterable[float]) -> float:
 
 def sequential(costs: Iterable[Cost]) -> Cost:
     """Return the cost of releases about the same person, each with fresh randomness: the sums of
-    epsilons and deltas. Raises ParameterError for different neighbour relations.
+    epsilons and deltas of `costs`. Raises ParameterError for different neighbour relations.
 
     >>> sequential([Cost(epsilon=1.0), Cost(epsilon=0.5)]).epsilon
     1.5
@@ -112,11 +112,10 @@ def group(cost: Cost, size: int) -> Cost:
         return cost
     delta = 0.0
     if cost.delta:
-        others = min(EXACT.multiply(Decimal(cost.epsilon), Decimal(size - 1)), LARGE)
-        grown = EXACT.multiply(
-            EXACT.exp(others), EXACT.multiply(Decimal(cost.delta), Decimal(size))
-        )
-        delta = round_up(min(Decimal(1), EXACT.multiply(grown, MARGIN)))
+        exponent = min(EXACT.multiply(Decimal(cost.epsilon), Decimal(size - 1)), LARGE)
+        total = EXACT.multiply(Decimal(cost.delta), Decimal(size))
+        bound = EXACT.multiply(EXACT.multiply(EXACT.exp(exponent), total), MARGIN)
+        delta = round_up(min(Decimal(1), bound))
     return Cost(epsilon=exact_sum([cost.epsilon] * size), delta=delta, neighbours=cost.neighbours)
 
 

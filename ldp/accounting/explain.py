@@ -49,12 +49,12 @@ def guessing(epsilon: float, seen: str = "one report") -> str:
 
 def windows(length: str, window_epsilon: float, lifetime_epsilon: float) -> str:
     """Return the caps in words; `length` is that of a window, such as "1 day"."""
-    every, any_span = f"window of {length} (fixed, UTC)", length
+    window, span = f"window of {length} (fixed, UTC)", length
     if length == "1 day":
-        every, any_span = "UTC day", "24 hours"
+        window, span = "UTC day", "24 hours"
     return (
-        f"at most epsilon {upwards(window_epsilon)} in every {every}, so at most "
-        f"{upwards(min(2 * window_epsilon, lifetime_epsilon))} in any {any_span}, and "
+        f"at most epsilon {upwards(window_epsilon)} in every {window}, so at most "
+        f"{upwards(min(2 * window_epsilon, lifetime_epsilon))} in any {span}, and "
         f"{upwards(lifetime_epsilon)} for life"
     )
 

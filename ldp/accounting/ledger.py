@@ -33,7 +33,7 @@ class Allowance(NamedTuple):
         return max(Fraction(0), min(self.life, self.window))
 
     def within(self, other: "Allowance") -> "Allowance":
-        """Return the minimum of both in every field."""
+        """Return the smaller of this and the `other` in every field."""
         return Allowance(
             min(self.life, other.life),
             min(self.window, other.window),
@@ -113,8 +113,8 @@ class Ledger:
         """Return the largest epsilon that `group` may be charged now, rounded down."""
         caps = self._caps_of(group)
         spent, in_window = self.spent(group), self.spent_in_window(group, now=now)
-        left = round_down(allowance(caps, Fraction(spent), Fraction(in_window)).least)
-        return left if caps.report_epsilon is None else min(left, caps.report_epsilon)
+        most = round_down(allowance(caps, Fraction(spent), Fraction(in_window)).least)
+        return most if caps.report_epsilon is None else min(most, caps.report_epsilon)
 
     def _caps_of(self, group: str) -> Caps:
         if group not in self._caps:

@@ -24,28 +24,21 @@ _CHROME = "Chromium, components/rappor; Erlingsson et al. 2014, RAPPOR"
 _SKETCH = ("mechanism", "rows", "width")
 
 
+def _apple(epsilon: float, rows: int, width: int, mechanism: str = "cms") -> Preset:
+    parameters = {"mechanism": mechanism, "epsilon": epsilon, "rows": rows, "width": width}
+    return Preset(parameters, f"{_PAPER}; {_OVERVIEW}")
+
+
 def _chrome(bits: int, f: float) -> Preset:
     parameters = {"bits": bits, "hashes": 2, "cohorts": 128, "f": f, "p": 0.25, "q": 0.75}
     return Preset({"mechanism": "rappor", **parameters}, _CHROME)
 
 
 PRESETS: dict[str, Preset] = {
-    "apple-emoji": Preset(
-        {"mechanism": "cms", "epsilon": 4.0, "rows": 65536, "width": 1024},
-        f"{_PAPER}; {_OVERVIEW}",
-    ),
-    "apple-safari-autoplay": Preset(
-        {"mechanism": "cms", "epsilon": 8.0, "rows": 65536, "width": 1024},
-        f"{_PAPER}; {_OVERVIEW}",
-    ),
-    "apple-safari-energy": Preset(
-        {"mechanism": "hcms", "epsilon": 4.0, "rows": 1024, "width": 32768},
-        f"{_PAPER}; {_OVERVIEW}",
-    ),
-    "apple-health-types": Preset(
-        {"mechanism": "cms", "epsilon": 2.0, "rows": 65536, "width": 256},
-        f"{_PAPER}; {_OVERVIEW}",
-    ),
+    "apple-emoji": _apple(4.0, 65536, 1024),
+    "apple-safari-autoplay": _apple(8.0, 65536, 1024),
+    "apple-safari-energy": _apple(4.0, 1024, 32768, "hcms"),
+    "apple-health-types": _apple(2.0, 65536, 256),
     "apple-new-words": Preset(
         {"mechanism": "sfp", "epsilon": 8.0, "rows": 2048, "width": 1024},
         _PAPER,

@@ -92,8 +92,7 @@ class ProjectiveGeometry(SetResponse):
         return (
             Example(ProjectiveGeometry(categories=tuple("abcdefg"), epsilon=1.0), tuple("aceg")),
             Example(
-                ProjectiveGeometry(categories=tuple("abcdefgh"), epsilon=0.5, field=2),
-                tuple("adh"),
+                ProjectiveGeometry(categories=tuple("abcdefgh"), epsilon=0.5, field=2), tuple("adh")
             ),
         )
 
@@ -117,7 +116,8 @@ def is_prime(number: int) -> bool:
 
 
 def least_line(categories: int) -> int:
-    """Return the least prime whose line has a point for each category, the largest useful field."""
+    """Return the least prime whose line has a point for each of `categories`, the largest useful
+    field."""
     field = max(2, categories - 1)
     while not is_prime(field):
         field += 1

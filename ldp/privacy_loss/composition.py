@@ -71,8 +71,8 @@ class _Law(NamedTuple):
 
     def delta(self, epsilon: float) -> float:
         above, far = np.searchsorted(self.losses, (epsilon, epsilon + 40), "right")  # e**-40 is 0
-        missed = float(self.masses[above:far] @ -np.expm1(epsilon - self.losses[above:far]))
-        return (missed + float(self.masses[far:].sum()) + self.beyond) * ROUNDED
+        near = float(self.masses[above:far] @ -np.expm1(epsilon - self.losses[above:far]))
+        return (near + float(self.masses[far:].sum()) + self.beyond) * ROUNDED
 
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon >= 0 with at most this `delta`; infinite if the window has

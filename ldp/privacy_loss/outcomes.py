@@ -54,8 +54,8 @@ def outcomes(mechanism: Catalogued) -> tuple[Outcome, ...]:
 
 
 def dominating_pair(mechanism: Mechanism) -> Pair:
-    """Return two distributions whose divergence is at least that of reports of any two values, in
-    either order.
+    """Return two distributions whose divergence is at least that of reports of `mechanism` about
+    any two values, in either order.
 
     Any number of reports, chosen adaptively, is bounded by as many draws from these.
     """
@@ -70,7 +70,7 @@ def dominating_pair(mechanism: Mechanism) -> Pair:
 
 
 def upper_envelope(one: Pair, other: Pair) -> Pair:
-    """Return the pair whose curve x -> sum (P - x Q)_+ is the larger of the two curves at every x.
+    """Return the pair whose curve x -> sum (P - x Q)_+ is the larger of `one`'s and `other`'s.
 
     Each curve is convex and piecewise linear, and falls from 1 to 0 (no class has Q = 0); so is
     their maximum. Where its slope grows by Q there is a class of masses (x Q, Q).

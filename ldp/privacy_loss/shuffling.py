@@ -51,13 +51,13 @@ def shuffled_delta(
     _require_reports(reports)
     if not epsilon >= 0:
         raise ParameterError(f"epsilon must be >= 0, got {epsilon!r}")
-    alone = compose([(mechanism, 1)]).delta(epsilon)
-    if not alone or mechanism.cost.epsilon > MAX_EPSILON:
-        return alone
+    local = compose([(mechanism, 1)]).delta(epsilon)
+    if not local or mechanism.cost.epsilon > MAX_EPSILON:
+        return local
     classes = outcomes(mechanism)
     swapped = tuple(Outcome(second, first, blanket) for first, second, blanket in classes)
     sides = {frozenset(classes), frozenset(swapped)}
-    return min(alone, max(_blanket(tuple(side), reports, epsilon, size) for side in sides))
+    return min(local, max(_blanket(tuple(side), reports, epsilon, size) for side in sides))
 
 
 def amplify_by_shuffling(mechanism: Catalogued, *, reports: int, delta: float) -> Cost:
@@ -141,8 +141,8 @@ def _blanket(classes: tuple[Outcome, ...], reports: int, epsilon: float, size: i
     scaled = math.exp(epsilon) * ratios[:, 1]
     gaps = ratios[:, 0] - scaled + 8 * ROUNDING * (ratios[:, 0] + scaled)  # upwards
     values = np.append(gaps, 0.0)
-    rest = 1 - sum((outcome.blanket for outcome in classes), Fraction(0))
-    masses = np.append([float(outcome.blanket) for outcome in classes], float(rest))
+    remainder = 1 - sum((outcome.blanket for outcome in classes), Fraction(0))
+    masses = np.append([float(outcome.blanket) for outcome in classes], float(remainder))
     most = float(values.max())
     if most <= 0:
         return 0.0

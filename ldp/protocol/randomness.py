@@ -118,16 +118,16 @@ def bernoulli(
     if lanes <= FEW_LANES and isinstance(source, SystemBits):
         word = source.draw(PROBABILITY_BITS * lanes)
         return _bernoulli_whole(word, threshold, lanes, chosen, chosen_threshold)
-    every = (1 << lanes) - 1
-    others = every & ~chosen
+    all_lanes = (1 << lanes) - 1
+    others = all_lanes & ~chosen
     below = (others if threshold == PROBABILITY_ONE else 0) | (
         chosen if chosen_threshold == PROBABILITY_ONE else 0
     )  # lanes where U < threshold is certain
-    undecided = every & ~below
-    left = threshold | chosen_threshold
+    undecided = all_lanes & ~below
+    low_bits = threshold | chosen_threshold
     for position in range(PROBABILITY_BITS - 1, -1, -1):
-        left &= (2 << position) - 1
-        if not undecided or not left:
+        low_bits &= (2 << position) - 1
+        if not undecided or not low_bits:
             break
         word = source.draw(lanes)
         ones = (others if threshold >> position & 1 else 0) | (
@@ -158,14 +158,15 @@ def _bernoulli_keyed(
     source: SeededBits, threshold: int, lanes: int, chosen: int, chosen_threshold: int
 ) -> int:
     """Return the bits of `bernoulli` from a stream, after comparing all 64 words."""
-    every, size = (1 << lanes) - 1, (lanes + 7) >> 3
+    all_lanes, size = (1 << lanes) - 1, (lanes + 7) >> 3
     stream = source.peek(PROBABILITY_BITS * size)
-    low, high = every & ~chosen, chosen
+    low, high = all_lanes & ~chosen, chosen
     below = low * (threshold >> PROBABILITY_BITS) | high * (chosen_threshold >> PROBABILITY_BITS)
-    undecided, left, words = every & ~below, (threshold | chosen_threshold) & _LOW, 0
+    undecided, words = all_lanes & ~below, 0
+    low_bits = (threshold | chosen_threshold) & _LOW
     for place in range(PROBABILITY_BITS):
         position = PROBABILITY_BITS - 1 - place
-        words += bool(undecided) & bool(left & ((2 << position) - 1))
+        words += bool(undecided) & bool(low_bits & ((2 << position) - 1))
         word = int.from_bytes(stream[place * size : (place + 1) * size], "little")
         ones = low * (threshold >> position & 1) | high * (chosen_threshold >> position & 1)
         below |= undecided & ones & ~word
