@@ -15,7 +15,7 @@ def shuffling_conditions(mechanism: Catalogued, reports: int, per_person: int) -
         f"a person sends {often} to a batch: r in one batch cost r epsilon and "
         "r e**((r - 1) epsilon) delta; costs of several batches add up",
     ]
-    if mechanism.memoisable:
+    if mechanism.is_memoisable:
         conditions.append(
             "the report's noise is fresh: memoised reports are the same person's, and can be told "
             f"to be; together they cost {upwards(mechanism.cost.lifetime)}"

@@ -222,7 +222,7 @@ def _linked(
     mechanism, population = asked.metric.mechanism, asked.population
     if np.count_nonzero(population.shares) < 2:
         return
-    manners: list[Memoise] = list(LINKED) if mechanism.memoisable else [False]
+    manners: list[Memoise] = list(LINKED) if mechanism.is_memoisable else [False]
     for memoise in manners:
         for reports in REPORTS:
             found = linking(

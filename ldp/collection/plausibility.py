@@ -77,7 +77,7 @@ def is_plausible(
             fewest, most = ones_limits(part, part.shape.columns)
             ones = np.bitwise_count(part_payloads).sum(axis=1, dtype=np.int64)
             good &= (fewest <= ones) & (ones <= most)
-        if not mechanism.memoisable:
+        if not mechanism.is_memoisable:
             counts = np.bincount(part_rows, minlength=part.shape.rows)
             good &= (counts <= row_limit(len(rows), part.shape.rows))[part_rows]
     if isinstance(mechanism, Mechanism) and _are_few(mechanism, candidates):

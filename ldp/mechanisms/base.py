@@ -99,7 +99,7 @@ class Catalogued(ABC):
     """Mechanism byte of the reports; never reused."""
     is_whole: ClassVar[bool] = True
     """False for a mechanism that is only a part of others, never a metric's own."""
-    memoisable: ClassVar[bool] = False
+    is_memoisable: ClassVar[bool] = False
     """True if the encoder takes a secret and memoises a permanent response."""
 
     @cached_property

@@ -33,7 +33,7 @@ class Memoising(Mechanism, ABC):
     which bounds the cost of any number of reports about one value: `cost.lifetime`.
     """
 
-    memoisable: ClassVar[bool] = True
+    is_memoisable: ClassVar[bool] = True
 
     @cached_property
     @abstractmethod

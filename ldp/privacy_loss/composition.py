@@ -199,7 +199,7 @@ def compose(reports: Iterable[tuple[Catalogued, int]], *, is_fresh: bool = False
         if type(count) is not int or count < 0:
             raise ParameterError("a number of reports must be a whole number, 0 or more")
         counts[mechanism] += count
-        if mechanism.memoisable and counts[mechanism] > 1 and not is_fresh:
+        if mechanism.is_memoisable and counts[mechanism] > 1 and not is_fresh:
             raise ParameterError(
                 f"reports of {mechanism.name} share what is memoised, and cost.lifetime bounds "
                 "them: pass is_fresh=True if each is drawn anew"

@@ -214,8 +214,8 @@ def _memoisation(
     memoise = keys.get("memoise", False)
     if memoise not in MEMOISE or (isinstance(memoise, int) and memoise is not False):
         raise RegistryError('memoise must be false, "epoch" or "per-value"')
-    if memoise and not mechanism.memoisable:
-        names = ", ".join(name for name, kind in CATALOGUE.items() if kind.memoisable)
+    if memoise and not mechanism.is_memoisable:
+        names = ", ".join(name for name, kind in CATALOGUE.items() if kind.is_memoisable)
         raise RegistryError(f"mechanism {mechanism.name!r} memoises nothing; these do: {names}")
     if memoise and math.isinf(mechanism.cost.lifetime):
         raise RegistryError("a permanent response without noise (f = 0) must not be memoised")

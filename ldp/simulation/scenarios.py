@@ -184,7 +184,7 @@ def memoised(scenario: Scenario, memoise: Memoise) -> Scenario:
     asked = [
         replace(each, metric=replace(each.metric, memoise=memoise, epoch=None))
         for each in scenario.asked
-        if not memoise or each.metric.mechanism.memoisable
+        if not memoise or each.metric.mechanism.is_memoisable
     ]
     names = {each.metric.name for each in asked}
     alone = [each if each.like in names else replace(each, like="") for each in asked]

@@ -199,7 +199,7 @@ def _example(example: Example) -> dict[str, Any]:
                 tables, values_of_parts(mechanism, example.values), strict=True
             )
         ],
-    } | ({"memoised": _memoised(mechanism, values)} if mechanism.memoisable else {})
+    } | ({"memoised": _memoised(mechanism, values)} if mechanism.is_memoisable else {})
 
 
 def _memoised(mechanism: Any, values: list[str]) -> list[dict[str, Any]]:
