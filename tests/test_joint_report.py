@@ -230,6 +230,6 @@ def test_one_record_of_a_pair_is_charged_once_and_sent_as_one_report(tmp_path: P
 
 @pytest.mark.exact
 def test_hidden_presence_sends_a_pair_of_nones() -> None:
-    assert BANNER.none == ("none", "none")
+    assert BANNER.placeholder == ("none", "none")
     yes_no = UnaryEncoding(categories=("no", "yes"), epsilon=1.0)
-    assert JointReport(of=(KINDS, yes_no)).none is None
+    assert JointReport(of=(KINDS, yes_no)).placeholder is None

@@ -77,7 +77,7 @@ class Mode(ABC):
 
     @property
     def _none_value(self) -> Value:
-        value = self.metric.mechanism.none
+        value = self.metric.mechanism.placeholder
         assert value is not None  # the registry requires one where presence is hidden
         return value
 

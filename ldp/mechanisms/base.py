@@ -117,7 +117,7 @@ class Catalogued(ABC):
         """Raise ParameterError for a `value` outside the mechanism's domain."""
 
     @property
-    def none(self) -> Value | None:
+    def placeholder(self) -> Value | None:
         """Value that is reported in place of no record, where presence is hidden; None if there is
         no such value."""
         return None
@@ -216,7 +216,7 @@ class Mechanism(Catalogued, ABC):
         return 0
 
     @cached_property
-    def none(self) -> Value | None:
+    def placeholder(self) -> Value | None:
         """Category "none", if there is one; the empty text where values are hashed; else None."""
         addressing = self.addressing
         if isinstance(addressing, Rounding):

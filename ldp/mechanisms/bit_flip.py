@@ -108,7 +108,7 @@ class BitFlip(Mechanism):
         return Shape(self.buckets, self.bits)
 
     @cached_property
-    def none(self) -> Value | None:
+    def placeholder(self) -> Value | None:
         return None
 
     @cached_property

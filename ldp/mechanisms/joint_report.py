@@ -72,9 +72,9 @@ class JointReport(JointMechanism):
         return tuple(value)
 
     @property
-    def none(self) -> Any:
+    def placeholder(self) -> Any:
         """Tuple of the parts' values for no record; None if a part has none."""
-        values = tuple(part.none for part in self.of)
+        values = tuple(part.placeholder for part in self.of)
         return None if None in values else values
 
     @staticmethod

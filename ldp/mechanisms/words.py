@@ -50,7 +50,7 @@ class UnlistedWords(JointMechanism):
         return Spelling(self.length, self.alphabet, self.fragment)
 
     @property
-    def none(self) -> Value:
+    def placeholder(self) -> Value:
         """Empty word."""
         return ""
 

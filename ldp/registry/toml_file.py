@@ -238,7 +238,7 @@ def _presence(mechanism: Catalogued, keys: dict[str, Any], memoise: Memoise) -> 
             'presence = "hidden" does not go with memoise = "per-value": what is charged would '
             "depend on the values"
         )
-    if presence == "hidden" and mechanism.none is None:
+    if presence == "hidden" and mechanism.placeholder is None:
         raise RegistryError(
             'presence = "hidden" needs a value that stands for none: a mechanism with categories '
             'lists one called "none"; sketches and Bloom filters have the empty text'
