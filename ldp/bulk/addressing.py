@@ -90,7 +90,7 @@ def _category_columns(addressing: Identity, rows: int, points: Points, at: RowNu
 
 @points.register
 def _roundings(addressing: Rounding, rows: int, values: Sequence[Value]) -> Points:
-    at = range(rows if addressing.by_row else 1)
+    at = range(rows if addressing.has_row_rounding else 1)
     numbers = map(addressing.point, values)
     roundings = [[addressing.rounding(number, row) for row in at] for number in numbers]
     return np.array(roundings, dtype=np.uint64).reshape(len(values), len(at), 2)

@@ -36,7 +36,7 @@ class Rounding(ABC):
 
     steps: int
     """Last step; the first is 0."""
-    by_row: bool = False
+    has_row_rounding: bool = False
     """True if a point is rounded differently in every row."""
 
     @abstractmethod

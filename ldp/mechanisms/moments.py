@@ -35,7 +35,7 @@ class Products(Rounding):
     bounds: tuple[Range, ...]
     outside: str
     steps: ClassVar[int] = 1  # type: ignore[misc]
-    by_row: ClassVar[bool] = True  # type: ignore[misc]
+    has_row_rounding: ClassVar[bool] = True  # type: ignore[misc]
 
     @cached_property
     def factors(self) -> tuple[tuple[int, int], ...]:
