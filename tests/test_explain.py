@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ldp.accounting.explain import guessing, odds, posterior
+from ldp.accounting.explain import guess_sentence, odds, posterior
 from ldp.cli import main
 from ldp.registry import Registry
 from ldp.registry.explaining import NOT_COVERED, _length, explained
@@ -47,10 +47,10 @@ def test_all_metrics_are_told_by_group_and_no_line_is_long(registry: Registry) -
 
 @pytest.mark.exact
 def test_a_guess_that_is_all_but_sure_is_not_rounded_to_certainty() -> None:
-    assert "nearly always" in guessing(16.0)
-    assert "73.2 times in 100" in guessing(1.0), "73.106, rounded up"
-    assert "e+" not in guessing(64.0)
-    assert "at most 98.3 times in 100" in guessing(4.0)
+    assert "nearly always" in guess_sentence(16.0)
+    assert "73.2 times in 100" in guess_sentence(1.0), "73.106, rounded up"
+    assert "e+" not in guess_sentence(64.0)
+    assert "at most 98.3 times in 100" in guess_sentence(4.0)
     assert odds(2.0) == math.exp(2.0)
     assert odds(1e6) == math.inf
 

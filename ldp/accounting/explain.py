@@ -32,10 +32,10 @@ def odds(epsilon: float) -> float:
     return math.exp(epsilon) if epsilon < 700 else math.inf
 
 
-def guessing(epsilon: float, seen: str = "one report") -> str:
-    """Return one sentence: how often somebody who saw `seen` of a person can guess right."""
+def guess_sentence(epsilon: float, evidence: str = "one report") -> str:
+    """Return one sentence: how often somebody who saw `evidence` can guess right."""
     right = 100 * posterior(0.5, epsilon)
-    who = f"Somebody who saw {seen}, and held two answers equally likely before,"
+    who = f"Somebody who saw {evidence}, and held two answers equally likely before,"
     if right >= 99.9:
         return (
             f"{who} could guess right nearly always (50 in 100 without): epsilon "
@@ -61,6 +61,4 @@ def windows(length: str, window_epsilon: float, lifetime_epsilon: float) -> str:
 
 def in_words(epsilon: float) -> str:
     """Return the meaning of `epsilon` as one paragraph for a person who is asked to take part."""
-    return (
-        f"{guessing(epsilon)} {REPORTS_MULTIPLY} It does not cover that a report was sent at all."
-    )
+    return f"{guess_sentence(epsilon)} {REPORTS_MULTIPLY} It does not cover that a report was sent at all."

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from textwrap import wrap
 
-from ldp.accounting.explain import REPORTS_MULTIPLY, guessing, upwards, windows
+from ldp.accounting.explain import REPORTS_MULTIPLY, guess_sentence, upwards, windows
 from ldp.accounting.label import Label
 from ldp.registry import Metric, Registry
 
@@ -76,11 +76,11 @@ def _metric(registry: Registry, metric: Metric) -> Iterator[str]:
     epoch = _length(metric.epoch) if metric.epoch else ""
     yield f"{metric.name}: {metric.description}"
     yield SEEN[metric.presence].format(reports=metric.reports_per_window, window=window)
-    yield guessing(metric.mechanism.cost.epsilon)
+    yield guess_sentence(metric.mechanism.cost.epsilon)
     yield REMEMBERED[metric.memoise].format(epoch=epoch)
     if metric.memoise:
         reports = f"all reports of {epoch}" if epoch else "all reports about one value"
-        yield guessing(metric.price, reports)
+        yield guess_sentence(metric.price, reports)
 
 
 def _group(registry: Registry, name: str) -> Iterator[str]:
@@ -94,7 +94,7 @@ def _group(registry: Registry, name: str) -> Iterator[str]:
     )
     unless = UNLESS if any(metric.memoise == "per-value" for metric in members) else ""
     for span, events in (("day", "everything of any 24 hours"), ("life", "everything, ever")):
-        yield f"  {guessing(worst[span], f'{events}, of this group')}{unless}"
+        yield f"  {guess_sentence(worst[span], f'{events}, of this group')}{unless}"
 
 
 def _length(span: timedelta) -> str:

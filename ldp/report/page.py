@@ -18,7 +18,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ldp.accounting.explain import PRIORS, guessing, posterior, upwards
+from ldp.accounting.explain import PRIORS, guess_sentence, posterior, upwards
 from ldp.errors import DecodeError
 from ldp.protocol.spelling import Spelling
 from ldp.report import privacy
@@ -117,7 +117,7 @@ def render(
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template("page.html").render(
         title=title or ", ".join([*names, *(each.name for each in numbers)]),
-        numbers=[(each, guessing(each.summary["epsilon"])) for each in numbers],
+        numbers=[(each, guess_sentence(each.summary["epsilon"])) for each in numbers],
         sections=sections,
         series=series,
         priors=PRIORS,

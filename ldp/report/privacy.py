@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ldp.accounting.explain import guessing, upwards, windows
+from ldp.accounting.explain import guess_sentence, upwards, windows
 from ldp.accounting.label import Label
 from ldp.registry.explaining import NOT_COVERED, REMEMBERED
 
@@ -28,7 +28,7 @@ def report_epsilon(summary: Mapping[str, Any]) -> float:
 def questions(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the statements of the label: a question and its answer, one after the other."""
     epsilon, known = report_epsilon(summary), labels(summary)
-    yield "One report", guessing(epsilon)
+    yield "One report", guess_sentence(epsilon)
     yield "Several reports of one person", " ".join(_several(summary, epsilon, known))
     yield (
         "The most a device may ever say",
@@ -45,7 +45,7 @@ def _several(summary: Mapping[str, Any], epsilon: float, known: list[Label]) -> 
             yield "They share a randomised response; for how long is not known."
         for how, epoch in sorted(memoise):
             seen = f"all reports of {epoch}" if epoch else "all reports about one value"
-            yield f"{REMEMBERED[how or False].format(epoch=epoch)} {guessing(lifetime, seen)}"
+            yield f"{REMEMBERED[how or False].format(epoch=epoch)} {guess_sentence(lifetime, seen)}"
         return
     yield REMEMBERED[False]
     if days > 1:
@@ -60,6 +60,6 @@ def _capped(label: Label) -> str:
         f"Its group, {label.group}, may spend "
         f"{windows(label.window, label.window_epsilon, label.lifetime_epsilon)}, all metrics "
         "together. "
-        f"{guessing(label.lifetime_epsilon, 'everything, ever, of this group')} What other groups "
+        f"{guess_sentence(label.lifetime_epsilon, 'everything, ever, of this group')} What other groups "
         "of the product spend adds to it."
     )
