@@ -47,7 +47,7 @@ def guess_sentence(epsilon: float, evidence: str = "one report") -> str:
     )
 
 
-def windows(length: str, window_epsilon: float, lifetime_epsilon: float) -> str:
+def caps_sentence(length: str, window_epsilon: float, lifetime_epsilon: float) -> str:
     """Return the caps in words; `length` is that of a window, such as "1 day"."""
     window, span = f"window of {length} (fixed, UTC)", length
     if length == "1 day":

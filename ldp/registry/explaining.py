@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from textwrap import wrap
 
-from ldp.accounting.explain import REPORTS_MULTIPLY, guess_sentence, upwards, windows
+from ldp.accounting.explain import REPORTS_MULTIPLY, caps_sentence, guess_sentence, upwards
 from ldp.accounting.label import Label
 from ldp.registry import Metric, Registry
 
@@ -89,7 +89,7 @@ def _group(registry: Registry, name: str) -> Iterator[str]:
     members = registry.metrics_of(name)
     names = ", ".join(metric.name for metric in members)
     yield (
-        f"{name} ({names}): {windows(_length(caps.window), caps.window_epsilon, life)}, on each "
+        f"{name} ({names}): {caps_sentence(_length(caps.window), caps.window_epsilon, life)}, on each "
         "device; what is not spent lapses."
     )
     unless = UNLESS if any(metric.memoise == "per-value" for metric in members) else ""

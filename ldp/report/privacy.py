@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ldp.accounting.explain import guess_sentence, upwards, windows
+from ldp.accounting.explain import caps_sentence, guess_sentence, upwards
 from ldp.accounting.label import Label
 from ldp.registry.explaining import NOT_COVERED, REMEMBERED
 
@@ -58,7 +58,7 @@ def _several(summary: Mapping[str, Any], epsilon: float, known: list[Label]) -> 
 def _capped(label: Label) -> str:
     return (
         f"Its group, {label.group}, may spend "
-        f"{windows(label.window, label.window_epsilon, label.lifetime_epsilon)}, all metrics "
+        f"{caps_sentence(label.window, label.window_epsilon, label.lifetime_epsilon)}, all metrics "
         "together. "
         f"{guess_sentence(label.lifetime_epsilon, 'everything, ever, of this group')} What other groups "
         "of the product spend adds to it."
