@@ -32,10 +32,10 @@ class MissingPackage(LdpError, ImportError):
     """Error of an optional package that is not installed."""
 
     @classmethod
-    def of(cls, what: str, package: object, extra: str) -> "MissingPackage":
-        """Return the error that `what` needs `package`, which our `extra` installs."""
+    def of(cls, feature: str, package: object, extra: str) -> "MissingPackage":
+        """Return the error that `feature` needs `package`, which our `extra` installs."""
         return cls(
-            f"{what} needs the package {package}: install ldp with the extra {extra}, in its "
+            f"{feature} needs the package {package}: install ldp with the extra {extra}, in its "
             f"checkout with: pip install '.[{extra}]'"
         )
 

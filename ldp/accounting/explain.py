@@ -61,4 +61,5 @@ def caps_sentence(length: str, window_epsilon: float, lifetime_epsilon: float) -
 
 def in_words(epsilon: float) -> str:
     """Return the meaning of `epsilon` as one paragraph for a person who is asked to take part."""
-    return f"{guess_sentence(epsilon)} {REPORTS_MULTIPLY} It does not cover that a report was sent at all."
+    guess = guess_sentence(epsilon)
+    return f"{guess} {REPORTS_MULTIPLY} It does not cover that a report was sent at all."

@@ -44,8 +44,8 @@ class SetResponse(Categorical, ABC):
     """Mechanism that names one column; those of the category's own set are likelier.
 
     Of K columns S = `touches` are in the set, and `overlap` of them in any other. A column of the
-    own set is told with probability P / S, P = S e**epsilon / (S e**epsilon + K - S) rounded down
-    to a multiple of 2**-64, any other with (1 - P) / (K - S).
+    value's set has probability P / S, with P = S e**epsilon / (S e**epsilon + K - S) rounded down
+    to a multiple of 2**-64, any other (1 - P) / (K - S).
     """
 
     kind: ClassVar[Kind] = Kind.INDEX

@@ -88,10 +88,8 @@ def _group(registry: Registry, name: str) -> Iterator[str]:
     life = min(caps.lifetime_epsilon, registry.lifetime_epsilon)
     members = registry.metrics_of(name)
     names = ", ".join(metric.name for metric in members)
-    yield (
-        f"{name} ({names}): {caps_sentence(_length(caps.window), caps.window_epsilon, life)}, on each "
-        "device; what is not spent lapses."
-    )
+    limits = caps_sentence(_length(caps.window), caps.window_epsilon, life)
+    yield f"{name} ({names}): {limits}, on each device; what is not spent lapses."
     unless = UNLESS if any(metric.memoise == "per-value" for metric in members) else ""
     for span, events in (("day", "everything of any 24 hours"), ("life", "everything, ever")):
         yield f"  {guess_sentence(worst[span], f'{events}, of this group')}{unless}"

@@ -60,6 +60,6 @@ def _capped(label: Label) -> str:
         f"Its group, {label.group}, may spend "
         f"{caps_sentence(label.window, label.window_epsilon, label.lifetime_epsilon)}, all metrics "
         "together. "
-        f"{guess_sentence(label.lifetime_epsilon, 'everything, ever, of this group')} What other groups "
-        "of the product spend adds to it."
+        f"{guess_sentence(label.lifetime_epsilon, 'everything, ever, of this group')} "
+        "What other groups of the product spend adds to it."
     )
