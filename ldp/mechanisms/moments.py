@@ -78,8 +78,8 @@ class RegressionMoments(Mechanism):
     d + 1; with values mapped to [-1, 1] squares lie in [0, 1] and the others in [-1, 1]. The column
     is true with probability e**epsilon / (e**epsilon + 1), rounded down to a multiple of 2**-64.
 
-    >>> rooms = RegressionMoments(features=1, bounds=((3, 9), (5, 50)), epsilon=2.0)
-    >>> rooms.shape.rows, len(rooms.encoder().encode((6.5, 24.0)))
+    >>> flats = RegressionMoments(features=1, bounds=((3, 9), (5, 50)), epsilon=2.0)
+    >>> flats.shape.rows, len(flats.encoder().encode((6.5, 24.0)))
     (5, 12)
 
     `features`: d, 1 to 50; `bounds`: (low, high) of x_1, .., x_d and y, in this order; `outside`:

@@ -50,7 +50,7 @@ class Memory(ABC):
     """
 
     uses_metric: ClassVar[bool] = True
-    """Whether the noise depends on the metric's name."""
+    """True where the noise depends on the metric's name."""
 
     cohorts: int
     identity: bytes

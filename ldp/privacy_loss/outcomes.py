@@ -69,19 +69,19 @@ def dominating_pair(mechanism: Mechanism) -> Pair:
     return pair if set(pair) == set(swapped) else upper_envelope(pair, swapped)
 
 
-def upper_envelope(one: Pair, other: Pair) -> Pair:
-    """Return the pair whose curve x -> sum (P - x Q)_+ is the larger of `one`'s and `other`'s.
+def upper_envelope(first: Pair, second: Pair) -> Pair:
+    """Return the pair whose curve x -> sum (P - x Q)_+ is the larger of `first`'s and `second`'s.
 
     Each curve is convex and piecewise linear, and falls from 1 to 0 (no class has Q = 0); so is
     their maximum. Where its slope grows by Q there is a class of masses (x Q, Q).
     """
-    ratios = sorted({Fraction(0)} | {first / second for first, second in (*one, *other)})
+    ratios = sorted({Fraction(0)} | {p / q for p, q in (*first, *second)})
     for low, high in pairwise(tuple(ratios)):
-        gaps = [_curve(one, x) - _curve(other, x) for x in (low, high)]
+        gaps = [_curve(first, x) - _curve(second, x) for x in (low, high)]
         if gaps[0] * gaps[1] < 0:
             ratios.append(low + (high - low) * gaps[0] / (gaps[0] - gaps[1]))
     ratios.sort()
-    heights = [max(_curve(one, x), _curve(other, x)) for x in ratios]
+    heights = [max(_curve(first, x), _curve(second, x)) for x in ratios]
     slopes = [
         (end - start) / (high - low)
         for (low, high), (start, end) in zip(pairwise(ratios), pairwise(heights), strict=True)

@@ -67,28 +67,28 @@ class Fleet:
         """Return every device forgets what it froze."""
         self._frozen = np.full(self._secrets.size, -1)
 
-    def encode(self, devices: Ints, told: Ints) -> Encoded:
-        """Return a report of each of `devices` about the value at `told` in `values`; both int64,
+    def encode(self, devices: Ints, places: Ints) -> Encoded:
+        """Return a report of each of `devices` about the value at `places` of `values`; both int64,
         shape (reports,). By epoch the first value a device is given is the one of its epoch."""
         if not self._memoise:
-            points = [part[told] for part in self._points]
+            points = [part[places] for part in self._points]
             return Encoded(*encode_batch(self._mechanism, points, self._generator), None)
         of_epoch = self._memoise == "epoch"
-        about = self._of_epoch(devices, told) if of_epoch else self._of_secret(devices, told)
+        about = self._of_epoch(devices, places) if of_epoch else self._of_secret(devices, places)
         payloads = instantaneous(self._memory, self._responses[about], self._generator)
         return Encoded(self._rows[about], payloads, about)
 
-    def _of_epoch(self, devices: Ints, told: Ints) -> Ints:
+    def _of_epoch(self, devices: Ints, places: Ints) -> Ints:
         new, first = np.unique(devices, return_index=True)
         is_new = self._frozen[new] < 0
         new, first = new[is_new], first[is_new]
         rows = self._generator.integers(0, self._memory.shape.rows, new.size, np.uint32)
-        self._frozen[new] = self._drawn(told[first], rows)
+        self._frozen[new] = self._drawn(places[first], rows)
         return np.asarray(self._frozen[devices])
 
-    def _of_secret(self, devices: Ints, told: Ints) -> Ints:
+    def _of_secret(self, devices: Ints, places: Ints) -> Ints:
         """Return a response for every secret and what the value touches in its cohort."""
-        keys, group = np.unique(self._secrets[devices] * self._values + told, return_inverse=True)
+        keys, group = np.unique(self._secrets[devices] * self._values + places, return_inverse=True)
         about = np.array([self._of_value.get(key, -1) for key in keys.tolist()], dtype=np.int64)
         new = np.flatnonzero(about < 0)
         secrets, values = np.divmod(keys[new], self._values)

@@ -315,7 +315,7 @@ def _priced(parts: Sequence[tuple[float, Places]]) -> Floats:
 
 def _distinct(rows: Places) -> tuple[Places, Places]:
     """Return the different rows of an array of counts, and which of them each row is. Each is one
-    number in mixed radix, which sorts faster than a row, if there is room for it."""
+    number in mixed radix, which sorts faster than a row, if it fits."""
     radix = [int(most) + 1 for most in rows.max(axis=0, initial=0)]
     if math.prod(radix) >= 1 << 62:
         different, which = np.unique(rows, axis=0, return_inverse=True)

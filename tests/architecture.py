@@ -1,0 +1,291 @@
+"""The structure and the words of the package, counted from its syntax trees.
+
+`python -m tests.architecture` prints packages, edges, cycles, docstrings, names and lines;
+`tests/test_architecture.py` holds the bars.
+"""
+
+import ast
+import io
+import re
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import ldp
+
+PACKAGE = Path(ldp.__file__).parent
+LOOSE = {"__init__", "__main__", "server", "errors", "files", "arrays"}
+NESTED = ("central/regression",)
+"""Packages within others that are counted by themselves."""
+VERBS = frozenset(
+    """
+    accept add advance aggregate agree allow answer append apply ask assemble associate audit
+    average begin bound bring build calibrate call cancel change charge check clean clear clip
+    close collect combine commit compare compile compose compute confirm convert copy correct
+    count cut decide declare decode delete deliver derive describe discover divide do drain
+    draw drop empty encode end enter estimate evaluate expect explain extend fill filter find
+    finish fit fold follow forget format forward freeze gather give go grant group guard hash
+    hold identify join judge keep label leave let list listen load lock log look make map mark
+    match maximise measure merge minimise move name note notice number observe open order pack
+    parse pass pick place plan play post prepare print project put raise read rebuild receive
+    recognise record reduce refit refuse register release remove render repeat replace report
+    require reset resolve restore return rewrite round run sample save say scatter seal search
+    see select send serve set settle show shuffle simulate skip solve sort split spread start
+    state stop store stretch sum sync take tell test time try tune turn undo unpack update
+    upgrade use validate verify wait warn withdraw work write yield
+    """.split()  # noqa: SIM905
+)
+"""Verbs with which the docstring of a function may start."""
+RIDDLES = ("of ", "the same", "what ", "how many", "so many", "whose ", "where ", "that ", "its ")
+"""Beginnings of docstrings that do not say what a thing is."""
+FORBIDDEN_NAMES = frozenset(
+    {
+        *("told", "found", "made", "asked", "named", "given", "shown", "drawn", "kept"),
+        *("lasting", "again", "own", "each", "one", "this", "these", "there"),
+    }
+)
+"""Participles and pronouns that stand alone as a public name or an argument of a public one."""
+FORBIDDEN_WORDS = re.compile(r"\b(house|room|rooms|door|doors|floors|wall|walls)\b", re.IGNORECASE)
+PHRASES = re.compile(r"wall time|noise floor|floor\(|floors of 2", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Module:
+    """One file of the package."""
+
+    path: Path
+
+    @cached_property
+    def text(self) -> str:
+        return self.path.read_text("utf-8")
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    @cached_property
+    def name(self) -> str:
+        """Dotted name, of a package that of its folder."""
+        parts = self.path.relative_to(PACKAGE.parent).with_suffix("").parts
+        return ".".join(parts).removesuffix(".__init__")
+
+    @property
+    def package(self) -> str:
+        """Folder below the package, or name of a loose module."""
+        return package_of(self.path.relative_to(PACKAGE).with_suffix("").as_posix())
+
+    @cached_property
+    def imports(self) -> set[str]:
+        """Dotted names of what is imported, also inside functions."""
+        names = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        return {name for name in names if name.split(".")[0] == "ldp"}
+
+    def public(self) -> Iterator[tuple[str, ast.AST, str | None]]:
+        """Yield (name, node, docstring) of public functions, methods, classes and constants."""
+        yield from _public(self.tree.body, self.name)
+
+    @property
+    def code_lines(self) -> int:
+        """Number of lines without blanks, comments and docstrings."""
+        documented = set[int]()
+        for node in ast.walk(self.tree):
+            body = getattr(node, "body", None)
+            for child in body if isinstance(body, list) else []:
+                if _is_text(child):
+                    documented |= set(range(child.lineno, child.end_lineno + 1))
+        ignored = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT}
+        ignored |= {tokenize.DEDENT, tokenize.ENDMARKER}
+        lines = set[int]()
+        for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
+            if token.type not in ignored:
+                lines |= set(range(token.start[0], token.end[0] + 1))
+        return len(lines - documented)
+
+
+def package_of(place: str) -> str:
+    """Return the package that a path below `ldp` belongs to, without suffix."""
+    for nested in NESTED:
+        if place.startswith(nested):
+            return nested
+    return place.split("/")[0]
+
+
+def modules() -> list[Module]:
+    """Return all files of the package."""
+    return [Module(path) for path in sorted(PACKAGE.rglob("*.py"))]
+
+
+def edges(listed: list[Module]) -> set[tuple[str, str]]:
+    """Return the pairs (package, imported package), each once."""
+    pairs = set()
+    for module in listed:
+        for name in module.imports:
+            place = "/".join(name.split(".")[1:])
+            there = package_of(place)
+            exists = (PACKAGE / there).is_dir() or (PACKAGE / f"{there}.py").exists()
+            if exists and there != module.package:
+                pairs.add((module.package, there))
+    return pairs
+
+
+def cycles(listed: list[Module]) -> list[str]:
+    """Return the modules that import themselves through others when they are loaded."""
+    names = {module.name for module in listed}
+    graph: dict[str, set[str]] = {}
+    for module in listed:
+        graph[module.name] = set()
+        for node in module.tree.body:
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    full = f"{node.module}.{alias.name}"
+                    there = full if full in names else node.module
+                    is_parent = module.name.startswith(f"{there}.")
+                    if there in names and there != module.name and not is_parent:
+                        graph[module.name].add(there)
+    reached = {name: _reachable(graph, name) for name in graph}
+    return sorted(name for name in graph if name in reached[name])
+
+
+def _reachable(graph: dict[str, set[str]], start: str) -> set[str]:
+    seen, waiting = set[str](), list(graph[start])
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += graph[name]
+    return seen
+
+
+def _is_text(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _public(body: list[ast.stmt], owner: str) -> Iterator[tuple[str, ast.AST, str | None]]:
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            if not node.name.startswith("_"):
+                yield f"{owner}.{node.name}", node, ast.get_docstring(node)
+                if isinstance(node, ast.ClassDef):
+                    yield from _public(node.body, f"{owner}.{node.name}")
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and after is not None and _is_text(after):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if isinstance(target, ast.Name) and not target.id.startswith("_"):
+                yield f"{owner}.{target.id}", node, ast.literal_eval(after.value)  # type: ignore[attr-defined]
+
+
+def follows_the_law(node: ast.AST, docstring: str) -> bool:
+    """Return whether a docstring starts with a verb (functions) or a noun phrase (the rest)."""
+    start = " ".join(docstring.split()).lower()
+    first = re.split(r"[^\w]", start, maxsplit=1)[0]
+    is_property = any(
+        "property" in ast.unparse(decorator) for decorator in getattr(node, "decorator_list", [])
+    )
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return first in VERBS or (is_property and not start.startswith((*RIDDLES, "whether ")))
+    return not start.startswith(RIDDLES) and first not in ("whether", "why", "who")
+
+
+def documents_arguments(node: ast.AST, docstring: str) -> bool | None:
+    """Return whether a docstring names an argument or a shape; None without arguments."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return None
+    every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    arguments = {argument.arg for argument in every} - {"self", "cls"}
+    if not arguments:
+        return None
+    words = set(re.findall(r"\w+", docstring))
+    return bool(words & arguments) or "shape" in words
+
+
+def forbidden_names(listed: list[Module]) -> list[str]:
+    """Return public names, and arguments of public functions, that no noun or verb carries."""
+    names = []
+    for module in listed:
+        for name, node, _ in module.public():
+            if name.rsplit(".", 1)[1] in FORBIDDEN_NAMES:
+                names.append(name)
+            if isinstance(node, ast.FunctionDef):
+                every = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+                names += [
+                    f"{name}({argument.arg})"
+                    for argument in every
+                    if argument.arg in FORBIDDEN_NAMES
+                ]
+    return names
+
+
+def forbidden_words(listed: list[Module]) -> list[str]:
+    """Return the lines of code and prose that hold a word for the layout of a building."""
+    return [
+        f"{module.name}: {line.strip()}"
+        for module in listed
+        for line in module.text.splitlines()
+        if FORBIDDEN_WORDS.search(PHRASES.sub("", line))
+    ]
+
+
+@dataclass(frozen=True)
+class Words:
+    """Docstrings of public things: `total`, those that follow the law, functions with arguments,
+    and those whose docstring names one."""
+
+    total: int
+    lawful: int
+    with_arguments: int
+    documented: int
+    offenders: tuple[str, ...]
+
+
+def words(listed: list[Module]) -> Words:
+    """Return the counts of public docstrings."""
+    total = lawful = with_arguments = documented = 0
+    offenders = []
+    for module in listed:
+        for name, node, docstring in module.public():
+            if docstring is None:
+                continue
+            total += 1
+            if follows_the_law(node, docstring):
+                lawful += 1
+            else:
+                offenders.append(f"{name}: {docstring.splitlines()[0]}")
+            has = documents_arguments(node, docstring)
+            with_arguments += has is not None
+            documented += bool(has)
+    return Words(total, lawful, with_arguments, documented, tuple(offenders))
+
+
+def main() -> None:
+    listed = modules()
+    packages = Counter(module.package for module in listed)
+    loose = [name for name in packages if (PACKAGE / f"{name}.py").exists()]
+    print(f"{len(packages)} packages and loose modules, {len(edges(listed))} edges between them")
+    print(f"loose modules: {', '.join(sorted(loose))}")
+    print(f"cycles: {len(cycles(listed))} {' '.join(cycles(listed))}")
+    counted = words(listed)
+    print(
+        f"public docstrings: {counted.total}, {counted.lawful / counted.total:.1%} start as they "
+        f"should; of {counted.with_arguments} functions with arguments "
+        f"{counted.documented / counted.with_arguments:.1%} name an argument or a shape"
+    )
+    print(f"forbidden names: {len(forbidden_names(listed))}")
+    print(f"forbidden words: {len(forbidden_words(listed))}")
+    print(f"lines of code: {sum(module.code_lines for module in listed):,}")
+    for line in (*counted.offenders, *forbidden_names(listed), *forbidden_words(listed)):
+        print("  ", line)
+
+
+if __name__ == "__main__":
+    main()

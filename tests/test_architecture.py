@@ -1,0 +1,90 @@
+"""The package keeps its layout and its words (docs/architecture.md, docs/glossary.md)."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests import architecture
+from tests.architecture import LOOSE, documents_arguments, follows_the_law, modules
+
+LISTED = modules()
+
+
+@pytest.mark.exact
+def test_no_module_imports_itself_through_others() -> None:
+    assert architecture.cycles(LISTED) == []
+
+
+@pytest.mark.exact
+def test_loose_modules_are_few() -> None:
+    assert {path.stem for path in architecture.PACKAGE.glob("*.py")} <= LOOSE
+
+
+@pytest.mark.exact
+def test_an_init_file_only_re_exports() -> None:
+    """Of definitions it may hold what loads a name late."""
+    late = {"__getattr__", "__dir__"}
+    for module in LISTED:
+        if module.path.name == "__init__.py" and module.name not in ("ldp.cli",):
+            defined = {
+                node.name
+                for node in module.tree.body
+                if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            }
+            assert defined <= late, module.name
+
+
+@pytest.mark.exact
+def test_no_test_module_imports_another() -> None:
+    for path in Path(__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                assert not node.module.startswith("tests.test_"), path
+
+
+@pytest.mark.exact
+def test_docstrings_start_with_a_verb_or_a_noun() -> None:
+    counted = architecture.words(LISTED)
+    assert counted.lawful >= 0.95 * counted.total, "\n".join(counted.offenders)
+    assert counted.documented >= 0.7 * counted.with_arguments
+
+
+@pytest.mark.exact
+def test_public_names_are_words_of_the_field() -> None:
+    assert architecture.forbidden_names(LISTED) == []
+    assert architecture.forbidden_words(LISTED) == []
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("docstring", "is_lawful"),
+    [
+        ("Return the sum.", True),
+        ("Draw one report of `value`.", True),
+        ("Of a table: its cells.", False),
+        ("The same for many.", False),
+        ("What is told.", False),
+        ("How many there are.", False),
+        ("Raises an error.", False),
+    ],
+)
+def test_the_law_of_docstrings_tells_good_from_bad(docstring: str, is_lawful: bool) -> None:
+    (function,) = ast.parse("def function(value): ...").body
+    (constant,) = ast.parse("A = 1").body
+    assert follows_the_law(function, docstring) == is_lawful
+    assert not follows_the_law(constant, "Of a table: its cells.")
+    assert follows_the_law(constant, "Largest number of cells of a table.")
+    assert documents_arguments(function, docstring) == ("value" in docstring)
+
+
+@pytest.mark.exact
+def test_what_holds_a_decision_exists() -> None:
+    """Every test file and campaign that docs/architecture.md names beside a decision."""
+    page = (architecture.PACKAGE.parent / "docs" / "architecture.md").read_text("utf-8")
+    here = Path(__file__).parent
+    for name in re.findall(r"`(test_\w+\.py)`", page):
+        assert (here / name).exists(), name
+    for name in re.findall(r"`make campaign-([\w-]+)`", page):
+        assert (here.parent / "simulations" / f"{name.replace('-', '_')}.py").exists(), name
