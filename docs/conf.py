@@ -37,7 +37,7 @@ def read(app: Any, page: str, source: list[str]) -> None:
     if page == root_doc:
         source[0] += "".join(contents(source[0]))
     elif page == "docs/api":
-        source[0] += "".join(doors(source[0]))
+        source[0] += "".join(public_modules(source[0]))
 
 
 def contents(page: str) -> Iterator[str]:
@@ -49,21 +49,21 @@ def contents(page: str) -> Iterator[str]:
         yield "\n```{toctree}\n" + "\n".join(lines) + "\n```\n"
 
 
-def doors(page: str) -> Iterator[str]:
+def public_modules(page: str) -> Iterator[str]:
     """Every public name of the modules in the page's table, below the first that has it."""
     seen: dict[int, str] = {}
-    for door in re.findall(r"^\| `(ldp[\w.]*)`", page, re.MULTILINE):
-        module, again = import_module(door), list[str]()
-        yield f"\n## {door}\n\n```{{eval-rst}}\n.. currentmodule:: {door}\n\n"
+    for module_name in re.findall(r"^\| `(ldp[\w.]*)`", page, re.MULTILINE):
+        module, again = import_module(module_name), list[str]()
+        yield f"\n## {module_name}\n\n```{{eval-rst}}\n.. currentmodule:: {module_name}\n\n"
         for name in public(module):
             item = getattr(module, name)
             if id(item) in seen:
                 again.append(f"``{name}``")
             elif callable(item):
-                seen[id(item)] = door
+                seen[id(item)] = module_name
                 kind = "class" if inspect.isclass(item) else "function"
                 members = "\n   :members:" if kind == "class" else ""
-                yield f".. auto{kind}:: {door}.{name}{members}\n\n"
+                yield f".. auto{kind}:: {module_name}.{name}{members}\n\n"
         yield (f"From above: {', '.join(again)}.\n" if again else "") + "```\n"
 
 
