@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import kstest, norm
@@ -156,6 +156,7 @@ def test_the_exact_delta_of_every_methods_releases_together_is_the_one_asked_for
 
 
 @pytest.mark.exact
+@example(0.5, 5e-324, 1.0, 1.0, Neighbours.REPLACE_VALUE)
 @given(
     st.floats(0.01, 0.99),
     st.floats(0, 0.95),

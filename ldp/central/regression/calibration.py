@@ -125,12 +125,11 @@ def calibrate(
     """
 
     def split(total: float) -> Scales:
+        eigenvalue = total * shares.eigenvalue  # 0 also for a share that underflows
         return Scales(
             xx=norm**2 / math.sqrt(total * shares.xx),
             xy=norm * target / math.sqrt(total * shares.xy),
-            eigenvalue=norm**2 / math.sqrt(total * shares.eigenvalue)
-            if shares.eigenvalue
-            else math.inf,
+            eigenvalue=norm**2 / math.sqrt(eigenvalue) if eigenvalue else math.inf,
         )
 
     # the square of mu is proportional to `total`
