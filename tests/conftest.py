@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.command_line import CITIES, NAMES, REGISTRY
+from tests.devices import App
 
 settings.register_profile("ldp", deadline=None, derandomize=True)
 settings.load_profile("ldp")
@@ -32,3 +33,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("cities.txt").write_text("\n".join(NAMES) + "\n")
     shutil.copy(CITIES, "cities.csv")
     return tmp_path
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    made = App(tmp_path)
+    made.client.grant()
+    yield made
+    made.client.close()
