@@ -490,7 +490,7 @@ def test_a_collision_many_standard_errors_away_has_the_probability_it_has(
     expected = [exactly(least) for least in (1, 30, 45, 60, 75)]
     assert law() == pytest.approx(expected, rel=1e-4)
     assert expected[4] > 1e-8
-    monkeypatch.setattr(Collisions, "_hardly_above", lambda _: 0.0)
+    monkeypatch.setattr(Collisions, "_reach", lambda _: 0.0)
     assert law()[4] < 1e-12
 
 
