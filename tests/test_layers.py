@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import ldp
+from ldp.mechanisms import catalogue
 
 PACKAGE = Path(ldp.__file__).parent
 LAYERS: list[set[str]] = [
@@ -129,6 +130,20 @@ def test_every_public_name_can_be_imported() -> None:
         assert getattr(ldp, name)
     with pytest.raises(AttributeError, match="no attribute"):
         _ = ldp.Nothing
+
+
+@pytest.mark.exact
+def test_the_typed_imports_of_the_catalogue_are_its_entries() -> None:
+    tree = ast.parse(Path(catalogue.__file__).read_text("utf-8"))
+    (typed,) = (node for node in tree.body if isinstance(node, ast.If))
+    imported = {
+        (str(node.module).removeprefix("ldp.mechanisms."), node.names[0].name)
+        for node in typed.body
+        if isinstance(node, ast.ImportFrom)
+    }
+    assert imported == {tuple(entry.split(".")) for entry in catalogue.ENTRIES.values()}
+    for name, mechanism in catalogue.CATALOGUE.items():
+        assert mechanism.name == name
 
 
 @pytest.mark.exact

@@ -4,13 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 from ldp.mechanisms import catalogue as _catalogue
 from ldp.mechanisms.base import Catalogued, Encoder, Example, Mechanism
-from ldp.mechanisms.catalogue import from_parameters
+from ldp.mechanisms.catalogue import CATALOGUE, from_parameters
 from ldp.mechanisms.joint_base import JointMechanism
 
 if TYPE_CHECKING:
     from ldp.mechanisms.catalogue import *  # noqa: F403
-
-    CATALOGUE: dict[str, type[Catalogued]]
 
 __all__ = [
     "CATALOGUE",
@@ -20,14 +18,12 @@ __all__ = [
     "JointMechanism",
     "Mechanism",
     "from_parameters",
-    *_catalogue.FILES,
+    *_catalogue.CLASSES,
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "CATALOGUE":
-        return _catalogue.by_name()
-    if name not in _catalogue.FILES:
+    if name not in _catalogue.CLASSES:
         raise AttributeError(f"module 'ldp.mechanisms' has no attribute {name!r}")
     return _catalogue.mechanism_class(name)
 

@@ -3,15 +3,14 @@
 A mechanism's file is loaded when it is first used (PEP 562), so an app loads only those it uses.
 """
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Catalogued
 
-if TYPE_CHECKING:  # held to FILES by a test
+if TYPE_CHECKING:  # held to ENTRIES by a test
     from ldp.mechanisms.bit_flip import BitFlip as BitFlip
     from ldp.mechanisms.cms import CountMeanSketch as CountMeanSketch
     from ldp.mechanisms.hadamard_response import HadamardResponse as HadamardResponse
@@ -36,54 +35,71 @@ if TYPE_CHECKING:  # held to FILES by a test
     from ldp.mechanisms.subset_selection import SubsetSelection as SubsetSelection
     from ldp.mechanisms.unary import UnaryEncoding as UnaryEncoding
 
-FILES = {
-    "CoinResponse": "randomized_response",
-    "RandomizedResponse": "randomized_response",
-    "UnaryEncoding": "unary",
-    "Rappor": "rappor",
-    "CountMeanSketch": "cms",
-    "HadamardCountMeanSketch": "hcms",
-    "FragmentSketch": "sfp",
-    "SequenceFragmentPuzzle": "sfp",
-    "LocalHashing": "local_hashing",
-    "ProjectiveGeometry": "projective_geometry",
-    "HadamardResponse": "hadamard_response",
-    "BitFlip": "bit_flip",
-    "OneBitMean": "numeric",
-    "Piecewise": "numeric",
-    "RegressionMoments": "moments",
-    "SubsetSelection": "subset_selection",
-    "PrefixExtension": "prefix",
-    "RapporNgrams": "ngrams",
-    "PairedFilters": "ngrams",
-    "JointReport": "joint_report",
-    "MemoisedResponse": "memoised",
-    "MemoisedHashing": "memoised",
-    "MemoisedBitFlip": "memoised",
+ENTRIES = {
+    "coin": "randomized_response.CoinResponse",
+    "rr": "randomized_response.RandomizedResponse",
+    "unary": "unary.UnaryEncoding",
+    "rappor": "rappor.Rappor",
+    "cms": "cms.CountMeanSketch",
+    "hcms": "hcms.HadamardCountMeanSketch",
+    "sfp-fragments": "sfp.FragmentSketch",
+    "sfp": "sfp.SequenceFragmentPuzzle",
+    "local-hashing": "local_hashing.LocalHashing",
+    "pgr": "projective_geometry.ProjectiveGeometry",
+    "hadamard": "hadamard_response.HadamardResponse",
+    "bit-flip": "bit_flip.BitFlip",
+    "one-bit-mean": "numeric.OneBitMean",
+    "piecewise": "numeric.Piecewise",
+    "moments": "moments.RegressionMoments",
+    "subset": "subset_selection.SubsetSelection",
+    "prefix": "prefix.PrefixExtension",
+    "rappor-ngrams": "ngrams.RapporNgrams",
+    "rappor-ngram-pairs": "ngrams.PairedFilters",
+    "joint": "joint_report.JointReport",
+    "memoised-rr": "memoised.MemoisedResponse",
+    "memoised-hashing": "memoised.MemoisedHashing",
+    "memoised-bit-flip": "memoised.MemoisedBitFlip",
 }
-"""Modules of `ldp.mechanisms` by the class that they define."""
-PUBLIC = [name for name in FILES if name not in ("FragmentSketch", "PairedFilters")]
+"""Module of `ldp.mechanisms` and class of each mechanism, by its name in metrics.toml."""
+CLASSES = {entry.split(".")[1]: name for name, entry in ENTRIES.items()}
+"""Names of mechanisms by their classes."""
+PUBLIC = [name for name in CLASSES if name not in ("FragmentSketch", "PairedFilters")]
 """Classes that can be a metric's own mechanism; the others are parts of one."""
 
 
-def mechanism_class(name: str) -> Any:
-    """Return the class `name`, and load its module; raise KeyError if it is not listed."""
-    return getattr(import_module(f"ldp.mechanisms.{FILES[name]}"), name)
+class Catalogue(Mapping[str, type[Catalogued]]):
+    """Every mechanism by its name in metrics.toml; a class is loaded when it is looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        module, class_name = ENTRIES[name].split(".")
+        return getattr(import_module(f"ldp.mechanisms.{module}"), class_name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in ENTRIES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(ENTRIES)
+
+    def __len__(self) -> int:
+        return len(ENTRIES)
 
 
-@cache
-def by_name() -> dict[str, type[Catalogued]]:
-    """Return every mechanism by its name in metrics.toml, and load all modules."""
-    return {mechanism.name: mechanism for mechanism in map(mechanism_class, FILES)}
+CATALOGUE = Catalogue()
+
+
+def mechanism_class(class_name: str) -> Any:
+    """Return the class `class_name`, loaded now; raise KeyError if it is not listed."""
+    return CATALOGUE[CLASSES[class_name]]
 
 
 def from_parameters(parameters: Mapping[str, Any]) -> Catalogued:
     """Return the mechanism with these `parameters()`; raise ParameterError for anything else."""
-    rest, catalogue = dict(parameters), by_name()
+    rest = dict(parameters)
     name = rest.pop("mechanism", None)
-    if not isinstance(name, str) or name not in catalogue:
-        raise ParameterError(f"unknown mechanism {name!r}; known: {', '.join(catalogue)}")
+    if not isinstance(name, str) or name not in CATALOGUE:
+        raise ParameterError(f"unknown mechanism {name!r}; known: {', '.join(CATALOGUE)}")
     try:
-        return catalogue[name](**rest)
+        mechanism: Catalogued = CATALOGUE[name](**rest)
     except TypeError as error:
         raise ParameterError(f"mechanism {name!r}: {str(error).split('() ')[-1]}") from None
+    return mechanism
