@@ -21,7 +21,7 @@ from ldp.arrays import Bools, Ints
 from ldp.mechanisms import CATALOGUE, from_parameters
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import Mechanism
-from ldp.mechanisms.memoisation import Memoising
+from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.memoised import MemoisedHashing, MemoisedResponse
 from ldp.mechanisms.permanent_response import Secret
 from ldp.mechanisms.presets import COMPLETE
@@ -85,7 +85,7 @@ def measured(mechanism: Mechanism, value: Value, calls: int) -> float:
     return told_apart(times[touching], np.array(truths, np.bool_)[touching])
 
 
-def permanent(mechanism: Memoising, value: Value, calls: int) -> float:
+def permanent(mechanism: MemoisedMechanism, value: Value, calls: int) -> float:
     """Return how well single calls, each of a device with a secret of its own, are told apart by
     whether their permanent response is the true one."""
     clock, times = time.perf_counter_ns, np.empty(calls, np.int64)
@@ -124,7 +124,7 @@ def main() -> int:
         bars.append(Bar(name, share, f"<= {MOST}", share <= MOST))
     for memoised in (*MemoisedResponse.examples(), *MemoisedHashing.examples()):
         kept = memoised.mechanism
-        assert isinstance(kept, Memoising)
+        assert isinstance(kept, MemoisedMechanism)
         name = f"{kept.name}, {kept.shape.columns} columns, per value"
         share = permanent(kept, memoised.values[0], asked.calls)
         bars.append(Bar(name, share, f"<= {MOST}", share <= MOST))

@@ -27,7 +27,7 @@ from ldp.mechanisms import (
 )
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import Encoder, Mechanism, as_bits, threshold
-from ldp.mechanisms.memoisation import Memoising
+from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.ngrams import DOUBLE, PairedFilters
 from ldp.protocol.hashing import PolynomialRows, Value, value_bytes
 from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, SeededBits, bernoulli, uniform_below
@@ -598,7 +598,7 @@ LAW_MUTANTS: tuple[LawMutant, ...] = (
 )
 """Caught by check A, the exact law: `exact_findings`. The first is out of reach of any other."""
 
-HistoryMutant = Callable[[Memoising, bytes, BitSource], Encode]
+HistoryMutant = Callable[[MemoisedMechanism, bytes, BitSource], Encode]
 
 
 def device_of(make: Callable[[bytes, BitSource], Encode]) -> Callable[[], Encode]:
@@ -612,17 +612,23 @@ def device_of(make: Callable[[bytes, BitSource], Encode]) -> Callable[[], Encode
     return device
 
 
-def value_followed_within_an_epoch(mechanism: Memoising, secret: bytes, bits: BitSource) -> Encode:
+def value_followed_within_an_epoch(
+    mechanism: MemoisedMechanism, secret: bytes, bits: BitSource
+) -> Encode:
     """An epoch's encoder is made anew for each report, and so freezes every value."""
     return lambda value: mechanism.encoder(bits, secret=secret, epoch="e").encode(value)
 
 
-def permanent_response_forgotten(mechanism: Memoising, secret: bytes, bits: BitSource) -> Encode:
+def permanent_response_forgotten(
+    mechanism: MemoisedMechanism, secret: bytes, bits: BitSource
+) -> Encode:
     """A fresh permanent response every day: averaging takes the noise away."""
     return mechanism.encoder(bits).encode
 
 
-def cohort_drawn_for_every_report(mechanism: Memoising, secret: bytes, bits: BitSource) -> Encode:
+def cohort_drawn_for_every_report(
+    mechanism: MemoisedMechanism, secret: bytes, bits: BitSource
+) -> Encode:
     """Every cohort has a permanent response of its own, and each costs eps_inf."""
     encoder = mechanism.encoder(bits, secret=secret)
 
@@ -633,7 +639,9 @@ def cohort_drawn_for_every_report(mechanism: Memoising, secret: bytes, bits: Bit
     return encode
 
 
-def flips_shared_by_all_values(mechanism: Memoising, secret: bytes, bits: BitSource) -> Encode:
+def flips_shared_by_all_values(
+    mechanism: MemoisedMechanism, secret: bytes, bits: BitSource
+) -> Encode:
     """A device flips the same bits of every value for good: two values tell which."""
     encoder = mechanism.encoder(bits, secret=secret)
     flips = encoder._permanent_response(0)
@@ -641,14 +649,14 @@ def flips_shared_by_all_values(mechanism: Memoising, secret: bytes, bits: BitSou
     return encoder.encode
 
 
-def secret_cut_to_two_bytes(mechanism: Memoising, secret: bytes, bits: BitSource) -> Encode:
+def secret_cut_to_two_bytes(mechanism: MemoisedMechanism, secret: bytes, bits: BitSource) -> Encode:
     """Of the secret 16 bits are random: whoever tries 65,536 knows every device's."""
     short = hashlib.sha256(secret).digest()[:2].ljust(32, b"\0")
     return mechanism.encoder(bits, secret=short).encode
 
 
 def _forgets(
-    mechanism: Memoising, secret: bytes, bits: BitSource, after: int, epoch: str | None
+    mechanism: MemoisedMechanism, secret: bytes, bits: BitSource, after: int, epoch: str | None
 ) -> Encode:
     calls, parts = (
         count(),
@@ -661,25 +669,29 @@ def _forgets(
 
 
 def epoch_forgotten_after_nine_reports(
-    mechanism: Memoising, secret: bytes, bits: BitSource
+    mechanism: MemoisedMechanism, secret: bytes, bits: BitSource
 ) -> Encode:
     """What is frozen is lost after nine reports, and frozen anew."""
     return _forgets(mechanism, secret, bits, 9, "e")
 
 
 def epoch_forgotten_after_fifty_reports(
-    mechanism: Memoising, secret: bytes, bits: BitSource
+    mechanism: MemoisedMechanism, secret: bytes, bits: BitSource
 ) -> Encode:
     """The same, later than most lives."""
     return _forgets(mechanism, secret, bits, 50, "e")
 
 
-def secret_lost_after_a_while(mechanism: Memoising, secret: bytes, bits: BitSource) -> Encode:
+def secret_lost_after_a_while(
+    mechanism: MemoisedMechanism, secret: bytes, bits: BitSource
+) -> Encode:
     """A new secret, and another permanent response to the same value."""
     return _forgets(mechanism, secret, bits, 20, None)
 
 
-def second_report_repeats_the_first(mechanism: Memoising, secret: bytes, bits: BitSource) -> Encode:
+def second_report_repeats_the_first(
+    mechanism: MemoisedMechanism, secret: bytes, bits: BitSource
+) -> Encode:
     """The instantaneous noise of every second report is that of the one before."""
     encode, calls, last = mechanism.encoder(bits, secret=secret).encode, count(), b""
 
@@ -694,7 +706,7 @@ def second_report_repeats_the_first(mechanism: Memoising, secret: bytes, bits: B
 
 _UMA = Rappor(bits=32, hashes=2, cohorts=128, f=0.5, p=0.25, q=0.75, seed="00ff")
 _PLACES = MemoisedResponse(categories=("a", "b", "c"), epsilon=1.0, lifetime_epsilon=2.0)
-LIFE_MUTANTS: tuple[tuple[HistoryMutant, str, Memoising], ...] = (
+LIFE_MUTANTS: tuple[tuple[HistoryMutant, str, MemoisedMechanism], ...] = (
     (flips_shared_by_all_values, "per-value", _UMA),
     (secret_cut_to_two_bytes, "per-value", _UMA),
     (secret_lost_after_a_while, "per-value", _UMA),

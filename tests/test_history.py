@@ -15,7 +15,7 @@ from ldp.audit.values import tried
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
 from ldp.audit.verdict import all_lives, audited
 from ldp.mechanisms import MemoisedBitFlip, MemoisedHashing, MemoisedResponse
-from ldp.mechanisms.memoisation import Memoising
+from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import KeyedFilter
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import SeededBits
@@ -114,7 +114,7 @@ def test_check_c_catches_the_mutant(mutant: HistoryMutant) -> None:
     assert seen > NOISY.cost.lifetime
 
 
-def lives(mechanism: Memoising, memoise: str, device: Device) -> Audit:
+def lives(mechanism: MemoisedMechanism, memoise: str, device: Device) -> Audit:
     """What the whole audit checks of lives in one mode, at its default trials."""
     both = all_lives(
         mechanism,
@@ -134,7 +134,7 @@ def lives(mechanism: Memoising, memoise: str, device: Device) -> Audit:
     ids=[f"{mutant.__name__}-{mechanism.name}" for mutant, _, mechanism in LIFE_MUTANTS],
 )
 def test_the_lives_of_devices_catch_the_mutant(
-    mutant: HistoryMutant, memoise: str, mechanism: Memoising
+    mutant: HistoryMutant, memoise: str, mechanism: MemoisedMechanism
 ) -> None:
     """At a level that is stricter than that of the whole audit."""
     device = device_of(lambda secret, bits: mutant(mechanism, secret, bits))
@@ -146,7 +146,9 @@ def test_the_lives_of_devices_catch_the_mutant(
 @pytest.mark.parametrize(
     "mechanism", [BLOOM, *(kind.examples()[0].mechanism for kind in MEMOISING)], ids=str
 )
-def test_the_lives_of_honest_devices_have_their_law(mechanism: Memoising, memoise: str) -> None:
+def test_the_lives_of_honest_devices_have_their_law(
+    mechanism: MemoisedMechanism, memoise: str
+) -> None:
     """Wrong with probability ALPHA at most."""
     device = honest(mechanism, "e" if memoise == "epoch" else None)
     one, *_, other = tried(mechanism)

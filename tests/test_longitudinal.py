@@ -28,7 +28,7 @@ from ldp.mechanisms import CATALOGUE, Catalogued
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.joint_base import parts_of
-from ldp.mechanisms.memoisation import Memoising
+from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import Kind, split_report
@@ -52,7 +52,7 @@ ENUMERABLE = [
     if not any(isinstance(part.addressing, Rounding) for part in parts_of(example.mechanism))
     and outcomes(example.mechanism) <= MOST_OUTCOMES
 ]
-MEMOISED = [example for example in EXAMPLES if isinstance(example.mechanism, Memoising)]
+MEMOISED = [example for example in EXAMPLES if isinstance(example.mechanism, MemoisedMechanism)]
 PLACE = MemoisedResponse(categories=("home", "work", "gym"), epsilon=1.5, lifetime_epsilon=2.5)
 BLOOM = Rappor(bits=4, hashes=2, cohorts=2, f=0.25, p=0.1, q=0.9, seed="08")
 HASHED = MemoisedHashing(epsilon=1.0, lifetime_epsilon=2.0, rows=2, buckets=2, seed="0456")
@@ -96,7 +96,7 @@ def test_fresh_evidence_is_the_law_of_every_report(
 
 
 @cache
-def about(mechanism: Memoising, row: int, value: Value) -> Floats:
+def about(mechanism: MemoisedMechanism, row: int, value: Value) -> Floats:
     """P(permanent response | value), by its payload."""
     truth, columns = mechanism.true_response(mechanism.cells(value, row)), mechanism.shape.columns
     permanent = mechanism.permanent_channel
@@ -109,7 +109,7 @@ def about(mechanism: Memoising, row: int, value: Value) -> Floats:
 
 
 @cache
-def shown(mechanism: Memoising) -> Floats:
+def shown(mechanism: MemoisedMechanism) -> Floats:
     """P(report | permanent response), shape (responses, payloads)."""
     (high, low), columns = map(float, mechanism.instantaneous), mechanism.shape.columns
     if mechanism.kind is Kind.INDEX:
@@ -127,7 +127,9 @@ def bits(number: int, truth: int, high: float, low: float, columns: int) -> floa
     return chance
 
 
-def lasting_law(mechanism: Memoising, row: int, value: Value, numbers: Sequence[int]) -> float:
+def lasting_law(
+    mechanism: MemoisedMechanism, row: int, value: Value, numbers: Sequence[int]
+) -> float:
     """P(reports | value, row) of reports that share a permanent response."""
     told = shown(mechanism)[:, list(numbers)].prod(axis=1)
     return float(about(mechanism, row, value) @ told)
@@ -136,7 +138,7 @@ def lasting_law(mechanism: Memoising, row: int, value: Value, numbers: Sequence[
 @pytest.mark.exact
 @pytest.mark.parametrize(("mechanism", "values"), named(MEMOISED))
 def test_lasting_evidence_is_the_law_of_every_pair_of_reports(
-    mechanism: Memoising, values: tuple[Value, ...]
+    mechanism: MemoisedMechanism, values: tuple[Value, ...]
 ) -> None:
     for row in range(mechanism.shape.rows):
         pairs = list(product(mechanism.layout.numbers(), repeat=2))
@@ -170,7 +172,7 @@ def test_an_epoch_that_ended_counts_as_another_response_to_the_same_value() -> N
 VALUES = ("home", "work")
 
 
-def telling(mechanism: Memoising) -> tuple[Value, Value]:
+def telling(mechanism: MemoisedMechanism) -> tuple[Value, Value]:
     """Two values that do not touch the same cells in any row."""
     listed = ("home", "work", "lol", "afk", "brb", "gym", "bus")
     known = getattr(mechanism, "categories", ()) or listed
@@ -184,7 +186,7 @@ def telling(mechanism: Memoising) -> tuple[Value, Value]:
     )
 
 
-def joint_law(mechanism: Memoising, memoise: Memoise) -> dict[int, float]:
+def joint_law(mechanism: MemoisedMechanism, memoise: Memoise) -> dict[int, float]:
     """P(rows and payloads of three reports) of a device that holds one value, another, and the
     first again: every payload and the row as one number in mixed radix."""
     one, other = telling(mechanism)
@@ -213,14 +215,14 @@ def keys_of(mechanism: Catalogued, sent: Sequence[tuple[Any, Any]]) -> NDArray[A
     return np.asarray(key)
 
 
-def of_fleet(mechanism: Memoising, memoise: Memoise, devices: int) -> NDArray[Any]:
+def of_fleet(mechanism: MemoisedMechanism, memoise: Memoise, devices: int) -> NDArray[Any]:
     every = np.arange(devices)
     made = Fleet(mechanism, telling(mechanism), memoise, every, generator(5))
     sent = [made.encode(every, np.full(devices, place))[:2] for place in (0, 1, 0)]
     return keys_of(mechanism, sent)
 
 
-def of_encoders(mechanism: Memoising, memoise: Memoise, devices: int) -> NDArray[Any]:
+def of_encoders(mechanism: MemoisedMechanism, memoise: Memoise, devices: int) -> NDArray[Any]:
     one, other = telling(mechanism)
     sent: list[list[tuple[int, bytes]]] = [[], [], []]
     for device in range(devices):
@@ -252,7 +254,7 @@ EITHER: list[Memoise] = ["per-value", "epoch"]
 @pytest.mark.parametrize("memoise", EITHER)
 @pytest.mark.parametrize("mechanism", TINY, ids=lambda mechanism: mechanism.name)
 def test_many_devices_at_once_have_the_law_of_the_real_encoder(
-    mechanism: Memoising, memoise: Memoise
+    mechanism: MemoisedMechanism, memoise: Memoise
 ) -> None:
     """Exact law of three reports of a value, another and the first again: 5,000 devices in bulk
     and 300 real encoders. Fails by chance with 1e-6 each; without memoisation it does fail."""
@@ -392,7 +394,9 @@ def distance(one: Mapping[Any, float], other: Mapping[Any, float]) -> float:
     return sum(abs(one[key] - other[key]) for key in one) / 2
 
 
-def pairs(mechanism: Memoising, population: Population, memoise: Memoise) -> list[dict[Any, float]]:
+def pairs(
+    mechanism: MemoisedMechanism, population: Population, memoise: Memoise
+) -> list[dict[Any, float]]:
     """The laws of two reports, exactly: of one device that keeps its value, of two people, and of
     one device whose value changes."""
     shares, values, rows = population.shares, population.values, range(mechanism.shape.rows)
@@ -435,7 +439,7 @@ LINKED = [(PLACE, PLACES), (BLOOM, WORDS), (HASHED, WORDS)]
 @pytest.mark.parametrize("memoise", [False, "epoch", "per-value"])
 @pytest.mark.parametrize(("mechanism", "population"), LINKED, ids=["rr", "rappor", "hashing"])
 def test_linking_attains_the_distance_in_total_variation(
-    mechanism: Memoising, population: Population, memoise: Memoise
+    mechanism: MemoisedMechanism, population: Population, memoise: Memoise
 ) -> None:
     """One report and one: hits and false alarms of 4,000 pairs, against the exact laws. Each bound
     is 5.5 standard errors of an advantage, so it fails by chance with 1e-7."""

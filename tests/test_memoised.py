@@ -19,7 +19,7 @@ from ldp.audit.history import cohorts_named, epsilon_at_least, exact_epsilon
 from ldp.audit.verdict import audited
 from ldp.decoding import weighted_mean
 from ldp.errors import DecodeError, ParameterError
-from ldp.mechanisms.memoisation import Memoising
+from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.memoised import instantaneous_step
 from ldp.mechanisms.permanent_response import KeyedColumn, KeyedFilter
 from ldp.protocol.channel import exact_log
@@ -45,7 +45,7 @@ BOTH = pytest.mark.parametrize("mechanism", [RESPONSE, HASHING], ids=lambda one:
 DAYS, TRIALS = 6, 3000
 
 
-def values(mechanism: Memoising) -> tuple[str, str]:
+def values(mechanism: MemoisedMechanism) -> tuple[str, str]:
     return ("a", "b") if mechanism is RESPONSE else ("lol", "afk")
 
 
@@ -104,7 +104,7 @@ def test_a_first_step_without_room_for_a_second_is_refused() -> None:
 
 @pytest.mark.exact
 @BOTH
-def test_the_history_law_is_that_of_every_sequence_of_reports(mechanism: Memoising) -> None:
+def test_the_history_law_is_that_of_every_sequence_of_reports(mechanism: MemoisedMechanism) -> None:
     """Written again, and plainly: all permanent columns, all sequences of three days' reports."""
     columns, (one, other) = mechanism.shape.columns, values(mechanism)
     named, unnamed = mechanism.instantaneous
@@ -138,7 +138,7 @@ def test_the_history_law_is_that_of_every_sequence_of_reports(mechanism: Memoisi
 
 @pytest.mark.exact
 @BOTH
-def test_what_many_days_tell(mechanism: Memoising) -> None:
+def test_what_many_days_tell(mechanism: MemoisedMechanism) -> None:
     one, other = values(mechanism)
     unchanging, changing = (
         (stays(one, 8), stays(other, 8)),
@@ -156,7 +156,7 @@ def test_what_many_days_tell(mechanism: Memoising) -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 @BOTH
-def test_devices_keep_what_each_mode_promises(mechanism: Memoising) -> None:
+def test_devices_keep_what_each_mode_promises(mechanism: MemoisedMechanism) -> None:
     """Each bound is wrong with probability ALPHA at most, whatever the encoder does."""
     one, other = values(mechanism)
     unchanging = (stays(one, DAYS), stays(other, DAYS))
@@ -172,7 +172,7 @@ def test_devices_keep_what_each_mode_promises(mechanism: Memoising) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("mutant", HISTORY_MUTANTS, ids=lambda mutant: mutant.__name__)
 @BOTH
-def test_check_c_catches_the_mutant(mechanism: Memoising, mutant: HistoryMutant) -> None:
+def test_check_c_catches_the_mutant(mechanism: MemoisedMechanism, mutant: HistoryMutant) -> None:
     one, other = values(mechanism)
     if mechanism is HASHING and mutant is permanent_response_forgotten:
         mechanism = replace(HASHING, rows=1)  # of more rows its cohorts tell
@@ -195,7 +195,7 @@ def test_check_c_catches_the_mutant(mechanism: Memoising, mutant: HistoryMutant)
 @pytest.mark.parametrize("cheat", ["no permanent noise", "metric and secret forgotten"])
 @BOTH
 def test_the_whole_audit_runs_the_memoised_encoder(
-    mechanism: Memoising, cheat: str, monkeypatch: pytest.MonkeyPatch
+    mechanism: MemoisedMechanism, cheat: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert audited("honest", mechanism, 2000).passed
     honest = KeyedColumn.response
@@ -210,7 +210,7 @@ def test_the_whole_audit_runs_the_memoised_encoder(
 
 
 def pooled_counts(
-    mechanism: Memoising, counts: Ints, each: int, generator: np.random.Generator
+    mechanism: MemoisedMechanism, counts: Ints, each: int, generator: np.random.Generator
 ) -> Table:
     """Of clients, counts[v] of value v ("0", "1", ..), who each send so many reports under one
     permanent response, in a row of their own; by the laws, not by the encoder."""
@@ -233,7 +233,7 @@ def pooled_counts(
     return Table(mechanism, table, np.bincount(at, minlength=rows) * each)
 
 
-POOLED: tuple[Callable[[int], Memoising], ...] = (
+POOLED: tuple[Callable[[int], MemoisedMechanism], ...] = (
     lambda number: MemoisedResponse(categories=tuple("0123"), epsilon=1.0, lifetime_epsilon=2.0),
     lambda number: MemoisedHashing(
         epsilon=1.0, lifetime_epsilon=2.0, rows=128, seed=f"{number:08x}"
@@ -246,7 +246,7 @@ EACH = 10
 @pytest.mark.statistical
 @pytest.mark.parametrize("make", POOLED, ids=["rr", "hashing"])
 def test_intervals_of_pooled_reports_hold_when_told_how_many_a_client_sent(
-    make: Callable[[int], Memoising],
+    make: Callable[[int], MemoisedMechanism],
 ) -> None:
     """Below 88 % of 400 tables has a chance below 1e-7 where 95 % hold. Its twin is not told: of
     `memoised-rr` 59 to 62 % hold. A sketch takes most of what it is not told for collisions, which
@@ -266,7 +266,9 @@ def test_intervals_of_pooled_reports_hold_when_told_how_many_a_client_sent(
 @pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("make", POOLED, ids=["rr", "hashing"])
-def test_the_variance_of_pooled_reports_is_what_is_stated(make: Callable[[int], Memoising]) -> None:
+def test_the_variance_of_pooled_reports_is_what_is_stated(
+    make: Callable[[int], MemoisedMechanism],
+) -> None:
     """Of 300 tables the variance is within a third of the formula: more than five standard errors
     of a variance of normal numbers, (2/300)**.5; what one report a client has is far outside."""
     generator, counts, found = np.random.default_rng(2), np.array([150, 90, 60]), []
@@ -432,7 +434,9 @@ def test_the_variance_of_pooled_flips_is_what_is_stated() -> None:
 
 @pytest.mark.exact
 @BOTH
-def test_reports_of_one_secret_are_about_one_response_and_one_row(mechanism: Memoising) -> None:
+def test_reports_of_one_secret_are_about_one_response_and_one_row(
+    mechanism: MemoisedMechanism,
+) -> None:
     """Whatever value comes later in an epoch; another epoch has another, among 40 in some place."""
     one, other = values(mechanism)
     frozen = set()
@@ -487,7 +491,7 @@ def test_a_client_charges_a_response_once_and_the_server_counts_its_reports(
         assert all(one.day(word))
         one.restart()
     mechanism = Registry.load(one.folder / "metrics.toml").metric("city").mechanism
-    assert isinstance(mechanism, Memoising)
+    assert isinstance(mechanism, MemoisedMechanism)
     builder = TableBuilder(mechanism)
     builder.add_all(item.report for item in one.server.items)
     tags = {tag for (tag,) in one.rows("SELECT tag FROM cells")}

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ldp.audit.black_box import separation
-from ldp.mechanisms.memoisation import Memoising
+from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.channel import exact_log
 from ldp.protocol.hashing import Value
 from ldp.protocol.wire import Kind, split_report
@@ -43,7 +43,7 @@ MOST, PARTS = 50.0, 8
 """Scores are cut at +-MOST: no number of devices can show so much; a unit has PARTS levels."""
 
 
-def exact_epsilon(mechanism: Memoising, pair: Pair, memoise: str) -> Decimal:
+def exact_epsilon(mechanism: MemoisedMechanism, pair: Pair, memoise: str) -> Decimal:
     """Return the worst log-ratio of all that two histories of one length can send, in the worst
     cohort.
 
@@ -66,7 +66,7 @@ def exact_epsilon(mechanism: Memoising, pair: Pair, memoise: str) -> Decimal:
 
 
 def epsilon_at_least(
-    mechanism: Memoising,
+    mechanism: MemoisedMechanism,
     pair: Pair,
     device: Device,
     *,
@@ -90,7 +90,7 @@ def epsilon_at_least(
 
 
 def cohorts_named(
-    mechanism: Memoising, history: History, device: Device, *, trials: int
+    mechanism: MemoisedMechanism, history: History, device: Device, *, trials: int
 ) -> set[int]:
     """Return how many cohorts a device names in a history: of one that is memoised, one."""
     named = set()
@@ -104,7 +104,7 @@ def cohorts_named(
 
 
 def _score(
-    mechanism: Memoising,
+    mechanism: MemoisedMechanism,
     pair: Pair,
     history: History,
     encode: Callable[[Value], bytes],
@@ -136,7 +136,7 @@ class _Days(NamedTuple):
 
 
 @lru_cache
-def _days(mechanism: Memoising, pair: Pair, memoise: str, row: int) -> _Days:
+def _days(mechanism: MemoisedMechanism, pair: Pair, memoise: str, row: int) -> _Days:
     """ "epoch" tells the first value every day."""
     told = [history[:1] * len(history) if memoise == "epoch" else history for history in pair]
     truth = {
@@ -162,7 +162,7 @@ def _days(mechanism: Memoising, pair: Pair, memoise: str, row: int) -> _Days:
     return _Days([list(different).index(day) for day in truths], units, labels)
 
 
-def _symbols(mechanism: Memoising, labels: Mapping[int, int], word: int) -> tuple[int, ...]:
+def _symbols(mechanism: MemoisedMechanism, labels: Mapping[int, int], word: int) -> tuple[int, ...]:
     """Return the symbol that each unit shows in a payload; a column that is never true is none of
     the `labels`."""
     if mechanism.kind is Kind.BITS:
@@ -170,7 +170,7 @@ def _symbols(mechanism: Memoising, labels: Mapping[int, int], word: int) -> tupl
     return (labels.get(word, ~word),)
 
 
-def _counted(mechanism: Memoising, kinds: Kinds) -> tuple[int, int]:
+def _counted(mechanism: MemoisedMechanism, kinds: Kinds) -> tuple[int, int]:
     """Return how many symbols a unit has, and how many of them count by their numbers."""
     if mechanism.kind is Kind.BITS:
         return 2, 2
@@ -178,7 +178,9 @@ def _counted(mechanism: Memoising, kinds: Kinds) -> tuple[int, int]:
     return mechanism.shape.columns, len(numbers)
 
 
-def _shown(mechanism: Memoising, kinds: Kinds, seen: Mapping[tuple[int, int], int]) -> Shown:
+def _shown(
+    mechanism: MemoisedMechanism, kinds: Kinds, seen: Mapping[tuple[int, int], int]
+) -> Shown:
     """Return the evidence that a unit shows, of how often it was `seen` to show (symbol, kind of
     day)."""
     _, named = _counted(mechanism, kinds)
@@ -188,7 +190,7 @@ def _shown(mechanism: Memoising, kinds: Kinds, seen: Mapping[tuple[int, int], in
 
 
 @lru_cache
-def _law(mechanism: Memoising, kinds: Kinds) -> Law:
+def _law(mechanism: MemoisedMechanism, kinds: Kinds) -> Law:
     """Of everything that a unit can show, grown day by day."""
     symbols, named = _counted(mechanism, kinds)
     possible: set[Shown] = {((0,) * len(kinds),) * named}
@@ -214,7 +216,7 @@ def _one_more(shown: Shown, kind: int, kinds: int, symbols: int) -> Iterator[Sho
         yield (*shown[:at], more, *shown[at + 1 :])
 
 
-def _likelihood(mechanism: Memoising, kinds: Kinds, side: int, shown: Shown) -> Fraction:
+def _likelihood(mechanism: MemoisedMechanism, kinds: Kinds, side: int, shown: Shown) -> Fraction:
     """Return a product over the truths of the history: each has a permanent symbol of its own."""
     truths: dict[int, int] = dict((kind[0], kind[1])[side] for kind in kinds)
     probability = Fraction(1)
@@ -225,7 +227,7 @@ def _likelihood(mechanism: Memoising, kinds: Kinds, side: int, shown: Shown) -> 
     return probability
 
 
-def _about(mechanism: Memoising, true: int, times: Sequence[int], symbols: int) -> Fraction:
+def _about(mechanism: MemoisedMechanism, true: int, times: Sequence[int], symbols: int) -> Fraction:
     """Return P(reports show each symbol so many `times` | all are about `true`): a sum over the
     permanent symbols, those that were shown and the rest, which were not."""
     channel = mechanism.permanent_channel
@@ -241,7 +243,7 @@ def _about(mechanism: Memoising, true: int, times: Sequence[int], symbols: int) 
 
 
 def _chance(
-    mechanism: Memoising, probabilities: tuple[Fraction, Fraction], shown: int, about: int
+    mechanism: MemoisedMechanism, probabilities: tuple[Fraction, Fraction], shown: int, about: int
 ) -> Fraction:
     """Return P(a step shows this symbol | it is about that one), from P(named) where that one is
     the cell and P(named) where it is not."""

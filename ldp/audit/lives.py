@@ -15,7 +15,7 @@ import numpy as np
 
 from ldp.arrays import Bools, Floats, Ints
 from ldp.audit.judging import Checks
-from ldp.mechanisms.memoisation import Memoising
+from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
 from ldp.protocol.wire import Kind, split_report
 
@@ -35,7 +35,7 @@ class _Lives:
     was named, and whether what was told touches it: shape (devices, units). `same`: bool, shape
     (devices,), whether the two values touch the same."""
 
-    mechanism: Memoising
+    mechanism: MemoisedMechanism
     reports: tuple[int, int, int]
     cohorts: Ints
     moved: int
@@ -46,7 +46,7 @@ class _Lives:
 
 
 def life_checks(
-    mechanism: Memoising,
+    mechanism: MemoisedMechanism,
     values: tuple[Value, Value],
     device: Device,
     devices: int,
@@ -68,7 +68,7 @@ def one_by_one(encode: Callable[[Value], bytes]) -> Callable[[Value, int], Seque
 
 
 def _lived(
-    mechanism: Memoising,
+    mechanism: MemoisedMechanism,
     values: tuple[Value, Value],
     device: Device,
     devices: int,
@@ -112,7 +112,7 @@ def _lived(
     )
 
 
-def _shown(mechanism: Memoising, cells: Sequence[int], numbers: Sequence[int]) -> Bools:
+def _shown(mechanism: MemoisedMechanism, cells: Sequence[int], numbers: Sequence[int]) -> Bools:
     """Return whether each report names each unit, shape (reports, units)."""
     if mechanism.kind is not Kind.BITS:
         return np.array([[number == cell for cell in cells] for number in numbers])
@@ -122,7 +122,7 @@ def _shown(mechanism: Memoising, cells: Sequence[int], numbers: Sequence[int]) -
     return np.equal(bits[:, : mechanism.shape.columns], 1)
 
 
-def _touched(mechanism: Memoising, cells: Sequence[int]) -> Bools:
+def _touched(mechanism: MemoisedMechanism, cells: Sequence[int]) -> Bools:
     if mechanism.kind is not Kind.BITS:
         return np.ones(1, dtype=bool)
     touched = np.zeros(mechanism.shape.columns, dtype=bool)
@@ -200,7 +200,7 @@ class _Unit:
     shows: tuple[float, float]
 
     @classmethod
-    def of(cls, mechanism: Memoising, true: bool) -> "_Unit":
+    def of(cls, mechanism: MemoisedMechanism, true: bool) -> "_Unit":
         permanent, (named, unnamed) = mechanism.permanent_channel, mechanism.instantaneous
         certain = permanent is None
         kept = float(true) if certain else float(permanent.touched if true else permanent.untouched)  # type: ignore[union-attr]

@@ -17,7 +17,7 @@ from ldp.audit.law import exact_findings
 from ldp.audit.lives import LONG, USUAL, life_checks, one_by_one
 from ldp.audit.values import drawn_values, tried
 from ldp.mechanisms import Catalogued
-from ldp.mechanisms.memoisation import Memoising
+from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
 from ldp.protocol.wire import Kind
 
@@ -94,9 +94,9 @@ def audited(
     generator, values = np.random.default_rng(seed), tried(mechanism)
     encode, held = mechanism.encoder().encode, None
     checks: list[Checks] = []
-    is_noisy = isinstance(mechanism, Memoising) and mechanism.kind is Kind.BITS
+    is_noisy = isinstance(mechanism, MemoisedMechanism) and mechanism.kind is Kind.BITS
     ways: list[Callable[[Value], bytes]] = [encode, lambda value: mechanism.encoder().encode(value)]
-    if isinstance(mechanism, Memoising):
+    if isinstance(mechanism, MemoisedMechanism):
         ways[1:] = [lambda value: _device(mechanism)(value)]
         ways.append(lambda value: _device(mechanism, "e")(value))
         held = _held_for_days(mechanism, values, trials)
@@ -136,9 +136,9 @@ def way_checks(
 
 
 def all_lives(
-    mechanism: Memoising,
+    mechanism: MemoisedMechanism,
     values: tuple[Value, Value],
-    device: Callable[[Memoising, str | None], Callable[[Value], bytes]],
+    device: Callable[[MemoisedMechanism, str | None], Callable[[Value], bytes]],
     trials: int,
 ) -> list[Checks]:
     """Return the checks of lives in both modes, and of a few that are longer; where a report is
@@ -160,12 +160,14 @@ def all_lives(
     return checks
 
 
-def _device(mechanism: Memoising, epoch: str | None = None) -> Callable[[Value], bytes]:
+def _device(mechanism: MemoisedMechanism, epoch: str | None = None) -> Callable[[Value], bytes]:
     """Return a new device with a secret of its own, memoising per value or by epoch."""
     return mechanism.encoder(secret=os.urandom(32), epoch=epoch).encode
 
 
-def _held_for_days(mechanism: Memoising, values: tuple[Value, ...], trials: int) -> Memoised:
+def _held_for_days(
+    mechanism: MemoisedMechanism, values: tuple[Value, ...], trials: int
+) -> Memoised:
     stays, other = (values[0],) * DAYS, (values[1],) * DAYS
     changes = other[: DAYS // 2] + stays[DAYS // 2 :]
     exact = (

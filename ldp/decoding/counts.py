@@ -12,7 +12,7 @@ from ldp.decoding.bloom_maps import require_places
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.addressing import CellSets, Identity, Rounding
 from ldp.mechanisms.bit_flip import BitFlip, Buckets
-from ldp.mechanisms.memoisation import Memoising
+from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
 from ldp.tables.estimates import Estimates, Rule, table_details
 from ldp.tables.table import Table
@@ -140,7 +140,7 @@ def _pooled(table: Table, weighted: float | None) -> tuple[float, ...]:
         )
     if weighted is None or weighted == 1:
         return ()
-    if not isinstance(mechanism, Memoising):
+    if not isinstance(mechanism, MemoisedMechanism):
         raise DecodeError(f"reports of {mechanism.name} share no permanent response")
     if not 1 <= weighted < np.inf:
         raise ParameterError("weighted_reports_per_client must be 1 or more")

@@ -16,7 +16,7 @@ from ldp.decoding.binomials import BinomialBounds
 from ldp.decoding.error_law import Collisions
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import Mechanism
-from ldp.mechanisms.memoisation import Memoising
+from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.channel import Channel
 from ldp.protocol.wire import Kind
 from ldp.tables.estimates import Estimates, Normal, Rule
@@ -52,7 +52,7 @@ def estimate_counts(
 
     A value that nobody holds is reported by each of the n devices with probability q, so its count
     is Binomial(n, q). Where each client sent `more` reports beyond one under a permanent response
-    (`Memoising.pooled_variance`), both are normal.
+    (`MemoisedMechanism.pooled_variance`), both are normal.
     """
     from scipy.stats import binom, norm
 
@@ -91,7 +91,7 @@ def _sum_std_error(mechanism: Mechanism, estimates: Estimates, more: float) -> f
         return None
     variance = n * _united(mechanism.support, s).variance(held)
     if more:
-        assert isinstance(mechanism, Memoising)
+        assert isinstance(mechanism, MemoisedMechanism)
         assert mechanism.permanent_channel
         variance += more * n * _united(mechanism.permanent_channel, s).variance(held)
     return math.sqrt(variance)
@@ -108,5 +108,5 @@ def pooled_variance(mechanism: Mechanism, more: float) -> Callable[[int, Any], A
     of every client under one permanent response add to a count."""
     if not more:
         return lambda reports, frequency: 0.0
-    assert isinstance(mechanism, Memoising)
+    assert isinstance(mechanism, MemoisedMechanism)
     return lambda reports, frequency: more * mechanism.pooled_variance(reports, frequency)

@@ -2,7 +2,7 @@
 
 A mechanism is a frozen value that states its channel and which cells a value touches; costs,
 reports, tables, estimates, simulations and audits follow from these. `Encoder.draw` and `_DRAW`
-draw all that leaves a device. A memoised mechanism draws in two steps (`MemoisingEncoder.draw`), a
+draw all that leaves a device. A memoised mechanism draws in two steps (`MemoisedEncoder.draw`), a
 joint mechanism once for each of its parts.
 """
 

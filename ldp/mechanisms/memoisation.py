@@ -26,7 +26,7 @@ from ldp.protocol.wire import pack_report, split_report
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memoising(Mechanism, ABC):
+class MemoisedMechanism(Mechanism, ABC):
     """Mechanism whose reports about one value may share a permanent response.
 
     `channel` is that of a whole report. `permanent_channel` is that of the permanent response,
@@ -96,7 +96,7 @@ class Memoising(Mechanism, ABC):
         epoch: str | None = None,
         metric: str = "",
         frozen: bytes | None = None,
-    ) -> "MemoisingEncoder":
+    ) -> "MemoisedEncoder":
         """Return an encoder whose instantaneous noise comes from `bits` (default: the operating
         system's source).
 
@@ -129,21 +129,21 @@ class Memoising(Mechanism, ABC):
             raise ParameterError("frozen needs an epoch")
         freezes = epoch is not None
         if secret is None and not metric:
-            encoder = MemoisingEncoder(self, source, freezes=freezes)
+            encoder = MemoisedEncoder(self, source, freezes=freezes)
         else:
             if not isinstance(secret, bytes) or len(secret) < LEAST_SECRET:
                 raise ParameterError(f"a secret must be bytes, {LEAST_SECRET} or more")
             if epoch is not None:
                 secret = hmac.digest(secret, message("epoch", epoch), "sha256")
             self.memory.check(metric)
-            encoder = MemoisingEncoder(self, source, Secret(secret), metric, freezes)
+            encoder = MemoisedEncoder(self, source, Secret(secret), metric, freezes)
         if frozen is not None:
             encoder.frozen = frozen
         return encoder
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoisedBits(Memoising, ABC):
+class MemoisedBits(MemoisedMechanism, ABC):
     """Memoised mechanism whose report is the bits of the permanent response, each randomised again
     with `instantaneous`."""
 
@@ -155,14 +155,14 @@ class MemoisedBits(Memoising, ABC):
         return bernoulli(source, low, self.shape.columns, response, high)
 
 
-class MemoisingEncoder(Encoder):
-    """Encoder with a permanent and an instantaneous response: see `Memoising.encoder`."""
+class MemoisedEncoder(Encoder):
+    """Encoder with a permanent and an instantaneous response: see `MemoisedMechanism.encoder`."""
 
-    _mechanism: Memoising
+    _mechanism: MemoisedMechanism
 
     def __init__(
         self,
-        mechanism: Memoising,
+        mechanism: MemoisedMechanism,
         bits: BitSource,
         secret: Secret | None = None,
         metric: str = "",

@@ -23,7 +23,7 @@ from ldp.mechanisms.base import Example, draw_column
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.categorical import Categorical
 from ldp.mechanisms.local_hashing import tuned_buckets
-from ldp.mechanisms.memoisation import MemoisedBits, Memoising
+from ldp.mechanisms.memoisation import MemoisedBits, MemoisedMechanism
 from ldp.mechanisms.permanent_response import KeyedColumn, KeyedFilter
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.channel import EXACT, Channel, direct_channel, require_epsilon
@@ -57,7 +57,7 @@ def instantaneous_step(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Lifetime(Memoising, ABC):
+class _Lifetime(MemoisedMechanism, ABC):
     """Memoised mechanism with a `lifetime_epsilon`, whose channel is that of both steps."""
 
     epsilon: float
@@ -170,8 +170,8 @@ class MemoisedHashing(MemoisedColumn, MeanSketch):
         super().__post_init__()
 
     def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
-        """Return what `Memoising.pooled_variance` does, plus the variance of collisions: all
-        reports of a client are about one row, so they share its collisions too."""
+        """Return what `MemoisedMechanism.pooled_variance` does, plus the variance of collisions:
+        all reports of a client are about one row, so they share its collisions too."""
         return self.variance_through(self.permanent_channel, reports, frequency, 0.0)
 
     @staticmethod
@@ -223,8 +223,8 @@ class MemoisedBitFlip(_Lifetime, MemoisedBits, BitFlip):
         return KeyedFilter(self.bits, self.buckets, f, self.fingerprint)
 
     def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
-        """Return what `Memoising.pooled_variance` does, plus the variance of the sample of buckets:
-        all reports of a client are about the same buckets."""
+        """Return what `MemoisedMechanism.pooled_variance` does, plus the variance of the sample of
+        buckets: all reports of a client are about the same buckets."""
         return self.variance_through(self.permanent_channel, reports, frequency)
 
     @staticmethod

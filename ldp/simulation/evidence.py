@@ -20,7 +20,7 @@ from ldp.arrays import Bools, Floats, Ints, Points
 from ldp.arrays import Ints as Places
 from ldp.mechanisms import Catalogued, JointMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of
-from ldp.mechanisms.memoisation import Memoising
+from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Md5Bloom, Value
 from ldp.protocol.wire import Kind
 from ldp.registry.definitions import Memoise
@@ -58,7 +58,7 @@ def evidence(
     """Return the evidence of so many streams, none of which has a report yet."""
     if not memoise:
         return FreshEvidence(mechanism, values, streams)
-    assert isinstance(mechanism, Memoising)
+    assert isinstance(mechanism, MemoisedMechanism)
     return MemoisedEvidence(mechanism, values, streams, lasts=memoise == "per-value")
 
 
@@ -94,7 +94,7 @@ class MemoisedEvidence:
     Unless it `lasts` it is another one after an epoch, about the same value."""
 
     def __init__(
-        self, mechanism: Memoising, values: Sequence[Value], streams: int, *, lasts: bool
+        self, mechanism: MemoisedMechanism, values: Sequence[Value], streams: int, *, lasts: bool
     ) -> None:
         self._mechanism, self.lasts = mechanism, lasts
         self.cohorts = mechanism.shape.rows

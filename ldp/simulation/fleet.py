@@ -1,4 +1,4 @@
-"""The encoders of many devices at once, with what they memoise: the bulk twin of `MemoisingEncoder`
+"""The encoders of many devices at once, with what they memoise: the bulk twin of `MemoisedEncoder`
 and of what `ldp.client` keeps for it.
 
 Permanent responses are drawn with a numpy Generator and remembered where a device would compute
@@ -15,7 +15,7 @@ from ldp import bulk
 from ldp.arrays import Ints, Points
 from ldp.mechanisms import Catalogued
 from ldp.mechanisms.base import threshold
-from ldp.mechanisms.memoisation import Memoising
+from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
 from ldp.protocol.wire import Kind
 from ldp.registry.definitions import Memoise
@@ -51,7 +51,7 @@ class Fleet:
         self._secrets = secrets
         self._generator = generator
         if memoise:
-            assert isinstance(mechanism, Memoising)
+            assert isinstance(mechanism, MemoisedMechanism)
             self._memory = mechanism
             self._rows = np.empty(0, np.uint32)
             self._responses = np.empty((0, mechanism.layout.payload_bytes), np.uint8)
@@ -114,13 +114,16 @@ class Fleet:
         return np.arange(before, len(self._rows))
 
 
-def columns_of(mechanism: Memoising, points: Points, rows: NDArray[np.uint32]) -> Ints:
+def columns_of(mechanism: MemoisedMechanism, points: Points, rows: NDArray[np.uint32]) -> Ints:
     """Return the columns that each point touches in its row, as `bulk.columns`."""
     return bulk.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
 
 
 def permanent(
-    mechanism: Memoising, points: Points, rows: NDArray[np.uint32], generator: np.random.Generator
+    mechanism: MemoisedMechanism,
+    points: Points,
+    rows: NDArray[np.uint32],
+    generator: np.random.Generator,
 ) -> NDArray[np.uint8]:
     """Return a permanent response, as a payload, for each point in its row."""
     layout, permanent = mechanism.layout, mechanism.permanent_channel
@@ -138,7 +141,7 @@ def permanent(
 
 
 def instantaneous(
-    mechanism: Memoising, responses: NDArray[np.uint8], generator: np.random.Generator
+    mechanism: MemoisedMechanism, responses: NDArray[np.uint8], generator: np.random.Generator
 ) -> NDArray[np.uint8]:
     """Return a report's payload about each permanent response."""
     layout, (high, low) = mechanism.layout, mechanism.thresholds
