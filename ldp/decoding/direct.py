@@ -1,4 +1,4 @@
-"""Tables with a cell for every category: randomized response.
+"""Tables with a cell for every category: randomized response, unary encoding, subsets.
 
 A cell's count C of n reports is a sum of two binomials; (C - n q) / (p - q) is unbiased, with the
 variance of `Channel.variance` (Wang et al. 2017, "pure" protocols).

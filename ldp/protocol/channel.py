@@ -86,7 +86,8 @@ class Channel:
     """Exact probabilities P(cell reported | touched) and P(cell reported | untouched).
 
     `differing`: the numbers of independently randomised cells that only the first and only the
-    second of the worst two values touches; (1, 0) for a report that is one symbol (Index, Sign).
+    second of the worst two values touches; (1, 0) for a report that is one column (Index),
+    (1, 1) for a sign.
     Raises ParameterError unless 0 < untouched < touched < 1.
     """
 
