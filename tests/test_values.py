@@ -132,6 +132,15 @@ def test_the_members_of_a_joint_metric_keep_their_other_category(tmp_path: Path)
 
 
 @pytest.mark.exact
+def test_an_empty_other_category_is_not_pinned(tmp_path: Path) -> None:
+    categories = CATEGORIES.replace('"other"', '""')
+    registry = registered(tmp_path, categories + 'other = ""\n', categories)
+    named, unnamed = registry.metrics.values()
+    assert "values" not in named.pinned()
+    assert (named.cleaned("Paris"), unnamed.cleaned("Paris")) == ("", "Paris")
+
+
+@pytest.mark.exact
 def test_the_check_names_metrics_that_fall_silent(tmp_path: Path) -> None:
     registry = registered(
         tmp_path, WORDS, WORDS + 'words = "refuse"\n', CATEGORIES, CATEGORIES + 'other = "Oslo"\n'

@@ -200,7 +200,7 @@ def noisy_histogram(
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     noise: Noise | None = None,
 ) -> Histogram:
-    """Return noisy counts of `values` in the public `categories`; other values are not number.
+    """Return noisy counts of `values` in the public `categories`; other values are not counted.
 
     A person holds one value: adding or removing one changes one count by 1 (sensitivity 1),
     replacing one changes two (2). Discrete Laplace noise on every count, empty ones too. Raises
@@ -211,8 +211,8 @@ def noisy_histogram(
     noise = noise or Releases()
     sensitivity = 1.0 if neighbours is Neighbours.ADD_REMOVE else 2.0
     mechanism = DiscreteLaplace(epsilon=epsilon, sensitivity=sensitivity, neighbours=neighbours)
-    number = Counter(values)
-    counts = np.array([number[name] for name in categories], dtype=np.int64)
+    held = Counter(values)
+    counts = np.array([held[name] for name in categories], dtype=np.int64)
     return Histogram(
         categories=categories,
         counts=tuple(mechanism.release(counts, noise).tolist()),

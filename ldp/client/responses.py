@@ -94,13 +94,14 @@ class Responses:
         self._bits = bits
         self._secret = secret
         self._encoders: dict[str, ReportEncoder] = {
-            metric.name: metric.mechanism.encoder(bits) for metric in metrics
+            metric.name: metric.mechanism.encoder(bits) for metric in metrics if not metric.memoise
         }
         self._memories: dict[str, _Memory] = {}
 
     def fresh_report(self, metric: Metric, value: Value) -> Report:
         """Draw a report that shares no noise with any other, whatever the metric's memoisation."""
-        return Report(self._encoders[metric.name].encode(value))
+        encoder = self._encoders.get(metric.name) or metric.mechanism.encoder(self._bits)
+        return Report(encoder.encode(value))
 
     def memoised_report(self, metric: Metric, value: Value) -> Report:
         """Draw a report about the permanent response that the secret gives for a value."""

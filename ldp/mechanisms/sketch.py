@@ -58,7 +58,7 @@ class MeanSketch(Mechanism, ABC):
     def fakes_move(self, share: float = FAKES) -> float:
         """Return `share` (m L - 1) / (m - 1), for m columns and the channel's leverage L."""
         m = self.columns
-        return share * (m * self.support.leverage - 1) / (m - 1)
+        return share * ((m * self.support.leverage - 1) / (m - 1))
 
     def variance(self, reports: int, frequency: Any = 0.0, others_squared: Any = 0.0) -> Any:
         return self.variance_through(self.channel, reports, frequency, others_squared)

@@ -146,7 +146,8 @@ def _bernoulli_whole(
     U >= threshold exactly where U + 2**64 - threshold reaches 2**64: the time of a sum of integers
     of one length does not depend on them, that of a comparison does.
     """
-    below, missing = 0, (_LOW + 1 - threshold, _LOW + 1 - chosen_threshold)
+    below = 0
+    missing = _TOP | (_LOW + 1 - threshold), _TOP | (_LOW + 1 - chosen_threshold)
     for lane in range(lanes):
         total = (word & _LOW | _TOP) + missing[chosen & 1]
         below |= (~(total >> PROBABILITY_BITS) & 1) << lane

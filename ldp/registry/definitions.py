@@ -133,7 +133,7 @@ class Metric:
         members = [member._values() for member in self.members]
         if any(members):
             return "; ".join(members)
-        return "cleaned" if self.cleans else f"other {self.other}" if self.other is not None else ""
+        return "cleaned" if self.cleans else f"other {self.other}" if self.other else ""
 
 
 def read_values(path: Path) -> tuple[str, ...]:

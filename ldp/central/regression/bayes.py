@@ -174,8 +174,8 @@ class _Aware:
         angle = self.generator.uniform(0, 2 * math.pi)
         low, high = angle - 2 * math.pi, angle
         for _ in range(200):
-            change = current * math.cos(angle) + other * math.sin(angle)
-            proposal = symmetric(self.noisy + change, self.size)
+            upper = self.noisy + current * math.cos(angle) + other * math.sin(angle)
+            proposal = symmetric(upper, self.size)
             if self._log_likelihood(proposal, self.precision) > floor:
                 self.xx = proposal
                 return
