@@ -34,7 +34,7 @@ from ldp.mechanisms.joint_base import claimed_ratio
 from ldp.mechanisms.presets import COMPLETE, PRESETS
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import SeededBits, SystemBits
-from ldp.protocol.wire import pack_joint_report
+from ldp.protocol.wire import Kind, pack_joint_report
 from ldp.simulation import encode_batch, points_of
 from tests.examples import CATALOGUED, Tabled, for_everything, sampling_everything
 from tests.mutants import (
@@ -102,6 +102,30 @@ def test_device_reports_have_the_law_they_claim(example: Example) -> None:
         example.mechanism, _tried(example), encoder.encode, trials=TRIALS, alpha=ALPHA
     )
     assert audit.passed, audit.findings[0]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("kind", Kind)
+def test_reports_of_each_kind_with_system_randomness_have_their_law(kind: Kind) -> None:
+    """The widest example of a kind; an honest encoder fails with probability ALPHA at most. The
+    twin sends its first report again in one call of ten."""
+    widest = max(
+        (example for example in CATALOGUED if example.mechanism.kind is kind),
+        key=lambda example: example.mechanism.shape.columns,
+    )
+    mechanism, value = widest.mechanism, widest.values[:1]
+    encode = mechanism.encoder(SystemBits()).encode
+    assert audit_encoder(mechanism, value, encode, trials=TRIALS, alpha=ALPHA).passed
+    calls = count()
+
+    def honest_in_nine_of_ten(value: Value) -> bytes:
+        report = encode(value)
+        return first if next(calls) % 10 == 0 else report
+
+    first = encode(value[0])
+    assert not audit_encoder(
+        mechanism, value, honest_in_nine_of_ten, trials=TRIALS, alpha=ALPHA
+    ).passed
 
 
 @pytest.mark.slow
