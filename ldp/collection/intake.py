@@ -119,8 +119,8 @@ def _sort_uniform(
     if code:
         result.refused += [Refusal(number, code) for number in range(batch.items)]
         return result
-    items = np.frombuffer(data, np.uint8, batch.items * batch.step, HEAD_BYTES)
-    items = items.reshape(batch.items, batch.step)
+    body_bytes = np.frombuffer(data, np.uint8, batch.items * batch.step, HEAD_BYTES)
+    items = body_bytes.reshape(batch.items, batch.step)
     reports = items[:, batch.start - HEAD_BYTES :]
     bad = _malformed_positions(reports, metrics[metric])
     result.refused += [Refusal(number, "malformed") for number in bad]
