@@ -28,12 +28,12 @@ lint: .venv/.ready
 .venv/.spark: .venv/.ready
 	-$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[spark]' && touch $@
 
-# slow tests that compute and nothing else: two at a time; the others kill processes, or time them
-COMPUTE := $(addprefix tests/test_,$(addsuffix .py,audit audit_client black_box conformance history memoised studies))
+# slow tests that kill processes or time them run alone; all others compute, two at a time
+ALONE := $(addprefix tests/test_,$(addsuffix .py,aggregate_resume aggregate_spark client_faults collector_end_to_end collector_faults collector_fuzz collector_load demo))
 
 check: .venv/.ready .venv/.spark ## the slow tests beyond `make test`; those on Spark need Java
-	$(BIN)/pytest -n 2 -m slow $(COMPUTE)
-	$(BIN)/pytest -m slow $(addprefix --ignore=,$(COMPUTE))
+	$(BIN)/pytest -n 2 -m slow $(addprefix --ignore=,$(ALONE))
+	$(BIN)/pytest -m slow $(ALONE)
 
 CAMPAIGNS := association audit collector coverage device-faults discoveries intervals plan prefixes rappor-cases strings timing variance words
 
