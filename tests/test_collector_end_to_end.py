@@ -101,15 +101,16 @@ def test_the_readmes_app_sends_to_a_collector_as_it_does_to_a_folder(tmp_path: P
     assert "Folder" in lines
     lines = lines.replace('Folder("outbox")', f'Collector("{served.url}")')
     lines = lines.replace("Folder", "Collector")
+    lines = lines.replace('"device.ldp",', '"device.ldp", clock=lambda: now[0],')
+    start = "from datetime import UTC, datetime, timedelta\nnow = [datetime.now(UTC)]\n"
     tomorrow = """
-from datetime import UTC, datetime, timedelta
-client._clock = lambda: datetime.now(UTC) + timedelta(days=1)
+now[0] += timedelta(days=1)
 client.upload()
-client._clock = lambda: datetime.now(UTC) + timedelta(days=1, hours=1)
+now[0] += timedelta(hours=1)
 print(client.upload(), client.status().acknowledged)
 """
     done = subprocess.run(
-        [sys.executable, "-c", lines + tomorrow],
+        [sys.executable, "-c", start + lines + tomorrow],
         cwd=tmp_path,
         capture_output=True,
         text=True,
