@@ -88,6 +88,11 @@ def _category_columns(addressing: Identity, rows: int, points: Points, at: RowNu
     return categories[:, None]
 
 
+@columns.register
+def _set_columns(addressing: CellSets, rows: int, points: Points, at: RowNumbers) -> Ints:
+    return np.array([list(addressing.cells(point, 0)) for point in points.tolist()])
+
+
 @points.register
 def _roundings(addressing: Rounding, rows: int, values: Sequence[Value]) -> Points:
     at = range(rows if addressing.has_row_rounding else 1)

@@ -5,14 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ldp.arrays import AnyInts, Bools, Ints, Points, RowNumbers
-from ldp.bulk.addressing import columns, count_sets, pick
+from ldp.bulk.addressing import count_sets, pick
 from ldp.bulk.counting import negative_signs, walsh_hadamard
 from ldp.mechanisms.hadamard_response import HadamardRows
-
-
-@columns.register
-def _plus_columns(addressing: HadamardRows, rows: int, points: Points, at: RowNumbers) -> Ints:
-    return np.array([list(addressing.cells(point, 0)) for point in points.tolist()])
 
 
 @pick.register

@@ -14,14 +14,9 @@ from typing import Any
 import numpy as np
 
 from ldp.arrays import AnyInts, Bools, Floats, Ints, Points, RowNumbers
-from ldp.bulk.addressing import columns, count_sets, pick
+from ldp.bulk.addressing import count_sets, pick
 from ldp.bulk.compiled import compiled
 from ldp.mechanisms.projective_geometry import Hyperplanes, points, vector
-
-
-@columns.register
-def _hyperplane_columns(addressing: Hyperplanes, rows: int, points: Points, at: RowNumbers) -> Ints:
-    return np.array([list(addressing.cells(point, 0)) for point in points.tolist()])
 
 
 @pick.register

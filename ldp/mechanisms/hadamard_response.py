@@ -4,10 +4,9 @@ Source: Acharya, Sun and Zhang 2019 (AISTATS), section 3. Counts are recovered b
 `ldp/decoding/geometry.py`, with one fast Walsh-Hadamard transform of the table.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, overload
+from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import CellSets, ManyCells
@@ -97,16 +96,8 @@ class PlusColumns(ManyCells):
     def __len__(self) -> int:
         return self.columns // 2
 
-    @overload
-    def __getitem__(self, number: int) -> int: ...
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[int]: ...
-    def __getitem__(self, number: Any) -> Any:
-        if isinstance(number, slice):
-            return [self[i] for i in range(*number.indices(len(self)))]
-        if not -len(self) <= number < len(self):
-            raise IndexError("no such column")
-        return self._column(number % len(self), 0)
+    def inside(self, number: int) -> int:
+        return self._column(number, 0)
 
     def outside(self, number: int) -> int:
         return self._column(number, 1)

@@ -4,10 +4,10 @@ Source: Feldman, Nelson, Nguyen and Talwar 2022 (ICML). Counts are recovered by
 `ldp/decoding/geometry.py`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, overload
+from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import CellSets, ManyCells
@@ -202,16 +202,8 @@ class Hyperplane(ManyCells):
     def __len__(self) -> int:
         return points(self.field, len(self.normal) - 1)
 
-    @overload
-    def __getitem__(self, number: int) -> int: ...
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[int]: ...
-    def __getitem__(self, number: Any) -> Any:
-        if isinstance(number, slice):
-            return [self[i] for i in range(*number.indices(len(self)))]
-        if not -len(self) <= number < len(self):
-            raise IndexError("no such point")
-        return self._complete(vector(number % len(self), self.field, len(self.normal) - 1), 0)
+    def inside(self, number: int) -> int:
+        return self._complete(vector(number, self.field, len(self.normal) - 1), 0)
 
     def outside(self, number: int) -> int:
         size = len(self.normal) - 1
@@ -222,6 +214,3 @@ class Hyperplane(ManyCells):
         assert isinstance(column, int)
         numbers = vector(column, self.field, len(self.normal))
         return sum(a * b for a, b in zip(numbers, self.normal, strict=True)) % self.field == 0
-
-    def __iter__(self) -> Iterator[int]:
-        return map(self.__getitem__, range(len(self)))
