@@ -152,10 +152,8 @@ const parity = (n) => (n ? (n & 1n) ^ parity(n >> 1n) : 0n);
 const SIGN = {
   limit: (columns) => 2 * columns,
   vote: (n, column) => (n >> 1n === column ? 1 - 2 * Number(n & 1n) : 0),
-  payload({ touched, columns }, draw, [t]) {
-    const column = BigInt(uniformBelow(draw, columns));
-    return 2n * column + (parity(column & BigInt(t)) ^ 1n ^ bernoulli(draw, touched, 1));
-  },
+  payload: ({ touched, columns }, draw, [t], column = BigInt(uniformBelow(draw, columns))) =>
+    2n * column + (parity(column & BigInt(t)) ^ 1n ^ bernoulli(draw, touched, 1)),
 };
 // A part of a report; truth(value, row) lists the columns touched. The bytes hold three numbers:
 // block, row in the block and payload. Outside sfp there is one block, whose number has no bytes.
@@ -264,8 +262,7 @@ function ngrams(p, epsilon) {
     (value, row) => bloom(p, valueBytes(value), row))];
 }
 // Numbers: a place between bounds is a fraction [n, d]; it is rounded to a step at random
-const double64 = (x) => (Number.isInteger(x) ? [BigInt(x), 1n] : doubled(double64(2 * x)));
-const doubled = ([n, d]) => [n, 2n * d];
+const double64 = (x, d = 1n) => (Number.isInteger(x) ? [BigInt(x), d] : double64(2 * x, 2n * d));
 const minus = ([a, b], [c, d]) => [a * d - c * b, b * d];
 const DECIMAL = /^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *$/;
 const number = (text) => (DECIMAL.test(text) ? Number(text) : refuse("value"));
@@ -277,10 +274,8 @@ function fraction(text, [low, high], outside) {
   const [[a, b], [c, d]] = [inside, high].map((end) => minus(double64(end), from));
   return [a * d, b * c];
 }
-const stepped = ([n, d], draw) => {
-  const at = (n * ONE) / d;
-  return Number(at / ONE + bernoulli(draw, at % ONE, 1));
-};
+const stepped = ([n, d], draw, at = (n * ONE) / d) =>
+  Number(at / ONE + bernoulli(draw, at % ONE, 1));
 function numeric(p, epsilon, bins, width) {
   const steps = BigInt(bins - width);
   const truth = (value, row, draw) => {
@@ -358,19 +353,17 @@ function pgr(p, epsilon) {
 function hadamard(p, epsilon) {
   const all = 2 ** p.categories.length.toString(2).length;
   const truth = (value) => {
-    const [r, parity] = [place(p.categories, value) + 1, (n) => ones(BigInt(n)) & 1];
-    const column = (c, odd) => c + (r & -r) * (parity(c & r) ^ odd);
+    const r = place(p.categories, value) + 1;
     const free = (n) => ((n & -(r & -r)) << 1) | (n & ((r & -r) - 1));
-    const own = range(all / 2).map((n) => column(free(n), 0));
-    return Object.assign(own, { outside: (n) => column(free(n), 1) });
+    const column = (odd) => (n) => free(n) + (r & -r) * Number(parity(BigInt(free(n) & r)) ^ odd);
+    return Object.assign(range(all / 2).map(column(0n)), { outside: column(1n) });
   };
   return part(INDEX, 1, all, answers(epsilon, all / 2, all / 2), truth);
 }
 function subset(p, epsilon) {
   const [d, w] = [p.categories.length, p.size];
   const told = answers(epsilon, d - w, w)[2];
-  const lied = (BigInt(w) * ONE - told) / BigInt(d - 1);
-  return { ...choice(SUBSET, p, [told, lied]), size: w };
+  return { ...choice(SUBSET, p, [told, (BigInt(w) * ONE - told) / BigInt(d - 1)]), size: w };
 }
 const yesNo = (value) => [[0], []][place(["yes", "no"], value)];
 function member(p, i) {

@@ -30,7 +30,7 @@ class Change:
     adjusted: float
 
 
-def in_order(results: Sequence["Results"]) -> list[list["Results"]]:
+def in_order(results: Sequence[Results]) -> list[list[Results]]:
     """Return the files that tell of one mechanism on different days, each list in the order of
     time; files that share a day with another, or name none, are in no list."""
     alike: dict[str, list[Results]] = {}
@@ -46,7 +46,7 @@ def in_order(results: Sequence["Results"]) -> list[list["Results"]]:
     return found
 
 
-def why_not_tested(days: Sequence["Results"]) -> str:
+def why_not_tested(days: Sequence[Results]) -> str:
     """Return why no difference between these days can be tested; "" where it can."""
     for result in days:
         if result.summary.get("warning"):
@@ -58,7 +58,7 @@ def why_not_tested(days: Sequence["Results"]) -> str:
     return ""
 
 
-def compared_days(days: Sequence["Results"]) -> list[Change]:
+def compared_days(days: Sequence[Results]) -> list[Change]:
     """Return each day beside the one before it, and the last beside the first: every value that has
     an estimate on both, with an error, by falling evidence."""
     places = [*pairwise(range(len(days)))]
@@ -93,7 +93,7 @@ def compared_days(days: Sequence["Results"]) -> list[Change]:
 
 def _difference(
     value: str,
-    days: Sequence["Results"],
+    days: Sequence[Results],
     listed: Sequence[Mapping[str, Mapping[str, Any]]],
     earlier: int,
     later: int,

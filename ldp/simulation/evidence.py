@@ -17,7 +17,6 @@ from scipy.special import logsumexp, xlog1py, xlogy
 
 from ldp import bulk
 from ldp.arrays import Bools, Floats, Ints, Points
-from ldp.arrays import Ints as Places
 from ldp.mechanisms import Catalogued, JointMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.memoisation import MemoisedMechanism
@@ -43,7 +42,7 @@ _IMPOSSIBLE = -1e6
 class Evidence(Protocol):
     """Likelihoods of values, from streams of reports."""
 
-    def add(self, streams: Places, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
+    def add(self, streams: Ints, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
         """Take a report of each of `streams`."""
         ...
 
@@ -73,7 +72,7 @@ class FreshEvidence:
         ]
         self._found = np.zeros((streams, len(values)))
 
-    def add(self, streams: Places, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
+    def add(self, streams: Ints, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
         batches = [(rows, payloads)]
         if isinstance(self._mechanism, JointMechanism):
             batches = split_batch(self._mechanism.layout, rows, payloads)
@@ -109,7 +108,7 @@ class MemoisedEvidence:
         self._named = np.zeros((streams, columns), dtype=np.int32)
         self._reports = np.zeros(streams, dtype=np.int64)
 
-    def add(self, streams: Places, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
+    def add(self, streams: Ints, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
         self.rows[streams] = rows
         np.add.at(self._reports, streams, 1)
         if self._mechanism.kind is Kind.BITS:
@@ -126,7 +125,7 @@ class MemoisedEvidence:
         self._ended = self.log_likelihoods()
         self._forget()
 
-    def one_with(self, later: "MemoisedEvidence", of: Places) -> "MemoisedEvidence":
+    def one_with(self, later: "MemoisedEvidence", of: Ints) -> "MemoisedEvidence":
         """Return the evidence if stream i and stream of[i] of `later` are one: a row and a
         response."""
         made = MemoisedEvidence.__new__(MemoisedEvidence)
@@ -154,7 +153,7 @@ class MemoisedEvidence:
                 found[some] += self._of(some)
         return found
 
-    def _of(self, some: Places) -> Floats:
+    def _of(self, some: Ints) -> Floats:
         permanent, (high, low) = (
             self._mechanism.permanent_channel,
             map(float, self._mechanism.instantaneous),
@@ -230,7 +229,7 @@ class _Cells:
         return found
 
 
-def _once(streams: Places) -> Iterator[Places]:
+def _once(streams: Ints) -> Iterator[Ints]:
     """Yield the places of all reports, in turns that have no stream twice."""
     left = np.arange(streams.size)
     while left.size:

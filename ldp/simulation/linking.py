@@ -7,7 +7,6 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ldp.arrays import Floats, Ints
-from ldp.arrays import Ints as Places
 from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued
 from ldp.registry.definitions import Memoise
@@ -48,7 +47,7 @@ def linking(
     changed = _others(shares, held, generator)
     fleet = Fleet(mechanism, population.values, memoise, np.arange(people), generator)
 
-    def sent(told: Places) -> Evidence:
+    def sent(told: Ints) -> Evidence:
         made = evidence(mechanism, population.values, memoise, people)
         for _ in range(reports):
             encoded = fleet.encode(np.arange(people), told)
@@ -70,7 +69,7 @@ def linking(
     )
 
 
-def _same_device(first: Evidence, second: Evidence, of: Places, shares: Floats) -> Floats:
+def _same_device(first: Evidence, second: Evidence, of: Ints, shares: Floats) -> Floats:
     """Return ln of P(both | one device that holds one value) / P(both | two people), for the
     streams i of `first` and of[i] of `second`. Only with a permanent response is there more in
     common than the value: the response and the row, which of two people is the same once in `rows`
@@ -120,7 +119,7 @@ def _alike(cells: Ints, shares: Floats) -> Floats:
     return np.asarray(sums[group.ravel()].reshape(streams, values), dtype=np.float64)
 
 
-def _others(shares: Floats, held: Places, generator: np.random.Generator) -> Places:
+def _others(shares: Floats, held: Ints, generator: np.random.Generator) -> Ints:
     """For each value another one, drawn with the frequencies of the others."""
     found = generator.choice(shares.size, held.size, p=shares)
     while (same := np.flatnonzero(found == held)).size:

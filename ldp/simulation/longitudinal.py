@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.accounting.ledger import allowance
-from ldp.arrays import Floats
-from ldp.arrays import Ints as Places
+from ldp.arrays import Floats, Ints
 from ldp.client.memoisation_modes import mode_class
 from ldp.client.periods import beginning, day_of, ending
 from ldp.protocol.channel import round_up
@@ -41,19 +40,19 @@ class Sent:
     asked: ScenarioMetric
     day: int
     epoch: int
-    devices: Places
-    told: Places
-    held: Places
+    devices: Ints
+    told: Ints
+    held: Ints
     rows: NDArray[np.uint32]
     payloads: NDArray[np.uint8]
-    charged: Places
+    charged: Ints
 
 
 class Streams(NamedTuple):
     """The number of each device's stream of reports, and the owner of each stream."""
 
-    of_device: Places
-    owner: Places
+    of_device: Ints
+    owner: Ints
 
 
 class Collection:
@@ -151,10 +150,10 @@ class Collection:
         group: Group,
         members: Sequence[Metric],
         place: int,
-        devices: Places,
-        books: Places,
+        devices: Ints,
+        books: Ints,
         ends: int,
-    ) -> tuple[Places, Places]:
+    ) -> tuple[Ints, Ints]:
         """Return how many reports each device may send of a metric, and how many prices are set
         aside. `books`: for every member what was charged, then what is set aside, in prices."""
         metric = members[place]
@@ -192,9 +191,7 @@ class Collection:
             self._paid[metric.name][:] = False
             self._fleets[metric.name].begin_epoch()
 
-    def _sent(
-        self, metric: Metric, day: int, devices: Places, since: Places, granted: Places
-    ) -> Sent:
+    def _sent(self, metric: Metric, day: int, devices: Ints, since: Ints, granted: Ints) -> Sent:
         asked, name = self._asked[metric.name], metric.name
         records = (day + 1 - since) * asked.records
         self.possible[name][devices] += np.minimum(records, metric.reports_per_window)
@@ -222,7 +219,7 @@ class Collection:
             charged=charged,
         )
 
-    def _drawn(self, records: Places, sent: Places) -> tuple[Places, Places]:
+    def _drawn(self, records: Ints, sent: Ints) -> tuple[Ints, Ints]:
         """Return so many `sent` of the `records` of each device, all sets alike: the places of the
         devices and the numbers of the records, in random order."""
         most = max(1, int(records.max(initial=0)))
@@ -241,11 +238,11 @@ class Collection:
     def _charge(
         self,
         metric: Metric,
-        devices: Places,
-        place: Places,
-        sent: Places,
-        about: Places | None,
-    ) -> Places:
+        devices: Ints,
+        place: Ints,
+        sent: Ints,
+        about: Ints | None,
+    ) -> Ints:
         """Charge what devices sent; how often the price, for each of all devices."""
         name, times = metric.name, np.zeros(self._people.owner.size, dtype=np.int64)
         if metric.memoise == "epoch":
@@ -287,12 +284,12 @@ class Collection:
     def _price(self, name: str) -> float:
         return self._asked[name].metric.price
 
-    def _by_owner(self, counts: Places) -> Places:
+    def _by_owner(self, counts: Ints) -> Ints:
         found = np.zeros(self._people.joined.size, dtype=np.int64)
         np.add.at(found, self._people.owner, counts)
         return found
 
-    def _of_persons(self, name: str) -> Places:
+    def _of_persons(self, name: str) -> Ints:
         if not (self._scenario.account and self._asked[name].metric.memoise == "per-value"):
             return self._by_owner(self.charged[name])
         devices = self._people.owner.size
@@ -301,7 +298,7 @@ class Collection:
         return np.bincount(owners, minlength=self._people.joined.size)
 
 
-def _priced(parts: Sequence[tuple[float, Places]]) -> Floats:
+def _priced(parts: Sequence[tuple[float, Ints]]) -> Floats:
     """Return the sums of prices times counts, each rounded up once."""
     counts = np.stack([each for _, each in parts], axis=1)
     different, which = _distinct(counts)
@@ -313,7 +310,7 @@ def _priced(parts: Sequence[tuple[float, Places]]) -> Floats:
     return np.array(sums)[which]
 
 
-def _distinct(rows: Places) -> tuple[Places, Places]:
+def _distinct(rows: Ints) -> tuple[Ints, Ints]:
     """Return the different rows of an array of counts, and which of them each row is. Each is one
     number in mixed radix, which sorts faster than a row, if it fits."""
     radix = [int(most) + 1 for most in rows.max(axis=0, initial=0)]

@@ -8,8 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ldp.arrays import Floats
-from ldp.arrays import Ints as Places
+from ldp.arrays import Floats, Ints
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.joint_base import parts_of
@@ -100,10 +99,10 @@ class People:
     the `owner` of each device, int64, shape (devices,); and for every metric the place of
     everybody's value in its population on every day, int64, shape (people, days)."""
 
-    joined: Places
-    left: Places
-    owner: Places
-    values: Mapping[str, Places]
+    joined: Ints
+    left: Ints
+    owner: Ints
+    values: Mapping[str, Ints]
 
 
 def draw_people(scenario: Scenario, generator: np.random.Generator) -> People:
@@ -133,7 +132,7 @@ def draw_people(scenario: Scenario, generator: np.random.Generator) -> People:
     )
 
 
-def _quantiles(joined: Places, days: int, change: float, generator: np.random.Generator) -> Floats:
+def _quantiles(joined: Ints, days: int, change: float, generator: np.random.Generator) -> Floats:
     """Uniform numbers that are drawn anew with probability `change` a day."""
     drawn = generator.random((joined.size, days))
     is_new = generator.random((joined.size, days)) < change
@@ -142,6 +141,6 @@ def _quantiles(joined: Places, days: int, change: float, generator: np.random.Ge
     return np.take_along_axis(drawn, latest, axis=1)
 
 
-def _at(population: Population, quantiles: Floats) -> Places:
+def _at(population: Population, quantiles: Floats) -> Ints:
     bounds = np.cumsum(population.shares)[:-1]
     return np.asarray(np.searchsorted(bounds, quantiles, side="right"), dtype=np.int64)
