@@ -13,6 +13,7 @@ import os
 import resource
 import signal
 import sqlite3
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -140,7 +141,7 @@ class CutOff(Folder):
         return refused
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("steps", type=int)
@@ -150,7 +151,7 @@ def main() -> None:
     parser.add_argument("--unsynced", action="store_true")
     parser.add_argument("--until-killed", action="store_true")
     parser.add_argument("--file-limit", type=int, default=0)
-    asked = parser.parse_args()
+    asked = parser.parse_args(words)
     folder: Path = asked.folder
     registry(folder)
     if asked.exit_at:
