@@ -132,6 +132,7 @@ def sent(folder: Path, pair: Pair, which: int, seed: bytes) -> list[tuple[str, s
         bits=SeededBits(seed),
         jitter=timedelta(0),
         secret=bytes(32),
+        witness=folder / "witness",
     ) as client:
         client.grant()
         for at, metric, values in pair.events:
@@ -139,7 +140,8 @@ def sent(folder: Path, pair: Pair, which: int, seed: bytes) -> list[tuple[str, s
             if metric:
                 client.record(metric, values[which])
             else:
-                for _ in range(20):
+                batches = -1
+                while batches < (batches := len(server.got)):
                     client.upload()
     bodies = dict(server.got).values()
     batches = sorted((Batch.from_bytes(body) for body in bodies), key=lambda batch: batch.id)
