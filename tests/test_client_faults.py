@@ -30,7 +30,6 @@ from simulations.device_faults import (
 )
 from simulations.power_loss import compiled
 
-
 ENDING = """
 import os, sys
 from pathlib import Path
