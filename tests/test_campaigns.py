@@ -9,6 +9,7 @@ import pytest
 
 from ldp.mechanisms.presets import COMPLETE
 from simulations import intervals
+from simulations.benchmarks.ours import BENCHMARKS
 from simulations.rappor_cases import CASES, Row, Run, Score, Share, bars
 from simulations.variance import Setting, compare, draw, formulas, settings
 
@@ -34,7 +35,7 @@ def test_a_sample_of_the_coverage_campaign_meets_its_bars() -> None:
 @pytest.mark.statistical
 def test_a_sample_of_the_audit_campaign_passes() -> None:
     """Fresh randomness: an honest encoder fails with probability 2e-5 at most (ten presets)."""
-    done = module("simulations.audit", "--reports", "20000")
+    done = module("simulations.audit", "--reports", "6000")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("ok  ") == len(COMPLETE)
 
@@ -73,7 +74,7 @@ def test_a_sample_of_the_association_campaign_meets_its_bars() -> None:
 def test_a_sample_of_the_intervals_campaign_meets_its_bars() -> None:
     """A fixed seed; with a free one each of its 52 bars would be missed with probability 5e-7 at
     most. Its twin, pooled reports that it is not told of, is among them."""
-    done = module("simulations.intervals", "--tables", "400")
+    done = module("simulations.intervals", "--tables", "150")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "K not said" in done.stdout
 
@@ -142,7 +143,7 @@ def one(name: str) -> Setting:
 def test_a_sample_of_the_variance_campaign_meets_its_bars() -> None:
     """Bars at 4.5 standard errors: with a free seed one would be missed with probability 2e-4 at
     most (two normal tails for each of 16 rows and two bars). The seed is fixed."""
-    done = module("simulations.variance", "--draws", "3000")
+    done = module("simulations.variance", "--draws", "1200")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("ok  ") == len(settings())
 
@@ -181,7 +182,12 @@ def test_the_variance_check_fails_for_a_formula_ten_percent_off(sample: bool) ->
 
 @pytest.mark.slow
 @pytest.mark.exact
-def test_the_benchmarks_run_and_the_bars_on_size_are_met() -> None:
-    done = module("simulations.benchmarks", "--no-peers")
+def test_benchmarks_run_and_the_bars_on_size_are_met() -> None:
+    """Those of size, and a quick one of each other way to measure: memory, time, imports. All of
+    them, with the memory of a million reports and candidates, are `make bench`."""
+    sizes = [one.key for one in BENCHMARKS if one.unit in ("bytes", "packages")]
+    quick = ["installed", "unary_batch_memory", "encode", "import", "rr_batch"]
+    done = module("simulations.benchmarks", "--no-peers", "--only", *sizes, *quick)
     assert done.returncode == 0, done.stderr
+    assert done.stdout.count("| encode") == 1
     assert "Calibration" in done.stdout

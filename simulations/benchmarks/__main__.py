@@ -22,6 +22,7 @@ HEADER = ("benchmark", "ours", "bar", "peer", "peer / ours")
 def main() -> int:
     parser = argparse.ArgumentParser(prog="simulations.benchmarks", description=__doc__)
     parser.add_argument("--no-peers", action="store_true", help="leave the peers out")
+    parser.add_argument("--only", nargs="+", metavar="KEY", help="measure these alone")
     parser.add_argument("--out", type=Path, help="also write the results there, as JSON")
     asked = parser.parse_args()
     strict = os.environ.get("LDP_BENCH_STRICT") == "1"
@@ -32,13 +33,14 @@ def main() -> int:
     where, speed = machine(), calibration()
     theirs = {} if asked.no_peers else _peers()  # first: see launcher.py
     ours: dict[str, float] = {}
+    chosen = [one for one in BENCHMARKS if asked.only is None or one.key in asked.only]
     with TemporaryDirectory() as folder:
-        for benchmark in BENCHMARKS:
+        for benchmark in chosen:
             _progress(benchmark.name)
             ours[benchmark.key] = benchmark.measure(Path(folder))
 
-    missed = [one for one in BENCHMARKS if not one.is_met(ours[one.key])]
-    _print_table([HEADER, *(_line(one, ours[one.key], theirs.get(one.key)) for one in BENCHMARKS)])
+    missed = [one for one in chosen if not one.is_met(ours[one.key])]
+    _print_table([HEADER, *(_line(one, ours[one.key], theirs.get(one.key)) for one in chosen)])
     if theirs:
         print(f"\n{peers.MEASURED}")
     print(
@@ -57,7 +59,7 @@ def main() -> int:
                 "met": one.is_met(ours[one.key]),
                 "peer": theirs.get(one.key),
             }
-            for one in BENCHMARKS
+            for one in chosen
         ]
         written = {
             "machine": where,
