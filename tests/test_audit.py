@@ -55,8 +55,7 @@ from tests.mutants import (
 from tests.statistics import ALPHA
 
 SUBJECTS = tuple(dict.fromkeys(mechanism for _, mechanism in WHOLE_MUTANTS))
-TRIALS = 10_000
-DEFAULT_TRIALS = 5000
+TRIALS = 5000
 """Those of `ldp audit`."""
 FULL_SIZE_TRIALS = 3000
 ANY_VALUES = ("😂", "", "a text that is longer than a word", b"\xff\x00 is no text")
@@ -133,7 +132,7 @@ def test_reports_of_each_kind_with_system_randomness_have_their_law(kind: Kind) 
 def test_device_reports_with_system_randomness_have_the_law_they_claim(example: Example) -> None:
     encoder = example.mechanism.encoder(SystemBits())
     audit = audit_encoder(
-        example.mechanism, _tried(example), encoder.encode, trials=4 * TRIALS, alpha=ALPHA
+        example.mechanism, _tried(example), encoder.encode, trials=8 * TRIALS, alpha=ALPHA
     )
     assert audit.passed, audit.findings[0]
 
@@ -259,7 +258,9 @@ def _full_size(preset: str) -> Mechanism:
     return mechanism
 
 
-for_each_full_size = pytest.mark.parametrize("preset", ["apple-emoji", "apple-safari-energy"])
+for_each_full_size = pytest.mark.parametrize(
+    "preset", [pytest.param("apple-emoji", marks=pytest.mark.slow), "apple-safari-energy"]
+)
 
 
 @pytest.mark.statistical
@@ -370,9 +371,9 @@ def test_the_whole_audit_catches_the_mutant(mutant: Mutant, mechanism: Mechanism
     """At the level that the count of one of four ways to encode has."""
     generator = np.random.default_rng(0)
     encode = mutant(mechanism, SeededBits(b"whole mutant"))
-    checks = way_checks(mechanism, encode, DEFAULT_TRIALS, generator)
+    checks = way_checks(mechanism, encode, TRIALS, generator)
     if mutant is noise_of_a_short_seed:
-        checks += repeat_checks(mechanism, tried(mechanism)[0], encode, DEFAULT_TRIALS)
+        checks += repeat_checks(mechanism, tried(mechanism)[0], encode, TRIALS)
     assert not judge(checks, AUDIT_ALPHA / 4).passed
 
 
@@ -382,8 +383,8 @@ def test_the_whole_audit_catches_the_mutant(mutant: Mutant, mechanism: Mechanism
 def test_the_whole_audit_passes_where_mutants_are_caught(mechanism: Mechanism) -> None:
     generator = np.random.default_rng(0)
     encode = mechanism.encoder(SeededBits(b"no mutant")).encode
-    checks = way_checks(mechanism, encode, DEFAULT_TRIALS, generator)
-    checks += repeat_checks(mechanism, tried(mechanism)[0], encode, DEFAULT_TRIALS)
+    checks = way_checks(mechanism, encode, TRIALS, generator)
+    checks += repeat_checks(mechanism, tried(mechanism)[0], encode, TRIALS)
     audit = judge(checks, ALPHA)
     assert audit.passed, audit.findings[0]
 

@@ -238,7 +238,7 @@ def test_a_collector_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> 
     started = monotonic()
     with pytest.raises(Unreachable, match="cannot be reached"):
         Collector(f"http://127.0.0.1:{listening.getsockname()[1]}").send(b"", b"body")
-    assert monotonic() - started < 5
+    assert monotonic() - started < 30
     listening.close()
     thread.join(5)
 

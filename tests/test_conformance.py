@@ -337,9 +337,9 @@ def cell_law(example: Tabled, row: int, column: int, held: tuple[int, ...]) -> d
 @pytest.mark.parametrize("way", ["device", "bulk", "drawn"])
 @sampling_each_mechanism
 def test_every_way_to_a_table_has_the_same_exact_law(example: Tabled, way: str) -> None:
-    """3,000 tables of a fixed population, made from device reports, from bulk reports and drawn
+    """1,500 tables of a fixed population, made from device reports, from bulk reports and drawn
     without reports: the count of every cell has its exact law (false failure: ALPHA)."""
-    mechanism, repeats = example.mechanism, 3000
+    mechanism, repeats = example.mechanism, 1500
     held = tuple(4 - i for i in range(len(example.values)))
     generator = np.random.default_rng(11)
     encoder = mechanism.encoder(SeededBits(way.encode()))
@@ -374,7 +374,7 @@ def test_every_way_to_a_table_has_the_same_exact_law(example: Tabled, way: str) 
 def test_a_table_drawn_from_frequencies_samples_its_population(example: Tabled) -> None:
     """With `frequencies` and `users` a cell is Binomial(users, mean probability): more spread than
     with fixed counts, which the twin shows."""
-    mechanism, users, repeats = example.mechanism, 12, 4000
+    mechanism, users, repeats = example.mechanism, 12, 2000
     values = [str(value) for value in example.values]
     shares = np.array([0.5] + [0.5 / (len(values) - 1)] * (len(values) - 1))
     generator = np.random.default_rng(5)

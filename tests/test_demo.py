@@ -59,6 +59,7 @@ def test_the_demo_writes_what_it_promises(demo: Path) -> None:
     assert "<title>Emoji" in (demo / "report.html").read_text("utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_a_demo_with_a_seed_is_repeatable_and_replaces_the_one_before(
     demo: Path, tmp_path: Path
@@ -85,6 +86,7 @@ def test_the_demo_fails_when_the_device_encoder_does(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "estimates.csv").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_workers_end_with_a_killed_demo(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "ldp", "demo", "--users", "2000000", "--out", str(tmp_path)]
@@ -108,6 +110,7 @@ def test_workers_end_with_a_killed_demo(tmp_path: Path) -> None:
     assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_the_device_encoder_is_called_once_for_each_report(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
@@ -127,6 +130,7 @@ def test_the_device_encoder_is_called_once_for_each_report(tmp_path: Path) -> No
     assert len(counted) == 2, "two processes"
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_the_estimates_come_from_the_files_alone(demo: Path) -> None:
     again = decoded(demo, "again")

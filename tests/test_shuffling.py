@@ -155,7 +155,13 @@ e**epsilon + 1, CMS, HCMS."""
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize(("case", "row"), TABLE.items(), ids=str)
+@pytest.mark.parametrize(
+    ("case", "row"),
+    [
+        pytest.param(*line, marks=[pytest.mark.slow] if number else [], id=str(line[0]))
+        for number, line in enumerate(TABLE.items())
+    ],
+)
 def test_known_amplifications_are_reproduced(
     case: tuple[int, float, float], row: tuple[float, ...]
 ) -> None:
