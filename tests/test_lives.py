@@ -140,8 +140,8 @@ def sent(folder: Path, pair: Pair, which: int, seed: bytes) -> list[tuple[str, s
             if metric:
                 client.record(metric, values[which])
             else:
-                batches = -1
-                while batches < (batches := len(server.got)):
+                arrived = -1
+                while arrived < (arrived := len(server.got)):
                     client.upload()
     bodies = dict(server.got).values()
     batches = sorted((Batch.from_bytes(body) for body in bodies), key=lambda batch: batch.id)
