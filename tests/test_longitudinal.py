@@ -267,10 +267,10 @@ def test_many_devices_at_once_have_the_law_of_the_real_encoder(
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mutant: a permanent response is drawn for every report."""
 
-    def drawn(self: Fleet, devices: Places, told: Places) -> Places:
-        return self._drawn(told, self._cohorts[devices])
+    def draw(self: Fleet, devices: Places, places: Places) -> Places:
+        return self._draw_responses(places, self._cohorts[devices])
 
-    monkeypatch.setattr(Fleet, "_of_secret", drawn)
+    monkeypatch.setattr(Fleet, "_of_secret", draw)
 
 
 @pytest.mark.statistical
@@ -328,7 +328,7 @@ def metric(mechanism: Catalogued, name: str = "city", **own: Any) -> Metric:
 def scenario(asked: Sequence[ScenarioMetric], caps: Caps | None = None, **own: Any) -> Scenario:
     known = registry({each.metric.name: each.metric for each in asked}, caps)
     usual: dict[str, Any] = {"users": 100, "days": 3, "start": START, "registry": known}
-    return Scenario(asked=tuple(asked), **usual | own)
+    return Scenario(metrics=tuple(asked), **usual | own)
 
 
 SHARES = np.array([0.5, 0.3, 0.2])
@@ -564,7 +564,7 @@ def lived(
     )
     client.grant()
     for day in range(made.days):
-        for asked in made.asked if day >= joined else ():
+        for asked in made.metrics if day >= joined else ():
             for _ in range(asked.records):
                 client.record(
                     asked.metric.name, asked.population.values[values[asked.metric.name][day]]
@@ -597,8 +597,8 @@ def test_many_devices_at_once_are_charged_as_a_real_client_is(life: str, tmp_pat
     charges: list[dict[tuple[str, int], int]] = [{}, {}]
     counted: list[Counter[str]] = [Counter(), Counter()]
     for sent in (sent for every in collection.days() for sent in every):
-        name = sent.asked.metric.name
-        window = made.registry.groups[sent.asked.metric.group].caps.window
+        name = sent.scenario_metric.name
+        window = made.registry.groups[sent.scenario_metric.metric.group].caps.window
         ends = ending(made.noons[sent.day], window)
         for device in range(2):
             if times := int(sent.charged[device]):
@@ -659,7 +659,9 @@ def test_the_ledger_takes_every_charge_and_comes_to_the_same_sums() -> None:
         now = datetime.fromtimestamp(ending(made.noons[sent.day], DAY), UTC)
         for device in np.flatnonzero(sent.charged).tolist():
             for _ in range(int(sent.charged[device])):
-                ledgers[device].charge("places", Cost(epsilon=sent.asked.metric.price), now=now)
+                ledgers[device].charge(
+                    "places", Cost(epsilon=sent.scenario_metric.metric.price), now=now
+                )
     spent = [ledger.spent("places") for ledger in ledgers]
     names = [each.metric.name for each in asked]
     assert collection.epsilons(names).tolist() == spent
@@ -698,7 +700,7 @@ def test_every_record_of_a_period_is_as_likely_to_be_sent_as_any_other(
     made = scenario([ScenarioMetric(metric=metric(RR), population=COUNTED)])
     collection = Collection(made, draw_people(made, generator(1)), generator(2))
     records, sent = np.tile([3, 1, 2, 4], 500), np.tile([2, 1, 0, 4], 500)
-    place, chosen = collection._drawn(records, sent)
+    place, chosen = collection._draw_records(records, sent)
     assert np.bincount(place, minlength=2000).tolist() == sent.tolist()
     assert (chosen < records[place]).all()
     assert len(set(zip(place.tolist(), chosen.tolist(), strict=True))) == place.size
@@ -716,8 +718,8 @@ def test_what_is_frozen_is_told_although_the_value_changed() -> None:
         joined=np.zeros(1, np.int64), left=np.full(1, 8), owner=np.zeros(1, np.int64), values=values
     )
     sent = [every[0] for every in Collection(made, people, generator(1)).days()]
-    assert [int(each.told[0]) for each in sent] == [0, 0, 0, 0, 2, 2, 2, 2]
-    assert [int(each.held[0]) for each in sent] == values["city"][0].tolist()
+    assert [int(each.value_indices[0]) for each in sent] == [0, 0, 0, 0, 2, 2, 2, 2]
+    assert [int(each.held_indices[0]) for each in sent] == values["city"][0].tolist()
     assert len({each.epoch for each in sent}) == 2
 
 

@@ -96,20 +96,20 @@ def simulate_days(
 def _collected(
     scenario: Scenario, collection: Collection, reports: Path | None, truth: Path | None
 ) -> dict[str, dict[str, Any]]:
-    """Run all days; for each metric how many reports were sent, on each day, and which share told
-    of a value that its owner held no more."""
-    names = [asked.metric.name for asked in scenario.asked]
+    """Run all days; return for each metric the number of reports, also by day, and the share of
+    them that was about a value which its owner held no more."""
+    names = [metric.name for metric in scenario.metrics]
     days: dict[str, list[int]] = {name: [] for name in names}
-    old, shown = Counter[str](), progress("days", scenario.days)
+    old, advance = Counter[str](), progress("days", scenario.days)
     for every in collection.days():
-        found = {sent.asked.metric.name: sent for sent in every}
+        sent_by_name = {sent.scenario_metric.name: sent for sent in every}
         for name in names:
-            days[name].append(found[name].rows.size if name in found else 0)
-        for name, sent in found.items():
-            old[name] += int((sent.told != sent.held).sum())
+            days[name].append(sent_by_name[name].rows.size if name in sent_by_name else 0)
+        for name, sent in sent_by_name.items():
+            old[name] += int((sent.value_indices != sent.held_indices).sum())
             if sent.rows.size:
                 _write(scenario, sent, reports, truth)
-        shown(1)
+        advance(1)
     return {
         name: {
             "reports": sum(days[name]),
@@ -123,14 +123,15 @@ def _collected(
 def _write(scenario: Scenario, sent: Sent, reports: Path | None, truth: Path | None) -> None:
     """Write one metric's reports of one day to the store, and the values that they are about as a
     population."""
-    metric, day = sent.asked.metric, scenario.date(sent.day)
+    metric, day = sent.scenario_metric.metric, scenario.date(sent.day)
     if reports is not None:
         with ReportWriter(reports, metric.name, metric.version, metric.mechanism, day) as writer:
             writer.write(sent.rows, sent.payloads)
     if truth is not None:
-        values = sent.asked.population.values
-        told = Population(values, counts=np.bincount(sent.told, minlength=len(values)))
-        write_whole(truth / metric.name / f"{day.isoformat()}.csv", told.to_csv())
+        values = sent.scenario_metric.population.values
+        counts = np.bincount(sent.value_indices, minlength=len(values))
+        population = Population(values, counts=counts)
+        write_whole(truth / metric.name / f"{day.isoformat()}.csv", population.to_csv())
 
 
 def _of_memory(scenario: Scenario, collection: Collection, name: str) -> dict[str, Any]:
@@ -146,25 +147,25 @@ def _of_memory(scenario: Scenario, collection: Collection, name: str) -> dict[st
 
 
 def _spent(scenario: Scenario, collection: Collection) -> dict[str, Any]:
-    """Epsilon by budget group, and of all together if there are several."""
+    """Return the epsilon of each budget group, and of all together if there are several."""
     groups: dict[str, list[str]] = {}
-    for asked in scenario.asked:
-        groups.setdefault(asked.metric.group, []).append(asked.metric.name)
+    for metric in scenario.metrics:
+        groups.setdefault(metric.metric.group, []).append(metric.name)
     rows = dict(groups)
     if len(groups) > 1:
         rows["all groups"] = [name for names in groups.values() for name in names]
-    found = {}
+    epsilons = {}
     for group, names in rows.items():
         sides = {
             "device": collection.epsilons(names),
             "person": collection.persons(names),
             "unlimited": collection.unlimited(names),
         }
-        found[group] = {
+        epsilons[group] = {
             side: {"median": _median(spent), "worst": float(spent.max())}
             for side, spent in sides.items()
         }
-    return found
+    return epsilons
 
 
 def _median(numbers: NDArray[Any]) -> float:
@@ -174,7 +175,7 @@ def _median(numbers: NDArray[Any]) -> float:
 def _attacker(scenario: Scenario, randomness: np.random.Generator) -> dict[str, Any] | None:
     """For every metric whose values can be guessed: the averaging attack and the linking attack."""
     fit = attacked(scenario, MOST_VALUES)
-    guessable = [asked for asked in fit.asked if asked.guessable]
+    guessable = [metric for metric in fit.metrics if metric.guessable]
     if not (guessable and fit.attacked):
         return None
     days = sorted({day for day in DAYS if day < scenario.days} | {scenario.days})
@@ -185,23 +186,23 @@ def _attacker(scenario: Scenario, randomness: np.random.Generator) -> dict[str, 
             (FRESH, memoised(fit, False)),
             (PER_VALUE, memoised(fit, "per-value")),
         )
-        if other.asked
+        if other.metrics
     }
     return {
         "people": fit.attacked,
         "metrics": {
-            asked.metric.name: {
-                "values": len(asked.population.values),
-                "without_reports": float(asked.population.shares.max()),
+            metric.name: {
+                "values": len(metric.population.values),
+                "without_reports": float(metric.population.shares.max()),
                 "guessed": [
-                    {"how": _how(words, names), "days": list(map(_averaged, found))}
+                    {"how": _how(words, names), "days": list(map(_averaged, averages))}
                     for words, by_metric in guessed.items()
-                    for names, found in by_metric.items()
-                    if names[0] == asked.metric.name and (words == REGISTERED or len(names) == 1)
+                    for names, averages in by_metric.items()
+                    if names[0] == metric.name and (words == REGISTERED or len(names) == 1)
                 ],
-                "linked": list(_linked(asked, fit.attacked, randomness)),
+                "linked": list(_linked(metric, fit.attacked, randomness)),
             }
-            for asked in guessable
+            for metric in guessable
         },
     }
 
@@ -210,29 +211,29 @@ def _how(words: str, names: Sequence[str]) -> str:
     return words if len(names) == 1 else f"{words}, and {names[1]}'s reports"
 
 
-def _averaged(one: Averaged) -> dict[str, float]:
-    right = {"right": one.right.share, "std_error": one.right.error}
-    return {"days": one.days, **right, "at_most": one.at_most}
+def _averaged(averaged: Averaged) -> dict[str, float]:
+    right = {"right": averaged.right.share, "std_error": averaged.right.error}
+    return {"days": averaged.days, **right, "at_most": averaged.at_most}
 
 
 def _linked(
-    asked: ScenarioMetric, people: int, randomness: np.random.Generator
+    metric: ScenarioMetric, people: int, randomness: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
     """Yield both tests of two sets of reports, under each manner of memoisation that there is."""
-    mechanism, population = asked.metric.mechanism, asked.population
+    mechanism, population = metric.metric.mechanism, metric.population
     if np.count_nonzero(population.shares) < 2:
         return
     manners: list[Memoise] = list(LINKED) if mechanism.is_memoisable else [False]
     for memoise in manners:
         for reports in REPORTS:
-            found = linking(
+            result = linking(
                 mechanism, population, memoise, reports, people=people, generator=randomness
             )
             yield {
                 "memoise": memoise,
                 "reports": reports,
-                "person": found.person._asdict(),
-                "change": found.change._asdict(),
+                "person": result.person._asdict(),
+                "change": result.change._asdict(),
             }
 
 
@@ -252,11 +253,12 @@ def _words(scenario: Scenario, result: Mapping[str, Any]) -> Iterator[str]:
 def _words_of_reports(metrics: Mapping[str, Any]) -> Iterator[str]:
     heads = ("reports", "on first day", "on last day", "of old values")
     yield f"{'metric':<20} {'memoised':<10}" + "".join(f"{head:>14}" for head in heads)
-    for name, one in metrics.items():
-        days = [many for many in one["reports_by_day"] if many] or [0]
-        numbers = [f"{number:,}" for number in (one["reports"], days[0], days[-1])]
-        shown = "".join(f"{text:>14}" for text in (*numbers, f"{100 * one['of_old_values']:.1f} %"))
-        yield f"{name:<20} {MANNER[one['memoise']]:<10}{shown}"
+    for name, metric in metrics.items():
+        days = [many for many in metric["reports_by_day"] if many] or [0]
+        cells = [f"{number:,}" for number in (metric["reports"], days[0], days[-1])]
+        cells.append(f"{100 * metric['of_old_values']:.1f} %")
+        line = "".join(f"{cell:>14}" for cell in cells)
+        yield f"{name:<20} {MANNER[metric['memoise']]:<10}{line}"
 
 
 def _words_of_spending(scenario: Scenario, result: Mapping[str, Any]) -> Iterator[str]:
@@ -264,24 +266,24 @@ def _words_of_spending(scenario: Scenario, result: Mapping[str, Any]) -> Iterato
     yield "                               median   worst    median   worst    and memoising, worst"
     for group, spent in result["spent"].items():
         numbers = [spent[side][which] for side in ("device", "person") for which in spent[side]]
-        shown = " ".join(f"{upwards(number):>8}" for number in numbers)
-        yield f"{group:<27} {shown} {upwards(spent['unlimited']['worst']):>20}"
+        cells = " ".join(f"{upwards(number):>8}" for number in numbers)
+        yield f"{group:<27} {cells} {upwards(spent['unlimited']['worst']):>20}"
     yield from wrap(DEVICES_ADD + ACCOUNT * scenario.account, WIDTH)
-    for name, one in result["metrics"].items():
-        if one["memoise"]:
-            yield from wrap(_bound(name, one), WIDTH)
+    for name, metric in result["metrics"].items():
+        if metric["memoise"]:
+            yield from wrap(_bound(name, metric), WIDTH)
 
 
-def _bound(name: str, one: Mapping[str, Any]) -> str:
+def _bound(name: str, metric: Mapping[str, Any]) -> str:
     """Return in words what memoisation bounds, and how often it was paid."""
-    paid, price = one["prices_paid"], upwards(one["price"])
-    if one["memoise"] == "epoch":
+    paid, price = metric["prices_paid"], upwards(metric["price"])
+    if metric["memoise"] == "epoch":
         what = f"whatever is sent in an epoch costs {price} together"
     else:
         what = f"whatever is sent about one value costs {price} together, for life"
     return (
-        f"{name}, memoised {MANNER[one['memoise']]}: {what}; devices paid it {paid['median']:.0f} "
-        f"(median) to {paid['worst']} times."
+        f"{name}, memoised {MANNER[metric['memoise']]}: {what}; devices paid it "
+        f"{paid['median']:.0f} (median) to {paid['worst']} times."
     )
 
 
@@ -292,34 +294,34 @@ def _words_of_attacks(attacker: Mapping[str, Any]) -> Iterator[str]:
         f"{attacker['people']:,} people of each kind; standard errors of shares are "
         f"{100 * error:.2g} % at most, of advantages {141 * error:.2g} %."
     )
-    for name, one in attacker["metrics"].items():
-        yield from ("", *_words_of_guesses(name, one))
-        yield from _words_of_links(one["linked"])
-    if any(len(one["linked"]) > len(REPORTS) for one in attacker["metrics"].values()):
+    for name, metric in attacker["metrics"].items():
+        yield from ("", *_words_of_guesses(name, metric))
+        yield from _words_of_links(metric["linked"])
+    if any(len(metric["linked"]) > len(REPORTS) for metric in attacker["metrics"].values()):
         yield from ("", *wrap(TRADE, WIDTH))
     yield ""
 
 
-def _words_of_guesses(name: str, one: Mapping[str, Any]) -> Iterator[str]:
-    days = "".join(f"{_days(found['days']):>10}" for found in one["guessed"][0]["days"])
+def _words_of_guesses(name: str, metric: Mapping[str, Any]) -> Iterator[str]:
+    days = "".join(f"{_days(guess['days']):>10}" for guess in metric["guessed"][0]["days"])
     yield f"{f'{name}: guessed right after':<44}{days}"
-    without = 100 * one["without_reports"]
-    yield f"  {'without any report':<42}" + f"{without:8.1f} %" * len(one["guessed"][0]["days"])
-    for row in one["guessed"]:
+    without = 100 * metric["without_reports"]
+    yield f"  {'without any report':<42}" + f"{without:8.1f} %" * len(metric["guessed"][0]["days"])
+    for row in metric["guessed"]:
         for words, key in ((row["how"], "right"), ("  at most, by its epsilon", "at_most")):
-            shares = "".join(f"{100 * found[key]:8.1f} %" for found in row["days"])
+            shares = "".join(f"{100 * guess[key]:8.1f} %" for guess in row["days"])
             yield f"  {words:<42}{shares}"
 
 
 def _words_of_links(linked: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield both tests of two sets of reports, under each manner of memoisation."""
+    """Yield the lines about both tests of two sets of reports."""
     heads = {"person": "one person's, not two people's", "change": "the value changed between"}
     for test, words in heads.items() if linked else ():
         every = "".join(f"{f'{reports} + {reports}':>10}" for reports in REPORTS)
         yield f"  {f'advantage: {words}':<42}{every}"
         for start in range(0, len(linked), len(REPORTS)):
             row = linked[start : start + len(REPORTS)]
-            shares = "".join(f"{100 * one[test]['advantage']:8.1f} %" for one in row)
+            shares = "".join(f"{100 * result[test]['advantage']:8.1f} %" for result in row)
             memoise = row[0]["memoise"]
             within = WITHIN if (test, memoise) == ("person", "per-value") else ""
             yield f"    {LINKED[memoise] + within:<40}{shares}"

@@ -74,68 +74,69 @@ def averaging(
     staying = scenario.staying(scenario.attacked)
     people = draw_people(staying, generator)
     collection = Collection(staying, people, generator, limited=limited)
-    asked = {each.metric.name: each for each in staying.asked if each.guessable}
-    streams = {name: _Streams(each, collection.streams(name)) for name, each in asked.items()}
-    together: list[tuple[str, ...]] = [(name,) for name in asked]
-    for name, each in asked.items():
-        together += [(name, each.like), (each.like, name)] if each.like in asked else []
-    found: dict[tuple[str, ...], list[Averaged]] = {names: [] for names in together}
+    metrics = {metric.name: metric for metric in staying.metrics if metric.guessable}
+    streams = {name: _Streams(metric, collection.streams(name)) for name, metric in metrics.items()}
+    together: list[tuple[str, ...]] = [(name,) for name in metrics]
+    for name, metric in metrics.items():
+        together += [(name, metric.like), (metric.like, name)] if metric.like in metrics else []
+    results: dict[tuple[str, ...], list[Averaged]] = {names: [] for names in together}
     for day, every in enumerate(collection.days(), 1):
         for sent in every:
-            if sent.asked.guessable:
-                streams[sent.asked.metric.name].add(sent)
-        for names in found if day in days else ():
-            first = asked[names[0]]
-            told = [streams[name].of_people(people.joined.size) for name in names]
-            scores = log_shares(first.population.shares) + told[0]
+            if sent.scenario_metric.guessable:
+                streams[sent.scenario_metric.name].add(sent)
+        for names in results if day in days else ():
+            first = metrics[names[0]]
+            log_likelihoods = [streams[name].of_people(people.joined.size) for name in names]
+            scores = log_shares(first.population.shares) + log_likelihoods[0]
             if len(names) > 1:
-                scores = told[0] + _through(first, asked[names[1]], told[1])
+                scores = log_likelihoods[0] + _through(first, metrics[names[1]], log_likelihoods[1])
             most = float(first.population.shares.max())
             ceiling = [posterior(most, e) for e in collection.persons(names).tolist()]
             guess = np.round(scores, _DIGITS).argmax(axis=1)
             right = Share.of(guess == people.values[names[0]][:, 0])
-            found[names].append(Averaged(day, right, float(np.mean(ceiling))))
-    return found
+            results[names].append(Averaged(day, right, float(np.mean(ceiling))))
+    return results
 
 
 class _Streams:
-    """The evidence of all reports of one metric, and whose stream is whose."""
+    """Likelihoods of the values of one metric, given all its reports, by stream and by person."""
 
-    def __init__(self, asked: ScenarioMetric, streams: Streams) -> None:
-        self._of, self._epoch = streams, -1
-        metric, values = asked.metric, asked.population.values
+    def __init__(self, scenario_metric: ScenarioMetric, streams: Streams) -> None:
+        self._streams, self._epoch = streams, -1
+        metric, values = scenario_metric.metric, scenario_metric.population.values
         self._evidence = evidence(metric.mechanism, values, metric.memoise, streams.owner.size)
 
     def add(self, sent: Sent) -> None:
         if sent.epoch != self._epoch and isinstance(self._evidence, MemoisedEvidence):
             self._evidence.end_epoch()
         self._epoch = sent.epoch
-        streams = self._of.of_device[sent.devices]
+        streams = self._streams.of_device[sent.devices]
         self._evidence.add(streams, sent.rows, sent.payloads)
 
     def of_people(self, people: int) -> Floats:
-        """Of all streams of a person together."""
-        told = self._evidence.log_likelihoods()
-        found = np.zeros((people, told.shape[1]))
-        np.add.at(found, self._of.owner, told)
-        return found
+        """Return ln P(all reports of a person | value), up to what no value changes: shape
+        (people, values)."""
+        log_likelihoods = self._evidence.log_likelihoods()
+        sums = np.zeros((people, log_likelihoods.shape[1]))
+        np.add.at(sums, self._streams.owner, log_likelihoods)
+        return sums
 
 
-def _through(first: ScenarioMetric, other: ScenarioMetric, told: Floats) -> Floats:
+def _through(first: ScenarioMetric, other: ScenarioMetric, log_likelihoods: Floats) -> Floats:
     """Return ln of the joint probability of each value of `first` and the reports about `other`."""
     leader, follower = (other, first) if first.like else (first, other)
     joint = follower.joint(leader.population)
     joint = joint if first.like else joint.T
-    most = told.max(axis=1, keepdims=True)
-    return np.asarray(np.log(np.maximum(np.exp(told - most) @ joint.T, 1e-300)) + most)
+    most = log_likelihoods.max(axis=1, keepdims=True)
+    return np.asarray(np.log(np.maximum(np.exp(log_likelihoods - most) @ joint.T, 1e-300)) + most)
 
 
 def affordable(scenario: Scenario) -> int:
     """Return how many people are attacked: as many as the scenario says, or what time and memory
     allow."""
     people = scenario.attacked
-    for asked in (asked for asked in scenario.asked if asked.guessable):
-        for part in parts_of(asked.metric.mechanism):
-            looked_at = scenario.days * len(asked.population.values) * asked.records
+    for metric in (metric for metric in scenario.metrics if metric.guessable):
+        for part in parts_of(metric.metric.mechanism):
+            looked_at = scenario.days * len(metric.population.values) * metric.records
             people = min(people, _MOST_LOOKED_AT // looked_at, _MOST_COUNTED // part.shape.columns)
     return max(people, min(scenario.attacked, _FEWEST))

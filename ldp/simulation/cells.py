@@ -43,9 +43,9 @@ def draw_estimates(
         touching = np.full(draws, held)
     else:
         touching = held + _colliding(mechanism, held, others, draws, generator)
-    named = generator.binomial(touching, float(channel.touched))
-    named += generator.binomial(reports - touching, float(channel.untouched))
-    holders = np.asarray(channel.holders(named, reports), dtype=np.float64)
+    naming = generator.binomial(touching, float(channel.touched))
+    naming += generator.binomial(reports - touching, float(channel.untouched))
+    holders = np.asarray(channel.holders(naming, reports), dtype=np.float64)
     if not isinstance(mechanism, MeanSketch):
         return holders
     m = mechanism.columns
@@ -68,12 +68,12 @@ def _colliding(
     variance = mechanism.variance(reports, held / reports, float(shares.sum()))
     left = np.append(np.cumsum(shares[::-1])[::-1], 0.0) * reports**2 / (rows * (columns - 1))
     single = int(np.argmax(left <= POOLED * variance))
-    found = generator.binomial(int(counts[single:].sum()), 1 / columns, draws)
+    colliding = generator.binomial(int(counts[single:].sum()), 1 / columns, draws)
     chunk = max(1, _CHUNK // max(1, single))
     for start in range(0, draws if single else 0, chunk):
         size = min(chunk, draws - start)
         shared = generator.binomial(rows, 1 / columns, (size, single))
-        found[start : start + size] += generator.binomial(counts[:single], shared / rows).sum(
+        colliding[start : start + size] += generator.binomial(counts[:single], shared / rows).sum(
             axis=1
         )
-    return np.asarray(found, dtype=np.int64)
+    return np.asarray(colliding, dtype=np.int64)

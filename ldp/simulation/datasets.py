@@ -66,7 +66,7 @@ def browsers() -> Population:
 
 def _population(weights: Mapping[str, float], most: int) -> Population:
     """Return the values of the largest weights, in falling order, as frequencies."""
-    ranked = sorted(weights.items(), key=lambda each: (-each[1], each[0]))[:most]
+    ranked = sorted(weights.items(), key=lambda item: (-item[1], item[0]))[:most]
     frequencies = np.array([weight for _, weight in ranked])
     return Population(
         tuple(value for value, _ in ranked), frequencies=frequencies / frequencies.sum()

@@ -70,27 +70,27 @@ class FreshEvidence:
             _Cells(part, points)
             for part, points in zip(parts_of(mechanism), points_of(mechanism, values), strict=True)
         ]
-        self._found = np.zeros((streams, len(values)))
+        self._log_likelihoods = np.zeros((streams, len(values)))
 
     def add(self, streams: Ints, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
         batches = [(rows, payloads)]
         if isinstance(self._mechanism, JointMechanism):
             batches = split_batch(self._mechanism.layout, rows, payloads)
-        for cells, (own_rows, own) in zip(self._cells, batches, strict=True):
-            step = max(1, _CHUNK // (self._found.shape[1] * cells.most))
+        for cells, (part_rows, part_payloads) in zip(self._cells, batches, strict=True):
+            step = max(1, _CHUNK // (self._log_likelihoods.shape[1] * cells.most))
             for start in range(0, streams.size, step):
                 some = slice(start, start + step)
-                told = cells.told(own_rows[some], own[some])
+                log_likelihoods = cells.log_likelihoods(part_rows[some], part_payloads[some])
                 for at in _once(streams[some]):
-                    self._found[streams[some][at]] += told[at]
+                    self._log_likelihoods[streams[some][at]] += log_likelihoods[at]
 
     def log_likelihoods(self) -> Floats:
-        return self._found
+        return self._log_likelihoods
 
 
 class MemoisedEvidence:
-    """Reports that share a permanent response: they count by how often each column was named.
-    Unless it `lasts` it is another one after an epoch, about the same value."""
+    """Reports that share a permanent response: they count by how often each column was named. If
+    `lasts` a stream has one response for ever, else one an epoch, about the same value."""
 
     def __init__(
         self, mechanism: MemoisedMechanism, values: Sequence[Value], streams: int, *, lasts: bool
@@ -105,7 +105,7 @@ class MemoisedEvidence:
     def _forget(self) -> None:
         streams, columns = len(self._ended), self._mechanism.shape.columns
         self.rows = np.full(streams, -1)
-        self._named = np.zeros((streams, columns), dtype=np.int32)
+        self._named_counts = np.zeros((streams, columns), dtype=np.int32)
         self._reports = np.zeros(streams, dtype=np.int64)
 
     def add(self, streams: Ints, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
@@ -115,10 +115,10 @@ class MemoisedEvidence:
             columns = self._mechanism.shape.columns
             bits = np.unpackbits(payloads, axis=1, bitorder="little", count=columns)
             for at in _once(streams):
-                self._named[streams[at]] += bits[at]
+                self._named_counts[streams[at]] += bits[at]
         else:
             numbers = payload_numbers(self._mechanism.layout, rows, payloads)
-            np.add.at(self._named, (streams, numbers), 1)
+            np.add.at(self._named_counts, (streams, numbers), 1)
 
     def end_epoch(self) -> None:
         """Begin the next epoch: later reports are about another permanent response."""
@@ -128,30 +128,33 @@ class MemoisedEvidence:
     def one_with(self, later: "MemoisedEvidence", of: Ints) -> "MemoisedEvidence":
         """Return the evidence if stream i and stream of[i] of `later` are one: a row and a
         response."""
-        made = MemoisedEvidence.__new__(MemoisedEvidence)
-        made._mechanism, made._cells, made.rows = self._mechanism, self._cells, self.rows
-        made.lasts, made.cohorts = self.lasts, self.cohorts
-        made._ended = self._ended + later._ended[of]
-        made._named = self._named + later._named[of]
-        made._reports = self._reports + later._reports[of]
-        return made
+        union = MemoisedEvidence.__new__(MemoisedEvidence)
+        union._mechanism, union._cells, union.rows = self._mechanism, self._cells, self.rows
+        union.lasts, union.cohorts = self.lasts, self.cohorts
+        union._ended = self._ended + later._ended[of]
+        union._named_counts = self._named_counts + later._named_counts[of]
+        union._reports = self._reports + later._reports[of]
+        return union
 
     def cells(self) -> Ints:
         """Return the cells that each value touches in the stream's row: shape (streams, values,
         hashes)."""
-        return self._cells.of(self.rows.astype(np.uint32))
+        return self._cells.columns(self.rows.astype(np.uint32))
 
     def log_likelihoods(self) -> Floats:
-        """Return a bit is 1 in k of n reports with P(k | touched) = sum over the permanent bit b of
-        P(b | touched) P(1 | b)**k P(0 | b)**(n - k), and bits are independent. A column: P(named |
-        true) = sum over the permanent column of P(it | true) times the product of P(named | it)."""
-        found = self._ended.copy()
-        for start in range(0, len(found), step := max(1, _CHUNK // found[0].size)):
-            some = np.arange(start, min(len(found), start + step))
+        """Return ln P(reports | value) up to what no value changes: shape (streams, values).
+
+        Of BITS reports a sum over bits, which are independent: a bit is 1 in k of n reports with
+        P(k | touched) = sum over the permanent bit b of P(b | touched) P(1 | b)**k P(0 | b)**(n -
+        k). Of INDEX reports: the sum over the permanent column c of P(c | true column) times the
+        product over reports of P(named column | c)."""
+        sums = self._ended.copy()
+        for start in range(0, len(sums), step := max(1, _CHUNK // sums[0].size)):
+            some = np.arange(start, min(len(sums), start + step))
             some = some[self._reports[some] > 0]
             if some.size:
-                found[some] += self._of(some)
-        return found
+                sums[some] += self._of(some)
+        return sums
 
     def _of(self, some: Ints) -> Floats:
         permanent, (high, low) = (
@@ -159,31 +162,33 @@ class MemoisedEvidence:
             map(float, self._mechanism.instantaneous),
         )
         first = (float(permanent.touched), float(permanent.untouched)) if permanent else (1.0, 0.0)
-        named, reports = self._named[some], self._reports[some, None]
-        if_one = xlogy(named, high) + xlog1py(reports - named, -high)
-        every = np.moveaxis(self._cells.of(self.rows[some].astype(np.uint32)), 2, 0)
+        counts, reports = self._named_counts[some], self._reports[some, None]
+        if_one = xlogy(counts, high) + xlog1py(reports - counts, -high)
+        every = np.moveaxis(self._cells.columns(self.rows[some].astype(np.uint32)), 2, 0)
         if self._mechanism.kind is Kind.INDEX:
-            # the permanent column is told with `high`, any other with `low`
-            own = named * math.log(high) + (reports - named) * math.log(low)
-            told = np.take_along_axis(own, every[0], axis=1) + math.log(first[0] - first[1])
-            return np.asarray(
-                np.logaddexp(told, logsumexp(own, axis=1)[:, None] + math.log(first[1]))
+            # a report names the permanent column with `high`, any other with `low`
+            by_column = counts * math.log(high) + (reports - counts) * math.log(low)
+            at_true = np.take_along_axis(by_column, every[0], axis=1) + math.log(
+                first[0] - first[1]
             )
-        if_none = xlogy(named, low) + xlog1py(reports - named, -low)
+            return np.asarray(
+                np.logaddexp(at_true, logsumexp(by_column, axis=1)[:, None] + math.log(first[1]))
+            )
+        if_none = xlogy(counts, low) + xlog1py(reports - counts, -low)
         touched, untouched = (
             np.maximum(np.logaddexp(_log(p) + if_one, _log(1 - p) + if_none), _IMPOSSIBLE)
             for p in first
         )
-        gain, found = touched - untouched, np.zeros(every.shape[1:])
-        found += untouched.sum(axis=1)[:, None]
+        gain, sums = touched - untouched, np.zeros(every.shape[1:])
+        sums += untouched.sum(axis=1)[:, None]
         for cells in every:
             gained = np.take_along_axis(gain, np.maximum(cells, 0), axis=1)
-            found += gained * (cells != bulk.NO_COLUMN)
-        return found
+            sums += gained * (cells != bulk.NO_COLUMN)
+        return sums
 
 
 class _Cells:
-    """What values touch, in any row, and what a report tells of each of them."""
+    """Columns that values touch in any row, and likelihoods of values given single reports."""
 
     def __init__(self, mechanism: Mechanism, points: Points) -> None:
         self._mechanism, self._points = mechanism, points
@@ -202,31 +207,31 @@ class _Cells:
         rows = self._mechanism.shape.rows
         return bulk.columns(self._mechanism.addressing, rows, self._points, at)
 
-    def of(self, rows: NDArray[np.uint32]) -> Ints:
-        """Columns, shape (rows, values, hashes), NO_COLUMN where there are fewer."""
+    def columns(self, rows: NDArray[np.uint32]) -> Ints:
+        """Return the columns that each value touches in each of `rows`: shape (rows, values,
+        hashes), NO_COLUMN where there are fewer."""
         if self._by_row:
             different, which = np.unique(rows, return_inverse=True)
             return np.stack([self._in_row(row) for row in different.tolist()])[which.ravel()]
         values = len(self._points)
-        found = bulk.columns(
+        columns = bulk.columns(
             self._mechanism.addressing,
             self._mechanism.shape.rows,
             self._points[np.tile(np.arange(values), rows.size)],
             np.repeat(rows, values),
         )
-        return found.reshape(rows.size, values, -1)
+        return columns.reshape(rows.size, values, -1)
 
-    def told(self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> Floats:
+    def log_likelihoods(self, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> Floats:
         """Return ln P(report | value), up to what no value changes: shape (reports, values)."""
-        named, unnamed = self._weights
         if self._touching is not None:
             numbers = payload_numbers(self._mechanism.layout, rows, payloads)
-            return np.where(self._touching[numbers], named, unnamed)
-        found = np.zeros((rows.size, len(self._points)))
+            return np.where(self._touching[numbers], *self._weights)
+        sums = np.zeros((rows.size, len(self._points)))
         names = _names(self._mechanism, rows, payloads)
-        for cells in np.moveaxis(self.of(rows), 2, 0):  # summing over a short axis is slow
-            found += np.where(names(cells), named, unnamed) * (cells != bulk.NO_COLUMN)
-        return found
+        for cells in np.moveaxis(self.columns(rows), 2, 0):  # summing over a short axis is slow
+            sums += np.where(names(cells), *self._weights) * (cells != bulk.NO_COLUMN)
+        return sums
 
 
 def _once(streams: Ints) -> Iterator[Ints]:

@@ -64,7 +64,7 @@ class Fleet:
             self.begin_epoch()
 
     def begin_epoch(self) -> None:
-        """Return every device forgets what it froze."""
+        """Begin an epoch: every device forgets what it froze."""
         self._frozen = np.full(self._secrets.size, -1)
 
     def encode(self, devices: Ints, places: Ints) -> Encoded:
@@ -83,7 +83,7 @@ class Fleet:
         is_new = self._frozen[new] < 0
         new, first = new[is_new], first[is_new]
         rows = self._generator.integers(0, self._memory.shape.rows, new.size, np.uint32)
-        self._frozen[new] = self._drawn(places[first], rows)
+        self._frozen[new] = self._draw_responses(places[first], rows)
         return np.asarray(self._frozen[devices])
 
     def _of_secret(self, devices: Ints, places: Ints) -> Ints:
@@ -95,22 +95,22 @@ class Fleet:
         rows = self._cohorts[secrets]
         cells = np.sort(columns_of(self._memory, self._points[0][values], rows), axis=1)
         firsts = list[int]()
-        for place, (secret, own) in enumerate(zip(secrets.tolist(), cells, strict=True)):
-            tag = secret, own.tobytes()
+        for place, (secret, columns) in enumerate(zip(secrets.tolist(), cells, strict=True)):
+            tag = secret, columns.tobytes()
             if tag not in self._of_cells:
                 self._of_cells[tag] = len(self._rows) + len(firsts)
                 firsts.append(place)
             about[new[place]] = self._of_cells[tag]
         self._of_value.update(zip(keys[new].tolist(), about[new].tolist(), strict=True))
-        self._drawn(values[firsts], rows[firsts])
+        self._draw_responses(values[firsts], rows[firsts])
         return np.asarray(about[group.ravel()])
 
-    def _drawn(self, values: Ints, rows: NDArray[np.uint32]) -> Ints:
-        """New permanent responses to these values in these rows, numbered on."""
+    def _draw_responses(self, values: Ints, rows: NDArray[np.uint32]) -> Ints:
+        """Draw new permanent responses to these values in these rows; return their numbers."""
         before = len(self._rows)
-        made = permanent(self._memory, self._points[0][values], rows, self._generator)
+        responses = permanent(self._memory, self._points[0][values], rows, self._generator)
         self._rows = np.concatenate([self._rows, rows])
-        self._responses = np.concatenate([self._responses, made])
+        self._responses = np.concatenate([self._responses, responses])
         return np.arange(before, len(self._rows))
 
 
@@ -130,8 +130,8 @@ def permanent(
     columns = columns_of(mechanism, points, rows)
     if mechanism.kind is Kind.INDEX:
         assert permanent is not None
-        told = threshold(permanent.touched)
-        return as_bytes(_told(columns[:, 0], told, layout.columns, generator), layout)
+        chance = threshold(permanent.touched)
+        return as_bytes(_randomised(columns[:, 0], chance, layout.columns, generator), layout)
     if permanent is not None:
         return noisy_bits(layout, permanent, columns, generator)
     truths = np.zeros((len(columns), 8 * layout.payload_bytes), dtype=np.uint8)
@@ -147,19 +147,19 @@ def instantaneous(
     layout, (high, low) = mechanism.layout, mechanism.thresholds
     if mechanism.kind is Kind.INDEX:
         numbers = payload_numbers(layout, np.zeros(len(responses), np.int64), responses)
-        return as_bytes(_told(numbers, high, layout.columns, generator), layout)
-    kept, lied = (_coins(chance, responses.shape, generator) for chance in (high, low))
-    payloads = (responses & kept) | (~responses & lied)
+        return as_bytes(_randomised(numbers, high, layout.columns, generator), layout)
+    if_one, if_zero = (_coins(chance, responses.shape, generator) for chance in (high, low))
+    payloads = (responses & if_one) | (~responses & if_zero)
     payloads[:, -1] &= 0xFF >> -layout.columns % 8
     return np.asarray(payloads)
 
 
-def _told(columns: Ints, told: int, many: int, generator: np.random.Generator) -> Ints:
-    """Return each column with probability told / 2**64, else another of so many, as
+def _randomised(columns: Ints, chance: int, many: int, generator: np.random.Generator) -> Ints:
+    """Return each column with probability chance / 2**64, else another of so `many`, as
     `draw_column`."""
-    is_told = bulk.bernoulli_each(generator, told, columns.size)
+    is_true = bulk.bernoulli_each(generator, chance, columns.size)
     others = generator.integers(0, many - 1, columns.size)
-    return np.where(is_told, columns, others + (others >= columns))
+    return np.where(is_true, columns, others + (others >= columns))
 
 
 def _coins(

@@ -47,16 +47,16 @@ def linking(
     changed = _others(shares, held, generator)
     fleet = Fleet(mechanism, population.values, memoise, np.arange(people), generator)
 
-    def sent(told: Ints) -> Evidence:
-        made = evidence(mechanism, population.values, memoise, people)
+    def collect(value_indices: Ints) -> Evidence:
+        reports_evidence = evidence(mechanism, population.values, memoise, people)
         for _ in range(reports):
-            encoded = fleet.encode(np.arange(people), told)
-            made.add(np.arange(people), encoded.rows, encoded.payloads)
+            encoded = fleet.encode(np.arange(people), value_indices)
+            reports_evidence.add(np.arange(people), encoded.rows, encoded.payloads)
         if memoise == "epoch":
             fleet.begin_epoch()
-        return made
+        return reports_evidence
 
-    first, second, other = sent(held), sent(held), sent(changed)
+    first, second, other = collect(held), collect(held), collect(changed)
     itself = np.arange(people)
     stranger = np.roll(itself, 1)
     person = [_same_device(first, second, of, shares) > _TIE for of in (itself, stranger)]
@@ -75,9 +75,9 @@ def _same_device(first: Evidence, second: Evidence, of: Ints, shares: Floats) ->
     common than the value: the response and the row, which of two people is the same once in `rows`
     times."""
     log_prior = log_shares(shares)
-    one, other = first.log_likelihoods(), second.log_likelihoods()[of]
-    apart = logsumexp(log_prior + one, axis=1) + logsumexp(log_prior + other, axis=1)
-    both = one + other
+    first_log, second_log = first.log_likelihoods(), second.log_likelihoods()[of]
+    apart = logsumexp(log_prior + first_log, axis=1) + logsumexp(log_prior + second_log, axis=1)
+    both = first_log + second_log
     if isinstance(first, MemoisedEvidence) and isinstance(second, MemoisedEvidence) and first.lasts:
         both = first.one_with(second, of).log_likelihoods() + math.log(first.cohorts)
         both[first.rows != second.rows[of]] = -np.inf
@@ -93,13 +93,13 @@ def _changed(first: Evidence, second: Evidence, shares: Floats) -> Floats:
             + AB(v) (sum_w c s(w) - s(v))].
     """
     log_prior, log_left = log_shares(shares), log_shares(shares) - np.log1p(-shares)
-    one, other = first.log_likelihoods(), second.log_likelihoods()
-    both, alike = one + other, np.broadcast_to(shares, one.shape)
+    first_log, second_log = first.log_likelihoods(), second.log_likelihoods()
+    both, alike = first_log + second_log, np.broadcast_to(shares, first_log.shape)
     if isinstance(first, MemoisedEvidence) and isinstance(second, MemoisedEvidence) and first.lasts:
-        both = first.one_with(second, np.arange(len(one))).log_likelihoods()
+        both = first.one_with(second, np.arange(len(first_log))).log_likelihoods()
         alike = _alike(first.cells(), shares)
-    any_other = logsumexp(log_left + one, axis=1) + logsumexp(log_prior + other, axis=1)
-    not_other = logsumexp(log_left + np.log(alike) + one + other, axis=1)
+    any_other = logsumexp(log_left + first_log, axis=1) + logsumexp(log_prior + second_log, axis=1)
+    not_other = logsumexp(log_left + np.log(alike) + first_log + second_log, axis=1)
     hidden = np.maximum(alike - shares, 0.0)
     hidden[hidden < 1e-12] = 0.0
     unseen = logsumexp(log_left + both, axis=1, b=hidden)
@@ -112,8 +112,8 @@ def _alike(cells: Ints, shares: Floats) -> Floats:
     """For every stream and value the share of values that touch the same cells there."""
     streams, values, _ = cells.shape
     keys = np.repeat(np.arange(streams, dtype=np.uint64), values)
-    for one in np.sort(cells, axis=2).reshape(streams * values, -1).T:
-        keys = keys * _ODD + (one + 1).astype(np.uint64)  # modulo 2**64, as good as random
+    for column in np.sort(cells, axis=2).reshape(streams * values, -1).T:
+        keys = keys * _ODD + (column + 1).astype(np.uint64)  # modulo 2**64, as good as random
     _, group = np.unique(keys, return_inverse=True)
     sums = np.bincount(group.ravel(), weights=np.tile(shares, streams))
     return np.asarray(sums[group.ravel()].reshape(streams, values), dtype=np.float64)
@@ -121,7 +121,7 @@ def _alike(cells: Ints, shares: Floats) -> Floats:
 
 def _others(shares: Floats, held: Ints, generator: np.random.Generator) -> Ints:
     """For each value another one, drawn with the frequencies of the others."""
-    found = generator.choice(shares.size, held.size, p=shares)
-    while (same := np.flatnonzero(found == held)).size:
-        found[same] = generator.choice(shares.size, same.size, p=shares)
-    return found
+    others = generator.choice(shares.size, held.size, p=shares)
+    while (same := np.flatnonzero(others == held)).size:
+        others[same] = generator.choice(shares.size, same.size, p=shares)
+    return others

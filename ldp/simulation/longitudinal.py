@@ -33,16 +33,16 @@ _CHUNK = 1 << 22
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sent:
     """All reports of one metric on one `day`, in random order: for each report the device, the
-    place of the value `told` and of the one `held` that day, row and payload. `charged`: how often
-    its price is charged, for each device. Reports of one `epoch` are about one response each
-    device."""
+    index of the value that it is about and of the one that its device held that day, row and
+    payload. `charged`: how often its price is charged, for each device. Reports of one `epoch` are
+    about one response each device."""
 
-    asked: ScenarioMetric
+    scenario_metric: ScenarioMetric
     day: int
     epoch: int
     devices: Ints
-    told: Ints
-    held: Ints
+    value_indices: Ints
+    held_indices: Ints
     rows: NDArray[np.uint32]
     payloads: NDArray[np.uint8]
     charged: Ints
@@ -70,30 +70,30 @@ class Collection:
     ) -> None:
         self._scenario, self._people, self._generator = scenario, people, generator
         self._limited = limited
-        self._asked = {asked.metric.name: asked for asked in scenario.asked}
+        self._metrics = {metric.name: metric for metric in scenario.metrics}
         devices = people.owner.size
         self.secrets = people.owner if scenario.account else np.arange(devices)
         self._fleets = {
             name: Fleet(
-                asked.metric.mechanism,
-                asked.population.values,
-                asked.metric.memoise,
+                metric.metric.mechanism,
+                metric.population.values,
+                metric.metric.memoise,
                 self.secrets,
                 generator,
             )
-            for name, asked in self._asked.items()
+            for name, metric in self._metrics.items()
         }
-        self.charged = {name: np.zeros(devices, dtype=np.int64) for name in self._asked}
-        self.possible = {name: np.zeros(devices, dtype=np.int64) for name in self._asked}
-        self._paid = {name: np.zeros(devices, dtype=bool) for name in self._asked}
-        self._known = {name: np.empty(0, dtype=np.int64) for name in self._asked}
-        self._epochs = dict.fromkeys(self._asked, -1)
+        self.charged = {name: np.zeros(devices, dtype=np.int64) for name in self._metrics}
+        self.possible = {name: np.zeros(devices, dtype=np.int64) for name in self._metrics}
+        self._paid = {name: np.zeros(devices, dtype=bool) for name in self._metrics}
+        self._known = {name: np.empty(0, dtype=np.int64) for name in self._metrics}
+        self._epochs = dict.fromkeys(self._metrics, -1)
 
     def streams(self, name: str) -> Streams:
         """Return which reports share a permanent response, if any do: those of a secret under
         per-value memoisation, else those of a device."""
         devices = np.arange(self._people.owner.size)
-        if self._asked[name].metric.memoise != "per-value" or not self._scenario.account:
+        if self._metrics[name].metric.memoise != "per-value" or not self._scenario.account:
             return Streams(devices, self._people.owner)
         return Streams(self.secrets, np.arange(self._people.joined.size))
 
@@ -101,14 +101,16 @@ class Collection:
         """Return everything that is sent, a list a day. What a period of several days sends is sent
         on its last; the reports of one day are those that devices made of its records, although a
         collector would have them a little later."""
-        groups = dict.fromkeys(asked.metric.group for asked in self._asked.values())
+        groups = dict.fromkeys(metric.metric.group for metric in self._metrics.values())
         noons = self._scenario.noons
         for day in range(self._scenario.days):
             due = [self._scenario.registry.groups[name] for name in groups]
-            due = [each for each in due if ending(noons[day], each.caps.window) <= noons[day + 1]]
-            yield [sent for group in due for sent in self._sealed(group, day)]
+            due = [
+                group for group in due if ending(noons[day], group.caps.window) <= noons[day + 1]
+            ]
+            yield [sent for group in due for sent in self._seal(group, day)]
 
-    def _sealed(self, group: Group, day: int) -> Iterator[Sent]:
+    def _seal(self, group: Group, day: int) -> Iterator[Sent]:
         """Yield what all devices send of the period that ends after `day`. Charges of a group are
         made at the ends of its windows, so in the window that ends now there are only those made
         now."""
@@ -121,31 +123,31 @@ class Collection:
         devices = np.flatnonzero(is_there[people.owner])
         since = np.maximum(first, people.joined[people.owner[devices]])
         members = [
-            self._asked[each.name].metric if each.name in self._asked else each
-            for each in self._scenario.registry.metrics.values()
-            if each.group == group.name and (self._limited or each.name in self._asked)
+            self._metrics[metric.name].metric if metric.name in self._metrics else metric
+            for metric in self._scenario.registry.metrics.values()
+            if metric.group == group.name and (self._limited or metric.name in self._metrics)
         ]
         order = np.tile(np.arange(len(members)), (devices.size, 1))
         order = self._generator.permuted(order, axis=1)
         books = np.zeros((devices.size, 2 * len(members)), dtype=np.int64)
         for place, member in enumerate(members):
-            if member.name in self._asked:
+            if member.name in self._metrics:
                 self._enter_epoch(member, day)
                 books[:, place] = self.charged[member.name][devices]
         granted = np.zeros((devices.size, len(members)), dtype=np.int64)
         for turn in order.T:
             for place in range(len(members)):
                 its = np.flatnonzero(turn == place)
-                reports, prices = self._granted(
+                reports, prices = self._grants(
                     group, members, place, devices[its], books[its], ends
                 )
                 granted[its, place] = reports
                 books[its, len(members) + place] = prices
         for place, member in enumerate(members):
-            if member.name in self._asked and member.expires >= day_of(ends - 1):
-                yield self._sent(member, day, devices, since, granted[:, place])
+            if member.name in self._metrics and member.expires >= day_of(ends - 1):
+                yield self._send(member, day, devices, since, granted[:, place])
 
-    def _granted(
+    def _grants(
         self,
         group: Group,
         members: Sequence[Metric],
@@ -163,7 +165,7 @@ class Collection:
         prices = [Fraction(member.price) for member in members]
         aside = self._scenario.registry.set_aside(group.name, day_of(ends - 1))
         different, which = _distinct(books)
-        found = list[tuple[int, int]]()
+        grants = list[tuple[int, int]]()
         for row in different.tolist():
             charged, granted = row[: len(members)], row[len(members) :]
             spent = [(a + b) * price for a, b, price in zip(charged, granted, prices, strict=True)]
@@ -174,9 +176,9 @@ class Collection:
             ]
             left = allowance(group.caps, sum(spent, Fraction(0)), sum(in_window, aside))
             grant = mode_class(metric).afforded(metric, left)
-            found.append((grant.reports, int(grant.epsilon / prices[place])))
-        table = np.array(found, dtype=np.int64).reshape(-1, 2)[which]
-        if metric.epoch and metric.name in self._asked:
+            grants.append((grant.reports, int(grant.epsilon / prices[place])))
+        table = np.array(grants, dtype=np.int64).reshape(-1, 2)[which]
+        if metric.epoch and metric.name in self._metrics:
             is_paid = self._paid[metric.name][devices]
             table[is_paid] = metric.reports_per_window, 0
         return table[:, 0], table[:, 1]
@@ -191,35 +193,35 @@ class Collection:
             self._paid[metric.name][:] = False
             self._fleets[metric.name].begin_epoch()
 
-    def _sent(self, metric: Metric, day: int, devices: Ints, since: Ints, granted: Ints) -> Sent:
-        asked, name = self._asked[metric.name], metric.name
-        records = (day + 1 - since) * asked.records
+    def _send(self, metric: Metric, day: int, devices: Ints, since: Ints, granted: Ints) -> Sent:
+        scenario_metric, name = self._metrics[metric.name], metric.name
+        records = (day + 1 - since) * scenario_metric.records
         self.possible[name][devices] += np.minimum(records, metric.reports_per_window)
         sent = np.minimum(records, granted)
-        place, chosen = self._drawn(records, sent)
-        days = since[place] + chosen // asked.records
+        place, chosen = self._draw_records(records, sent)
+        days = since[place] + chosen // scenario_metric.records
         held = self._people.values[name][self._people.owner[devices[place]]]
         if metric.epoch:
             begun = beginning(self._scenario.noons[day], metric.epoch)
             first = int(np.searchsorted(self._scenario.noons, begun))
             days = np.maximum(first, self._people.joined[self._people.owner[devices[place]]])
         every = np.arange(place.size)
-        told = held[every, days]
-        encoded = self._fleets[name].encode(devices[place], told)
+        value_indices = held[every, days]
+        encoded = self._fleets[name].encode(devices[place], value_indices)
         charged = self._charge(metric, devices, place, sent, encoded.about)
         return Sent(
-            asked=asked,
+            scenario_metric=scenario_metric,
             day=day,
             epoch=self._epochs[name],
             devices=devices[place],
-            told=told,
-            held=held[every, day],
+            value_indices=value_indices,
+            held_indices=held[every, day],
             rows=encoded.rows,
             payloads=encoded.payloads,
             charged=charged,
         )
 
-    def _drawn(self, records: Ints, sent: Ints) -> tuple[Ints, Ints]:
+    def _draw_records(self, records: Ints, sent: Ints) -> tuple[Ints, Ints]:
         """Return so many `sent` of the `records` of each device, all sets alike: the places of the
         devices and the numbers of the records, in random order."""
         most = max(1, int(records.max(initial=0)))
@@ -262,19 +264,19 @@ class Collection:
     def epsilons(self, names: Sequence[str]) -> Floats:
         """Return what each device was charged for some metrics together, exactly, rounded up
         once."""
-        return _priced([(self._price(name), self.charged[name]) for name in names])
+        return _total_prices([(self._price(name), self.charged[name]) for name in names])
 
     def persons(self, names: Sequence[str]) -> Floats:
         """Return what all devices of each person tell of it: their charges added, but for responses
         that the devices of an account share, which are the same on each."""
-        return _priced([(self._price(name), self._of_persons(name)) for name in names])
+        return _total_prices([(self._price(name), self._of_persons(name)) for name in names])
 
     def unlimited(self, names: Sequence[str]) -> Floats:
         """Return the same with fresh noise in every report and no caps."""
-        return _priced(
+        return _total_prices(
             [
                 (
-                    self._asked[name].metric.mechanism.cost.epsilon,
+                    self._metrics[name].metric.mechanism.cost.epsilon,
                     self._by_owner(self.possible[name]),
                 )
                 for name in names
@@ -282,15 +284,15 @@ class Collection:
         )
 
     def _price(self, name: str) -> float:
-        return self._asked[name].metric.price
+        return self._metrics[name].metric.price
 
     def _by_owner(self, counts: Ints) -> Ints:
-        found = np.zeros(self._people.joined.size, dtype=np.int64)
-        np.add.at(found, self._people.owner, counts)
-        return found
+        totals = np.zeros(self._people.joined.size, dtype=np.int64)
+        np.add.at(totals, self._people.owner, counts)
+        return totals
 
     def _of_persons(self, name: str) -> Ints:
-        if not (self._scenario.account and self._asked[name].metric.memoise == "per-value"):
+        if not (self._scenario.account and self._metrics[name].metric.memoise == "per-value"):
             return self._by_owner(self.charged[name])
         devices = self._people.owner.size
         _, first = np.unique(self._known[name] // devices, return_index=True)
@@ -298,9 +300,9 @@ class Collection:
         return np.bincount(owners, minlength=self._people.joined.size)
 
 
-def _priced(parts: Sequence[tuple[float, Ints]]) -> Floats:
+def _total_prices(parts: Sequence[tuple[float, Ints]]) -> Floats:
     """Return the sums of prices times counts, each rounded up once."""
-    counts = np.stack([each for _, each in parts], axis=1)
+    counts = np.stack([counts for _, counts in parts], axis=1)
     different, which = _distinct(counts)
     prices = [Fraction(price) for price, _ in parts]
     sums = [

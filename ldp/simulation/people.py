@@ -34,6 +34,10 @@ class ScenarioMetric:
     correlation: float = 0.0
 
     @property
+    def name(self) -> str:
+        return self.metric.name
+
+    @property
     def guessable(self) -> bool:
         """Return whether the values are such as reports name one by one: not numbers, which are
         rounded at random."""
@@ -41,13 +45,13 @@ class ScenarioMetric:
         return not any(isinstance(part.addressing, Rounding) for part in parts)
 
     def joint(self, leader: Population) -> Floats:
-        """Return how frequent each pair of an own value and one of the leader's is: shape (values,
-        leader's values). With bounds F and G of the cumulated frequencies those at the same
-        quantile share max(0, min(F, G) - max(F before, G before))."""
-        own, its = self.population.shares, leader.shares
-        high, low = np.cumsum(own)[:, None], (np.cumsum(own) - own)[:, None]
-        same = np.minimum(high, np.cumsum(its)) - np.maximum(low, np.cumsum(its) - its)
-        alike, apart = np.maximum(same, 0), np.outer(own, its)
+        """Return how frequent each pair of a value of this metric and one of the leader's is: shape
+        (values, leader's values). With bounds F and G of the cumulated frequencies those at the
+        same quantile share max(0, min(F, G) - max(F before, G before))."""
+        shares, others = self.population.shares, leader.shares
+        high, low = np.cumsum(shares)[:, None], (np.cumsum(shares) - shares)[:, None]
+        same = np.minimum(high, np.cumsum(others)) - np.maximum(low, np.cumsum(others) - others)
+        alike, apart = np.maximum(same, 0), np.outer(shares, others)
         return np.asarray(self.correlation * alike + (1 - self.correlation) * apart)
 
 
@@ -58,7 +62,7 @@ class Scenario:
     devices, which with `account` share a secret. `attacked`: people of the attacks, 0 for none."""
 
     registry: Registry
-    asked: tuple[ScenarioMetric, ...]
+    metrics: tuple[ScenarioMetric, ...]
     users: int
     days: int
     start: date
@@ -89,8 +93,8 @@ class Scenario:
 
     def staying(self, users: int) -> "Scenario":
         """Return so many people who stay and keep their values, whatever these are."""
-        asked = tuple(replace(each, change=0.0) for each in self.asked)
-        return replace(self, asked=asked, users=users, churn=0.0)
+        metrics = tuple(replace(metric, change=0.0) for metric in self.metrics)
+        return replace(self, metrics=metrics, users=users, churn=0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -115,30 +119,30 @@ def draw_people(scenario: Scenario, generator: np.random.Generator) -> People:
     left[np.append(seat[1:] != seat[:-1], True)] = days
     many = generator.choice(len(scenario.devices), size=joined.size, p=scenario.devices) + 1
     quantiles = dict[str, Floats]()
-    for asked in sorted(scenario.asked, key=lambda asked: asked.like != ""):  # leaders first
-        drawn = _quantiles(joined, days, asked.change, generator)
-        if asked.like:
-            goes_by = generator.random(joined.size) < asked.correlation
-            drawn[goes_by] = quantiles[asked.like][goes_by]
-        quantiles[asked.metric.name] = drawn
+    for metric in sorted(scenario.metrics, key=lambda metric: metric.like != ""):  # leaders first
+        values = _quantiles(joined, days, metric.change, generator)
+        if metric.like:
+            goes_by = generator.random(joined.size) < metric.correlation
+            values[goes_by] = quantiles[metric.like][goes_by]
+        quantiles[metric.name] = values
     return People(
         joined=joined,
         left=left,
         owner=np.repeat(np.arange(joined.size), many),
         values={
-            asked.metric.name: _at(asked.population, quantiles[asked.metric.name])
-            for asked in scenario.asked
+            metric.name: _at(metric.population, quantiles[metric.name])
+            for metric in scenario.metrics
         },
     )
 
 
 def _quantiles(joined: Ints, days: int, change: float, generator: np.random.Generator) -> Floats:
-    """Uniform numbers that are drawn anew with probability `change` a day."""
-    drawn = generator.random((joined.size, days))
+    """Return uniform numbers that are drawn anew with probability `change` a day."""
+    fresh = generator.random((joined.size, days))
     is_new = generator.random((joined.size, days)) < change
     is_new[np.arange(joined.size), joined] = True
     latest = np.maximum.accumulate(np.where(is_new, np.arange(days), 0), axis=1)
-    return np.take_along_axis(drawn, latest, axis=1)
+    return np.take_along_axis(fresh, latest, axis=1)
 
 
 def _at(population: Population, quantiles: Floats) -> Ints:

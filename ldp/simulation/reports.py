@@ -55,8 +55,8 @@ def simulate(
 def points_of(mechanism: Catalogued, values: Sequence[Value]) -> list[Points]:
     """Return the points of values, for each part of the mechanism's report (see `bulk.points`)."""
     return [
-        bulk.points(part.addressing, part.shape.rows, own)
-        for part, own in values_of_parts(mechanism, values)
+        bulk.points(part.addressing, part.shape.rows, part_values)
+        for part, part_values in values_of_parts(mechanism, values)
     ]
 
 
@@ -65,13 +65,13 @@ def encode_batch(
 ) -> Batch:
     """Return one report for each value whose points (`points_of`) these are: rows, uint32, shape
     (n,), and payloads, uint8, shape (n, payload bytes)."""
-    drawn = [
+    batches = [
         _encode_part(part, part_points, generator)
         for part, part_points in zip(parts_of(mechanism), points, strict=True)
     ]
     if isinstance(mechanism.layout, JointLayout):
-        return join_batch(mechanism.layout, drawn)
-    return drawn[0]
+        return join_batch(mechanism.layout, batches)
+    return batches[0]
 
 
 def _encode_part(mechanism: Mechanism, points: Points, generator: np.random.Generator) -> Batch:
@@ -103,8 +103,8 @@ def noisy_bits(
         cells = touched[holders]
         at = holders, cells >> 3
         bit = (1 << (cells & 7)).astype(np.uint8)
-        shown = bulk.bernoulli_each(generator, threshold(channel.touched), holders.size)
-        payloads[at] = np.where(shown, payloads[at] | bit, payloads[at] & ~bit)
+        is_one = bulk.bernoulli_each(generator, threshold(channel.touched), holders.size)
+        payloads[at] = np.where(is_one, payloads[at] | bit, payloads[at] & ~bit)
     return payloads
 
 
@@ -119,11 +119,11 @@ def _subsets(
     # coin told no finer than its spread fewer words
     digits = 1 << math.ceil(-math.log2(spread))
     coin = Fraction(round(max(0.0, share - spread) * digits), digits)
-    named = bulk.packed_bernoulli(generator, threshold(coin), len(truths) * words)
-    is_told = bulk.bernoulli_each(generator, threshold(mechanism.channel.touched), truths.size)
-    named = named.reshape(len(truths), words)
-    bulk.fit_subsets(named, truths, is_told, layout.columns, layout.ones, generator)
-    payloads = named.astype("<u8").view(np.uint8).reshape(len(truths), 8 * words)
+    sets = bulk.packed_bernoulli(generator, threshold(coin), len(truths) * words)
+    is_true = bulk.bernoulli_each(generator, threshold(mechanism.channel.touched), truths.size)
+    sets = sets.reshape(len(truths), words)
+    bulk.fit_subsets(sets, truths, is_true, layout.columns, layout.ones, generator)
+    payloads = sets.astype("<u8").view(np.uint8).reshape(len(truths), 8 * words)
     return np.ascontiguousarray(payloads[:, : layout.payload_bytes])
 
 
@@ -134,11 +134,11 @@ def _indexes(
     generator: np.random.Generator,
 ) -> NDArray[np.uint8]:
     layout, many = mechanism.layout, mechanism.touches
-    told = threshold(many * mechanism.channel.touched)
-    is_true = bulk.bernoulli_each(generator, told, rows.size)
+    chance = threshold(many * mechanism.channel.touched)
+    is_true = bulk.bernoulli_each(generator, chance, rows.size)
     number = generator.integers(0, np.where(is_true, many, layout.columns - many))
-    named = bulk.pick(mechanism.addressing, layout.rows, points, rows, is_true, number)
-    return as_bytes(named, layout)
+    columns = bulk.pick(mechanism.addressing, layout.rows, points, rows, is_true, number)
+    return as_bytes(columns, layout)
 
 
 def _signs(mechanism: Mechanism, cells: Ints, generator: np.random.Generator) -> NDArray[np.uint8]:
@@ -149,11 +149,11 @@ def _signs(mechanism: Mechanism, cells: Ints, generator: np.random.Generator) ->
 def draw_signs(
     mechanism: Mechanism, cells: Ints, generator: np.random.Generator
 ) -> tuple[Ints, Ints]:
-    """Draw, for reports whose values touch `cells`, the columns they name, and 1 where they tell a
-    minus; int64 arrays, shape of `cells`."""
+    """Draw, for reports whose values touch `cells`, the columns that they name, and 1 where their
+    sign is minus; int64 arrays, shape of `cells`."""
     columns = generator.integers(0, mechanism.shape.columns, size=cells.size)
-    told = bulk.bernoulli_each(generator, threshold(mechanism.channel.touched), cells.size)
-    return columns, bulk.negative_signs(columns, cells) ^ ~told.astype(np.int64) & 1
+    is_true = bulk.bernoulli_each(generator, threshold(mechanism.channel.touched), cells.size)
+    return columns, bulk.negative_signs(columns, cells) ^ ~is_true.astype(np.int64) & 1
 
 
 def as_bytes(numbers: Ints, layout: Layout) -> NDArray[np.uint8]:

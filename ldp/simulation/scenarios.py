@@ -107,16 +107,19 @@ def _scenario(path: Path, document: dict[str, Any], registry: Registry) -> Scena
     if not isinstance(sections, dict) or not sections:
         raise ParameterError("needs a section [metric.NAME] for each metric that is simulated")
     keys = _read("", document, _TOP)
-    asked = [
-        _asked(path, registry.metric(name), section, sections) for name, section in sections.items()
+    metrics = [
+        _scenario_metric(path, registry.metric(name), section, sections)
+        for name, section in sections.items()
     ]
     if isinstance(keys["devices"], int):
         keys["devices"] = [0.0] * (keys["devices"] - 1) + [1.0]
     keys["devices"] = tuple(keys["devices"])
-    return Scenario(registry=registry, asked=tuple(asked), **keys)
+    return Scenario(registry=registry, metrics=tuple(metrics), **keys)
 
 
-def _asked(path: Path, metric: Metric, section: Any, sections: Mapping[str, Any]) -> ScenarioMetric:
+def _scenario_metric(
+    path: Path, metric: Metric, section: Any, sections: Mapping[str, Any]
+) -> ScenarioMetric:
     where = f"[metric.{metric.name}]"
     if not isinstance(section, dict):
         raise ParameterError(f"{where} must be a section")
@@ -147,13 +150,13 @@ def _read(where: str, section: Mapping[str, Any], known: Mapping[str, _Key]) -> 
     for name in section:
         if name not in known:
             raise ParameterError(f"{where}unknown key {name!r}{nearest(name, known)}")
-    found = {name: section.get(name, key.default) for name, key in known.items()}
-    for name, value in found.items():
+    values = {name: section.get(name, key.default) for name, key in known.items()}
+    for name, value in values.items():
         if value is _REQUIRED:
             raise ParameterError(f"{where}needs {name}, {known[name].wanted}")
         if not known[name].is_right(value):
             raise ParameterError(f"{where}{name} must be {known[name].wanted}")
-    return found
+    return values
 
 
 def most_frequent(population: Population, values: int) -> Population:
@@ -161,31 +164,33 @@ def most_frequent(population: Population, values: int) -> Population:
     if len(population.values) <= values:
         return population
     shares = population.shares
-    kept = np.sort(np.argsort(-shares, kind="stable")[:values])
+    indices = np.sort(np.argsort(-shares, kind="stable")[:values])
     return Population(
-        tuple(population.values[i] for i in kept.tolist()),
-        frequencies=shares[kept] / shares[kept].sum(),
+        tuple(population.values[i] for i in indices.tolist()),
+        frequencies=shares[indices] / shares[indices].sum(),
     )
 
 
 def attacked(scenario: Scenario, values: int) -> Scenario:
     """Return the same about people who hold one of so many most frequent values of each metric
     whose values can be guessed."""
-    asked = [
-        replace(each, population=most_frequent(each.population, values)) if each.guessable else each
-        for each in scenario.asked
+    metrics = [
+        replace(metric, population=most_frequent(metric.population, values))
+        if metric.guessable
+        else metric
+        for metric in scenario.metrics
     ]
-    found = replace(scenario, asked=tuple(asked))
-    return replace(found, attacked=affordable(found))
+    reduced = replace(scenario, metrics=tuple(metrics))
+    return replace(reduced, attacked=affordable(reduced))
 
 
 def memoised(scenario: Scenario, memoise: Memoise) -> Scenario:
     """Return the same with the metrics memoised this way, as far as they can be."""
-    asked = [
-        replace(each, metric=replace(each.metric, memoise=memoise, epoch=None))
-        for each in scenario.asked
-        if not memoise or each.metric.mechanism.is_memoisable
+    metrics = [
+        replace(metric, metric=replace(metric.metric, memoise=memoise, epoch=None))
+        for metric in scenario.metrics
+        if not memoise or metric.metric.mechanism.is_memoisable
     ]
-    names = {each.metric.name for each in asked}
-    alone = [each if each.like in names else replace(each, like="") for each in asked]
-    return replace(scenario, asked=tuple(alone))
+    names = {metric.name for metric in metrics}
+    alone = [metric if metric.like in names else replace(metric, like="") for metric in metrics]
+    return replace(scenario, metrics=tuple(alone))

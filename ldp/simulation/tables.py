@@ -63,13 +63,13 @@ def draw_table(
 
     spawned = generator.spawn(len(sizes))
     if len(sizes) == 1:
-        drawn = [block(0, spawned[0])]
+        blocks = [block(0, spawned[0])]
     else:
         with ThreadPoolExecutor(cpu_count()) as pool:
-            drawn = list(pool.map(block, range(len(sizes)), spawned))
-    reports = np.concatenate([reports for _, reports in drawn])
+            blocks = list(pool.map(block, range(len(sizes)), spawned))
+    reports = np.concatenate([reports for _, reports in blocks])
     kind = smallest_type(int(reports.max()), mechanism.kind is Kind.SIGN)
-    cells = np.concatenate([counts.astype(kind) for counts, _ in drawn])
+    cells = np.concatenate([counts.astype(kind) for counts, _ in blocks])
     return Table(mechanism, cells, reports)
 
 
@@ -82,8 +82,8 @@ def draw_tables(
     """Return the same for any mechanism of the catalogue, `counts` clients holding each value:
     given these, the tables of the parts of joint reports are independent."""
     tables = tuple(
-        draw_table(part, own, counts=counts, generator=generator)  # type: ignore[arg-type]
-        for part, own in values_of_parts(mechanism, values)
+        draw_table(part, part_values, counts=counts, generator=generator)  # type: ignore[arg-type]
+        for part, part_values in values_of_parts(mechanism, values)
     )
     return JointTable(mechanism, tables) if isinstance(mechanism, JointMechanism) else tables[0]
 
@@ -118,18 +118,18 @@ def _draw_block(
         if mechanism.touches == 1:
             bulk.scatter(mechanism.addressing, mechanism.shape.rows, held, by_value, placed, start)
         else:
-            _tell(mechanism, held, by_value, placed, start, generator)
+            _add_named(mechanism, held, by_value, placed, start, generator)
     channel = mechanism.channel
     if mechanism.kind is Kind.BITS:
-        shown = generator.binomial(held, float(channel.touched))
-        shown += generator.binomial(reports[:, None] - held, float(channel.untouched))
+        cells = generator.binomial(held, float(channel.touched))
+        cells += generator.binomial(reports[:, None] - held, float(channel.untouched))
     else:
         # telling the truth with p, else one of the others, is: the truth with p - q, else any
-        shown = generator.binomial(held, channel.gain) if mechanism.touches == 1 else held
+        cells = generator.binomial(held, channel.gain) if mechanism.touches == 1 else held
         columns = held.shape[1]
-        rest = reports - shown.sum(axis=1)
-        shown += generator.multinomial(rest, np.full(columns, 1 / columns))
-    return shown.astype(smallest_type(int(reports.max()))), reports
+        rest = reports - cells.sum(axis=1)
+        cells += generator.multinomial(rest, np.full(columns, 1 / columns))
+    return cells.astype(smallest_type(int(reports.max()))), reports
 
 
 def _draw_subsets(
@@ -158,42 +158,40 @@ def _by_step(
     """Return all steps, and how many of the holders of each value and row are rounded to each:
     numbers (`points`) become steps, shape (steps + 1, rows)."""
     rows = by_value.shape[1]
-    each = points[:, start : start + rows] if points.shape[1] > 1 else points
-    up = generator.binomial(by_value, np.ldexp(each[..., 1].astype(np.float64), -64))
-    found = np.zeros((steps + 2, rows), dtype=np.int64)
-    lower = np.broadcast_to(each[..., 0].astype(np.int64), by_value.shape)
+    row_points = points[:, start : start + rows] if points.shape[1] > 1 else points
+    up = generator.binomial(by_value, np.ldexp(row_points[..., 1].astype(np.float64), -64))
+    held = np.zeros((steps + 2, rows), dtype=np.int64)
+    lower = np.broadcast_to(row_points[..., 0].astype(np.int64), by_value.shape)
     at = np.broadcast_to(np.arange(rows), by_value.shape)
-    np.add.at(found, (lower, at), by_value - up)
-    np.add.at(found, (lower + 1, at), up)
-    return np.arange(steps + 1, dtype=np.uint64), found[: steps + 1]
+    np.add.at(held, (lower, at), by_value - up)
+    np.add.at(held, (lower + 1, at), up)
+    return np.arange(steps + 1, dtype=np.uint64), held[: steps + 1]
 
 
-def _tell(
+def _add_named(
     mechanism: Mechanism,
-    told: Ints,
+    held: Ints,
     by_value: Ints,
     points: Points,
     start: int,
     generator: np.random.Generator,
 ) -> None:
-    """Add to `told`, shape (rows, columns), the cells that reports name because their value, which
+    """Add to `held`, shape (rows, columns), the cells that reports name because their value, which
     touches several, does: one of them, by a share of the reports that is their number times the
     channel's gain."""
     (rows, _), many = mechanism.shape, mechanism.touches
-    named = generator.binomial(by_value, many * mechanism.channel.gain)
-    for r in range(len(told)):
-        few = np.where(named[:, r] < _SPARSE * many, named[:, r], 0)
-        each = np.repeat(points, few, axis=0)
-        at = np.full(max(1, len(each)), start + r, dtype=np.uint32)
-        number, true = generator.integers(0, many, size=len(each)), np.ones(len(each), dtype=bool)
-        np.add.at(
-            told[r],
-            bulk.pick(mechanism.addressing, rows, each, at[: len(each)], true, number),
-            1,
-        )
-        for i in np.flatnonzero(named[:, r] > few).tolist():
+    naming = generator.binomial(by_value, many * mechanism.channel.gain)
+    for r in range(len(held)):
+        few = np.where(naming[:, r] < _SPARSE * many, naming[:, r], 0)
+        singles = np.repeat(points, few, axis=0)
+        size = len(singles)
+        at = np.full(max(1, size), start + r, dtype=np.uint32)
+        number, true = generator.integers(0, many, size=size), np.ones(size, dtype=bool)
+        picks = bulk.pick(mechanism.addressing, rows, singles, at[:size], true, number)
+        np.add.at(held[r], picks, 1)
+        for i in np.flatnonzero(naming[:, r] > few).tolist():
             (cells,) = bulk.columns(mechanism.addressing, rows, points[i : i + 1], at[:1])
-            told[r, cells] += generator.multinomial(named[i, r], np.full(many, 1 / many))
+            held[r, cells] += generator.multinomial(naming[i, r], np.full(many, 1 / many))
 
 
 def _draw_sign_sums(
@@ -216,8 +214,8 @@ def _draw_sign_sums(
             while left.any():  # chunks of bounded size, however many reports a value has
                 taken = np.minimum(left, _CHUNK)
                 left -= taken
-                drawn, negative = draw_signs(mechanism, np.repeat(cells[some], taken), generator)
-                np.add.at(sums[r], drawn, 1 - 2 * negative)
+                picks, negative = draw_signs(mechanism, np.repeat(cells[some], taken), generator)
+                np.add.at(sums[r], picks, 1 - 2 * negative)
     return sums
 
 

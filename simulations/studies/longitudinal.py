@@ -59,7 +59,7 @@ def _scenario(preset: str, days: int, caps: Caps, **how: Any) -> Scenario:
     asked = ScenarioMetric(metric=metric, population=ZIPF)
     start = date(1970, 1, 1)  # where epochs and windows begin
     return Scenario(
-        registry=registry, asked=(asked,), users=1, days=days, start=start, attacked=PEOPLE
+        registry=registry, metrics=(asked,), users=1, days=days, start=start, attacked=PEOPLE
     )
 
 
