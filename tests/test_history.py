@@ -161,19 +161,22 @@ def test_the_lives_of_honest_devices_have_their_law(
 def test_the_law_of_two_times_is_that_of_all_their_reports() -> None:
     """By summing over every sequence of reports."""
     true, false = (_Unit.of(NOISY, touched) for touched in (True, False))
-    for one, other, kept in ((true, true, True), (true, false, False)):
+    for one, other, is_same in ((true, true, True), (true, false, False)):
         found = np.zeros(4)
         for bits in product((0, 1), repeat=5):
-            if kept:
+            if is_same:
                 chance = sum(
                     weight * np.prod([shows if bit else 1 - shows for bit in bits])
-                    for weight, shows in ((1 - one.kept, one.shows[0]), (one.kept, one.shows[1]))
+                    for weight, shows in (
+                        (1 - one.permanent, one.shows[0]),
+                        (one.permanent, one.shows[1]),
+                    )
                 )
             else:
-                chance = one.named(3)[sum(bits[:3])] / comb(3, sum(bits[:3]))
-                chance *= other.named(2)[sum(bits[3:])] / comb(2, sum(bits[3:]))
+                chance = one.distribution(3)[sum(bits[:3])] / comb(3, sum(bits[:3]))
+                chance *= other.distribution(2)[sum(bits[3:])] / comb(2, sum(bits[3:]))
             found[2 * (sum(bits[:3]) > 1) + (sum(bits[3:]) > 1)] += chance
-        np.testing.assert_allclose(one.joint(other, 3, 2, kept), found)
+        np.testing.assert_allclose(one.joint(other, 3, 2, is_same), found)
 
 
 @pytest.mark.statistical

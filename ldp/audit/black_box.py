@@ -54,8 +54,8 @@ def separation(seen: Sequence[Ints], error: float, tails: bool = False) -> float
         below = counts.cumsum()
         return np.concatenate([below, part.size - below])
 
-    chosen = [counted(part[:half]) for part in seen]
-    kept = [counted(part[half:]) for part in seen]
+    first_counts = [counted(part[:half]) for part in seen]
+    second_counts = [counted(part[half:]) for part in seen]
     n = trials - half
 
     def bound(counts: Sequence[Ints], first: int, event: int, n: int) -> float:
@@ -64,19 +64,19 @@ def separation(seen: Sequence[Ints], error: float, tails: bool = False) -> float
         high = float(beta.isf(error / 2, fewer + 1, n - fewer)) if fewer < n else 1.0
         return math.log(low / high) if low > high else 0.0
 
-    options = [(first, event) for first in (0, 1) for event in range(chosen[0].size)]
-    first, event = max(options, key=lambda option: bound(chosen, option[0], option[1], half))
-    return bound(kept, first, event, n)
+    options = [(first, event) for first in (0, 1) for event in range(first_counts[0].size)]
+    first, event = max(options, key=lambda option: bound(first_counts, option[0], option[1], half))
+    return bound(second_counts, first, event, n)
 
 
 def _event(mechanism: Catalogued, pair: tuple[Value, Value], report: bytes) -> int:
     row, payload = split_report(report, mechanism.header, mechanism.layout)
     event = 0
     numbers = part_numbers(mechanism, row, payload)
-    for (part, part_row, number), (_, own) in zip(
+    for (part, part_row, number), (_, part_values) in zip(
         numbers, values_of_parts(mechanism, pair), strict=True
     ):
-        first, second = (set(part.cells(value, part_row)) for value in own)
+        first, second = (set(part.cells(value, part_row)) for value in part_values)
         for cells in (first - second, second - first):
             event *= 1 + len(cells)
             event += sum(_names(part, number, cell) for cell in cells)

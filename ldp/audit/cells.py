@@ -57,16 +57,18 @@ def check_reports(
     they were made. Raises ReportError for a payload out of range."""
     numbers = [(row, mechanism.layout.payload_number(payload)) for row, payload in reports]
     split = [split_parts(mechanism.layout, row, payload) for row, payload in reports]
-    parts = [(i, part, own) for i, (part, (own,)) in enumerate(values_of_parts(mechanism, [value]))]
+    parts = list(values_of_parts(mechanism, [value]))
     rounded = [
-        i for i, part, own in parts if _is_rounded(part, own, {each[i][0] for each in split})
+        i
+        for i, (part, (part_value,)) in enumerate(parts)
+        if _is_rounded(part, part_value, {report[i][0] for report in split})
     ]
     if rounded or outcomes(mechanism) <= MOST_OUTCOMES:
         yield from _whole("reports", numbers, report_law(mechanism, value))
     which = np.zeros(len(reports), dtype=np.int64)
     certain = [
-        _Reports.of(part, [own], which, [each[i] for each in split])
-        for i, part, own in parts
+        _Reports.of(part, part_values, which, [report[i] for report in split])
+        for i, (part, part_values) in enumerate(parts)
         if i not in rounded
     ]
     yield from _check_parts(certain)
@@ -84,16 +86,19 @@ def check_values(
         mechanism.layout.payload_number(payload)
     split = [split_parts(mechanism.layout, row, payload) for row, payload in reports]
     certain = []
-    for i, (part, owns) in enumerate(values_of_parts(mechanism, values)):
-        own_reports = [each[i] for each in split]
+    for i, (part, part_values) in enumerate(values_of_parts(mechanism, values)):
+        part_reports = [report[i] for report in split]
         if not isinstance(part.addressing, Rounding):
-            certain.append(_Reports.of(part, owns, which, own_reports))
+            certain.append(_Reports.of(part, part_values, which, part_reports))
         elif outcomes(part) <= MOST_OUTCOMES:
-            numbers = [(row, int.from_bytes(payload, "little")) for row, payload in own_reports]
-            for value, own in enumerate(owns):
+            numbers = [(row, int.from_bytes(payload, "little")) for row, payload in part_reports]
+            for value, part_value in enumerate(part_values):
                 some = [numbers[at] for at in np.flatnonzero(which == value)]
                 yield from _whole(
-                    f"part {i + 1}: reports of value {value}", some, report_law(part, own), ()
+                    f"part {i + 1}: reports of value {value}",
+                    some,
+                    report_law(part, part_value),
+                    (),
                 )
     yield from _check_parts(certain)
 
@@ -116,8 +121,8 @@ def _check_parts(certain: Sequence["_Reports"]) -> Iterator[Checks]:
         prefix = f"part {number}: " if len(certain) > 1 else ""
         for what, *counted in _check_part(part_reports):
             yield (prefix + what, *counted)  # type: ignore[misc]
-    for one, other in combinations(certain, 2):
-        yield from _apart(one, other)
+    for left, right in combinations(certain, 2):
+        yield from _apart(left, right)
 
 
 def _is_rounded(mechanism: Mechanism, value: Value, rows: set[int]) -> bool:
@@ -187,38 +192,39 @@ def _check_part(reports: _Reports) -> Iterator[Checks]:
         yield from _cells(reports)
 
 
-def _apart(one: _Reports, other: _Reports) -> Iterator[Checks]:
+def _apart(left: _Reports, right: _Reports) -> Iterator[Checks]:
     """Check that two parts of a report, both BITS, know nothing of each other but the value."""
-    rows = other.mechanism.shape.rows
-    both_rows = one.rows * rows + other.rows
-    yield from uniform_checks("rows of both parts", both_rows, one.mechanism.shape.rows * rows)
-    told = (float(one.mechanism.channel.touched), float(other.mechanism.channel.touched))
-    lied = (float(one.mechanism.channel.untouched), float(other.mechanism.channel.untouched))
-    first, second = (_first(part) for part in (one, other))
+    rows = right.mechanism.shape.rows
+    both_rows = left.rows * rows + right.rows
+    yield from uniform_checks("rows of both parts", both_rows, left.mechanism.shape.rows * rows)
+    channels = left.mechanism.channel, right.mechanism.channel
+    touched = [float(channel.touched) for channel in channels]
+    untouched = [float(channel.untouched) for channel in channels]
+    first, second = (_first(part) for part in (left, right))
     yield sum_checks(
-        "true cells of both parts", first & second, np.ones_like(first), told[0] * told[1]
+        "true cells of both parts", first & second, np.ones_like(first), touched[0] * touched[1]
     )
-    for part, true, chance in ((one, second, lied[0]), (other, first, lied[1])):
+    for part, true, chance in ((left, second, untouched[0]), (right, first, untouched[1])):
         lies, free = (part.reported & ~part.touched)[true], ~part.touched[true]
         yield sum_checks("lies where the other part's true cell is told", lies, free, chance)
-    for told_here, rows_there, limit, chance in (
-        (first, other.rows, rows, told[0]),
-        (second, one.rows, one.mechanism.shape.rows, told[1]),
+    for first_true, rows_there, limit, chance in (
+        (first, right.rows, rows, touched[0]),
+        (second, left.rows, left.mechanism.shape.rows, touched[1]),
     ):
         what = "true cell, by the other part's row"
-        yield from checks_by_number(what, told_here, rows_there, limit, chance)
-    width = min(one.reported.shape[1], other.reported.shape[1])
-    free = ~one.touched[:, :width] & ~other.touched[:, :width]
-    lies = one.reported[:, :width] & other.reported[:, :width] & free
-    chance = lied[0] * lied[1]
+        yield from checks_by_number(what, first_true, rows_there, limit, chance)
+    width = min(left.reported.shape[1], right.reported.shape[1])
+    free = ~left.touched[:, :width] & ~right.touched[:, :width]
+    lies = left.reported[:, :width] & right.reported[:, :width] & free
+    chance = untouched[0] * untouched[1]
     yield from count_checks("lies of both parts", lies.sum(axis=1), free.sum(axis=1), chance)
 
 
 def _first(reports: _Reports) -> Bools:
     """Return whether each report names the first cell that its value touches."""
     first = reports.touched.argmax(axis=1)[:, None]
-    named: Bools = np.take_along_axis(reports.reported, first, axis=1)[:, 0]
-    return named
+    is_reported: Bools = np.take_along_axis(reports.reported, first, axis=1)[:, 0]
+    return is_reported
 
 
 def _signs(reports: _Reports) -> Iterator[Checks]:
@@ -228,7 +234,7 @@ def _signs(reports: _Reports) -> Iterator[Checks]:
     rows, limit = reports.rows, mechanism.shape.rows
     columns: Ints = np.array(numbers, dtype=np.int64) >> 1
     yield from uniform_checks("column", columns, mechanism.shape.columns)
-    told = np.array(
+    is_true = np.array(
         [
             ((number >> 1 & truth).bit_count() ^ number ^ 1) & 1 == 1
             for number, (truth,) in zip(numbers, true_cells, strict=True)
@@ -239,12 +245,12 @@ def _signs(reports: _Reports) -> Iterator[Checks]:
     trials = np.bincount(blocks, minlength=min(mechanism.shape.columns, MOST_OUTCOMES))
     yield (
         "true signs in block of columns",
-        np.bincount(blocks[told], minlength=trials.size),
+        np.bincount(blocks[is_true], minlength=trials.size),
         trials,
         np.full(trials.size, claimed),
     )
-    every = np.ones_like(told)
-    yield sum_checks("true signs", told, every, claimed)
+    every = np.ones_like(is_true)
+    yield sum_checks("true signs", is_true, every, claimed)
     low = min(_low(limit), 1 << MOST_BITS // 2)
     other = min(mechanism.shape.columns, 1 << MOST_BITS // 2)
     both: Ints = rows % low * other + columns % other
@@ -254,14 +260,14 @@ def _signs(reports: _Reports) -> Iterator[Checks]:
         ("row", rows, limit),
         ("column", columns, mechanism.shape.columns),
         ("low bits of row and column", both, low * other),
-        *_of_each(reports),
+        *_numbers_of_reports(reports),
     ):
-        yield from checks_by_number(f"true signs by {what}", told, by, below, claimed)
-    yield from lag_checks("true signs", told[:, None], every[:, None], claimed)
+        yield from checks_by_number(f"true signs by {what}", is_true, by, below, claimed)
+    yield from lag_checks("true signs", is_true[:, None], every[:, None], claimed)
 
 
-def _of_each(reports: _Reports) -> Iterator[tuple[str, Ints, int]]:
-    """Numbers that every report has, whatever its kind: its call's and its value's."""
+def _numbers_of_reports(reports: _Reports) -> Iterator[tuple[str, Ints, int]]:
+    """Yield numbers that every report has, whatever its kind: its call's and its value's."""
     yield "call", np.arange(reports.rows.size) % CALLS, CALLS
     if reports.values > 1:
         yield "value", reports.which, reports.values
@@ -278,41 +284,40 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
     ):
         trials = where.sum(axis=0)
         yield what, (reported & where).sum(axis=0), trials, np.full(columns, claimed)
-    told = reported & touched
+    truths = reported & touched
     if mechanism.kind is Kind.INDEX:  # a report names one of the touched cells, or none
-        one, every = (np.any(where, axis=1, keepdims=True) for where in (told, touched))
-        yield sum_checks(
-            "touched cells reported", one, every, mechanism.touches * float(channel.touched)
-        )
+        probability = mechanism.touches * float(channel.touched)
+        any_true, any_touched = truths.max(axis=1), touched.max(axis=1)
+        yield sum_checks("touched cells reported", any_true, any_touched, probability)
     else:
-        yield sum_checks("touched cells reported", told, touched, float(channel.touched))
+        yield sum_checks("touched cells reported", truths, touched, float(channel.touched))
     for which in ("first", "last"):
-        there = touched if which == "first" else touched[:, ::-1]
-        cell = there.argmax(axis=1)
+        from_end = touched if which == "first" else touched[:, ::-1]
+        cell = from_end.argmax(axis=1)
         cell = cell if which == "first" else columns - 1 - cell
         holds = np.take_along_axis(touched, cell[:, None], axis=1)
-        this = np.take_along_axis(reported, cell[:, None], axis=1) & holds
+        names_cell = np.take_along_axis(reported, cell[:, None], axis=1) & holds
         what = f"{which} touched cell"
-        yield from lag_checks(what, this, holds, float(channel.touched))
+        yield from lag_checks(what, names_cell, holds, float(channel.touched))
         held = holds[:, 0]
         for by, numbers, limit in (
             ("row", reports.rows, mechanism.shape.rows),
             ("column", cell, columns),
-            *_of_each(reports),
+            *_numbers_of_reports(reports),
         ):
             yield from checks_by_number(
-                f"{what} by {by}", this[held, 0], numbers[held], limit, float(channel.touched)
+                f"{what} by {by}", names_cell[held, 0], numbers[held], limit, float(channel.touched)
             )
         if mechanism.kind is not Kind.INDEX:
-            at = (cell[this[:, 0], None] + np.arange(1, columns)) % columns
-            free = ~np.take_along_axis(touched[this[:, 0]], at, axis=1)
-            lies = np.take_along_axis(reported[this[:, 0]], at, axis=1) & free
+            at = (cell[names_cell[:, 0], None] + np.arange(1, columns)) % columns
+            free = ~np.take_along_axis(touched[names_cell[:, 0]], at, axis=1)
+            lies = np.take_along_axis(reported[names_cell[:, 0]], at, axis=1) & free
             chance = np.full(columns - 1, _lied_beside_a_truth(mechanism))
             yield f"lies so far from a told {what}", lies.sum(axis=0), free.sum(axis=0), chance
     if mechanism.kind is Kind.INDEX and mechanism.touches == 1 and columns > 2:
         yield from _lies(reports)
     if mechanism.kind is Kind.BITS:
-        for what, numbers, limit in _of_each(reports):
+        for what, numbers, limit in _numbers_of_reports(reports):
             noise, free_cells = (
                 np.bincount(numbers, cells.sum(axis=1), limit).astype(np.int64)
                 for cells in (reported & ~touched, ~touched)
@@ -362,7 +367,7 @@ def _lied_beside_a_truth(mechanism: Mechanism) -> float:
 
 def _both_lied(mechanism: Mechanism) -> float:
     """Return the probability that a set names two untouched cells."""
-    told, ones = float(mechanism.channel.touched), mechanism.layout.ones
+    touched, ones = float(mechanism.channel.touched), mechanism.layout.ones
     others = mechanism.shape.columns - 1
-    pairs = told * (ones - 1) * (ones - 2) + (1 - told) * ones * (ones - 1)
+    pairs = touched * (ones - 1) * (ones - 2) + (1 - touched) * ones * (ones - 1)
     return pairs / (others * (others - 1))

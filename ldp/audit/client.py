@@ -182,79 +182,82 @@ def _sampling(device: _Device, registry: Registry, periods: int) -> Iterator[Che
     records = [(name, value) for value in CATEGORIES for name in ("one", "all")]
     sent, wrong = [], 0
     for number in range(periods):
-        found = device.period([*records, *[("hidden", "some")] * (number % 2)])
-        if sorted(name for name, _ in found) != sorted(["one", "hidden", *["all"] * size]):
+        reports = device.period([*records, *[("hidden", "some")] * (number % 2)])
+        if sorted(name for name, _ in reports) != sorted(["one", "hidden", *["all"] * size]):
             wrong += 1
         else:
-            sent.append(found)
+            sent.append(reports)
     device.close()
     yield _never("periods with another number of reports", wrong, periods)
     yield _never("foreign ids, wrong days and refused records", device.mistakes, periods)
     yield from _uniform_bits("id", [batch.id for batch in device.batches], ID_BYTES)
     if not sent:
         return
-    told = {
-        name: np.array([_columns(metrics[name], found) for found in sent])
+    columns = {
+        name: np.array([_columns(metrics[name], reports) for reports in sent])
         for name in ("one", "all", "hidden")
     }
     for name in ("one", "hidden"):
-        places = [[name for name, _ in found].index(name) for found in sent]
+        places = [[name for name, _ in reports].index(name) for reports in sent]
         yield _counted(f"places of metric {name} in the batch", places, size + 2)
-    yield _counted("records sent, of a period", told["one"][:, 0], size)
+    yield _counted("records sent, of a period", columns["one"][:, 0], size)
     for place in range(size):
-        yield _counted(f"records at place {place}", told["all"][:, place], size)
+        yield _counted(f"records at place {place}", columns["all"][:, place], size)
     channel = metrics["all"].mechanism.channel  # type: ignore[attr-defined]
     noise = np.full((size, size), float(channel.untouched))
     np.fill_diagonal(noise, float(channel.touched))
     both = noise.T @ ((1 - np.eye(size)) / (size * (size - 1))) @ noise
     for place in range(size - 1):
-        keys = told["all"][:, place] * size + told["all"][:, place + 1]
+        keys = columns["all"][:, place] * size + columns["all"][:, place + 1]
         yield _counted(f"records at places {place} and {place + 1}", keys, size**2, both.ravel())
     for which, name in enumerate(("none", "some")):
-        kept = float(metrics["hidden"].mechanism.channel.touched)  # type: ignore[attr-defined]
-        law = np.array([kept, 1 - kept])[:: -1 if which else 1]
+        true = float(metrics["hidden"].mechanism.channel.touched)  # type: ignore[attr-defined]
+        law = np.array([true, 1 - true])[:: -1 if which else 1]
         period = np.arange(len(sent)) % 2 == which
         if not wrong:
-            yield _counted(f"hidden periods of {name}", told["hidden"][period, 0], 2, law)
+            yield _counted(f"hidden periods of {name}", columns["hidden"][period, 0], 2, law)
 
 
-def _columns(metric: Metric, found: Sequence[tuple[str, bytes]]) -> list[int]:
+def _columns(metric: Metric, reports: Sequence[tuple[str, bytes]]) -> list[int]:
     mechanism: Any = metric.mechanism
     return [
         int.from_bytes(split_report(report, mechanism.header, mechanism.layout)[1], "little")
-        for name, report in found
+        for name, report in reports
         if name == metric.name
     ]
 
 
 def _memoised(device: Callable[[], _Device], registry: Registry, devices: int) -> Iterator[Checks]:
     """New devices: one value in a period, another one in the next, and the first again."""
-    made: list[_Device] = []
+    clients: list[_Device] = []
     for name in ("per-value", "epoch"):
         metric = registry.metrics[name]
 
         def lives(name: str = name) -> Callable[[Value, int], Sequence[bytes]]:
-            one = device()
-            made.append(one)
+            client = device()
+            clients.append(client)
 
             def reports(value: Value, times: int) -> list[bytes]:
-                found = [part for part in one.period([(name, value)] * times) if part[0] == name]
-                if len(found) != times:
+                items = client.period([(name, value)] * times)
+                named_reports = [report for metric_name, report in items if metric_name == name]
+                if len(named_reports) != times:
                     raise ReportError("a period has another number of reports")
-                return [report for _, report in found]
+                return named_reports
 
             return reports
 
         mechanism: Any = metric.mechanism
         yield from life_checks(mechanism, ("lol", "afk"), lives, devices, memoise=name)
-    secrets = [_secret(one) for one in made[:devices]]
-    for one in made:
-        one.close()
-    yield _never("mistakes of new devices", sum(one.mistakes for one in made), len(made))
+    secrets = [_secret(client) for client in clients[:devices]]
+    for client in clients:
+        client.close()
+    yield _never(
+        "mistakes of new devices", sum(client.mistakes for client in clients), len(clients)
+    )
     whole = [secret for secret in secrets if len(secret) == SECRET_BYTES]
     yield _never("secrets of another length", len(secrets) - len(whole), len(secrets))
     yield from _uniform_bits("secret", whole, SECRET_BYTES)
-    first = [one.batches[0].id for one in made if one.batches]
+    first = [client.batches[0].id for client in clients if client.batches]
     yield from _uniform_bits("first id of a device", first, ID_BYTES)
 
 
@@ -275,7 +278,7 @@ def _uniform_bits(what: str, words: Sequence[bytes], size: int) -> Iterator[Chec
         trials = np.full(8 * size, len(of))
         yield f"{name} of the {what}", of.sum(axis=0), trials, np.full(8 * size, 0.5)
     low = [int.from_bytes(word, "big") for word in words]
-    steps = sum(0 < abs(two - one) < 1 << 64 for one, two in pairwise(low))
+    steps = sum(0 < abs(second - first) < 1 << 64 for first, second in pairwise(low))
     yield _never(f"{what} next to the one before", steps, len(words))
 
 

@@ -38,10 +38,10 @@ def checks_by_number(
     """Check that what is `seen` does not depend on a number below `limit` that each report has: by
     every parity of its low bits, by its remainders, and by itself where there are not too many."""
     low = numbers & (_low(limit) - 1)
-    where, there = (odd_parities(np.bincount(n, minlength=_low(limit))) for n in (low, low[seen]))
+    odd, odd_seen = (odd_parities(np.bincount(n, minlength=_low(limit))) for n in (low, low[seen]))
     for which, trials, counts in (
-        ("odd", where, there),
-        ("even", numbers.size - where, int(seen.sum()) - there),
+        ("odd", odd, odd_seen),
+        ("even", numbers.size - odd, int(seen.sum()) - odd_seen),
     ):
         yield f"{what} by {which} parity", counts, trials, np.full(trials.size, probability)
     for modulus in RESIDUES:
@@ -175,8 +175,8 @@ def equality_checks(
 ) -> Iterator[Checks]:
     """Check that reports some calls apart have the same key as often as independent ones."""
     for lag in lags:
-        for one, other in disjoint_pairs(keys.size, lag):
-            same = keys[one] == keys[other]
+        for first, second in disjoint_pairs(keys.size, lag):
+            same = keys[first] == keys[second]
             yield sum_checks(
                 f"same {what} {lag} calls apart", same, np.ones_like(same), probability
             )
@@ -186,8 +186,8 @@ def lag_checks(what: str, seen: Bools, possible: Bools, probability: float) -> I
     """Check that what is `seen` in some of the `possible` places, shape (reports, places), is seen
     in the same place of two reports some calls apart as often as in independent ones."""
     for lag in LAGS:
-        for one, other in disjoint_pairs(len(seen), lag):
-            both, where = seen[one] & seen[other], possible[one] & possible[other]
+        for first, second in disjoint_pairs(len(seen), lag):
+            both, where = seen[first] & seen[second], possible[first] & possible[second]
             counts, sizes = both.sum(axis=1), where.sum(axis=1)
             yield from count_checks(
                 f"{what} of both, {lag} calls apart", counts, sizes, probability**2
@@ -201,9 +201,9 @@ def count_checks(what: str, counts: Ints, sizes: Ints, probability: float) -> It
     yield sum_checks(what, counts, sizes, probability)
     for size in np.unique(sizes[sizes > 1]).tolist():
         edges, masses = binomial_bins(size, probability)
-        found = np.searchsorted(edges, counts[sizes == size])
-        observed = np.bincount(found, minlength=masses.size)
-        yield f"{what}, of {size}, bin", observed, np.full(masses.size, found.size), masses
+        bins = np.searchsorted(edges, counts[sizes == size])
+        observed = np.bincount(bins, minlength=masses.size)
+        yield f"{what}, of {size}, bin", observed, np.full(masses.size, bins.size), masses
 
 
 @lru_cache(maxsize=1024)

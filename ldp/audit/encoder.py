@@ -68,8 +68,8 @@ def value_checks(
     total, but LEAST_EACH of each value at least; of values that are rounded at random, a quarter of
     `trials` of each."""
     is_rounded = any(isinstance(part.addressing, Rounding) for part in parts_of(mechanism))
-    each = max(LEAST_EACH, trials // 4 if is_rounded else trials // len(values))
-    order = generator.permutation(np.repeat(np.arange(len(values)), each))
+    repetitions = max(LEAST_EACH, trials // 4 if is_rounded else trials // len(values))
+    order = generator.permutation(np.repeat(np.arange(len(values)), repetitions))
     pool: dict[tuple[str, int], Checks] = {}
     for start in range(0, order.size, CHUNK):
         which = order[start : start + CHUNK]
@@ -87,23 +87,24 @@ def repeat_checks(
     out; without others nothing is encoded."""
     many = {kind: factor * min(trials, CHUNK) for kind, factor in REPEATS.items()}
     parts = [
-        (number, part, own)
-        for number, (part, (own,)) in enumerate(values_of_parts(mechanism, [value]))
-        if not _is_rounded(part, own, {0}) and _repeated(part) * many[part.kind] <= 1
+        (number, part, part_value)
+        for number, (part, (part_value,)) in enumerate(values_of_parts(mechanism, [value]))
+        if not _is_rounded(part, part_value, {0}) and _repeated(part) * many[part.kind] <= 1
     ]
     if not parts:
         return []
     size = max(many[part.kind] for _, part, _ in parts)
     split = [
-        split_parts(mechanism.layout, *each) for each in _split(mechanism, [value] * size, encode)
+        split_parts(mechanism.layout, *report)
+        for report in _split(mechanism, [value] * size, encode)
     ]
     checks = []
-    for number, part, own in parts:
+    for number, part, part_value in parts:
         keys = [
             (row, int.from_bytes(payload, "little")) for row, payload in (s[number] for s in split)
         ]
         known = set(keys[: size // 2])
-        point = part.addressing.point(own)
+        point = part.addressing.point(part_value)
         share = (
             sum(_likelihood(part, part.addressing.cells(point, row), word) for row, word in known)
             / part.shape.rows
@@ -124,25 +125,26 @@ def _split(
 def _repeated(mechanism: Mechanism) -> float:
     """Return the probability, about, that two reports of one value are equal."""
     (rows, columns), touches = mechanism.shape, mechanism.touches
-    told, lied = float(mechanism.channel.touched), float(mechanism.channel.untouched)
+    touched, untouched = float(mechanism.channel.touched), float(mechanism.channel.untouched)
     if mechanism.kind is Kind.INDEX:
-        return (touches * told**2 + (columns - touches) * lied**2) / rows
+        return (touches * touched**2 + (columns - touches) * untouched**2) / rows
     if mechanism.kind is Kind.SIGN:
-        return (told**2 + (1 - told) ** 2) / (rows * columns)
+        return (touched**2 + (1 - touched) ** 2) / (rows * columns)
     if mechanism.kind is Kind.SUBSET:
         return 1 / mechanism.layout.outcomes
-    return float((lied**2 + (1 - lied) ** 2) ** (columns - 1)) / rows
+    return float((untouched**2 + (1 - untouched) ** 2) ** (columns - 1)) / rows
 
 
 def _likelihood(mechanism: Mechanism, cells: Sequence[int], number: int) -> float:
     """Return P(payload | row) as a float, for a value that touches these cells of the row."""
-    told, lied = float(mechanism.channel.touched), float(mechanism.channel.untouched)
+    touched, untouched = float(mechanism.channel.touched), float(mechanism.channel.untouched)
     if mechanism.kind is not Kind.BITS:
         return float(payload_probability(mechanism, cells, mechanism.shape.columns, number))
     true = sum(number >> cell & 1 for cell in cells)
     lies = number.bit_count() - true
     quiet = mechanism.shape.columns - len(cells) - lies
-    return float(told**true * (1 - told) ** (len(cells) - true) * lied**lies * (1 - lied) ** quiet)
+    of_touched = touched**true * (1 - touched) ** (len(cells) - true)
+    return float(of_touched * untouched**lies * (1 - untouched) ** quiet)
 
 
 def _add(pool: dict[tuple[str, int], Checks], checks: Iterator[Checks]) -> None:

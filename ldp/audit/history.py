@@ -34,10 +34,10 @@ Kinds = tuple[tuple[tuple[int, int], tuple[int, int], int], ...]
 many days. Reports of one truth share a permanent symbol."""
 Times = tuple[int, ...]
 """How often a symbol is shown on each kind of day."""
-Shown = tuple[Times, ...]
+Evidence = tuple[Times, ...]
 """Criterion of all symbols: of those that are true on some day by their numbers; of the others,
 which are alike, only what was shown, in order."""
-Law = Mapping[Shown, tuple[Fraction, Fraction]]
+Law = Mapping[Evidence, tuple[Fraction, Fraction]]
 """P(such reports | history), for two histories and up to a factor that they share."""
 MOST, PARTS = 50.0, 8
 """Scores are cut at +-MOST: no number of devices can show so much; a unit has PARTS levels."""
@@ -59,7 +59,7 @@ def exact_epsilon(mechanism: MemoisedMechanism, pair: Pair, memoise: str) -> Dec
             possible = [both for both in _law(mechanism, kinds).values() if any(both)]
             if not all(map(all, possible)):
                 return Decimal("Infinity")
-            ratios = [one / other for one, other in possible]
+            ratios = [first / second for first, second in possible]
             forward, backward = forward * max(ratios) ** units, backward / min(ratios) ** units
         worst = max(worst, forward, backward)
     return exact_log(worst)
@@ -81,11 +81,13 @@ def epsilon_at_least(
     separates best: the bound holds whatever the encoder does.
     """
     scores: dict[object, float] = {}
-    shown = [
+    log_ratios = [
         np.array([_score(mechanism, pair, history, device(), scores) for _ in range(trials)])
         for history in pair
     ]
-    levels = [np.floor(PARTS * (part.clip(-MOST, MOST) + MOST)).astype(np.int64) for part in shown]
+    levels = [
+        np.floor(PARTS * (part.clip(-MOST, MOST) + MOST)).astype(np.int64) for part in log_ratios
+    ]
     return separation(levels, error, tails=True)
 
 
@@ -93,14 +95,14 @@ def cohorts_named(
     mechanism: MemoisedMechanism, history: History, device: Device, *, trials: int
 ) -> set[int]:
     """Return how many cohorts a device names in a history: of one that is memoised, one."""
-    named = set()
+    cohort_counts = set()
     for _ in range(trials):
         encode = device()
         reports = [
             split_report(encode(value), mechanism.header, mechanism.layout) for value in history
         ]
-        named.add(len({row for row, _ in reports}))
-    return named
+        cohort_counts.add(len({row for row, _ in reports}))
+    return cohort_counts
 
 
 def _score(
@@ -121,7 +123,7 @@ def _score(
         key = kinds, order, shows
         if key not in scores:
             seen = Counter(zip(shows, days.kinds, strict=True))
-            scores[key] = _log_ratio(*_law(mechanism, kinds)[_shown(mechanism, kinds, seen)])
+            scores[key] = _log_ratio(*_law(mechanism, kinds)[_evidence(mechanism, kinds, seen)])
         score += scores[key]
     return score
 
@@ -137,13 +139,14 @@ class _Days(NamedTuple):
 
 @lru_cache
 def _days(mechanism: MemoisedMechanism, pair: Pair, memoise: str, row: int) -> _Days:
-    """ "epoch" tells the first value every day."""
-    told = [history[:1] * len(history) if memoise == "epoch" else history for history in pair]
+    """Return the days of two histories in a row. By "epoch" every report is about the first
+    value."""
+    histories = [history[:1] * len(history) if memoise == "epoch" else history for history in pair]
     truth = {
         value: mechanism.true_response(mechanism.cells(value, row))
-        for value in dict.fromkeys(chain(*told))
+        for value in dict.fromkeys(chain(*histories))
     }
-    truths = [(truth[one], truth[other]) for one, other in zip(*told, strict=True)]
+    truths = [(truth[first], truth[second]) for first, second in zip(*histories, strict=True)]
     different = Counter(truths)
     labels = {truth: number for number, truth in enumerate(dict.fromkeys(chain(*different)))}
     which = [list(dict.fromkeys(pair[side] for pair in different)) for side in (0, 1)]
@@ -151,11 +154,11 @@ def _days(mechanism: MemoisedMechanism, pair: Pair, memoise: str, row: int) -> _
     units = [
         tuple(
             (
-                (which[0].index(one), symbols[one][unit]),
-                (which[1].index(other), symbols[other][unit]),
+                (which[0].index(first), symbols[first][unit]),
+                (which[1].index(second), symbols[second][unit]),
                 days,
             )
-            for (one, other), days in different.items()
+            for (first, second), days in different.items()
         )
         for unit in range(len(symbols[truths[0][0]]))
     ]
@@ -178,51 +181,54 @@ def _counted(mechanism: MemoisedMechanism, kinds: Kinds) -> tuple[int, int]:
     return mechanism.shape.columns, len(numbers)
 
 
-def _shown(
+def _evidence(
     mechanism: MemoisedMechanism, kinds: Kinds, seen: Mapping[tuple[int, int], int]
-) -> Shown:
+) -> Evidence:
     """Return the evidence that a unit shows, of how often it was `seen` to show (symbol, kind of
     day)."""
-    _, named = _counted(mechanism, kinds)
-    different = dict.fromkeys([*range(named), *(symbol for symbol, _ in seen)])
-    times = [tuple(seen.get((each, k), 0) for k in range(len(kinds))) for each in different]
-    return (*times[:named], *sorted(times[named:]))
+    _, numbered = _counted(mechanism, kinds)
+    different = dict.fromkeys([*range(numbered), *(symbol for symbol, _ in seen)])
+    times = [tuple(seen.get((symbol, k), 0) for k in range(len(kinds))) for symbol in different]
+    return (*times[:numbered], *sorted(times[numbered:]))
 
 
 @lru_cache
 def _law(mechanism: MemoisedMechanism, kinds: Kinds) -> Law:
-    """Of everything that a unit can show, grown day by day."""
-    symbols, named = _counted(mechanism, kinds)
-    possible: set[Shown] = {((0,) * len(kinds),) * named}
+    """Return the law of everything that a unit can show, grown day by day."""
+    symbols, numbered = _counted(mechanism, kinds)
+    possible: set[Evidence] = {((0,) * len(kinds),) * numbered}
     for kind, (_, _, days) in enumerate(kinds):
         for _ in range(days):
             possible = {
-                (*after[:named], *sorted(after[named:]))
-                for shown in possible
-                for after in _one_more(shown, kind, len(kinds), symbols)
+                (*after[:numbered], *sorted(after[numbered:]))
+                for evidence in possible
+                for after in _one_more(evidence, kind, len(kinds), symbols)
             }
     return {
-        shown: tuple(_likelihood(mechanism, kinds, side, shown) for side in (0, 1))  # type: ignore[misc]
-        for shown in possible
+        evidence: tuple(_likelihood(mechanism, kinds, side, evidence) for side in (0, 1))  # type: ignore[misc]
+        for evidence in possible
     }
 
 
-def _one_more(shown: Shown, kind: int, kinds: int, symbols: int) -> Iterator[Shown]:
-    """With one report more, on a day of this kind: of a symbol that was shown, or a new one."""
-    fresh = ((0,) * kinds,) if len(shown) < symbols else ()
-    every = (*shown, *fresh)
+def _one_more(evidence: Evidence, kind: int, kinds: int, symbols: int) -> Iterator[Evidence]:
+    """Yield the evidence with one report more, on a day of this kind: of a symbol that was shown,
+    or of a new one."""
+    fresh = ((0,) * kinds,) if len(evidence) < symbols else ()
+    every = (*evidence, *fresh)
     for at, times in enumerate(every):
         more = tuple(n + (k == kind) for k, n in enumerate(times))
-        yield (*shown[:at], more, *shown[at + 1 :])
+        yield (*evidence[:at], more, *evidence[at + 1 :])
 
 
-def _likelihood(mechanism: MemoisedMechanism, kinds: Kinds, side: int, shown: Shown) -> Fraction:
+def _likelihood(
+    mechanism: MemoisedMechanism, kinds: Kinds, side: int, evidence: Evidence
+) -> Fraction:
     """Return a product over the truths of the history: each has a permanent symbol of its own."""
     truths: dict[int, int] = dict((kind[0], kind[1])[side] for kind in kinds)
     probability = Fraction(1)
     for truth, symbol in truths.items():
         days = [k for k, kind in enumerate(kinds) if (kind[0], kind[1])[side][0] == truth]
-        times = [sum(each[k] for k in days) for each in shown]
+        times = [sum(symbol_times[k] for k in days) for symbol_times in evidence]
         probability *= _about(mechanism, symbol, times, _counted(mechanism, kinds)[0])
     return probability
 
@@ -243,19 +249,19 @@ def _about(mechanism: MemoisedMechanism, true: int, times: Sequence[int], symbol
 
 
 def _chance(
-    mechanism: MemoisedMechanism, probabilities: tuple[Fraction, Fraction], shown: int, about: int
+    mechanism: MemoisedMechanism, probabilities: tuple[Fraction, Fraction], symbol: int, about: int
 ) -> Fraction:
     """Return P(a step shows this symbol | it is about that one), from P(named) where that one is
     the cell and P(named) where it is not."""
-    named, unnamed = probabilities
+    if_cell, if_not_cell = probabilities
     if mechanism.kind is Kind.BITS:
-        one = named if about else unnamed
-        return one if shown else 1 - one
-    return named if shown == about else unnamed
+        of_one = if_cell if about else if_not_cell
+        return of_one if symbol else 1 - of_one
+    return if_cell if symbol == about else if_not_cell
 
 
-def _log_ratio(one: Fraction, other: Fraction) -> float:
-    """ln(one / other), MOST or -MOST where one of them cannot be."""
-    if not one or not other:
-        return MOST * (bool(one) - bool(other))
-    return log(one / other)
+def _log_ratio(first: Fraction, second: Fraction) -> float:
+    """Return ln(first / second), MOST or -MOST where one of them cannot be."""
+    if not first or not second:
+        return MOST * (bool(first) - bool(second))
+    return log(first / second)

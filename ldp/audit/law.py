@@ -35,15 +35,17 @@ def report_law(mechanism: Catalogued, value: Value) -> Law:
 
     Time and memory: `outcomes(mechanism)`.
     """
-    laws = [_part_law(part, own) for part, (own,) in values_of_parts(mechanism, [value])]
+    laws = [
+        _part_law(part, *part_values) for part, part_values in values_of_parts(mechanism, [value])
+    ]
     if not isinstance(mechanism.layout, JointLayout):
         return laws[0]
     layout, header = mechanism.layout, mechanism.header
     law: dict[tuple[int, int], Fraction] = {}
-    for drawn in product(*(part.items() for part in laws)):
-        data = pack_joint_report(header.to_bytes(), layout, [key for key, _ in drawn])
+    for outcome in product(*(part.items() for part in laws)):
+        data = pack_joint_report(header.to_bytes(), layout, [key for key, _ in outcome])
         row, payload = split_report(data, header, layout)
-        probability = math.prod((each for _, each in drawn), start=Fraction(1))
+        probability = math.prod((chance for _, chance in outcome), start=Fraction(1))
         law[row, int.from_bytes(payload, "little")] = probability
     return law
 
@@ -54,8 +56,8 @@ def _part_law(mechanism: Mechanism, value: Value) -> Law:
     for row in range(rows):
         for share, touched in mechanism.roundings(value, row):
             for number in mechanism.layout.numbers():
-                told = payload_probability(mechanism, touched, columns, number)
-                law[row, number] = law.get((row, number), Fraction(0)) + share * told / rows
+                chance = payload_probability(mechanism, touched, columns, number)
+                law[row, number] = law.get((row, number), Fraction(0)) + share * chance / rows
     return law
 
 
@@ -75,16 +77,16 @@ def exact_findings(mechanism: Catalogued, values: Sequence[Value]) -> list[str]:
     """
     claimed = claimed_ratio(mechanism)
     enumerable = outcomes(mechanism) <= MOST_OUTCOMES
-    found = worst_ratio(mechanism, values) if enumerable else _worst_by_cells(mechanism, values)
+    ratio = worst_ratio(mechanism, values) if enumerable else _worst_by_cells(mechanism, values)
     findings = []
-    if found > claimed:
-        findings.append(f"the law's worst ratio is {float(found):g}, claimed {float(claimed):g}")
+    if ratio > claimed:
+        findings.append(f"the law's worst ratio is {float(ratio):g}, claimed {float(claimed):g}")
     exact = exact_log(claimed)
     if exact > Decimal(mechanism.cost.epsilon):
         findings.append(f"epsilon is {exact}, printed {mechanism.cost.epsilon!r}")
-    asked = mechanism.parameters().get("epsilon")
-    if asked is not None and exact > Decimal(asked):
-        findings.append(f"epsilon is {exact}, asked for {asked!r}")
+    parameter = mechanism.parameters().get("epsilon")
+    if parameter is not None and exact > Decimal(parameter):
+        findings.append(f"epsilon is {exact}, asked for {parameter!r}")
     return findings
 
 
@@ -93,12 +95,12 @@ def _worst_by_cells(mechanism: Catalogued, values: Sequence[Value]) -> Fraction:
     worst = Fraction(1)
     for pair in combinations(values, 2):
         ratio = Fraction(1)
-        for part, (one, other) in values_of_parts(mechanism, pair):
+        for part, (first, second) in values_of_parts(mechanism, pair):
             pairs = [
                 ({*a}, {*b})
                 for row in range(min(ROWS, part.shape.rows))
-                for _, a in part.roundings(one, row)
-                for _, b in part.roundings(other, row)
+                for _, a in part.roundings(first, row)
+                for _, b in part.roundings(second, row)
             ]
             # a report that is one column names a cell of the first value or of the second, not both
             ratio *= max(
@@ -121,8 +123,8 @@ def payload_probability(
     if mechanism.kind is Kind.SIGN:
         (truth,) = touched
         negative = ((number >> 1) & truth).bit_count() & 1
-        told = channel.touched if negative == number & 1 else 1 - channel.touched
-        return told / columns
+        sign_probability = channel.touched if negative == number & 1 else 1 - channel.touched
+        return sign_probability / columns
     if mechanism.kind is Kind.SUBSET:
         (truth,), ones = touched, mechanism.layout.ones
         if number >> truth & 1:
@@ -130,6 +132,6 @@ def payload_probability(
         return (1 - channel.touched) / math.comb(columns - 1, ones)
     probability = Fraction(1)
     for column in range(columns):
-        one = channel.touched if column in touched else channel.untouched
-        probability *= one if number >> column & 1 else 1 - one
+        of_one = channel.touched if column in touched else channel.untouched
+        probability *= of_one if number >> column & 1 else 1 - of_one
     return probability

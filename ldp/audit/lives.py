@@ -31,15 +31,15 @@ MOST_REPEATS = 10.0
 
 @dataclass(frozen=True, eq=False)
 class _Lives:
-    """What devices showed: the cohort of each, and of each of the three times how often each unit
-    was named, and whether what was told touches it: shape (devices, units). `same`: bool, shape
-    (devices,), whether the two values touch the same."""
+    """Reports of many devices: the cohort of each; of each of the three times how often each unit
+    was named, and whether the value reported touches it: shape (devices, units). `same`: bool,
+    shape (devices,), whether the two values touch the same."""
 
     mechanism: MemoisedMechanism
     reports: tuple[int, int, int]
     cohorts: Ints
     moved: int
-    named: tuple[Ints, ...]
+    named_counts: tuple[Ints, ...]
     touched: tuple[Bools, ...]
     same: Bools
     first_two: Bools
@@ -75,44 +75,48 @@ def _lived(
     memoise: str,
     reports: tuple[int, int, int],
 ) -> _Lives:
-    one, other = values
-    told = (one, one if memoise == "epoch" else other, one)
-    cohorts, same, named, touched, first_two = [], [], [], [], []
+    first, second = values
+    response_values = (first, first if memoise == "epoch" else second, first)
+    cohorts, same, named_counts, touched, first_two = [], [], [], [], []
     moved = 0
     for _ in range(devices):
-        report = device()
+        make_reports = device()
         life = [
             [
-                split_report(each, mechanism.header, mechanism.layout)
-                for each in report(value, times)
+                split_report(report, mechanism.header, mechanism.layout)
+                for report in make_reports(value, times)
             ]
-            for value, times in zip((one, other, one), reports, strict=True)
+            for value, times in zip((first, second, first), reports, strict=True)
         ]
         row = life[0][0][0]
-        moved += any(each != row for part in life for each, _ in part)
-        cells = [tuple(mechanism.cells(value, row)) for value in told]
-        shown = [
-            _shown(mechanism, own, [mechanism.layout.payload_number(word) for _, word in part])
-            for own, part in zip(cells, life, strict=True)
+        moved += any(report[0] != row for part in life for report in part)
+        cells = [tuple(mechanism.cells(value, row)) for value in response_values]
+        names_unit = [
+            _names_units(
+                mechanism, true, [mechanism.layout.payload_number(word) for _, word in part]
+            )
+            for true, part in zip(cells, life, strict=True)
         ]
         cohorts.append(row)
         same.append(cells[0] == cells[1])
-        named.append([part.sum(axis=0) for part in shown])
-        touched.append([_touched(mechanism, own) for own in cells])
-        first_two.append(shown[0][:2].all(axis=0))
+        named_counts.append([part.sum(axis=0) for part in names_unit])
+        touched.append([_touched(mechanism, true) for true in cells])
+        first_two.append(names_unit[0][:2].all(axis=0))
     return _Lives(
         mechanism,
         reports,
         np.array(cohorts),
         moved,
-        tuple(np.array(named).swapaxes(0, 1)),
+        tuple(np.array(named_counts).swapaxes(0, 1)),
         tuple(np.array(touched).swapaxes(0, 1)),
         np.array(same),
         np.array(first_two),
     )
 
 
-def _shown(mechanism: MemoisedMechanism, cells: Sequence[int], numbers: Sequence[int]) -> Bools:
+def _names_units(
+    mechanism: MemoisedMechanism, cells: Sequence[int], numbers: Sequence[int]
+) -> Bools:
     """Return whether each report names each unit, shape (reports, units)."""
     if mechanism.kind is not Kind.BITS:
         return np.array([[number == cell for cell in cells] for number in numbers])
@@ -133,23 +137,26 @@ def _touched(mechanism: MemoisedMechanism, cells: Sequence[int]) -> Bools:
 def _checks(lives: _Lives, memoise: str) -> Iterator[Checks]:
     devices = lives.cohorts.size
     yield "devices of several cohorts", np.array([lives.moved]), np.array([devices]), np.zeros(1)
-    decoded = [2 * named > of for named, of in zip(lives.named, lives.reports, strict=True)]
+    decoded = [
+        2 * counts > reports
+        for counts, reports in zip(lives.named_counts, lives.reports, strict=True)
+    ]
     for true in (False, True):
         here = lives.touched[0] == true
         law = _Unit.of(lives.mechanism, true)
-        counts = np.bincount(lives.named[0][here], minlength=1 + lives.reports[0])
+        counts = np.bincount(lives.named_counts[0][here], minlength=1 + lives.reports[0])
         what = f"{'touched' if true else 'untouched'} unit"
         trials = np.full(counts.size, here.sum())
-        yield f"{what} named so often", counts, trials, law.named(lives.reports[0])
+        yield f"{what} named so often", counts, trials, law.distribution(lives.reports[0])
         pairs = np.array([lives.first_two[here].sum()]), np.array([here.sum()])
         yield f"{what} named by the first two", *pairs, np.array([law.both()])
-        kept = law.joint(law, lives.reports[0], lives.reports[2], kept=True)
-        yield _outcomes(f"{what}, first time and third", decoded[0], decoded[2], here, kept)
+        claimed = law.joint(law, lives.reports[0], lives.reports[2], is_same_response=True)
+        yield _outcomes(f"{what}, first time and third", decoded[0], decoded[2], here, claimed)
         for other in (False, True):
             second = _Unit.of(lives.mechanism, other)
             for same in (False, True):
-                keeps = same or memoise == "epoch"
-                claimed = law.joint(second, lives.reports[0], lives.reports[1], kept=keeps)
+                is_same = same or memoise == "epoch"
+                claimed = law.joint(second, lives.reports[0], lives.reports[1], is_same)
                 where = here & (lives.touched[1] == other) & (lives.same == same)[:, None]
                 yield _outcomes(f"{what}, first and second", decoded[0], decoded[1], where, claimed)
     yield from _repeats(lives)
@@ -157,13 +164,13 @@ def _checks(lives: _Lives, memoise: str) -> Iterator[Checks]:
 
 def _outcomes(
     what: str,
-    one: Bools,
-    other: Bools,
+    first: Bools,
+    second: Bools,
     where: Bools,
     claimed: Floats,
 ) -> Checks:
     """Return how often two decoded units are 00, 01, 10 and 11."""
-    counts = np.bincount(2 * one[where] + other[where], minlength=4)
+    counts = np.bincount(2 * first[where] + second[where], minlength=4)
     return what, counts, np.full(4, where.sum()), claimed
 
 
@@ -173,10 +180,11 @@ def _repeats(lives: _Lives) -> Iterator[Checks]:
     have more responses than devices have pairs."""
     mechanism, devices = lives.mechanism, lives.cohorts.size
     of = lives.reports[0] + lives.reports[2]
-    decoded = (2 * (lives.named[0] + lives.named[2]) > of)[:, :UNITS]
+    decoded = (2 * (lives.named_counts[0] + lives.named_counts[2]) > of)[:, :UNITS]
     touched = lives.touched[0][:, :UNITS]
-    one = np.array([_Unit.of(mechanism, true).decoded(of) for true in (False, True)])
-    shares = np.where(decoded, one[touched.astype(int)], 1 - one[touched.astype(int)])
+    decoded_share = np.array([_Unit.of(mechanism, true).decoded(of) for true in (False, True)])
+    decoded_share = decoded_share[touched.astype(int)]
+    shares = np.where(decoded, decoded_share, 1 - decoded_share)
     likely = shares.prod(axis=1) / mechanism.shape.rows
     keys = [(row, bits.tobytes()) for row, bits in zip(lives.cohorts, decoded, strict=True)]
     first = dict(zip(keys[: devices // 2], likely[: devices // 2], strict=True))
@@ -196,21 +204,22 @@ class _Unit:
     """The law of a unit: P(its permanent response names it), and P(a report does | that) of a
     response that does not and of one that does."""
 
-    kept: float
+    permanent: float
     shows: tuple[float, float]
 
     @classmethod
     def of(cls, mechanism: MemoisedMechanism, true: bool) -> "_Unit":
-        permanent, (named, unnamed) = mechanism.permanent_channel, mechanism.instantaneous
-        certain = permanent is None
-        kept = float(true) if certain else float(permanent.touched if true else permanent.untouched)  # type: ignore[union-attr]
-        return cls(kept, (float(unnamed), float(named)))
+        permanent, (if_one, if_zero) = mechanism.permanent_channel, mechanism.instantaneous
+        if permanent is None:
+            return cls(float(true), (float(if_zero), float(if_one)))
+        share = permanent.touched if true else permanent.untouched
+        return cls(float(share), (float(if_zero), float(if_one)))
 
     @property
     def _weights(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        return (1 - self.kept, self.shows[0]), (self.kept, self.shows[1])
+        return (1 - self.permanent, self.shows[0]), (self.permanent, self.shows[1])
 
-    def named(self, reports: int) -> Floats:
+    def distribution(self, reports: int) -> Floats:
         """Return P(k of so many reports name it), k = 0 .. reports."""
         from scipy.stats import binom
 
@@ -226,16 +235,16 @@ class _Unit:
 
     def decoded(self, reports: int) -> float:
         """Return P(more than half of so many reports name it)."""
-        return float(self.named(reports)[reports // 2 + 1 :].sum())
+        return float(self.distribution(reports)[reports // 2 + 1 :].sum())
 
-    def joint(self, other: "_Unit", reports: int, others: int, kept: bool) -> Floats:
-        """Return P(00, 01, 10, 11) of what two times decode: about one permanent response if it is
-        `kept`, else about two that are independent."""
-        if not kept:
-            one, two = self.decoded(reports), other.decoded(others)
-            return np.outer([1 - one, one], [1 - two, two]).ravel()
+    def joint(self, other: "_Unit", reports: int, others: int, is_same_response: bool) -> Floats:
+        """Return P(00, 01, 10, 11) of what two times decode: about one permanent response if it
+        `is_same_response`, else about two that are independent."""
+        if not is_same_response:
+            first, second = self.decoded(reports), other.decoded(others)
+            return np.outer([1 - first, first], [1 - second, second]).ravel()
         law = np.zeros((2, 2))
         for weight, shows in self._weights:
-            one, two = (_Unit(1.0, (shows, shows)).decoded(n) for n in (reports, others))
-            law += weight * np.outer([1 - one, one], [1 - two, two])
+            first, second = (_Unit(1.0, (shows, shows)).decoded(n) for n in (reports, others))
+            law += weight * np.outer([1 - first, first], [1 - second, second])
         return law.ravel()

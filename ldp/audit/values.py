@@ -62,7 +62,7 @@ def drawn_values(
         members = [drawn_values(member, generator) for member in mechanism.of]
         longest = max(map(len, members))
         tuples: Any = zip(
-            *([each[i % len(each)] for i in range(longest)] for each in members), strict=True
+            *([texts[i % len(texts)] for i in range(longest)] for texts in members), strict=True
         )
         return tuple(tuples)
     addressing = parts_of(mechanism)[0].addressing
@@ -95,7 +95,7 @@ def _some(
 
 
 def _numbers(bounds: Range, generator: np.random.Generator) -> list[float]:
-    """Numbers within the bounds: half of them anywhere, half near a bound."""
+    """Return numbers within the bounds: half of them anywhere, half near a bound."""
     low, high = bounds
     near = generator.random(NUMBERS // 4) / 16
     shares = [*generator.random(NUMBERS // 2), *near, *(1 - near)]
@@ -103,13 +103,13 @@ def _numbers(bounds: Range, generator: np.random.Generator) -> list[float]:
 
 
 def _texts(alphabets: Sequence[str], length: int, generator: np.random.Generator) -> list[Value]:
-    """MANY texts of up to so many letters, each of one alphabet; none is empty."""
-    made: list[Value] = []
+    """Return MANY texts of up to so many letters, each of one alphabet; none is empty."""
+    texts: list[Value] = []
     for number in range(MANY):
         letters = alphabets[number % len(alphabets)]
         places = generator.integers(len(letters), size=generator.integers(1, length + 1))
-        made.append("".join(letters[place] for place in places))
-    return made
+        texts.append("".join(letters[place] for place in places))
+    return texts
 
 
 def _knows(mechanism: Catalogued, value: Value) -> bool:

@@ -23,7 +23,7 @@ from ldp.protocol.wire import Kind
 
 ALPHA = 1e-6
 MOST_FINDINGS = 6
-"""Findings that are told."""
+"""Findings that are printed."""
 DAYS = 8
 """Length of the histories that memoised mechanisms are held against."""
 DEVICES, LEAST_DEVICES = 10, 200
@@ -71,9 +71,8 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        memoised = self.memoised is None or self.memoised.passed
-        found = self.exact or self.findings
-        return not found and memoised and self.at_least <= self.claimed
+        is_refuted = self.exact or self.findings or self.at_least > self.claimed
+        return not is_refuted and (self.memoised is None or self.memoised.passed)
 
 
 def audited(
