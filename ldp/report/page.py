@@ -55,7 +55,7 @@ TESTED = {
 """Sentences that explain each method on the page."""
 
 UNLISTED = ("puzzle", "prefixes", "ngrams")
-"""Methods whose candidates were told by nobody, and may all be held by nobody."""
+"""Methods whose candidates nobody listed, and may all be held by nobody."""
 UNKNOWN = {
     "direct": "not worked out for a part of a subset mechanism's categories",
     "geometry": "every report names a point of many candidates at once, so their errors hang "
@@ -98,8 +98,8 @@ def render(
     environment.filters["percent"] = percent
     environment.filters["label"] = visible_label
     environment.filters["upwards"] = upwards
-    results = [each for each in files_read if isinstance(each, Results)]
-    numbers = [each for each in files_read if isinstance(each, Numbers)]
+    results = [file for file in files_read if isinstance(file, Results)]
+    numbers = [file for file in files_read if isinstance(file, Numbers)]
     names = _names(results)
     known = _truths(results, truth) if results else []
     series = [trend(several) for several in in_order(results)]
@@ -116,8 +116,8 @@ def render(
     script = (files("ldp.report") / "page.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template("page.html").render(
-        title=title or ", ".join([*names, *(each.name for each in numbers)]),
-        numbers=[(each, guess_sentence(each.summary["epsilon"])) for each in numbers],
+        title=title or ", ".join([*names, *(file.name for file in numbers)]),
+        numbers=[(file, guess_sentence(file.summary["epsilon"])) for file in numbers],
         sections=sections,
         series=series,
         priors=PRIORS,
@@ -143,21 +143,23 @@ def _truths(results: Sequence[Results], truth: Truths | None) -> Sequence[Mappin
     """Return the truth of each of the results, None where it is not known."""
     if truth is None:
         return [None] * len(results)
-    each = [truth] * len(results) if isinstance(truth, Mapping) else list(truth)
-    if len(each) != len(results):
-        raise DecodeError(f"{len(each)} truths for {len(results)} files: give one, or one for each")
-    each = [
+    truths = [truth] * len(results) if isinstance(truth, Mapping) else list(truth)
+    if len(truths) != len(results):
+        raise DecodeError(
+            f"{len(truths)} truths for {len(results)} files: give one, or one for each"
+        )
+    truths = [
         _cleaned(known, result.summary.get("spelling"))
-        for result, known in zip(results, each, strict=True)
+        for result, known in zip(results, truths, strict=True)
     ]
-    named = [
+    has_names = [
         any(row["value"] in known for row in result.rows)
         or (not isinstance(truth, Mapping) and result.summary["method"] in UNLISTED)
-        for result, known in zip(results, each, strict=True)
+        for result, known in zip(results, truths, strict=True)
     ]
-    if not (any(named) if isinstance(truth, Mapping) else all(named)):
+    if not (any(has_names) if isinstance(truth, Mapping) else all(has_names)):
         raise DecodeError("no candidate is named in the truth")
-    return [known if is_named else None for known, is_named in zip(each, named, strict=True)]
+    return [known if is_named else None for known, is_named in zip(truths, has_names, strict=True)]
 
 
 def _cleaned(truth: Mapping[str, int], spelling: Mapping[str, Any] | None) -> Mapping[str, int]:
@@ -171,21 +173,21 @@ def _cleaned(truth: Mapping[str, int], spelling: Mapping[str, Any] | None) -> Ma
 
 
 def _section(results: Results, truth: Mapping[str, int] | None, most: int) -> dict[str, Any]:
-    found, summary = results.discovered, results.summary
-    shown = found[:most]
+    discoveries, summary = results.discovered, results.summary
+    listed = discoveries[:most]
     rest = ((rank, row) for rank, row in enumerate(results.rows, 1) if not row["detected"])
     reports, floor = summary["reports"], summary["noise_floor"]
     top = max(
         [1.0, floor]
-        + [row["selected_high"] for row in shown]
-        + [truth.get(row["value"], 0) for row in shown if truth]
+        + [row["selected_high"] for row in listed]
+        + [truth.get(row["value"], 0) for row in listed if truth]
     )
 
     def along(count: float) -> float:
         return round(100 * math.sqrt(min(max(count / top, 0.0), 1.0)), 3)
 
     bars = []
-    for rank, row in enumerate(shown, 1):
+    for rank, row in enumerate(listed, 1):
         low, high = row["selected_low"], row["selected_high"]
         held = None if truth is None else truth.get(row["value"], 0)
         bars.append(
@@ -220,12 +222,12 @@ def _section(results: Results, truth: Mapping[str, int] | None, most: int) -> di
         "privacy": list(privacy.questions(summary)),
         "epsilon": epsilon,
         "beliefs": [(prior, posterior(prior, epsilon)) for prior in PRIORS],
-        "rest": len(results.rows) - len(found),
+        "rest": len(results.rows) - len(discoveries),
         "others": others,
         "comparison": None if truth is None else results.compared(truth),
         "floor": along(floor),
         "findable": summary["threshold"] is not None or not summary.get("warning"),
-        "found": len(found),
+        "found": len(discoveries),
         "bars": bars,
         "from_zero": sum(bar["low"] < 0.5 for bar in bars),
         "clipped": any(bar["count"] != bar["shown"] for bar in bars),
@@ -251,8 +253,8 @@ def _unexplained(results: Results) -> dict[str, Any]:
     share, low, high = (
         min(max(end / n, 0.0), 1.0) for end in (count, count - reach, count + reach)
     )
-    told = {"count": count, "std_error": error, "why": why, "exact": error == 0}
-    return {**told, "share": share, "low": low, "high": high, "zero": count - reach <= 0}
+    unexplained = {"count": count, "std_error": error, "why": why, "exact": error == 0}
+    return {**unexplained, "share": share, "low": low, "high": high, "zero": count - reach <= 0}
 
 
 def _ticks(top: float, along: Callable[[float], float]) -> list[dict[str, Any]]:

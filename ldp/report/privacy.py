@@ -15,7 +15,7 @@ NO_LABEL = (
 
 def labels(summary: Mapping[str, Any]) -> list[Label]:
     """Return the labels that the summary carries."""
-    return [Label.of(told) for told in summary.get("labels", [])]
+    return [Label.of(fields) for fields in summary.get("labels", [])]
 
 
 def report_epsilon(summary: Mapping[str, Any]) -> float:

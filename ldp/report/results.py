@@ -40,7 +40,7 @@ def _is_spelling(value: object) -> bool:
 
 def _are_labels(value: object) -> bool:
     try:
-        return isinstance(value, list) and all(Label.of(told) for told in value)
+        return isinstance(value, list) and all(Label.of(fields) for fields in value)
     except (ParameterError, TypeError):
         return False
 
@@ -97,7 +97,7 @@ class Rows(Sequence[Mapping[str, Any]]):
     def __getitem__(self, place: slice) -> Sequence[Mapping[str, Any]]: ...
     def __getitem__(self, place: int | slice) -> Any:
         if isinstance(place, slice):
-            return [self[each] for each in range(*place.indices(len(self)))]
+            return [self[index] for index in range(*place.indices(len(self)))]
         numbers = (column[place] for column in self._numbers)
         row = {name: None if x != x else x for name, x in zip(_NUMBERS, numbers, strict=True)}
         return {"value": self._values[place], **row}
@@ -146,11 +146,11 @@ class Results:
         """Return how the estimates stand to the truth: counts of discoveries, false ones and
         intervals that hold, for simulations. A candidate that the truth does not name is held by
         nobody."""
-        found, level = self.discovered, self.summary["level"]
+        discoveries, level = self.discovered, self.summary["level"]
         held = [row["low"] <= truth.get(row["value"], 0) <= row["high"] for row in self.rows]
         selected = [
             row["selected_low"] <= truth.get(row["value"], 0) <= row["selected_high"]
-            for row in found
+            for row in discoveries
         ]
         values = [row["value"] for row in self.rows]
         typed = [row for row in self.rows if truth.get(row["value"], 0) > 0]
@@ -164,7 +164,7 @@ class Results:
             "unlisted": sum(truth[value] > 0 for value in unlisted) if whole else None,
             "unexplained": sum(truth[value] for value in unlisted) if whole else None,
             "below_floor": sum(truth[row["value"]] < floor for row in typed),
-            "false": sum(truth.get(row["value"], 0) == 0 for row in found),
+            "false": sum(truth.get(row["value"], 0) == 0 for row in discoveries),
             "missed": sum(not row["detected"] for row in typed),
             "intervals_hold": sum(held) / len(held) if held else None,
             "selected_hold": sum(selected) / len(selected) if selected else None,
@@ -187,8 +187,8 @@ class Numbers:
     def coefficients(self) -> list[tuple[str, float]]:
         """The terms of a regression and their coefficients, the intercept last; none of a mean."""
         terms = self.summary.get("coef", [])
-        named = [(f"x{number}", each) for number, each in enumerate(terms, 1)]
-        return [*named, ("intercept", self.summary["intercept"])] if terms else []
+        coefficients = [(f"x{number}", coefficient) for number, coefficient in enumerate(terms, 1)]
+        return [*coefficients, ("intercept", self.summary["intercept"])] if terms else []
 
 
 _NUMBERS_SUMMARY: Mapping[str, Callable[[Any], bool]] = {

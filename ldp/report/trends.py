@@ -36,14 +36,14 @@ def in_order(results: Sequence[Results]) -> list[list[Results]]:
     alike: dict[str, list[Results]] = {}
     for result in results:
         alike.setdefault(result.summary["fingerprint"], []).append(result)
-    found = []
+    series = []
     for several in alike.values():
         several = sorted(several, key=lambda result: result.summary["windows"])
         days = [day for result in several for day in result.summary["windows"]]
-        named = all(result.summary["windows"] for result in several)
-        if len(several) > 1 and named and days == sorted(set(days)):
-            found.append(several)
-    return found
+        has_days = all(result.summary["windows"] for result in several)
+        if len(several) > 1 and has_days and days == sorted(set(days)):
+            series.append(several)
+    return series
 
 
 def why_not_tested(days: Sequence[Results]) -> str:
@@ -67,13 +67,13 @@ def compared_days(days: Sequence[Results]) -> list[Change]:
     listed = [
         {row["value"]: row for row in result.rows if row["std_error"] < math.inf} for result in days
     ]
-    found = [
+    differences = [
         (value, earlier, later, *_difference(value, days, listed, earlier, later))
         for earlier, later in places
         for value in listed[later]
         if value in listed[earlier]
     ]
-    ranked = sorted(found, key=lambda each: each[-1])
+    ranked = sorted(differences, key=lambda difference: difference[-1])
     changes, largest = [], 0.0
     for rank, (value, earlier, later, difference, error, p_value) in enumerate(ranked):
         largest = max(largest, min(1.0, (len(ranked) - rank) * p_value))
@@ -98,7 +98,7 @@ def _difference(
     earlier: int,
     later: int,
 ) -> tuple[float, float, float]:
-    """Difference of the shares, its standard error, two-sided p-value. The variance of a share is
+    """Return the difference of shares, its standard error, two-sided p-value. A share's variance is
     that of its estimate, and of the people having been drawn from a population, f (1 - f) / n;
     errors that reach further than a normal law's are widened as far."""
     shares, variances = [], []
@@ -128,20 +128,20 @@ def trend(several: Sequence[Results]) -> dict[str, Any]:
     latest, why = several[-1], why_not_tested(several)
     alpha = latest.summary["alpha"]
     changes = [] if why else compared_days(several)
-    by_place = {(each.value, each.earlier, each.later): each for each in changes}
-    beyond = {key for key, each in by_place.items() if each.adjusted <= alpha}
+    by_place = {(change.value, change.earlier, change.later): change for change in changes}
+    beyond = {key for key, change in by_place.items() if change.adjusted <= alpha}
     listed = [{row["value"]: row for row in result.rows} for result in several]
     wanted = {row["value"] for result in several for row in result.discovered}
     wanted |= {value for value, _, _ in beyond}
 
     def size(value: str) -> float:
-        """Its share on the last day that tells of it."""
-        told = [
+        """Return its share on the last day that has an estimate of it."""
+        shares = [
             rows[value]["count"] / result.summary["reports"]
             for rows, result in zip(listed, several, strict=True)
             if value in rows and result.summary["reports"]
         ]
-        return float(told[-1]) if told else 0.0
+        return float(shares[-1]) if shares else 0.0
 
     last = len(several) - 1
     rows = []
@@ -169,7 +169,7 @@ def trend(several: Sequence[Results]) -> dict[str, Any]:
         "alpha": alpha,
         "level": latest.summary["level"],
         "tested": len(changes),
-        "compared": len({each.value for each in changes}),
+        "compared": len({change.value for change in changes}),
         "beyond": len(beyond),
         "changed": len({value for value, _, _ in beyond}),
         "days": [result.days for result in several],
@@ -211,14 +211,12 @@ def _step(change: Change | None, alpha: float) -> dict[str, Any] | None:
 
 def _spark(points: Sequence[Mapping[str, Any] | None], beyond: Sequence[bool]) -> dict[str, Any]:
     """Return where points, intervals and line of a trend stand; the top is that of the highest."""
-    top = max([1e-12, *(max(point["high"], point["share"]) for point in points if point)])
+    top: float = max([1e-12, *(max(point["high"], point["share"]) for point in points if point)])
     step = (SPARK_WIDTH - 10) / max(1, len(points) - 1)
 
     def up(share: float) -> float:
-        drawn: float = round(
-            SPARK_HEIGHT - 4 - (SPARK_HEIGHT - 8) * min(max(share / top, 0.0), 1.0), 2
-        )
-        return drawn
+        height = (SPARK_HEIGHT - 8) * min(max(share / top, 0.0), 1.0)
+        return round(SPARK_HEIGHT - 4 - height, 2)
 
     marks = [
         {
@@ -231,11 +229,11 @@ def _spark(points: Sequence[Mapping[str, Any] | None], beyond: Sequence[bool]) -
         for i, (point, marked) in enumerate(zip(points, beyond, strict=True))
         if point
     ]
-    told = [
+    labels = [
         f"{point['day']} {percent(point['share'])}" if point else "not tested" for point in points
     ]
     return {
         "marks": marks,
         "line": " ".join(f"{mark['x']},{mark['y']}" for mark in marks),
-        "told": "; ".join(told),
+        "told": "; ".join(labels),
     }
