@@ -33,16 +33,16 @@ def plan(
     power: float,
     as_json: bool,
 ) -> None:
-    """Compare the mechanisms, each tuned to the question, and name one.
+    """Compare the mechanisms, each tuned to the question, and recommend one.
 
     Leave out one of --users, --epsilon and --frequency, and it is solved for: the least with which
-    the mechanism named detects a value that this share of the users holds.
+    the recommended mechanism detects a value that this share of the users holds.
 
     \b
     Example: ldp plan --domain 2600 --users 1000000 --epsilon 4
     Example: ldp plan --domain 2600 --epsilon 4 --frequency 0.001 --max-report-bytes 20
     """
-    made = planned(
+    answer = planned(
         domain=domain,
         users=users,
         epsilon=epsilon,
@@ -51,61 +51,62 @@ def plan(
         power=power,
         max_report_bytes=max_report_bytes,
     )
-    say(made.to_dict(), _words(made), as_json)
+    say(answer.to_dict(), _words(answer), as_json)
 
 
-def _words(made: Plan) -> str:
-    ask, best = made.question, made.best
+def _words(answer: Plan) -> str:
+    ask, best = answer.question, answer.best
     head = (
         f"{ask.domain:,} values, {ask.users:,} users, epsilon {ask.epsilon:g} a report; "
         f"a value held by {100 * ask.frequency:.6g} % ({ask.users * ask.frequency:,.0f} users)"
     )
-    lines = [head, *([_solved(made)] if made.solved else []), ""]
+    lines = [head, *([_solved(answer)] if answer.solved else []), ""]
     lines += [
         "                   std. error          detectable   times           table   1 % fakes"
         "    50 %    same at",
         "mechanism          rare       there     frequency   bound  bytes    cells        move"
         "  becomes  epsilon",
     ]
-    lines += [_line(one, one.mechanism == best.mechanism) for one in made.forecasts]
-    lines += ["", *(line for name, why in made.refused.items() for line in _refusal(name, why))]
+    lines += [_line(row, row.mechanism == best.mechanism) for row in answer.forecasts]
+    lines += ["", *(line for name, why in answer.refused.items() for line in _refusal(name, why))]
     notes = (
-        f"*: named, as the smallest report of those within 2.5 % of the least standard error "
-        f"there. Standard errors are in reports; a detectable value is found with probability "
-        f"{ask.power:g} when all {ask.domain:,} are tested at {ask.alpha:g} (Bonferroni). Bound: "
-        f"the least mean variance over all values of any unbiased mechanism. 1 % fakes move: what "
-        f"they add to a frequency of their choice, in percent of all. 50 % becomes: the most that "
-        f"a report can make of such a belief. Same at: the epsilon that {best.mechanism} needs for "
-        f"this standard error. Sketches count on Zipf frequencies, and 2 % of their variance for "
-        f"collisions that more reports do not average out, if {2**28:,} cells are enough."
+        f"*: recommended, as the smallest report of those within 2.5 % of the least standard "
+        f"error there. Standard errors are in reports; a detectable value is found with "
+        f"probability {ask.power:g} when all {ask.domain:,} are tested at {ask.alpha:g} "
+        f"(Bonferroni). Bound: the least mean variance over all values of any unbiased mechanism. "
+        f"1 % fakes move: what they add to a frequency of their choice, in percent of all. 50 % "
+        f"becomes: the most that a report can make of such a belief. Same at: the epsilon that "
+        f"{best.mechanism} needs for this standard error. Sketches count on Zipf frequencies, and "
+        f"2 % of their variance for collisions that more reports do not average out, if "
+        f"{2**28:,} cells are enough."
     )
     lines += wrap(notes, WIDTH)
     lines += ["", *wrap(in_words(best.epsilon), WIDTH), "", "For metrics.toml (docs/registry.md):"]
-    return "\n".join([*lines, "", made.registry_lines()])
+    return "\n".join([*lines, "", answer.registry_lines()])
 
 
-def _solved(made: Plan) -> str:
-    ask = made.question
+def _solved(answer: Plan) -> str:
+    ask = answer.question
     return {
         "users": f"solved: it takes {ask.users:,} users to detect it",
         "epsilon": f"solved: it takes an epsilon of {ask.epsilon:g} to detect it",
         "frequency": f"solved: no smaller frequency than {100 * ask.frequency:.6g} % is detected",
-    }[str(made.solved)]
+    }[str(answer.solved)]
 
 
-def _line(one: Forecast, is_named: bool) -> str:
-    same = "     -" if one.same_epsilon is None else f"{one.same_epsilon:6.3f}"
-    share = f"{100 * one.detectable_frequency:9.4g} %" if one.detectable else "      never"
+def _line(row: Forecast, is_recommended: bool) -> str:
+    same = "     -" if row.same_epsilon is None else f"{row.same_epsilon:6.3f}"
+    share = f"{100 * row.detectable_frequency:9.4g} %" if row.detectable else "      never"
     return (
-        f"{one.mechanism + (' *' if is_named else ''):<15} {one.std_error_rare:10,.1f} "
-        f"{one.std_error:11,.1f}  {share}  {one.bound_ratio:6.4g} {one.report_bytes:6,} "
-        f"{_short(one.table_cells):>8}  {100 * one.fakes_move:7.3f} %  "
-        f"{100 * one.believed:6.2f} %  {same}"
+        f"{row.mechanism + (' *' if is_recommended else ''):<15} {row.std_error_rare:10,.1f} "
+        f"{row.std_error:11,.1f}  {share}  {row.bound_ratio:6.4g} {row.report_bytes:6,} "
+        f"{_short(row.table_cells):>8}  {100 * row.fakes_move:7.3f} %  "
+        f"{100 * row.believed:6.2f} %  {same}"
     )
 
 
 def _short(number: int) -> str:
-    """To three digits."""
+    """Return a number to three digits, with its unit."""
     for unit, word in ((10**9, " G"), (10**6, " M"), (10**3, " k")):
         if number >= unit:
             return f"{number / unit:.3g}{word}"
