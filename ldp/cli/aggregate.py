@@ -55,7 +55,7 @@ def aggregate(
     Example: ldp aggregate city --registry metrics.toml store --out city.table --engine spark
     """
     known = Registry.load(registry)
-    asked = known.metric(metric)
+    definition = known.metric(metric)
     skipped: list[str] = []
 
     def skip(error: ReportError) -> None:
@@ -65,34 +65,34 @@ def aggregate(
     first, last = _date(since), _date(until)
     if first and last and last < first:
         raise ParameterError("--until lies before --since")
-    with _noting_what_waits(stores, metric, asked.version):
+    with _noting_what_waits(stores, metric, definition.version):
         if engine == "spark":
             from ldp.collection.spark import aggregate_on_spark
 
             table = aggregate_on_spark(
                 stores,
                 metric,
-                asked.version,
-                asked.mechanism,
+                definition.version,
+                definition.mechanism,
                 since=first,
                 until=last,
-                dictionary=asked.candidates(),
-                memoised=bool(asked.memoise),
+                dictionary=definition.candidates(),
+                memoised=bool(definition.memoise),
                 on_damaged=skip if skip_damaged else None,
             )
         else:
-            files = len(report_files(stores, metric, asked.version, first, last))
+            files = len(report_files(stores, metric, definition.version, first, last))
             advance = progress("files", files)
             table = aggregated(
                 stores,
                 metric,
-                asked.version,
-                asked.mechanism,
+                definition.version,
+                definition.mechanism,
                 since=first,
                 until=last,
                 workers=workers,
-                dictionary=asked.candidates(),
-                memoised=bool(asked.memoise),
+                dictionary=definition.candidates(),
+                memoised=bool(definition.memoise),
                 on_damaged=skip if skip_damaged else None,
                 on_file=lambda _: advance(1),
                 checkpoint=out.with_name(f"{out.name}.checkpoint"),

@@ -24,14 +24,14 @@ from ldp.privacy_loss import amplify_by_shuffling, clones_2021, clones_2023
 from ldp.registry import Registry
 
 MOST_CATEGORIES = 1_000_000
-_NAMED = (RandomizedResponse, UnaryEncoding, CountMeanSketch, HadamardCountMeanSketch)
+_MECHANISMS = (RandomizedResponse, UnaryEncoding, CountMeanSketch, HadamardCountMeanSketch)
 
 
 @click.command()
 @click.argument("metric", required=False)
 @click.option("--registry", type=FILE, help="metrics.toml, for METRIC.")
 @click.option("--preset", type=click.Choice(sorted(COMPLETE)), help="A published setting.")
-@click.option("--mechanism", type=click.Choice([one.name for one in _NAMED]), help="By its name.")
+@click.option("--mechanism", type=click.Choice([m.name for m in _MECHANISMS]), help="By its name.")
 @click.option("--epsilon", type=float, help="Privacy loss of one report, for --mechanism.")
 @click.option(
     "--domain",
@@ -91,9 +91,9 @@ def amplify(
     else:
         assert mechanism is not None
         assert epsilon is not None
-        name, subject = mechanism, _named(mechanism, epsilon, domain or 2)
-    one = amplify_by_shuffling(subject, reports=reports, delta=delta)
-    shuffled = group(one, per_person)
+        name, subject = mechanism, _mechanism(mechanism, epsilon, domain or 2)
+    single = amplify_by_shuffling(subject, reports=reports, delta=delta)
+    shuffled = group(single, per_person)
     local = group(Cost(epsilon=subject.cost.epsilon), per_person)
     closed = {
         year: _closed(form, subject.cost.epsilon, reports, delta)
@@ -130,13 +130,14 @@ def amplify(
     say(result, "\n".join(lines), as_json)
 
 
-def _named(mechanism: str, epsilon: float, domain: int) -> Catalogued:
-    """Sketches of the sizes that Apple published, and unary encoding: none matters here."""
+def _mechanism(mechanism: str, epsilon: float, domain: int) -> Catalogued:
+    """Return the mechanism of a name, sketches in the sizes that Apple published: size and encoding
+    do not matter here."""
     if mechanism == CountMeanSketch.name:
         return CountMeanSketch(epsilon=epsilon, rows=65_536, width=1_024, seed="00")
     if mechanism == HadamardCountMeanSketch.name:
         return HadamardCountMeanSketch(epsilon=epsilon, rows=1_024, width=32_768, seed="00")
-    categorical = {one.name: one for one in (RandomizedResponse, UnaryEncoding)}[mechanism]
+    categorical = {kind.name: kind for kind in (RandomizedResponse, UnaryEncoding)}[mechanism]
     return categorical(categories=tuple(map(str, range(domain))), epsilon=epsilon)
 
 

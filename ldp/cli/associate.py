@@ -56,13 +56,13 @@ def associate(
     rule = Rule(alpha=alpha, control=control)
     check_output(out, 0.5)
     known = Registry.load(registry)
-    asked = known.metric(joint)
-    if not isinstance(asked.mechanism, JointReport):
+    definition = known.metric(joint)
+    if not isinstance(definition.mechanism, JointReport):
         raise DecodeError(
-            f"metric {joint!r}: no joint metric but {asked.mechanism.name}, of which there is one "
-            "value a report (words are found by ldp discover)"
+            f"metric {joint!r}: no joint metric but {definition.mechanism.name}, of which there is "
+            "one value a report (words are found by ldp discover)"
         )
-    names = [member.name for member in asked.members]
+    names = [member.name for member in definition.members]
     if candidates and len(candidates) != len(names):
         members = ", ".join(names)
         raise ParameterError(f"give --candidates once for each member, in turn: {members}")
@@ -72,37 +72,37 @@ def associate(
     listed = (
         [
             tuple(dict.fromkeys(map(member.cleaned, read_values(path))))
-            for member, path in zip(asked.members, candidates, strict=True)
+            for member, path in zip(definition.members, candidates, strict=True)
         ]
         if candidates
-        else [member.candidates() for member in asked.members]
+        else [member.candidates() for member in definition.members]
     )
     first, last = (moment.date() if moment else None for moment in (since, until))
     if first and last and last < first:
         raise ParameterError("--until lies before --since")
-    shown = progress("files", len(report_files(stores, joint, asked.version, first, last)))
+    advance = progress("files", len(report_files(stores, joint, definition.version, first, last)))
     patterns = read_patterns(
         stores,
         joint,
-        asked.version,
-        asked.mechanism,
+        definition.version,
+        definition.mechanism,
         since=first,
         until=last,
-        on_file=lambda _: shown(1),
+        on_file=lambda _: advance(1),
     )
-    found = associated(patterns, listed, rule=rule)
-    for warning in found.details["warnings"]:
+    association = associated(patterns, listed, rule=rule)
+    for warning in association.details["warnings"]:
         click.echo(f"ldp: {warning}", err=True)
-    text = found.to_csv(None if out == "-" else out)
-    tested, cells = found.independence, " x ".join(map(str, found.shares.shape))
-    words = f"{cells} cells of {' x '.join(names)} from {found.reports:,} reports -> {out}"
+    text = association.to_csv(None if out == "-" else out)
+    tested, cells = association.independence, " x ".join(map(str, association.shares.shape))
+    words = f"{cells} cells of {' x '.join(names)} from {association.reports:,} reports -> {out}"
     if tested.freedom:
         words += (
             f"\nindependent? chi-square {tested.statistic:.1f}, {tested.freedom} degrees of "
             f"freedom, p {tested.p_value:.2g}"
         )
-    summary = {**found.summary(), "members": names}
+    summary = {**association.summary(), "members": names}
     if out == "-":
-        say({**summary, "cells": found.rows()}, text.rstrip("\n"), as_json)
+        say({**summary, "cells": association.rows()}, text.rstrip("\n"), as_json)
     else:
         say({**summary, "written": out}, words, as_json)

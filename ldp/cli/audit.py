@@ -60,13 +60,13 @@ def audit(
     subjects: list[tuple[str, Catalogued]] = []
     dictionary: Sequence[str] = ()
     if metric is not None and registry is not None:
-        found = Registry.load(registry).metric(metric)
-        subjects, dictionary = [(metric, found.mechanism)], found.candidates() or ()
+        definition = Registry.load(registry).metric(metric)
+        subjects, dictionary = [(metric, definition.mechanism)], definition.candidates() or ()
     for name in sorted(COMPLETE) if everything else [preset] if preset else []:
         subjects.append((name, from_parameters({**COMPLETE[name].parameters, "seed": "00"})))
     if everything:
         for name, kind in CATALOGUE.items():
-            subjects += [(f"{name} (example)", one.mechanism) for one in kind.examples()]
+            subjects += [(f"{name} (example)", example.mechanism) for example in kind.examples()]
     verdicts, lines = [], []
     for name, mechanism in subjects:
         verdicts.append(audited(name, mechanism, trials, dictionary=dictionary, seed=seed))
@@ -103,9 +103,9 @@ def _line(verdict: Verdict) -> str:
         f"{'NOT ' if verdict.exact else ''}exact; {verdict.checks:,} counts checked"
     )
     lines = [line, *verdict.exact, *verdict.findings]
-    if (told := verdict.memoised) is not None:
+    if (memoised := verdict.memoised) is not None:
         lifetime, unchanging, per_value, by_epoch, at_least, cohorts = (
-            math.inf if number is None else number for number in astuple(told)
+            math.inf if number is None else number for number in astuple(memoised)
         )
         lines.append(
             f"{DAYS} days memoised: epsilon {unchanging:.4g} between values that never change "

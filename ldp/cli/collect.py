@@ -130,8 +130,8 @@ def collect(
     from ldp.collection.lock import hold_lock
     from ldp.collection.workers import Shuffling
 
-    asked = Registry.load(registry)
-    asked.check(datetime.now(UTC).date())
+    loaded = Registry.load(registry)
+    loaded.check(datetime.now(UTC).date())
     waiting = buffer or store.with_name(f"{store.name}.buffer")
     logging.basicConfig(format="ldp: %(message)s", level=logging.INFO)
     for name in ("uvicorn.error", "asyncio"):
@@ -140,7 +140,7 @@ def collect(
         for folder in (store, waiting):
             held.enter_context(hold_lock(folder))
         collector = Collector(
-            asked,
+            loaded,
             store,
             waiting,
             limits=Limits(requests=most_requests, rate=float(rate), buffer_bytes=most_buffer << 20),

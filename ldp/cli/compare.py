@@ -72,55 +72,55 @@ def compare(
         "mechanism": mechanism,
         "generator": generator(seed),
     }
-    made = compare_models(people, **shared)
+    comparison = compare_models(people, **shared)
     lines: list[dict[str, Any]] = []
     if out is not None or figure is not None:
         done = progress("points", most_comparisons())
-        for along, found in curves(people, **shared):
-            lines += [{"along": along, **asdict(row)} for row in found.rows]
+        for along, point in curves(people, **shared):
+            lines += [{"along": along, **asdict(row)} for row in point.rows]
             done(1)
     if out is not None:
         write_whole(out, _csv(lines))
     if figure is not None:
         _draw(lines, figure)
-    conditions = shuffling_conditions(made.mechanisms[1], users, 1)
+    conditions = shuffling_conditions(comparison.mechanisms[1], users, 1)
     result = {
         "simulation": True,
         "users": users,
         "epsilon": epsilon,
         "delta": delta,
         "values": len(people.values),
-        "models": [asdict(row) for row in made.rows],
-        "price_of_no_trust": made.price,
-        "times_more_users": made.more_users,
-        "local_epsilon_if_shuffled": made.certified,
+        "models": [asdict(row) for row in comparison.rows],
+        "price_of_no_trust": comparison.price,
+        "times_more_users": comparison.more_users,
+        "local_epsilon_if_shuffled": comparison.certified,
         "conditions_of_shuffling": conditions,
         "curves": lines,
     }
-    say(result, _words(made, len(people.values), conditions), as_json)
+    say(result, _words(comparison, len(people.values), conditions), as_json)
 
 
-def _words(made: Comparison, values: int, conditions: Sequence[str]) -> str:
-    local, shuffled, central = made.rows
+def _words(comparison: Comparison, values: int, conditions: Sequence[str]) -> str:
+    local, shuffled, central = comparison.rows
     lines = [
         f"A simulation: {values:,} values, {local.users:,} users, epsilon {local.epsilon:g}; "
         "neighbours: replace one value.",
         "",
         "model     mechanism         epsilon of     std. error                of a   times",
         "                              a report      predicted  measured  frequency  central",
-        *(_line(row, central.predicted) for row in made.rows),
+        *(_line(row, central.predicted) for row in comparison.rows),
         "",
     ]
     price = (
-        f"The price of no trust: {made.price:,.3g} times the curator's error, or "
-        f"{made.more_users:,.3g} times the users for the same error of a frequency. Standard "
+        f"The price of no trust: {comparison.price:,.3g} times the curator's error, or "
+        f"{comparison.more_users:,.3g} times the users for the same error of a frequency. Standard "
         "errors are in reports, root mean squares over all values; measured on draws of the "
-        f"estimates, to {100 * max(row.sampling_error for row in made.rows):.1g} %."
+        f"estimates, to {100 * max(row.sampling_error for row in comparison.rows):.1g} %."
     )
     shuffling = (
         f"Shuffled: a report of epsilon {shuffled.local_epsilon:.3g} by itself is certified to "
-        f"cost {shuffled.epsilon:g} (delta {made.delta:g}) in its batch. Shuffling the local row's "
-        f"reports would certify {made.certified:.3g}. Both hold only if"
+        f"cost {shuffled.epsilon:g} (delta {comparison.delta:g}) in its batch. Shuffling the local "
+        f"row's reports would certify {comparison.certified:.3g}. Both hold only if"
     )
     lines += [*wrap(price, WIDTH), "", *wrap(shuffling, WIDTH)]
     for condition in conditions:
@@ -158,8 +158,8 @@ def _draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    made = Figure(figsize=(9.0, 4.0))
-    for axes, along in zip(made.subplots(1, 2, sharey=True), ("users", "epsilon"), strict=True):
+    figure = Figure(figsize=(9.0, 4.0))
+    for axes, along in zip(figure.subplots(1, 2, sharey=True), ("users", "epsilon"), strict=True):
         for model, colour in COLOURS.items():
             rows = [line for line in lines if line["along"] == along and line["model"] == model]
             x = [row[along] for row in rows]
@@ -172,10 +172,10 @@ def _draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
             axes.set_xticks(x, [f"{tick:g}" for tick in x])
             axes.minorticks_off()
         axes.set_ylabel("standard error of a frequency" if along == "users" else "")
-    made.axes[0].legend(title="a simulation")
-    made.tight_layout()
+    figure.axes[0].legend(title="a simulation")
+    figure.tight_layout()
     picture = io.BytesIO()
     with rc_context({"svg.hashsalt": "ldp compare"}):  # the same bytes for the same seed
         metadata = {"Date": None} if path.suffix == ".svg" else None
-        made.savefig(picture, format=path.suffix[1:], metadata=metadata)
+        figure.savefig(picture, format=path.suffix[1:], metadata=metadata)
     write_whole(path, picture.getvalue())

@@ -132,29 +132,29 @@ def decode(
     write_estimates(estimates, out, level, "candidates", as_json)
 
 
-def _weighted(given: str | None) -> float | None:
+def _weighted(option: str | None) -> float | None:
     """Return the number, or that of the CSV file reports,clients of this name."""
     from ldp.decoding import weighted_mean
 
-    if given is None:
+    if option is None:
         return None
     try:
-        return float(given)
+        return float(option)
     except ValueError:
         pass
     try:
-        lines = read_lines(Path(given).read_text("utf-8-sig"))
+        lines = read_lines(Path(option).read_text("utf-8-sig"))
     except (OSError, UnicodeDecodeError):
         raise ParameterError(
             "--weighted-reports-per-client must be a number or a CSV file reports,clients"
         ) from None
     if not lines or lines[0].split(",") != ["reports", "clients"]:
-        raise ParameterError(f"{given} must start with the line reports,clients")
+        raise ParameterError(f"{option} must start with the line reports,clients")
     clients: dict[int, int] = {}
     for number, line in enumerate(lines[1:], 2):
         cells = line.split(",")
         if len(cells) != 2 or not all(cell.isascii() and cell.isdigit() for cell in cells):
-            raise ParameterError(f"{given}, line {number}: two whole numbers were expected")
+            raise ParameterError(f"{option}, line {number}: two whole numbers were expected")
         clients[int(cells[0])] = clients.get(int(cells[0]), 0) + int(cells[1])
     return weighted_mean(clients)
 
@@ -164,8 +164,8 @@ def _write_numbers(table: "Table", out: str, level: float, as_json: bool) -> Non
     from ldp.decoding.numeric import decode_numbers
     from ldp.files import write_together
 
-    found = decode_numbers(table)
-    summary, text = found.summary(level), found.to_csv(None, level)
+    numbers = decode_numbers(table)
+    summary, text = numbers.summary(level), numbers.to_csv(None, level)
     if out != "-":
         beside = json.dumps(summary, indent=1) + "\n"
         write_together({Path(out): text, summary_path(Path(out)): beside})

@@ -106,13 +106,13 @@ def demo(users: int, out: Path, control: str, first_act: bool, seed: int | None)
     write_whole(marker, REGISTRY)
     families, vocabulary = browsers(), words()
     write_whole(out / "browsers.txt", _lines(_with_absent(families.values, BROWSERS)))
-    shown = [_emoji(users, out, control, seed)]
+    acts = [_emoji(users, out, control, seed)]
     if not first_act:
-        shown += [_words(users, out, vocabulary, seed), _browsers(users, out, families, seed)]
+        acts += [_words(users, out, vocabulary, seed), _browsers(users, out, families, seed)]
     click.echo("\nAll of it on one page, for reading:")
     page = out / "report.html"
-    files = [estimates for estimates, _ in shown]
-    truths = [word for _, truth in shown for word in ("--truth", truth)]
+    files = [estimates for estimates, _ in acts]
+    truths = [word for _, truth in acts for word in ("--truth", truth)]
     title = "Emoji" if first_act else "What people type, write and browse with"
     _run("report", *files, *truths, "--title", title, "--out", page)
     click.echo(f"\nOpen {page}. {time.monotonic() - started:.0f} s in total.")
@@ -125,10 +125,10 @@ def _emoji(users: int, out: Path, control: str, seed: int | None) -> tuple[Path,
     write_whole(out / "emoji.txt", _lines(values))
     metric = Registry.load(out / "metrics.toml").metric("emoji")
     randomness = generator(seed)
-    drawn = symbols.sample(users, randomness)
-    assert drawn.counts is not None
+    sample = symbols.sample(users, randomness)
+    assert sample.counts is not None
     absent = len(values) - len(symbols.values)
-    people = Population(values, counts=np.append(drawn.counts, np.zeros(absent, int)))
+    people = Population(values, counts=np.append(sample.counts, np.zeros(absent, int)))
     registry, truth, table = out / "metrics.toml", out / "truth.csv", out / "emoji.table"
     estimates = out / "estimates.csv"
     write_whole(truth, people.to_csv())
@@ -164,8 +164,8 @@ def _words(users: int, out: Path, vocabulary: Population, seed: int | None) -> t
         "speed the reports' table is drawn at once, by the same law, instead of each report:\n"
     )
     source = ("--registry", out / "metrics.toml", "--population", population)
-    made = ("--users", users * WORDS_PER_USER, "--table", table, "--truth", truth)
-    _run("simulate", "words", *source, *made, *_seed(seed))
+    outputs = ("--users", users * WORDS_PER_USER, "--table", table, "--truth", truth)
+    _run("simulate", "words", *source, *outputs, *_seed(seed))
     _run("discover", table, "--out", estimates)
     known = Population.from_csv(truth).truth()
     _show(estimates, known, "word")
@@ -183,8 +183,8 @@ def _browsers(users: int, out: Path, families: Population, seed: int | None) -> 
         f"how often each name of a list of {BROWSERS} occurs:\n"
     )
     source = ("--registry", out / "metrics.toml", "--population", population)
-    made = ("--users", users, "--reports", out / "reports", "--truth", truth)
-    _run("simulate", "browser", *source, *made, *_seed(seed))
+    outputs = ("--users", users, "--reports", out / "reports", "--truth", truth)
+    _run("simulate", "browser", *source, *outputs, *_seed(seed))
     registry = out / "metrics.toml"
     _run("aggregate", "browser", "--registry", registry, out / "reports", "--out", table)
     _run("decode", table, "--out", estimates)
@@ -271,20 +271,20 @@ def _show(estimates: Path, truth: Mapping[str, int], what: str) -> None:
     from ldp.report.formats import visible_label
 
     results = Results.load(estimates)
-    summary, compared, found = results.summary, results.compared(truth), results.discovered
+    summary, compared, discoveries = results.summary, results.compared(truth), results.discovered
     click.echo()
-    if found:
+    if discoveries:
         click.echo(COLUMNS.format("", "estimate", "95 % interval", "truth", what).rstrip())
-    for rank, row in enumerate(found[:SHOWN], 1):
+    for rank, row in enumerate(discoveries[:SHOWN], 1):
         low, high, count = row["selected_low"], row["selected_high"], truth.get(row["value"], 0)
         note = "  (held by nobody)" if not count else "" if low <= count <= high else "  (outside)"
         interval = f"{low:,.0f} to {high:,.0f}"
         numbers = rank, f"{row['count']:,.0f}", interval, f"{count:,}"
         click.echo(COLUMNS.format(*numbers, visible_label(row["value"])) + note)
-    if len(found) > SHOWN:
-        click.echo(f"... and {len(found) - SHOWN} more, in report.html")
+    if len(discoveries) > SHOWN:
+        click.echo(f"... and {len(discoveries) - SHOWN} more, in report.html")
     click.echo()
-    for line in _summed_up(summary, compared, truth, [row["value"] for row in found], what):
+    for line in _summed_up(summary, compared, truth, [row["value"] for row in discoveries], what):
         click.echo(fill(line, 88))
 
 
@@ -292,7 +292,7 @@ def _summed_up(
     summary: Mapping[str, Any],
     compared: Mapping[str, Any],
     truth: Mapping[str, int],
-    found: Sequence[str],
+    discoveries: Sequence[str],
     what: str,
 ) -> Iterator[str]:
     """Yield sentences about what was discovered and what was not."""
@@ -303,8 +303,8 @@ def _summed_up(
         rate = f"with probability {1 - summary['alpha']:.0%} none is"
     false = compared["false"]
     yield (
-        f"{len(found):,} {what}s found, {false} of them held by nobody ({rate}). Of the "
-        f"20 held by most, {len({*largest} & {*found})} are among them."
+        f"{len(discoveries):,} {what}s found, {false} of them held by nobody ({rate}). Of the "
+        f"20 held by most, {len({*largest} & {*discoveries})} are among them."
     )
     floor = summary["noise_floor"]
     below = sum(0 < count < floor for count in truth.values())

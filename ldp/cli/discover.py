@@ -76,19 +76,19 @@ def discover(
             )
     else:
         known = Registry.load(registry)
-        asked = known.metric(source)
-        mechanism = asked.mechanism
+        definition = known.metric(source)
+        mechanism = definition.mechanism
         _require_words(f"metric {source!r}", mechanism)
         if isinstance(mechanism, RapporNgrams):
-            reports = read_patterns(stores, source, asked.version, mechanism)
+            reports = read_patterns(stores, source, definition.version, mechanism)
         else:
-            reports = aggregate(stores, source, asked.version, mechanism, workers=2)
+            reports = aggregate(stores, source, definition.version, mechanism, workers=2)
     is_puzzle = isinstance(reports.mechanism, SequenceFragmentPuzzle)
     if not is_puzzle and (top is not None or screen != "chance"):
         raise ParameterError("--top and --screen go with a puzzle (sfp)")
     if isinstance(reports, JointTable):
-        kept = None if screen == "chance" else Rule(alpha=alpha, control=screen)
-        estimates = discovered(reports, rule=rule, screen=kept, top=top)
+        screen_rule = None if screen == "chance" else Rule(alpha=alpha, control=screen)
+        estimates = discovered(reports, rule=rule, screen=screen_rule, top=top)
     elif isinstance(reports, Patterns):
         estimates = discover_ngrams(reports, rule=rule)
     else:

@@ -30,9 +30,9 @@ def write_estimates(
         say(listed, estimates.to_csv(level=level).rstrip("\n"), as_json)
         return
     estimates.to_csv(out, level)
-    found = summary["detected"]
+    detected = summary["detected"]
     words = (
-        f"{found} of {len(estimates.values):,} {tested} discovered among "
+        f"{detected} of {len(estimates.values):,} {tested} discovered among "
         f"{estimates.reports:,} reports (noise floor {summary['noise_floor']:,.0f}) -> {out}"
     )
     if "fakes_move" in summary:

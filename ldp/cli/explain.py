@@ -23,15 +23,15 @@ def explain(metric: str | None, registry: Path, as_json: bool) -> None:
     loaded = Registry.load(registry)
     words = explained(loaded, metric)
     chosen = [loaded.metric(metric)] if metric else list(loaded.metrics.values())
-    groups = {each.group for each in chosen}
+    groups = {definition.group for definition in chosen}
     result = {
         "metrics": {
-            each.name: {
-                "group": each.group,
-                "report": _meaning(each.mechanism.cost.epsilon),
-                "charged": _meaning(each.price),
+            definition.name: {
+                "group": definition.group,
+                "report": _meaning(definition.mechanism.cost.epsilon),
+                "charged": _meaning(definition.price),
             }
-            for each in chosen
+            for definition in chosen
         },
         "groups": {
             name: {span: _meaning(most) for span, most in loaded.worst_case(name).items()}

@@ -52,9 +52,9 @@ def guarded(name: str, command: click.Command) -> click.Command:
                     raise ParameterError(
                         f"{output} is also an input; name another file for the output"
                     )
-        for one, other in combinations(outputs, 2):
-            if _is_same(one, other):
-                raise ParameterError(f"{one} is named for two outputs; name another file for one")
+        for first, second in combinations(outputs, 2):
+            if _is_same(first, second):
+                raise ParameterError(f"{first} is named for two outputs; name another file for one")
         with working(f"ldp {name}") if name in SILENT else nullcontext():
             return callback(**values)
 
@@ -73,9 +73,9 @@ def _read(values: Mapping[str, Any], written: tuple[str, ...]) -> Iterator[Path]
     for option, value in values.items():
         if option in written:
             continue
-        for each in value if isinstance(value, tuple) else (value,):
-            if isinstance(each, Path) or (isinstance(each, str) and option in READ_AS_TEXT):
-                yield from _with_companions(option, Path(each))
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, Path) or (isinstance(item, str) and option in READ_AS_TEXT):
+                yield from _with_companions(option, Path(item))
 
 
 def _with_companions(option: str, path: Path) -> Iterator[Path]:
@@ -93,10 +93,10 @@ def _with_summary(path: Path) -> Iterator[Path]:
     yield path.with_suffix(".json") if path.suffix == ".csv" else Path(f"{path}.json")
 
 
-def _is_same(one: Path, other: Path) -> bool:
+def _is_same(first: Path, second: Path) -> bool:
     with suppress(OSError):
-        return os.path.samefile(one, other)
-    return one.resolve() == other.resolve()
+        return os.path.samefile(first, second)
+    return first.resolve() == second.resolve()
 
 
 def _is_stored(output: Path, folder: Path) -> bool:

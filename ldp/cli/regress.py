@@ -242,24 +242,24 @@ def _compared(
     return result, "\n".join(lines)
 
 
-def _ratio(one: float, other: float) -> str:
-    return f"{one / other:.3f}" if other > 0 and one / other < 1e4 else "-"
+def _ratio(error: float, base: float) -> str:
+    return f"{error / base:.3f}" if base > 0 and error / base < 1e4 else "-"
 
 
 def _read_bounds(path: Path) -> dict[str, tuple[float, float]]:
     """Column -> (low, high), in the file's order."""
-    found: dict[str, tuple[float, float]] = {}
+    bounds: dict[str, tuple[float, float]] = {}
     header, rows = _read_csv(path)
     if header != ["column", "low", "high"]:
         raise ParameterError(f"{path} must start with the line column,low,high")
     for line, row in rows:
         low, high = (_number(text, path, line) for text in row[1:])
-        if row[0] in found:
+        if row[0] in bounds:
             raise ParameterError(f"{path}, line {line}: the column is listed twice")
         if not low < high:
             raise ParameterError(f"{path}, line {line}: low must be below high")
-        found[row[0]] = low, high
-    return found
+        bounds[row[0]] = low, high
+    return bounds
 
 
 def _read_columns(path: Path, names: list[str], *, strict: bool) -> Any:

@@ -58,7 +58,7 @@ def simulate(
     Example: ldp simulate --scenario days.toml --registry metrics.toml --reports store
     """
     if scenario is not None:
-        if any(each is not None for each in (metric, population, users, day, table)):
+        if any(option is not None for option in (metric, population, users, day, table)):
             raise ParameterError("a scenario says what METRIC and the other options would")
         from ldp.cli.scenario import simulate_days
 
@@ -74,12 +74,12 @@ def simulate(
     if day is not None and reports is None:
         raise ParameterError("--day goes with --reports")
     known = Registry.load(registry)
-    asked = known.metric(metric)
-    people = Population.from_csv(population).mapped(asked.cleaned)
+    definition = known.metric(metric)
+    people = Population.from_csv(population).mapped(definition.cleaned)
     randomness = generator(seed)
     if users is not None:
         people = people.sample(users, randomness)
-    mechanism, total = asked.mechanism, people.users
+    mechanism, total = definition.mechanism, people.users
     _check_values(population, mechanism, people.values)
     if truth is not None:
         if isinstance(mechanism, BitFlip):
@@ -88,18 +88,18 @@ def simulate(
             write_whole(truth, people.to_csv())
     if table is not None:
         assert people.counts is not None
-        drawn = draw_tables(mechanism, people.values, people.counts, randomness)
-        drawn.of_metric(asked.candidates()).labelled(label(known, metric)).save(table)
+        drawn_table = draw_tables(mechanism, people.values, people.counts, randomness)
+        drawn_table.of_metric(definition.candidates()).labelled(label(known, metric)).save(table)
         place = table
     else:
         assert reports is not None
-        shown = progress("reports", total)
-        made = reported(mechanism, people, randomness)
+        advance = progress("reports", total)
+        batches = reported(mechanism, people, randomness)
         on = day.date() if day else datetime.now(UTC).date()
-        with ReportWriter(reports, metric, asked.version, mechanism, on) as writer:
-            for rows, payloads in made:
+        with ReportWriter(reports, metric, definition.version, mechanism, on) as writer:
+            for rows, payloads in batches:
                 writer.write(rows, payloads)
-                shown(len(rows))
+                advance(len(rows))
         place = writer.path
     result: dict[str, Any] = {"metric": metric, "reports": total, "written": str(place)}
     words = f"{total:,} reports of {metric!r} -> {place}"
@@ -114,13 +114,13 @@ def _clipped(mechanism: Catalogued, people: "Population") -> int:
     if getattr(mechanism, "outside", "refuse") != "clip":
         return 0
     numeric: Any = mechanism
-    strict, found = replace(numeric, outside="refuse"), 0
+    strict, clipped = replace(numeric, outside="refuse"), 0
     for value, count in people.truth().items():
         try:
             strict.check(value)
         except ParameterError:
-            found += count
-    return found
+            clipped += count
+    return clipped
 
 
 def _check_values(source: str, mechanism: Catalogued, values: Sequence[str]) -> None:
