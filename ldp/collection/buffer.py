@@ -243,12 +243,12 @@ class Buffer:
         BufferUnusable, with nothing written, when that fails."""
         with self._transaction():
             watermark = self._advance_watermark(today - lateness)
-            answers = [self._take(each, watermark, today) for each in pending]
+            answers = [self._take(item, watermark, today) for item in pending]
             self._keep(
                 lot
-                for each, answer in zip(pending, answers, strict=True)
+                for item, answer in zip(pending, answers, strict=True)
                 if answer.is_new
-                for lot in each.batch.lots
+                for lot in item.batch.lots
             )
             return answers
 

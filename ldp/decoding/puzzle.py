@@ -68,7 +68,7 @@ def discover(
         raise ParameterError("top must be a whole number, 1 or more")
     rule = rule or Rule(control="bonferroni")
     screen = screen or chance_screen(puzzle)
-    is_kept = _kept(table["fragments"], puzzle, screen, top)
+    is_kept = _screen_mask(table["fragments"], puzzle, screen, top)
     words, left_out = assemble(puzzle.fragments.addressing, is_kept)
     estimates = decode(table["words"], words, rule=rule) if words else no_estimates(table, rule)
     details: dict[str, Any] = {
@@ -152,7 +152,9 @@ def join(fragments: Sequence[Sequence[str]]) -> list[str] | None:
     return words
 
 
-def _kept(table: Table, puzzle: SequenceFragmentPuzzle, screen: Rule, top: int | None) -> Bools:
+def _screen_mask(
+    table: Table, puzzle: SequenceFragmentPuzzle, screen: Rule, top: int | None
+) -> Bools:
     """Return the mask of the tagged fragments that the screen keeps: shape (positions, tags,
     fragments). Raises DecodeError for too many of them, or too few rows."""
     spelling, rows = puzzle.fragments.spelling, puzzle.fragment_rows
