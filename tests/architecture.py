@@ -41,12 +41,13 @@ VERBS = frozenset(
 """Verbs with which the docstring of a function may start."""
 RIDDLES = ("of ", "the same", "what ", "how many", "so many", "whose ", "where ", "that ", "its ")
 """Beginnings of docstrings that do not say what a thing is."""
-FORBIDDEN_NAMES = frozenset(
-    {
-        *("told", "found", "made", "asked", "named", "given", "shown", "drawn", "kept"),
-        *("lasting", "again", "own", "each", "one", "this", "these", "there"),
-    }
+PARTICIPLES = frozenset(
+    ("told", "found", "made", "asked", "named", "given", "shown", "drawn", "kept")
 )
+"""Participles that stand alone as any name: of a local, an argument, an attribute, a function."""
+FORBIDDEN_NAMES = PARTICIPLES | {
+    *("lasting", "again", "own", "each", "one", "this", "these", "there")
+}
 """Participles and pronouns that stand alone as a public name or an argument of a public one."""
 FORBIDDEN_WORDS = re.compile(r"\b(house|room|rooms|door|doors|floors|wall|walls)\b", re.IGNORECASE)
 PHRASES = re.compile(r"wall time|noise floor|floor\(|floors of 2", re.IGNORECASE)
@@ -209,9 +210,31 @@ def documents_arguments(node: ast.AST, docstring: str) -> bool | None:
     return bool(words & arguments) or "shape" in words
 
 
+def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield (line, name) of everything that is bound: variables, attributes, arguments, functions,
+    classes, imported and caught names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id if isinstance(node, ast.Name) else node.attr
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.alias):
+            yield node.lineno, node.asname or node.name
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            yield node.lineno, node.name
+
+
 def forbidden_names(listed: list[Module]) -> list[str]:
-    """Return public names, and arguments of public functions, that no noun or verb carries."""
-    names = []
+    """Return public names, and arguments of public functions, that no noun or verb carries, and the
+    places where a participle alone is bound, private or not."""
+    names = [
+        f"{module.name}:{line} {name}"
+        for module in listed
+        for line, name in bound_names(module.tree)
+        if name.strip("_") in PARTICIPLES
+    ]
     for module in listed:
         for name, node, _ in module.public():
             if name.rsplit(".", 1)[1] in FORBIDDEN_NAMES:

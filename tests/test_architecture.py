@@ -59,6 +59,31 @@ def test_public_names_are_words_of_the_field() -> None:
 
 @pytest.mark.exact
 @pytest.mark.parametrize(
+    "code",
+    [
+        "told = 1",
+        "_found: int = 1",
+        "self._made = 1",
+        "def _asked(): ...",
+        "def read(named): ...",
+        "lambda *given: 1",
+        "[shown for shown in ()]",
+        "for _, drawn in (): ...",
+        "with open('file') as kept: ...",
+        "if (told := 1): ...",
+        "from module import name as found",
+        "try: ...\nexcept OSError as made: ...",
+    ],
+)
+def test_a_participle_that_is_bound_anywhere_is_seen(code: str) -> None:
+    names = {name.strip("_") for _, name in architecture.bound_names(ast.parse(code))}
+    assert len(names & architecture.PARTICIPLES) == 1
+    known = ast.parse("is_kept, named_counts = values.found, told(given=shown)")
+    assert {name for _, name in architecture.bound_names(known)} == {"is_kept", "named_counts"}
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
     ("docstring", "is_lawful"),
     [
         ("Return the sum.", True),
