@@ -31,9 +31,19 @@ def epsilon_at_least(
     apart are which of their cells a report names. Raises ReportError for foreign bytes.
     """
     seen = [
-        np.array([_event(mechanism, pair, encode(value)) for _ in range(trials)]) for value in pair
+        np.array(
+            [_event(mechanism, pair, *r) for r in reports_of(mechanism, [value] * trials, encode)]
+        )
+        for value in pair
     ]
     return separation(seen, error)
+
+
+def reports_of(
+    mechanism: Catalogued, values: Sequence[Value], encode: Callable[[Value], bytes]
+) -> list[tuple[int, bytes]]:
+    """Return row and payload of a report of each value; raises ReportError for foreign bytes."""
+    return [split_report(encode(value), mechanism.header, mechanism.layout) for value in values]
 
 
 def separation(seen: Sequence[Ints], error: float, tails: bool = False) -> float:
@@ -69,8 +79,7 @@ def separation(seen: Sequence[Ints], error: float, tails: bool = False) -> float
     return bound(second_counts, first, event, n)
 
 
-def _event(mechanism: Catalogued, pair: tuple[Value, Value], report: bytes) -> int:
-    row, payload = split_report(report, mechanism.header, mechanism.layout)
+def _event(mechanism: Catalogued, pair: tuple[Value, Value], row: int, payload: bytes) -> int:
     event = 0
     numbers = part_numbers(mechanism, row, payload)
     for (part, part_row, number), (_, part_values) in zip(

@@ -30,10 +30,13 @@ from ldp.audit.counts import (
     count_checks,
     equality_checks,
     evenness_checks,
+    group_checks,
     hadamard,
     lag_checks,
     noise_checks,
+    outcome_checks,
     pair_checks,
+    payload_bits,
     remainder_checks,
     sum_checks,
     uniform_checks,
@@ -111,8 +114,7 @@ def _whole(
     claimed = np.array([float(probability) for probability in law.values()])
     place = {key: i for i, key in enumerate(law)}
     keys = np.array([place[key] for key in numbers], dtype=np.int64)
-    counts = np.bincount(keys, minlength=claimed.size)
-    yield f"{what} equal to number", counts, np.full(claimed.size, keys.size), claimed
+    yield outcome_checks(f"{what} equal to number", keys, claimed)
     yield from equality_checks("report", keys, float((claimed**2).sum()), lags)
 
 
@@ -170,9 +172,7 @@ class _Reports:
             known = {(at, row): addressing.cells(points[at], row) for at, row in places}
         true_cells = [known[key] for key in zip(which.tolist(), rows.tolist(), strict=True)]
         if mechanism.kind in (Kind.BITS, Kind.SUBSET):
-            payloads = np.frombuffer(b"".join(p for _, p in reports), dtype=np.uint8)
-            block = payloads.reshape(len(reports), -1)
-            reported = np.unpackbits(block, axis=1, bitorder="little")[:, :columns] == 1
+            reported = payload_bits([payload for _, payload in reports], columns)
         elif mechanism.kind is Kind.INDEX:
             reported = np.arange(columns) == np.array(numbers)[:, None]
         else:
@@ -241,14 +241,9 @@ def _signs(reports: _Reports) -> Iterator[Checks]:
         ]
     )
     blocks = _blocks(columns, mechanism.shape.columns)
+    most = min(mechanism.shape.columns, MOST_OUTCOMES)
     claimed = float(mechanism.channel.touched)
-    trials = np.bincount(blocks, minlength=min(mechanism.shape.columns, MOST_OUTCOMES))
-    yield (
-        "true signs in block of columns",
-        np.bincount(blocks[is_true], minlength=trials.size),
-        trials,
-        np.full(trials.size, claimed),
-    )
+    yield group_checks("true signs in block of columns", is_true, blocks, most, claimed)
     every = np.ones_like(is_true)
     yield sum_checks("true signs", is_true, every, claimed)
     low = min(_low(limit), 1 << MOST_BITS // 2)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.arrays import Floats, Ints
+from ldp.audit.counts import never_checks, outcome_checks
 from ldp.audit.judging import Audit, Checks, judge
 from ldp.audit.lives import USUAL, life_checks
 from ldp.client import Client, Recorded
@@ -112,7 +112,7 @@ def audit_client(
             if devices:
                 checks += _memoised(device, registry, devices)
         except ReportError:
-            checks = [_never("batches that cannot be read", 1, 1)]
+            checks = [never_checks("batches that cannot be read", 1, 1)]
     return judge(checks, alpha)
 
 
@@ -188,34 +188,37 @@ def _sampling(device: _Device, registry: Registry, periods: int) -> Iterator[Che
         else:
             sent.append(reports)
     device.close()
-    yield _never("periods with another number of reports", wrong, periods)
-    yield _never("foreign ids, wrong days and refused records", device.mistakes, periods)
+    yield never_checks("periods with another number of reports", wrong, periods)
+    yield never_checks("foreign ids, wrong days and refused records", device.mistakes, periods)
     yield from _uniform_bits("id", [batch.id for batch in device.batches], ID_BYTES)
     if not sent:
         return
+    uniform = np.full(size, 1 / size)
     columns = {
         name: np.array([_columns(metrics[name], reports) for reports in sent])
         for name in ("one", "all", "hidden")
     }
     for name in ("one", "hidden"):
         places = [[name for name, _ in reports].index(name) for reports in sent]
-        yield _counted(f"places of metric {name} in the batch", places, size + 2)
-    yield _counted("records sent, of a period", columns["one"][:, 0], size)
+        yield outcome_checks(
+            f"places of metric {name} in the batch", places, np.full(size + 2, 1 / (size + 2))
+        )
+    yield outcome_checks("records sent, of a period", columns["one"][:, 0], uniform)
     for place in range(size):
-        yield _counted(f"records at place {place}", columns["all"][:, place], size)
+        yield outcome_checks(f"records at place {place}", columns["all"][:, place], uniform)
     channel = metrics["all"].mechanism.channel  # type: ignore[attr-defined]
     noise = np.full((size, size), float(channel.untouched))
     np.fill_diagonal(noise, float(channel.touched))
     both = noise.T @ ((1 - np.eye(size)) / (size * (size - 1))) @ noise
     for place in range(size - 1):
         keys = columns["all"][:, place] * size + columns["all"][:, place + 1]
-        yield _counted(f"records at places {place} and {place + 1}", keys, size**2, both.ravel())
+        yield outcome_checks(f"records at places {place} and {place + 1}", keys, both.ravel())
     for which, name in enumerate(("none", "some")):
         true = float(metrics["hidden"].mechanism.channel.touched)  # type: ignore[attr-defined]
         law = np.array([true, 1 - true])[:: -1 if which else 1]
         period = np.arange(len(sent)) % 2 == which
         if not wrong:
-            yield _counted(f"hidden periods of {name}", columns["hidden"][period, 0], 2, law)
+            yield outcome_checks(f"hidden periods of {name}", columns["hidden"][period, 0], law)
 
 
 def _columns(metric: Metric, reports: Sequence[tuple[str, bytes]]) -> list[int]:
@@ -251,11 +254,11 @@ def _memoised(device: Callable[[], _Device], registry: Registry, devices: int) -
     secrets = [_secret(client) for client in clients[:devices]]
     for client in clients:
         client.close()
-    yield _never(
+    yield never_checks(
         "mistakes of new devices", sum(client.mistakes for client in clients), len(clients)
     )
     whole = [secret for secret in secrets if len(secret) == SECRET_BYTES]
-    yield _never("secrets of another length", len(secrets) - len(whole), len(secrets))
+    yield never_checks("secrets of another length", len(secrets) - len(whole), len(secrets))
     yield from _uniform_bits("secret", whole, SECRET_BYTES)
     first = [client.batches[0].id for client in clients if client.batches]
     yield from _uniform_bits("first id of a device", first, ID_BYTES)
@@ -268,7 +271,7 @@ def _secret(device: _Device) -> bytes:
 
 def _uniform_bits(what: str, words: Sequence[bytes], size: int) -> Iterator[Checks]:
     """Check that words are random and differ: every bit, and every bit of one word and the next."""
-    yield _never(f"equal: {what}", len(words) - len(set(words)), len(words))
+    yield never_checks(f"equal: {what}", len(words) - len(set(words)), len(words))
     if len(words) < 2:
         return
     block = np.frombuffer(b"".join(words), dtype=np.uint8).reshape(len(words), size)
@@ -279,20 +282,4 @@ def _uniform_bits(what: str, words: Sequence[bytes], size: int) -> Iterator[Chec
         yield f"{name} of the {what}", of.sum(axis=0), trials, np.full(8 * size, 0.5)
     low = [int.from_bytes(word, "big") for word in words]
     steps = sum(0 < abs(second - first) < 1 << 64 for first, second in pairwise(low))
-    yield _never(f"{what} next to the one before", steps, len(words))
-
-
-def _counted(
-    what: str,
-    numbers: Sequence[int] | Ints,
-    limit: int,
-    law: Floats | None = None,
-) -> Checks:
-    counts = np.bincount(numbers, minlength=limit)
-    claimed = np.full(limit, 1 / limit) if law is None else law
-    return what, counts, np.full(limit, len(numbers)), claimed
-
-
-def _never(what: str, times: int, of: int) -> Checks:
-    """Return the check of a count that must be 0."""
-    return what, np.array([min(times, of)]), np.array([of]), np.zeros(1)
+    yield never_checks(f"{what} next to the one before", steps, len(words))

@@ -29,11 +29,7 @@ RESIDUES = range(3, 33)
 
 
 def checks_by_number(
-    what: str,
-    seen: Bools,
-    numbers: Ints,
-    limit: int,
-    probability: float,
+    what: str, seen: Bools, numbers: Ints, limit: int, probability: float
 ) -> Iterator[Checks]:
     """Check that what is `seen` does not depend on a number below `limit` that each report has: by
     every parity of its low bits, by its remainders, and by itself where there are not too many."""
@@ -46,20 +42,15 @@ def checks_by_number(
         yield f"{what} by {which} parity", counts, trials, np.full(trials.size, probability)
     for modulus in RESIDUES:
         if modulus < limit:
-            yield _grouped(
-                f"{what} by rest of {modulus}", seen, numbers % modulus, modulus, probability
-            )
+            rest = f"{what} by rest of {modulus}"
+            yield group_checks(rest, seen, numbers % modulus, modulus, probability)
     if limit <= MOST_OUTCOMES:
-        yield _grouped(what, seen, numbers, limit, probability)
+        yield group_checks(what, seen, numbers, limit, probability)
 
 
-def _grouped(
-    what: str,
-    seen: Bools,
-    numbers: Ints,
-    limit: int,
-    probability: float,
-) -> Checks:
+def group_checks(what: str, seen: Bools, numbers: Ints, limit: int, probability: float) -> Checks:
+    """Return the check that of reports with each number below `limit` as many are `seen` as this
+    probability makes."""
     trials = np.bincount(numbers, minlength=limit)
     return what, np.bincount(numbers[seen], minlength=limit), trials, np.full(limit, probability)
 
@@ -80,12 +71,10 @@ def odd_parities(counts: Ints) -> Ints:
 
 def hadamard(counts: Ints) -> Ints:
     """Return the Walsh-Hadamard transform of 2**k integers, not scaled."""
-    turned, step = counts.astype(np.int64), 1
-    while step < turned.size:
-        pairs = turned.reshape(-1, 2, step)
-        turned = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).ravel()
-        step *= 2
-    return turned
+    from ldp.bulk import walsh_hadamard  # late: numba takes half a second to import
+
+    transform: Ints = walsh_hadamard(counts[None])[0]
+    return transform
 
 
 def noise_checks(reported: Bools, touched: Bools, lied: float) -> Iterator[Checks]:
@@ -98,24 +87,28 @@ def noise_checks(reported: Bools, touched: Bools, lied: float) -> Iterator[Check
     yield from count_checks("untouched cells reported", noise.sum(axis=1), free.sum(axis=1), lied)
     yield from lag_checks("untouched cells", noise, free, lied)
     yield from pair_checks(noise, free, lied**2)
-    for apart in (1 << power for power in range((columns - 1).bit_length())):
-        both = (noise[:, apart:] & noise[:, :-apart]).sum(axis=0)
-        trials = (free[:, apart:] & free[:, :-apart]).sum(axis=0)
+    for apart, both, trials in _pairs_of_cells(noise, free):
         for left, _ in disjoint_pairs(columns, apart):
-            yield sum_checks(
-                f"cells {apart} apart both reported", both[left], trials[left], lied**2
-            )
+            what = f"cells {apart} apart both reported"
+            yield sum_checks(what, both[left], trials[left], lied**2)
 
 
 def pair_checks(noise: Bools, free: Bools, probability: float) -> Iterator[Checks]:
     """Check that two untouched (`free`) cells so far apart are both reported with this
     probability."""
-    columns = noise.shape[1]
-    for apart in (1 << power for power in range((columns - 1).bit_length())):
-        both = (noise[:, apart:] & noise[:, :-apart]).sum(axis=0)
-        trials = (free[:, apart:] & free[:, :-apart]).sum(axis=0)
+    for apart, both, trials in _pairs_of_cells(noise, free):
         claimed = np.full(both.size, probability)
         yield f"cells {apart} apart both reported, from column", both, trials, claimed
+
+
+def _pairs_of_cells(noise: Bools, free: Bools) -> Iterator[tuple[int, Ints, Ints]]:
+    """Yield every distance that is a power of two, and of each two cells so far apart how often
+    both are reported and how often both could be."""
+    for apart in (1 << power for power in range((noise.shape[1] - 1).bit_length())):
+        both, trials = (
+            (cells[:, apart:] & cells[:, :-apart]).sum(axis=0) for cells in (noise, free)
+        )
+        yield apart, both, trials
 
 
 def uniform_checks(what: str, numbers: Ints, limit: int) -> Iterator[Checks]:
@@ -127,20 +120,35 @@ def uniform_checks(what: str, numbers: Ints, limit: int) -> Iterator[Checks]:
     yield from equality_checks(what, numbers, 1 / limit)
 
 
+def payload_bits(payloads: Sequence[bytes], columns: int) -> Bools:
+    """Return the bits of payloads: shape (payloads, columns)."""
+    block = np.frombuffer(b"".join(payloads), dtype=np.uint8).reshape(len(payloads), -1)
+    return np.unpackbits(block, axis=1, bitorder="little", count=columns).astype(bool)
+
+
+def outcome_checks(what: str, numbers: Sequence[int] | Ints, distribution: Floats) -> Checks:
+    """Return the check that independent `numbers` have this distribution over 0, 1, ..."""
+    counts = np.bincount(numbers, minlength=distribution.size)
+    return what, counts, np.full(distribution.size, len(numbers)), distribution
+
+
+def never_checks(what: str, times: int, trials: int) -> Checks:
+    """Return the check of a count that must be 0."""
+    return what, np.array([min(times, trials)]), np.array([trials]), np.zeros(1)
+
+
 def block_checks(what: str, numbers: Ints, limit: int) -> Checks:
     blocks = min(limit, MOST_OUTCOMES)
     sizes = np.diff([-(-i * limit // blocks) for i in range(blocks + 1)])
-    counts = np.bincount(_blocks(numbers, limit), minlength=sizes.size)
-    return what, counts, np.full(sizes.size, numbers.size), sizes / limit
+    return outcome_checks(what, _blocks(numbers, limit), sizes / limit)
 
 
 def remainder_checks(what: str, numbers: Ints, limit: int) -> Iterator[Checks]:
     """Check that numbers uniform below `limit` have each remainder as often as they should."""
     for modulus in RESIDUES:
         if modulus < limit:
-            counts = np.bincount(numbers % modulus, minlength=modulus)
             claimed = _sizes(limit, modulus) / limit
-            yield f"{what}, rest of {modulus}", counts, np.full(modulus, numbers.size), claimed
+            yield outcome_checks(f"{what}, rest of {modulus}", numbers % modulus, claimed)
 
 
 def evenness_checks(what: str, low: Ints, sizes: Ints) -> Checks:
@@ -202,8 +210,7 @@ def count_checks(what: str, counts: Ints, sizes: Ints, probability: float) -> It
     for size in np.unique(sizes[sizes > 1]).tolist():
         edges, masses = binomial_bins(size, probability)
         bins = np.searchsorted(edges, counts[sizes == size])
-        observed = np.bincount(bins, minlength=masses.size)
-        yield f"{what}, of {size}, bin", observed, np.full(masses.size, bins.size), masses
+        yield outcome_checks(f"{what}, of {size}, bin", bins, masses)
 
 
 @lru_cache(maxsize=1024)

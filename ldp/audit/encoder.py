@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from ldp.audit.black_box import reports_of
 from ldp.audit.cells import _is_rounded, check_reports, check_values
 from ldp.audit.counts import sum_checks
 from ldp.audit.judging import Audit, Checks, judge
@@ -13,7 +14,7 @@ from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import Catalogued, Mechanism
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.protocol.hashing import Value
-from ldp.protocol.wire import Kind, split_parts, split_report
+from ldp.protocol.wire import Kind, split_parts
 
 CHUNK = 20_000
 """Reports looked at together."""
@@ -52,7 +53,7 @@ def encoder_checks(
         pool: dict[tuple[str, int], Checks] = {}
         for done in range(0, trials, CHUNK):
             some = [value] * min(CHUNK, trials - done)
-            _add(pool, check_reports(mechanism, value, _split(mechanism, some, encode)))
+            _add(pool, check_reports(mechanism, value, reports_of(mechanism, some, encode)))
         checks += pool.values()
     return checks
 
@@ -73,7 +74,7 @@ def value_checks(
     pool: dict[tuple[str, int], Checks] = {}
     for start in range(0, order.size, CHUNK):
         which = order[start : start + CHUNK]
-        reports = _split(mechanism, [values[i] for i in which], encode)
+        reports = reports_of(mechanism, [values[i] for i in which], encode)
         _add(pool, check_values(mechanism, values, which, reports))
     return list(pool.values())
 
@@ -96,7 +97,7 @@ def repeat_checks(
     size = max(many[part.kind] for _, part, _ in parts)
     split = [
         split_parts(mechanism.layout, *report)
-        for report in _split(mechanism, [value] * size, encode)
+        for report in reports_of(mechanism, [value] * size, encode)
     ]
     checks = []
     for number, part, part_value in parts:
@@ -114,12 +115,6 @@ def repeat_checks(
             sum_checks("reports that repeat an earlier one", seen, seen | True, min(1.0, share))
         )
     return checks
-
-
-def _split(
-    mechanism: Catalogued, values: Sequence[Value], encode: Callable[[Value], bytes]
-) -> list[tuple[int, bytes]]:
-    return [split_report(encode(value), mechanism.header, mechanism.layout) for value in values]
 
 
 def _repeated(mechanism: Mechanism) -> float:

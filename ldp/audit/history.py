@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ldp.audit.black_box import separation
+from ldp.audit.black_box import reports_of, separation
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.channel import exact_log
 from ldp.protocol.hashing import Value
-from ldp.protocol.wire import Kind, split_report
+from ldp.protocol.wire import Kind
 
 History = tuple[Value, ...]
 """The value of each day; one report a day."""
@@ -95,14 +95,9 @@ def cohorts_named(
     mechanism: MemoisedMechanism, history: History, device: Device, *, trials: int
 ) -> set[int]:
     """Return how many cohorts a device names in a history: of one that is memoised, one."""
-    cohort_counts = set()
-    for _ in range(trials):
-        encode = device()
-        reports = [
-            split_report(encode(value), mechanism.header, mechanism.layout) for value in history
-        ]
-        cohort_counts.add(len({row for row, _ in reports}))
-    return cohort_counts
+    return {
+        len({row for row, _ in reports_of(mechanism, history, device())}) for _ in range(trials)
+    }
 
 
 def _score(
@@ -114,7 +109,7 @@ def _score(
 ) -> float:
     """Return ln of P(what this device sends | first history) / P(it | second); `scores` keeps those
     of units that were met before."""
-    sent = [split_report(encode(value), mechanism.header, mechanism.layout) for value in history]
+    sent = reports_of(mechanism, history, encode)
     days = _days(mechanism, pair, "per-value", sent[0][0])
     words = [mechanism.layout.payload_number(payload) for _, payload in sent]
     symbols = [_symbols(mechanism, days.labels, word) for word in words]

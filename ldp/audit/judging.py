@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldp.arrays import Floats, Ints, Places
+from ldp.arrays import Floats, Ints
 
 LEAST_DEVIATION = 4.0
 """Standard deviations below which the exact p-value of a count is above 1e-7."""
@@ -56,7 +56,11 @@ def judge(checks: Sequence[Checks], alpha: float) -> Audit:
     total = sum(observed.size for _, observed, _, _ in checks)
     findings = []
     for what, observed, trials, probability in checks:
-        far = _far(observed, trials, probability, alpha / max(1, total))
+        far = np.arange(observed.size)
+        if alpha / max(1, total) <= 1e-7:  # of counts that lie nearer the p-value is not computed
+            expected = trials * probability
+            variance = expected * (1 - probability)
+            far = np.flatnonzero((observed - expected) ** 2 > LEAST_DEVIATION**2 * variance)
         p_values = binomial_p(observed[far], trials[far], probability[far])
         findings += [
             Finding(
@@ -69,18 +73,3 @@ def judge(checks: Sequence[Checks], alpha: float) -> Audit:
             if p_value < alpha / total
         ]
     return Audit(total, tuple(findings))
-
-
-def _far(
-    observed: Ints,
-    trials: Ints,
-    probability: Floats,
-    level: float,
-) -> Places:
-    """Return the places of the counts whose p-value may be below `level`; it is not computed of
-    others."""
-    if level > 1e-7:
-        return np.arange(observed.size)
-    expected = trials * probability
-    variance = expected * (1 - probability)
-    return np.flatnonzero((observed - expected) ** 2 > LEAST_DEVIATION**2 * variance)

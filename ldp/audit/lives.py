@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldp.arrays import Bools, Floats, Ints
+from ldp.audit.counts import never_checks, outcome_checks, payload_bits, sum_checks
 from ldp.audit.judging import Checks
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
@@ -32,15 +33,16 @@ MOST_REPEATS = 10.0
 @dataclass(frozen=True, eq=False)
 class _Lives:
     """Reports of many devices: the cohort of each; of each of the three times how often each unit
-    was named, and whether the value reported touches it: shape (devices, units). `same`: bool,
-    shape (devices,), whether the two values touch the same."""
+    was named, and whether the value reported touches it: shape (3, devices, units). `same`: bool,
+    shape (devices,), whether the two values touch the same. `first_two`: bool, shape (devices,
+    units), whether the first two reports name a unit. `moved`: devices of several cohorts."""
 
     mechanism: MemoisedMechanism
     reports: tuple[int, int, int]
     cohorts: Ints
     moved: int
-    named_counts: tuple[Ints, ...]
-    touched: tuple[Bools, ...]
+    named_counts: Ints
+    touched: Bools
     same: Bools
     first_two: Bools
 
@@ -77,66 +79,49 @@ def _lived(
 ) -> _Lives:
     first, second = values
     response_values = (first, first if memoise == "epoch" else second, first)
-    cohorts, same, named_counts, touched, first_two = [], [], [], [], []
-    moved = 0
+    header, layout = mechanism.header, mechanism.layout
+    lives, moved = [], 0
     for _ in range(devices):
         make_reports = device()
         life = [
-            [
-                split_report(report, mechanism.header, mechanism.layout)
-                for report in make_reports(value, times)
-            ]
+            [split_report(report, header, layout) for report in make_reports(value, times)]
             for value, times in zip((first, second, first), reports, strict=True)
         ]
         row = life[0][0][0]
         moved += any(report[0] != row for part in life for report in part)
         cells = [tuple(mechanism.cells(value, row)) for value in response_values]
-        names_unit = [
-            _names_units(
-                mechanism, true, [mechanism.layout.payload_number(word) for _, word in part]
-            )
-            for true, part in zip(cells, life, strict=True)
+        names_units = [
+            _names_units(mechanism, touched, [payload for _, payload in part])
+            for touched, part in zip(cells, life, strict=True)
         ]
-        cohorts.append(row)
-        same.append(cells[0] == cells[1])
-        named_counts.append([part.sum(axis=0) for part in names_unit])
-        touched.append([_touched(mechanism, true) for true in cells])
-        first_two.append(names_unit[0][:2].all(axis=0))
-    return _Lives(
-        mechanism,
-        reports,
-        np.array(cohorts),
-        moved,
-        tuple(np.array(named_counts).swapaxes(0, 1)),
-        tuple(np.array(touched).swapaxes(0, 1)),
-        np.array(same),
-        np.array(first_two),
-    )
+        named_counts = [part.sum(axis=0) for part in names_units]
+        touched = [_touched(mechanism, touched) for touched in cells]
+        is_same, first_two = cells[0] == cells[1], names_units[0][:2].all(axis=0)
+        lives.append((row, named_counts, touched, is_same, first_two))
+    cohorts, counts, touches, same, pairs = map(np.array, zip(*lives, strict=True))
+    counts, touches = counts.swapaxes(0, 1), touches.swapaxes(0, 1)
+    return _Lives(mechanism, reports, cohorts, moved, counts, touches, same, pairs)
 
 
 def _names_units(
-    mechanism: MemoisedMechanism, cells: Sequence[int], numbers: Sequence[int]
+    mechanism: MemoisedMechanism, cells: Sequence[int], payloads: Sequence[bytes]
 ) -> Bools:
     """Return whether each report names each unit, shape (reports, units)."""
-    if mechanism.kind is not Kind.BITS:
-        return np.array([[number == cell for cell in cells] for number in numbers])
-    size = mechanism.layout.payload_bytes
-    block = np.frombuffer(b"".join(n.to_bytes(size, "little") for n in numbers), dtype=np.uint8)
-    bits = np.unpackbits(block.reshape(len(numbers), -1), axis=1, bitorder="little")
-    return np.equal(bits[:, : mechanism.shape.columns], 1)
+    numbers = [mechanism.layout.payload_number(payload) for payload in payloads]
+    if mechanism.kind is Kind.BITS:
+        return payload_bits(payloads, mechanism.shape.columns)
+    return np.array([[number == cell for cell in cells] for number in numbers])
 
 
 def _touched(mechanism: MemoisedMechanism, cells: Sequence[int]) -> Bools:
     if mechanism.kind is not Kind.BITS:
         return np.ones(1, dtype=bool)
-    touched = np.zeros(mechanism.shape.columns, dtype=bool)
-    touched[list(cells)] = True
-    return touched
+    return np.isin(np.arange(mechanism.shape.columns), cells)
 
 
 def _checks(lives: _Lives, memoise: str) -> Iterator[Checks]:
     devices = lives.cohorts.size
-    yield "devices of several cohorts", np.array([lives.moved]), np.array([devices]), np.zeros(1)
+    yield never_checks("devices of several cohorts", lives.moved, devices)
     decoded = [
         2 * counts > reports
         for counts, reports in zip(lives.named_counts, lives.reports, strict=True)
@@ -144,34 +129,23 @@ def _checks(lives: _Lives, memoise: str) -> Iterator[Checks]:
     for true in (False, True):
         here = lives.touched[0] == true
         law = _Unit.of(lives.mechanism, true)
-        counts = np.bincount(lives.named_counts[0][here], minlength=1 + lives.reports[0])
         what = f"{'touched' if true else 'untouched'} unit"
-        trials = np.full(counts.size, here.sum())
-        yield f"{what} named so often", counts, trials, law.distribution(lives.reports[0])
-        pairs = np.array([lives.first_two[here].sum()]), np.array([here.sum()])
-        yield f"{what} named by the first two", *pairs, np.array([law.both()])
+        counts, distribution = lives.named_counts[0][here], law.distribution(lives.reports[0])
+        yield outcome_checks(f"{what} named so often", counts, distribution)
+        pairs = lives.first_two[here]
+        yield sum_checks(f"{what} named by the first two", pairs, pairs | True, law.both())
         claimed = law.joint(law, lives.reports[0], lives.reports[2], is_same_response=True)
-        yield _outcomes(f"{what}, first time and third", decoded[0], decoded[2], here, claimed)
+        both = 2 * decoded[0] + decoded[2]
+        yield outcome_checks(f"{what}, first time and third", both[here], claimed)
         for other in (False, True):
             second = _Unit.of(lives.mechanism, other)
             for same in (False, True):
                 is_same = same or memoise == "epoch"
                 claimed = law.joint(second, lives.reports[0], lives.reports[1], is_same)
                 where = here & (lives.touched[1] == other) & (lives.same == same)[:, None]
-                yield _outcomes(f"{what}, first and second", decoded[0], decoded[1], where, claimed)
+                both = 2 * decoded[0] + decoded[1]
+                yield outcome_checks(f"{what}, first and second", both[where], claimed)
     yield from _repeats(lives)
-
-
-def _outcomes(
-    what: str,
-    first: Bools,
-    second: Bools,
-    where: Bools,
-    claimed: Floats,
-) -> Checks:
-    """Return how often two decoded units are 00, 01, 10 and 11."""
-    counts = np.bincount(2 * first[where] + second[where], minlength=4)
-    return what, counts, np.full(4, where.sum()), claimed
 
 
 def _repeats(lives: _Lives) -> Iterator[Checks]:
@@ -191,12 +165,7 @@ def _repeats(lives: _Lives) -> Iterator[Checks]:
     share = min(1.0, float(sum(first.values())))
     seen = np.array([key in first for key in keys[devices // 2 :]])
     if share * seen.size <= MOST_REPEATS:
-        yield (
-            "responses that another device has",
-            np.array([seen.sum()]),
-            np.array([seen.size]),
-            np.array([share]),
-        )
+        yield sum_checks("responses that another device has", seen, seen | True, share)
 
 
 @dataclass(frozen=True)
