@@ -40,20 +40,17 @@ def encode_share(share: Share) -> int:
     """Encode every device's value and store the report; return the number of reports."""
     mechanism = from_parameters(share.mechanism)
     encoder = mechanism.encoder(SystemBits() if share.seed is None else SeededBits(share.seed))
-    size = mechanism.layout.payload_bytes
     with ReportWriter(
         share.store, share.metric, share.version, mechanism, share.day, share.part
     ) as writer:
         for start in range(0, len(share.held), BLOCK):
-            rows, payloads = [], []
-            for value in share.held[start : start + BLOCK]:
-                row, payload = split_report(
-                    encoder.encode(value), mechanism.header, mechanism.layout
-                )
-                rows.append(row)
-                payloads.append(payload)
+            reports = [
+                split_report(encoder.encode(value), mechanism.header, mechanism.layout)
+                for value in share.held[start : start + BLOCK]
+            ]
+            rows, payloads = zip(*reports, strict=True)
             block = np.frombuffer(b"".join(payloads), dtype=np.uint8)
-            writer.write(np.array(rows, dtype=np.uint32), block.reshape(-1, size))
+            writer.write(np.array(rows, dtype=np.uint32), block.reshape(len(rows), -1))
     return len(share.held)
 
 

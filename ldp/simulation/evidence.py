@@ -9,6 +9,7 @@ and what memoisation gives away: a fingerprint).
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import Protocol
 
 import numpy as np
@@ -128,9 +129,7 @@ class MemoisedEvidence:
     def one_with(self, later: "MemoisedEvidence", of: Ints) -> "MemoisedEvidence":
         """Return the evidence if stream i and stream of[i] of `later` are one: a row and a
         response."""
-        union = MemoisedEvidence.__new__(MemoisedEvidence)
-        union._mechanism, union._cells, union.rows = self._mechanism, self._cells, self.rows
-        union.lasts, union.cohorts = self.lasts, self.cohorts
+        union = copy(self)
         union._ended = self._ended + later._ended[of]
         union._named_counts = self._named_counts + later._named_counts[of]
         union._reports = self._reports + later._reports[of]

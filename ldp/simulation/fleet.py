@@ -93,7 +93,9 @@ class Fleet:
         new = np.flatnonzero(about < 0)
         secrets, values = np.divmod(keys[new], self._values)
         rows = self._cohorts[secrets]
-        cells = np.sort(columns_of(self._memory, self._points[0][values], rows), axis=1)
+        addressing, points = self._memory.addressing, self._points[0][values]
+        cells = bulk.columns(addressing, self._memory.shape.rows, points, rows)
+        cells = np.sort(cells, axis=1)
         firsts = list[int]()
         for place, (secret, columns) in enumerate(zip(secrets.tolist(), cells, strict=True)):
             tag = secret, columns.tobytes()
@@ -114,11 +116,6 @@ class Fleet:
         return np.arange(before, len(self._rows))
 
 
-def columns_of(mechanism: MemoisedMechanism, points: Points, rows: NDArray[np.uint32]) -> Ints:
-    """Return the columns that each point touches in its row, as `bulk.columns`."""
-    return bulk.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
-
-
 def permanent(
     mechanism: MemoisedMechanism,
     points: Points,
@@ -127,7 +124,7 @@ def permanent(
 ) -> NDArray[np.uint8]:
     """Return a permanent response, as a payload, for each point in its row."""
     layout, permanent = mechanism.layout, mechanism.permanent_channel
-    columns = columns_of(mechanism, points, rows)
+    columns = bulk.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
     if mechanism.kind is Kind.INDEX:
         assert permanent is not None
         chance = threshold(permanent.touched)

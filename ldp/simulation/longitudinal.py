@@ -101,14 +101,16 @@ class Collection:
         """Return everything that is sent, a list a day. What a period of several days sends is sent
         on its last; the reports of one day are those that devices made of its records, although a
         collector would have them a little later."""
-        groups = dict.fromkeys(metric.metric.group for metric in self._metrics.values())
+        names = dict.fromkeys(metric.metric.group for metric in self._metrics.values())
+        groups = [self._scenario.registry.groups[name] for name in names]
         noons = self._scenario.noons
         for day in range(self._scenario.days):
-            due = [self._scenario.registry.groups[name] for name in groups]
-            due = [
-                group for group in due if ending(noons[day], group.caps.window) <= noons[day + 1]
+            yield [
+                sent
+                for group in groups
+                if ending(noons[day], group.caps.window) <= noons[day + 1]
+                for sent in self._seal(group, day)
             ]
-            yield [sent for group in due for sent in self._seal(group, day)]
 
     def _seal(self, group: Group, day: int) -> Iterator[Sent]:
         """Yield what all devices send of the period that ends after `day`. Charges of a group are
@@ -138,11 +140,9 @@ class Collection:
         for turn in order.T:
             for place in range(len(members)):
                 its = np.flatnonzero(turn == place)
-                reports, prices = self._grants(
+                granted[its, place], books[its, len(members) + place] = self._grants(
                     group, members, place, devices[its], books[its], ends
                 )
-                granted[its, place] = reports
-                books[its, len(members) + place] = prices
         for place, member in enumerate(members):
             if member.name in self._metrics and member.expires >= day_of(ends - 1):
                 yield self._send(member, day, devices, since, granted[:, place])
@@ -238,14 +238,9 @@ class Collection:
         return np.concatenate(places)[mixed], np.concatenate(chosen)[mixed]
 
     def _charge(
-        self,
-        metric: Metric,
-        devices: Ints,
-        place: Ints,
-        sent: Ints,
-        about: Ints | None,
+        self, metric: Metric, devices: Ints, place: Ints, sent: Ints, about: Ints | None
     ) -> Ints:
-        """Charge what devices sent; how often the price, for each of all devices."""
+        """Charge what devices sent; return how often the price, for each of all devices."""
         name, times = metric.name, np.zeros(self._people.owner.size, dtype=np.int64)
         if metric.memoise == "epoch":
             times[devices] = (sent > 0) & ~self._paid[name][devices]
@@ -273,15 +268,9 @@ class Collection:
 
     def unlimited(self, names: Sequence[str]) -> Floats:
         """Return the same with fresh noise in every report and no caps."""
-        return _total_prices(
-            [
-                (
-                    self._metrics[name].metric.mechanism.cost.epsilon,
-                    self._by_owner(self.possible[name]),
-                )
-                for name in names
-            ]
-        )
+        prices = [self._metrics[name].metric.mechanism.cost.epsilon for name in names]
+        counts = [self._by_owner(self.possible[name]) for name in names]
+        return _total_prices(list(zip(prices, counts, strict=True)))
 
     def _price(self, name: str) -> float:
         return self._metrics[name].metric.price

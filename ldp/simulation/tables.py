@@ -5,7 +5,7 @@ binomials and a row of an INDEX table is a binomial plus a multinomial; a billio
 the table costs. Valid for one report a client, each with fresh randomness.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 
@@ -99,7 +99,7 @@ def _draw_block(
     """Count and reports of rows start..start+size-1, given how many holders of each value (of
     `points`) fell into them."""
     if mechanism.kind is Kind.SIGN:
-        by_value = np.stack([_spread(count, size, generator) for count in counts])
+        by_value = _spread(counts, size, generator)
         sums = _draw_sign_sums(mechanism, points, by_value, start, generator)
         return sums, by_value.sum(axis=0)
     if mechanism.kind is Kind.SUBSET:
@@ -109,7 +109,7 @@ def _draw_block(
     present = np.flatnonzero(counts)
     for first in range(0, present.size, _VALUES):  # memory: that many values, not all
         some = present[first : first + _VALUES]
-        by_value = np.stack([_spread(count, size, generator) for count in counts[some]])
+        by_value = _spread(counts[some], size, generator)
         reports += by_value.sum(axis=0)
         placed = points[some]
         if isinstance(mechanism.addressing, Rounding):
@@ -139,11 +139,9 @@ def _draw_subsets(
     generator: np.random.Generator,
 ) -> tuple[AnyInts, Ints]:
     """Report by report: a set's cells depend on each other, so there is no shorter law."""
-    builder, left = TableBuilder(mechanism), counts.copy()
-    while left.any():
-        taken = np.minimum(left, _CHUNK)
-        left -= taken
-        builder.add_batch(*encode_batch(mechanism, [np.repeat(points, taken)], generator))
+    builder = TableBuilder(mechanism)
+    for part in _chunks(counts):
+        builder.add_batch(*encode_batch(mechanism, [np.repeat(points, part)], generator))
     table = builder.build()
     return table.counts, table.reports
 
@@ -210,17 +208,27 @@ def _draw_sign_sums(
         cells = bulk.columns(mechanism.addressing, rows, points, at)[:, 0]
         for first in range(0, points.size, _VALUES):
             some = slice(first, first + _VALUES)
-            left = by_value[some, r].copy()
-            while left.any():  # chunks of bounded size, however many reports a value has
-                taken = np.minimum(left, _CHUNK)
-                left -= taken
-                picks, negative = draw_signs(mechanism, np.repeat(cells[some], taken), generator)
+            for part in _chunks(by_value[some, r]):
+                picks, negative = draw_signs(mechanism, np.repeat(cells[some], part), generator)
                 np.add.at(sums[r], picks, 1 - 2 * negative)
     return sums
 
 
-def _spread(count: int, size: int, generator: np.random.Generator) -> Ints:
-    """Return `count` reports over `size` rows, uniformly: int64, shape (size,)."""
-    if count < _SPARSE * size:  # cheaper one by one than a binomial for each row
-        return np.bincount(generator.integers(0, size, size=count), minlength=size)
-    return generator.multinomial(count, np.full(size, 1 / size))
+def _spread(counts: Ints, size: int, generator: np.random.Generator) -> Ints:
+    """Return reports of each value over `size` rows, uniformly: int64, shape (counts, size)."""
+    rows = np.empty((counts.size, size), dtype=np.int64)
+    for place, count in enumerate(counts):
+        if count < _SPARSE * size:  # cheaper one by one than a binomial for each row
+            rows[place] = np.bincount(generator.integers(0, size, size=count), minlength=size)
+        else:
+            rows[place] = generator.multinomial(count, np.full(size, 1 / size))
+    return rows
+
+
+def _chunks(counts: Ints) -> Iterator[Ints]:
+    """Yield `counts` in parts of bounded size, however large they are: int64, shape of `counts`."""
+    left = counts.copy()
+    while left.any():
+        part = np.minimum(left, _CHUNK)
+        left -= part
+        yield part
