@@ -32,6 +32,11 @@ PERIODS, DEVICES = 300, 80
 CATEGORIES = ("a", "b", "c", "d", "e", "f")
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)
 SECRET_BYTES = 32
+RESPONSE = f'mechanism = "rr"\nepsilon = 6.0\ncategories = {list(CATEGORIES)}\n'
+RAPPOR = (
+    'mechanism = "rappor"\nbits = 32\nhashes = 2\ncohorts = 64\nf = 0.5\np = 0.25\nq = 0.75\n'
+    f"reports_per_window = {max(USUAL)}\n"
+)
 REGISTRY = """
 [product]
 name = "audit of the client"
@@ -54,30 +59,15 @@ expires = 2100-01-01
 {keys}
 """
     for name, group, keys in (
-        ("one", "public", f'mechanism = "rr"\nepsilon = 6.0\ncategories = {list(CATEGORIES)}'),
-        (
-            "all",
-            "public",
-            f'mechanism = "rr"\nepsilon = 6.0\ncategories = {list(CATEGORIES)}\n'
-            f"reports_per_window = {len(CATEGORIES)}",
-        ),
+        ("one", "public", RESPONSE),
+        ("all", "public", f"{RESPONSE}reports_per_window = {len(CATEGORIES)}"),
         (
             "hidden",
             "hidden",
             'mechanism = "rr"\nepsilon = 3.0\ncategories = ["none", "some"]\npresence = "hidden"',
         ),
-        (
-            "per-value",
-            "public",
-            'mechanism = "rappor"\nbits = 32\nhashes = 2\ncohorts = 64\nf = 0.5\np = 0.25\n'
-            f'q = 0.75\nmemoise = "per-value"\nreports_per_window = {max(USUAL)}',
-        ),
-        (
-            "epoch",
-            "public",
-            'mechanism = "rappor"\nbits = 32\nhashes = 2\ncohorts = 64\nf = 0.5\np = 0.25\n'
-            f'q = 0.75\nmemoise = "epoch"\nepoch = "1000d"\nreports_per_window = {max(USUAL)}',
-        ),
+        ("per-value", "public", f'{RAPPOR}memoise = "per-value"'),
+        ("epoch", "public", f'{RAPPOR}memoise = "epoch"\nepoch = "1000d"'),
     )
 )
 MakesClient = Callable[..., Client]
