@@ -134,9 +134,8 @@ class Results:
 
     @property
     def days(self) -> str:
-        """When the reports were collected, in words; "" where that is not known."""
-        first, *later = self.summary["windows"] or [""]
-        return f"{first} to {later[-1]}" if later else first
+        """Days on which the reports were collected, in words; "" where they are not known."""
+        return _days(self.summary)
 
     @property
     def discovered(self) -> list[Mapping[str, Any]]:
@@ -147,7 +146,7 @@ class Results:
         intervals that hold, for simulations. A candidate that the truth does not name is held by
         nobody."""
         discoveries, level = self.discovered, self.summary["level"]
-        held = [row["low"] <= truth.get(row["value"], 0) <= row["high"] for row in self.rows]
+        holds = [row["low"] <= truth.get(row["value"], 0) <= row["high"] for row in self.rows]
         selected = [
             row["selected_low"] <= truth.get(row["value"], 0) <= row["selected_high"]
             for row in discoveries
@@ -166,7 +165,7 @@ class Results:
             "below_floor": sum(truth[row["value"]] < floor for row in typed),
             "false": sum(truth.get(row["value"], 0) == 0 for row in discoveries),
             "missed": sum(not row["detected"] for row in typed),
-            "intervals_hold": sum(held) / len(held) if held else None,
+            "intervals_hold": sum(holds) / len(holds) if holds else None,
             "selected_hold": sum(selected) / len(selected) if selected else None,
         }
 
@@ -180,8 +179,7 @@ class Numbers:
 
     @property
     def days(self) -> str:
-        first, *later = self.summary["windows"] or [""]
-        return f"{first} to {later[-1]}" if later else first
+        return _days(self.summary)
 
     @property
     def coefficients(self) -> list[tuple[str, float]]:
@@ -244,6 +242,11 @@ def _summary(
         if not fits(summary[name]) if name in summary else name in needed:
             raise DecodeError(f"{path}: {name} is not as `ldp decode` writes it")
     return summary
+
+
+def _days(summary: Mapping[str, Any]) -> str:
+    first, *later = summary["windows"] or [""]
+    return f"{first} to {later[-1]}" if later else first
 
 
 def _row(cells: Mapping[str, str]) -> dict[str, Any]:

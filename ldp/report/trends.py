@@ -7,8 +7,8 @@ tests hang together.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 from ldp.report.formats import percent
@@ -67,40 +67,29 @@ def compared_days(days: Sequence[Results]) -> list[Change]:
     listed = [
         {row["value"]: row for row in result.rows if row["std_error"] < math.inf} for result in days
     ]
-    differences = [
-        (value, earlier, later, *_difference(value, days, listed, earlier, later))
+    changes = [
+        _change(value, days, listed, earlier, later)
         for earlier, later in places
         for value in listed[later]
         if value in listed[earlier]
     ]
-    ranked = sorted(differences, key=lambda difference: difference[-1])
-    changes, largest = [], 0.0
-    for rank, (value, earlier, later, difference, error, p_value) in enumerate(ranked):
-        largest = max(largest, min(1.0, (len(ranked) - rank) * p_value))
-        changes.append(
-            Change(
-                value=value,
-                earlier=earlier,
-                later=later,
-                difference=difference,
-                std_error=error,
-                p_value=p_value,
-                adjusted=largest,
-            )
-        )
-    return changes
+    changes.sort(key=lambda change: change.p_value)
+    remaining = range(len(changes), 0, -1)
+    bounds = (min(1.0, many * c.p_value) for many, c in zip(remaining, changes, strict=True))
+    adjusted = accumulate(bounds, max)
+    return [replace(c, adjusted=p) for c, p in zip(changes, adjusted, strict=True)]
 
 
-def _difference(
+def _change(
     value: str,
     days: Sequence[Results],
     listed: Sequence[Mapping[str, Mapping[str, Any]]],
     earlier: int,
     later: int,
-) -> tuple[float, float, float]:
-    """Return the difference of shares, its standard error, two-sided p-value. A share's variance is
+) -> Change:
+    """Return the change of a value's share, adjusted for no other one. The variance of a share is
     that of its estimate, and of the people having been drawn from a population, f (1 - f) / n;
-    errors that reach further than a normal law's are widened as far."""
+    errors that reach further than a normal law's are widened as far. The p-value is two-sided."""
     shares, variances = [], []
     for place in (earlier, later):
         row, summary = listed[place][value], days[place].summary
@@ -110,9 +99,16 @@ def _difference(
         shares.append(share)
         variances.append(widened**2 + held * (1 - held) / n)
     difference, error = shares[1] - shares[0], math.sqrt(sum(variances))
-    if not error:
-        return difference, error, float(not difference)
-    return difference, error, math.erfc(abs(difference) / error / math.sqrt(2))
+    p_value = math.erfc(abs(difference) / error / math.sqrt(2)) if error else float(not difference)
+    return Change(
+        value=value,
+        earlier=earlier,
+        later=later,
+        difference=difference,
+        std_error=error,
+        p_value=p_value,
+        adjusted=p_value,
+    )
 
 
 MOST_TRENDS = 100
