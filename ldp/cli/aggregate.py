@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ldp.cli.options import DAY, FILE, JSON, REGISTRY, progress, say
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, check_days, progress, say
 from ldp.collection import aggregate as aggregated
 from ldp.collection import report_files
 from ldp.collection.store import NoReports
-from ldp.errors import ParameterError, ReportError
+from ldp.errors import ReportError
 from ldp.registry import Registry
 from ldp.registry.explaining import label
 
@@ -38,8 +39,8 @@ def aggregate(
     stores: tuple[Path, ...],
     registry: Path,
     out: Path,
-    since: datetime | None,
-    until: datetime | None,
+    since: date | None,
+    until: date | None,
     workers: int,
     engine: str,
     skip_damaged: bool,
@@ -62,38 +63,27 @@ def aggregate(
         skipped.append(str(error))
         click.echo(f"skipped {error}", err=True)
 
-    first, last = _date(since), _date(until)
-    if first and last and last < first:
-        raise ParameterError("--until lies before --since")
+    check_days(since, until)
+    reports = stores, metric, definition.version, definition.mechanism
+    shared: dict[str, Any] = {
+        "since": since,
+        "until": until,
+        "dictionary": definition.candidates(),
+        "memoised": bool(definition.memoise),
+        "on_damaged": skip if skip_damaged else None,
+    }
     with _noting_what_waits(stores, metric, definition.version):
         if engine == "spark":
             from ldp.collection.spark import aggregate_on_spark
 
-            table = aggregate_on_spark(
-                stores,
-                metric,
-                definition.version,
-                definition.mechanism,
-                since=first,
-                until=last,
-                dictionary=definition.candidates(),
-                memoised=bool(definition.memoise),
-                on_damaged=skip if skip_damaged else None,
-            )
+            table = aggregate_on_spark(*reports, **shared)
         else:
-            files = len(report_files(stores, metric, definition.version, first, last))
-            advance = progress("files", files)
+            files = report_files(stores, metric, definition.version, since, until)
+            advance = progress("files", len(files))
             table = aggregated(
-                stores,
-                metric,
-                definition.version,
-                definition.mechanism,
-                since=first,
-                until=last,
+                *reports,
+                **shared,
                 workers=workers,
-                dictionary=definition.candidates(),
-                memoised=bool(definition.memoise),
-                on_damaged=skip if skip_damaged else None,
                 on_file=lambda _: advance(1),
                 checkpoint=out.with_name(f"{out.name}.checkpoint"),
             )
@@ -122,7 +112,3 @@ def _noting_what_waits(stores: Sequence[Path], metric: str, version: int) -> Ite
                     "them now, stop it and run it with --drain"
                 ) from None
         raise
-
-
-def _date(moment: datetime | None) -> date | None:
-    return moment.date() if moment else None

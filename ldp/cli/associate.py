@@ -1,12 +1,12 @@
 """`ldp associate`: from the reports of a joint metric to the joint distribution of its members."""
 
-from datetime import datetime
+from datetime import date
 from pathlib import Path
 
 import click
 
 from ldp.cli.estimates import check_output
-from ldp.cli.options import DAY, FILE, JSON, REGISTRY, progress, say
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, check_days, progress, say
 from ldp.errors import DecodeError, ParameterError
 from ldp.tables.estimates import CONTROLS, Rule
 
@@ -33,8 +33,8 @@ def associate(
     registry: Path,
     out: str,
     candidates: tuple[Path, ...],
-    since: datetime | None,
-    until: datetime | None,
+    since: date | None,
+    until: date | None,
     alpha: float,
     control: str,
     as_json: bool,
@@ -77,17 +77,16 @@ def associate(
         if candidates
         else [member.candidates() for member in definition.members]
     )
-    first, last = (moment.date() if moment else None for moment in (since, until))
-    if first and last and last < first:
-        raise ParameterError("--until lies before --since")
-    advance = progress("files", len(report_files(stores, joint, definition.version, first, last)))
+    check_days(since, until)
+    files = report_files(stores, joint, definition.version, since, until)
+    advance = progress("files", len(files))
     patterns = read_patterns(
         stores,
         joint,
         definition.version,
         definition.mechanism,
-        since=first,
-        until=last,
+        since=since,
+        until=until,
         on_file=lambda _: advance(1),
     )
     association = associated(patterns, listed, rule=rule)

@@ -7,11 +7,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from ldp.errors import ParameterError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,7 +45,22 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as
 SEED = click.option(
     "--seed", type=click.IntRange(min=0), help="Makes the run repeatable; fresh without it."
 )
-DAY = click.DateTime(["%Y-%m-%d"])
+
+
+class _Day(click.DateTime):
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> Any:
+        return super().convert(value, parameter, context).date()
+
+
+DAY = _Day(["%Y-%m-%d"])
+
+
+def check_days(since: date | None, until: date | None) -> None:
+    """Raise ParameterError for days that end before they begin."""
+    if since and until and until < since:
+        raise ParameterError("--until lies before --since")
 
 
 def generator(seed: int | None) -> "np.random.Generator":

@@ -44,7 +44,8 @@ def guarded(name: str, command: click.Command) -> click.Command:
 
     @wraps(callback)
     def checked(**values: Any) -> Any:
-        outputs = [path for option in written for path in _written(values.get(option))]
+        places = [Path(values[option]) for option in written if values.get(option)]
+        outputs = [path for place in places if place != Path("-") for path in _with_summary(place)]
         inputs = [path for path in _read(values, written) if path.exists()]
         for output in outputs:
             for path in inputs:
@@ -62,12 +63,6 @@ def guarded(name: str, command: click.Command) -> click.Command:
     return command
 
 
-def _written(value: Any) -> Iterator[Path]:
-    """Yield an output, and the files that are written beside it."""
-    if value and str(value) != "-":
-        yield from _with_summary(Path(value))
-
-
 def _read(values: Mapping[str, Any], written: tuple[str, ...]) -> Iterator[Path]:
     """Yield every file that the options name as an input, and those that they are read with."""
     for option, value in values.items():
@@ -75,16 +70,12 @@ def _read(values: Mapping[str, Any], written: tuple[str, ...]) -> Iterator[Path]
             continue
         for item in value if isinstance(value, tuple) else (value,):
             if isinstance(item, Path) or (isinstance(item, str) and option in READ_AS_TEXT):
-                yield from _with_companions(option, Path(item))
-
-
-def _with_companions(option: str, path: Path) -> Iterator[Path]:
-    yield from _with_summary(path)
-    if option == "registry":
+                yield from _with_summary(Path(item))
+    if values.get("registry") is not None:
         from ldp.registry import Registry  # late: most commands need no registry
 
         with suppress(LdpError):
-            yield from Registry.load(path).files
+            yield from Registry.load(values["registry"]).files
 
 
 def _with_summary(path: Path) -> Iterator[Path]:

@@ -68,7 +68,9 @@ def _words(answer: Plan) -> str:
         "  becomes  epsilon",
     ]
     lines += [_line(row, row.mechanism == best.mechanism) for row in answer.forecasts]
-    lines += ["", *(line for name, why in answer.refused.items() for line in _refusal(name, why))]
+    lines.append("")
+    for name, reason in answer.refused.items():
+        lines += wrap(f"{name} is refused: {reason}.", WIDTH)
     notes = (
         f"*: recommended, as the smallest report of those within 2.5 % of the least standard "
         f"error there. Standard errors are in reports; a detectable value is found with "
@@ -111,7 +113,3 @@ def _short(number: int) -> str:
         if number >= unit:
             return f"{number / unit:.3g}{word}"
     return str(number)
-
-
-def _refusal(name: str, reason: str) -> list[str]:
-    return wrap(f"{name} is refused: {reason}.", WIDTH)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,7 @@ def simulate(
     scenario: Path | None,
     users: int | None,
     reports: Path | None,
-    day: datetime | None,
+    day: date | None,
     table: Path | None,
     truth: Path | None,
     seed: int | None,
@@ -82,10 +82,8 @@ def simulate(
     mechanism, total = definition.mechanism, people.users
     _check_values(population, mechanism, people.values)
     if truth is not None:
-        if isinstance(mechanism, BitFlip):
-            write_whole(truth, people.mapped(mechanism.label).to_csv())
-        else:
-            write_whole(truth, people.to_csv())
+        counted = people.mapped(mechanism.label) if isinstance(mechanism, BitFlip) else people
+        write_whole(truth, counted.to_csv())
     if table is not None:
         assert people.counts is not None
         drawn_table = draw_tables(mechanism, people.values, people.counts, randomness)
@@ -94,10 +92,9 @@ def simulate(
     else:
         assert reports is not None
         advance = progress("reports", total)
-        batches = reported(mechanism, people, randomness)
-        on = day.date() if day else datetime.now(UTC).date()
-        with ReportWriter(reports, metric, definition.version, mechanism, on) as writer:
-            for rows, payloads in batches:
+        day = day or datetime.now(UTC).date()
+        with ReportWriter(reports, metric, definition.version, mechanism, day) as writer:
+            for rows, payloads in reported(mechanism, people, randomness):
                 writer.write(rows, payloads)
                 advance(len(rows))
         place = writer.path
