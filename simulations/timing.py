@@ -26,7 +26,7 @@ from ldp.mechanisms.memoised import MemoisedHashing, MemoisedResponse
 from ldp.mechanisms.permanent_response import Secret
 from ldp.mechanisms.presets import COMPLETE
 from ldp.protocol.hashing import Value
-from ldp.protocol.wire import Bits, Index, parse_report
+from ldp.protocol.wire import Kind, split_report
 from simulations import campaign
 from simulations.campaign import Bar
 
@@ -37,20 +37,22 @@ NUMBERS = 4096
 """Thresholds that are tried: so many quantiles of the times."""
 
 
-def is_true(mechanism: Mechanism, value: Value, report: Any) -> bool | None:
+def is_true(mechanism: Mechanism, value: Value, report: bytes) -> bool | None:
     """Return whether a report names the cells that the value touches; None in a row, which every
     reader sees, where it touches none."""
+    row, payload = split_report(report, mechanism.header, mechanism.layout)
+    number = mechanism.layout.payload_number(payload)
     point = mechanism.addressing.point(value)
     if isinstance(mechanism.addressing, Rounding):
-        point, _ = mechanism.addressing.rounding(point, report.row)
-    cells = mechanism.addressing.cells(point, report.row)
+        point, _ = mechanism.addressing.rounding(point, row)
+    cells = mechanism.addressing.cells(point, row)
     if not cells:
         return None
-    if isinstance(report, Index):
-        return report.column in cells
-    if isinstance(report, Bits):
-        return all(report.bits[cell] for cell in cells)
-    return bool((report.column & cells[0]).bit_count() & 1 == (report.sign < 0))
+    if mechanism.kind is Kind.INDEX:
+        return number in cells
+    if mechanism.kind is Kind.SIGN:
+        return (number >> 1 & cells[0]).bit_count() & 1 == number & 1
+    return all(number >> cell & 1 for cell in cells)
 
 
 def told_apart(times: Ints, truths: Bools) -> float:
@@ -79,8 +81,7 @@ def measured(mechanism: Mechanism, value: Value, calls: int) -> float:
         report = encode(value)
         times[number] = clock() - begun
         reports.append(report)
-    header, layout = mechanism.header, mechanism.layout
-    truths = [is_true(mechanism, value, parse_report(r, header, layout)[0]) for r in reports]
+    truths = [is_true(mechanism, value, report) for report in reports]
     touching = np.array([truth is not None for truth in truths])
     return told_apart(times[touching], np.array(truths, np.bool_)[touching])
 

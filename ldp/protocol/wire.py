@@ -17,8 +17,6 @@ from itertools import combinations
 from math import comb
 from typing import Any
 
-from bitarray import frozenbitarray
-
 from ldp.errors import DecodeError, ReportError
 
 REPORT_VERSION = 1
@@ -40,34 +38,6 @@ class Kind(Enum):
     BITS = "bits"
     SUBSET = "subset"
     SIGN = "sign"
-
-
-@dataclass(frozen=True)
-class Index:
-    """Report that names one column."""
-
-    row: int
-    column: int
-
-
-@dataclass(frozen=True)
-class Bits:
-    """Report of one bit a column, column 0 first."""
-
-    row: int
-    bits: frozenbitarray
-
-
-@dataclass(frozen=True)
-class Sign:
-    """Report of one column of the Hadamard matrix and a `sign`, +1 or -1."""
-
-    row: int
-    column: int
-    sign: int
-
-
-Report = Index | Bits | Sign
 
 
 def bytes_below(limit: int) -> int:
@@ -240,26 +210,6 @@ def split_report(data: bytes, header: Header, layout: Layout | JointLayout) -> t
     if row >= layout.rows:
         raise ReportError(f"report names a row outside 0..{layout.rows - 1}")
     return row, data[start:]
-
-
-def parse_report(data: bytes, header: Header, layout: Layout | JointLayout) -> tuple[Report, ...]:
-    """Return the parts of the report in `data`, one unless it is joint; raise ReportError for
-    anything that no encoder writes."""
-    row, payload = split_report(data, header, layout)
-    layout.payload_number(payload)
-    parts = layout.parts if isinstance(layout, JointLayout) else (layout,)
-    pairs = zip(parts, split_parts(layout, row, payload), strict=True)
-    return tuple(_parse_part(part, *row_and_payload) for part, row_and_payload in pairs)
-
-
-def _parse_part(layout: Layout, row: int, payload: bytes) -> Report:
-    number = layout.payload_number(payload)
-    if layout.kind is Kind.INDEX:
-        return Index(row, number)
-    if layout.kind is Kind.SIGN:
-        return Sign(row, number >> 1, -1 if number & 1 else 1)
-    bits = frozenbitarray(buffer=payload, endian="little")
-    return Bits(row, bits[: layout.columns])
 
 
 def pack_table(description: Mapping[str, Any], buffers: Sequence[bytes]) -> bytes:
