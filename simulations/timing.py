@@ -26,7 +26,8 @@ from ldp.mechanisms.memoised import MemoisedHashing, MemoisedResponse
 from ldp.mechanisms.permanent_response import Secret
 from ldp.mechanisms.presets import COMPLETE
 from ldp.protocol.hashing import Value
-from ldp.protocol.wire import Kind, split_report
+from ldp.protocol.kinds import Index
+from ldp.protocol.wire import split_report
 from simulations import campaign
 from simulations.campaign import Bar
 
@@ -48,11 +49,8 @@ def is_true(mechanism: Mechanism, value: Value, report: bytes) -> bool | None:
     cells = mechanism.addressing.cells(point, row)
     if not cells:
         return None
-    if mechanism.kind is Kind.INDEX:
-        return number in cells
-    if mechanism.kind is Kind.SIGN:
-        return (number >> 1 & cells[0]).bit_count() & 1 == number & 1
-    return all(number >> cell & 1 for cell in cells)
+    is_named = any if mechanism.kind is Index else all
+    return is_named(mechanism.layout.names(number, cell) for cell in cells)
 
 
 def told_apart(times: Ints, truths: Bools) -> float:

@@ -26,7 +26,6 @@ from ldp import bulk
 from ldp.arrays import Floats, Ints
 from ldp.mechanisms import BitFlip, Mechanism, from_parameters
 from ldp.mechanisms.sketch import MeanSketch
-from ldp.protocol.wire import Kind
 from ldp.server import decode
 from ldp.simulation import draw_table
 from ldp.tables.table import Table
@@ -214,7 +213,7 @@ def estimate(table: Table, point: np.uint64) -> float:
     at = np.arange(rows, dtype=np.uint32)
     cells = bulk.columns(mechanism.addressing, rows, np.full(rows, point), at)
     asked = n
-    if mechanism.kind is Kind.SIGN:
+    if mechanism.kind.is_signed:
         named = (int((table.counts * _signs(width)[cells[:, 0]]).sum()) + n) // 2
     else:
         where = np.nonzero(cells != bulk.NO_COLUMN)

@@ -17,7 +17,7 @@ from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Example, Mechanism, Shape
 from ldp.protocol.channel import Channel, keep_probability
 from ldp.protocol.hashing import Value
-from ldp.protocol.wire import Kind
+from ldp.protocol.kinds import Kind, Sign
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class SignToy(Mechanism):
 
     name: ClassVar[str] = "sign-toy"
     wire_id: ClassVar[int] = 255
-    kind: ClassVar[Kind] = Kind.SIGN
+    kind: ClassVar[Kind] = Sign
 
     epsilon: float
 

@@ -26,12 +26,13 @@ from ldp.mechanisms import (
     UnaryEncoding,
 )
 from ldp.mechanisms.addressing import Rounding
-from ldp.mechanisms.base import Encoder, Mechanism, as_bits, threshold
+from ldp.mechanisms.base import Encoder, Mechanism, threshold
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.ngrams import DOUBLE, PairedFilters
 from ldp.protocol.hashing import PolynomialRows, Value, value_bytes
+from ldp.protocol.kinds import Bits, Index, Sign, as_bits
 from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, SeededBits, bernoulli, uniform_below
-from ldp.protocol.wire import Kind, pack_report, split_report
+from ldp.protocol.wire import pack_report, split_report
 
 Encode = Callable[[Value], bytes]
 Mutant = Callable[[Mechanism, BitSource], Encode]
@@ -54,10 +55,10 @@ def _altered(
 
 def _truth(mechanism: Mechanism, number: int, true_cells: Sequence[int]) -> int:
     """The payload without noise; of a sign the column stays."""
-    if mechanism.kind is Kind.BITS:
+    if mechanism.kind is Bits:
         return sum(1 << cell for cell in true_cells)
     cell = true_cells[0]
-    if mechanism.kind is Kind.INDEX:
+    if mechanism.kind is Index:
         return cell
     return number & ~1 | ((number >> 1) & cell).bit_count() & 1
 
@@ -67,7 +68,7 @@ def true_cell_never_flipped(mechanism: Mechanism, bits: BitSource) -> Encode:
 
     def change(row: int, number: int, true_cells: Sequence[int]) -> int:
         for cell in true_cells:
-            number = cell if mechanism.kind is Kind.INDEX else number | 1 << cell
+            number = cell if mechanism.kind is Index else number | 1 << cell
         return number
 
     return _altered(mechanism, bits, change)
@@ -97,7 +98,7 @@ def epsilon_doubled(mechanism: Mechanism, bits: BitSource) -> Encode:
     """Thresholds of twice the epsilon under the honest header."""
     encoder = Encoder(mechanism, bits)
     channel = mechanism.channel
-    if mechanism.kind is Kind.BITS:
+    if mechanism.kind is Bits:
         more, less = (threshold(_doubled(p)) for p in (channel.touched, channel.untouched))
 
         def encode(value: Value) -> bytes:
@@ -107,7 +108,7 @@ def epsilon_doubled(mechanism: Mechanism, bits: BitSource) -> Encode:
             return pack_report(mechanism.header.to_bytes(), mechanism.layout, row, number)
 
         return encode
-    if mechanism.kind is Kind.INDEX:
+    if mechanism.kind is Index:
         others = mechanism.shape.columns - mechanism.touches
         squared = mechanism.touches * (channel.touched / channel.untouched) ** 2
         encoder._touched = threshold(squared / (squared + others))
@@ -133,13 +134,19 @@ def noise_reused_for_neighbour(mechanism: Mechanism, bits: BitSource) -> Encode:
     return _altered(mechanism, bits, change)
 
 
+def _payload(mechanism: Mechanism, bits: BitSource, cells: Sequence[int]) -> int:
+    """An honest payload about cells of a row."""
+    channel = mechanism.channel
+    touched = threshold(mechanism.touches * channel.touched)
+    return mechanism.layout.draw(bits, cells, touched, threshold(channel.untouched))
+
+
 def row_from_value(mechanism: Mechanism, bits: BitSource) -> Encode:
     """The row is a function of the value, so it gives the value away."""
-    encoder = mechanism.encoder(bits)
 
     def encode(value: Value) -> bytes:
         row = mechanism.addressing.point(value) % mechanism.shape.rows
-        number = encoder._draw(mechanism.cells(value, row))
+        number = _payload(mechanism, bits, mechanism.cells(value, row))
         return pack_report(mechanism.header.to_bytes(), mechanism.layout, row, number)
 
     return encode
@@ -372,7 +379,7 @@ def _truth_by(mechanism: Mechanism, bits: BitSource, is_told: Callable[[int, int
 
     def change(row: int, number: int, true_cells: Sequence[int]) -> int:
         shown = 1 if is_told(row, number) else 1 - bernoulli(bits, lie)
-        if mechanism.kind is Kind.SIGN:
+        if mechanism.kind is Sign:
             return _truth(mechanism, number, true_cells) ^ 1 ^ shown
         for cell in true_cells:
             number = number & ~(1 << cell) | shown << cell
@@ -414,11 +421,10 @@ def _hash(value: Value) -> int:
 
 def row_low_bits_from_value(mechanism: Mechanism, bits: BitSource) -> Encode:
     """The row modulo 16 is a hash of the value."""
-    encoder = mechanism.encoder(bits)
 
     def encode(value: Value) -> bytes:
         row = uniform_below(bits, mechanism.shape.rows) // 16 * 16 + _hash(value) % 16
-        number = encoder._draw(mechanism.cells(value, row))
+        number = _payload(mechanism, bits, mechanism.cells(value, row))
         return pack_report(mechanism.header.to_bytes(), mechanism.layout, row, number)
 
     return encode
@@ -452,7 +458,7 @@ def noise_of_a_short_seed(mechanism: Mechanism, bits: BitSource) -> Encode:
 
 def applies(mutant: Mutant, mechanism: Mechanism) -> bool:
     """Whether the mutant makes sense for the mechanism's kind of report and shape."""
-    bits, index = mechanism.kind is Kind.BITS, mechanism.kind is Kind.INDEX
+    bits, index = mechanism.kind is Bits, mechanism.kind is Index
     rows, columns = mechanism.shape
     special: dict[Mutant, bool] = {
         true_cell_never_flipped: bits or index,
@@ -564,7 +570,7 @@ def thresholds_rounded_the_wrong_way(mechanism: Mechanism) -> Mechanism:
     lies = channel.untouched
     if channel.touched + lies == 1:
         lies -= step
-    elif mechanism.kind is Kind.INDEX:
+    elif mechanism.kind is Index:
         step /= mechanism.touches
         lies -= step * mechanism.touches / (mechanism.shape.columns - mechanism.touches)
     elif channel.touched == Fraction(1, 2):

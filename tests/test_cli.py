@@ -15,8 +15,7 @@ from click import Context
 from ldp import MemoisedResponse
 from ldp.cli import commands
 from ldp.cli.options import progress
-from ldp.mechanisms.base import _DRAW
-from ldp.protocol.wire import Kind
+from ldp.protocol.kinds import Index
 from ldp.simulation import draw_table
 from tests.command_line import NAMES, REGISTRY, SIMULATE, run
 
@@ -93,7 +92,7 @@ def test_an_audit_of_a_metric_passes_and_is_written_down(
 def test_an_audit_of_a_cheat_fails_with_status_1(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(_DRAW, Kind.INDEX, lambda encoder, true_cells: true_cells[0])
+    monkeypatch.setattr(Index, "draw", lambda layout, source, cells, *thresholds: cells[0])
     assert run("audit home --registry metrics.toml --trials 1000", monkeypatch) == 1
     assert capsys.readouterr().out.startswith("FAIL home: epsilon 3 claimed")
 

@@ -18,8 +18,9 @@ from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.hashing import Value
+from ldp.protocol.kinds import Index
 from ldp.protocol.randomness import SeededBits
-from ldp.protocol.wire import HEADER_BYTES, Kind, split_report
+from ldp.protocol.wire import HEADER_BYTES, split_report
 from ldp.server import Table, TableBuilder
 from ldp.simulation import draw_table, encode_batch, points_of
 from ldp.tables.joint_table import JointTable, empty_builder
@@ -238,7 +239,7 @@ def test_the_estimator_is_exactly_unbiased_for_every_cell(example: Tabled) -> No
                     (
                         probability
                         for (at, number), probability in law.items()
-                        if at == row and _names(mechanism, number, column)
+                        if at == row and mechanism.layout.names(number, column)
                     ),
                     Fraction(0),
                 )
@@ -256,7 +257,7 @@ def test_a_report_supports_a_value_as_likely_as_stated(example: Tabled) -> None:
     """P(a report names a cell of one value | another is held), where a value is found in one row
     and holding it is one thing: summed over the enumerated law."""
     mechanism = example.mechanism
-    if mechanism.kind is not Kind.INDEX or not isinstance(mechanism.addressing, Identity):
+    if mechanism.kind is not Index or not isinstance(mechanism.addressing, Identity):
         return
     for asked in example.values:
         cells = set(mechanism.cells(asked, 0))
@@ -268,15 +269,6 @@ def test_a_report_supports_a_value_as_likely_as_stated(example: Tabled) -> None:
             assert named == (support.touched if asked == held else support.untouched)
             if asked != held:
                 assert len(cells & set(mechanism.cells(held, 0))) == mechanism.overlap
-
-
-def _names(mechanism: Mechanism, number: int, column: int) -> bool:
-    """Whether a payload names a column: by itself, by its bit, or by its Hadamard sign there."""
-    if mechanism.kind is Kind.INDEX:
-        return number == column
-    if mechanism.kind in (Kind.BITS, Kind.SUBSET):
-        return bool(number >> column & 1)
-    return ((number >> 1) & column).bit_count() & 1 == number & 1
 
 
 @pytest.mark.exact
@@ -297,8 +289,8 @@ def test_a_value_that_is_no_value_is_refused_before_a_bit_is_drawn(example: Exam
 
 def adds(mechanism: Mechanism, number: int, column: int) -> int:
     """What a payload adds to a cell of its row: 1 or 0, or for SIGN its sign in its column."""
-    if mechanism.kind is not Kind.SIGN:
-        return int(_names(mechanism, number, column))
+    if not mechanism.kind.is_signed:
+        return int(mechanism.layout.names(number, column))
     return (1 - 2 * (number & 1)) * (number >> 1 == column)
 
 

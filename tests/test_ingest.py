@@ -495,7 +495,7 @@ def test_honest_reports_are_hardly_ever_set_aside(mechanism: Catalogued) -> None
     from scipy.stats import binom
 
     for part in parts_of(mechanism):
-        if part.layout.kind.value != "bits":
+        if not part.layout.has_independent_bits:
             continue
         columns, touched = part.shape.columns, float(part.channel.touched)
         untouched = float(part.channel.untouched)

@@ -30,8 +30,9 @@ from ldp.mechanisms.base import Example
 from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
+from ldp.protocol.kinds import Index
 from ldp.protocol.randomness import SeededBits
-from ldp.protocol.wire import Kind, split_report
+from ldp.protocol.wire import split_report
 from ldp.registry import Group, Metric, Registry
 from ldp.registry.definitions import Memoise
 from ldp.simulation import Population, longitudinal
@@ -98,12 +99,15 @@ def test_fresh_evidence_is_the_law_of_every_report(
 @cache
 def about(mechanism: MemoisedMechanism, row: int, value: Value) -> Floats:
     """P(permanent response | value), by its payload."""
-    truth, columns = mechanism.true_response(mechanism.cells(value, row)), mechanism.shape.columns
+    truth, columns = (
+        mechanism.layout.payload_of(mechanism.cells(value, row)),
+        mechanism.shape.columns,
+    )
     permanent = mechanism.permanent_channel
     told, untold = (
         (float(permanent.touched), float(permanent.untouched)) if permanent else (1.0, 0.0)
     )
-    if mechanism.kind is Kind.INDEX:
+    if mechanism.kind is Index:
         return np.array([told if column == truth else untold for column in range(columns)])
     return np.array([bits(number, truth, told, untold, columns) for number in range(1 << columns)])
 
@@ -112,7 +116,7 @@ def about(mechanism: MemoisedMechanism, row: int, value: Value) -> Floats:
 def shown(mechanism: MemoisedMechanism) -> Floats:
     """P(report | permanent response), shape (responses, payloads)."""
     (high, low), columns = map(float, mechanism.instantaneous), mechanism.shape.columns
-    if mechanism.kind is Kind.INDEX:
+    if mechanism.kind is Index:
         return np.where(np.eye(columns, dtype=bool), high, low)
     every = range(1 << columns)
     return np.array([[bits(one, other, high, low, columns) for one in every] for other in every])

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldp import CoinResponse, RandomizedResponse
-from ldp.mechanisms.base import Mechanism, draw_column
+from ldp.mechanisms.base import Mechanism
+from ldp.protocol.kinds import draw_column
 from ldp.protocol.randomness import (
     PROBABILITY_ONE,
     KeyedBits,

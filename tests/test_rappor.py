@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from ldp import Rappor, bulk
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Addressing
-from ldp.mechanisms.base import as_bits
 from ldp.mechanisms.permanent_response import (
     CppClient,
     JavaClient,
@@ -26,6 +25,7 @@ from ldp.mechanisms.permanent_response import (
     hmac_drbg,
 )
 from ldp.protocol.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom
+from ldp.protocol.kinds import as_bits
 from ldp.protocol.randomness import SeededBits, SystemBits
 from ldp.protocol.wire import split_report
 from tests.statistics import ALPHA, law_p

@@ -14,7 +14,7 @@ from ldp.arrays import Ints
 from ldp.mechanisms.base import Catalogued, Mechanism
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.protocol.hashing import Value
-from ldp.protocol.wire import Kind, split_parts, split_report
+from ldp.protocol.wire import split_report
 
 
 def epsilon_at_least(
@@ -88,7 +88,7 @@ def _event(mechanism: Catalogued, pair: tuple[Value, Value], row: int, payload: 
         first, second = (set(part.cells(value, part_row)) for value in part_values)
         for cells in (first - second, second - first):
             event *= 1 + len(cells)
-            event += sum(_names(part, number, cell) for cell in cells)
+            event += sum(part.layout.names(number, cell) for cell in cells)
     return event
 
 
@@ -98,18 +98,8 @@ def part_numbers(
     """Return mechanism, row and payload, as an integer, of every part of a report; raises
     ReportError when one is out of range."""
     mechanism.layout.payload_number(payload)
-    split = split_parts(mechanism.layout, row, payload)
+    split = mechanism.layout.split(row, payload)
     return [
         (part, part_row, int.from_bytes(part_payload, "little"))
         for part, (part_row, part_payload) in zip(parts_of(mechanism), split, strict=True)
     ]
-
-
-def _names(mechanism: Mechanism, number: int, cell: int) -> bool:
-    """Return whether a payload names a cell: by itself, by its bit, or by its Hadamard sign
-    there."""
-    if mechanism.kind is Kind.INDEX:
-        return number == cell
-    if mechanism.kind in (Kind.BITS, Kind.SUBSET):
-        return bool(number >> cell & 1)
-    return (number >> 1 & cell).bit_count() & 1 == number & 1

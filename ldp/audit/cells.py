@@ -47,7 +47,7 @@ from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import Catalogued, Mechanism
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.hashing import Value
-from ldp.protocol.wire import Kind, split_parts
+from ldp.protocol.kinds import Index, Subset
 
 CALLS = 1 << 8
 """Calls are numbered modulo this."""
@@ -59,7 +59,7 @@ def check_reports(
     """Yield all that is checked of some reports (row, payload) of one value, in the order in which
     they were made. Raises ReportError for a payload out of range."""
     numbers = [(row, mechanism.layout.payload_number(payload)) for row, payload in reports]
-    split = [split_parts(mechanism.layout, row, payload) for row, payload in reports]
+    split = [mechanism.layout.split(row, payload) for row, payload in reports]
     parts = list(values_of_parts(mechanism, [value]))
     rounded = [
         i
@@ -87,7 +87,7 @@ def check_values(
     were made; report i is of values[which[i]]. Raises ReportError for a payload out of range."""
     for _, payload in reports:
         mechanism.layout.payload_number(payload)
-    split = [split_parts(mechanism.layout, row, payload) for row, payload in reports]
+    split = [mechanism.layout.split(row, payload) for row, payload in reports]
     certain = []
     for i, (part, part_values) in enumerate(values_of_parts(mechanism, values)):
         part_reports = [report[i] for report in split]
@@ -171,9 +171,9 @@ class _Reports:
             places = set(zip(which.tolist(), rows.tolist(), strict=True))
             known = {(at, row): addressing.cells(points[at], row) for at, row in places}
         true_cells = [known[key] for key in zip(which.tolist(), rows.tolist(), strict=True)]
-        if mechanism.kind in (Kind.BITS, Kind.SUBSET):
+        if mechanism.kind.is_bitmap:
             reported = payload_bits([payload for _, payload in reports], columns)
-        elif mechanism.kind is Kind.INDEX:
+        elif mechanism.kind is Index:
             reported = np.arange(columns) == np.array(numbers)[:, None]
         else:
             reported = np.zeros((len(reports), 0), dtype=bool)
@@ -186,7 +186,7 @@ class _Reports:
 
 def _check_part(reports: _Reports) -> Iterator[Checks]:
     yield from uniform_checks("row", reports.rows, reports.mechanism.shape.rows)
-    if reports.mechanism.kind is Kind.SIGN:
+    if reports.mechanism.kind.is_signed:
         yield from _signs(reports)
     else:
         yield from _cells(reports)
@@ -234,11 +234,9 @@ def _signs(reports: _Reports) -> Iterator[Checks]:
     rows, limit = reports.rows, mechanism.shape.rows
     columns: Ints = np.array(numbers, dtype=np.int64) >> 1
     yield from uniform_checks("column", columns, mechanism.shape.columns)
+    names = mechanism.layout.names
     is_true = np.array(
-        [
-            ((number >> 1 & truth).bit_count() ^ number ^ 1) & 1 == 1
-            for number, (truth,) in zip(numbers, true_cells, strict=True)
-        ]
+        [names(number, true) for number, (true,) in zip(numbers, true_cells, strict=True)]
     )
     blocks = _blocks(columns, mechanism.shape.columns)
     most = min(mechanism.shape.columns, MOST_OUTCOMES)
@@ -280,7 +278,7 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
         trials = where.sum(axis=0)
         yield what, (reported & where).sum(axis=0), trials, np.full(columns, claimed)
     truths = reported & touched
-    if mechanism.kind is Kind.INDEX:  # a report names one of the touched cells, or none
+    if mechanism.kind is Index:  # a report names one of the touched cells, or none
         probability = mechanism.touches * float(channel.touched)
         any_true, any_touched = truths.max(axis=1), touched.max(axis=1)
         yield sum_checks("touched cells reported", any_true, any_touched, probability)
@@ -303,15 +301,15 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
             yield from checks_by_number(
                 f"{what} by {by}", names_cell[held, 0], numbers[held], limit, float(channel.touched)
             )
-        if mechanism.kind is not Kind.INDEX:
+        if mechanism.kind is not Index:
             at = (cell[names_cell[:, 0], None] + np.arange(1, columns)) % columns
             free = ~np.take_along_axis(touched[names_cell[:, 0]], at, axis=1)
             lies = np.take_along_axis(reported[names_cell[:, 0]], at, axis=1) & free
             chance = np.full(columns - 1, _lied_beside_a_truth(mechanism))
             yield f"lies so far from a told {what}", lies.sum(axis=0), free.sum(axis=0), chance
-    if mechanism.kind is Kind.INDEX and mechanism.touches == 1 and columns > 2:
+    if mechanism.kind is Index and mechanism.touches == 1 and columns > 2:
         yield from _lies(reports)
-    if mechanism.kind is Kind.BITS:
+    if mechanism.kind.has_independent_bits:
         for what, numbers, limit in _numbers_of_reports(reports):
             noise, free_cells = (
                 np.bincount(numbers, cells.sum(axis=1), limit).astype(np.int64)
@@ -320,7 +318,7 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
             claims = np.full(limit, float(channel.untouched))
             yield f"untouched cells by {what}", noise, free_cells, claims
         yield from noise_checks(reported, touched, float(channel.untouched))
-    if mechanism.kind is Kind.SUBSET and columns > 2:
+    if mechanism.kind is Subset and columns > 2:
         yield from pair_checks(reported & ~touched, ~touched, _both_lied(mechanism))
 
 
@@ -355,7 +353,7 @@ def _lies(reports: _Reports) -> Iterator[Checks]:
 
 def _lied_beside_a_truth(mechanism: Mechanism) -> float:
     """Return the probability of an untouched cell in a report that tells a touched one."""
-    if mechanism.kind is Kind.SUBSET:
+    if mechanism.kind is Subset:
         return (mechanism.layout.ones - 1) / (mechanism.shape.columns - 1)
     return float(mechanism.channel.untouched)
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -9,18 +10,17 @@ from ldp.audit.black_box import reports_of
 from ldp.audit.cells import _is_rounded, check_reports, check_values
 from ldp.audit.counts import sum_checks
 from ldp.audit.judging import Audit, Checks, judge
-from ldp.audit.law import payload_probability
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import Catalogued, Mechanism
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.protocol.hashing import Value
-from ldp.protocol.wire import Kind, split_parts
+from ldp.protocol.kinds import Bits, Index, Sign, Subset
 
 CHUNK = 20_000
 """Reports looked at together."""
 
 
-REPEATS = {Kind.BITS: 6, Kind.SUBSET: 6, Kind.INDEX: 16, Kind.SIGN: 16}
+REPEATS = {Bits: 6, Subset: 6, Index: 16, Sign: 16}
 """Reports that are searched for repeated noise, as a multiple of the trials."""
 
 
@@ -96,8 +96,7 @@ def repeat_checks(
         return []
     size = max(many[part.kind] for _, part, _ in parts)
     split = [
-        split_parts(mechanism.layout, *report)
-        for report in reports_of(mechanism, [value] * size, encode)
+        mechanism.layout.split(*report) for report in reports_of(mechanism, [value] * size, encode)
     ]
     checks = []
     for number, part, part_value in parts:
@@ -121,25 +120,21 @@ def _repeated(mechanism: Mechanism) -> float:
     """Return the probability, about, that two reports of one value are equal."""
     (rows, columns), touches = mechanism.shape, mechanism.touches
     touched, untouched = float(mechanism.channel.touched), float(mechanism.channel.untouched)
-    if mechanism.kind is Kind.INDEX:
+    if mechanism.kind is Index:
         return (touches * touched**2 + (columns - touches) * untouched**2) / rows
-    if mechanism.kind is Kind.SIGN:
+    if mechanism.kind is Sign:
         return (touched**2 + (1 - touched) ** 2) / (rows * columns)
-    if mechanism.kind is Kind.SUBSET:
+    if mechanism.kind is Subset:
         return 1 / mechanism.layout.outcomes
     return float((untouched**2 + (1 - untouched) ** 2) ** (columns - 1)) / rows
 
 
 def _likelihood(mechanism: Mechanism, cells: Sequence[int], number: int) -> float:
     """Return P(payload | row) as a float, for a value that touches these cells of the row."""
-    touched, untouched = float(mechanism.channel.touched), float(mechanism.channel.untouched)
-    if mechanism.kind is not Kind.BITS:
-        return float(payload_probability(mechanism, cells, mechanism.shape.columns, number))
-    true = sum(number >> cell & 1 for cell in cells)
-    lies = number.bit_count() - true
-    quiet = mechanism.shape.columns - len(cells) - lies
-    of_touched = touched**true * (1 - touched) ** (len(cells) - true)
-    return float(of_touched * untouched**lies * (1 - untouched) ** quiet)
+    chances: tuple[Any, Any] = mechanism.channel.touched, mechanism.channel.untouched
+    if mechanism.kind.has_independent_bits:  # a product of many fractions has many digits
+        chances = float(chances[0]), float(chances[1])
+    return float(mechanism.layout.probability(number, cells, *chances))
 
 
 def _add(pool: dict[tuple[str, int], Checks], checks: Iterator[Checks]) -> None:

@@ -22,7 +22,6 @@ from ldp.audit.black_box import reports_of, separation
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.channel import exact_log
 from ldp.protocol.hashing import Value
-from ldp.protocol.wire import Kind
 
 History = tuple[Value, ...]
 """The value of each day; one report a day."""
@@ -138,7 +137,7 @@ def _days(mechanism: MemoisedMechanism, pair: Pair, memoise: str, row: int) -> _
     value."""
     histories = [history[:1] * len(history) if memoise == "epoch" else history for history in pair]
     truth = {
-        value: mechanism.true_response(mechanism.cells(value, row))
+        value: mechanism.layout.payload_of(mechanism.cells(value, row))
         for value in dict.fromkeys(chain(*histories))
     }
     truths = [(truth[first], truth[second]) for first, second in zip(*histories, strict=True)]
@@ -163,14 +162,14 @@ def _days(mechanism: MemoisedMechanism, pair: Pair, memoise: str, row: int) -> _
 def _symbols(mechanism: MemoisedMechanism, labels: Mapping[int, int], word: int) -> tuple[int, ...]:
     """Return the symbol that each unit shows in a payload; a column that is never true is none of
     the `labels`."""
-    if mechanism.kind is Kind.BITS:
+    if mechanism.kind.has_independent_bits:
         return tuple(word >> bit & 1 for bit in range(mechanism.shape.columns))
     return (labels.get(word, ~word),)
 
 
 def _counted(mechanism: MemoisedMechanism, kinds: Kinds) -> tuple[int, int]:
     """Return how many symbols a unit has, and how many of them count by their numbers."""
-    if mechanism.kind is Kind.BITS:
+    if mechanism.kind.has_independent_bits:
         return 2, 2
     numbers = {symbol for *sides, _ in kinds for _, symbol in sides}
     return mechanism.shape.columns, len(numbers)
@@ -249,7 +248,7 @@ def _chance(
     """Return P(a step shows this symbol | it is about that one), from P(named) where that one is
     the cell and P(named) where it is not."""
     if_cell, if_not_cell = probabilities
-    if mechanism.kind is Kind.BITS:
+    if mechanism.kind.has_independent_bits:
         of_one = if_cell if about else if_not_cell
         return of_one if symbol else 1 - of_one
     return if_cell if symbol == about else if_not_cell

@@ -5,6 +5,7 @@ that the mechanism states. The worst ratio of two such laws is e**epsilon by def
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -14,7 +15,6 @@ from ldp.mechanisms.base import Catalogued, Mechanism
 from ldp.mechanisms.joint_base import claimed_ratio, parts_of, values_of_parts
 from ldp.protocol.channel import exact_log
 from ldp.protocol.hashing import Value
-from ldp.protocol.wire import JointLayout, Kind, pack_joint_report, split_report
 
 Law = Mapping[tuple[int, int], Fraction]
 """(row, payload read as an integer) -> probability; payloads as in `ldp.protocol.wire`."""
@@ -36,28 +36,23 @@ def report_law(mechanism: Catalogued, value: Value) -> Law:
     Time and memory: `outcomes(mechanism)`.
     """
     laws = [
-        _part_law(part, *part_values) for part, part_values in values_of_parts(mechanism, [value])
+        _part_law(part, part_value) for part, (part_value,) in values_of_parts(mechanism, [value])
     ]
-    if not isinstance(mechanism.layout, JointLayout):
-        return laws[0]
-    layout, header = mechanism.layout, mechanism.header
     law: dict[tuple[int, int], Fraction] = {}
     for outcome in product(*(part.items() for part in laws)):
-        data = pack_joint_report(header.to_bytes(), layout, [key for key, _ in outcome])
-        row, payload = split_report(data, header, layout)
         probability = math.prod((chance for _, chance in outcome), start=Fraction(1))
-        law[row, int.from_bytes(payload, "little")] = probability
+        law[mechanism.layout.join([key for key, _ in outcome])] = probability
     return law
 
 
 def _part_law(mechanism: Mechanism, value: Value) -> Law:
-    rows, columns = mechanism.shape
-    law: dict[tuple[int, int], Fraction] = {}
+    rows, layout, channel = mechanism.shape.rows, mechanism.layout, mechanism.channel
+    law: dict[tuple[int, int], Fraction] = defaultdict(Fraction)
     for row in range(rows):
-        for share, touched in mechanism.roundings(value, row):
-            for number in mechanism.layout.numbers():
-                chance = payload_probability(mechanism, touched, columns, number)
-                law[row, number] = law.get((row, number), Fraction(0)) + share * chance / rows
+        for share, cells in mechanism.roundings(value, row):
+            for number in layout.numbers():
+                chance = layout.probability(number, cells, channel.touched, channel.untouched)
+                law[row, number] += share * chance / rows
     return law
 
 
@@ -105,33 +100,9 @@ def _worst_by_cells(mechanism: Catalogued, values: Sequence[Value]) -> Fraction:
             # a report that is one column names a cell of the first value or of the second, not both
             ratio *= max(
                 part.channel.ratio(min(1, len(a - b)), 0)
-                if part.kind in (Kind.INDEX, Kind.SUBSET)
+                if part.layout.ones
                 else part.channel.ratio(len(a - b), len(b - a))
                 for a, b in pairs
             )
         worst = max(worst, ratio)
     return worst
-
-
-def payload_probability(
-    mechanism: Mechanism, touched: Sequence[int], columns: int, number: int
-) -> Fraction:
-    """Return P(payload = number), given the row and the cells there that the value touches."""
-    channel = mechanism.channel
-    if mechanism.kind is Kind.INDEX:
-        return channel.touched if number in touched else channel.untouched
-    if mechanism.kind is Kind.SIGN:
-        (truth,) = touched
-        negative = ((number >> 1) & truth).bit_count() & 1
-        sign_probability = channel.touched if negative == number & 1 else 1 - channel.touched
-        return sign_probability / columns
-    if mechanism.kind is Kind.SUBSET:
-        (truth,), ones = touched, mechanism.layout.ones
-        if number >> truth & 1:
-            return channel.touched / math.comb(columns - 1, ones - 1)
-        return (1 - channel.touched) / math.comb(columns - 1, ones)
-    probability = Fraction(1)
-    for column in range(columns):
-        of_one = channel.touched if column in touched else channel.untouched
-        probability *= of_one if number >> column & 1 else 1 - of_one
-    return probability

@@ -18,7 +18,7 @@ from ldp.audit.counts import never_checks, outcome_checks, payload_bits, sum_che
 from ldp.audit.judging import Checks
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
-from ldp.protocol.wire import Kind, split_report
+from ldp.protocol.wire import split_report
 
 Device = Callable[[], Callable[[Value, int], Sequence[bytes]]]
 """Makes a new device: so many reports of a value."""
@@ -108,13 +108,13 @@ def _names_units(
 ) -> Bools:
     """Return whether each report names each unit, shape (reports, units)."""
     numbers = [mechanism.layout.payload_number(payload) for payload in payloads]
-    if mechanism.kind is Kind.BITS:
+    if mechanism.kind.has_independent_bits:
         return payload_bits(payloads, mechanism.shape.columns)
     return np.array([[number == cell for cell in cells] for number in numbers])
 
 
 def _touched(mechanism: MemoisedMechanism, cells: Sequence[int]) -> Bools:
-    if mechanism.kind is not Kind.BITS:
+    if not mechanism.kind.has_independent_bits:
         return np.ones(1, dtype=bool)
     return np.isin(np.arange(mechanism.shape.columns), cells)
 

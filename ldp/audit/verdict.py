@@ -19,7 +19,6 @@ from ldp.audit.values import drawn_values, tried
 from ldp.mechanisms import Catalogued
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
-from ldp.protocol.wire import Kind
 
 ALPHA = 1e-6
 MOST_FINDINGS = 6
@@ -93,7 +92,7 @@ def audited(
     generator, values = np.random.default_rng(seed), tried(mechanism)
     encode, held = mechanism.encoder().encode, None
     checks: list[Checks] = []
-    is_noisy = isinstance(mechanism, MemoisedMechanism) and mechanism.kind is Kind.BITS
+    is_noisy = isinstance(mechanism, MemoisedMechanism) and mechanism.kind.has_independent_bits
     ways: list[Callable[[Value], bytes]] = [encode, lambda value: mechanism.encoder().encode(value)]
     if isinstance(mechanism, MemoisedMechanism):
         ways[1:] = [lambda value: _device(mechanism)(value)]
@@ -143,7 +142,7 @@ def all_lives(
     """Return the checks of lives in both modes, and of a few that are longer; where a report is
     bits, of as many devices per value as show a secret of 16 bits. (Where a report is one
     column, single reports of new devices show it.)"""
-    searched = trials * 3 // 5 if mechanism.kind is Kind.BITS else trials // DEVICES
+    searched = trials * 3 // 5 if mechanism.kind.has_independent_bits else trials // DEVICES
     searched = min(searched, MOST_DEVICES)
     checks: list[Checks] = []
     for memoise, epoch, devices in (("per-value", None, searched), ("epoch", "e", trials // 25)):

@@ -19,7 +19,8 @@ from ldp.collection.store import check_reports
 from ldp.errors import ReportError
 from ldp.mechanisms import Catalogued
 from ldp.protocol.batch import HEAD_BYTES, Batch, Uniform, read_uniform
-from ldp.protocol.wire import HEADER_BYTES, JointLayout, Layout, split_report
+from ldp.protocol.kinds import Layout
+from ldp.protocol.wire import HEADER_BYTES, JointLayout, split_report
 from ldp.registry import Registry
 
 Code = Literal["unknown_metric", "wrong_version", "expired", "malformed"]
@@ -194,7 +195,6 @@ def check_bodies(bodies: NDArray[np.uint8], mechanism: Catalogued) -> None:
 @lru_cache
 def _takes_any_body(layout: Layout | JointLayout) -> bool:
     """Return whether any bytes of a body's size are a body, because all their bits are used."""
-    parts = layout.parts if isinstance(layout, JointLayout) else (layout,)
-    return all(1 << 8 * shape.row_bytes == shape.rows for shape in (layout, *parts)) and all(
-        1 << 8 * part.payload_bytes == part.outcomes for part in parts
+    return all(1 << 8 * shape.row_bytes == shape.rows for shape in (layout, *layout.parts)) and all(
+        1 << 8 * part.payload_bytes == part.outcomes for part in layout.parts
     )

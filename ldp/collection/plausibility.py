@@ -19,7 +19,6 @@ from ldp.arrays import Bools
 from ldp.mechanisms import Catalogued, Mechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.hashing import PolynomialBloom, PolynomialRows
-from ldp.protocol.wire import JointLayout, Kind
 from ldp.tables.joint_table import split_batch
 
 CHANCE = 1e-9
@@ -68,12 +67,9 @@ def is_plausible(
     permanent responses. `candidates`: the metric's dictionary, used where it touches at most half
     of a row's cells."""
     good = np.ones(len(rows), dtype=np.bool_)
-    layout = mechanism.layout
-    part_reports = [(rows, payloads)]
-    if isinstance(layout, JointLayout):
-        part_reports = split_batch(layout, rows, payloads)
+    part_reports = split_batch(mechanism.layout, rows, payloads)
     for part, (part_rows, part_payloads) in zip(parts_of(mechanism), part_reports, strict=True):
-        if part.kind is Kind.BITS:
+        if part.kind.has_independent_bits:
             fewest, most = ones_limits(part, part.shape.columns)
             ones = np.bitwise_count(part_payloads).sum(axis=1, dtype=np.int64)
             good &= (fewest <= ones) & (ones <= most)
@@ -87,7 +83,7 @@ def is_plausible(
 
 def _are_few(mechanism: Mechanism, candidates: tuple[str, ...]) -> bool:
     addressing = mechanism.addressing
-    if mechanism.kind is not Kind.BITS or not isinstance(
+    if not mechanism.kind.has_independent_bits or not isinstance(
         addressing, PolynomialRows | PolynomialBloom
     ):
         return False

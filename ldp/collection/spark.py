@@ -24,7 +24,6 @@ from ldp.collection.store import read_reports, report_files
 from ldp.errors import MissingPackage, ReportError
 from ldp.mechanisms import Catalogued, JointMechanism, Mechanism, from_parameters
 from ldp.mechanisms.joint_base import parts_of
-from ldp.protocol.wire import JointLayout, Kind
 from ldp.tables.joint_table import JointTable, empty_builder, split_batch
 from ldp.tables.table import Table, count_reports, payload_numbers, smallest_type
 
@@ -200,9 +199,7 @@ def _count_by_blocks(
         )
         counts[number][start : start + len(row_reports)] += cells.reshape(len(row_reports), -1)
     tables = tuple(
-        Table(
-            part, cells.astype(smallest_type(int(total.max()), part.kind is Kind.SIGN)), total, days
-        )
+        Table(part, cells.astype(smallest_type(int(total.max()), part.kind.is_signed)), total, days)
         for part, cells, total in zip(parts, counts, totals, strict=True)
     )
     return JointTable(mechanism, tables) if isinstance(mechanism, JointMechanism) else tables[0]
@@ -222,12 +219,8 @@ def deal_reports(
     layout, parts = mechanism.layout, parts_of(mechanism)
     for _, path in _files(batches):
         for rows, payloads in read_reports(path, mechanism):
-            part_reports = [(rows, payloads)]
-            if isinstance(layout, JointLayout):
-                part_reports = split_batch(layout, rows, payloads)
-            for number, (part, (part_rows, part_payloads)) in enumerate(
-                zip(parts, part_reports, strict=True)
-            ):
+            part_reports = zip(parts, split_batch(layout, rows, payloads), strict=True)
+            for number, (part, (part_rows, part_payloads)) in enumerate(part_reports):
                 payload_numbers(part.layout, part_rows, part_payloads)
                 block_rows = rows_of_block(part, block_bytes)
                 keys = number * _MOST_BLOCKS + part_rows.astype(np.int64) // block_rows
@@ -268,7 +261,7 @@ def count_blocks(
             payloads = np.frombuffer(data, np.uint8).reshape(len(rows), -1)
             numbers = payload_numbers(part.layout, rows, payloads)
             np.add.at(reports, rows - block * block_rows, 1)
-            count_reports(part.kind, counts, rows - block * block_rows, payloads, numbers)
+            count_reports(part.layout, counts, rows - block * block_rows, payloads, numbers)
     if current >= 0:
         yield _block_batch(current, counts, reports)
 

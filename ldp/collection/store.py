@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from ldp.errors import ReportError
 from ldp.files import open_replacement
 from ldp.mechanisms import Catalogued
-from ldp.protocol.wire import JointLayout, Layout
+from ldp.protocol.kinds import Layout
+from ldp.protocol.wire import JointLayout
 from ldp.tables.joint_table import split_batch
 from ldp.tables.table import payload_numbers
 

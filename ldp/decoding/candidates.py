@@ -28,7 +28,6 @@ from ldp.decoding.bloom_maps import bloom_map
 from ldp.decoding.direct import pooled_variance
 from ldp.errors import DecodeError
 from ldp.mechanisms import Mechanism
-from ldp.protocol.wire import Kind
 from ldp.regression import least_squares, nonnegative_lasso
 from ldp.regression.debiased import Sparse, debias, nonnegative_path, refit
 from ldp.tables.estimates import Estimates, Rule
@@ -264,7 +263,7 @@ def _pooled(mechanism: Mechanism, more: float) -> float:
     """Return the variance that a bit of a report has beyond its own because it shares a permanent
     response with `more` others: in RAPPOR the same for every bit, (q - p)**2 (f/2) (1 - f/2) for
     each. Raises DecodeError for a mechanism whose bits are not independent."""
-    if more and mechanism.kind is not Kind.BITS:
+    if more and not mechanism.kind.has_independent_bits:
         raise DecodeError(
             f"a regression does not know how {mechanism.name} reports of one client are "
             "correlated: use method mean-sketch"

@@ -18,7 +18,7 @@ from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.channel import Channel
-from ldp.protocol.wire import Kind
+from ldp.protocol.kinds import Index
 from ldp.tables.estimates import Estimates, Normal, Rule
 from ldp.tables.table import Table
 
@@ -82,12 +82,12 @@ def _sum_std_error(mechanism: Mechanism, estimates: Estimates, more: float) -> f
     all categories together are all reports. None for some categories of a subset mechanism."""
     n, s, columns = estimates.reports, len(estimates.values), mechanism.shape.columns
     held = float(np.clip(estimates.count.sum() / n, 0, 1))
-    if mechanism.kind is Kind.BITS:
+    if mechanism.kind.has_independent_bits:
         variance = mechanism.variance(n, held / s) + pooled_variance(mechanism, more)(n, held / s)
         return math.sqrt(s * variance)
     if s == columns:
         return 0.0
-    if mechanism.kind is not Kind.INDEX:
+    if mechanism.kind is not Index:
         return None
     variance = n * _united(mechanism.support, s).variance(held)
     if more:

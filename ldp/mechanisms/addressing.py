@@ -1,13 +1,14 @@
 """Addressings, which map values to cells of a table: base classes, and those without hashing."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, overload
+from typing import Protocol
 
 from ldp.errors import ParameterError
 from ldp.protocol.hashing import Value as Value
+from ldp.protocol.kinds import ManyCells
 
 
 class Addressing(Protocol):
@@ -46,41 +47,6 @@ class Rounding(ABC):
     @abstractmethod
     def cells(self, point: int, row: int) -> Sequence[int]:
         """Return the columns of `row` that the step `point` touches."""
-
-
-class ManyCells(Sequence[int]):
-    """Cells of a row, too many to list: a sequence that computes its entries."""
-
-    @abstractmethod
-    def inside(self, number: int) -> int:
-        """Return one of the cells, a different one for each `number` from 0."""
-
-    @abstractmethod
-    def outside(self, number: int) -> int:
-        """Return a column that is not among the cells, a different one for each `number` from 0."""
-
-    @overload
-    def __getitem__(self, number: int) -> int: ...
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[int]: ...
-    def __getitem__(self, number: Any) -> Any:
-        if isinstance(number, slice):
-            return [self.inside(i) for i in range(*number.indices(len(self)))]
-        if not -len(self) <= number < len(self):
-            raise IndexError("no such cell")
-        return self.inside(number % len(self))
-
-    def __iter__(self) -> Iterator[int]:
-        return map(self.inside, range(len(self)))
-
-
-def outside(cells: Sequence[int], number: int) -> int:
-    """Return the column at index `number` among the columns that are not in `cells`."""
-    if isinstance(cells, ManyCells):
-        return cells.outside(number)
-    for cell in sorted(cells):
-        number += number >= cell
-    return number
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Base classes of mechanisms, and the encoder that draws every report.
 
 A mechanism is a frozen value that states its channel and which cells a value touches; costs,
-reports, tables, estimates, simulations and audits follow from these. `Encoder.draw` and `_DRAW`
-draw all that leaves a device. A memoised mechanism draws in two steps (`MemoisedEncoder.draw`), a
+reports, tables, estimates, simulations and audits follow from these. `Encoder.draw` draws a report
+by `Layout.draw` of its kind. A memoised mechanism draws in two steps (`MemoisedEncoder.draw`), a
 joint mechanism once for each of its parts.
 """
 
@@ -11,8 +11,7 @@ import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -20,18 +19,12 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from ldp.accounting.cost import Cost
 from ldp.errors import ParameterError
-from ldp.mechanisms.addressing import Addressing, Identity, Rounding, outside
+from ldp.mechanisms.addressing import Addressing, Identity, Rounding
 from ldp.protocol.channel import Channel
 from ldp.protocol.hashing import Value as Value
-from ldp.protocol.randomness import (
-    PROBABILITY_ONE,
-    BitSource,
-    KeyedBits,
-    SystemBits,
-    bernoulli,
-    uniform_below,
-)
-from ldp.protocol.wire import Header, JointLayout, Kind, Layout, pack_report
+from ldp.protocol.kinds import Kind, Layout
+from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, SystemBits, bernoulli, uniform_below
+from ldp.protocol.wire import Header, JointLayout, pack_report
 
 FAKES = 0.01
 """Share of fake reports for which the shift of every estimate is stated."""
@@ -39,28 +32,6 @@ MAX_CELLS = 1 << 30
 """Largest number of cells of a table: a server keeps a number for each."""
 LEAST_ALPHA = 1e-300
 """Least error rate of one test: for a smaller one the normal tail is not a double."""
-
-
-def draw_column(source: BitSource, threshold: int, cells: Sequence[int], columns: int) -> int:
-    """Draw one of the `cells` with probability threshold / 2**64, else one of the other columns;
-    uniformly either way.
-
-    From the operating system, and from a keyed stream that nothing else reads later, both a cell
-    and another column are drawn, so that the time does not depend on which is returned.
-    """
-    touches = len(cells)
-    others = columns - touches
-    if isinstance(source, SystemBits):
-        untouched = outside(cells, uniform_below(source, others)) if others else 0
-        touched = cells[uniform_below(source, touches)]
-        return (untouched, touched)[bernoulli(source, threshold)]
-    is_touched = bernoulli(source, threshold)
-    if isinstance(source, KeyedBits):
-        untouched = outside(cells, uniform_below(copy(source), others)) if others else 0
-        return (untouched, cells[uniform_below(copy(source), touches)])[is_touched]
-    if is_touched:
-        return cells[uniform_below(source, touches)]
-    return outside(cells, uniform_below(source, others))
 
 
 class Shape(NamedTuple):
@@ -239,7 +210,7 @@ class Mechanism(Catalogued, ABC):
 
     @cached_property
     def layout(self) -> Layout:
-        return Layout(self.kind, *self.shape)
+        return self.kind(*self.shape)
 
     def describe(self) -> str:
         """Return one line that names mechanism, shape and fingerprint."""
@@ -321,10 +292,8 @@ class Encoder:
         channel = mechanism.channel
         addressing = mechanism.addressing
         self._rounding = addressing if isinstance(addressing, Rounding) else None
-        touches = mechanism.touches if mechanism.kind is Kind.INDEX else 1
-        self._touched = threshold(touches * channel.touched)
+        self._touched = threshold(mechanism.touches * channel.touched)
         self._untouched = threshold(channel.untouched)
-        self._even = threshold(Fraction(self._layout.ones, self._layout.columns))
 
     def encode(self, value: Value) -> bytes:
         """Draw one report of `value`, as bytes; raise ParameterError, before a bit is drawn, for a
@@ -337,63 +306,14 @@ class Encoder:
         if self._rounding is not None:
             step, weight = self._rounding.rounding(point, row)
             point = step + bernoulli(self._bits, weight)
-        return row, self._draw(self._addressing.cells(point, row))
+        cells = self._addressing.cells(point, row)
+        return row, self._layout.draw(self._bits, cells, self._touched, self._untouched)
 
     def __repr__(self) -> str:
         return f"<Encoder of {self._mechanism.describe()}>"
 
     def _row(self) -> int:
         return uniform_below(self._bits, self._layout.rows)
-
-    def _draw(self, cells: Sequence[int]) -> int:
-        """Draw the payload, as an integer, of a value that touches these `cells` of the row."""
-        return _DRAW[self._layout.kind](self, cells)
-
-    def _draw_bits(self, cells: Sequence[int]) -> int:
-        """Draw a bit for every column: 1 with probability `touched` at the `cells` that the value
-        touches, elsewhere with `untouched`."""
-        columns = self._layout.columns
-        return bernoulli(self._bits, self._untouched, columns, as_bits(cells), self._touched)
-
-    def _draw_index(self, cells: Sequence[int]) -> int:
-        """Draw each of the touched `cells` with probability `touched`, else another column."""
-        return draw_column(self._bits, self._touched, cells, self._layout.columns)
-
-    def _draw_subset(self, cells: Sequence[int]) -> int:
-        """Draw the touched cell with probability `touched`, and a uniform set of the other columns
-        that makes the number of ones `ones`.
-
-        The set is uniform: equal coins choose its first columns, and uniform columns are added or
-        removed until the number is right.
-        """
-        (cell,) = cells
-        is_touched, others = bernoulli(self._bits, self._touched), self._layout.columns - 1
-        subset = bernoulli(self._bits, self._even, others)
-        missing = self._layout.ones - is_touched - subset.bit_count()
-        while missing:
-            column = 1 << uniform_below(self._bits, others)
-            if bool(subset & column) == (missing < 0):
-                subset ^= column
-                missing += 1 if missing < 0 else -1
-        below = (1 << cell) - 1
-        return subset & below | is_touched << cell | (subset & ~below) << 1
-
-    def _draw_sign(self, cells: Sequence[int]) -> int:
-        """Draw a uniform column of the Hadamard matrix, and the touched cell's sign there, which is
-        true with probability `touched`."""
-        (cell,) = cells
-        column = uniform_below(self._bits, self._layout.columns)
-        is_negative = (column & cell).bit_count() & 1
-        is_flipped = 1 - bernoulli(self._bits, self._touched)
-        return column << 1 | (is_negative ^ is_flipped)
-
-
-_DRAW: dict[Kind, Callable[[Encoder, Sequence[int]], int]] = {
-    Kind.BITS: Encoder._draw_bits,
-    Kind.INDEX: Encoder._draw_index,
-    Kind.SUBSET: Encoder._draw_subset,
-    Kind.SIGN: Encoder._draw_sign,
-}
 
 
 def _as_list(value: Any) -> Any:
@@ -403,8 +323,3 @@ def _as_list(value: Any) -> Any:
 def threshold(probability: Fraction) -> int:
     """Return floor(2**64 * probability), which is exact for the thresholds of encoders."""
     return math.floor(probability * PROBABILITY_ONE)
-
-
-def as_bits(cells: Sequence[int]) -> int:
-    """Return the integer whose bits at `cells`, all different, are 1."""
-    return sum(1 << cell for cell in cells)

@@ -16,7 +16,7 @@ from ldp.mechanisms.base import FAKES, MAX_CELLS, Example, Mechanism, Shape
 from ldp.mechanisms.numeric import Range, position, require_outside, require_range
 from ldp.protocol.channel import Channel, direct_channel, require_epsilon, require_whole
 from ldp.protocol.hashing import Value
-from ldp.protocol.wire import Kind
+from ldp.protocol.kinds import Bits, Kind
 
 MOST_BUCKETS = 1 << 16
 
@@ -62,7 +62,7 @@ class BitFlip(Mechanism):
 
     name: ClassVar[str] = "bit-flip"
     wire_id: ClassVar[int] = 16
-    kind: ClassVar[Kind] = Kind.BITS
+    kind: ClassVar[Kind] = Bits
 
     bounds: Range
     buckets: int

@@ -11,7 +11,7 @@ from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Mechanism, Shape
 from ldp.protocol.channel import Channel, direct_channel, require_epsilon
 from ldp.protocol.hashing import value_bytes
-from ldp.protocol.wire import Kind
+from ldp.protocol.kinds import Index, Kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class SetResponse(Categorical, ABC):
     to a multiple of 2**-64, any other (1 - P) / (K - S).
     """
 
-    kind: ClassVar[Kind] = Kind.INDEX
+    kind: ClassVar[Kind] = Index
 
     @cached_property
     def channel(self) -> Channel:

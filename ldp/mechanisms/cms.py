@@ -12,7 +12,7 @@ from typing import ClassVar
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.channel import Channel, direct_channel
-from ldp.protocol.wire import Kind
+from ldp.protocol.kinds import Bits, Kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class CountMeanSketch(MeanSketch):
 
     name: ClassVar[str] = "cms"
     wire_id: ClassVar[int] = 3
-    kind: ClassVar[Kind] = Kind.BITS
+    kind: ClassVar[Kind] = Bits
 
     width: int
 

@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.addressing import CellSets, ManyCells
+from ldp.mechanisms.addressing import CellSets
 from ldp.mechanisms.base import Example, Shape
 from ldp.mechanisms.categorical import SetResponse
+from ldp.protocol.kinds import ManyCells
 
 MAX_COLUMNS = 1 << 26
 """Largest number of columns: a server keeps a number for each."""

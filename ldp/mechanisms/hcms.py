@@ -13,7 +13,7 @@ from ldp.errors import ParameterError
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.channel import Channel, keep_probability
-from ldp.protocol.wire import Kind
+from ldp.protocol.kinds import Kind, Sign
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class HadamardCountMeanSketch(MeanSketch):
 
     name: ClassVar[str] = "hcms"
     wire_id: ClassVar[int] = 6
-    kind: ClassVar[Kind] = Kind.SIGN
+    kind: ClassVar[Kind] = Sign
 
     width: int
 

@@ -14,7 +14,7 @@ from ldp.mechanisms.base import Catalogued, Mechanism
 from ldp.protocol.channel import exact_log, round_up
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import BitSource, SystemBits
-from ldp.protocol.wire import JointLayout, pack_joint_report
+from ldp.protocol.wire import JointLayout, pack_report
 
 
 class Part(NamedTuple):
@@ -94,6 +94,7 @@ class JointEncoder:
     def __init__(self, mechanism: JointMechanism, bits: BitSource) -> None:
         self._mechanism = mechanism
         self._header = mechanism.header.to_bytes()
+        self._layout = mechanism.layout
         self._encoders = [part.encoder(bits) for _, part in mechanism.parts]
 
     def encode(self, value: Any) -> bytes:
@@ -104,7 +105,7 @@ class JointEncoder:
             for part, (part_value,) in values_of_parts(self._mechanism, [value])
         ]
         parts = [encoder.draw(p) for encoder, p in zip(self._encoders, points, strict=True)]
-        return pack_joint_report(self._header, self._mechanism.layout, parts)
+        return pack_report(self._header, self._layout, *self._layout.join(parts))
 
     def __repr__(self) -> str:
         return f"<Encoder of {self._mechanism.describe()}>"

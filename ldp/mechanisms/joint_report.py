@@ -18,7 +18,7 @@ from ldp.mechanisms.joint_base import JointMechanism, Part
 from ldp.mechanisms.rappor import Rappor
 from ldp.mechanisms.unary import UnaryEncoding
 from ldp.protocol.hashing import Md5Bloom, PolynomialBloom, PolynomialRows, Value
-from ldp.protocol.wire import JointLayout, Kind
+from ldp.protocol.wire import JointLayout
 
 ADDRESSINGS = (Identity, PolynomialRows, PolynomialBloom, Md5Bloom)
 """Addressings in which every value touches a cell of every row."""
@@ -95,7 +95,7 @@ def _part(mechanism: Any) -> Mechanism:
     if (
         not isinstance(part, Mechanism)
         or not part.is_whole
-        or part.kind is not Kind.BITS
+        or not part.kind.has_independent_bits
         or not isinstance(part.addressing, ADDRESSINGS)
         or (isinstance(part.addressing, Identity) and part.addressing.untouching)
     ):

@@ -18,7 +18,7 @@ from ldp.protocol.channel import (
     power_plus_one,
     require_epsilon,
 )
-from ldp.protocol.wire import Kind
+from ldp.protocol.kinds import Index, Kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class LocalHashing(MeanSketch):
 
     name: ClassVar[str] = "local-hashing"
     wire_id: ClassVar[int] = 10
-    kind: ClassVar[Kind] = Kind.INDEX
+    kind: ClassVar[Kind] = Index
     columns_are: ClassVar[str] = "buckets"
 
     buckets: int = 0

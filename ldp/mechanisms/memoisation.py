@@ -9,7 +9,6 @@ permanent response from a secret.
 import hmac
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -17,11 +16,12 @@ from typing import Any, ClassVar
 
 from ldp.accounting.cost import Cost
 from ldp.errors import ParameterError, ReportError
-from ldp.mechanisms.base import Encoder, Mechanism, as_bits, threshold
+from ldp.mechanisms.base import Encoder, Mechanism, threshold
 from ldp.mechanisms.permanent_response import LEAST_SECRET, Memory, Secret, message
 from ldp.protocol.channel import Channel
 from ldp.protocol.hashing import Value, value_bytes
-from ldp.protocol.randomness import BitSource, SystemBits, bernoulli
+from ldp.protocol.kinds import Bits, Index
+from ldp.protocol.randomness import BitSource, SystemBits
 from ldp.protocol.wire import pack_report, split_report
 
 
@@ -56,13 +56,11 @@ class MemoisedMechanism(Mechanism, ABC):
     def memory(self) -> Memory:
         """Functions from a secret to the cohort and the permanent response."""
 
-    @abstractmethod
-    def true_response(self, cells: Sequence[int]) -> int:
-        """Return the payload, as an integer, that names exactly these `cells` (columns)."""
-
-    @abstractmethod
-    def instantaneous_response(self, source: BitSource, response: int) -> int:
-        """Draw the payload of a report about a permanent `response`, both as integers."""
+    @cached_property
+    def layout(self) -> Index | Bits:
+        layout = self.kind(*self.shape)
+        assert isinstance(layout, Index | Bits)
+        return layout
 
     @cached_property
     def cost(self) -> Cost:
@@ -142,23 +140,11 @@ class MemoisedMechanism(Mechanism, ABC):
         return encoder
 
 
-@dataclass(frozen=True, kw_only=True)
-class MemoisedBits(MemoisedMechanism, ABC):
-    """Memoised mechanism whose report is the bits of the permanent response, each randomised again
-    with `instantaneous`."""
-
-    def true_response(self, cells: Sequence[int]) -> int:
-        return as_bits(cells)
-
-    def instantaneous_response(self, source: BitSource, response: int) -> int:
-        high, low = self.thresholds
-        return bernoulli(source, low, self.shape.columns, response, high)
-
-
 class MemoisedEncoder(Encoder):
     """Encoder with a permanent and an instantaneous response: see `MemoisedMechanism.encoder`."""
 
     _mechanism: MemoisedMechanism
+    _layout: Index | Bits
 
     def __init__(
         self,
@@ -207,7 +193,7 @@ class MemoisedEncoder(Encoder):
         return super()._row() if self._cohort is None else self._cohort
 
     def _true_response(self, point: int, row: int) -> int:
-        return self._mechanism.true_response(self._addressing.cells(point, row))
+        return self._layout.payload_of(self._addressing.cells(point, row))
 
     def draw(self, point: int) -> tuple[int, int]:
         pair = self._frozen.get("pair")
@@ -217,7 +203,7 @@ class MemoisedEncoder(Encoder):
             if self._freezes:  # of several threads all take the pair of the first
                 pair = self._frozen.setdefault("pair", pair)
         row, response = pair
-        return row, self._mechanism.instantaneous_response(self._bits, response)
+        return row, self._layout.randomise(self._bits, response, *self._mechanism.thresholds)
 
     def _permanent_response(self, true_response: int) -> int:
         if self._secret is None:

@@ -11,7 +11,6 @@ and `bit-flip`.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -19,16 +18,16 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Example, draw_column
+from ldp.mechanisms.base import Example
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.categorical import Categorical
 from ldp.mechanisms.local_hashing import tuned_buckets
-from ldp.mechanisms.memoisation import MemoisedBits, MemoisedMechanism
+from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import KeyedColumn, KeyedFilter
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.channel import EXACT, Channel, direct_channel, require_epsilon
-from ldp.protocol.randomness import PROBABILITY_ONE, BitSource
-from ldp.protocol.wire import Kind
+from ldp.protocol.kinds import Index, Kind
+from ldp.protocol.randomness import PROBABILITY_ONE
 
 _CERTAIN = Fraction(1, 10**50)
 """Bound of the error of a probability that was computed with 60 digits."""
@@ -91,7 +90,7 @@ class MemoisedColumn(_Lifetime, ABC):
     0 < epsilon < lifetime_epsilon <= 64.
     """
 
-    kind: ClassVar[Kind] = Kind.INDEX
+    kind: ClassVar[Kind] = Index
 
     @cached_property
     def permanent_channel(self) -> Channel:
@@ -105,13 +104,6 @@ class MemoisedColumn(_Lifetime, ABC):
     def memory(self) -> KeyedColumn:
         rows, columns = self.shape
         return KeyedColumn(columns, rows, self.permanent_channel.touched, self.fingerprint)
-
-    def true_response(self, cells: Sequence[int]) -> int:
-        (column,) = cells
-        return column
-
-    def instantaneous_response(self, source: BitSource, response: int) -> int:
-        return draw_column(source, self.thresholds[0], (response,), self.shape.columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +180,7 @@ class MemoisedHashing(MemoisedColumn, MeanSketch):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoisedBitFlip(_Lifetime, MemoisedBits, BitFlip):
+class MemoisedBitFlip(_Lifetime, BitFlip):
     """Memoised bit flips: a histogram of numbers, reported repeatedly.
 
     A device reports about the same buckets always, which its secret determines. The permanent

@@ -20,8 +20,8 @@ from ldp.mechanisms.base import Example, Mechanism, Shape
 from ldp.mechanisms.numeric import Range, position, require_outside, require_range
 from ldp.protocol.channel import Channel, direct_channel, require_epsilon, require_whole
 from ldp.protocol.hashing import Value
+from ldp.protocol.kinds import Index, Kind
 from ldp.protocol.randomness import PROBABILITY_BITS, PROBABILITY_ONE
-from ldp.protocol.wire import Kind
 
 MOST_FEATURES = 50
 _FIELD = PROBABILITY_BITS + 1
@@ -89,7 +89,7 @@ class RegressionMoments(Mechanism):
 
     name: ClassVar[str] = "moments"
     wire_id: ClassVar[int] = 14
-    kind: ClassVar[Kind] = Kind.INDEX
+    kind: ClassVar[Kind] = Index
 
     features: int
     bounds: tuple[Range, ...]

@@ -19,8 +19,9 @@ from ldp.mechanisms.rappor import MOST_COHORTS, MOST_HASHES, Rappor
 from ldp.mechanisms.words import UnlistedWords
 from ldp.protocol.channel import Channel, keep_probability, require_epsilon, require_whole
 from ldp.protocol.hashing import PolynomialBloom, derived_seed
+from ldp.protocol.kinds import Bits, Kind
 from ldp.protocol.spelling import FragmentPairs, Spelling
-from ldp.protocol.wire import JointLayout, Kind, Layout
+from ldp.protocol.wire import JointLayout
 
 DOUBLE = 1 << 53
 """Denominator of the probabilities p and q, so that RAPPOR's doubles hold them exactly."""
@@ -37,7 +38,7 @@ class PairedFilters(Mechanism):
     name: ClassVar[str] = "rappor-ngram-pairs"
     wire_id: ClassVar[int] = 21
     is_whole: ClassVar[bool] = False
-    kind: ClassVar[Kind] = Kind.BITS
+    kind: ClassVar[Kind] = Bits
 
     epsilon: float
     bits: int
@@ -154,7 +155,7 @@ class RapporNgrams(UnlistedWords):
     @cached_property
     def layout(self) -> JointLayout:
         pairs = self.pairs
-        fragments = Layout(pairs.kind, self.cohorts, pairs.shape.columns)
+        fragments = pairs.kind(self.cohorts, pairs.shape.columns)
         return JointLayout(len(pairs.addressing.pairs), (fragments, self.words.layout))
 
     @staticmethod

@@ -31,8 +31,8 @@ from ldp.protocol.channel import (
     require_whole,
 )
 from ldp.protocol.hashing import Value
+from ldp.protocol.kinds import Index, Kind
 from ldp.protocol.randomness import PROBABILITY_BITS, PROBABILITY_ONE
-from ldp.protocol.wire import Kind
 
 LARGEST = float(1 << 53)
 """Largest absolute value of a bound, so that bounds are written without an exponent."""
@@ -112,7 +112,7 @@ class Numeric(Mechanism, ABC):
     ParameterError for anything else.
     """
 
-    kind: ClassVar[Kind] = Kind.INDEX
+    kind: ClassVar[Kind] = Index
 
     bounds: Range
     epsilon: float

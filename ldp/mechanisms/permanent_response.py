@@ -18,9 +18,9 @@ from fractions import Fraction
 from typing import ClassVar, NoReturn
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import draw_column, threshold
+from ldp.mechanisms.base import threshold
+from ldp.protocol.kinds import bytes_below, draw_column
 from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, KeyedBits, bernoulli, uniform_below
-from ldp.protocol.wire import bytes_below
 
 LEAST_SECRET = 16
 """Least length of a secret, in bytes."""

@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.addressing import CellSets, ManyCells
+from ldp.mechanisms.addressing import CellSets
 from ldp.mechanisms.base import Example, Shape
 from ldp.mechanisms.categorical import SetResponse, require_categories
 from ldp.protocol.channel import power_plus_one, require_epsilon
+from ldp.protocol.kinds import ManyCells
 
 MAX_POINTS = 1 << 26
 """Largest number of points: a server keeps a number for each."""

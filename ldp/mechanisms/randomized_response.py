@@ -16,8 +16,8 @@ from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Example, Mechanism, Shape
 from ldp.mechanisms.categorical import Categorical
 from ldp.protocol.channel import Channel, direct_channel, require_epsilon, round_up
+from ldp.protocol.kinds import Bits, Index, Kind
 from ldp.protocol.randomness import PROBABILITY_ONE
-from ldp.protocol.wire import Kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class CoinResponse(Mechanism):
 
     name: ClassVar[str] = "coin"
     wire_id: ClassVar[int] = 1
-    kind: ClassVar[Kind] = Kind.BITS
+    kind: ClassVar[Kind] = Bits
 
     alpha: float
     beta: float
@@ -96,7 +96,7 @@ class RandomizedResponse(Categorical):
 
     name: ClassVar[str] = "rr"
     wire_id: ClassVar[int] = 2
-    kind: ClassVar[Kind] = Kind.INDEX
+    kind: ClassVar[Kind] = Index
 
     @cached_property
     def channel(self) -> Channel:

@@ -16,12 +16,12 @@ from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Addressing, Identity
 from ldp.mechanisms.base import Example, Shape
 from ldp.mechanisms.categorical import require_categories
-from ldp.mechanisms.memoisation import MemoisedBits
+from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import PERMANENT, PermanentFilter
 from ldp.protocol.channel import Channel, exact_log, require_whole, round_up
 from ldp.protocol.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom
+from ldp.protocol.kinds import Bits, Kind
 from ldp.protocol.randomness import PROBABILITY_ONE
-from ldp.protocol.wire import Kind
 
 MOST_HASHES = 16
 MOST_COHORTS = 1 << 16
@@ -46,7 +46,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rappor(MemoisedBits):
+class Rappor(MemoisedMechanism):
     """RAPPOR: a Bloom filter of the value, its permanent response, and an instantaneous response.
 
     Report: (cohort, `bits` bits). A bit of the *permanent* response is 1 with probability 1 - f/2
@@ -76,7 +76,7 @@ class Rappor(MemoisedBits):
 
     name: ClassVar[str] = "rappor"
     wire_id: ClassVar[int] = 5
-    kind: ClassVar[Kind] = Kind.BITS
+    kind: ClassVar[Kind] = Bits
 
     f: float
     p: float

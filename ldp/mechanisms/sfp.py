@@ -16,7 +16,7 @@ from ldp.mechanisms.joint_base import Part
 from ldp.mechanisms.words import UnlistedWords
 from ldp.protocol.hashing import derived_seed
 from ldp.protocol.spelling import Fragments, Spelling
-from ldp.protocol.wire import JointLayout, Layout
+from ldp.protocol.wire import JointLayout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +134,7 @@ class SequenceFragmentPuzzle(UnlistedWords):
     @cached_property
     def layout(self) -> JointLayout:
         sketch = self.fragments
-        fragments = Layout(sketch.kind, self.fragment_rows, sketch.columns)
+        fragments = sketch.kind(self.fragment_rows, sketch.columns)
         return JointLayout(self.spelling.positions, (fragments, self.words.layout))
 
     @staticmethod

@@ -21,7 +21,7 @@ from ldp.protocol.channel import (
     power_plus_one,
     require_epsilon,
 )
-from ldp.protocol.wire import Kind, Layout
+from ldp.protocol.kinds import Kind, Subset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class SubsetSelection(Categorical):
 
     name: ClassVar[str] = "subset"
     wire_id: ClassVar[int] = 15
-    kind: ClassVar[Kind] = Kind.SUBSET
+    kind: ClassVar[Kind] = Subset
 
     size: int = 0
 
@@ -85,8 +85,8 @@ class SubsetSelection(Categorical):
         return SubsetChannel(touched=touched, untouched=untouched, size=size, columns=columns)
 
     @cached_property
-    def layout(self) -> Layout:
-        return Layout(self.kind, *self.shape, ones=self.size)
+    def layout(self) -> Subset:
+        return Subset(*self.shape, ones=self.size)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

@@ -13,7 +13,7 @@ from ldp.errors import ParameterError
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.categorical import Categorical
 from ldp.protocol.channel import Channel, direct_channel, keep_probability
-from ldp.protocol.wire import Kind
+from ldp.protocol.kinds import Bits, Kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class UnaryEncoding(Categorical):
 
     name: ClassVar[str] = "unary"
     wire_id: ClassVar[int] = 4
-    kind: ClassVar[Kind] = Kind.BITS
+    kind: ClassVar[Kind] = Bits
 
     variant: str = "symmetric"
 

@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 from ldp.mechanisms.base import Catalogued, Mechanism
 from ldp.mechanisms.joint_base import parts_of
-from ldp.protocol.channel import Channel
-from ldp.protocol.wire import Kind
+from ldp.protocol.kinds import Bits, Index, Sign, Subset
 
 
 class Outcome(NamedTuple):
@@ -100,13 +99,8 @@ def _curve(pair: Pair, x: Fraction) -> Fraction:
 
 
 def _part_outcomes(mechanism: Mechanism) -> tuple[Outcome, ...]:
-    if mechanism.kind is Kind.BITS:
-        return _bits(mechanism.channel, mechanism.shape.columns)
-    if mechanism.kind is Kind.INDEX:
-        return _index(mechanism)
-    if mechanism.kind is Kind.SUBSET:
-        return _subset(mechanism)
-    return _sign(mechanism.channel)
+    classes = {Bits: _bits, Index: _index, Subset: _subset, Sign: _sign}
+    return classes[mechanism.kind](mechanism)
 
 
 def _index(mechanism: Mechanism) -> tuple[Outcome, ...]:
@@ -141,14 +135,14 @@ def _subset(mechanism: Mechanism) -> tuple[Outcome, ...]:
     )
 
 
-def _sign(channel: Channel) -> tuple[Outcome, ...]:
+def _sign(mechanism: Mechanism) -> tuple[Outcome, ...]:
     """Return the classes: columns in which the two values' signs differ, and in which they agree,
     each with either sign."""
-    p, q = channel.touched / 2, (1 - channel.touched) / 2
+    p, q = mechanism.channel.touched / 2, (1 - mechanism.channel.touched) / 2
     return Outcome(p, q, q), Outcome(q, p, q), Outcome(p, p, q), Outcome(q, q, q)
 
 
-def _bits(channel: Channel, columns: int) -> tuple[Outcome, ...]:
+def _bits(mechanism: Mechanism) -> tuple[Outcome, ...]:
     """Return the classes, by the numbers of reported cells of only the first and only the second
     value.
 
@@ -156,8 +150,9 @@ def _bits(channel: Channel, columns: int) -> tuple[Outcome, ...]:
     probability, ((1 - touched) / (1 - untouched))**c times that of touching nothing, and no value
     touches more cells than the worst one. With a single column the blanket is the smaller side.
     """
+    channel = mechanism.channel
     p, q = channel.touched, channel.untouched
-    if columns == 1:
+    if mechanism.shape.columns == 1:
         return Outcome(p, q, q), Outcome(1 - p, 1 - q, 1 - p)
     first, second = channel.differing
     least = ((1 - p) / (1 - q)) ** max(first, second)

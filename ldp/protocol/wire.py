@@ -1,23 +1,20 @@
-"""Reports and tables as bytes: the only module with byte order and layout.
+"""Reports and tables as bytes: byte order and layout, with `ldp.protocol.kinds`.
 
 A report is a 10-byte header (format version, mechanism id, mechanism fingerprint) and a body (row,
-payload). There are four kinds of report, and reports of several parts; the layout of each is data,
-so that array code can read the same bytes. Everything is little-endian; `docs/wire.md` is the
+payload), or the bodies of several parts. Everything is little-endian; `docs/wire.md` is the
 specification for other languages. Mechanisms, not this module, define what the numbers mean.
 """
 
 import hashlib
 import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
-from itertools import combinations
-from math import comb
 from typing import Any
 
 from ldp.errors import DecodeError, ReportError
+from ldp.protocol.kinds import Layout, bytes_below
 
 REPORT_VERSION = 1
 TABLE_VERSION = 1
@@ -28,84 +25,6 @@ COUNT_TYPES = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}
 _HEADER = struct.Struct("<BB8s")
 HEADER_BYTES = _HEADER.size
 _CHECKSUM_BYTES = 16
-
-
-class Kind(Enum):
-    """Form of a payload: one column, any columns, a fixed number of columns, or one column with a
-    sign."""
-
-    INDEX = "index"
-    BITS = "bits"
-    SUBSET = "subset"
-    SIGN = "sign"
-
-
-def bytes_below(limit: int) -> int:
-    """Return how many bytes hold any integer in [0, limit); 0 bytes for a limit of 1."""
-    return ((limit - 1).bit_length() + 7) // 8
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Body of a report: `row_bytes` of row number, then `payload_bytes`.
-
-    The payload is the column (INDEX), 2 * column + (1 for a minus) (SIGN), or the columns' bits,
-    column c being bit c % 8 of byte c // 8 (BITS, unused high bits zero; SUBSET, where `ones` of
-    them are 1).
-    """
-
-    kind: Kind
-    rows: int
-    columns: int
-    ones: int = 0
-
-    @cached_property
-    def row_bytes(self) -> int:
-        return bytes_below(self.rows)
-
-    @cached_property
-    def payload_limit(self) -> int:
-        """Bound of a payload as an integer: it is below this."""
-        return {
-            Kind.INDEX: self.columns,
-            Kind.SIGN: 2 * self.columns,
-            Kind.BITS: 1 << self.columns,
-            Kind.SUBSET: 1 << self.columns,
-        }[self.kind]
-
-    def numbers(self) -> Iterator[int]:
-        """Return an iterator over all payloads, as integers."""
-        if self.kind is Kind.SUBSET:
-            subsets = combinations(range(self.columns), self.ones)
-            return (sum(1 << column for column in subset) for subset in subsets)
-        return iter(range(self.payload_limit))
-
-    @cached_property
-    def outcomes(self) -> int:
-        """Number of different payloads."""
-        return comb(self.columns, self.ones) if self.kind is Kind.SUBSET else self.payload_limit
-
-    @cached_property
-    def payload_bytes(self) -> int:
-        return bytes_below(self.payload_limit)
-
-    @cached_property
-    def body_bytes(self) -> int:
-        return self.row_bytes + self.payload_bytes
-
-    def payload_number(self, payload: bytes) -> int:
-        """Return `payload` as an integer; raise ReportError for a column out of range, padding bits
-        that are set, or a wrong number of ones."""
-        number = int.from_bytes(payload, "little")
-        if number >= self.payload_limit:
-            raise ReportError(
-                "report has padding bits set"
-                if self.kind in (Kind.BITS, Kind.SUBSET)
-                else f"report names a column outside 0..{self.columns - 1}"
-            )
-        if self.kind is Kind.SUBSET and number.bit_count() != self.ones:
-            raise ReportError(f"report does not name exactly {self.ones} columns")
-        return number
 
 
 @dataclass(frozen=True)
@@ -150,11 +69,14 @@ class JointLayout:
             start, first_row = end, 0
         return parts
 
-
-def split_parts(layout: Layout | JointLayout, row: int, payload: bytes) -> list[tuple[int, bytes]]:
-    """Return for every part of a report with this `row` and `payload` the row of its table and its
-    payload."""
-    return layout.split(row, payload) if isinstance(layout, JointLayout) else [(row, payload)]
+    def join(self, parts: Sequence[tuple[int, int]]) -> tuple[int, int]:
+        """Return row and payload, as an integer, of a report from row and payload of each part: the
+        inverse of `split`. The arguments are not checked."""
+        payload = shift = 0
+        for part, (row, number) in zip(self.parts, parts, strict=True):
+            payload |= (row % part.rows | number << 8 * part.row_bytes) << shift
+            shift += 8 * part.body_bytes
+        return parts[0][0] // self.parts[0].rows, payload
 
 
 @dataclass(frozen=True)
@@ -169,26 +91,13 @@ class Header:
         return _HEADER.pack(REPORT_VERSION, self.mechanism_id, self.fingerprint)
 
 
-def pack_report(header: bytes, layout: Layout, row: int, number: int) -> bytes:
+def pack_report(header: bytes, layout: Layout | JointLayout, row: int, number: int) -> bytes:
     """Return a report: `header`, row, payload `number`. The arguments are not checked."""
     return (
         header
         + row.to_bytes(layout.row_bytes, "little")
         + number.to_bytes(layout.payload_bytes, "little")
     )
-
-
-def pack_joint_report(
-    header: bytes, layout: JointLayout, parts: Sequence[tuple[int, int]]
-) -> bytes:
-    """Return a report of several parts from (row, payload as an integer) of each. The arguments are
-    not checked."""
-    row = parts[0][0] // layout.parts[0].rows
-    bodies = [
-        pack_report(b"", part, part_row % part.rows, number)
-        for part, (part_row, number) in zip(layout.parts, parts, strict=True)
-    ]
-    return b"".join([header, row.to_bytes(layout.row_bytes, "little"), *bodies])
 
 
 def split_report(data: bytes, header: Header, layout: Layout | JointLayout) -> tuple[int, bytes]:

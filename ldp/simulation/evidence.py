@@ -18,11 +18,11 @@ from scipy.special import logsumexp, xlog1py, xlogy
 
 from ldp import bulk
 from ldp.arrays import Bools, Floats, Ints, Points
-from ldp.mechanisms import Catalogued, JointMechanism, Mechanism
+from ldp.mechanisms import Catalogued, Mechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Md5Bloom, Value
-from ldp.protocol.wire import Kind
+from ldp.protocol.kinds import Index, Subset
 from ldp.registry.definitions import Memoise
 from ldp.simulation.reports import points_of
 from ldp.tables.joint_table import split_batch
@@ -74,9 +74,7 @@ class FreshEvidence:
         self._log_likelihoods = np.zeros((streams, len(values)))
 
     def add(self, streams: Ints, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
-        batches = [(rows, payloads)]
-        if isinstance(self._mechanism, JointMechanism):
-            batches = split_batch(self._mechanism.layout, rows, payloads)
+        batches = split_batch(self._mechanism.layout, rows, payloads)
         for cells, (part_rows, part_payloads) in zip(self._cells, batches, strict=True):
             step = max(1, _CHUNK // (self._log_likelihoods.shape[1] * cells.most))
             for start in range(0, streams.size, step):
@@ -112,7 +110,7 @@ class MemoisedEvidence:
     def add(self, streams: Ints, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> None:
         self.rows[streams] = rows
         np.add.at(self._reports, streams, 1)
-        if self._mechanism.kind is Kind.BITS:
+        if self._mechanism.kind.is_bitmap:
             columns = self._mechanism.shape.columns
             bits = np.unpackbits(payloads, axis=1, bitorder="little", count=columns)
             for at in _once(streams):
@@ -164,7 +162,7 @@ class MemoisedEvidence:
         counts, reports = self._named_counts[some], self._reports[some, None]
         if_one = xlogy(counts, high) + xlog1py(reports - counts, -high)
         every = np.moveaxis(self._cells.columns(self.rows[some].astype(np.uint32)), 2, 0)
-        if self._mechanism.kind is Kind.INDEX:
+        if self._mechanism.kind is Index:
             # a report names the permanent column with `high`, any other with `low`
             by_column = counts * math.log(high) + (reports - counts) * math.log(low)
             at_true = np.take_along_axis(by_column, every[0], axis=1) + math.log(
@@ -196,7 +194,7 @@ class _Cells:
         self._weights = _weights(mechanism)
         first = self._in_row(0)
         self._touching: Bools | None = None
-        if rows == 1 and mechanism.kind is Kind.INDEX:  # the cells may be too many to compare
+        if rows == 1 and mechanism.kind is Index:  # the cells may be too many to compare
             self._touching = np.zeros((mechanism.shape.columns + 1, len(points)), dtype=bool)
             self._touching[first.T, np.arange(len(points))] = True  # NO_COLUMN is the last row
         self.most = 1 if self._touching is not None else first.shape[1]
@@ -246,11 +244,11 @@ def _weights(mechanism: Mechanism) -> tuple[float, float]:
     """Return the terms that a cell adds to ln P(report | value) where the report names it, and
     where it does not."""
     touched, untouched = map(float, (mechanism.channel.touched, mechanism.channel.untouched))
-    if mechanism.kind is Kind.INDEX:
+    if mechanism.kind is Index:
         return math.log(touched / untouched), 0.0
-    if mechanism.kind is Kind.SIGN:
+    if mechanism.kind.is_signed:
         return math.log(touched), math.log1p(-touched)
-    if mechanism.kind is Kind.SUBSET:  # of all sets alike with the column, and without
+    if mechanism.kind is Subset:  # of all sets alike with the column, and without
         ones, columns = mechanism.layout.ones, mechanism.layout.columns
         return math.log(touched / ones), math.log((1 - touched) / (columns - ones))
     return math.log(touched / untouched), math.log((1 - touched) / (1 - untouched))
@@ -260,11 +258,11 @@ def _names(
     mechanism: Mechanism, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]
 ) -> Callable[[Ints], Bools]:
     """Tell whether each report names each of some cells of its own, shape (reports, cells)."""
-    if mechanism.kind in (Kind.BITS, Kind.SUBSET):
+    if mechanism.kind.is_bitmap:
         bits, report = np.unpackbits(payloads, axis=1, bitorder="little"), np.arange(len(payloads))
         return lambda cells: bits[report[:, None], cells].astype(bool)
     numbers = payload_numbers(mechanism.layout, rows, payloads)[:, None]
-    if mechanism.kind is Kind.INDEX:
+    if mechanism.kind is Index:
         return lambda cells: np.asarray(cells == numbers)
 
     def agrees(cells: Ints) -> Bools:

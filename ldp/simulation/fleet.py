@@ -17,7 +17,6 @@ from ldp.mechanisms import Catalogued
 from ldp.mechanisms.base import threshold
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
-from ldp.protocol.wire import Kind
 from ldp.registry.definitions import Memoise
 from ldp.simulation.reports import as_bytes, encode_batch, noisy_bits, points_of
 from ldp.tables.table import payload_numbers
@@ -125,7 +124,7 @@ def permanent(
     """Return a permanent response, as a payload, for each point in its row."""
     layout, permanent = mechanism.layout, mechanism.permanent_channel
     columns = bulk.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
-    if mechanism.kind is Kind.INDEX:
+    if not mechanism.kind.is_bitmap:
         assert permanent is not None
         chance = threshold(permanent.touched)
         return as_bytes(_randomised(columns[:, 0], chance, layout.columns, generator), layout)
@@ -142,7 +141,7 @@ def instantaneous(
 ) -> NDArray[np.uint8]:
     """Return a report's payload about each permanent response."""
     layout, (high, low) = mechanism.layout, mechanism.thresholds
-    if mechanism.kind is Kind.INDEX:
+    if not mechanism.kind.is_bitmap:
         numbers = payload_numbers(layout, np.zeros(len(responses), np.int64), responses)
         return as_bytes(_randomised(numbers, high, layout.columns, generator), layout)
     if_one, if_zero = (_coins(chance, responses.shape, generator) for chance in (high, low))

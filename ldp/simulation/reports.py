@@ -20,7 +20,8 @@ from ldp.mechanisms.base import threshold
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.protocol.channel import Channel
 from ldp.protocol.hashing import Value
-from ldp.protocol.wire import JointLayout, Kind, Layout
+from ldp.protocol.kinds import Bits, Index, Layout, Subset
+from ldp.protocol.wire import JointLayout
 from ldp.simulation.populations import Population
 from ldp.tables.joint_table import join_batch
 
@@ -78,12 +79,12 @@ def _encode_part(mechanism: Mechanism, points: Points, generator: np.random.Gene
     rows = generator.integers(0, mechanism.shape.rows, size=len(points), dtype=np.uint32)
     if isinstance(mechanism.addressing, Rounding):
         points = bulk.draw_steps(points, rows, generator)
-    if mechanism.kind is Kind.INDEX:
+    if mechanism.kind is Index:
         return rows, _indexes(mechanism, points, rows, generator)
     columns = bulk.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
-    if mechanism.kind is Kind.SUBSET:
+    if mechanism.kind is Subset:
         return rows, _subsets(mechanism, columns[:, 0], generator)
-    if mechanism.kind is Kind.BITS:
+    if mechanism.kind is Bits:
         return rows, noisy_bits(mechanism.layout, mechanism.channel, columns, generator)
     return rows, _signs(mechanism, columns[:, 0], generator)
 

@@ -17,7 +17,7 @@ from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, JointMechanism, Mechanism
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.joint_base import values_of_parts
-from ldp.protocol.wire import Kind
+from ldp.protocol.kinds import Subset
 from ldp.simulation.reports import draw_signs, encode_batch
 from ldp.tables.joint_table import JointTable
 from ldp.tables.table import Table, TableBuilder, smallest_type
@@ -68,7 +68,7 @@ def draw_table(
         with ThreadPoolExecutor(cpu_count()) as pool:
             blocks = list(pool.map(block, range(len(sizes)), spawned))
     reports = np.concatenate([reports for _, reports in blocks])
-    kind = smallest_type(int(reports.max()), mechanism.kind is Kind.SIGN)
+    kind = smallest_type(int(reports.max()), mechanism.kind.is_signed)
     cells = np.concatenate([counts.astype(kind) for counts, _ in blocks])
     return Table(mechanism, cells, reports)
 
@@ -98,11 +98,11 @@ def _draw_block(
 ) -> tuple[AnyInts, Ints]:
     """Count and reports of rows start..start+size-1, given how many holders of each value (of
     `points`) fell into them."""
-    if mechanism.kind is Kind.SIGN:
+    if mechanism.kind.is_signed:
         by_value = _spread(counts, size, generator)
         sums = _draw_sign_sums(mechanism, points, by_value, start, generator)
         return sums, by_value.sum(axis=0)
-    if mechanism.kind is Kind.SUBSET:
+    if mechanism.kind is Subset:
         return _draw_subsets(mechanism, points, counts, generator)
     held = np.zeros((size, mechanism.shape.columns), dtype=np.int64)
     reports = np.zeros(size, dtype=np.int64)
@@ -120,7 +120,7 @@ def _draw_block(
         else:
             _add_named(mechanism, held, by_value, placed, start, generator)
     channel = mechanism.channel
-    if mechanism.kind is Kind.BITS:
+    if mechanism.kind.has_independent_bits:
         cells = generator.binomial(held, float(channel.touched))
         cells += generator.binomial(reports[:, None] - held, float(channel.untouched))
     else:

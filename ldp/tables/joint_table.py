@@ -12,6 +12,7 @@ from ldp.errors import DecodeError, LdpError, MergeError, ReportError
 from ldp.files import write_whole
 from ldp.mechanisms import Catalogued, JointMechanism, Mechanism, from_parameters
 from ldp.protocol import wire
+from ldp.protocol.kinds import Layout
 from ldp.protocol.wire import JointLayout
 from ldp.tables.table import (
     Batch,
@@ -141,11 +142,13 @@ class JointTableBuilder(CountsReports):
 
 
 def split_batch(
-    layout: JointLayout, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]
+    layout: Layout | JointLayout, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]
 ) -> list[Batch]:
     """Split `rows`, shape (n,), and `payloads`, shape (n, payload bytes), of whole reports into
     those of every part: the bulk twin of `JointLayout.split`. Raises ReportError when a row, a
-    column or a padding bit is out of range."""
+    column or a padding bit of several parts is out of range; one part is not checked."""
+    if isinstance(layout, Layout):
+        return [(rows, payloads)]
     if payloads.shape != (rows.size, layout.payload_bytes):
         raise ReportError(
             f"payloads of shape {payloads.shape}, expected {(rows.size, layout.payload_bytes)}"

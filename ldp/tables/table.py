@@ -24,7 +24,7 @@ from ldp.errors import DecodeError, LdpError, MergeError, ReportError
 from ldp.files import write_whole
 from ldp.mechanisms import Catalogued, Mechanism, from_parameters
 from ldp.protocol import wire
-from ldp.protocol.wire import Kind, Layout
+from ldp.protocol.kinds import Layout
 
 Batch = tuple[NDArray[np.uint32], NDArray[np.uint8]]
 """Rows, shape (n,), and payloads, shape (n, payload bytes), of some reports."""
@@ -109,7 +109,7 @@ class Table:
         if self.total + other.total > MOST_REPORTS:
             raise MergeError(f"a table holds at most {MOST_REPORTS} reports")
         reports = self.reports + other.reports
-        kind = smallest_type(int(reports.max()), self.mechanism.kind is Kind.SIGN)
+        kind = smallest_type(int(reports.max()), self.mechanism.kind.is_signed)
         counts = np.add(self.counts, other.counts, dtype=kind, casting="unsafe")
         windows = tuple(sorted({*self.windows, *other.windows}))
         dictionaries = {self.dictionary, other.dictionary} - {None}
@@ -184,13 +184,13 @@ class Table:
         """Return the table of a description and buffers as from `packed`; raises DecodeError."""
         with decode_errors():
             table = cls._read(part, buffers)
-        kind, reports = table.mechanism.kind, table.reports
+        layout, reports = table.mechanism.layout, table.reports
         most, least = table.counts.max(axis=1), table.counts.min(axis=1)
         is_possible = (reports >= 0).all() and (most <= reports).all()
-        is_possible &= (least >= (-reports if kind is Kind.SIGN else 0)).all()
-        ones = {Kind.INDEX: 1, Kind.SUBSET: table.mechanism.layout.ones}.get(kind)
-        if ones is not None:
-            is_possible &= (table.counts.sum(axis=1, dtype=np.int64) == ones * reports).all()
+        is_possible &= (least >= (-reports if layout.is_signed else 0)).all()
+        if layout.ones:
+            sums = table.counts.sum(axis=1, dtype=np.int64)
+            is_possible &= (sums == layout.ones * reports).all()
         if not is_possible or sum(reports.tolist()) > MOST_REPORTS:
             raise DecodeError("table file holds counts that no reports can make")
         return table
@@ -238,7 +238,7 @@ class Table:
         report's column is the report's: with T the inverse Walsh-Hadamard sum of a row's signs,
         T[cell] = agreeing - disagreeing reports, so (T + reports) / 2 agree. Exact integers.
         """
-        if self.mechanism.kind is not Kind.SIGN:
+        if not self.mechanism.kind.is_signed:
             return self.counts
         from ldp.bulk import walsh_hadamard  # late: numba takes half a second to import
 
@@ -274,17 +274,16 @@ def payload_numbers(layout: Layout, rows: AnyInts, payloads: NDArray[np.uint8]) 
         )
     if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < layout.rows:
         raise ReportError(f"a report names a row outside 0..{layout.rows - 1}")
-    is_bits = layout.kind in (Kind.BITS, Kind.SUBSET)
-    last = payloads[:, -1:] if is_bits else payloads
+    last = payloads[:, -1:] if layout.is_bitmap else payloads
     numbers = last.astype(np.int64) @ (1 << 8 * np.arange(last.shape[1], dtype=np.int64))
     shift = 8 * (layout.payload_bytes - last.shape[1])
     if rows.size and int(numbers.max()) << shift >= layout.payload_limit:
         raise ReportError(
             "a report has padding bits set"
-            if is_bits
+            if layout.is_bitmap
             else f"a report names a column outside 0..{layout.columns - 1}"
         )
-    if layout.kind is Kind.SUBSET:
+    if layout.is_bitmap and layout.ones:
         ones = np.bitwise_count(payloads).sum(axis=1, dtype=np.int64)
         if (ones != layout.ones).any():
             raise ReportError(f"a report does not name exactly {layout.ones} columns")
@@ -360,7 +359,7 @@ class TableBuilder(CountsReports):
             raise ReportError("reports of several parts are counted by a JointTableBuilder")
         self._mechanism: Mechanism = mechanism
         self._workers = max(1, workers)
-        self._signed = mechanism.kind is Kind.SIGN
+        self._signed = mechanism.kind.is_signed
         self._counts: AnyInts = np.zeros(mechanism.shape, dtype=smallest_type(0, self._signed))
         self._reports = np.zeros(mechanism.shape.rows, dtype=np.int64)
         self._windows: set[str] = set()
@@ -379,7 +378,8 @@ class TableBuilder(CountsReports):
             self._counts = self._counts.astype(needed)
         if window is not None:
             self._windows.add(window)
-        count_reports(self._mechanism.kind, self._counts, rows, payloads, numbers, self._workers)
+        layout = self._mechanism.layout
+        count_reports(layout, self._counts, rows, payloads, numbers, self._workers)
 
     def build(self) -> Table:
         """Return the table; the builder takes no more reports afterwards."""
@@ -389,7 +389,7 @@ class TableBuilder(CountsReports):
 
 
 def count_reports(
-    kind: Kind,
+    layout: Layout,
     counts: AnyInts,
     rows: AnyInts,
     payloads: NDArray[np.uint8],
@@ -400,12 +400,12 @@ def count_reports(
     `payloads`: the batch; `numbers`: its `payload_numbers`. `workers`: threads, each with its own
     range of rows."""
     unit = counts.dtype.type(1)  # another type is added thirty times more slowly
-    if kind is Kind.INDEX:
-        np.add.at(counts, (rows, numbers), unit)
-    elif kind is Kind.SIGN:
+    if layout.is_bitmap:
+        _count_bits(counts, rows.astype(np.uint32, copy=False), payloads, workers)
+    elif layout.is_signed:
         np.add.at(counts, (rows, numbers >> 1), unit - 2 * (numbers & 1).astype(counts.dtype))
     else:
-        _count_bits(counts, rows.astype(np.uint32, copy=False), payloads, workers)
+        np.add.at(counts, (rows, numbers), unit)
 
 
 def _count_bits(

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from ldp.mechanisms import Mechanism, RandomizedResponse, SubsetSelection
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.planning import Question, tuned
-from ldp.protocol.wire import Kind
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
 from simulations.campaign import Bar
@@ -46,7 +45,7 @@ def _fakes(mechanism: Mechanism, number: int, generator: np.random.Generator) ->
     reports = generator.multinomial(number, np.full(rows, 1 / rows))
     counts = np.zeros((rows, columns), dtype=np.int32)
     for row in np.flatnonzero(reports).tolist():
-        cells = [0] if mechanism.kind is Kind.SIGN else list(mechanism.cells(TARGET, row))
+        cells = [0] if mechanism.kind.is_signed else list(mechanism.cells(TARGET, row))
         counts[row, cells] = _spread(int(reports[row]), len(cells))
     if isinstance(mechanism, SubsetSelection):  # the rest of each set
         others = np.array([cell != cells[0] for cell in range(columns)])

@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from ldp import Rappor
 from ldp.arrays import Floats
-from ldp.mechanisms.base import as_bits
+from ldp.protocol.kinds import as_bits
 from ldp.protocol.randomness import SeededBits
 from ldp.protocol.wire import split_report
 from ldp.server import Table, decode

@@ -1,0 +1,325 @@
+"""Kinds of report: one column, any columns, a fixed number of columns, a column with a sign.
+
+A kind is a class of layouts. It states how a payload is written, which cells it names, how likely
+it is and how it is drawn: the `draw` methods and `draw_column` draw all that leaves a device.
+Payloads are integers; as bytes they are little-endian (`docs/wire.md` is the specification for
+other languages). Mechanisms state the probabilities. Code for arrays of payloads is in
+`ldp.tables.table` and `ldp.simulation.reports`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import comb
+from typing import Any, ClassVar, overload
+
+from ldp.errors import ReportError
+from ldp.protocol.randomness import (
+    PROBABILITY_ONE,
+    BitSource,
+    KeyedBits,
+    SystemBits,
+    bernoulli,
+    uniform_below,
+)
+
+
+class ManyCells(Sequence[int]):
+    """Cells of a row, too many to list: a sequence that computes its entries."""
+
+    @abstractmethod
+    def inside(self, number: int) -> int:
+        """Return one of the cells, a different one for each `number` from 0."""
+
+    @abstractmethod
+    def outside(self, number: int) -> int:
+        """Return a column that is not among the cells, a different one for each `number` from 0."""
+
+    @overload
+    def __getitem__(self, number: int) -> int: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[int]: ...
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [self.inside(i) for i in range(*number.indices(len(self)))]
+        if not -len(self) <= number < len(self):
+            raise IndexError("no such cell")
+        return self.inside(number % len(self))
+
+    def __iter__(self) -> Iterator[int]:
+        return map(self.inside, range(len(self)))
+
+
+def outside(cells: Sequence[int], number: int) -> int:
+    """Return the column at index `number` among the columns that are not in `cells`."""
+    if isinstance(cells, ManyCells):
+        return cells.outside(number)
+    for cell in sorted(cells):
+        number += number >= cell
+    return number
+
+
+def as_bits(cells: Iterable[int]) -> int:
+    """Return the integer whose bits at `cells`, all different, are 1."""
+    return sum(1 << cell for cell in cells)
+
+
+def bytes_below(limit: int) -> int:
+    """Return how many bytes hold any integer in [0, limit); 0 bytes for a limit of 1."""
+    return ((limit - 1).bit_length() + 7) // 8
+
+
+def draw_column(source: BitSource, threshold: int, cells: Sequence[int], columns: int) -> int:
+    """Draw one of the `cells` with probability threshold / 2**64, else one of the other columns;
+    uniformly either way.
+
+    From the operating system, and from a keyed stream that nothing else reads later, both a cell
+    and another column are drawn, so that the time does not depend on which is returned.
+    """
+    touches = len(cells)
+    others = columns - touches
+    if isinstance(source, SystemBits):
+        untouched = outside(cells, uniform_below(source, others)) if others else 0
+        touched = cells[uniform_below(source, touches)]
+        return (untouched, touched)[bernoulli(source, threshold)]
+    is_touched = bernoulli(source, threshold)
+    if isinstance(source, KeyedBits):
+        untouched = outside(cells, uniform_below(copy(source), others)) if others else 0
+        return (untouched, cells[uniform_below(copy(source), touches)])[is_touched]
+    if is_touched:
+        return cells[uniform_below(source, touches)]
+    return outside(cells, uniform_below(source, others))
+
+
+@dataclass(frozen=True)
+class Layout(ABC):
+    """Body of a report: `row_bytes` of row number, then `payload_bytes`. Subclasses are the kinds.
+
+    `rows`, `columns`: of the table; `ones`: number of columns that every report names, 0 where that
+    varies. In all methods `number` is a payload as an integer, and `cells` are the columns of the
+    report's row that a value touches. `touched` and `untouched` are the probabilities that a report
+    names one of these and one of the others; of a sign, that it is true, and 1/2.
+    """
+
+    rows: int
+    columns: int
+    ones: int = 0
+
+    is_bitmap: ClassVar[bool] = False
+    """True if the payload has a bit for every column: column c is bit c % 8 of byte c // 8."""
+    has_independent_bits: ClassVar[bool] = False
+    """True if a report names every column independently of the others."""
+    is_signed: ClassVar[bool] = False
+    """True if a report adds 1 or -1 to a cell."""
+
+    @cached_property
+    @abstractmethod
+    def payload_limit(self) -> int:
+        """Bound of a payload as an integer: it is below this."""
+
+    @abstractmethod
+    def names(self, number: int, cell: int) -> bool:
+        """Return whether the payload `number` names the column `cell`."""
+
+    @abstractmethod
+    def probability(self, number: int, cells: Sequence[int], touched: Any, untouched: Any) -> Any:
+        """Return P(payload is `number` | row), exact where `touched` and `untouched` are
+        fractions."""
+
+    @abstractmethod
+    def draw(self, source: BitSource, cells: Sequence[int], touched: int, untouched: int) -> int:
+        """Draw the payload of a value that touches `cells`. `touched` and `untouched`: 2**64 times
+        the probabilities, `touched` being that of naming any of the cells (Index)."""
+
+    @cached_property
+    def row_bytes(self) -> int:
+        return bytes_below(self.rows)
+
+    @cached_property
+    def payload_bytes(self) -> int:
+        return bytes_below(self.payload_limit)
+
+    @cached_property
+    def body_bytes(self) -> int:
+        return self.row_bytes + self.payload_bytes
+
+    @property
+    def outcomes(self) -> int:
+        """Number of different payloads."""
+        return self.payload_limit
+
+    @property
+    def parts(self) -> tuple["Layout", ...]:
+        """Itself, as the only part of the report."""
+        return (self,)
+
+    def split(self, row: int, payload: bytes) -> list[tuple[int, bytes]]:
+        """Return `row` and `payload`, those of the only part."""
+        return [(row, payload)]
+
+    def join(self, parts: Sequence[tuple[int, int]]) -> tuple[int, int]:
+        """Return row and payload of the only one of `parts`."""
+        return parts[0]
+
+    def numbers(self) -> Iterable[int]:
+        """Return all payloads, as integers."""
+        return range(self.payload_limit)
+
+    def payload_number(self, payload: bytes) -> int:
+        """Return `payload` as an integer; raise ReportError for a column out of range, padding bits
+        that are set, or a wrong number of ones."""
+        number = int.from_bytes(payload, "little")
+        if number >= self.payload_limit:
+            raise ReportError(
+                "report has padding bits set"
+                if self.is_bitmap
+                else f"report names a column outside 0..{self.columns - 1}"
+            )
+        return number
+
+
+Kind = type[Layout]
+"""Kind of report, as its class: `Index`, `Bits`, `Subset` or `Sign`."""
+
+
+@dataclass(frozen=True)
+class Index(Layout):
+    """Layout of a report that names one column; the payload is the column."""
+
+    ones: int = 1
+
+    @cached_property
+    def payload_limit(self) -> int:
+        return self.columns
+
+    def names(self, number: int, cell: int) -> bool:
+        return number == cell
+
+    def payload_of(self, cells: Sequence[int]) -> int:
+        """Return the payload that names the only one of `cells`."""
+        (column,) = cells
+        return column
+
+    def probability(self, number: int, cells: Sequence[int], touched: Any, untouched: Any) -> Any:
+        return touched if number in cells else untouched
+
+    def draw(self, source: BitSource, cells: Sequence[int], touched: int, untouched: int) -> int:
+        """Draw each of `cells` with probability `touched`, else another column."""
+        return draw_column(source, touched, cells, self.columns)
+
+    def randomise(self, source: BitSource, number: int, touched: int, untouched: int) -> int:
+        """Draw the column `number` with probability `touched`, else another column."""
+        return draw_column(source, touched, (number,), self.columns)
+
+
+@dataclass(frozen=True)
+class Bits(Layout):
+    """Layout of a report that names any number of columns: a bit a column, unused high bits 0."""
+
+    is_bitmap: ClassVar[bool] = True
+    has_independent_bits: ClassVar[bool] = True
+
+    @cached_property
+    def payload_limit(self) -> int:
+        return 1 << self.columns
+
+    def names(self, number: int, cell: int) -> bool:
+        return bool(number >> cell & 1)
+
+    def payload_of(self, cells: Sequence[int]) -> int:
+        """Return the payload that names exactly `cells`."""
+        return as_bits(cells)
+
+    def probability(self, number: int, cells: Sequence[int], touched: Any, untouched: Any) -> Any:
+        true = sum(number >> cell & 1 for cell in cells)
+        false = number.bit_count() - true
+        absent, others = len(cells) - true, self.columns - len(cells) - false
+        of_cells = touched**true * (1 - touched) ** absent
+        return of_cells * untouched**false * (1 - untouched) ** others
+
+    def draw(self, source: BitSource, cells: Sequence[int], touched: int, untouched: int) -> int:
+        """Draw a bit for every column: 1 with probability `touched` at `cells`, elsewhere with
+        `untouched`."""
+        return bernoulli(source, untouched, self.columns, as_bits(cells), touched)
+
+    def randomise(self, source: BitSource, number: int, touched: int, untouched: int) -> int:
+        """Draw a bit for every column: 1 with probability `touched` where `number` names it,
+        elsewhere with `untouched`."""
+        return bernoulli(source, untouched, self.columns, number, touched)
+
+
+@dataclass(frozen=True)
+class Subset(Bits):
+    """Layout of a report that names `ones` columns, of which a value touches one."""
+
+    has_independent_bits: ClassVar[bool] = False
+
+    @property
+    def outcomes(self) -> int:
+        return comb(self.columns, self.ones)
+
+    def numbers(self) -> Iterable[int]:
+        return map(as_bits, combinations(range(self.columns), self.ones))
+
+    def payload_number(self, payload: bytes) -> int:
+        number = super().payload_number(payload)
+        if number.bit_count() != self.ones:
+            raise ReportError(f"report does not name exactly {self.ones} columns")
+        return number
+
+    def probability(self, number: int, cells: Sequence[int], touched: Any, untouched: Any) -> Any:
+        (cell,), others = cells, self.columns - 1
+        if self.names(number, cell):
+            return touched / comb(others, self.ones - 1)
+        return (1 - touched) / comb(others, self.ones)
+
+    def draw(self, source: BitSource, cells: Sequence[int], touched: int, untouched: int) -> int:
+        """Draw the touched cell with probability `touched`, and a uniform set of the other columns
+        that makes the number of ones `ones`.
+
+        The set is uniform: equal coins choose its first columns, and uniform columns are added or
+        removed until the number is right.
+        """
+        (cell,), others = cells, self.columns - 1
+        is_touched = bernoulli(source, touched)
+        subset = bernoulli(source, self.ones * PROBABILITY_ONE // self.columns, others)
+        missing = self.ones - is_touched - subset.bit_count()
+        while missing:
+            column = 1 << uniform_below(source, others)
+            if bool(subset & column) == (missing < 0):
+                subset ^= column
+                missing += 1 if missing < 0 else -1
+        below = (1 << cell) - 1
+        return subset & below | is_touched << cell | (subset & ~below) << 1
+
+
+@dataclass(frozen=True)
+class Sign(Layout):
+    """Layout of a report that names a column of the Hadamard matrix with a sign, as the payload
+    2 * column + (1 for a minus). It names every cell whose sign in that column is the report's. A
+    value touches one cell."""
+
+    is_signed: ClassVar[bool] = True
+
+    @cached_property
+    def payload_limit(self) -> int:
+        return 2 * self.columns
+
+    def names(self, number: int, cell: int) -> bool:
+        return (number >> 1 & cell).bit_count() & 1 == number & 1
+
+    def probability(self, number: int, cells: Sequence[int], touched: Any, untouched: Any) -> Any:
+        (cell,) = cells
+        return (touched if self.names(number, cell) else 1 - touched) / self.columns
+
+    def draw(self, source: BitSource, cells: Sequence[int], touched: int, untouched: int) -> int:
+        """Draw a uniform column of the Hadamard matrix, and the touched cell's sign there, which is
+        true with probability `touched`."""
+        (cell,) = cells
+        column = uniform_below(source, self.columns)
+        is_negative = (column & cell).bit_count() & 1
+        is_flipped = 1 - bernoulli(source, touched)
+        return column << 1 | (is_negative ^ is_flipped)
