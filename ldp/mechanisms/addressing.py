@@ -73,7 +73,6 @@ class Identity:
         return (point,) if point < len(self.categories) else ()
 
 
-@dataclass(frozen=True)
 class CellSets(Identity, ABC):
     """Addressing with a set of columns for each category, all of one size; any two sets share
     equally many columns."""

@@ -12,7 +12,6 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -57,13 +56,13 @@ class ReportEncoder(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
 class Catalogued(ABC):
     """Mechanism of the catalogue: parameters, a cost, reports as bytes.
 
     Subclasses are frozen, keyword-only dataclasses whose fields are their parameters.
     """
 
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
     name: ClassVar[str]
     """Name in metrics.toml."""
     wire_id: ClassVar[int]
@@ -129,7 +128,6 @@ class Catalogued(ABC):
         return f"{self.name} {self.fingerprint.hex()}"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Mechanism(Catalogued, ABC):
     """Local randomizer whose report is counted in one table of integers."""
 

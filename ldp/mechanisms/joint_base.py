@@ -4,7 +4,6 @@ and table; parts are drawn independently, and their costs add."""
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -24,7 +23,6 @@ class Part(NamedTuple):
     mechanism: Mechanism
 
 
-@dataclass(frozen=True, kw_only=True)
 class JointMechanism(Catalogued, ABC):
     """Mechanism whose report has several parts, each about the value or about `part_values` of it.
 

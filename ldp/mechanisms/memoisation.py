@@ -9,7 +9,6 @@ permanent response from a secret.
 import hmac
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -25,7 +24,6 @@ from ldp.protocol.randomness import BitSource, SystemBits
 from ldp.protocol.wire import pack_report, split_report
 
 
-@dataclass(frozen=True, kw_only=True)
 class MemoisedMechanism(Mechanism, ABC):
     """Mechanism whose reports about one value may share a permanent response.
 
