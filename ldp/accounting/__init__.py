@@ -1,20 +1,34 @@
-"""Accounting of privacy budgets, independent of mechanisms; standard library only."""
+"""Accounting of privacy budgets, independent of mechanisms; standard library only.
 
-from ldp.accounting.composition import advanced, group, parallel, sequential
-from ldp.accounting.cost import Cost, Neighbours
-from ldp.accounting.explain import in_words, posterior
-from ldp.accounting.ledger import Ledger
-from ldp.accounting.policy import Caps
+A name's module is loaded when it is first used: mechanisms need `Cost` alone.
+"""
 
-__all__ = [
-    "Caps",
-    "Cost",
-    "Ledger",
-    "Neighbours",
-    "advanced",
-    "group",
-    "in_words",
-    "parallel",
-    "posterior",
-    "sequential",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ldp.accounting.composition import advanced as advanced
+    from ldp.accounting.composition import group as group
+    from ldp.accounting.composition import parallel as parallel
+    from ldp.accounting.composition import sequential as sequential
+    from ldp.accounting.cost import Cost as Cost
+    from ldp.accounting.cost import Neighbours as Neighbours
+    from ldp.accounting.explain import in_words as in_words
+    from ldp.accounting.explain import posterior as posterior
+    from ldp.accounting.ledger import Ledger as Ledger
+    from ldp.accounting.policy import Caps as Caps
+
+_MODULES = {
+    **dict.fromkeys(("advanced", "group", "parallel", "sequential"), "composition"),
+    **dict.fromkeys(("Cost", "Neighbours"), "cost"),
+    **dict.fromkeys(("in_words", "posterior"), "explain"),
+    "Ledger": "ledger",
+    "Caps": "policy",
+}
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'ldp.accounting' has no attribute {name!r}")
+    return getattr(import_module(f"ldp.accounting.{_MODULES[name]}"), name)

@@ -10,11 +10,13 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ldp.accounting import Caps, Cost, Ledger
 from ldp.errors import BudgetExceeded, LdpError, ParameterError
 from ldp.mechanisms import Encoder, Mechanism, catalogue
 
 if TYPE_CHECKING:
+    from ldp.accounting import Caps as Caps
+    from ldp.accounting import Cost as Cost
+    from ldp.accounting import Ledger as Ledger
     from ldp.client.destinations import Collector as Collector
     from ldp.client.destinations import Folder as Folder
     from ldp.client.results import Declined as Declined
@@ -22,31 +24,29 @@ if TYPE_CHECKING:
     from ldp.client.runtime import Client as Client
     from ldp.mechanisms.catalogue import *  # noqa: F403
 
-_RUNTIME = {
-    "Client": "runtime",
-    **dict.fromkeys(("Collector", "Folder"), "destinations"),
-    **dict.fromkeys(("Declined", "Recorded"), "results"),
+_MODULES = {
+    "Client": "client.runtime",
+    **dict.fromkeys(("Collector", "Folder"), "client.destinations"),
+    **dict.fromkeys(("Declined", "Recorded"), "client.results"),
+    **dict.fromkeys(("Caps", "Cost", "Ledger"), "accounting"),
 }
-"""Public names of modules of this folder, each loaded when it is first used."""
+"""Modules of names that are loaded when they are first used."""
 
 __all__ = [
     "BudgetExceeded",
-    "Caps",
-    "Cost",
     "Encoder",
     "LdpError",
-    "Ledger",
     "Mechanism",
     "ParameterError",
-    *_RUNTIME,
+    *_MODULES,
     *catalogue.PUBLIC,
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Load a name of the runtime or a mechanism when it is first used."""
-    if name in _RUNTIME:
-        return getattr(import_module(f"ldp.client.{_RUNTIME[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"ldp.{_MODULES[name]}"), name)
     if name in catalogue.PUBLIC:
         return catalogue.mechanism_class(name)
     raise AttributeError(f"module 'ldp.client' has no attribute {name!r}")
