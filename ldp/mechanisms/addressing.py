@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ldp.errors import ParameterError
 from ldp.protocol.hashing import Value as Value
+from ldp.protocol.hashing import value_bytes
 from ldp.protocol.kinds import ManyCells
 
 
@@ -47,6 +48,22 @@ class Rounding(ABC):
     @abstractmethod
     def cells(self, point: int, row: int) -> Sequence[int]:
         """Return the columns of `row` that the step `point` touches."""
+
+
+class Categories(tuple[str, ...]):
+    """Categories that were checked, so that no mechanism over the same list checks them again."""
+
+
+def require_categories(categories: Sequence[str]) -> Categories:
+    """Return `categories`, 2 or more distinct texts; raise ParameterError for anything else."""
+    if isinstance(categories, Categories):
+        return categories
+    if not isinstance(categories, list | tuple) or not all(isinstance(c, str) for c in categories):
+        raise ParameterError("categories must be a list of texts")
+    if len(set(categories)) < max(2, len(categories)):
+        raise ParameterError("categories must be 2 or more, all different")
+    value_bytes("".join(categories))
+    return Categories(categories)
 
 
 @dataclass(frozen=True)

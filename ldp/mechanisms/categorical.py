@@ -1,16 +1,13 @@
 """Base of mechanisms over a list of categories: one row, and a column for each category."""
 
 from abc import ABC
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from ldp.errors import ParameterError
-from ldp.mechanisms.addressing import Identity
+from ldp.mechanisms.addressing import Identity, require_categories
 from ldp.mechanisms.base import Mechanism, Shape
 from ldp.protocol.channel import Channel, direct_channel, require_epsilon
-from ldp.protocol.hashing import value_bytes
 from ldp.protocol.kinds import Index, Kind
 
 
@@ -59,19 +56,3 @@ class SetResponse(Categorical, ABC):
         p, q = self.channel.touched, self.channel.untouched
         shared, others = self.overlap, self.touches - self.overlap
         return Channel(touched=self.touches * p, untouched=shared * p + others * q)
-
-
-class Categories(tuple[str, ...]):
-    """Categories that were checked, so that no mechanism over the same list checks them again."""
-
-
-def require_categories(categories: Sequence[str]) -> Categories:
-    """Return `categories`, 2 or more distinct texts; raise ParameterError for anything else."""
-    if isinstance(categories, Categories):
-        return categories
-    if not isinstance(categories, list | tuple) or not all(isinstance(c, str) for c in categories):
-        raise ParameterError("categories must be a list of texts")
-    if len(set(categories)) < max(2, len(categories)):
-        raise ParameterError("categories must be 2 or more, all different")
-    value_bytes("".join(categories))
-    return Categories(categories)

@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.addressing import CellSets
+from ldp.mechanisms.addressing import CellSets, require_categories
 from ldp.mechanisms.base import Example, Shape
-from ldp.mechanisms.categorical import SetResponse, require_categories
+from ldp.mechanisms.categorical import SetResponse
 from ldp.protocol.channel import power_plus_one, require_epsilon
 from ldp.protocol.kinds import ManyCells
 

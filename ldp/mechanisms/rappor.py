@@ -13,9 +13,8 @@ from itertools import combinations
 from typing import Any, ClassVar, NamedTuple
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.addressing import Addressing, Identity
+from ldp.mechanisms.addressing import Addressing, Identity, require_categories
 from ldp.mechanisms.base import Example, Shape
-from ldp.mechanisms.categorical import require_categories
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import PERMANENT, PermanentFilter
 from ldp.protocol.channel import Channel, exact_log, require_whole, round_up

@@ -11,8 +11,9 @@ from functools import cached_property
 from typing import ClassVar
 
 from ldp.errors import ParameterError
+from ldp.mechanisms.addressing import require_categories
 from ldp.mechanisms.base import Example
-from ldp.mechanisms.categorical import Categorical, require_categories
+from ldp.mechanisms.categorical import Categorical
 from ldp.protocol.channel import (
     EXACT,
     Channel,

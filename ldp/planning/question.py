@@ -13,7 +13,7 @@ from typing import Any
 
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
-from ldp.mechanisms.categorical import require_categories
+from ldp.mechanisms.addressing import require_categories
 from ldp.protocol.channel import require_epsilon
 from ldp.protocol.wire import HEADER_BYTES
 
