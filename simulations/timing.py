@@ -23,8 +23,8 @@ from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import Mechanism
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.memoised import MemoisedHashing, MemoisedResponse
-from ldp.mechanisms.permanent_response import Secret
 from ldp.mechanisms.presets import COMPLETE
+from ldp.mechanisms.secrets import Secret
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
 from ldp.protocol.wire import split_report

@@ -21,9 +21,9 @@ from ldp.mechanisms.permanent_response import (
     JavaClient,
     KeyedFilter,
     PythonClient,
-    Secret,
     hmac_drbg,
 )
+from ldp.mechanisms.secrets import Secret
 from ldp.protocol.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom
 from ldp.protocol.kinds import as_bits
 from ldp.protocol.randomness import SeededBits, SystemBits

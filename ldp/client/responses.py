@@ -17,7 +17,7 @@ from ldp.client.device_file import StorageError
 from ldp.errors import ParameterError
 from ldp.files import sync_folder
 from ldp.mechanisms.base import ReportEncoder
-from ldp.mechanisms.permanent_response import LEAST_SECRET, Secret, message
+from ldp.mechanisms.secrets import LEAST_SECRET, Secret, message
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import BitSource
 from ldp.registry import Metric

@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 from ldp.accounting.cost import Cost
 from ldp.errors import ParameterError, ReportError
 from ldp.mechanisms.base import Encoder, Mechanism, threshold
-from ldp.mechanisms.permanent_response import LEAST_SECRET, Memory, Secret, message
+from ldp.mechanisms.permanent_response import Memory
+from ldp.mechanisms.secrets import LEAST_SECRET, Secret, message
 from ldp.protocol.channel import Channel
 from ldp.protocol.hashing import Value, value_bytes
 from ldp.protocol.kinds import Bits, Index

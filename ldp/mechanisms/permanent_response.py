@@ -15,32 +15,16 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, NoReturn
+from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import threshold
+from ldp.mechanisms.secrets import message
 from ldp.protocol.kinds import bytes_below, draw_column
 from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, KeyedBits, bernoulli, uniform_below
 
-LEAST_SECRET = 16
-"""Least length of a secret, in bytes."""
 STEPS = 128
 """Steps of f in google/rappor's clients: they compare 7 random bits with 128 f."""
-
-
-class Secret(bytes):
-    """Secret of a device or an account; never printed, formatted or pickled."""
-
-    def __repr__(self) -> str:
-        return "<secret>"
-
-    __str__ = __repr__
-
-    def __format__(self, spec: str) -> str:
-        return repr(self)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not pickled")
 
 
 class Memory(ABC):
@@ -256,12 +240,6 @@ PERMANENT: dict[str, type[PermanentFilter]] = {
     "rappor-java": JavaClient,
 }
 """Permanent responses of RAPPOR by the value of its parameter `permanent`."""
-
-
-def message(purpose: str, *parts: str) -> bytes:
-    """Return `purpose` and `parts` as bytes, each after its length as 4 bytes little-endian."""
-    texts = [part.encode() for part in (purpose, *parts)]
-    return b"".join(len(text).to_bytes(4, "little") + text for text in texts)
 
 
 def hmac_drbg(seed: bytes, size: int) -> bytes:

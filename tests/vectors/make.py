@@ -20,7 +20,7 @@ from ldp.mechanisms.base import Example
 from ldp.mechanisms.base import threshold as as_threshold
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.mechanisms.numeric import Numeric
-from ldp.mechanisms.permanent_response import message as as_message
+from ldp.mechanisms.secrets import message as as_message
 from ldp.protocol.hashing import PolynomialRows, derived_seed, value_point
 from ldp.protocol.randomness import KeyedBits, SeededBits, bernoulli, uniform_below
 from ldp.protocol.wire import HEADER_BYTES
