@@ -1,6 +1,5 @@
 """What metrics.toml defines: budget groups, metrics, and the files of their values."""
 
-import csv
 import hashlib
 import io
 from contextlib import suppress
@@ -146,6 +145,8 @@ def read_values(path: Path) -> tuple[str, ...]:
     values = read_lines(text)
     columns = values[0].split(",") if values else []
     if path.suffix == ".csv" or (len(columns) > 1 and "value" in columns):
+        import csv  # late: devices read no dictionary
+
         if "value" not in columns:
             raise RegistryError(f"{path}: a CSV of candidates needs a column named value")
         try:

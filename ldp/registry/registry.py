@@ -6,7 +6,6 @@ change without a new version is caught.
 
 import json
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -20,7 +19,7 @@ from ldp.errors import RegistryError
 from ldp.files import write_whole
 from ldp.protocol.channel import round_up
 from ldp.registry.definitions import Group, Metric, read_bytes, read_values
-from ldp.registry.toml_file import duration, nearest, read_registry
+from ldp.registry.toml_file import duration, nearest, read_document, read_registry
 
 PINS = {
     "fingerprint": "mechanism",
@@ -68,7 +67,7 @@ class Registry:
     @property
     def files(self) -> list[Path]:
         """Paths of the registry, its lock, and the files of values in it."""
-        sections = tomllib.loads(read_bytes(self.path).decode()).get("metric", {}).values()
+        sections = read_document(self.path).get("metric", {}).values()
         names = [keys.get(key) for keys in sections for key in ("dictionary", "categories")]
         values = [self.path.parent / name for name in names if isinstance(name, str)]
         return [self.path, self.lock_path, *values]

@@ -5,11 +5,9 @@ The message of an error is one line, with the place and what would be right.
 
 import math
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from datetime import date, timedelta
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,17 +58,24 @@ def duration(text: object) -> timedelta:
 
 def read_registry(path: Path) -> Contents:
     """Return the contents of a metrics.toml; raise RegistryError with the place and the remedy."""
-    text = read_bytes(path)
-    try:
-        document = tomllib.loads(text.decode())
-    except ValueError as error:
-        raise RegistryError(f"{path}: not valid TOML: {error}") from None
-    except RecursionError:
-        raise RegistryError(f"{path}: nested too deeply") from None
+    document = read_document(path)
     try:
         return _contents(path, document)
     except LdpError as error:
         raise RegistryError(f"{path}: {error}") from None
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """Return the tables of a TOML file; raise RegistryError."""
+    import tomllib  # late: opening a client needs it, importing one does not
+
+    text = read_bytes(path)
+    try:
+        return tomllib.loads(text.decode())
+    except ValueError as error:
+        raise RegistryError(f"{path}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise RegistryError(f"{path}: nested too deeply") from None
 
 
 def _contents(path: Path, document: dict[str, Any]) -> Contents:
@@ -350,6 +355,8 @@ def _require_known(where: str, keys: Mapping[str, Any], allowed: set[str]) -> No
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """Return the end of a message about an unknown name: the nearest name, or all names."""
+    from difflib import get_close_matches  # late: for a mistake only
+
     matches = get_close_matches(name, list(names), n=1)
     return f"; did you mean {matches[0]!r}?" if matches else f"; known: {', '.join(sorted(names))}"
 
