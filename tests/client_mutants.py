@@ -4,7 +4,6 @@ one. They stand before and behind a real client, whose inside they leave alone."
 import os
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -102,7 +101,7 @@ class SilentWithoutRecords(Client):
     def __init__(self, path: Path, *, destination: Any, **others: Any) -> None:
         def change(batch: Batch) -> Batch:
             kept = tuple(item for item in batch.items if item.metric != "hidden" or self._some)
-            return replace(batch, items=kept)
+            return batch._replace(items=kept)
 
         self._some = False
         super().__init__(path, destination=_Altered(destination, change), **others)
@@ -119,27 +118,27 @@ class SilentWithoutRecords(Client):
 
 def ids_from_a_counter() -> Callable[..., Client]:
     numbers = count(int.from_bytes(os.urandom(15), "big") << 8)
-    return _altering(lambda batch: replace(batch, id=next(numbers).to_bytes(16, "big")))
+    return _altering(lambda batch: batch._replace(id=next(numbers).to_bytes(16, "big")))
 
 
 def ids_of_the_day_and_64_bits() -> Callable[..., Client]:
     return _altering(
-        lambda batch: replace(batch, id=batch.day.toordinal().to_bytes(8, "big") + batch.id[8:])
+        lambda batch: batch._replace(id=batch.day.toordinal().to_bytes(8, "big") + batch.id[8:])
     )
 
 
 def one_id_for_all() -> Callable[..., Client]:
-    return _altering(lambda batch: replace(batch, id=bytes(range(16))))
+    return _altering(lambda batch: batch._replace(id=bytes(range(16))))
 
 
 def order_as_recorded() -> Callable[..., Client]:
-    return _altering(lambda batch: replace(batch, items=tuple(sorted(batch.items))))
+    return _altering(lambda batch: batch._replace(items=tuple(sorted(batch.items))))
 
 
 def metrics_in_order() -> Callable[..., Client]:
     """Reports of one metric are shuffled, the metrics are not."""
     return _altering(
-        lambda batch: replace(batch, items=tuple(sorted(batch.items, key=lambda each: each.metric)))
+        lambda batch: batch._replace(items=tuple(sorted(batch.items, key=lambda each: each.metric)))
     )
 
 
@@ -160,7 +159,7 @@ def no_padding() -> Callable[..., Client]:
 
 def day_of_the_records() -> Callable[..., Client]:
     """The batch says when its records were made, not when it was sealed."""
-    return _altering(lambda batch: replace(batch, day=batch.day - timedelta(days=1)))
+    return _altering(lambda batch: batch._replace(day=batch.day - timedelta(days=1)))
 
 
 SAMPLING_MUTANTS: dict[str, Callable[[], Callable[..., Client]]] = {

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Consent = Literal["unknown", "granted", "withdrawn"]
 Reason = Literal["consent", "unknown metric", "value", "expired", "cap", "busy", "storage", "error"]
@@ -17,8 +17,7 @@ class Recorded:
         return True
 
 
-@dataclass(frozen=True)
-class Declined:
+class Declined(NamedTuple):
     """Answer to a record that was not stored: `reason`, and `details`, one line for a log without
     the value."""
 
@@ -29,8 +28,7 @@ class Declined:
         return False
 
 
-@dataclass(frozen=True)
-class Uploaded:
+class Uploaded(NamedTuple):
     """Result of one upload: batches `acknowledged`, reports in them that were `refused` for good,
     batches still `waiting`, and `why` no more were sent ("" when none waits)."""
 
@@ -40,8 +38,7 @@ class Uploaded:
     why: str = ""
 
 
-@dataclass(frozen=True)
-class Sent:
+class Sent(NamedTuple):
     """One sealed batch: its day, the number of its reports by metric, and its state."""
 
     day: date
@@ -49,8 +46,7 @@ class Sent:
     state: Literal["waiting", "acknowledged", "dropped", "withdrawn"]
 
 
-@dataclass(frozen=True)
-class Status:
+class Status(NamedTuple):
     """State of a client. `storage`: "" or what is wrong with the file; `pooled`: reports drawn in
     periods that are not over; `waiting`: sealed batches; `acknowledged`, `dropped` (too old or too
     many): batches; `refused`: reports; `unasked`: groups that are new, or allow more than the owner

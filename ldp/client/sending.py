@@ -3,7 +3,6 @@
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from sqlite3 import Connection
 
@@ -79,7 +78,7 @@ class Sender:
                 result = self._send_batch(device, may_send)
             acknowledged, refused = acknowledged + result.acknowledged, refused + result.refused
             if not result.acknowledged or not result.waiting:
-                return replace(result, acknowledged=acknowledged, refused=refused)
+                return result._replace(acknowledged=acknowledged, refused=refused)
         return Uploaded(acknowledged, refused, result.waiting, "enough for one call")
 
     def _send_batch(

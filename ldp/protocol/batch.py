@@ -6,7 +6,6 @@ their metrics, padded with zeros to one of a few sizes. It contains nothing abou
 """
 
 import struct
-from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import NamedTuple
 
@@ -39,8 +38,7 @@ class Item(NamedTuple):
         return _ITEM.size + len(self.metric.encode()) + len(self.report)
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """Sealed batch: `id`, 16 random bytes drawn at sealing; `day` of sealing, UTC; `items`."""
 
     id: bytes
