@@ -92,7 +92,7 @@ def main() -> None:
     figures = {
         "encode": encode_us,
         "wire": client.privatise("lol")[0].nbytes,
-        "import": 1e3 * import_seconds(MODULE, 7),
+        "import": 1e3 * import_seconds(f"import {MODULE}", 7),
         "dependencies": len(packages) - 1,
         "installed": installed_mib(packages),
         "aggregate": seconds,
