@@ -17,13 +17,14 @@ from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import gaussian_delta, gaussian_mu
 from ldp.central.regression import Scales, joint_mu
-from ldp.central.regression.preprocessing import MAPPINGS, Preprocessing
-from ldp.central.regression.published import (
-    PUBLISHED,
+from ldp.central.regression.published import PUBLISHED
+from ldp.errors import ParameterError
+from simulations.regression.pipelines import (
+    MAPPINGS,
     NotPrivateWarning,
+    Preprocessing,
     PublishedLinearRegression,
 )
-from ldp.errors import ParameterError
 
 DATA = Path(__file__).parent / "data" / "regression"
 EPSILONS = (0.1, 1.0, 3.0, 10.0)
@@ -207,18 +208,6 @@ def test_preprocessing_maps_to_the_unit_ball_and_back(
     assert restored + residual * divisor == pytest.approx(y, abs=1e-6)
     assert "mean of the target" in made.how.assumes
     assert ("length of the longest row" in made.how.assumes) is (mapping == "max")
-
-
-@pytest.mark.exact
-@pytest.mark.parametrize("intercept", [False, True])
-def test_unstandardised_coefficients_predict_the_same(intercept: bool) -> None:
-    X, y, _ = boston()
-    made = Preprocessing(mapping="max", intercept=intercept).fit(X, y)
-    coefficients = np.random.default_rng(0).normal(size=X.shape[1] + intercept)
-    slopes, start = made.unstandardised(coefficients)
-    assert X @ slopes + start == pytest.approx(made.predict(X, coefficients))
-    with pytest.raises(ParameterError, match="units of the data"):
-        Preprocessing().fit(X, y).unstandardised(coefficients)
 
 
 @pytest.mark.exact

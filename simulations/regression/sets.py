@@ -11,14 +11,14 @@ from ldp.arrays import Floats
 from ldp.central import Simulated
 from ldp.central.regression import METHODS, Budget, Rows, ridge
 from ldp.central.regression.local import gaussian_reports
-from ldp.central.regression.preprocessing import Preprocessing
-from ldp.central.regression.published import (
-    PUBLISHED,
-    NotPrivateWarning,
-    PublishedLinearRegression,
-)
+from ldp.central.regression.published import PUBLISHED
 from simulations.campaign import Bar
 from simulations.regression.data import halves, load
+from simulations.regression.pipelines import (
+    NotPrivateWarning,
+    Preprocessing,
+    PublishedLinearRegression,
+)
 from simulations.study import Row, Setting, Study, column, figure
 
 SETS = (

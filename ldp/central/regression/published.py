@@ -1,8 +1,8 @@
-"""Private regressions exactly as they were published: constants, pre-processing, noise.
+"""Private regressions exactly as they were published: constants and noise.
 
-For reproducing published figures and for checking claims; never for a release. Every pipeline here
-takes statistics of the data without paying for them, so none is private end to end, and some are
-not private even given those. `PUBLISHED` holds the noise of each, and `Claim.holds` checks its
+For reproducing published figures and for checking claims; never for a release. Every one maps data
+with statistics that it does not pay for, so none is private end to end, and some are not private
+even given those. `PUBLISHED` holds the noise of each, and `Claim.holds` checks its
 claim by the exact joint delta of all releases. The table is in docs/regression.md.
 
 Sources: Wang 2018 and its code `suffstats_perturb.m`, `adassp.m`; Kalaja 2020, algorithms 1-3;
@@ -11,29 +11,20 @@ public code, named beside each.
 """
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import gaussian_delta, gaussian_epsilon, gaussian_mu
 from ldp.central.gaussian import require_budget
 from ldp.central.regression.calibration import Scales, joint_mu, safe_ridge
-from ldp.central.regression.preprocessing import Fitted, Preprocessing
 from ldp.errors import ParameterError
 
 Multiplier = Callable[[float, float], float]
 """Function from (epsilon, delta) of one release to its standard deviation times epsilon."""
-
-
-class NotPrivateWarning(UserWarning):
-    """Warning that a fit is not differentially private end to end."""
 
 
 def _wang(epsilon: float, delta: float) -> float:
@@ -192,74 +183,3 @@ PUBLISHED: dict[str, Claim] = {
     ),
 }
 """Published methods, by name."""
-
-
-class PublishedLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Published pipeline, to reproduce its figures: always a simulation and never private end to
-    end, as `NotPrivateWarning` says.
-
-    Parameters
-    ----------
-    method : a name of PUBLISHED
-    epsilon, delta : float
-        As claimed by the publication.
-    preprocessing : Preprocessing, or its `Fitted` statistics
-        Row norms, as Wang 2018, by default. Fitted ones are used as they are: statistics taken
-        before the data were split.
-    random_state : int or a numpy generator
-
-    Attributes
-    ----------
-    coefficients_ : of mapped features
-    preprocessing_ : the fitted statistics; `preprocessing_.how.assumes` lists what is leaked
-    """
-
-    def __init__(
-        self,
-        method: str = "ada-ssp-wang",
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        preprocessing: Preprocessing | Fitted | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
-        self.preprocessing = preprocessing
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit to `X`, shape (n, features), and `y`, shape (n,)."""
-        X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
-        y = np.asarray(y, dtype=np.float64)
-        if self.method not in PUBLISHED:
-            raise ParameterError(
-                f"unknown method {self.method!r}; published: {', '.join(PUBLISHED)}"
-            )
-        preprocessing = self.preprocessing or Preprocessing()
-        if isinstance(preprocessing, Preprocessing):
-            preprocessing = preprocessing.fit(X, y)
-        warnings.warn(
-            f"{self.method} as published is not differentially private end to end: it takes "
-            f"{', '.join(preprocessing.how.assumes)} from the data",
-            NotPrivateWarning,
-            stacklevel=2,
-        )
-        self.preprocessing_ = preprocessing
-        self.coefficients_ = PUBLISHED[self.method].fit(
-            preprocessing.features(X),
-            preprocessing.target(X, y),
-            epsilon=self.epsilon,
-            delta=self.delta,
-            generator=np.random.default_rng(self.random_state),
-        )
-        self.is_simulation_ = True
-        return self
-
-    def predict(self, X: Any) -> Floats:
-        """Return the predictions for `X`, shape (n, features), in the units of the target: shape
-        (n,)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        return self.preprocessing_.predict(X, self.coefficients_)

@@ -1,17 +1,22 @@
-"""Preprocessing of the published pipelines, before they add noise.
+"""Published pipelines: their preprocessing, and the noise of `ldp.central.regression.published`.
 
 Means, deviations and the longest row are statistics of the data that no budget is spent on: a
 pipeline with them is private only if they are public knowledge, and `assumes` lists them. The
 provable methods take public bounds instead. Sources: Wang 2018 (row norms); Kalaja 2020, equations
-3.3 (row norms), 3.4 (of the target too), 3.5 (longest row), 3.7 (coefficients in the units of the
-data) and 3.8 (clipping above); Honkela and others 2018 (clipping on both sides).
+3.3 (row norms), 3.4 (of the target too), 3.5 (longest row) and 3.8 (clipping above); Honkela and
+others 2018 (clipping on both sides).
 """
 
+import warnings
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ldp.arrays import Floats
+from ldp.central.regression.published import PUBLISHED
 from ldp.errors import ParameterError
 
 MAPPINGS = {
@@ -20,6 +25,10 @@ MAPPINGS = {
     "max": "every row divided by the longest row's length",
 }
 CLIPS = ("none", "upper", "both")
+
+
+class NotPrivateWarning(UserWarning):
+    """Warning that a fit is not differentially private end to end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,18 +123,6 @@ class Fitted:
         (n,)."""
         return self.features(X) @ coefficients * self._divisor(X) + self.target_mean
 
-    def unstandardised(self, coefficients: Floats) -> tuple[Floats, float]:
-        """Return (slopes, intercept) of mapped `coefficients` in the units of the data; raises
-        ParameterError unless `mapping` is "max". They contain the statistics."""
-        if self.how.mapping != "max":
-            raise ParameterError('only mapping="max" has coefficients in the units of the data')
-        mapped_intercept = float(coefficients[0]) if self.how.intercept else 0.0
-        mapped = coefficients[1:] if self.how.intercept else coefficients
-        slopes = self.largest * mapped / (self.longest * self.deviations)
-        # the column of ones is divided by the longest row like every other
-        start = self.target_mean + self.largest * mapped_intercept / self.longest
-        return slopes, start - float(slopes @ self.means)
-
     def _divisor(self, X: Floats) -> Floats:
         if self.how.mapping == "row-and-target":
             return np.asarray(self.largest * _lengths(self.standardised(X)))
@@ -135,3 +132,74 @@ class Fitted:
 def _lengths(rows: Floats) -> Floats:
     lengths = np.linalg.norm(rows, axis=1)
     return np.asarray(np.where(lengths > 0, lengths, 1.0))
+
+
+class PublishedLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Published pipeline, to reproduce its figures: always a simulation and never private end to
+    end, as `NotPrivateWarning` says.
+
+    Parameters
+    ----------
+    method : a name of PUBLISHED
+    epsilon, delta : float
+        As claimed by the publication.
+    preprocessing : Preprocessing, or its `Fitted` statistics
+        Row norms, as Wang 2018, by default. Fitted ones are used as they are: statistics taken
+        before the data were split.
+    random_state : int or a numpy generator
+
+    Attributes
+    ----------
+    coefficients_ : of mapped features
+    preprocessing_ : the fitted statistics; `preprocessing_.how.assumes` lists what is leaked
+    """
+
+    def __init__(
+        self,
+        method: str = "ada-ssp-wang",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        preprocessing: Preprocessing | Fitted | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.method = method
+        self.epsilon = epsilon
+        self.delta = delta
+        self.preprocessing = preprocessing
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to `X`, shape (n, features), and `y`, shape (n,)."""
+        X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
+        y = np.asarray(y, dtype=np.float64)
+        if self.method not in PUBLISHED:
+            raise ParameterError(
+                f"unknown method {self.method!r}; published: {', '.join(PUBLISHED)}"
+            )
+        preprocessing = self.preprocessing or Preprocessing()
+        if isinstance(preprocessing, Preprocessing):
+            preprocessing = preprocessing.fit(X, y)
+        warnings.warn(
+            f"{self.method} as published is not differentially private end to end: it takes "
+            f"{', '.join(preprocessing.how.assumes)} from the data",
+            NotPrivateWarning,
+            stacklevel=2,
+        )
+        self.preprocessing_ = preprocessing
+        self.coefficients_ = PUBLISHED[self.method].fit(
+            preprocessing.features(X),
+            preprocessing.target(X, y),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            generator=np.random.default_rng(self.random_state),
+        )
+        self.is_simulation_ = True
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Return the predictions for `X`, shape (n, features), in the units of the target: shape
+        (n,)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return self.preprocessing_.predict(X, self.coefficients_)
