@@ -148,7 +148,7 @@ def test_the_exact_delta_of_every_methods_releases_together_is_the_one_asked_for
     rows = Rows.of(X, y, intercept=True, norm=None)
     budget = Budget(epsilon=epsilon, delta=delta, neighbours=neighbours)
     noise = Simulated(np.random.default_rng(0))
-    fit = METHODS[name].fit(rows, budget, noise, split=None, eigenvalue_share=None)
+    fit = METHODS[name].fit(rows, budget, noise)
     assert fit.moments is not None
     spent = joint_mu(fit.moments.scales, norm=rows.norm, neighbours=neighbours)
     assert 0.999 * delta <= gaussian_delta(epsilon, spent) <= delta
@@ -322,7 +322,9 @@ def test_the_default_never_meets_a_singular_matrix_and_ssp_may() -> None:
         rows = Rows.of(np.zeros((20, 5)), np.ones(20), intercept=False, norm=1.0)
         budget = Budget(epsilon=1.0, delta=1e-6, neighbours=Neighbours.ADD_REMOVE)
         for name, seen in lengths.items():
-            fit = METHODS[name].fit(rows, budget, noise, split=0.5, eigenvalue_share=None)
+            method = METHODS[name]
+            assert isinstance(method, FromMoments)
+            fit = method.fit(rows, budget, noise, split=0.5)
             seen.append(float(np.linalg.norm(fit.coefficients)))
     assert max(lengths["ridge"]) < 5
     assert max(lengths["ssp"]) > 50

@@ -83,9 +83,7 @@ def _plain(task: _Task) -> Floats:
 
 def _provable(name: str) -> Callable[[_Task], Floats]:
     def predict(task: _Task) -> Floats:
-        fit = METHODS[name].fit(
-            task.rows, task.budget, Simulated(task.generator), split=None, eigenvalue_share=None
-        )
+        fit = METHODS[name].fit(task.rows, task.budget, Simulated(task.generator))
         return task.predicted(fit.coefficients)
 
     return predict

@@ -72,7 +72,7 @@ def _boston(setting: Setting, generator: np.random.Generator) -> dict[str, float
             restored = (made + 1) / 2 * (y.max() - y.min()) + y.min()
             errors["functional"].append(_rmse(restored, y[fold]))
             noise = Simulated(generator)
-            fit = METHODS["ridge"].fit(part, budget, noise, split=None, eigenvalue_share=None)
+            fit = METHODS["ridge"].fit(part, budget, noise)
             errors["ridge"].append(_rmse(25 + 25 * ours.features[fold] @ fit.coefficients, y[fold]))
     method_1, functional = PUBLISHED[epsilon]
     return {

@@ -31,6 +31,7 @@ from simulations.regression.robust import (
     TESTED,
     part,
     thresholds,
+    with_public,
 )
 from simulations.study import Row, Setting, Study, column, figure
 
@@ -109,19 +110,18 @@ def _drugs(setting: Setting, generator: np.random.Generator) -> dict[str, float]
         rows, public, noise = drug.private, drug.public, Simulated(generator)
         inside, low = clip_rows(rows, box, target)
         cut = Rows(inside, low, 1.0, False)
-        noisy = LaplaceMoments.released(
-            rows, epsilon, REPLACE, noise, box=box, target=target
-        ).with_public(public)
-        wide = LaplaceMoments.released(rows, epsilon, REPLACE, noise, split=EVEN)
-        wide = wide.with_public(public)
+        noisy, wide = (
+            with_public(LaplaceMoments.released(rows, epsilon, REPLACE, noise, **how), public)
+            for how in ({"box": box, "target": target}, {"split": EVEN})
+        )
         units = noisy.in_units(1 / SPREAD)
         fitted = {
             "plain": fixed(rows.xx + public.xx, rows.xy + public.xy),
             "plain_clipped": fixed(cut.xx + public.xx, cut.xy + public.xy),
             "public": fixed(public.xx, public.xy),
             "ridge": ridge.floored(noisy.as_normal),
-            "noise_aware": noise_aware(units, generator, sweeps=SWEEPS).mean,
-            "naive": naive(units, generator, sweeps=SWEEPS).mean,
+            "noise_aware": noise_aware(units, generator, sweeps=SWEEPS).mean(axis=0),
+            "naive": naive(units, generator, sweeps=SWEEPS).mean(axis=0),
             "only_xy": noisy.xy,
             "unclipped": fixed(wide.xx, wide.xy),
             "output": _fit(Output(), rows, loose, noise),
@@ -140,7 +140,7 @@ def _drugs(setting: Setting, generator: np.random.Generator) -> dict[str, float]
 
 
 def _fit(method: Output | Functional, rows: Rows, budget: Budget, noise: Simulated) -> Floats:
-    return method.fit(rows, budget, noise, split=None, eigenvalue_share=None).coefficients
+    return method.fit(rows, budget, noise).coefficients
 
 
 PRIVATE = ("ridge", "noise_aware", "naive", "only_xy", "unclipped", "output", "functional")
@@ -229,7 +229,8 @@ def _traded(setting: Setting, generator: np.random.Generator) -> dict[str, float
         drug = Drug.made(genes, columns, setting["public"], n, generator)
         noisy = LaplaceMoments.released(
             drug.private, epsilon, REPLACE, Simulated(generator), box=box, target=target
-        ).with_public(drug.public)
+        )
+        noisy = with_public(noisy, drug.public)
         found.append(drug.score(ridge.floored(noisy.as_normal)))
     return {"spearman": float(np.mean(found)), "error": float(np.std(found) / math.sqrt(TRADED))}
 

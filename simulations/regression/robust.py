@@ -78,15 +78,16 @@ def _nieminen(setting: Setting, generator: np.random.Generator) -> dict[str, flo
         rows = part(whole, TESTED + PUBLIC, n + TESTED + PUBLIC)
         noisy = LaplaceMoments.released(
             rows, epsilon, REPLACE, Simulated(generator), box=box, target=target
-        ).with_public(public)
+        )
+        noisy = with_public(noisy, public)
         inside, low = clip_rows(rows, box, target)
         cut = Rows(inside, low, 1.0, False)
         fitted = {
             "plain": _solved(rows, public),
             "plain_clipped": _solved(cut, public),
             "ridge": ridge.floored(noisy.as_normal),
-            "noise_aware": noise_aware(noisy.in_units(LARGEST), generator).mean,
-            "naive": naive(noisy.in_units(LARGEST), generator).mean,
+            "noise_aware": noise_aware(noisy.in_units(LARGEST), generator).mean(axis=0),
+            "naive": naive(noisy.in_units(LARGEST), generator).mean(axis=0),
             "only_xy": noisy.xy,
         }
         for name, coefficients in fitted.items():
@@ -95,6 +96,17 @@ def _nieminen(setting: Setting, generator: np.random.Generator) -> dict[str, flo
     published = PUBLISHED_EPSILON[epsilon] if n == 500 else PUBLISHED_ROWS[n]
     means = {name: float(np.mean(values)) for name, values in scores.items()}
     return {"published": published, **means}
+
+
+def with_public(noisy: LaplaceMoments, rows: Rows) -> LaplaceMoments:
+    """Return the sum with the exact moments of public `rows`, clipped or not."""
+    return LaplaceMoments(
+        noisy.xx + rows.xx,
+        noisy.xy + rows.xy,
+        noisy.yy + rows.yy,
+        noisy.scales,
+        noisy.rows + len(rows.target),
+    )
 
 
 def _solved(rows: Rows, public: Rows) -> Floats:

@@ -79,7 +79,7 @@ def _fits(
     budget = Budget(epsilon=epsilon, delta=delta, neighbours=Neighbours.ADD_REMOVE)
     noise = Simulated(generator)
     for name in PROVABLE:
-        fit = METHODS[name].fit(rows, budget, noise, split=None, eigenvalue_share=None)
+        fit = METHODS[name].fit(rows, budget, noise)
         made[name] = fit.coefficients
     for name in AS_PUBLISHED:
         made[f"published_{name}"] = PUBLISHED[name].fit(
@@ -166,7 +166,7 @@ def _kalaja(setting: Setting, generator: np.random.Generator) -> dict[str, float
         )
         budget = Budget(epsilon=1.0, delta=delta, neighbours=Neighbours.ADD_REMOVE)
         noise = Simulated(generator)
-        fit = METHODS["ridge"].fit(rows, budget, noise, split=None, eigenvalue_share=None)
+        fit = METHODS["ridge"].fit(rows, budget, noise)
         predicted["ridge"] = fitted.predict(X[test], fit.coefficients)
         predicted["trivial"] = np.full(len(test), y[train].mean())
         for name, values in predicted.items():
@@ -245,7 +245,7 @@ def _wang_own(setting: Setting, generator: np.random.Generator) -> dict[str, flo
             train = np.setdiff1d(order, test)
             rows = Rows.of(features[train], target[train], intercept=False, norm=1.0)
             noise = Simulated(generator)
-            fit = METHODS["ridge"].fit(rows, budget, noise, split=None, eigenvalue_share=None)
+            fit = METHODS["ridge"].fit(rows, budget, noise)
             fitted = {
                 "ridge_1": np.linalg.solve(rows.xx + np.eye(rows.columns), rows.xy),
                 "ada_ssp": PUBLISHED["ada-ssp-wang-code"].fit(

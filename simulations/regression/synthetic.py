@@ -11,6 +11,7 @@ from ldp.arrays import Floats
 from ldp.central import Simulated
 from ldp.central.regression import METHODS, Budget, Moments, Rows, Scales, ridge
 from ldp.central.regression.local import from_signs, gaussian_reports, sign_reports
+from ldp.central.regression.methods import FromMoments
 from ldp.central.regression.published import PUBLISHED
 from ldp.planning.regression import shuffled_epsilon
 from simulations.campaign import Bar
@@ -66,11 +67,12 @@ def _piazza(setting: Setting, generator: np.random.Generator) -> dict[str, float
         )
         for name in ("ssp", "ada-ssp", "const-ssp-full", "ridge"):
             noise = Simulated(generator)
-            fit = METHODS[name].fit(rows, budget, noise, split=None, eigenvalue_share=None)
+            fit = METHODS[name].fit(rows, budget, noise)
             fitted[name] = fit.coefficients
+        ridges = METHODS["ridge"]
+        assert isinstance(ridges, FromMoments)
         for split in (0.2, 0.8):
-            noise = Simulated(generator)
-            fit = METHODS["ridge"].fit(rows, budget, noise, split=split, eigenvalue_share=None)
+            fit = ridges.fit(rows, budget, Simulated(generator), split=split)
             fitted[f"ridge_split_{split:g}"] = fit.coefficients
         for name, coefficients in fitted.items():
             errors.setdefault(name, []).append(float(((coefficients - truth) ** 2).sum()))
@@ -166,7 +168,7 @@ def _local(setting: Setting, generator: np.random.Generator) -> dict[str, float]
         fitted = {"no noise": ridge.constant(exact, 1e-6)}
         for model in ("central", "secure sum"):
             noise = Simulated(generator)
-            fit = METHODS["ridge"].fit(rows, budget, noise, split=None, eigenvalue_share=None)
+            fit = METHODS["ridge"].fit(rows, budget, noise)
             fitted[model] = fit.coefficients
         fitted["local gaussian"] = ridge.floored(gaussian_reports(rows, budget, generator))
         for model, own in (("shuffled", shuffled_epsilon(budget, n)), ("local signs", epsilon)):

@@ -10,7 +10,7 @@ treats X'X as unknown: given it, X'y integrates out,
 and so does b. X'X moves by elliptical slices, its prior its noisy self with the noise's law, the
 precision by a random walk, both with b integrated out; then b is drawn, and the Laplace noise's
 variances, an inverse Gaussian each (Park and Casella 2008). y'y is not used. Both see noisy moments
-only, and are free. No convergence is assumed: `Draws.drift` compares the halves.
+only, and are free.
 """
 
 import math
@@ -22,8 +22,8 @@ import numpy as np
 from ldp.arrays import Floats
 from ldp.central import Noise
 from ldp.central.regression import ridge
-from ldp.central.regression.calibration import Budget, Fit, Portion
-from ldp.central.regression.laplace import LaplaceMoments, require_no_shares, symmetric
+from ldp.central.regression.calibration import Budget, Fit
+from ldp.central.regression.laplace import LaplaceMoments, symmetric
 from ldp.central.regression.rows import Rows
 
 SHAPE = RATE = 2.0
@@ -36,53 +36,21 @@ STEP = 0.5
 """Standard deviation of the random walk of the logarithm of the precision."""
 
 
-@dataclass(frozen=True, eq=False)
-class Draws:
-    """Posterior draws of the coefficients: shape (draws, columns)."""
-
-    coefficients: Floats
-
-    @property
-    def mean(self) -> Floats:
-        """Posterior mean: shape (columns,)."""
-        return np.asarray(self.coefficients.mean(axis=0))
-
-    @property
-    def drift(self) -> float:
-        """Largest distance between the means of the two halves, in posterior deviations: above
-        some 0.5 the draws still depend on the start."""
-        first_half, second_half = np.array_split(self.coefficients, 2)
-        spread = np.maximum(self.coefficients.std(axis=0), 1e-300)
-        return float(np.max(np.abs(first_half.mean(axis=0) - second_half.mean(axis=0)) / spread))
-
-
 def naive(
-    moments: LaplaceMoments,
-    generator: np.random.Generator,
-    *,
-    sweeps: int = SWEEPS,
-    public: Rows | None = None,
-) -> Draws:
-    """Return draws from the posterior that takes the projected noisy moments for the exact ones.
-    `public` rows have a precision of their own, because projected noisy moments scatter more; rows
-    of the same precision are added by `LaplaceMoments.with_public`."""
-    sources = [(*project(moments), moments.rows)]
-    if public is not None:
-        sources.append((public.xx, public.xy, public.yy, len(public.target)))
-    size, prior = len(moments.xy), 1.0
-    precisions = np.ones(len(sources))
+    moments: LaplaceMoments, generator: np.random.Generator, *, sweeps: int = SWEEPS
+) -> Floats:
+    """Return draws of the coefficients, shape (draws, columns), from the posterior that takes the
+    projected noisy moments for the exact ones."""
+    xx, xy, yy = project(moments)
+    size, precision, prior = len(xy), 1.0, 1.0
     draws = []
     for _ in range(sweeps):
-        weighted = list(zip(precisions, sources, strict=True))
-        information = sum((p * xx for p, (xx, *_) in weighted), prior * np.eye(size))
-        shifted = sum((p * xy for p, (_, xy, *_) in weighted), np.zeros(size))
-        b = _normal(generator, information, shifted)
-        for place, (xx, xy, yy, rows) in enumerate(sources):
-            residual = max(0.0, float(yy - 2 * b @ xy + b @ xx @ b))
-            precisions[place] = _gamma(generator, rows, residual)
+        b = _normal(generator, prior * np.eye(size) + precision * xx, precision * xy)
+        residual = max(0.0, float(yy - 2 * b @ xy + b @ xx @ b))
+        precision = _gamma(generator, moments.rows, residual)
         prior = _gamma(generator, size, float(b @ b))
         draws.append(b)
-    return Draws(np.array(draws[min(BURN_IN, sweeps // 2) :]))
+    return np.array(draws[min(BURN_IN, sweeps // 2) :])
 
 
 def project(moments: LaplaceMoments) -> tuple[Floats, Floats, float]:
@@ -98,11 +66,12 @@ def project(moments: LaplaceMoments) -> tuple[Floats, Floats, float]:
 
 def noise_aware(
     moments: LaplaceMoments, generator: np.random.Generator, *, sweeps: int = SWEEPS
-) -> Draws:
-    """Return draws from the posterior of the coefficients given the moments and their noise."""
+) -> Floats:
+    """Return draws from the posterior of the coefficients given the moments and their noise: shape
+    (draws, columns)."""
     state = _Aware(moments, generator)
     draws = [b for b, _ in zip(state.sweeps(), range(sweeps), strict=False)]
-    return Draws(np.array(draws[min(BURN_IN, sweeps // 2) :]))
+    return np.array(draws[min(BURN_IN, sweeps // 2) :])
 
 
 class _Aware:
@@ -209,19 +178,15 @@ class Bayes:
 
     words: str
     aware: bool
-    sweeps: int = SWEEPS
 
-    def fit(
-        self, rows: Rows, budget: Budget, noise: Noise, *, split: Portion, eigenvalue_share: Portion
-    ) -> Fit:
-        require_no_shares(split, eigenvalue_share)
+    def fit(self, rows: Rows, budget: Budget, noise: Noise) -> Fit:
         moments = LaplaceMoments.released(rows, budget.epsilon, budget.neighbours, noise)
         # after the release anything is free; the seed follows from the release
         seed = np.random.SeedSequence(np.abs(moments.xy).view(np.uint64).tolist())
         sampler = noise_aware if self.aware else naive
         generator = np.random.default_rng(seed)
-        draws = sampler(moments.in_units(UNIT), generator, sweeps=self.sweeps)
-        return Fit(draws.mean / UNIT, budget.pure_cost)
+        draws = sampler(moments.in_units(UNIT), generator)
+        return Fit(np.asarray(draws.mean(axis=0)) / UNIT, budget.pure_cost)
 
 
 def _normal(generator: np.random.Generator, precision: Floats, shifted: Floats) -> Floats:

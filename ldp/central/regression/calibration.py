@@ -34,8 +34,6 @@ EIGENVALUE_ROUNDING = 1 + 2 * ROUNDED
 rows is off by some 40 * 2**-53 * MOST_ROWS = 4e-8 of what a person changes."""
 FAILURE = 0.05
 """Probability that the noise of X'X is longer than the safe ridge."""
-Portion = float | None
-"""Share of a budget, or None for the method's own share."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from ldp.arrays import Floats
 from ldp.central import Noise, Releases, Simulated
 from ldp.central.regression.calibration import Budget
 from ldp.central.regression.intervals import Centred
-from ldp.central.regression.methods import METHODS, Method
+from ldp.central.regression.methods import METHODS, FromMoments, Method
 from ldp.central.regression.rows import Bounds, Rows, Unmapped
 from ldp.errors import DecodeError, ParameterError
 
@@ -143,9 +143,14 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
             intercept=self.fit_intercept,
             norm=self.norm,
         )
-        fit = method.fit(
-            rows, budget, noise, split=self.split, eigenvalue_share=self.eigenvalue_share
-        )
+        if isinstance(method, FromMoments):
+            fit = method.fit(rows, budget, noise, self.split, self.eigenvalue_share)
+        elif self.split is not None or self.eigenvalue_share is not None:
+            raise ParameterError(
+                "split and eigenvalue_share are for methods that release moments with normal noise"
+            )
+        else:
+            fit = method.fit(rows, budget, noise)
         self.cost_, self.moments_ = fit.cost, fit.moments
         self.is_simulation_ = noise.is_simulation
         self.clipped_ = (

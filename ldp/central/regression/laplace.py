@@ -25,7 +25,7 @@ from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Laplace, Noise
 from ldp.central.regression import ridge
-from ldp.central.regression.calibration import Budget, Fit, Moments, Portion, Scales
+from ldp.central.regression.calibration import Budget, Fit, Moments, Scales
 from ldp.central.regression.rows import ROUNDED, Rows
 from ldp.errors import ParameterError
 
@@ -107,16 +107,6 @@ class LaplaceMoments:
             len(inside),
         )
 
-    def with_public(self, rows: Rows) -> "LaplaceMoments":
-        """Return the sum with the exact moments of public `rows`, clipped or not."""
-        return LaplaceMoments(
-            self.xx + rows.xx,
-            self.xy + rows.xy,
-            self.yy + rows.yy,
-            self.scales,
-            self.rows + len(rows.target),
-        )
-
     def in_units(self, unit: float) -> "LaplaceMoments":
         """Return the moments of targets times `unit`, and so of coefficients times `unit`."""
         xx, xy, yy = self.scales
@@ -153,23 +143,9 @@ class Robust:
     """Laplace noise on moments of clipped rows, then the default ridge; pure epsilon."""
 
     words: str = "clipped moments with Laplace noise, pure epsilon (Honkela and others 2018)"
-    box: float = 1.0
-    target: float = 1.0
-    split: tuple[float, float, float] = SPLIT
 
-    def fit(
-        self, rows: Rows, budget: Budget, noise: Noise, *, split: Portion, eigenvalue_share: Portion
-    ) -> Fit:
-        require_no_shares(split, eigenvalue_share)
-        moments = LaplaceMoments.released(
-            rows,
-            budget.epsilon,
-            budget.neighbours,
-            noise,
-            split=self.split,
-            box=self.box,
-            target=self.target,
-        )
+    def fit(self, rows: Rows, budget: Budget, noise: Noise) -> Fit:
+        moments = LaplaceMoments.released(rows, budget.epsilon, budget.neighbours, noise)
         return Fit(ridge.floored(moments.as_normal), budget.pure_cost)
 
 
@@ -180,10 +156,7 @@ class Functional:
 
     words: str = "Laplace noise on the objective, pure epsilon (Zhang and others 2012)"
 
-    def fit(
-        self, rows: Rows, budget: Budget, noise: Noise, *, split: Portion, eigenvalue_share: Portion
-    ) -> Fit:
-        require_no_shares(split, eigenvalue_share)
+    def fit(self, rows: Rows, budget: Budget, noise: Noise) -> Fit:
         most = Sensitivities.of(np.ones(rows.columns), budget.neighbours, norm=rows.norm)
         # coefficients of theta: X'X above the diagonal, and -2 X'y
         mechanism = Laplace(
@@ -199,9 +172,3 @@ class Functional:
         part = vectors[:, is_positive]
         b = part @ ((part.T @ (release[len(upper[0]) :] / 2)) / values[is_positive])
         return Fit(np.asarray(b, dtype=np.float64), budget.pure_cost)
-
-
-def require_no_shares(split: Portion, eigenvalue_share: Portion) -> None:
-    """Raise ParameterError for a share, which a method with Laplace noise does not have."""
-    if split is not None or eigenvalue_share is not None:
-        raise ParameterError("split and eigenvalue_share are for methods with normal noise")

@@ -12,7 +12,7 @@ from ldp.arrays import Floats
 from ldp.central import Noise
 from ldp.central.regression import ridge
 from ldp.central.regression.bayes import Bayes
-from ldp.central.regression.calibration import Budget, Fit, Moments, Portion, Shares, calibrate
+from ldp.central.regression.calibration import Budget, Fit, Moments, Shares, calibrate
 from ldp.central.regression.laplace import Functional, Robust
 from ldp.central.regression.output import Output
 from ldp.central.regression.rows import Rows
@@ -27,9 +27,7 @@ class Method(Protocol):
         """A line of description."""
         ...
 
-    def fit(
-        self, rows: Rows, budget: Budget, noise: Noise, *, split: Portion, eigenvalue_share: Portion
-    ) -> Fit:
+    def fit(self, rows: Rows, budget: Budget, noise: Noise) -> Fit:
         """Release moments of `rows` with `noise` and solve them."""
         ...
 
@@ -44,7 +42,12 @@ class FromMoments:
     eigenvalue_share: float | None = None
 
     def fit(
-        self, rows: Rows, budget: Budget, noise: Noise, *, split: Portion, eigenvalue_share: Portion
+        self,
+        rows: Rows,
+        budget: Budget,
+        noise: Noise,
+        split: float | None = None,
+        eigenvalue_share: float | None = None,
     ) -> Fit:
         if self.eigenvalue_share is None and eigenvalue_share is not None:
             raise ParameterError("eigenvalue_share is for methods that release the eigenvalue")

@@ -17,9 +17,8 @@ from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Noise
 from ldp.central.bisection import bisect
-from ldp.central.regression.calibration import Budget, Fit, Portion
+from ldp.central.regression.calibration import Budget, Fit
 from ldp.central.regression.rows import Rows
-from ldp.errors import ParameterError
 
 RADIUS = 1.0
 """Public length that mapped coefficients are held to."""
@@ -34,11 +33,7 @@ class Output:
 
     words: str = "noise on the coefficients (Chaudhuri, Monteleoni and Sarwate 2011)"
 
-    def fit(
-        self, rows: Rows, budget: Budget, noise: Noise, *, split: Portion, eigenvalue_share: Portion
-    ) -> Fit:
-        if split is not None or eigenvalue_share is not None:
-            raise ParameterError("split and eigenvalue_share are for methods that release moments")
+    def fit(self, rows: Rows, budget: Budget, noise: Noise) -> Fit:
         steepest = rows.norm * (rows.norm * RADIUS + 1)
         if budget.neighbours is Neighbours.REPLACE_VALUE:
             steepest *= 2

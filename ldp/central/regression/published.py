@@ -18,7 +18,7 @@ import numpy as np
 
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats
-from ldp.central import gaussian_delta, gaussian_epsilon, gaussian_mu
+from ldp.central import gaussian_delta, gaussian_mu
 from ldp.central.gaussian import require_budget
 from ldp.central.regression.calibration import Scales, joint_mu, safe_ridge
 from ldp.errors import ParameterError
@@ -84,17 +84,14 @@ class Claim:
 
     def delta(self, epsilon: float, delta: float) -> float:
         """Return the exact delta, at the claimed epsilon, of all releases together (add/remove)."""
-        return gaussian_delta(epsilon, self._mu(epsilon, delta))
-
-    def epsilon(self, epsilon: float, delta: float) -> float:
-        """Return the exact epsilon, at the claimed delta, of all releases together (add/remove)."""
-        return gaussian_epsilon(self._mu(epsilon, delta), delta)
+        return gaussian_delta(epsilon, self.mu(epsilon, delta))
 
     def holds(self, epsilon: float, delta: float) -> bool:
         """Return whether the claimed (epsilon, delta) holds, given public bounds."""
         return self.delta(epsilon, delta) <= delta
 
-    def _mu(self, epsilon: float, delta: float) -> float:
+    def mu(self, epsilon: float, delta: float) -> float:
+        """Return the exact joint mu of all releases together (add/remove)."""
         scales = self.scales(epsilon, delta)
         return joint_mu(scales, norm=1.0, neighbours=Neighbours.ADD_REMOVE)
 
