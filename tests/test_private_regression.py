@@ -33,14 +33,14 @@ from ldp.central.regression import (
     SimulationWarning,
     calibrate,
     joint_mu,
-    ridge,
 )
+from ldp.central.regression.calibration import release_moments
 from ldp.central.regression.estimator import READ_ROWS
 from ldp.central.regression.intervals import FAR, Centred
 from ldp.central.regression.methods import FromMoments
 from ldp.central.regression.rows import COARSE, GRID, MOST_ROWS, ROUNDED, product
 from ldp.errors import DecodeError, ParameterError
-from ldp.regression import PrivateLinearRegression
+from ldp.regression import PrivateLinearRegression, ridge
 from tests.statistics import ALPHA
 
 FROM_MOMENTS = [name for name, one in METHODS.items() if isinstance(one, FromMoments)]
@@ -185,7 +185,7 @@ def test_accounting_jointly_takes_less_noise_than_the_theses() -> None:
 
 def released_zeros(source: Noise, scales: Scales, times: int) -> list[Moments]:
     rows = Rows.of(np.zeros((1, 2)), np.zeros(1), intercept=False, norm=1.0)
-    return [Moments.released(rows, scales, source) for _ in range(times)]
+    return [release_moments(rows, scales, source) for _ in range(times)]
 
 
 @pytest.mark.statistical
@@ -535,7 +535,7 @@ def coverage(
     rows.__dict__.update(xx=xx, xy=xx @ truth)
     offered = held = 0
     for _ in range(repetitions):
-        made = Moments.released(rows, Scales(xx=1.0, xy=0.7), Simulated(generator))
+        made = release_moments(rows, Scales(xx=1.0, xy=0.7), Simulated(generator))
         try:
             centred = Centred.of(made)
         except DecodeError:

@@ -14,16 +14,11 @@ from ldp.accounting import Neighbours
 from ldp.central import gaussian_delta
 from ldp.central.regression import METHODS, Budget, Moments, Rows
 from ldp.central.regression.calibration import joint_mu
-from ldp.central.regression.local import (
-    Coordinates,
-    from_signs,
-    gaussian_reports,
-    keep_ratio,
-    sign_reports,
-)
+from ldp.central.regression.local import gaussian_reports, sign_reports
 from ldp.central.regression.published import PUBLISHED
 from ldp.planning.regression import shuffled_epsilon
 from ldp.privacy_loss import clones_2023
+from ldp.regression.signs import Coordinates, from_signs, keep_ratio
 from tests.statistics import ALPHA, mean_p
 
 DATA = Path(__file__).parent / "data" / "regression"

@@ -186,8 +186,8 @@ def _compared(
     splits: int,
     seed: int | None,
 ) -> tuple[dict[str, Any], str]:
-    from ldp.central.regression.rows import Bounds
     from ldp.planning.regression import compare_regressions
+    from ldp.regression.bounds import Bounds
 
     scores = compare_regressions(
         X,

@@ -21,6 +21,7 @@ from ldp.files import write_whole
 from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.moments import RegressionMoments
 from ldp.mechanisms.numeric import Numeric
+from ldp.regression.signs import regression_of_signs
 from ldp.tables.table import Table
 
 FEW = 100
@@ -167,15 +168,13 @@ class RegressionEstimate:
 def decode_regression(table: Table) -> RegressionEstimate:
     """Return the regression of a table of `moments`. Raises DecodeError for another table, and for
     a product without reports."""
-    from ldp.central.regression.local import regression_of_signs
-
     mechanism = table.mechanism
     if not isinstance(mechanism, RegressionMoments):
         raise DecodeError(f"a {mechanism.name} table holds no moments of a regression")
     if not table.reports.all():
         raise DecodeError("one of the products was never reported: the table has too few reports")
     signs = table.counts[:, 1].astype(np.int64) - table.counts[:, 0]
-    coef, intercept, _ = regression_of_signs(
+    coef, intercept = regression_of_signs(
         table.reports, signs, epsilon=mechanism.epsilon, bounds=mechanism.bounds
     )
     return RegressionEstimate(coef, intercept, table.total, _details(table))

@@ -2,8 +2,7 @@
 
 A person holds (x_1, .., x_d, y), each mapped from its public bounds to [-1, 1], and 1 for the
 intercept. The products of two of (1, x_1, .., x_d, y) are the coordinates; a report is about one of
-them. `ldp/central/regression/local.py` computes moments from the counts, and a regression from
-these.
+them. `ldp/regression/signs.py` computes moments from the counts, and a regression from these.
 """
 
 import math

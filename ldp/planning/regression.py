@@ -14,14 +14,17 @@ from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Simulated
 from ldp.central.bisection import bisect
-from ldp.central.regression import ridge
-from ldp.central.regression.calibration import Budget, Moments, Scales
-from ldp.central.regression.local import from_signs, gaussian_reports, sign_reports
+from ldp.central.regression.calibration import Budget
+from ldp.central.regression.local import gaussian_reports, sign_reports
 from ldp.central.regression.methods import METHODS
 from ldp.central.regression.published import PUBLISHED
-from ldp.central.regression.rows import Bounds, Rows
+from ldp.central.regression.rows import Rows
 from ldp.errors import ParameterError
 from ldp.privacy_loss import clones_2023
+from ldp.regression import ridge
+from ldp.regression.bounds import Bounds
+from ldp.regression.moments import Moments, Scales
+from ldp.regression.signs import from_signs
 
 TESTED = 0.1
 """Share of the rows that every split holds out."""

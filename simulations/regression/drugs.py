@@ -16,11 +16,12 @@ from scipy.stats import spearmanr
 
 from ldp.arrays import Floats
 from ldp.central import Simulated
-from ldp.central.regression import Rows, ridge
+from ldp.central.regression import Rows
 from ldp.central.regression.bayes import naive, noise_aware
 from ldp.central.regression.calibration import Budget
 from ldp.central.regression.laplace import Functional, LaplaceMoments, clip_rows
 from ldp.central.regression.output import Output
+from ldp.regression import ridge
 from simulations.campaign import Bar
 from simulations.regression.data import expression
 from simulations.regression.robust import (

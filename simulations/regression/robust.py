@@ -9,11 +9,13 @@ from scipy.stats import spearmanr
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Simulated
-from ldp.central.regression import Moments, Rows, Scales, ridge
+from ldp.central.regression import Rows, Scales
 from ldp.central.regression.bayes import naive, noise_aware
+from ldp.central.regression.calibration import release_moments
 from ldp.central.regression.intervals import Centred
 from ldp.central.regression.laplace import SPLIT, LaplaceMoments, clip_rows
 from ldp.errors import DecodeError
+from ldp.regression import ridge
 from simulations.campaign import Bar
 from simulations.study import Row, Setting, Study, column, figure
 
@@ -204,7 +206,7 @@ def _intervals(setting: Setting, generator: np.random.Generator) -> dict[str, fl
     rows.__dict__.update(xx=xx, xy=xx @ truth)
     offered, held, noise = 0, 0, Simulated(generator)
     for _ in range(5000):
-        released = Moments.released(rows, Scales(xx=1.0, xy=0.7), noise)
+        released = release_moments(rows, Scales(xx=1.0, xy=0.7), noise)
         try:
             low, high = Centred.of(released).interval(np.eye(d), 0.95).T
         except DecodeError:

@@ -9,9 +9,10 @@ from matplotlib.figure import Figure
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Simulated
-from ldp.central.regression import METHODS, Budget, Rows, ridge
+from ldp.central.regression import METHODS, Budget, Rows
 from ldp.central.regression.local import gaussian_reports
 from ldp.central.regression.published import PUBLISHED
+from ldp.regression import ridge
 from simulations.campaign import Bar
 from simulations.regression.data import halves, load
 from simulations.regression.pipelines import (

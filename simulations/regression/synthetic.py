@@ -9,11 +9,13 @@ from matplotlib.figure import Figure
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Simulated
-from ldp.central.regression import METHODS, Budget, Moments, Rows, Scales, ridge
-from ldp.central.regression.local import from_signs, gaussian_reports, sign_reports
+from ldp.central.regression import METHODS, Budget, Moments, Rows, Scales
+from ldp.central.regression.local import gaussian_reports, sign_reports
 from ldp.central.regression.methods import FromMoments
 from ldp.central.regression.published import PUBLISHED
 from ldp.planning.regression import shuffled_epsilon
+from ldp.regression import ridge
+from ldp.regression.signs import from_signs
 from simulations.campaign import Bar
 from simulations.study import Row, Setting, Study, column, figure
 

@@ -3,8 +3,6 @@
 from ldp.central.regression.calibration import (
     Budget,
     Fit,
-    Moments,
-    Scales,
     Shares,
     calibrate,
     joint_mu,
@@ -15,7 +13,9 @@ from ldp.central.regression.estimator import (
     SimulationWarning,
 )
 from ldp.central.regression.methods import METHODS
-from ldp.central.regression.rows import Bounds, Rows
+from ldp.central.regression.rows import Rows
+from ldp.regression.bounds import Bounds
+from ldp.regression.moments import Moments, Scales
 
 __all__ = [
     "METHODS",

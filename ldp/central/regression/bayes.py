@@ -21,10 +21,10 @@ import numpy as np
 
 from ldp.arrays import Floats
 from ldp.central import Noise
-from ldp.central.regression import ridge
 from ldp.central.regression.calibration import Budget, Fit
 from ldp.central.regression.laplace import LaplaceMoments, symmetric
 from ldp.central.regression.rows import Rows
+from ldp.regression import ridge
 
 SHAPE = RATE = 2.0
 """Parameters of the Gamma priors."""

@@ -26,14 +26,13 @@ from ldp.arrays import Floats
 from ldp.central import Noise, gaussian_mu
 from ldp.central.regression.rows import ROUNDED, Rows
 from ldp.errors import ParameterError
+from ldp.regression.moments import Moments, Scales
 
 ROUNDING = 1 + 1e-9 + ROUNDED
 """Factor on computed scales, for the rounding of the formulas here and of sums."""
 EIGENVALUE_ROUNDING = 1 + 2 * ROUNDED
 """Factor on the eigenvalue's scale: solved in doubles, an eigenvalue of 40 columns and MOST_ROWS
 rows is off by some 40 * 2**-53 * MOST_ROWS = 4e-8 of what a person changes."""
-FAILURE = 0.05
-"""Probability that the noise of X'X is longer than the safe ridge."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,16 +76,6 @@ class Shares:
             raise ParameterError("split must lie in (0, 1) and eigenvalue_share in [0, 1)")
         rest = 1 - eigenvalue
         return cls(xx=rest * split, xy=rest * (1 - split), eigenvalue=eigenvalue)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scales:
-    """Standard deviations of the noise on every entry of the whole X'X, of X'y, and on the
-    smallest eigenvalue (infinite: it is not released)."""
-
-    xx: float
-    xy: float
-    eigenvalue: float = math.inf
 
 
 def joint_mu(scales: Scales, *, norm: float, neighbours: Neighbours, target: float = 1.0) -> float:
@@ -140,25 +129,14 @@ def calibrate(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """Released moments: X'X (symmetric), X'y, the smallest eigenvalue of X'X (None where it was not
-    released), and the scales of their noise. Everything computed from them is free."""
-
-    xx: Floats
-    xy: Floats
-    eigenvalue: float | None
-    scales: Scales
-
-    @classmethod
-    def released(cls, rows: Rows, scales: Scales, noise: Noise) -> "Moments":
-        """Return the exact moments of `rows`, with noise."""
-        whole = noise.gaussian(rows.xx, scales.xx)
-        eigenvalue = None
-        if scales.eigenvalue < math.inf:
-            least: Floats = np.linalg.eigvalsh(rows.xx)[:1].astype(np.float64)
-            eigenvalue = float(noise.gaussian(least, scales.eigenvalue)[0])
-        return cls((whole + whole.T) / 2, noise.gaussian(rows.xy, scales.xy), eigenvalue, scales)
+def release_moments(rows: Rows, scales: Scales, noise: Noise) -> Moments:
+    """Return the exact moments of `rows`, with noise."""
+    whole = noise.gaussian(rows.xx, scales.xx)
+    eigenvalue = None
+    if scales.eigenvalue < math.inf:
+        least: Floats = np.linalg.eigvalsh(rows.xx)[:1].astype(np.float64)
+        eigenvalue = float(noise.gaussian(least, scales.eigenvalue)[0])
+    return Moments((whole + whole.T) / 2, noise.gaussian(rows.xy, scales.xy), eigenvalue, scales)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,9 +147,3 @@ class Fit:
     coefficients: Floats
     cost: Cost
     moments: Moments | None = None
-
-
-def safe_ridge(columns: int, scale: float, failure: float = FAILURE) -> float:
-    """Return sqrt(columns ln(2 columns**2 / failure)) scale: the noise of X'X is longer with
-    probability `failure` at most (Wang 2018, after Tropp's matrix Bernstein inequality)."""
-    return math.sqrt(columns * math.log(2 * columns**2 / failure)) * scale

@@ -14,8 +14,9 @@ from ldp.central import Noise, Releases, Simulated
 from ldp.central.regression.calibration import Budget
 from ldp.central.regression.intervals import Centred
 from ldp.central.regression.methods import METHODS, FromMoments, Method
-from ldp.central.regression.rows import Bounds, Rows, Unmapped
+from ldp.central.regression.rows import Rows
 from ldp.errors import DecodeError, ParameterError
+from ldp.regression.bounds import Bounds, Unmapped
 
 NEIGHBOURS = {"add-remove": Neighbours.ADD_REMOVE, "replace-one": Neighbours.REPLACE_VALUE}
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldp.arrays import Floats
-from ldp.central.regression.calibration import Moments
 from ldp.errors import DecodeError, ParameterError
+from ldp.regression.moments import Moments
 
 FAR = 20.0
 """Number of noise scales that the smallest eigenvalue of the noisy X'X must exceed."""

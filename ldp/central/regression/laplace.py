@@ -24,10 +24,11 @@ import numpy as np
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Laplace, Noise
-from ldp.central.regression import ridge
-from ldp.central.regression.calibration import Budget, Fit, Moments, Scales
+from ldp.central.regression.calibration import Budget, Fit
 from ldp.central.regression.rows import ROUNDED, Rows
 from ldp.errors import ParameterError
+from ldp.regression import ridge
+from ldp.regression.moments import Moments, Scales
 
 SPLIT = (0.35, 0.60, 0.05)
 """Shares of epsilon of X'X, X'y and y'y (Nieminen 2017, section 4.1)."""

@@ -10,13 +10,14 @@ from typing import Protocol
 
 from ldp.arrays import Floats
 from ldp.central import Noise
-from ldp.central.regression import ridge
 from ldp.central.regression.bayes import Bayes
-from ldp.central.regression.calibration import Budget, Fit, Moments, Shares, calibrate
+from ldp.central.regression.calibration import Budget, Fit, Shares, calibrate, release_moments
 from ldp.central.regression.laplace import Functional, Robust
 from ldp.central.regression.output import Output
 from ldp.central.regression.rows import Rows
 from ldp.errors import ParameterError
+from ldp.regression import ridge
+from ldp.regression.moments import Moments
 
 
 class Method(Protocol):
@@ -56,7 +57,7 @@ class FromMoments:
             raise ParameterError("eigenvalue_share must lie in (0, 1) for this method")
         shares = Shares.of(split=self.split if split is None else split, eigenvalue=share or 0.0)
         scales = calibrate(shares, mu=budget.mu, norm=rows.norm, neighbours=budget.neighbours)
-        moments = Moments.released(rows, scales, noise)
+        moments = release_moments(rows, scales, noise)
         return Fit(self.solve(moments), budget.cost, moments)
 
 

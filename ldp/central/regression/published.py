@@ -20,8 +20,10 @@ from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import gaussian_delta, gaussian_mu
 from ldp.central.gaussian import require_budget
-from ldp.central.regression.calibration import Scales, joint_mu, safe_ridge
+from ldp.central.regression.calibration import joint_mu
 from ldp.errors import ParameterError
+from ldp.regression.moments import Scales
+from ldp.regression.ridge import safe_ridge
 
 Multiplier = Callable[[float, float], float]
 """Function from (epsilon, delta) of one release to its standard deviation times epsilon."""

@@ -1,4 +1,4 @@
-"""Rows of data inside public bounds, and their exact sums: all that a private regression reads.
+"""Rows of mapped data, and their exact sums: all that a private regression reads.
 
 Columns are clipped to public bounds and mapped to [-1, 1], rows to a public norm, and everything to
 the nearest multiple of 1 / GRID. A number is split into two parts of fewer digits, whose products
@@ -22,53 +22,6 @@ MOST_ROWS = 2**23
 ROUNDED = 1e-6
 """Bound of the rounding of the sums of MOST_ROWS rows, as a share of a row's change."""
 BLOCK = 2**18
-
-
-@dataclass(frozen=True, eq=False)
-class Bounds:
-    """Public ranges: `low` < `high`, shape (columns,), all finite."""
-
-    low: Floats
-    high: Floats
-
-    @classmethod
-    def of(cls, pairs: object, columns: int, what: str) -> "Bounds":
-        """Return the bounds of one pair for all `columns`, or of an array of shape (columns, 2).
-        Raises ParameterError, which names `what`, for anything else."""
-        try:
-            pairs = np.asarray(pairs, dtype=np.float64)
-        except (TypeError, ValueError):
-            pairs = np.empty(0)
-        if pairs.shape == (2,):
-            pairs = np.tile(pairs, (columns, 1))
-        if pairs.shape != (columns, 2):
-            raise ParameterError(
-                f"{what} must be one pair (low, high), or one for each of {columns} columns"
-            )
-        if not np.isfinite(pairs).all() or not (pairs[:, 0] < pairs[:, 1]).all():
-            raise ParameterError(f"{what} must be finite, each low below its high")
-        return cls(pairs[:, 0].copy(), pairs[:, 1].copy())
-
-    @cached_property
-    def middle(self) -> Floats:
-        """Middle of every column's range, which is mapped to 0: shape (columns,)."""
-        return (self.low + self.high) / 2
-
-    @cached_property
-    def half(self) -> Floats:
-        """Half of every column's range, which is mapped to 1: shape (columns,)."""
-        return (self.high - self.low) / 2
-
-    def mapped(self, values: Floats) -> Floats:
-        """Return `values`, shape (n, columns), clipped and mapped to [-1, 1]; NaN counts as the
-        middle, because an error would reveal that somebody has no number."""
-        inside = np.clip(np.where(np.isnan(values), self.middle, values), self.low, self.high)
-        return np.clip((inside - self.middle) / self.half, -1.0, 1.0)
-
-    def outside(self, values: Floats) -> int:
-        """Return the number of `values`, shape (n, columns), that are clipped. Not private: never
-        publish it."""
-        return int(((values < self.low) | (values > self.high)).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,31 +102,3 @@ def product(left: Floats, right: Floats) -> Floats:
         for place, (i, j) in enumerate((i, j) for i in (1, 0) for j in (1, 0)):
             sums[place] += parts[0][i].T @ parts[1][j]
     return np.asarray(((sums[0] + (sums[1] + sums[2])) + sums[3]), dtype=np.float64)
-
-
-class Unmapped:
-    """Affine map from mapped coefficients to those in the units of the data."""
-
-    def __init__(self, features: Bounds, target: Bounds, intercept: bool) -> None:
-        self._features, self._intercept = features, intercept
-        self.middle, self._half = float(target.middle[0]), float(target.half[0])
-
-    def units(self) -> Floats:
-        """Return the matrix from mapped coefficients to slopes, and to the intercept less `middle`:
-        shape (columns, columns)."""
-        slopes = np.diag(self._half / self._features.half)
-        if not self._intercept:
-            return slopes
-        whole = np.zeros((len(slopes) + 1, len(slopes) + 1))
-        whole[:-1, :-1] = slopes
-        whole[-1, :-1] = -slopes @ self._features.middle
-        whole[-1, -1] = self._half
-        return whole
-
-    def coefficients(self, mapped: Floats) -> tuple[Floats, float]:
-        """Return (slopes, intercept) of `mapped` coefficients, shape (columns,)."""
-        coefficients = self.units() @ mapped
-        slopes = coefficients[: len(self._features.half)]
-        if self._intercept:
-            return slopes, self.middle + float(coefficients[-1])
-        return slopes, self.middle - float(slopes @ self._features.middle)

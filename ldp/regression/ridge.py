@@ -10,10 +10,12 @@ from collections.abc import Callable
 import numpy as np
 
 from ldp.arrays import Floats
-from ldp.central.regression.calibration import Moments, safe_ridge
+from ldp.regression.moments import Moments
 
 Solve = Callable[[Moments], Floats]
 NORMAL_975 = 1.959963984540054
+FAILURE = 0.05
+"""Probability that the noise of X'X is longer than the safe ridge."""
 
 
 def none(moments: Moments) -> Floats:
@@ -73,3 +75,9 @@ def constant(moments: Moments, ridge: float) -> Floats:
 def noise_length(moments: Moments) -> float:
     """Return about the largest eigenvalue of the noise of X'X: sqrt(2 columns) times its scale."""
     return math.sqrt(2 * len(moments.xy)) * moments.scales.xx
+
+
+def safe_ridge(columns: int, scale: float, failure: float = FAILURE) -> float:
+    """Return sqrt(columns ln(2 columns**2 / failure)) scale: the noise of X'X is longer with
+    probability `failure` at most (Wang 2018, after Tropp's matrix Bernstein inequality)."""
+    return math.sqrt(columns * math.log(2 * columns**2 / failure)) * scale
