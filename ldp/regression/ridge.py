@@ -5,14 +5,12 @@ The functions see only released moments and cost nothing. Sources: Vu and Slavko
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from ldp.arrays import Floats
 from ldp.regression.moments import Moments
 
-Solve = Callable[[Moments], Floats]
 NORMAL_975 = 1.959963984540054
 FAILURE = 0.05
 """Probability that the noise of X'X is longer than the safe ridge."""

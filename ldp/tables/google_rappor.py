@@ -1,29 +1,21 @@
-"""Files of google/rappor: params, counts, map, results.
+"""Reader of the files of google/rappor: params, counts, map.
 
 Source: google/rappor @a13fa96, analysis/R/read_input.R and decode_dist.R. A map lists for every
 candidate the positions of its bits, counted from 1 over all cohorts: cohort * bits + bit + 1.
 """
 
 import csv
-import io
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import Ints, Points
+from ldp.arrays import Ints
 from ldp.errors import DecodeError, LdpError
-from ldp.files import write_whole
 from ldp.mechanisms.rappor import Rappor
-from ldp.tables.estimates import Estimates
 from ldp.tables.table import MOST_REPORTS, Table, smallest_type
 
 PARAMS = ("k", "h", "m", "p", "q", "f")
-RESULTS = (
-    *("string", "estimate", "std_error"),
-    *("proportion", "prop_std_error", "prop_low_95", "prop_high_95"),
-)
 SCHEME = "rappor-md5-1byte"
 
 
@@ -69,17 +61,6 @@ def read_params(path: str | Path, scheme: str = SCHEME) -> Rappor:
         raise DecodeError(f"{path}: {error}") from None
 
 
-def write_params(mechanism: Rappor, path: str | Path) -> None:
-    """Write the params file of a mechanism; `f` is the one that runs."""
-    values = (mechanism.bits, mechanism.hashes, mechanism.cohorts)
-    _write(path, [PARAMS, (*values, mechanism.p, mechanism.q, mechanism.f)])
-
-
-def write_counts(table: Table, path: str | Path) -> None:
-    """Write the counts file of a table: a row for each cohort, its reports and its bits' counts."""
-    _write(path, np.column_stack([table.reports, table.counts]).tolist())
-
-
 def read_map(path: str | Path, table: Table) -> tuple[tuple[str, ...], NDArray[np.uint16]]:
     """Return the candidates of a map file for a RAPPOR table, and the bits they set: uint16, shape
     (candidates, cohorts, hashes). Raises DecodeError."""
@@ -109,28 +90,6 @@ def read_map(path: str | Path, table: Table) -> tuple[tuple[str, ...], NDArray[n
     return tuple(names), (places - first).astype(np.uint16)
 
 
-def write_map(candidates: Sequence[str], places: Points, bits: int, path: str | Path) -> None:
-    """Write the map file of candidates whose hashes set the bits `places`, shape (candidates,
-    cohorts, hashes), of filters of `bits` bits."""
-    first = bits * np.arange(places.shape[1])[:, None]
-    numbers = (places.astype(np.int64) + first + 1).reshape(len(candidates), -1).tolist()
-    _write(path, ([name, *row] for name, row in zip(candidates, numbers, strict=True)))
-
-
-def write_results(estimates: Estimates, path: str | Path) -> None:
-    """Write the discovered candidates as results.csv, largest first, counts rounded down."""
-    n, rows = estimates.reports, []
-    detected = estimates.detected()
-    low, high = (np.clip(bound / n, 0, 1) for bound in estimates.interval(0.95))
-    for i in np.argsort(-estimates.count, kind="stable"):
-        if detected[i]:
-            count, error = float(estimates.count[i]), float(estimates.std_error[i])
-            shares = (count / n, error / n, float(low[i]), float(high[i]))
-            texts = [f"{share:.6g}" for share in shares]
-            rows.append([estimates.values[i], int(count), int(error), *texts])
-    _write(path, [RESULTS, *rows])
-
-
 def _rows(path: str | Path) -> list[list[str]]:
     """Return the rows of a CSV file; raises DecodeError."""
     try:
@@ -152,9 +111,3 @@ def _integers(path: str | Path) -> Ints:
         return np.array([[int(cell) for cell in row] for row in rows], dtype=np.int64)
     except (ValueError, OverflowError):
         raise DecodeError(f"{path}: counts must be whole numbers") from None
-
-
-def _write(path: str | Path, rows: Iterable[Sequence[object]]) -> None:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    write_whole(Path(path), text.getvalue())
