@@ -5,7 +5,8 @@ The message of an error is one line, with the place and what would be right.
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, fields
 from datetime import date, timedelta
 from pathlib import Path
@@ -59,10 +60,17 @@ def duration(text: object) -> timedelta:
 def read_registry(path: Path) -> Contents:
     """Return the contents of a metrics.toml; raise RegistryError with the place and the remedy."""
     document = read_document(path)
-    try:
+    with _errors_in(str(path)):
         return _contents(path, document)
+
+
+@contextmanager
+def _errors_in(place: str) -> Iterator[None]:
+    """Raise errors of the block as RegistryError that names the place."""
+    try:
+        yield
     except LdpError as error:
-        raise RegistryError(f"{path}: {error}") from None
+        raise RegistryError(f"{place}: {error}") from None
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -79,21 +87,26 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def _contents(path: Path, document: dict[str, Any]) -> Contents:
-    _require_known("the top level", document, {"product", "group", "metric"})
+    with _errors_in("the top level"):
+        _require_known(document, {"product", "group", "metric"})
     product = _section(document, "product", "product")
-    _require_known("[product]", product, {"name", "lifetime_epsilon"})
+    with _errors_in("[product]"):
+        _require_known(product, {"name", "lifetime_epsilon"})
     if not isinstance(product.get("name"), str) or not product["name"]:
         raise RegistryError("[product] needs a name")
     lifetime = _number(product["lifetime_epsilon"]) if "lifetime_epsilon" in product else math.inf
     if not lifetime > 0:
         raise RegistryError("[product]: lifetime_epsilon must be a number > 0")
-    groups = {
-        name: _group(name, _section(document["group"], name, f"group.{name}"))
-        for name in _section(document, "group", "group")
-    }
+    groups = dict[str, Group]()
+    for name in (group_sections := _section(document, "group", "group")):
+        keys = _section(group_sections, name, f"group.{name}")
+        with _errors_in(f"[group.{name}]"):
+            groups[name] = _group(name, keys)
     sections, known = _section(document, "metric", "metric"), dict[str, Metric]()
     for name in sorted(sections, key=lambda name: _is_joint(sections[name])):  # after their members
-        known[name] = _metric(path, product["name"], groups, name, sections[name], known)
+        keys = _section(sections, name, f"metric.{name}")
+        with _errors_in(f"[metric.{name}]"):
+            known[name] = _metric(path, product["name"], groups, name, keys, known)
     metrics = {name: known[name] for name in sections}
     _require_one_presence(metrics)
     for name, group in groups.items():
@@ -106,21 +119,15 @@ def _is_joint(keys: Any) -> bool:
 
 
 def _group(name: str, keys: dict[str, Any]) -> Group:
-    where = f"[group.{name}]"
-    _require_known(where, keys, GROUP_KEYS)
-    for key in ("window", "window_epsilon", "lifetime_epsilon"):
-        if key not in keys:
-            raise RegistryError(f"{where} needs {key}")
-    try:
-        caps = Caps(
-            window=duration(keys["window"]),
-            window_epsilon=_number(keys["window_epsilon"]),
-            lifetime_epsilon=_number(keys["lifetime_epsilon"]),
-            report_epsilon=_number(keys["report_epsilon"]) if "report_epsilon" in keys else None,
-        )
-        return Group(name=name, caps=caps, lateness=duration(keys.get("lateness", "7d")))
-    except LdpError as error:
-        raise RegistryError(f"{where}: {error}") from None
+    _require_known(keys, GROUP_KEYS)
+    _require_keys(keys, ("window", "window_epsilon", "lifetime_epsilon"))
+    caps = Caps(
+        window=duration(keys["window"]),
+        window_epsilon=_number(keys["window_epsilon"]),
+        lifetime_epsilon=_number(keys["lifetime_epsilon"]),
+        report_epsilon=_number(keys["report_epsilon"]) if "report_epsilon" in keys else None,
+    )
+    return Group(name=name, caps=caps, lateness=duration(keys.get("lateness", "7d")))
 
 
 def _metric(
@@ -131,43 +138,30 @@ def _metric(
     keys: dict[str, Any],
     metrics: Mapping[str, Metric],
 ) -> Metric:
-    where = f"[metric.{name}]"
-    if not isinstance(keys, dict):
-        raise RegistryError(f"{where} must be a section")
     if not name.replace("-", "").replace("_", "").isalnum():
-        raise RegistryError(f"{where}: a metric's name has letters, digits, - and _ only")
-    for key in REQUIRED:
-        if key not in keys:
-            raise RegistryError(f"{where} needs {key}")
+        raise RegistryError("a metric's name has letters, digits, - and _ only")
+    _require_keys(keys, REQUIRED)
     if len(name.encode()) > MOST_NAME:
-        raise RegistryError(f"{where}: a metric's name has {MOST_NAME} bytes at most")
+        raise RegistryError(f"a metric's name has {MOST_NAME} bytes at most")
     if type(keys["version"]) is not int or not 1 <= keys["version"] <= MOST_VERSION:
-        raise RegistryError(f"{where}: version must be a whole number, 1 to {MOST_VERSION}")
+        raise RegistryError(f"version must be a whole number, 1 to {MOST_VERSION}")
     if "dictionary" in keys and not isinstance(keys["dictionary"], str):
-        raise RegistryError(f"{where}: dictionary must be the name of a file")
-    _one_of(f"{where}: group", keys["group"], groups)
+        raise RegistryError("dictionary must be the name of a file")
+    _one_of("group", keys["group"], groups)
     if type(keys["expires"]) is not date:
-        raise RegistryError(f"{where}: expires must be a date such as 2027-12-31, without quotes")
+        raise RegistryError("expires must be a date such as 2027-12-31, without quotes")
     owners = keys["owners"]
     if not isinstance(owners, list) or not owners or not all(isinstance(o, str) for o in owners):
-        raise RegistryError(f"{where}: owners must be a list of texts")
+        raise RegistryError("owners must be a list of texts")
     reports = keys.get("reports_per_window", 1)
     if type(reports) is not int or not 1 <= reports <= MOST_REPORTS_PER_WINDOW:
-        raise RegistryError(
-            f"{where}: reports_per_window must be a whole number, 1 to {MOST_REPORTS_PER_WINDOW}"
-        )
-    try:
-        members = _members(keys, metrics) if _is_joint(keys) else ()
-        identity = product, name, str(keys["version"])
-        mechanism = _mechanism(path, where, keys, identity, members)
-    except LdpError as error:
-        raise RegistryError(f"{where}: {error}") from None
-    try:
-        memoise, epoch = _memoisation(mechanism, keys, groups[keys["group"]].caps)
-        presence = _presence(mechanism, keys, memoise)
-        cleans, other = _replacement(mechanism, keys)
-    except RegistryError as error:
-        raise RegistryError(f"{where}: {error}") from None
+        most = MOST_REPORTS_PER_WINDOW
+        raise RegistryError(f"reports_per_window must be a whole number, 1 to {most}")
+    members = _members(keys, metrics) if _is_joint(keys) else ()
+    mechanism = _mechanism(path, keys, (product, name, str(keys["version"])), members)
+    memoise, epoch = _memoisation(mechanism, keys, groups[keys["group"]].caps)
+    presence = _presence(mechanism, keys, memoise)
+    cleans, other = _replacement(mechanism, keys)
     dictionary = path.parent / keys["dictionary"] if "dictionary" in keys else None
     return Metric(
         name=name,
@@ -291,11 +285,7 @@ def _require_budget(group: str, caps: Caps, life: float, metrics: Mapping[str, M
 
 
 def _mechanism(
-    path: Path,
-    where: str,
-    keys: dict[str, Any],
-    identity: tuple[str, ...],
-    members: tuple[Metric, ...],
+    path: Path, keys: dict[str, Any], identity: tuple[str, ...], members: tuple[Metric, ...]
 ) -> Catalogued:
     """Return the mechanism of a metric, from its preset's parameters and its own keys. A missing
     seed is derived from product, metric and version; categories may be a file; a joint metric has
@@ -307,27 +297,23 @@ def _mechanism(
         parameters["mechanism"] = keys["mechanism"]
     label = "mechanism (the preset's was never published)" if "preset" in keys else "mechanism"
     name = _one_of(label, parameters.get("mechanism"), CATALOGUE)
-    if not CATALOGUE[name].is_whole:
+    kind = CATALOGUE[name]
+    if not kind.is_whole:
         raise RegistryError(f"mechanism {name!r} is a part of others and cannot be a metric")
-    own_keys = {field.name for field in fields(CATALOGUE[name])}
+    own_keys = {field.name: field for field in fields(kind)}
     for key in keys.keys() - own_keys - METRIC_KEYS:
         if any(key in mechanism.__dataclass_fields__ for mechanism in CATALOGUE.values()):
-            takes = ", ".join(field.name for field in fields(CATALOGUE[name]))
-            raise RegistryError(f"mechanism {name!r} takes {takes}, not {key!r}")
-    _require_known("", keys, METRIC_KEYS | own_keys)
+            raise RegistryError(f"mechanism {name!r} takes {', '.join(own_keys)}, not {key!r}")
+    _require_known(keys, METRIC_KEYS.union(own_keys))
     parameters.update({key: value for key, value in keys.items() if key in own_keys})
-    if CATALOGUE[name].has_seed(parameters):
+    if kind.has_seed(parameters):
         parameters.setdefault("seed", derived_seed(*identity))
     if isinstance(parameters.get("categories"), str):
         parameters["categories"] = read_values(path.parent / parameters["categories"])
     if members:
         parameters["of"] = [member.mechanism for member in members]
-    missing_keys = {
-        field.name
-        for field in fields(CATALOGUE[name])
-        if field.default is MISSING and field.name not in parameters
-    }
-    if missing_keys:
+    needed = {key for key, field in own_keys.items() if field.default is MISSING}
+    if missing_keys := needed - parameters.keys():
         note = " (never published)" if "preset" in keys else ""
         raise RegistryError(f"mechanism {name!r} needs {', '.join(sorted(missing_keys))}{note}")
     return from_parameters(parameters)
@@ -346,11 +332,16 @@ def _one_of(key: str, name: Any, allowed: Mapping[str, Any]) -> str:
     return name
 
 
-def _require_known(where: str, keys: Mapping[str, Any], allowed: set[str]) -> None:
+def _require_known(keys: Mapping[str, Any], allowed: set[str]) -> None:
     for key in keys:
         if key not in allowed:
-            prefix = f"{where} has an" if where else "an"
-            raise RegistryError(f"{prefix} unknown key {key!r}{nearest(key, allowed)}")
+            raise RegistryError(f"unknown key {key!r}{nearest(key, allowed)}")
+
+
+def _require_keys(keys: Mapping[str, Any], needed: Iterable[str]) -> None:
+    for key in needed:
+        if key not in keys:
+            raise RegistryError(f"needs {key}")
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
