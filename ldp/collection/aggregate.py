@@ -5,10 +5,10 @@ from datetime import date
 from pathlib import Path
 
 from ldp.collection.checkpoint import Checkpoint
-from ldp.collection.store import check_reports, read_reports, report_files
+from ldp.collection.store import read_reports, report_files
 from ldp.errors import ReportError
 from ldp.mechanisms import Catalogued
-from ldp.tables.joint_table import JointTable, JointTableBuilder, empty_builder
+from ldp.tables.joint_table import JointTable, JointTableBuilder, empty_builder, split_batch
 from ldp.tables.table import Table, TableBuilder
 
 EVERY = 100
@@ -93,6 +93,6 @@ def check_file(path: Path, mechanism: Catalogued) -> None:
     """Read a whole file; raise ReportError with its name if any report is damaged."""
     for rows, payloads in read_reports(path, mechanism):
         try:
-            check_reports(mechanism.layout, rows, payloads)
+            split_batch(mechanism.layout, rows, payloads)
         except ReportError as error:
             raise ReportError(f"{path}: {error}") from None

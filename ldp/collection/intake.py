@@ -15,13 +15,13 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.collection.store import check_reports
 from ldp.errors import ReportError
 from ldp.mechanisms import Catalogued
 from ldp.protocol.batch import HEAD_BYTES, Batch, Uniform, read_uniform
 from ldp.protocol.kinds import Layout
 from ldp.protocol.wire import HEADER_BYTES, JointLayout, split_report
 from ldp.registry import Registry
+from ldp.tables.joint_table import split_batch
 
 Code = Literal["unknown_metric", "wrong_version", "expired", "malformed"]
 """Reason why an item will never be counted."""
@@ -189,7 +189,7 @@ def check_bodies(bodies: NDArray[np.uint8], mechanism: Catalogued) -> None:
     """Raise ReportError when a row, a column or a padding bit of bodies is out of range."""
     layout = mechanism.layout
     if not _takes_any_body(layout):
-        check_reports(layout, *split_bodies(bodies, mechanism))
+        split_batch(layout, *split_bodies(bodies, mechanism))
 
 
 @lru_cache

@@ -216,12 +216,13 @@ def deal_reports(
     """Yield every part of every report of a worker's files, checked, with the block of its row: for
     large tables."""
     mechanism = from_parameters(parameters)
-    layout, parts = mechanism.layout, parts_of(mechanism)
+    parts = parts_of(mechanism)
     for _, path in _files(batches):
         for rows, payloads in read_reports(path, mechanism):
-            part_reports = zip(parts, split_batch(layout, rows, payloads), strict=True)
-            for number, (part, (part_rows, part_payloads)) in enumerate(part_reports):
-                payload_numbers(part.layout, part_rows, part_payloads)
+            part_reports = split_batch(mechanism.layout, rows, payloads)
+            for number, (part, (part_rows, part_payloads)) in enumerate(
+                zip(parts, part_reports, strict=True)
+            ):
                 block_rows = rows_of_block(part, block_bytes)
                 keys = number * _MOST_BLOCKS + part_rows.astype(np.int64) // block_rows
                 size = pa.binary(part.layout.payload_bytes)

@@ -19,10 +19,6 @@ from numpy.typing import NDArray
 from ldp.errors import ReportError
 from ldp.files import open_replacement
 from ldp.mechanisms import Catalogued
-from ldp.protocol.kinds import Layout
-from ldp.protocol.wire import JointLayout
-from ldp.tables.joint_table import split_batch
-from ldp.tables.table import payload_numbers
 
 BLOCK = 65_536
 _FINGERPRINT = b"ldp.fingerprint"
@@ -169,17 +165,6 @@ def read_reports(path: Path, mechanism: Catalogued) -> Iterator[StoredBatch]:
                 )
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ReportError(f"{path}: damaged: {str(error).splitlines()[0]}") from None
-
-
-def check_reports(
-    layout: Layout | JointLayout, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]
-) -> None:
-    """Raise ReportError when a row, a column or a padding bit of reports is out of range. Shapes:
-    (reports,) and (reports, payload bytes)."""
-    if isinstance(layout, JointLayout):
-        split_batch(layout, rows, payloads)
-    else:
-        payload_numbers(layout, rows, payloads)
 
 
 def _is_within(day: str, path: Path, since: date | None, until: date | None) -> bool:

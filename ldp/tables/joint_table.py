@@ -144,10 +144,11 @@ class JointTableBuilder(CountsReports):
 def split_batch(
     layout: Layout | JointLayout, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]
 ) -> list[Batch]:
-    """Split `rows`, shape (n,), and `payloads`, shape (n, payload bytes), of whole reports into
-    those of every part: the bulk twin of `JointLayout.split`. Raises ReportError when a row, a
-    column or a padding bit of several parts is out of range; one part is not checked."""
+    """Check `rows`, shape (n,), and `payloads`, shape (n, payload bytes), of whole reports and
+    return those of every part: the bulk twin of `JointLayout.split`. Raises ReportError when a row,
+    a column or a padding bit is out of range."""
     if isinstance(layout, Layout):
+        payload_numbers(layout, rows, payloads)
         return [(rows, payloads)]
     if payloads.shape != (rows.size, layout.payload_bytes):
         raise ReportError(
