@@ -23,7 +23,7 @@ from ldp.arrays import Floats
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Catalogued
 from ldp.mechanisms.joint_base import parts_of
-from ldp.privacy_loss.lattice import ROUNDING, bound, split
+from ldp.privacy_loss.lattice import ROUNDING, Term, Terms, bound, split
 from ldp.privacy_loss.outcomes import dominating_pair
 from ldp.protocol.channel import exact_log, round_up
 
@@ -37,27 +37,6 @@ ROUNDED = 1 + 1e-10
 """Factor above the relative rounding error of an exponential or a sum of these."""
 STEEPEST = 10.0
 """Largest product of tilt and largest loss: larger tilts improve nothing."""
-
-
-class _Losses(NamedTuple):
-    """Losses of each kind of report and part, a row each: `values` and their probabilities
-    `masses`, both padded with 0, and the numbers of reports."""
-
-    values: Floats
-    masses: Floats
-    counts: Floats
-
-    def cumulant(self, tilt: float) -> tuple[float, float, float]:
-        """Return ln E e**(tilt sum), and mean and variance of the tilted sum."""
-        exponents = np.where(self.masses > 0, tilt * self.values, -np.inf)
-        most = exponents.max(axis=1, keepdims=True)
-        weights = self.masses * np.exp(exponents - most)
-        shares = weights.sum(axis=1, keepdims=True)
-        weights /= shares
-        means = (weights * self.values).sum(axis=1)
-        variances = (weights * (self.values - means[:, None]) ** 2).sum(axis=1)
-        logarithms = (most + np.log(shares))[:, 0]
-        return tuple(float(self.counts @ terms) for terms in (logarithms, means, variances))  # type: ignore[return-value]
 
 
 class _Law(NamedTuple):
@@ -132,38 +111,40 @@ class Composition:
         return min(1.0, law.delta(max(0.0, epsilon - law.slack)))
 
     @cached_property
-    def _losses(self) -> _Losses:
+    def _losses(self) -> Terms:
+        """Losses of each kind of report and part."""
         pairs: Counter[tuple[tuple[Fraction, Fraction], ...]] = Counter()
         for mechanism, count in self.reports:
             for part in parts_of(mechanism):
                 pairs[dominating_pair(part)] += count
-        shape = (len(pairs), max(map(len, pairs)))
-        values, masses = np.zeros(shape), np.zeros(shape)
-        for row, pair in enumerate(pairs):
-            for place, (first, second) in enumerate(pair):
-                values[row, place] = _loss(first, second)
-                masses[row, place] = max(float(first), 1e-300)  # no mass is lost to underflow
-        return _Losses(values, masses, np.array([*pairs.values()], dtype=np.float64))
+        return Terms.of(
+            Term(
+                np.array([_loss(first, second) for first, second in pair]),
+                np.array([max(float(first), 1e-300) for first, _ in pair]),  # none underflows to 0
+                count,
+            )
+            for pair, count in pairs.items()
+        )
 
     def _law(self, excess: Callable[[float, float, float], float]) -> _Law:
         """Return the distribution of the sum of the losses around the tilt at which `excess` (of
         tilt, cumulant and mean), which grows with the tilt, is 0."""
         losses = self._losses
-        low, high = 0.0, STEEPEST / float(losses.values.max())
+        low, high = 0.0, STEEPEST / float(losses.places.max())
         for _ in range(50):
             tilt = (low + high) / 2
             is_below = excess(tilt, *losses.cumulant(tilt)[:2]) < 0
             low, high = (tilt, high) if is_below else (low, tilt)
         _, mean, variance = losses.cumulant(tilt)
-        reach = WIDTH * math.sqrt(variance) + 2 * float(losses.values.max())
-        bottom = max(mean - reach, float(losses.counts @ losses.values.min(axis=1)))
-        top = min(mean + reach, float(losses.counts @ losses.values.max(axis=1)))
-        step = _step(losses.values, top - bottom)
-        places = losses.values / step
+        reach = WIDTH * math.sqrt(variance) + 2 * float(losses.places.max())
+        bottom = max(mean - reach, float(losses.counts @ losses.places.min(axis=1)))
+        top = min(mean + reach, float(losses.counts @ losses.places.max(axis=1)))
+        step = _step(losses.places, top - bottom)
+        places = losses.places / step
         nearest = np.rint(places)
         is_near = np.abs(places - nearest) < 1e-9
-        shift = np.where(is_near, np.maximum(losses.values - nearest * step, 0), 0).max(axis=1)
-        largest = np.abs(losses.values).max(axis=1)
+        shift = np.where(is_near, np.maximum(losses.places - nearest * step, 0), 0).max(axis=1)
+        largest = np.abs(losses.places).max(axis=1)
         places = np.where(is_near, nearest, places)
         terms = [
             replace(split(places[row], losses.masses[row], step), count=int(count))

@@ -8,8 +8,10 @@ theorem 24.2 (the error of a transform).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,12 +26,39 @@ NOTHING = -300.0
 
 @dataclass(frozen=True)
 class Term:
-    """Distribution of each of `count` independent variables: `places` (whole steps) with
-    probabilities `masses`, arrays of one length."""
+    """Distribution of each of `count` independent variables: `places` (on a lattice whole steps)
+    with probabilities `masses`, arrays of one length."""
 
-    places: Ints
+    places: Ints | Floats
     masses: Floats
     count: int
+
+
+class Terms(NamedTuple):
+    """Terms, a row each, `places` and `masses` padded with 0: shape (terms, longest)."""
+
+    places: Floats
+    masses: Floats
+    counts: Floats
+
+    @classmethod
+    def of(cls, terms: Iterable[Term]) -> "Terms":
+        """Return the padded arrays of terms."""
+        places, masses, counts = zip(*((t.places, t.masses, t.count) for t in terms), strict=True)
+        padded = (zip(*zip_longest(*rows, fillvalue=0), strict=True) for rows in (places, masses))
+        return cls(*(np.array([*rows], dtype=np.float64) for rows in (*padded, counts)))
+
+    def cumulant(self, tilt: float) -> tuple[float, float, float]:
+        """Return ln E e**(tilt sum), and mean and variance of the tilted sum."""
+        exponents = np.where(self.masses > 0, tilt * self.places, -np.inf)
+        most = exponents.max(axis=1, keepdims=True)
+        weights = self.masses * np.exp(exponents - most)
+        shares = weights.sum(axis=1, keepdims=True)
+        weights /= shares
+        means = (weights * self.places).sum(axis=1)
+        variances = (weights * (self.places - means[:, None]) ** 2).sum(axis=1)
+        logarithms = (most + np.log(shares))[:, 0]
+        return tuple(float(self.counts @ terms) for terms in (logarithms, means, variances))  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
@@ -75,18 +104,6 @@ def split(places: Floats, masses: Floats, step: float | None = None) -> Term:
     is_positive = parts > 0
     neighbours = np.concatenate([below, below + 1]).astype(np.int64)
     return Term(neighbours[is_positive], parts[is_positive], 1)
-
-
-def cumulant(terms: Sequence[Term], tilt: float) -> tuple[float, float, float]:
-    """Return ln E e**(tilt sum), and mean and variance of the tilted sum; `tilt` per step."""
-    total = mean = variance = 0.0
-    for term in terms:
-        logarithm, weights = _tilted(term, tilt)
-        centre = float(weights @ term.places)
-        total += term.count * logarithm
-        mean += term.count * centre
-        variance += term.count * float(weights @ (term.places - centre) ** 2)
-    return total, mean, variance
 
 
 def bound(terms: Sequence[Term], tilt: float, low: int, size: int) -> Bound:
@@ -152,7 +169,8 @@ def _beyond(terms: Sequence[Term], tilt: float, place: int) -> float:
 
     No tilt is below 1 / place, so that place times the bound also bounds E[sum; sum >= place].
     """
-    spread = max(1.0, math.sqrt(cumulant(terms, tilt)[2]))
+    cumulant = Terms.of(terms).cumulant
+    spread = max(1.0, math.sqrt(cumulant(tilt)[2]))
     least = max(tilt, 1 / max(place, 1))
     tilts = [least + extra / spread for extra in (0, 5, 10)]
-    return min(cumulant(terms, steeper)[0] - steeper * place for steeper in tilts)
+    return min(cumulant(steeper)[0] - steeper * place for steeper in tilts)
