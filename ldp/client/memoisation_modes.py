@@ -188,11 +188,8 @@ class HiddenByEpoch(ByEpoch):
         return None
 
     def take(self, connection: Connection, end: int, grant: Grant) -> Taken:
-        metric, none_value, slots = (
-            self.metric,
-            self._none_value,
-            range(self.metric.reports_per_window),
-        )
+        metric, none_value = self.metric, self._none_value
+        slots = range(metric.reports_per_window)
         if not grant.reports:
             return [self.responses.fresh_report(metric, none_value).report for _ in slots], 0
         epoch_end = self._epoch_end(end - 1)

@@ -103,8 +103,7 @@ def is_new_tag(connection: Connection, tag: bytes) -> bool:
 def frozen_response(connection: Connection, metric: Metric, end: int) -> FrozenResponse | None:
     """Return the response of the metric's epoch that ends at `end`; None without one."""
     row = connection.execute(
-        f"SELECT response, charged FROM frozen {_WHERE}",
-        (end, *meaning(metric)),
+        f"SELECT response, charged FROM frozen {_WHERE}", (end, *meaning(metric))
     ).fetchone()
     return row and FrozenResponse(row[0], bool(row[1]))
 
@@ -121,10 +120,7 @@ def freeze(
 
 def mark_charged(connection: Connection, metric: Metric, end: int) -> None:
     """Note that the epoch that ends at `end` was charged."""
-    connection.execute(
-        f"UPDATE frozen SET charged = 1 {_WHERE}",
-        (end, *meaning(metric)),
-    )
+    connection.execute(f"UPDATE frozen SET charged = 1 {_WHERE}", (end, *meaning(metric)))
 
 
 def enter_epoch(

@@ -108,7 +108,9 @@ class Responses:
         secret = self._secret.read()
         memory = self._memories.get(metric.name)
         if memory is None or memory.secret != secret:
-            memory = _Memory(secret, self._encoder(metric, secret), _key(secret, "tag", metric))
+            mechanism: Any = metric.mechanism
+            encoder = mechanism.encoder(self._bits, secret=_key(secret, "response", metric))
+            memory = _Memory(secret, encoder, _key(secret, "tag", metric))
             self._memories[metric.name] = memory
         return memory.report(value)
 
@@ -126,10 +128,6 @@ class Responses:
     def _for_epoch(self, metric: Metric, **frozen: Any) -> Any:
         mechanism: Any = metric.mechanism
         return mechanism.encoder(self._bits, epoch="", **frozen)
-
-    def _encoder(self, metric: Metric, secret: bytes) -> Any:
-        mechanism: Any = metric.mechanism
-        return mechanism.encoder(self._bits, secret=_key(secret, "response", metric))
 
 
 class _Memory(NamedTuple):

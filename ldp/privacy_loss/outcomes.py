@@ -45,7 +45,7 @@ def outcomes(mechanism: Catalogued) -> tuple[Outcome, ...]:
     0.107 0.787 0.107
     0.107 0.107 0.107
     """
-    parts = map(_part_outcomes, parts_of(mechanism))
+    parts = (_OUTCOMES[part.kind](part) for part in parts_of(mechanism))
     return _merge(
         Outcome(*(prod(masses, start=Fraction(1)) for masses in zip(*classes, strict=True)))
         for classes in product(*parts)
@@ -59,7 +59,7 @@ def dominating_pair(mechanism: Mechanism) -> Pair:
     Any number of reports, chosen adaptively, is bounded by as many draws from these.
     """
     groups: dict[Fraction, list[tuple[Fraction, Fraction]]] = defaultdict(list)
-    for first, second, _ in _part_outcomes(mechanism):
+    for first, second, _ in _OUTCOMES[mechanism.kind](mechanism):
         if first:
             groups[first / second].append((first, second))
     columns = (zip(*group, strict=True) for group in groups.values())
@@ -96,11 +96,6 @@ def upper_envelope(first: Pair, second: Pair) -> Pair:
 def _curve(pair: Pair, x: Fraction) -> Fraction:
     """Return delta at epsilon = ln x."""
     return sum((max(Fraction(0), first - x * second) for first, second in pair), Fraction(0))
-
-
-def _part_outcomes(mechanism: Mechanism) -> tuple[Outcome, ...]:
-    classes = {Bits: _bits, Index: _index, Subset: _subset, Sign: _sign}
-    return classes[mechanism.kind](mechanism)
 
 
 def _index(mechanism: Mechanism) -> tuple[Outcome, ...]:
@@ -169,10 +164,11 @@ def _bits(mechanism: Mechanism) -> tuple[Outcome, ...]:
     )
 
 
+_OUTCOMES = {Bits: _bits, Index: _index, Subset: _subset, Sign: _sign}
+
+
 def _binomial(trials: int, probability: Fraction) -> list[Fraction]:
     """Return P(hits) for 0 .. trials."""
-    if trials == 1:
-        return [1 - probability, probability]
     return [
         comb(trials, hits) * probability**hits * (1 - probability) ** (trials - hits)
         for hits in range(trials + 1)
