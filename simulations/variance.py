@@ -24,7 +24,7 @@ from scipy.linalg import hadamard
 
 from ldp import bulk
 from ldp.arrays import Floats, Ints
-from ldp.mechanisms import BitFlip, Mechanism, from_parameters
+from ldp.mechanisms import CATALOGUE, BitFlip, Catalogued, Mechanism, base, from_parameters
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.server import decode
 from ldp.simulation import draw_table
@@ -57,65 +57,33 @@ class Subject:
     values: tuple[str, ...] = CATEGORIES
 
 
-def _unary(variant: str) -> dict[str, Any]:
-    return {"mechanism": "unary", "categories": CATEGORIES, "variant": variant}
+FIRST = ("unary", "cms", "hcms", "rappor")
+"""The mechanisms that come first, the others by their numbers on the wire: a row's draws follow
+from its place."""
 
 
-def _sketch(name: str, rows: int, width: int) -> dict[str, Any]:
-    return {"mechanism": name, "rows": rows, "width": width, "seed": REDRAWN}
+def _place(kind: type[Catalogued]) -> tuple[int, int]:
+    return (*FIRST, kind.name).index(kind.name), kind.wire_id
 
 
-_RAPPOR = {"mechanism": "rappor", "scheme": "identity", "categories": CATEGORIES}
-_1_AND_4 = ({"epsilon": 1.0}, {"epsilon": 4.0})
-SUBJECTS = (  # a mechanism is a line; one added at the end leaves the others' draws as they are
-    Subject(_unary("symmetric"), _1_AND_4, reports=2_000),
-    Subject(_unary("optimized"), _1_AND_4, reports=2_000),
-    Subject(_sketch("cms", 64, 16), _1_AND_4, reports=3_000, values=(VALUE, *OTHERS)),
-    Subject(_sketch("hcms", 16, 16), _1_AND_4, reports=2_000, values=(VALUE, *OTHERS)),
-    Subject(  # its bits: basic RAPPOR has one for each category; epsilon 1.02 and 3.89
-        _RAPPOR,
-        ({"f": 0.5, "p": 0.25, "q": 0.75}, {"f": 0.25, "p": 0.0, "q": 1.0}),
-        reports=2_000,
-    ),
-    Subject(
-        {"mechanism": "local-hashing", "rows": 256, "seed": REDRAWN},
-        _1_AND_4,
-        reports=3_000,
-        values=(VALUE, *OTHERS),
-    ),
-    Subject({"mechanism": "pgr", "categories": CATEGORIES}, _1_AND_4, reports=2_000),
-    Subject({"mechanism": "subset", "categories": CATEGORIES}, _1_AND_4, reports=2_000),
-    Subject(
-        {"mechanism": "bit-flip", "bounds": (0.0, 10.0), "buckets": 10, "bits": 4},
-        _1_AND_4,
-        reports=2_000,
-        values=BUCKETS,
-    ),
-    Subject(
-        {"mechanism": "memoised-rr", "categories": CATEGORIES, "lifetime_epsilon": 6.0},
-        _1_AND_4,
-        reports=2_000,
-    ),
-    Subject(
-        {"mechanism": "memoised-hashing", "lifetime_epsilon": 6.0, "rows": 256, "seed": REDRAWN},
-        _1_AND_4,
-        reports=3_000,
-        values=(VALUE, *OTHERS),
-    ),
-    Subject(
-        {
-            "mechanism": "memoised-bit-flip",
-            "lifetime_epsilon": 6.0,
-            "bounds": (0.0, 10.0),
-            "buckets": 10,
-            "bits": 4,
-        },
-        _1_AND_4,
-        reports=2_000,
-        values=BUCKETS,
-    ),
-    Subject({"mechanism": "hadamard", "categories": CATEGORIES}, _1_AND_4, reports=2_000),
-)
+def catalogued() -> tuple[Subject, ...]:
+    """The settings that the mechanisms of the catalogue state, in an order that a new one, which
+    has the largest number, leaves as it is."""
+    kinds = sorted(CATALOGUE.values(), key=_place)
+    return tuple(_subject(kind, one) for kind in kinds if kind.is_whole for one in kind.settings())
+
+
+def _subject(kind: type[Catalogued], setting: base.Setting) -> Subject:
+    fields, values = kind.__dataclass_fields__, (VALUE, *OTHERS)
+    parameters = {"mechanism": kind.name, **setting.parameters}
+    if "categories" in fields:
+        parameters["categories"] = values = CATEGORIES
+    if "bounds" in fields:
+        values = BUCKETS
+    if kind.has_seed(parameters):
+        parameters["seed"] = REDRAWN
+    epsilons = ({"epsilon": 1.0}, {"epsilon": 4.0}) if "epsilon" in fields else ({},)
+    return Subject(parameters, epsilons, setting.reports, values)
 
 
 @dataclass(frozen=True)
@@ -187,10 +155,11 @@ class Row:
     passed: bool
 
 
-def settings(subjects: Iterable[Subject] = SUBJECTS) -> list[Setting]:
-    """Every subject at its epsilons and at both frequencies; the rest hold the others as 1/rank."""
+def settings(subjects: Iterable[Subject] | None = None) -> list[Setting]:
+    """Every subject, by default the catalogue's, at its epsilons and at both frequencies; the rest
+    hold the others as 1/rank."""
     made = []
-    for subject in subjects:
+    for subject in catalogued() if subjects is None else subjects:
         weights = 1 / np.arange(1, len(subject.values))
         for epsilon, frequency in product(subject.epsilons, FREQUENCIES):
             held = round(frequency * subject.reports)

@@ -47,6 +47,14 @@ class Example(NamedTuple):
     values: tuple[Value, ...]
 
 
+class Setting(NamedTuple):
+    """Parameters with which campaigns measure a mechanism, and the number of `reports` of a table;
+    the campaigns add categories, seed and epsilon where the mechanism has them."""
+
+    parameters: Mapping[str, Any]
+    reports: int = 2_000
+
+
 class ReportEncoder(Protocol):
     """Encoder of any mechanism: the only object that turns a value into a report."""
 
@@ -100,6 +108,12 @@ class Catalogued(ABC):
     @abstractmethod
     def examples() -> tuple[Example, ...]:
         """Return small instances that cover the mechanism's variants."""
+
+    @staticmethod
+    def settings() -> tuple[Setting, ...]:
+        """Return the settings in which campaigns hold variance and intervals of a value's count to
+        the formulas; none for what is not counted by value in one table."""
+        return ()
 
     @classmethod
     def has_seed(cls, parameters: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import FAKES, MAX_CELLS, Example, Mechanism, Shape
+from ldp.mechanisms.base import FAKES, MAX_CELLS, Example, Mechanism, Setting, Shape
 from ldp.mechanisms.numeric import Range, position, require_outside, require_range
 from ldp.protocol.channel import Channel, direct_channel, require_epsilon, require_whole
 from ldp.protocol.hashing import Value
@@ -140,6 +140,10 @@ class BitFlip(Mechanism):
         times = self.buckets / self.bits
         sampled = (times - 1) * frequency * (1 - frequency)
         return reports * (times * channel.variance(frequency) + sampled)
+
+    @staticmethod
+    def settings() -> tuple[Setting, ...]:
+        return (Setting({"bounds": (0.0, 10.0), "buckets": 10, "bits": 4}),)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

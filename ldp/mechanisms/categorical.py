@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from ldp.mechanisms.addressing import Identity, require_categories
-from ldp.mechanisms.base import Mechanism, Shape
+from ldp.mechanisms.base import Mechanism, Setting, Shape
 from ldp.protocol.channel import Channel, direct_channel, require_epsilon
 from ldp.protocol.kinds import Index, Kind
 
@@ -56,3 +56,7 @@ class SetResponse(Categorical, ABC):
         p, q = self.channel.touched, self.channel.untouched
         shared, others = self.overlap, self.touches - self.overlap
         return Channel(touched=self.touches * p, untouched=shared * p + others * q)
+
+    @staticmethod
+    def settings() -> tuple[Setting, ...]:
+        return (Setting({}),)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
-from ldp.mechanisms.base import Example
+from ldp.mechanisms.base import Example, Setting
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.channel import Channel, direct_channel
 from ldp.protocol.kinds import Bits, Kind
@@ -42,6 +42,10 @@ class CountMeanSketch(MeanSketch):
     @cached_property
     def channel(self) -> Channel:
         return direct_channel(Fraction(self.epsilon) / 2, others=1, differing=(1, 1))
+
+    @staticmethod
+    def settings() -> tuple[Setting, ...]:
+        return (Setting({"rows": 64, "width": 16}, reports=3_000),)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Example
+from ldp.mechanisms.base import Example, Setting
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.channel import Channel, keep_probability
 from ldp.protocol.kinds import Kind, Sign
@@ -52,6 +52,10 @@ class HadamardCountMeanSketch(MeanSketch):
     def channel(self) -> Channel:
         keep = keep_probability(self.epsilon, others=1)
         return Channel(touched=keep, untouched=Fraction(1, 2), differing=(1, 1))
+
+    @staticmethod
+    def settings() -> tuple[Setting, ...]:
+        return (Setting({"rows": 16, "width": 16}),)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from ldp.mechanisms.base import Example
+from ldp.mechanisms.base import Example, Setting
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.channel import (
     Channel,
@@ -55,6 +55,10 @@ class LocalHashing(MeanSketch):
     @cached_property
     def channel(self) -> Channel:
         return direct_channel(self.epsilon, self.buckets - 1)
+
+    @staticmethod
+    def settings() -> tuple[Setting, ...]:
+        return (Setting({"rows": 256}, reports=3_000),)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

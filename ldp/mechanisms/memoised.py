@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Example
+from ldp.mechanisms.base import Example, Setting
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.categorical import Categorical
 from ldp.mechanisms.local_hashing import tuned_buckets
@@ -124,6 +124,10 @@ class MemoisedResponse(MemoisedColumn, Categorical):
     wire_id: ClassVar[int] = 18
 
     @staticmethod
+    def settings() -> tuple[Setting, ...]:
+        return (Setting({"lifetime_epsilon": 6.0}),)
+
+    @staticmethod
     def examples() -> tuple[Example, ...]:
         return tuple(
             Example(
@@ -165,6 +169,10 @@ class MemoisedHashing(MemoisedColumn, MeanSketch):
         """Return what `MemoisedMechanism.pooled_variance` does, plus the variance of collisions:
         all reports of a client are about one row, so they share its collisions too."""
         return self.variance_through(self.permanent_channel, reports, frequency, 0.0)
+
+    @staticmethod
+    def settings() -> tuple[Setting, ...]:
+        return (Setting({"lifetime_epsilon": 6.0, "rows": 256}, reports=3_000),)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:
@@ -218,6 +226,10 @@ class MemoisedBitFlip(_Lifetime, BitFlip):
         """Return what `MemoisedMechanism.pooled_variance` does, plus the variance of the sample of
         buckets: all reports of a client are about the same buckets."""
         return self.variance_through(self.permanent_channel, reports, frequency)
+
+    @staticmethod
+    def settings() -> tuple[Setting, ...]:
+        return tuple(Setting({"lifetime_epsilon": 6.0, **s.parameters}) for s in BitFlip.settings())
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

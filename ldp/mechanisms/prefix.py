@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Example
+from ldp.mechanisms.base import Example, Setting
 from ldp.mechanisms.local_hashing import LocalHashing
 from ldp.mechanisms.words import LETTERS
 from ldp.protocol.spelling import Prefixes, Spelling
@@ -59,6 +59,10 @@ class PrefixExtension(LocalHashing):
         prefixes = Prefixes(self.seed, self.buckets, self.rows // self.groups, self.spelling)
         _ = prefixes.rows  # raises for an invalid seed
         return prefixes
+
+    @staticmethod
+    def settings() -> tuple[Setting, ...]:
+        return ()  # no value is named beforehand
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Addressing, Identity, require_categories
-from ldp.mechanisms.base import Example, Shape
+from ldp.mechanisms.base import Example, Setting, Shape
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import PERMANENT, PermanentFilter
 from ldp.protocol.channel import Channel, exact_log, require_whole, round_up
@@ -215,6 +215,13 @@ class Rappor(MemoisedMechanism):
             lifetime = channel.ratio(differing, 0)
         bound = round_up(exact_log(lifetime)) if channel else math.inf
         return Pair(*pair, round_up(exact_log(ratio)), bound)
+
+    @staticmethod
+    def settings() -> tuple[Setting, ...]:
+        return (  # its bits: basic RAPPOR has one for each category; epsilon 1.02 and 3.89
+            Setting({"scheme": "identity", "f": 0.5, "p": 0.25, "q": 0.75}),
+            Setting({"scheme": "identity", "f": 0.25, "p": 0.0, "q": 1.0}),
+        )
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

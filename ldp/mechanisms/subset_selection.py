@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import require_categories
-from ldp.mechanisms.base import Example
+from ldp.mechanisms.base import Example, Setting
 from ldp.mechanisms.categorical import Categorical
 from ldp.protocol.channel import (
     EXACT,
@@ -88,6 +88,10 @@ class SubsetSelection(Categorical):
     @cached_property
     def layout(self) -> Subset:
         return Subset(*self.shape, ones=self.size)
+
+    @staticmethod
+    def settings() -> tuple[Setting, ...]:
+        return (Setting({}),)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Example
+from ldp.mechanisms.base import Example, Setting
 from ldp.mechanisms.categorical import Categorical
 from ldp.protocol.channel import Channel, direct_channel, keep_probability
 from ldp.protocol.kinds import Bits, Kind
@@ -52,6 +52,10 @@ class UnaryEncoding(Categorical):
             return direct_channel(Fraction(self.epsilon) / 2, others=1, differing=(1, 1))
         untouched = 1 - keep_probability(self.epsilon, others=1)
         return Channel(touched=Fraction(1, 2), untouched=untouched, differing=(1, 1))
+
+    @staticmethod
+    def settings() -> tuple[Setting, ...]:
+        return Setting({"variant": "symmetric"}), Setting({"variant": "optimized"})
 
     @staticmethod
     def examples() -> tuple[Example, ...]:
