@@ -72,6 +72,9 @@ studies-regression: .venv/.ready ## redraw every study of regression and the cen
 vectors: .venv/.ready ## rewrite the golden vectors
 	$(BIN)/python -m tests.vectors
 
+tables: .venv/.ready ## rewrite the tables of mechanisms in docs/wire.md and docs/registry.md
+	$(BIN)/python -m tests.tables
+
 picture: demo ## redraw the picture in the README; needs Chromium
 	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1100,1350 \
 	  --user-data-dir=$$(mktemp -d) --screenshot=docs/images/report.png file://$(CURDIR)/demo/report.html

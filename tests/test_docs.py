@@ -13,6 +13,7 @@ import pytest
 
 import ldp
 from ldp.mechanisms import CATALOGUE
+from tests import tables
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -160,6 +161,14 @@ def test_every_mechanism_of_the_catalogue_has_a_page_with_its_picture() -> None:
     for name, mechanism in CATALOGUE.items():
         if mechanism.is_whole:
             assert f"studies/estimates-{name}.svg)" in pages, name
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("page", tables.HEADERS)
+def test_the_tables_of_mechanisms_are_those_of_the_catalogue(page: str) -> None:
+    assert tables.committed(page) == tables.table(page), "run `python -m tests.tables`"
+    parameters = {name for kind in CATALOGUE.values() for name in tables.names(kind)}
+    assert sorted(tables.described(page)) == sorted(parameters)
 
 
 @pytest.mark.exact

@@ -108,7 +108,9 @@ class MemoisedColumn(_Lifetime, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class MemoisedResponse(MemoisedColumn, Categorical):
-    """Memoised randomised response over a list of categories: see `MemoisedColumn`.
+    """Memoised randomised response over a list of categories.
+
+    How it is memoised: `MemoisedColumn`.
 
     >>> places = MemoisedResponse(categories=("home", "work"), epsilon=1.0, lifetime_epsilon=2.0)
     >>> places.cost.epsilon <= 1.0, 1.99 < places.cost.lifetime <= 2.0
@@ -140,12 +142,12 @@ class MemoisedResponse(MemoisedColumn, Categorical):
 
 @dataclass(frozen=True, kw_only=True)
 class MemoisedHashing(MemoisedColumn, MeanSketch):
-    """Memoised local hashing: `MemoisedColumn` of the buckets of a row.
+    """Memoised local hashing: memoised randomised response over the buckets of a row.
 
-    A device stays in one row, which its secret determines. Values in the same bucket share their
-    response, so at most `buckets` responses are ever charged, for any number of values: with 2
-    buckets at most 2 lifetime_epsilon. `buckets` defaults to the whole number nearest to
-    e**epsilon + 1, which has the least error of one report.
+    How it is memoised: `MemoisedColumn`. A device stays in one row, which its secret determines.
+    Values in the same bucket share their response, so at most `buckets` responses are ever charged,
+    for any number of values: with 2 buckets at most 2 lifetime_epsilon. `buckets` defaults to the
+    whole number nearest to e**epsilon + 1, which has the least error of one report.
 
     >>> words = MemoisedHashing(epsilon=1.0, lifetime_epsilon=2.0, rows=65536, seed="00ff")
     >>> words.buckets, words.cost.epsilon <= 1.0, words.cost.lifetime <= 2.0
