@@ -70,7 +70,7 @@ def catalogued() -> tuple[Subject, ...]:
     """The settings that the mechanisms of the catalogue state, in an order that a new one, which
     has the largest number, leaves as it is."""
     kinds = sorted(CATALOGUE.values(), key=_place)
-    return tuple(_subject(kind, one) for kind in kinds if kind.is_whole for one in kind.settings())
+    return tuple(_subject(kind, one) for kind in kinds if kind.is_whole for one in kind.settings)
 
 
 def _subject(kind: type[Catalogued], setting: base.Setting) -> Subject:

@@ -79,6 +79,9 @@ class Catalogued(ABC):
     """False for a mechanism that is only a part of others, never a metric's own."""
     is_memoisable: ClassVar[bool] = False
     """True if the encoder takes a secret and memoises a permanent response."""
+    settings: ClassVar[tuple[Setting, ...]] = ()
+    """Settings in which campaigns hold variance and intervals of a value's count to the formulas;
+    none for what is not counted by value in one table."""
 
     @cached_property
     @abstractmethod
@@ -108,12 +111,6 @@ class Catalogued(ABC):
     @abstractmethod
     def examples() -> tuple[Example, ...]:
         """Return small instances that cover the mechanism's variants."""
-
-    @staticmethod
-    def settings() -> tuple[Setting, ...]:
-        """Return the settings in which campaigns hold variance and intervals of a value's count to
-        the formulas; none for what is not counted by value in one table."""
-        return ()
 
     @classmethod
     def has_seed(cls, parameters: Mapping[str, Any]) -> bool:

@@ -63,6 +63,9 @@ class BitFlip(Mechanism):
     name: ClassVar[str] = "bit-flip"
     wire_id: ClassVar[int] = 16
     kind: ClassVar[Kind] = Bits
+    settings: ClassVar[tuple[Setting, ...]] = (
+        Setting({"bounds": (0.0, 10.0), "buckets": 10, "bits": 4}),
+    )
 
     bounds: Range
     buckets: int
@@ -140,10 +143,6 @@ class BitFlip(Mechanism):
         times = self.buckets / self.bits
         sampled = (times - 1) * frequency * (1 - frequency)
         return reports * (times * channel.variance(frequency) + sampled)
-
-    @staticmethod
-    def settings() -> tuple[Setting, ...]:
-        return (Setting({"bounds": (0.0, 10.0), "buckets": 10, "bits": 4}),)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

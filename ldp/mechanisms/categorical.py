@@ -46,6 +46,7 @@ class SetResponse(Categorical, ABC):
     """
 
     kind: ClassVar[Kind] = Index
+    settings: ClassVar[tuple[Setting, ...]] = (Setting({}),)
 
     @cached_property
     def channel(self) -> Channel:
@@ -56,7 +57,3 @@ class SetResponse(Categorical, ABC):
         p, q = self.channel.touched, self.channel.untouched
         shared, others = self.overlap, self.touches - self.overlap
         return Channel(touched=self.touches * p, untouched=shared * p + others * q)
-
-    @staticmethod
-    def settings() -> tuple[Setting, ...]:
-        return (Setting({}),)

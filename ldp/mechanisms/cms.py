@@ -36,16 +36,13 @@ class CountMeanSketch(MeanSketch):
     name: ClassVar[str] = "cms"
     wire_id: ClassVar[int] = 3
     kind: ClassVar[Kind] = Bits
+    settings: ClassVar[tuple[Setting, ...]] = (Setting({"rows": 64, "width": 16}, reports=3_000),)
 
     width: int
 
     @cached_property
     def channel(self) -> Channel:
         return direct_channel(Fraction(self.epsilon) / 2, others=1, differing=(1, 1))
-
-    @staticmethod
-    def settings() -> tuple[Setting, ...]:
-        return (Setting({"rows": 64, "width": 16}, reports=3_000),)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

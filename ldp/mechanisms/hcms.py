@@ -40,6 +40,7 @@ class HadamardCountMeanSketch(MeanSketch):
     name: ClassVar[str] = "hcms"
     wire_id: ClassVar[int] = 6
     kind: ClassVar[Kind] = Sign
+    settings: ClassVar[tuple[Setting, ...]] = (Setting({"rows": 16, "width": 16}),)
 
     width: int
 
@@ -52,10 +53,6 @@ class HadamardCountMeanSketch(MeanSketch):
     def channel(self) -> Channel:
         keep = keep_probability(self.epsilon, others=1)
         return Channel(touched=keep, untouched=Fraction(1, 2), differing=(1, 1))
-
-    @staticmethod
-    def settings() -> tuple[Setting, ...]:
-        return (Setting({"rows": 16, "width": 16}),)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

@@ -44,6 +44,7 @@ class LocalHashing(MeanSketch):
     wire_id: ClassVar[int] = 10
     kind: ClassVar[Kind] = Index
     columns_are: ClassVar[str] = "buckets"
+    settings: ClassVar[tuple[Setting, ...]] = (Setting({"rows": 256}, reports=3_000),)
 
     buckets: int = 0
 
@@ -55,10 +56,6 @@ class LocalHashing(MeanSketch):
     @cached_property
     def channel(self) -> Channel:
         return direct_channel(self.epsilon, self.buckets - 1)
-
-    @staticmethod
-    def settings() -> tuple[Setting, ...]:
-        return (Setting({"rows": 256}, reports=3_000),)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

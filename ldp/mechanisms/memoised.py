@@ -124,10 +124,7 @@ class MemoisedResponse(MemoisedColumn, Categorical):
 
     name: ClassVar[str] = "memoised-rr"
     wire_id: ClassVar[int] = 18
-
-    @staticmethod
-    def settings() -> tuple[Setting, ...]:
-        return (Setting({"lifetime_epsilon": 6.0}),)
+    settings: ClassVar[tuple[Setting, ...]] = (Setting({"lifetime_epsilon": 6.0}),)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:
@@ -159,6 +156,9 @@ class MemoisedHashing(MemoisedColumn, MeanSketch):
     name: ClassVar[str] = "memoised-hashing"
     wire_id: ClassVar[int] = 19
     columns_are: ClassVar[str] = "buckets"
+    settings: ClassVar[tuple[Setting, ...]] = (
+        Setting({"lifetime_epsilon": 6.0, "rows": 256}, reports=3_000),
+    )
 
     buckets: int = 0
 
@@ -171,10 +171,6 @@ class MemoisedHashing(MemoisedColumn, MeanSketch):
         """Return what `MemoisedMechanism.pooled_variance` does, plus the variance of collisions:
         all reports of a client are about one row, so they share its collisions too."""
         return self.variance_through(self.permanent_channel, reports, frequency, 0.0)
-
-    @staticmethod
-    def settings() -> tuple[Setting, ...]:
-        return (Setting({"lifetime_epsilon": 6.0, "rows": 256}, reports=3_000),)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:
@@ -210,6 +206,9 @@ class MemoisedBitFlip(_Lifetime, BitFlip):
 
     name: ClassVar[str] = "memoised-bit-flip"
     wire_id: ClassVar[int] = 22
+    settings: ClassVar[tuple[Setting, ...]] = tuple(
+        Setting({"lifetime_epsilon": 6.0, **s.parameters}) for s in BitFlip.settings
+    )
 
     @cached_property
     def permanent_channel(self) -> Channel:
@@ -228,10 +227,6 @@ class MemoisedBitFlip(_Lifetime, BitFlip):
         """Return what `MemoisedMechanism.pooled_variance` does, plus the variance of the sample of
         buckets: all reports of a client are about the same buckets."""
         return self.variance_through(self.permanent_channel, reports, frequency)
-
-    @staticmethod
-    def settings() -> tuple[Setting, ...]:
-        return tuple(Setting({"lifetime_epsilon": 6.0, **s.parameters}) for s in BitFlip.settings())
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

@@ -35,6 +35,7 @@ class PrefixExtension(LocalHashing):
 
     name: ClassVar[str] = "prefix"
     wire_id: ClassVar[int] = 17
+    settings: ClassVar[tuple[Setting, ...]] = ()  # no value is named beforehand
 
     length: int = 10
     alphabet: str = LETTERS
@@ -59,10 +60,6 @@ class PrefixExtension(LocalHashing):
         prefixes = Prefixes(self.seed, self.buckets, self.rows // self.groups, self.spelling)
         _ = prefixes.rows  # raises for an invalid seed
         return prefixes
-
-    @staticmethod
-    def settings() -> tuple[Setting, ...]:
-        return ()  # no value is named beforehand
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

@@ -76,6 +76,10 @@ class Rappor(MemoisedMechanism):
     name: ClassVar[str] = "rappor"
     wire_id: ClassVar[int] = 5
     kind: ClassVar[Kind] = Bits
+    settings: ClassVar[tuple[Setting, ...]] = (  # basic RAPPOR of epsilon 1.02 and 3.89
+        Setting({"scheme": "identity", "f": 0.5, "p": 0.25, "q": 0.75}),
+        Setting({"scheme": "identity", "f": 0.25, "p": 0.0, "q": 1.0}),
+    )
 
     f: float
     p: float
@@ -215,13 +219,6 @@ class Rappor(MemoisedMechanism):
             lifetime = channel.ratio(differing, 0)
         bound = round_up(exact_log(lifetime)) if channel else math.inf
         return Pair(*pair, round_up(exact_log(ratio)), bound)
-
-    @staticmethod
-    def settings() -> tuple[Setting, ...]:
-        return (  # its bits: basic RAPPOR has one for each category; epsilon 1.02 and 3.89
-            Setting({"scheme": "identity", "f": 0.5, "p": 0.25, "q": 0.75}),
-            Setting({"scheme": "identity", "f": 0.25, "p": 0.0, "q": 1.0}),
-        )
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

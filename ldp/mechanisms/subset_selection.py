@@ -67,6 +67,7 @@ class SubsetSelection(Categorical):
     name: ClassVar[str] = "subset"
     wire_id: ClassVar[int] = 15
     kind: ClassVar[Kind] = Subset
+    settings: ClassVar[tuple[Setting, ...]] = (Setting({}),)
 
     size: int = 0
 
@@ -88,10 +89,6 @@ class SubsetSelection(Categorical):
     @cached_property
     def layout(self) -> Subset:
         return Subset(*self.shape, ones=self.size)
-
-    @staticmethod
-    def settings() -> tuple[Setting, ...]:
-        return (Setting({}),)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

@@ -38,6 +38,10 @@ class UnaryEncoding(Categorical):
     name: ClassVar[str] = "unary"
     wire_id: ClassVar[int] = 4
     kind: ClassVar[Kind] = Bits
+    settings: ClassVar[tuple[Setting, ...]] = (
+        Setting({"variant": "symmetric"}),
+        Setting({"variant": "optimized"}),
+    )
 
     variant: str = "symmetric"
 
@@ -52,10 +56,6 @@ class UnaryEncoding(Categorical):
             return direct_channel(Fraction(self.epsilon) / 2, others=1, differing=(1, 1))
         untouched = 1 - keep_probability(self.epsilon, others=1)
         return Channel(touched=Fraction(1, 2), untouched=untouched, differing=(1, 1))
-
-    @staticmethod
-    def settings() -> tuple[Setting, ...]:
-        return Setting({"variant": "symmetric"}), Setting({"variant": "optimized"})
 
     @staticmethod
     def examples() -> tuple[Example, ...]:
