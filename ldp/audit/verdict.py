@@ -5,12 +5,14 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
 
 import numpy as np
 
 from ldp.audit.black_box import epsilon_at_least
 from ldp.audit.encoder import encoder_checks, repeat_checks, value_checks
-from ldp.audit.history import cohorts_named, exact_epsilon
+from ldp.audit.history import Pair, cohorts_named, exact_epsilon
 from ldp.audit.history import epsilon_at_least as epsilon_over_days
 from ldp.audit.judging import Checks, judge
 from ldp.audit.law import exact_findings
@@ -168,32 +170,25 @@ def _held_for_days(
 ) -> Memoised:
     stays, other = (values[0],) * DAYS, (values[1],) * DAYS
     changes = other[: DAYS // 2] + stays[DAYS // 2 :]
-    exact = (
-        mechanism.cost.lifetime,
-        exact_epsilon(mechanism, (stays, other), "per-value"),
-        exact_epsilon(mechanism, (stays, changes), "per-value"),
-        exact_epsilon(mechanism, (stays, changes), "epoch"),
-    )
     devices = max(LEAST_DEVICES, trials // DEVICES)
-    seen = [
-        epsilon_over_days(mechanism, pair, device, trials=devices, error=ALPHA / 2)
-        for pair, device in (
-            ((stays, other), lambda: _device(mechanism)),
-            ((stays, changes), lambda: _device(mechanism, "e")),
-        )
-    ]
-    cohorts = cohorts_named(mechanism, changes, lambda: _device(mechanism), trials=devices)
-    lifetime, unchanging, per_value, by_epoch = (
-        float(number) if math.isfinite(number) else None for number in exact
-    )
+
+    def at_least(pair: Pair, epoch: str | None = None) -> float:
+        device = partial(_device, mechanism, epoch)
+        return epsilon_over_days(mechanism, pair, device, trials=devices, error=ALPHA / 2)
+
+    cohorts = cohorts_named(mechanism, changes, partial(_device, mechanism), trials=devices)
     return Memoised(
-        lifetime=lifetime,
-        unchanging=unchanging,
-        changing_per_value=per_value,
-        changing_by_epoch=by_epoch,
-        at_least=max(seen),
+        lifetime=_or_none(mechanism.cost.lifetime),
+        unchanging=_or_none(exact_epsilon(mechanism, (stays, other), "per-value")),
+        changing_per_value=_or_none(exact_epsilon(mechanism, (stays, changes), "per-value")),
+        changing_by_epoch=_or_none(exact_epsilon(mechanism, (stays, changes), "epoch")),
+        at_least=max(at_least((stays, other)), at_least((stays, changes), "e")),
         cohorts=max(cohorts),
     )
+
+
+def _or_none(number: float | Decimal) -> float | None:
+    return float(number) if math.isfinite(number) else None
 
 
 def _or_infinite(number: float | None) -> float:
