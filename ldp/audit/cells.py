@@ -228,8 +228,8 @@ def _first(reports: _Reports) -> Bools:
 
 
 def _signs(reports: _Reports) -> Iterator[Checks]:
-    """Columns are uniform and independent; whatever they are, signs are told truly or not by
-    independent tosses."""
+    """Check that columns are uniform and independent, and that signs are true with one probability,
+    independently of columns and of each other."""
     mechanism, numbers, true_cells = reports.mechanism, reports.numbers, reports.true_cells
     rows, limit = reports.rows, mechanism.shape.rows
     columns: Ints = np.array(numbers, dtype=np.int64) >> 1

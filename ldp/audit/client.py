@@ -166,8 +166,8 @@ class _GeneratedBits:
 
 
 def _sampling(device: _Device, registry: Registry, periods: int) -> Iterator[Checks]:
-    """Yield one device: in every period each category once, in order, and every other period a
-    record of the metric that hides its presence."""
+    """Yield the checks of one device: in every period each category once, in order, and every other
+    period a record of the metric that hides its presence."""
     metrics, size = registry.metrics, len(CATEGORIES)
     records = [(name, value) for value in CATEGORIES for name in ("one", "all")]
     sent, wrong = [], 0
@@ -221,7 +221,8 @@ def _columns(metric: Metric, reports: Sequence[tuple[str, bytes]]) -> list[int]:
 
 
 def _memoised(device: Callable[[], _Device], registry: Registry, devices: int) -> Iterator[Checks]:
-    """New devices: one value in a period, another one in the next, and the first again."""
+    """Yield the checks of new devices: one value in a period, another one in the next, and the
+    first again."""
     clients: list[_Device] = []
     for name in ("per-value", "epoch"):
         metric = registry.metrics[name]

@@ -165,7 +165,8 @@ def _sizes(limit: int, modulus: int) -> Ints:
 
 
 def _blocks(numbers: Ints, limit: int) -> Ints:
-    """Numbers below `limit` by blocks of nearly equal size, MOST_OUTCOMES at most."""
+    """Return the block of each number below `limit`; blocks have nearly equal size, MOST_OUTCOMES
+    at most."""
     return numbers * min(limit, MOST_OUTCOMES) // limit
 
 

@@ -123,7 +123,7 @@ def _score(
 
 
 class _Days(NamedTuple):
-    """What two histories tell in a row: the kind of each day, for every unit the kinds, and the
+    """Days of two histories in a row: the kind of each day, for every unit the kinds, and the
     numbers of the columns that are true on some day."""
 
     kinds: list[int]

@@ -247,7 +247,7 @@ def _ratio(error: float, base: float) -> str:
 
 
 def _read_bounds(path: Path) -> dict[str, tuple[float, float]]:
-    """Column -> (low, high), in the file's order."""
+    """Return low and high by column, in the file's order."""
     bounds: dict[str, tuple[float, float]] = {}
     header, rows = _read_csv(path)
     if header != ["column", "low", "high"]:

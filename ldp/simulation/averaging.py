@@ -132,7 +132,7 @@ def _through(first: ScenarioMetric, other: ScenarioMetric, log_likelihoods: Floa
 
 
 def affordable(scenario: Scenario) -> int:
-    """Return how many people are attacked: as many as the scenario says, or what time and memory
+    """Return the number of people attacked: as many as the scenario says, or what time and memory
     allow."""
     people = scenario.attacked
     for metric in (metric for metric in scenario.metrics if metric.guessable):

@@ -33,8 +33,8 @@ _CHUNK = 1 << 21
 _MOST_LOOKED_AT, _MOST_COUNTED, _FEWEST = 8 * 10**7, 10**8, 100
 _FEW_ROWS = 1024
 _DIGITS, _TIE = 9, 1e-9
-"""Of a logarithm: what is nearer is a tie. The first value is taken then, and no difference seen,
-so that no machine's last digit decides."""
+"""Digits of a logarithm, and the distance below which two are a tie: the first value is taken
+then, and no difference seen, so that no machine's last digit decides."""
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _IMPOSSIBLE = -1e6
 """Stands for ln 0, so that differences stay numbers."""
@@ -55,7 +55,7 @@ class Evidence(Protocol):
 def evidence(
     mechanism: Catalogued, values: Sequence[Value], memoise: Memoise, streams: int
 ) -> Evidence:
-    """Return the evidence of so many streams, none of which has a report yet."""
+    """Return the evidence of so many `streams`, none of which has a report yet."""
     if not memoise:
         return FreshEvidence(mechanism, values, streams)
     assert isinstance(mechanism, MemoisedMechanism)

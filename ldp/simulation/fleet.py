@@ -161,7 +161,7 @@ def _randomised(columns: Ints, chance: int, many: int, generator: np.random.Gene
 def _coins(
     chance: int, shape: tuple[int, ...], generator: np.random.Generator
 ) -> NDArray[np.uint8]:
-    """Bytes of bits that are 1 with probability chance / 2**64, which may be 1."""
+    """Return bytes of bits that are 1 with probability chance / 2**64, which may be 1."""
     size = int(np.prod(shape))
     if chance >> 64:
         return np.full(shape, 0xFF, np.uint8)

@@ -37,9 +37,9 @@ def linking(
     people: int,
     generator: np.random.Generator,
 ) -> Linking:
-    """Draw so many people with the population's frequencies, lets each device make `reports` and
-    once more `reports`, and tests. By epoch the two sets are of different epochs; within one they
-    tell of each other what they do per value, but for changes, of which they tell nothing."""
+    """Draw `people` with the population's frequencies, let each device make `reports` and once more
+    `reports`, and test both hypotheses. By epoch the two sets are of different epochs; two sets of
+    one epoch are linked as they are per value, and show no change."""
     shares = population.shares
     if np.count_nonzero(shares) < 2:
         raise ParameterError("a population of one value has nothing to tell")
@@ -109,7 +109,7 @@ def _changed(first: Evidence, second: Evidence, shares: Floats) -> Floats:
 
 
 def _alike(cells: Ints, shares: Floats) -> Floats:
-    """For every stream and value the share of values that touch the same cells there."""
+    """Return for every stream and value the share of values that touch the same cells there."""
     streams, values, _ = cells.shape
     keys = np.repeat(np.arange(streams, dtype=np.uint64), values)
     for column in np.sort(cells, axis=2).reshape(streams * values, -1).T:
@@ -120,7 +120,7 @@ def _alike(cells: Ints, shares: Floats) -> Floats:
 
 
 def _others(shares: Floats, held: Ints, generator: np.random.Generator) -> Ints:
-    """For each value another one, drawn with the frequencies of the others."""
+    """Return for each value another one, drawn with the frequencies of the others."""
     others = generator.choice(shares.size, held.size, p=shares)
     while (same := np.flatnonzero(others == held)).size:
         others[same] = generator.choice(shares.size, same.size, p=shares)

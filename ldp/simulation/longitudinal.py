@@ -184,7 +184,7 @@ class Collection:
         return table[:, 0], table[:, 1]
 
     def _enter_epoch(self, metric: Metric, day: int) -> None:
-        """Begins the epoch of a day, if there are epochs and it is a new one."""
+        """Begin the epoch of a day, if there are epochs and it is a new one."""
         if not metric.epoch:
             return
         epoch = ending(self._scenario.noons[day], metric.epoch)
@@ -222,8 +222,8 @@ class Collection:
         )
 
     def _draw_records(self, records: Ints, sent: Ints) -> tuple[Ints, Ints]:
-        """Return so many `sent` of the `records` of each device, all sets alike: the places of the
-        devices and the numbers of the records, in random order."""
+        """Draw `sent` of the `records` of each device, each subset with one probability. Return the
+        places of the devices and the numbers of the records, in random order."""
         most = max(1, int(records.max(initial=0)))
         places, chosen = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for start in range(0, records.size, step := max(1, _CHUNK // most)):

@@ -92,7 +92,7 @@ class Scenario:
         return self.start + timedelta(days=day)
 
     def staying(self, users: int) -> "Scenario":
-        """Return so many people who stay and keep their values, whatever these are."""
+        """Return the scenario of `users` people who stay and keep their values."""
         metrics = tuple(replace(metric, change=0.0) for metric in self.metrics)
         return replace(self, metrics=metrics, users=users, churn=0.0)
 

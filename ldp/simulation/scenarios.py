@@ -25,7 +25,7 @@ _REQUIRED: Any = object()
 
 
 class _Key(NamedTuple):
-    """Whether a value will do, what would, and what is taken where there is none."""
+    """Key of a section: the test of its value, the words of that test, the default value."""
 
     is_right: Callable[[Any], bool]
     wanted: str
@@ -84,8 +84,8 @@ _METRIC = {
 
 
 def read_scenario(path: str | Path, registry: Registry) -> Scenario:
-    """Read and checks a scenario of the registry's metrics; files it names lie beside it. Raises
-    ParameterError with the place and the remedy."""
+    """Read and check a scenario of the registry's metrics; files that it names lie beside it.
+    Raises ParameterError with the place and the remedy."""
     path = Path(path)
     try:
         document = tomllib.loads(path.read_bytes().decode())
@@ -160,7 +160,7 @@ def _read(where: str, section: Mapping[str, Any], known: Mapping[str, _Key]) -> 
 
 
 def most_frequent(population: Population, values: int) -> Population:
-    """Return the population of those who hold one of so many most frequent values."""
+    """Return the population of those who hold one of the most frequent `values`."""
     if len(population.values) <= values:
         return population
     shares = population.shares
@@ -172,8 +172,8 @@ def most_frequent(population: Population, values: int) -> Population:
 
 
 def attacked(scenario: Scenario, values: int) -> Scenario:
-    """Return the same about people who hold one of so many most frequent values of each metric
-    whose values can be guessed."""
+    """Return the scenario of people who hold one of the most frequent `values` of each metric whose
+    values can be guessed, as many as the attacks can afford."""
     metrics = [
         replace(metric, population=most_frequent(metric.population, values))
         if metric.guessable
@@ -185,7 +185,7 @@ def attacked(scenario: Scenario, values: int) -> Scenario:
 
 
 def memoised(scenario: Scenario, memoise: Memoise) -> Scenario:
-    """Return the same with the metrics memoised this way, as far as they can be."""
+    """Return the scenario with the metrics memoised this way, without those that cannot be."""
     metrics = [
         replace(metric, metric=replace(metric.metric, memoise=memoise, epoch=None))
         for metric in scenario.metrics

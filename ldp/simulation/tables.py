@@ -199,7 +199,7 @@ def _draw_sign_sums(
     start: int,
     generator: np.random.Generator,
 ) -> Ints:
-    """Sums of signs of each cell, one report at a time but without its bytes: a sign depends on
+    """Draw the sum of signs of each cell, report by report but without bytes: a sign depends on
     which values drew its column, so there is no shorter law. Time: about 30 ns a report."""
     rows, columns = mechanism.shape
     sums = np.zeros((by_value.shape[1], columns), dtype=np.int64)
