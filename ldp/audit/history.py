@@ -143,15 +143,11 @@ def _days(mechanism: MemoisedMechanism, pair: Pair, memoise: str, row: int) -> _
     truths = [(truth[first], truth[second]) for first, second in zip(*histories, strict=True)]
     different = Counter(truths)
     labels = {truth: number for number, truth in enumerate(dict.fromkeys(chain(*different)))}
-    which = [list(dict.fromkeys(pair[side] for pair in different)) for side in (0, 1)]
+
     symbols = {truth: _symbols(mechanism, labels, truth) for truth in labels}
     units = [
         tuple(
-            (
-                (which[0].index(first), symbols[first][unit]),
-                (which[1].index(second), symbols[second][unit]),
-                days,
-            )
+            ((labels[first], symbols[first][unit]), (labels[second], symbols[second][unit]), days)
             for (first, second), days in different.items()
         )
         for unit in range(len(symbols[truths[0][0]]))
