@@ -86,7 +86,8 @@ def _encode_part(mechanism: Mechanism, points: Points, generator: np.random.Gene
         return rows, _subsets(mechanism, columns[:, 0], generator)
     if mechanism.kind is Bits:
         return rows, noisy_bits(mechanism.layout, mechanism.channel, columns, generator)
-    return rows, _signs(mechanism, columns[:, 0], generator)
+    named_columns, negative = draw_signs(mechanism, columns[:, 0], generator)
+    return rows, as_bytes(named_columns << 1 | negative, mechanism.layout)
 
 
 def noisy_bits(
@@ -140,11 +141,6 @@ def _indexes(
     number = generator.integers(0, np.where(is_true, many, layout.columns - many))
     columns = bulk.pick(mechanism.addressing, layout.rows, points, rows, is_true, number)
     return as_bytes(columns, layout)
-
-
-def _signs(mechanism: Mechanism, cells: Ints, generator: np.random.Generator) -> NDArray[np.uint8]:
-    columns, negative = draw_signs(mechanism, cells, generator)
-    return as_bytes(columns << 1 | negative, mechanism.layout)
 
 
 def draw_signs(
