@@ -94,10 +94,8 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["count"] = whole_number
-    environment.filters["percent"] = percent
-    environment.filters["label"] = visible_label
-    environment.filters["upwards"] = upwards
+    environment.filters |= {"count": whole_number, "percent": percent}
+    environment.filters |= {"label": visible_label, "upwards": upwards}
     results = [file for file in files_read if isinstance(file, Results)]
     numbers = [file for file in files_read if isinstance(file, Numbers)]
     names = _names(results)
