@@ -1,7 +1,7 @@
 """Atomic replacement of files: a killed run leaves the old file or none, never a part."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -56,6 +56,16 @@ def write_together(files: Mapping[Path, bytes | str]) -> None:
         for path, data in files.items():
             part = stack.enter_context(open_replacement(path))
             part.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Return `rows` as CSV text, lines ended by a newline."""
+    import csv  # late: devices write no CSV
+    import io
+
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def read_lines(text: str) -> list[str]:

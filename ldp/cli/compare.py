@@ -1,6 +1,5 @@
 """`ldp compare`: local, shuffled and central on the same population at the same epsilon."""
 
-import csv
 import io
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -14,7 +13,7 @@ import click
 from ldp.cli.conditions import shuffling_conditions
 from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
 from ldp.errors import MissingPackage, ParameterError
-from ldp.files import write_whole
+from ldp.files import csv_text, write_whole
 from ldp.planning import CANDIDATES
 from ldp.planning.comparison import Comparison, Row, compare_models, curves, most_comparisons
 from ldp.simulation import Population
@@ -80,7 +79,7 @@ def compare(
             lines += [{"along": along, **asdict(row)} for row in point.rows]
             done(1)
     if out is not None:
-        write_whole(out, _csv(lines))
+        write_whole(out, csv_text([COLUMNS, *([line[name] for name in COLUMNS] for line in lines)]))
     if figure is not None:
         _draw(lines, figure)
     conditions = shuffling_conditions(comparison.mechanisms[1], users, 1)
@@ -142,14 +141,6 @@ def _line(row: Row, central: float) -> str:
         f"{row.model:<9} {row.mechanism:<17} {alone:>10} {row.predicted:14,.4g} "
         f"{row.measured:9,.4g} {row.predicted / row.users:10.3g} {row.predicted / central:8,.3g}"
     )
-
-
-def _csv(lines: Sequence[dict[str, Any]]) -> str:
-    text = io.StringIO()
-    table = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
-    table.writeheader()
-    table.writerows(lines)
-    return text.getvalue()
 
 
 def _draw(lines: Sequence[dict[str, Any]], path: Path) -> None:

@@ -5,8 +5,6 @@ from there on the demo is the public commands, each a process of its own that se
 the second act these simulate too: words that nobody listed, and browser versions.
 """
 
-import csv
-import io
 import shlex
 import shutil
 import subprocess
@@ -23,7 +21,7 @@ import numpy as np
 
 from ldp.cli.options import FILE, SEED, generator, progress
 from ldp.errors import LdpError, ParameterError
-from ldp.files import write_whole
+from ldp.files import csv_text, write_whole
 from ldp.registry import Metric, Registry
 from ldp.simulation.datasets import browsers, emoji, words
 from ldp.simulation.devices import Share, encode_shares
@@ -202,11 +200,8 @@ def _lines(values: Sequence[str]) -> str:
 
 
 def _write_frequencies(path: Path, population: Population) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("value", "frequency"))
-    writer.writerows(zip(population.values, population.shares.tolist(), strict=True))
-    write_whole(path, text.getvalue())
+    rows = zip(population.values, population.shares.tolist(), strict=True)
+    write_whole(path, csv_text([("value", "frequency"), *rows]))
 
 
 def _seed(seed: int | None) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ldp.arrays import Floats, Ints
 from ldp.errors import ParameterError
+from ldp.files import csv_text
 
 MOST_USERS = 10**15
 KINDS = ("count", "frequency")
@@ -83,13 +84,11 @@ class Population:
 
     def to_csv(self) -> str:
         """Return `value,count`, or `a,b,count` where values are pairs, largest first."""
-        text, first = io.StringIO(), self.values[0]
-        writer = csv.writer(text, lineterminator="\n")
-        names = ascii_lowercase[: len(first)] if isinstance(first, tuple) else ["value"]
-        writer.writerow((*names, "count"))
-        for value, count in Counter(self.truth()).most_common():
-            writer.writerow((*value, count) if isinstance(value, tuple) else (value, count))
-        return text.getvalue()
+        first, counts = self.values[0], Counter(self.truth()).most_common()
+        if isinstance(first, tuple):
+            names = ascii_lowercase[: len(first)]
+            return csv_text([(*names, "count"), *((*value, count) for value, count in counts)])
+        return csv_text([("value", "count"), *counts])
 
     @classmethod
     def from_csv(cls, path: str | Path) -> "Population":

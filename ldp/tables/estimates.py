@@ -6,12 +6,11 @@ or the family-wise error (Bonferroni); intervals of discovered values can be adj
 been selected (Benjamini and Yekutieli 2005).
 """
 
-import csv
-import io
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,7 +18,7 @@ import numpy as np
 
 from ldp.arrays import Bools, Floats
 from ldp.errors import MissingPackage, ParameterError
-from ldp.files import write_together
+from ldp.files import csv_text, write_together
 
 if TYPE_CHECKING:
     from ldp.tables.joint_table import JointTable
@@ -282,14 +281,12 @@ class Estimates:
 
     def to_csv(self, path: str | Path | None = None, level: float = 0.95) -> str:
         """Return the estimates as CSV text; with `path`, write it there and `summary` beside it."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(COLUMNS)
         columns = zip(COLUMNS, self._columns(level), strict=True)
-        writer.writerows(zip(*(_cells(name, column) for name, column in columns), strict=True))
+        rows = zip(*(_cells(name, column) for name, column in columns), strict=True)
+        text = csv_text(chain([COLUMNS], rows))
         if path is not None:
-            write_with_summary(Path(path), text.getvalue(), self.summary(level))
-        return text.getvalue()
+            write_with_summary(Path(path), text, self.summary(level))
+        return text
 
     def to_arrow(self, level: float = 0.95) -> Any:
         """Return the columns of the CSV as a pyarrow Table; intervals at `level`."""
