@@ -9,17 +9,14 @@ import numpy as np
 from ldp.accounting import posterior
 from ldp.arrays import Bools, Floats
 from ldp.mechanisms.joint_base import parts_of
-from ldp.simulation.evidence import (
-    _DIGITS,
-    _FEWEST,
-    _MOST_COUNTED,
-    _MOST_LOOKED_AT,
-    MemoisedEvidence,
-    evidence,
-    log_shares,
-)
+from ldp.simulation.evidence import MemoisedEvidence, evidence, log_shares
 from ldp.simulation.longitudinal import Collection, Sent, Streams
 from ldp.simulation.people import Scenario, ScenarioMetric, draw_people
+
+_MOST_LOOKED_AT, _MOST_COUNTED, _FEWEST = 8 * 10**7, 10**8, 100
+_DIGITS = 9
+"""Digits of a logarithm that count: of nearer scores the first value is taken, so that no machine's
+last digit decides."""
 
 
 class Share(NamedTuple):

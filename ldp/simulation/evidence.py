@@ -30,12 +30,7 @@ from ldp.tables.table import payload_numbers
 
 _CHUNK = 1 << 21
 """Cells looked at together."""
-_MOST_LOOKED_AT, _MOST_COUNTED, _FEWEST = 8 * 10**7, 10**8, 100
 _FEW_ROWS = 1024
-_DIGITS, _TIE = 9, 1e-9
-"""Digits of a logarithm, and the distance below which two are a tie: the first value is taken
-then, and no difference seen, so that no machine's last digit decides."""
-_ODD = np.uint64(0x9E3779B97F4A7C15)
 _IMPOSSIBLE = -1e6
 """Stands for ln 0, so that differences stay numbers."""
 

@@ -11,9 +11,13 @@ from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued
 from ldp.registry.definitions import Memoise
 from ldp.simulation.averaging import Advantage
-from ldp.simulation.evidence import _ODD, _TIE, Evidence, MemoisedEvidence, evidence, log_shares
+from ldp.simulation.evidence import Evidence, MemoisedEvidence, evidence, log_shares
 from ldp.simulation.fleet import Fleet
 from ldp.simulation.populations import Population
+
+_TIE = 1e-9
+"""Least difference of logarithms that is seen, so that no machine's last digit decides."""
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, kw_only=True)
