@@ -22,10 +22,8 @@ from ldp.arrays import Bools, Ints
 from ldp.audit.counts import (
     LAGS,
     MOST_BITS,
-    _blocks,
-    _low,
-    _sizes,
     block_checks,
+    blocks_of,
     checks_by_number,
     count_checks,
     equality_checks,
@@ -33,11 +31,13 @@ from ldp.audit.counts import (
     group_checks,
     hadamard,
     lag_checks,
+    low_limit,
     noise_checks,
     outcome_checks,
     pair_checks,
     payload_bits,
     remainder_checks,
+    remainders,
     sum_checks,
     uniform_checks,
 )
@@ -64,7 +64,7 @@ def check_reports(
     rounded = [
         i
         for i, (part, (part_value,)) in enumerate(parts)
-        if _is_rounded(part, part_value, {report[i][0] for report in split})
+        if is_rounded(part, part_value, {report[i][0] for report in split})
     ]
     if rounded or outcomes(mechanism) <= MOST_OUTCOMES:
         yield from _whole("reports", numbers, report_law(mechanism, value))
@@ -127,7 +127,7 @@ def _check_parts(certain: Sequence["_Reports"]) -> Iterator[Checks]:
         yield from _apart(left, right)
 
 
-def _is_rounded(mechanism: Mechanism, value: Value, rows: set[int]) -> bool:
+def is_rounded(mechanism: Mechanism, value: Value, rows: set[int]) -> bool:
     """Return whether a number lies between two steps, so that its true cells are random: then
     nothing is checked but its whole law."""
     return isinstance(mechanism.addressing, Rounding) and any(
@@ -238,16 +238,16 @@ def _signs(reports: _Reports) -> Iterator[Checks]:
     is_true = np.array(
         [names(number, true) for number, (true,) in zip(numbers, true_cells, strict=True)]
     )
-    blocks = _blocks(columns, mechanism.shape.columns)
+    blocks = blocks_of(columns, mechanism.shape.columns)
     most = min(mechanism.shape.columns, MOST_OUTCOMES)
     claimed = float(mechanism.channel.touched)
     yield group_checks("true signs in block of columns", is_true, blocks, most, claimed)
     every = np.ones_like(is_true)
     yield sum_checks("true signs", is_true, every, claimed)
-    low = min(_low(limit), 1 << MOST_BITS // 2)
+    low = min(low_limit(limit), 1 << MOST_BITS // 2)
     other = min(mechanism.shape.columns, 1 << MOST_BITS // 2)
     both: Ints = rows % low * other + columns % other
-    sizes = np.outer(_sizes(limit, low), _sizes(mechanism.shape.columns, other)).ravel()
+    sizes = np.outer(remainders(limit, low), remainders(mechanism.shape.columns, other)).ravel()
     yield evenness_checks("low bits of row and column", both, sizes)
     for what, by, below in (
         ("row", rows, limit),
@@ -335,10 +335,10 @@ def _lies(reports: _Reports) -> Iterator[Checks]:
     distance = (lies - true) % columns - 1
     yield block_checks("lies in block of distances from the truth", distance, columns - 1)
     yield from remainder_checks("lies by distance", distance, columns - 1)
-    low = _low(columns)
+    low = low_limit(columns)
     true, lies = true & (low - 1), lies & (low - 1)
     turned = [hadamard(np.bincount(n, minlength=low)) for n in (true, lies, true ^ lies)]
-    of_all = hadamard(_sizes(columns, low))
+    of_all = hadamard(remainders(columns, low))
     for sign, parity in ((1, "even"), (-1, "odd")):
         trials = (true.size + sign * turned[0]) // 2
         odd = (true.size + sign * turned[0] - turned[1] - sign * turned[2]) // 4

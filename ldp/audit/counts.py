@@ -33,8 +33,9 @@ def checks_by_number(
 ) -> Iterator[Checks]:
     """Check that what is `seen` does not depend on a number below `limit` that each report has: by
     every parity of its low bits, by its remainders, and by itself where there are not too many."""
-    low = numbers & (_low(limit) - 1)
-    odd, odd_seen = (odd_parities(np.bincount(n, minlength=_low(limit))) for n in (low, low[seen]))
+    size = low_limit(limit)
+    low = numbers & (size - 1)
+    odd, odd_seen = (odd_parities(np.bincount(n, minlength=size)) for n in (low, low[seen]))
     for which, trials, counts in (
         ("odd", odd, odd_seen),
         ("even", numbers.size - odd, int(seen.sum()) - odd_seen),
@@ -55,7 +56,7 @@ def group_checks(what: str, seen: Bools, numbers: Ints, limit: int, probability:
     return what, np.bincount(numbers[seen], minlength=limit), trials, np.full(limit, probability)
 
 
-def _low(limit: int) -> int:
+def low_limit(limit: int) -> int:
     """Return the power of two that the low bits of numbers below `limit` are below, 2**MOST_BITS at
     most."""
     return 1 << min(MOST_BITS, (limit - 1).bit_length())
@@ -115,8 +116,8 @@ def uniform_checks(what: str, numbers: Ints, limit: int) -> Iterator[Checks]:
     """Check that independent `numbers` are uniform below `limit`."""
     yield block_checks(f"reports in {what} block", numbers, limit)
     yield from remainder_checks(f"reports by {what}", numbers, limit)
-    low = _low(limit)
-    yield evenness_checks(what, numbers % low, _sizes(limit, low))
+    low = low_limit(limit)
+    yield evenness_checks(what, numbers % low, remainders(limit, low))
     yield from equality_checks(what, numbers, 1 / limit)
 
 
@@ -140,14 +141,14 @@ def never_checks(what: str, times: int, trials: int) -> Checks:
 def block_checks(what: str, numbers: Ints, limit: int) -> Checks:
     blocks = min(limit, MOST_OUTCOMES)
     sizes = np.diff([-(-i * limit // blocks) for i in range(blocks + 1)])
-    return outcome_checks(what, _blocks(numbers, limit), sizes / limit)
+    return outcome_checks(what, blocks_of(numbers, limit), sizes / limit)
 
 
 def remainder_checks(what: str, numbers: Ints, limit: int) -> Iterator[Checks]:
     """Check that numbers uniform below `limit` have each remainder as often as they should."""
     for modulus in RESIDUES:
         if modulus < limit:
-            claimed = _sizes(limit, modulus) / limit
+            claimed = remainders(limit, modulus) / limit
             yield outcome_checks(f"{what}, rest of {modulus}", numbers % modulus, claimed)
 
 
@@ -159,12 +160,12 @@ def evenness_checks(what: str, low: Ints, sizes: Ints) -> Checks:
     return f"odd parities of {what}, mask", counts, np.full(sizes.size, low.size), claimed
 
 
-def _sizes(limit: int, modulus: int) -> Ints:
+def remainders(limit: int, modulus: int) -> Ints:
     """Return how many numbers below `limit` have each remainder."""
     return limit // modulus + (np.arange(modulus) < limit % modulus)
 
 
-def _blocks(numbers: Ints, limit: int) -> Ints:
+def blocks_of(numbers: Ints, limit: int) -> Ints:
     """Return the block of each number below `limit`; blocks have nearly equal size, MOST_OUTCOMES
     at most."""
     return numbers * min(limit, MOST_OUTCOMES) // limit

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ldp.audit.black_box import reports_of
-from ldp.audit.cells import _is_rounded, check_reports, check_values
+from ldp.audit.cells import check_reports, check_values, is_rounded
 from ldp.audit.counts import sum_checks
 from ldp.audit.judging import Audit, Checks, judge
 from ldp.mechanisms.addressing import Rounding
@@ -68,8 +68,8 @@ def value_checks(
     """Return the checks of reports of many values, in an order drawn from `generator`: `trials` in
     total, but LEAST_EACH of each value at least; of values that are rounded at random, a quarter of
     `trials` of each."""
-    is_rounded = any(isinstance(part.addressing, Rounding) for part in parts_of(mechanism))
-    repetitions = max(LEAST_EACH, trials // 4 if is_rounded else trials // len(values))
+    has_rounding = any(isinstance(part.addressing, Rounding) for part in parts_of(mechanism))
+    repetitions = max(LEAST_EACH, trials // 4 if has_rounding else trials // len(values))
     order = generator.permutation(np.repeat(np.arange(len(values)), repetitions))
     pool: dict[tuple[str, int], Checks] = {}
     for start in range(0, order.size, CHUNK):
@@ -90,7 +90,7 @@ def repeat_checks(
     parts = [
         (number, part, part_value)
         for number, (part, (part_value,)) in enumerate(values_of_parts(mechanism, [value]))
-        if not _is_rounded(part, part_value, {0}) and _repeated(part) * many[part.kind] <= 1
+        if not is_rounded(part, part_value, {0}) and _repeated(part) * many[part.kind] <= 1
     ]
     if not parts:
         return []
