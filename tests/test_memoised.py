@@ -20,8 +20,8 @@ from ldp.audit.verdict import audited
 from ldp.decoding import weighted_mean
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.memoisation import MemoisedMechanism
-from ldp.mechanisms.memoised import instantaneous_step
-from ldp.mechanisms.permanent_response import KeyedColumn, KeyedFilter
+from ldp.mechanisms.memoised import KeyedColumn, instantaneous_step
+from ldp.mechanisms.permanent_response import KeyedFilter
 from ldp.protocol.channel import exact_log
 from ldp.protocol.randomness import PROBABILITY_ONE, SeededBits
 from ldp.registry import Registry

@@ -18,16 +18,16 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Example, Setting
+from ldp.mechanisms.base import Example, Setting, threshold
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.categorical import Categorical
 from ldp.mechanisms.local_hashing import tuned_buckets
 from ldp.mechanisms.memoisation import MemoisedMechanism
-from ldp.mechanisms.permanent_response import KeyedColumn, KeyedFilter
+from ldp.mechanisms.permanent_response import KeyedFilter, KeyedMemory
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.channel import EXACT, Channel, direct_channel, require_epsilon
-from ldp.protocol.kinds import Index, Kind
-from ldp.protocol.randomness import PROBABILITY_ONE
+from ldp.protocol.kinds import Index, Kind, draw_column
+from ldp.protocol.randomness import PROBABILITY_ONE, BitSource
 
 _CERTAIN = Fraction(1, 10**50)
 """Bound of the error of a probability that was computed with 60 digits."""
@@ -53,6 +53,24 @@ def instantaneous_step(
         raise ParameterError("lifetime_epsilon must be above epsilon, that of one report")
     keep = Fraction(steps, PROBABILITY_ONE)
     return keep, (1 - keep) / others
+
+
+@dataclass(frozen=True)
+class KeyedColumn(KeyedMemory):
+    """Permanent response that is one of `columns`: the true one with probability `keep`, else one
+    of the others."""
+
+    columns: int
+    cohorts: int
+    keep: Fraction
+    identity: bytes = b""
+
+    @property
+    def limit(self) -> int:
+        return self.columns
+
+    def draw(self, source: BitSource, true_response: int) -> int:
+        return draw_column(source, threshold(self.keep), (true_response,), self.columns)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,11 +2,10 @@
 
 The noise is a keyed function of a secret, the metric and the true response, so nothing is stored:
 no value, no filter, no response. In RAPPOR a bit of the Bloom filter is kept with probability
-1 - f, else replaced by a fair coin (Erlingsson et al. 2014, section 3.1, step 2); where a report is
-one column (`KeyedColumn`) the true column is kept with some probability, else replaced by another
-one. `KeyedFilter` and `KeyedColumn` are our own. The others equal google/rappor's clients
-(@a13fa96: client/python, client/cpp, client/java) byte for byte; their noise does not depend on the
-mechanism, nor their cohorts on the metric, so each metric needs its own secret.
+1 - f, else replaced by a fair coin (Erlingsson et al. 2014, section 3.1, step 2). `KeyedFilter` is
+our own. The others equal google/rappor's clients (@a13fa96: client/python, client/cpp, client/java)
+byte for byte; their noise does not depend on the mechanism, nor their cohorts on the metric, so
+each metric needs its own secret. `memoised.py` has the response where a report is one column.
 """
 
 import hashlib
@@ -78,24 +77,6 @@ class KeyedMemory(Memory):
         payload = true_response.to_bytes(bytes_below(self.limit), "little")
         about = message("permanent", metric) + self.identity + payload
         return self.draw(KeyedBits(secret, about), true_response)
-
-
-@dataclass(frozen=True)
-class KeyedColumn(KeyedMemory):
-    """Permanent response that is one of `columns`: the true one with probability `keep`, else one
-    of the others."""
-
-    columns: int
-    cohorts: int
-    keep: Fraction
-    identity: bytes = b""
-
-    @property
-    def limit(self) -> int:
-        return self.columns
-
-    def draw(self, source: BitSource, true_response: int) -> int:
-        return draw_column(source, threshold(self.keep), (true_response,), self.columns)
 
 
 @dataclass(frozen=True)
