@@ -19,7 +19,7 @@ from typing import ClassVar
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import threshold
 from ldp.mechanisms.secrets import message
-from ldp.protocol.kinds import bytes_below, draw_column
+from ldp.protocol.kinds import bytes_below
 from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, KeyedBits, bernoulli, uniform_below
 
 STEPS = 128
