@@ -20,6 +20,7 @@ from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
 from ldp.protocol.randomness import SeededBits
+from ldp.protocol.reading import read_report
 from ldp.protocol.wire import HEADER_BYTES, split_report
 from ldp.server import Table, TableBuilder
 from ldp.simulation import draw_table, encode_batch, points_of
@@ -61,6 +62,23 @@ def counted_by_hand(mechanism: Catalogued, reports: list[bytes]) -> list[np.ndar
         for cells, (part, row, number) in zip(counts, read(mechanism, report), strict=True):
             cells[row] += [adds(part, number, column) for column in range(part.shape.columns)]
     return counts
+
+
+@pytest.mark.exact
+@for_everything
+def test_what_a_report_names_is_what_is_counted(example: Example) -> None:
+    mechanism = example.mechanism
+    for data in some_reports(example, 20):
+        shown = read_report(data, mechanism.header, mechanism.layout)
+        counted = read(mechanism, data)
+        for (row, named), (part, counted_row, number) in zip(shown, counted, strict=True):
+            assert row == counted_row
+            columns = range(part.shape.columns)
+            assert named.tolist() == [part.layout.names(number, c) for c in columns]
+            if not part.kind.is_signed:
+                assert named.tolist() == [adds(part, number, column) for column in columns]
+        with pytest.raises(ReportError):
+            read_report(data[:-1], mechanism.header, mechanism.layout)
 
 
 @pytest.mark.exact
