@@ -48,7 +48,7 @@ def _altered(
         row, payload = split_report(honest.encode(value), mechanism.header, mechanism.layout)
         number = mechanism.layout.payload_number(payload)
         changed = change(row, number, mechanism.cells(value, row))
-        return pack_report(mechanism.header.to_bytes(), mechanism.layout, row, changed)
+        return pack_report(mechanism.header, mechanism.layout, row, changed)
 
     return encode
 
@@ -105,7 +105,7 @@ def epsilon_doubled(mechanism: Mechanism, bits: BitSource) -> Encode:
             row = uniform_below(bits, mechanism.shape.rows)
             truth = as_bits(mechanism.cells(value, row))
             number = bernoulli(bits, less, mechanism.shape.columns, truth, more)
-            return pack_report(mechanism.header.to_bytes(), mechanism.layout, row, number)
+            return pack_report(mechanism.header, mechanism.layout, row, number)
 
         return encode
     if mechanism.kind is Index:
@@ -147,7 +147,7 @@ def row_from_value(mechanism: Mechanism, bits: BitSource) -> Encode:
     def encode(value: Value) -> bytes:
         row = mechanism.addressing.point(value) % mechanism.shape.rows
         number = _payload(mechanism, bits, mechanism.cells(value, row))
-        return pack_report(mechanism.header.to_bytes(), mechanism.layout, row, number)
+        return pack_report(mechanism.header, mechanism.layout, row, number)
 
     return encode
 
@@ -332,7 +332,7 @@ def _plain_where(
                 step, weight = addressing.rounding(point, row)
                 point = step + bernoulli(bits, weight)
             number = _truth(mechanism, number, addressing.cells(point, row))
-        return pack_report(mechanism.header.to_bytes(), mechanism.layout, row, number)
+        return pack_report(mechanism.header, mechanism.layout, row, number)
 
     return encode
 
@@ -425,7 +425,7 @@ def row_low_bits_from_value(mechanism: Mechanism, bits: BitSource) -> Encode:
     def encode(value: Value) -> bytes:
         row = uniform_below(bits, mechanism.shape.rows) // 16 * 16 + _hash(value) % 16
         number = _payload(mechanism, bits, mechanism.cells(value, row))
-        return pack_report(mechanism.header.to_bytes(), mechanism.layout, row, number)
+        return pack_report(mechanism.header, mechanism.layout, row, number)
 
     return encode
 
@@ -441,7 +441,7 @@ def column_low_bits_from_value(mechanism: Mechanism, bits: BitSource) -> Encode:
         lied = number ^ _truth(mechanism, number, (cell,))
         column = (number >> 1) // 8 * 8 + _hash(value) % 8
         number = _truth(mechanism, column << 1, (cell,)) ^ lied
-        return pack_report(mechanism.header.to_bytes(), mechanism.layout, row, number)
+        return pack_report(mechanism.header, mechanism.layout, row, number)
 
     return encode
 

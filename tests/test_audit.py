@@ -215,7 +215,7 @@ def test_two_parts_that_share_their_noise_are_caught() -> None:
             part.encoder(SeededBits(seed)).draw(part.addressing.point(value))
             for _, part in puzzle.parts
         ]
-        return pack_report(puzzle.header.to_bytes(), puzzle.layout, *puzzle.layout.join(drawn))
+        return pack_report(puzzle.header, puzzle.layout, *puzzle.layout.join(drawn))
 
     assert not audit_encoder(puzzle, ("abc",), shared, trials=5000, alpha=ALPHA).passed
 
@@ -228,7 +228,7 @@ def test_two_parts_that_share_their_noise_are_caught() -> None:
         if row % 2 == 0:
             (cell,) = puzzle.words.cells(value, word_row)
             drawn[1] = word_row, word | 1 << cell
-        return pack_report(puzzle.header.to_bytes(), puzzle.layout, *puzzle.layout.join(drawn))
+        return pack_report(puzzle.header, puzzle.layout, *puzzle.layout.join(drawn))
 
     assert not audit_encoder(puzzle, ("abc",), knowing, trials=5000, alpha=ALPHA).passed
 

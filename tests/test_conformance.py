@@ -105,7 +105,7 @@ def test_a_changed_header_is_refused_and_a_changed_body_is_never_misread(example
     mechanism = example.mechanism
     (data,) = some_reports(example, 1)
     valid = {
-        mechanism.header.to_bytes()
+        mechanism.header
         + row.to_bytes(mechanism.layout.row_bytes, "little")
         + number.to_bytes(mechanism.layout.payload_bytes, "little")
         for row, number in report_law(mechanism, example.values[0])

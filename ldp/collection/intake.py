@@ -154,7 +154,7 @@ def _is_malformed(report: bytes, metric: CollectedMetric) -> bool:
 
 def _malformed_positions(reports: NDArray[np.uint8], metric: CollectedMetric) -> list[int]:
     """Return the positions of the reports, shape (reports, bytes), that are malformed."""
-    header = metric.mechanism.header.to_bytes()
+    header = metric.mechanism.header
     is_whole = reports.shape[1] == HEADER_BYTES + metric.mechanism.layout.body_bytes
     if is_whole and reports[:, :HEADER_BYTES].tobytes() == header * len(reports):
         with suppress(ReportError):  # at least one is malformed: below they are checked one by one

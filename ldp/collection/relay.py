@@ -66,7 +66,7 @@ def forward(store: str | Path, buffer: str | Path, destination: Destination) -> 
 
 def batches_of_file(store: Path, path: Path, metric: BufferedMetric) -> Iterator[Batch]:
     """Yield the batches of a file of the store, always the same."""
-    header = metric.mechanism.header.to_bytes()
+    header = metric.mechanism.header
     items = [
         Item(metric.metric, metric.version, header + body)
         for rows, payloads in read_reports(path, metric.mechanism)

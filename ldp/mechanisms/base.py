@@ -23,7 +23,7 @@ from ldp.protocol.channel import Channel
 from ldp.protocol.hashing import Value as Value
 from ldp.protocol.kinds import Kind, Layout
 from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, SystemBits, bernoulli, uniform_below
-from ldp.protocol.wire import Header, JointLayout, pack_report
+from ldp.protocol.wire import REPORT_VERSION, JointLayout, pack_report
 
 FAKES = 0.01
 """Share of fake reports for which the shift of every estimate is stated."""
@@ -130,9 +130,9 @@ class Catalogued(ABC):
         return hashlib.blake2b(text.encode(), digest_size=8, person=b"ldp mechanism v1").digest()
 
     @cached_property
-    def header(self) -> Header:
-        """Header of every report of this mechanism."""
-        return Header(self.wire_id, self.fingerprint)
+    def header(self) -> bytes:
+        """Header of every report: the format's version, `wire_id` and `fingerprint`, 10 bytes."""
+        return bytes([REPORT_VERSION, self.wire_id]) + self.fingerprint
 
     def describe(self) -> str:
         """Return one line that names the mechanism in messages, without values and seeds."""
@@ -297,7 +297,7 @@ class Encoder:
         self._bits = bits
         self._addressing = mechanism.addressing
         self._layout = mechanism.layout
-        self._header = mechanism.header.to_bytes()
+        self._header = mechanism.header
         channel = mechanism.channel
         addressing = mechanism.addressing
         self._rounding = addressing if isinstance(addressing, Rounding) else None

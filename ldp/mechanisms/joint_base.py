@@ -91,7 +91,7 @@ class JointEncoder:
 
     def __init__(self, mechanism: JointMechanism, bits: BitSource) -> None:
         self._mechanism = mechanism
-        self._header = mechanism.header.to_bytes()
+        self._header = mechanism.header
         self._layout = mechanism.layout
         self._encoders = [part.encoder(bits) for _, part in mechanism.parts]
 

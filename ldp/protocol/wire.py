@@ -7,7 +7,6 @@ specification for other languages. Mechanisms, not this module, define what the 
 
 import hashlib
 import json
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,8 +21,7 @@ TABLE_MAGIC = b"ldp-table"
 COUNT_TYPES = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}
 """Array types of unsigned counts by size in bytes, without the byte-order mark."""
 
-_HEADER = struct.Struct("<BB8s")
-HEADER_BYTES = _HEADER.size
+HEADER_BYTES = 10
 _CHECKSUM_BYTES = 16
 
 
@@ -79,18 +77,6 @@ class JointLayout:
         return parts[0][0] // self.parts[0].rows, payload
 
 
-@dataclass(frozen=True)
-class Header:
-    """Header of a report: the mechanism's id (1 byte) and its fingerprint (8 bytes)."""
-
-    mechanism_id: int
-    fingerprint: bytes
-
-    def to_bytes(self) -> bytes:
-        """Return the 10 bytes of the header."""
-        return _HEADER.pack(REPORT_VERSION, self.mechanism_id, self.fingerprint)
-
-
 def pack_report(header: bytes, layout: Layout | JointLayout, row: int, number: int) -> bytes:
     """Return a report: `header`, row, payload `number`. The arguments are not checked."""
     return (
@@ -100,19 +86,18 @@ def pack_report(header: bytes, layout: Layout | JointLayout, row: int, number: i
     )
 
 
-def split_report(data: bytes, header: Header, layout: Layout | JointLayout) -> tuple[int, bytes]:
+def split_report(data: bytes, header: bytes, layout: Layout | JointLayout) -> tuple[int, bytes]:
     """Return row and payload of the report in `data`; raise ReportError for a wrong length, header
     or row. The payload is not checked."""
     expected = HEADER_BYTES + layout.body_bytes
     if len(data) != expected:
         raise ReportError(f"report has {len(data)} bytes, this mechanism's have {expected}")
-    version, mechanism_id, fingerprint = _HEADER.unpack_from(data)
-    if version != REPORT_VERSION:
-        raise ReportError(f"report has format version {version}, this is {REPORT_VERSION}")
-    if (mechanism_id, fingerprint) != (header.mechanism_id, header.fingerprint):
+    if data[0] != header[0]:
+        raise ReportError(f"report has format version {data[0]}, this is {header[0]}")
+    if data[:HEADER_BYTES] != header:
         raise ReportError(
-            f"report is of mechanism {mechanism_id}/{fingerprint.hex()}, "
-            f"expected {header.mechanism_id}/{header.fingerprint.hex()}"
+            f"report is of mechanism {data[1]}/{data[2:HEADER_BYTES].hex()}, "
+            f"expected {header[1]}/{header[2:].hex()}"
         )
     start = HEADER_BYTES + layout.row_bytes
     row = int.from_bytes(data[HEADER_BYTES:start], "little")

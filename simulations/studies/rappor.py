@@ -41,7 +41,7 @@ def _responses(device: int) -> tuple[int, int, int]:
     report = encoder.encode("value")
     row, payload = split_report(report, EXAMPLE.header, EXAMPLE.layout)
     assert encoder.frozen is not None
-    frozen = EXAMPLE.header.to_bytes() + encoder.frozen
+    frozen = EXAMPLE.header + encoder.frozen
     _, permanent = split_report(frozen, EXAMPLE.header, EXAMPLE.layout)
     number = EXAMPLE.layout.payload_number
     return as_bits(EXAMPLE.cells("value", row)), number(permanent), number(payload)
