@@ -268,7 +268,7 @@ def told(table: Table, found: Points, held: Ints, seed: int) -> Floats:
     but the noise of the bits that the string sets is left."""
     shares = Shares.of(table, found.shape[2], 0.0)
     weight = shares.weight(np.full(shares.share.shape, shares.mean))
-    z = held / table.total * BloomDesign(found, weight, shares.mean).norms()
+    z = held / table.total * BloomDesign(found, weight, shares.mean).norms
     p: Floats = norm.sf(z + np.random.default_rng(seed).normal(size=held.size))
     return p
 

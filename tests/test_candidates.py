@@ -111,7 +111,7 @@ def test_the_design_is_that_of_its_docstring() -> None:
     design, some, residual = BloomDesign(bits, weight, 0.3), np.array([7, 3, 19]), weight.ravel()
     np.testing.assert_allclose(design.columns(some), dense[:, some], rtol=1e-12)
     np.testing.assert_allclose(design.correlations(residual), dense.T @ residual, rtol=1e-12)
-    np.testing.assert_allclose(design.norms() ** 2, (dense**2).sum(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(design.norms**2, (dense**2).sum(axis=0), rtol=1e-12)
     assert design.columns(some[:0]).shape == (48, 0)
 
 
@@ -125,6 +125,7 @@ class Dense:
     def correlations(self, residual: Floats) -> Floats:
         return self.matrix.T @ residual
 
+    @property
     def norms(self) -> Floats:
         norms: Floats = np.sqrt((self.matrix**2).sum(axis=0))
         return norms

@@ -52,7 +52,8 @@ def _md5_points(addressing: Md5Bloom, rows: int, values: Sequence[Value]) -> Poi
 
 @columns.register
 def _row_columns(addressing: PolynomialRows, rows: int, points: Points, at: RowNumbers) -> Ints:
-    return _hash_points(coefficients(addressing, rows), points, at, addressing.width)[:, None]
+    polynomials, width = coefficients(addressing, rows), np.uint64(addressing.width)
+    return np.asarray(_polynomial_columns(polynomials, points, at, width))[:, None]
 
 
 @columns.register
@@ -63,10 +64,10 @@ def _block_columns(addressing: Blocks, rows: int, points: Points, at: RowNumbers
 
 @columns.register
 def _bloom_columns(addressing: PolynomialBloom, rows: int, points: Points, at: RowNumbers) -> Ints:
-    hashes = addressing.hashes
+    hashes, width = addressing.hashes, np.uint64(addressing.bits)
     polynomials = coefficients(addressing.rows, rows * hashes)
     by_hash = [
-        _hash_points(polynomials, points, at * np.uint32(hashes) + np.uint32(i), addressing.bits)
+        _polynomial_columns(polynomials, points, at * np.uint32(hashes) + np.uint32(i), width)
         for i in range(hashes)
     ]
     return _mask_repeats(np.stack(by_hash, axis=1))
@@ -161,13 +162,6 @@ def _all_columns(places: Any, polynomials: Any, points: Any, width: Any) -> None
         high, low, columns = points[value] >> _31, points[value] & _LOW_31, places[value]
         for i in range(columns.size):
             columns[i] = hashed_column(a[i], b[i], c[i], high, low, width)
-
-
-def _hash_points(
-    polynomials: NDArray[np.uint64], points: Points, at: RowNumbers, width: int
-) -> Ints:
-    row_columns: Ints = _polynomial_columns(polynomials, points, at, np.uint64(width))
-    return row_columns
 
 
 def _mask_repeats(row_columns: Ints) -> Ints:

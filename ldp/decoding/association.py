@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, reduce
+from itertools import product
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, NamedTuple
@@ -86,15 +87,10 @@ class Association:
         """Return a dictionary for each cell: the value of every part, count and standard error;
         largest count first."""
         count, error = self.count.ravel(), self.std_error.ravel()
-        cells = np.array(np.unravel_index(np.arange(count.size), self.shares.shape)).T.tolist()
+        combinations = list(product(*self.values))
         return [
             {
-                **{
-                    name: values[place]
-                    for name, values, place in zip(
-                        ascii_lowercase, self.values, cells[i], strict=False
-                    )
-                },
+                **dict(zip(ascii_lowercase, combinations[i], strict=False)),
                 "count": float(count[i]),
                 "std_error": float(error[i]),
             }
@@ -311,10 +307,10 @@ def independence(factors: Sequence[Floats], counts: Ints) -> Independence:
         [factor[:, places] for factor, places in zip(factors, positive, strict=True)], counts
     )
     positive_margins = [margin[places] for margin, places in zip(margins, positive, strict=True)]
-    product = reduce(np.multiply.outer, [margin / margin.sum() for margin in positive_margins])
-    product = product.reshape(len(positive_margins[0]), -1)
-    slope = mixture.total * mixture.gradient(product).ravel()
-    spread = covariance(mixture.information(product))
+    shares = reduce(np.multiply.outer, [margin / margin.sum() for margin in positive_margins])
+    shares = shares.reshape(len(positive_margins[0]), -1)
+    slope = mixture.total * mixture.gradient(shares).ravel()
+    spread = covariance(mixture.information(shares))
     statistic = float(slope @ spread @ slope)
     return Independence(statistic, freedom, float(chi2.sf(statistic, freedom)))
 

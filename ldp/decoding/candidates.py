@@ -76,13 +76,10 @@ class BloomDesign:
         cells = self.weight * residual.reshape(self.weight.shape)
         return np.asarray(sum_cells(self.map, cells) - self.mean * cells.sum())
 
-    def norms(self) -> Floats:
-        """Return the lengths of the columns: shape (candidates,)."""
-        return self._norms
-
     @cached_property
-    def _norms(self) -> Floats:
-        from ldp.bulk import sum_cells
+    def norms(self) -> Floats:
+        """Lengths of the columns: shape (candidates,)."""
+        from ldp.bulk import sum_cells  # late: numba takes half a second to import
 
         squares = self.weight**2
         sums = sum_cells(self.map, squares * (1 - 2 * self.mean))

@@ -78,11 +78,8 @@ class Mixture:
         groups r**2 c**2 / 4."""
         rows, columns = shares.shape
         likelihoods = np.einsum("gj,gj->g", self.first @ shares, self.second)
-        weights, (i, k), (j, m) = (
-            self.counts / likelihoods**2,
-            np.triu_indices(rows),
-            np.triu_indices(columns),
-        )
+        weights = self.counts / likelihoods**2
+        (i, k), (j, m) = np.triu_indices(rows), np.triu_indices(columns)
         halves, size = np.zeros((i.size, j.size)), max(1, BLOCK // max(i.size, j.size))
         for start in range(0, len(weights), size):
             block = slice(start, start + size)

@@ -89,7 +89,7 @@ def debias(design: Design, fit: Sparse, equations: int, scale: float) -> tuple[F
     """Return the coefficients without shrinkage and their standard errors, of every column: shape
     (columns,) each. `scale`: variance of the residuals for each degree of freedom; two columns that
     are the same have an infinite error."""
-    information = design.norms() ** 2 * max(1 - MOST, 1 - fit.chosen.size / equations)
+    information = design.norms**2 * max(1 - MOST, 1 - fit.chosen.size / equations)
     columns = design.columns(fit.chosen)
     information[fit.chosen] = 1 / np.diag(np.linalg.pinv(columns.T @ columns, hermitian=True))
     information = np.maximum(information, 1e-300)
@@ -108,7 +108,7 @@ class _Working:
 
     def __init__(self, design: Design, target: Floats) -> None:
         self.design, self.target = design, target
-        norms = design.norms()
+        norms = design.norms
         self.norms = np.where(norms > 0, norms, np.inf)
         self.places = np.empty(0, dtype=np.intp)
         self.columns = design.columns(self.places)

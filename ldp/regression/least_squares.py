@@ -27,8 +27,9 @@ class Design(Protocol):
         (columns,)."""
         ...
 
+    @property
     def norms(self) -> Floats:
-        """Return the lengths of the columns: shape (columns,)."""
+        """Lengths of the columns: shape (columns,)."""
         ...
 
 
