@@ -298,11 +298,9 @@ class Encoder:
         self._addressing = mechanism.addressing
         self._layout = mechanism.layout
         self._header = mechanism.header
-        channel = mechanism.channel
-        addressing = mechanism.addressing
-        self._rounding = addressing if isinstance(addressing, Rounding) else None
-        self._touched = threshold(mechanism.touches * channel.touched)
-        self._untouched = threshold(channel.untouched)
+        self._rounding = self._addressing if isinstance(self._addressing, Rounding) else None
+        self._touched = threshold(mechanism.touches * mechanism.channel.touched)
+        self._untouched = threshold(mechanism.channel.untouched)
 
     def encode(self, value: Value) -> bytes:
         """Draw one report of `value`, as bytes; raise ParameterError, before a bit is drawn, for a

@@ -26,8 +26,8 @@ class Part(NamedTuple):
 class JointMechanism(Catalogued, ABC):
     """Mechanism whose report has several parts, each about the value or about `part_values` of it.
 
-    On the wire the row of the first part is split: its table has `layout.rows` times as many rows
-    as fit into its part of the payload.
+    On the wire the row of the first part is split: into one of `blocks` of rows of its table, and
+    the row in the block.
     """
 
     @cached_property
@@ -35,10 +35,16 @@ class JointMechanism(Catalogued, ABC):
     def parts(self) -> tuple[Part, ...]:
         """Parts, in the order in which they are drawn."""
 
+    @property
+    def blocks(self) -> int:
+        """Number of blocks of the first part's rows."""
+        return 1
+
     @cached_property
-    @abstractmethod
     def layout(self) -> JointLayout:
-        """Layout of a report after its header."""
+        first, *others = parts_of(self)
+        block = first.kind(first.shape.rows // self.blocks, first.shape.columns)
+        return JointLayout(self.blocks, (block, *(part.layout for part in others)))
 
     def part_values(self, value: Any) -> tuple[Value, ...]:
         """Return the value that each part reports: `value` itself, unless overridden. Raises

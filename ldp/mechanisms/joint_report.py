@@ -18,7 +18,6 @@ from ldp.mechanisms.joint_base import JointMechanism, Part
 from ldp.mechanisms.rappor import Rappor
 from ldp.mechanisms.unary import UnaryEncoding
 from ldp.protocol.hashing import Md5Bloom, PolynomialBloom, PolynomialRows, Value
-from ldp.protocol.wire import JointLayout
 
 ADDRESSINGS = (Identity, PolynomialRows, PolynomialBloom, Md5Bloom)
 """Addressings in which every value touches a cell of every row."""
@@ -61,10 +60,6 @@ class JointReport(JointMechanism):
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         return tuple(map(Part, ascii_lowercase, self.of))
-
-    @cached_property
-    def layout(self) -> JointLayout:
-        return JointLayout(1, tuple(part.layout for part in self.of))
 
     def part_values(self, value: Any) -> tuple[Value, ...]:
         if not isinstance(value, list | tuple) or len(value) != len(self.of):

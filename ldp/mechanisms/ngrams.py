@@ -21,7 +21,6 @@ from ldp.protocol.channel import Channel, keep_probability, require_epsilon, req
 from ldp.protocol.hashing import PolynomialBloom, derived_seed
 from ldp.protocol.kinds import Bits, Kind
 from ldp.protocol.spelling import FragmentPairs, Spelling
-from ldp.protocol.wire import JointLayout
 
 DOUBLE = 1 << 53
 """Denominator of the probabilities p and q, so that RAPPOR's doubles hold them exactly."""
@@ -152,11 +151,9 @@ class RapporNgrams(UnlistedWords):
     def parts(self) -> tuple[Part, ...]:
         return Part("pairs", self.pairs), Part("words", self.words)
 
-    @cached_property
-    def layout(self) -> JointLayout:
-        pairs = self.pairs
-        fragments = pairs.kind(self.cohorts, pairs.shape.columns)
-        return JointLayout(len(pairs.addressing.pairs), (fragments, self.words.layout))
+    @property
+    def blocks(self) -> int:
+        return len(self.pairs.addressing.pairs)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

@@ -16,7 +16,6 @@ from ldp.mechanisms.joint_base import Part
 from ldp.mechanisms.words import UnlistedWords
 from ldp.protocol.hashing import derived_seed
 from ldp.protocol.spelling import Fragments, Spelling
-from ldp.protocol.wire import JointLayout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,11 +130,9 @@ class SequenceFragmentPuzzle(UnlistedWords):
     def parts(self) -> tuple[Part, ...]:
         return Part("fragments", self.fragments), Part("words", self.words)
 
-    @cached_property
-    def layout(self) -> JointLayout:
-        sketch = self.fragments
-        fragments = sketch.kind(self.fragment_rows, sketch.columns)
-        return JointLayout(self.spelling.positions, (fragments, self.words.layout))
+    @property
+    def blocks(self) -> int:
+        return self.spelling.positions
 
     @staticmethod
     def examples() -> tuple[Example, ...]:
