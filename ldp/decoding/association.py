@@ -280,9 +280,11 @@ def _any_filter_likelihood(ratio: Floats, hashes: int) -> Floats:
 def covariance(information: Floats) -> Floats:
     """Return the inverse of the `information` I, shape (cells, cells), about shares that add to 1:
     Z (Z' I Z)**-1 Z', Z a basis of the changes that keep the sum."""
+    from scipy.linalg import helmert
+
     if len(information) < 2:
         return np.zeros_like(information)  # one share is all there is
-    basis = _zero_sum_basis(len(information))
+    basis = helmert(len(information)).T  # orthonormal columns that each add to 0
     inverse = np.linalg.pinv(basis.T @ information @ basis, hermitian=True, rcond=1e-12)
     return np.asarray(basis @ inverse @ basis.T)
 
@@ -313,10 +315,3 @@ def independence(factors: Sequence[Floats], counts: Ints) -> Independence:
     spread = covariance(mixture.information(shares))
     statistic = float(slope @ spread @ slope)
     return Independence(statistic, freedom, float(chi2.sf(statistic, freedom)))
-
-
-def _zero_sum_basis(cells: int) -> Floats:
-    """Return orthonormal columns, shape (cells, cells - 1), that each add to 0 (Helmert's)."""
-    from scipy.linalg import helmert
-
-    return np.asarray(helmert(cells).T)

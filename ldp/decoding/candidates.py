@@ -192,7 +192,7 @@ def from_map(
         if method == "lasso-ols":
             fit = _lasso(design, target)
         elif fits_all:
-            fit = _fit_all(design, target)
+            fit = _least_squares(design, target, np.arange(len(bits)))
         elif fit is None:
             fit = nonnegative_path(design, target, contrasts)
         else:
@@ -291,10 +291,6 @@ def _lasso(design: BloomDesign, target: Floats) -> Sparse:
         )
     chosen = nonnegative_lasso(design.columns(np.arange(candidates)), target)
     return _least_squares(design, target, chosen)
-
-
-def _fit_all(design: BloomDesign, target: Floats) -> Sparse:
-    return _least_squares(design, target, np.arange(len(design.map)))
 
 
 def _least_squares(design: BloomDesign, target: Floats, chosen: Places) -> Sparse:

@@ -111,10 +111,6 @@ def _signs(task: _Task, epsilon: float) -> Floats:
     return task.predicted(ridge.floored(moments))
 
 
-def _local(task: _Task) -> Floats:
-    return _signs(task, task.budget.epsilon)
-
-
 def _shuffled(task: _Task) -> Floats:
     return _signs(task, shuffled_epsilon(task.budget, len(task.rows.target)))
 
@@ -158,7 +154,7 @@ def _entries(budget: Budget) -> Iterator[_Entry]:
     yield _Entry("ridge", "secure sum", "yes", _provable("ridge"))
     yield _Entry("signs", "shuffled", "yes", _shuffled)
     yield _Entry("gaussian", "local", "yes", _local_gaussian)
-    yield _Entry("signs", "local", "yes", _local)
+    yield _Entry("signs", "local", "yes", lambda task: _signs(task, budget.epsilon))
     for name, claim in PUBLISHED.items():
         if not _is_proven(name, budget):
             continue

@@ -182,7 +182,7 @@ class Estimates:
             raise ParameterError("level must lie strictly between 0 and 1")
         miss = 1 - level
         if selected:
-            miss *= self._share_detected()
+            miss *= max(1, int(self.detected().sum())) / max(1, len(self.values))
         if self.bounds is not None:
             return self.bounds(miss, population)
         wide = spread(self.count, self.std_error, self.reports if population else 0)
@@ -205,10 +205,6 @@ class Estimates:
         rate of one candidate among all; 1 at least."""
         p = self.rule.alpha / (2 * max(1, len(self.values)))
         return max(1.0, *(side(p) / Normal().upper(p) for side in (self.law.upper, self.law.lower)))
-
-    def _share_detected(self) -> float:
-        """Return discoveries over candidates, either taken as 1 where there is none."""
-        return max(1, int(self.detected().sum())) / max(1, len(self.values))
 
     def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
         """Return the columns of the CSV as dictionaries, largest count first; intervals clipped to
