@@ -377,37 +377,30 @@ class Buffer:
         """Write and return the plan of a metric's next file: its oldest lots, of at most
         `most_bytes` unless it is one lot; None where these have fewer reports than `smallest`.
         `entropy` draws the file's name."""
-        sequences = self._oldest(metric, most_bytes)
-        if sequences is None or self._reports(metric, *sequences) < smallest:
+        first, last, reports = self._oldest(metric, most_bytes)
+        if reports < max(1, smallest):
             return None
-        plan = Plan(*sequences, today, entropy(NAME_BYTES).hex())
+        plan = Plan(first, last, today, entropy(NAME_BYTES).hex())
         with self._transaction():
             self._connection.execute(
                 "INSERT INTO plans (metric, first, last, day, name) VALUES (?, ?, ?, ?, ?)",
-                (metric, *sequences, today.isoformat(), plan.name),
+                (metric, first, last, today.isoformat(), plan.name),
             )
         return plan
 
-    def _reports(self, metric: int, first: int, last: int) -> int:
-        ((reports,),) = self._rows(
-            "SELECT sum(reports) FROM lots WHERE metric = ? AND sequence BETWEEN ? AND ?",
-            *(metric, first, last),
-        )
-        return int(reports)
-
-    def _oldest(self, metric: int, most_bytes: int, until: int = _LAST) -> tuple[int, int] | None:
+    def _oldest(self, metric: int, most_bytes: int, until: int = _LAST) -> tuple[int, int, int]:
         """Return the first and the last of a metric's oldest lots, of at most `most_bytes` unless
-        it is one lot; None without lots."""
-        first = last = size = 0
-        for sequence, length in self._iterate(
-            "SELECT sequence, length(bodies) FROM lots WHERE metric = ? AND sequence <= ? "
-            "ORDER BY sequence",
+        it is one lot, and the number of their reports; zeros without lots."""
+        first = last = size = total = 0
+        for sequence, length, reports in self._iterate(
+            "SELECT sequence, length(bodies), reports FROM lots "
+            "WHERE metric = ? AND sequence <= ? ORDER BY sequence",
             *(metric, until),
         ):
             if size and size + length > most_bytes:
                 break
-            first, last, size = first or sequence, sequence, size + length
-        return (first, last) if size else None
+            first, last, size, total = first or sequence, sequence, size + length, total + reports
+        return first, last, total
 
     def bodies(self, metric: int, plan: Plan) -> Bodies:
         """Return the reports of a plan."""
@@ -432,14 +425,14 @@ class Buffer:
         """Overwrite and delete lots of a plan that is written, at most `most_bytes` so that commits
         need not wait, and the plan with the last of them. Return whether there are more."""
         with self._transaction():
-            first, last = self._oldest(metric, most_bytes, plan.last) or (plan.last, plan.last)
+            first, last, _ = self._oldest(metric, most_bytes, plan.last)
             self._connection.execute(
                 "DELETE FROM lots WHERE metric = ? AND sequence BETWEEN ? AND ?",
                 (metric, first, last),
             )
-            if last == plan.last:
+            if not last or last == plan.last:
                 self._connection.execute("DELETE FROM plans WHERE metric = ?", (metric,))
-        return last < plan.last
+        return 0 < last < plan.last
 
     def erase(self) -> None:
         """Empty the log, which holds deleted content."""

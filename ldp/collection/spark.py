@@ -59,10 +59,8 @@ def aggregate_on_spark(
     with _session() as session:
         if on_damaged is not None:
             day_paths = _check_all(session, day_paths, mechanism, on_damaged)
-        files, days = (
-            _distribute(session, day_paths),
-            tuple(sorted({day for day, _ in day_paths})),
-        )
+        files = _distribute(session, day_paths)
+        days = tuple(sorted({day for day, _ in day_paths}))
         if not day_paths:
             table = empty_builder(mechanism).build()
         elif size <= block_bytes:
@@ -188,15 +186,9 @@ def _count_by_blocks(
         start = block * rows_of_block(parts[number], block_bytes)
         row_reports = np.frombuffer(bytes(row.reports), dtype="<i8")
         totals[number][start : start + len(row_reports)] += row_reports
-        cells = np.frombuffer(
-            pa.decompress(
-                row.counts,
-                8 * len(row_reports) * parts[number].shape.columns,
-                codec="zstd",
-                asbytes=True,
-            ),
-            dtype="<i8",
-        )
+        size = 8 * len(row_reports) * parts[number].shape.columns
+        unpacked = pa.decompress(row.counts, size, codec="zstd", asbytes=True)
+        cells = np.frombuffer(unpacked, dtype="<i8")
         counts[number][start : start + len(row_reports)] += cells.reshape(len(row_reports), -1)
     tables = tuple(
         Table(part, cells.astype(smallest_type(int(total.max()), part.kind.is_signed)), total, days)
