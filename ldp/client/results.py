@@ -1,6 +1,5 @@
 """Results: what the calls of a client return; none raises into the app."""
 
-from dataclasses import dataclass
 from datetime import date
 from typing import Literal, NamedTuple
 
@@ -8,8 +7,7 @@ Consent = Literal["unknown", "granted", "withdrawn"]
 Reason = Literal["consent", "unknown metric", "value", "expired", "cap", "busy", "storage", "error"]
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(NamedTuple):
     """Answer to a record that took part in its period's draw. It is on the disk and survives a
     killed process, not a power cut. Whether it was drawn is not said."""
 

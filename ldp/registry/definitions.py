@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ldp.accounting.policy import Caps, periods_touched
 from ldp.errors import ParameterError, RegistryError
@@ -17,8 +17,7 @@ Memoise = Literal[False, "epoch", "per-value"]
 Presence = Literal["public", "hidden"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Group:
+class Group(NamedTuple):
     """Privacy budget shared by metrics about the same behaviour. `lateness`: how long after sealing
     a batch is still taken."""
 
