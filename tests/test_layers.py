@@ -91,7 +91,16 @@ def test_importing_the_client_loads_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in done.stdout.split()}
     assert {"ldp", "mmh3"} <= loaded
-    assert not loaded & {"numpy", "scipy", "numba", "pyarrow", "sklearn", "click", "random", "bitarray"}
+    assert not loaded & {
+        "numpy",
+        "scipy",
+        "numba",
+        "pyarrow",
+        "sklearn",
+        "click",
+        "random",
+        "bitarray",
+    }
 
 
 @pytest.mark.exact

@@ -3,28 +3,28 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from ldp.protocol.kinds import Layout
-from ldp.protocol.wire import Header, JointLayout, split_report
+from ldp.protocol.wire import JointLayout, split_report
 
 if TYPE_CHECKING:
     from bitarray import bitarray
 
 
 class PartOfReport(NamedTuple):
-    """Part of a report: `row` of its table, and `named`, in which bit c is 1 if the report names
+    """Part of a report: `row` of its table, and `columns`, in which bit c is 1 if the report names
     column c of that row."""
 
     row: int
-    named: "bitarray"
+    columns: "bitarray"
 
 
-def read_report(data: bytes, header: Header, layout: Layout | JointLayout) -> list[PartOfReport]:
+def read_report(data: bytes, header: bytes, layout: Layout | JointLayout) -> list[PartOfReport]:
     """Return the parts of a report of a mechanism with this `header` and `layout`, one for most
     mechanisms. Raises ReportError for another mechanism's report, and for numbers out of range.
 
     >>> from ldp import UnaryEncoding
     >>> unary = UnaryEncoding(categories=("Oslo", "Bergen", "Hell"), epsilon=64.0)
     >>> read_report(unary.encoder().encode("Bergen"), unary.header, unary.layout)
-    [PartOfReport(row=0, named=bitarray('010'))]
+    [PartOfReport(row=0, columns=bitarray('010'))]
     """
     from bitarray import bitarray  # late: a device that only sends needs none
 
@@ -34,6 +34,6 @@ def read_report(data: bytes, header: Header, layout: Layout | JointLayout) -> li
         layout.parts, layout.split(row, payload), strict=True
     ):
         number = part.payload_number(part_payload)
-        named = bitarray(part.names(number, column) for column in range(part.columns))
-        parts.append(PartOfReport(part_row, named))
+        columns = bitarray(part.names(number, column) for column in range(part.columns))
+        parts.append(PartOfReport(part_row, columns))
     return parts
