@@ -133,7 +133,7 @@ def test_reports_of_each_kind_with_system_randomness_have_their_law(kind: Kind) 
 def test_device_reports_with_system_randomness_have_the_law_they_claim(example: Example) -> None:
     encoder = example.mechanism.encoder(SystemBits())
     audit = audit_encoder(
-        example.mechanism, _tried(example), encoder.encode, trials=8 * TRIALS, alpha=ALPHA
+        example.mechanism, _tried(example), encoder.encode, trials=4 * TRIALS, alpha=ALPHA
     )
     assert audit.passed, audit.findings[0]
 
