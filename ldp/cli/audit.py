@@ -67,10 +67,11 @@ def audit(
     if everything:
         for name, kind in CATALOGUE.items():
             subjects += [(f"{name} (example)", example.mechanism) for example in kind.examples()]
-    verdicts, lines = [], []
-    for name, mechanism in subjects:
-        verdicts.append(audited(name, mechanism, trials, dictionary=dictionary, seed=seed))
-        lines.append(_line(verdicts[-1]))
+    verdicts = [
+        audited(name, mechanism, trials, dictionary=dictionary, seed=seed)
+        for name, mechanism in subjects
+    ]
+    lines = list(map(_line, verdicts))
     result = {
         "trials": trials,
         "seed": seed,
@@ -82,11 +83,7 @@ def audit(
         client = audit_client(np.random.default_rng(seed), alpha=ALPHA)
         passed &= client.passed
         findings = [str(finding) for finding in client.findings]
-        result["client"] = {
-            "passed": client.passed,
-            "checks": client.checks,
-            "findings": findings,
-        }
+        result["client"] = {"passed": client.passed, "checks": client.checks, "findings": findings}
         line = f"{'ok  ' if client.passed else 'FAIL'} client: {client.checks:,} counts checked"
         lines.append("\n     ".join([line, *findings[:MOST_FINDINGS]]))
     result = {"passed": passed, **result}

@@ -1,6 +1,8 @@
 """`ldp decode`: a table becomes estimates."""
 
 import json
+from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -138,10 +140,8 @@ def _weighted(option: str | None) -> float | None:
 
     if option is None:
         return None
-    try:
+    with suppress(ValueError):
         return float(option)
-    except ValueError:
-        pass
     try:
         lines = read_lines(Path(option).read_text("utf-8-sig"))
     except (OSError, UnicodeDecodeError):
@@ -150,17 +150,17 @@ def _weighted(option: str | None) -> float | None:
         ) from None
     if not lines or lines[0].split(",") != ["reports", "clients"]:
         raise ParameterError(f"{option} must start with the line reports,clients")
-    clients: dict[int, int] = {}
+    clients = Counter[int]()
     for number, line in enumerate(lines[1:], 2):
         cells = line.split(",")
         if len(cells) != 2 or not all(cell.isascii() and cell.isdigit() for cell in cells):
             raise ParameterError(f"{option}, line {number}: two whole numbers were expected")
-        clients[int(cells[0])] = clients.get(int(cells[0]), 0) + int(cells[1])
+        clients[int(cells[0])] += int(cells[1])
     return weighted_mean(clients)
 
 
 def _write_numbers(table: "Table", out: str, level: float, as_json: bool) -> None:
-    """Return the mean, or the regression, that a table of numbers tells."""
+    """Write the mean, or the regression, of a table of numbers."""
     from ldp.decoding.numeric import decode_numbers
     from ldp.files import write_together
 

@@ -147,11 +147,9 @@ def _released(
     if intervals:
         head += f"  {100 * level:g} % interval"
     lines = [f"{method}: {METHODS[method].words}", head]
-    for place, (name, number) in enumerate(zip(names, numbers, strict=True)):
-        line = f"{name:<{longest}}  {number:12.6g}"
-        if intervals:
-            line += f"  {intervals[place][0]:12.6g} to {intervals[place][1]:.6g}"
-        lines.append(line)
+    ends = [f"  {low:12.6g} to {high:.6g}" for low, high in intervals or ()] or [""] * len(names)
+    for name, number, end in zip(names, numbers, ends, strict=True):
+        lines.append(f"{name:<{longest}}  {number:12.6g}{end}")
     public = "the bounds, but not the number of rows"
     if not hides_rows:
         public = f"the bounds, and that there are {len(y):,} rows"
