@@ -274,7 +274,7 @@ def test_with_hardly_any_noise_both_posteriors_are_the_conjugate_one(sampler: An
                    intercept=False, norm=None)  # fmt: skip
     draws = sampler(moments_of(rows, 1e6), np.random.default_rng(0), sweeps=1500)
     exact = np.linalg.solve(rows.xx, rows.xy)
-    residual = rows.yy - rows.xy @ exact
+    residual = rows.target @ rows.target - rows.xy @ exact
     # the precision's posterior mean: of y'y's evidence, or of the prior alone when it is not used
     deviations = draws.std(axis=0)
     assert np.abs(draws.mean(axis=0) - exact).max() < 0.3 * deviations.max()

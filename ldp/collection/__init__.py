@@ -2,6 +2,6 @@
 
 from ldp.collection.aggregate import aggregate
 from ldp.collection.patterns import read_patterns
-from ldp.collection.store import ReportWriter, StoredBatch, report_files
+from ldp.collection.store import ReportWriter, report_files
 
-__all__ = ["ReportWriter", "StoredBatch", "aggregate", "read_patterns", "report_files"]
+__all__ = ["ReportWriter", "aggregate", "read_patterns", "report_files"]

@@ -8,12 +8,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ldp.regression.lasso import nonnegative_lasso
-from ldp.regression.least_squares import Design, Fit, least_squares
+from ldp.regression.least_squares import least_squares
 
 if TYPE_CHECKING:
     from ldp.central.regression import PrivateLinearRegression as PrivateLinearRegression
 
-__all__ = ["Design", "Fit", "PrivateLinearRegression", "least_squares", "nonnegative_lasso"]
+__all__ = ["PrivateLinearRegression", "least_squares", "nonnegative_lasso"]
 
 
 def __dir__() -> list[str]:

@@ -14,6 +14,7 @@ from ldp.central.regression.bayes import naive, noise_aware
 from ldp.central.regression.calibration import release_moments
 from ldp.central.regression.intervals import Centred
 from ldp.central.regression.laplace import SPLIT, LaplaceMoments, clip_rows
+from ldp.central.regression.rows import product
 from ldp.errors import DecodeError
 from ldp.regression import ridge
 from simulations.campaign import Bar
@@ -105,7 +106,7 @@ def with_public(noisy: LaplaceMoments, rows: Rows) -> LaplaceMoments:
     return LaplaceMoments(
         noisy.xx + rows.xx,
         noisy.xy + rows.xy,
-        noisy.yy + rows.yy,
+        noisy.yy + float(product(rows.target, rows.target)),
         noisy.scales,
         noisy.rows + len(rows.target),
     )

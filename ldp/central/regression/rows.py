@@ -73,11 +73,6 @@ class Rows:
         return product(self.features, self.target)
 
     @cached_property
-    def yy(self) -> float:
-        """y'y."""
-        return float(product(self.target, self.target))
-
-    @cached_property
     def constant(self) -> Bools:
         """Mask of the intercept's column: shape (columns,)."""
         is_constant = np.zeros(self.columns, dtype=np.bool_)
