@@ -21,10 +21,9 @@ from ldp.errors import ParameterError
 from ldp.mechanisms.base import Example, Setting, threshold
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.categorical import Categorical
-from ldp.mechanisms.local_hashing import tuned_buckets
+from ldp.mechanisms.local_hashing import LocalHashing
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import KeyedFilter, KeyedMemory
-from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.channel import EXACT, Channel, direct_channel, require_epsilon
 from ldp.protocol.kinds import Index, Kind, draw_column
 from ldp.protocol.randomness import PROBABILITY_ONE, BitSource
@@ -156,7 +155,7 @@ class MemoisedResponse(MemoisedColumn, Categorical):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoisedHashing(MemoisedColumn, MeanSketch):
+class MemoisedHashing(MemoisedColumn, LocalHashing):
     """Memoised local hashing: memoised randomised response over the buckets of a row.
 
     How it is memoised: `MemoisedColumn`. A device stays in one row, which its secret determines.
@@ -168,22 +167,14 @@ class MemoisedHashing(MemoisedColumn, MeanSketch):
     >>> words.buckets, words.cost.epsilon <= 1.0, words.cost.lifetime <= 2.0
     (4, True, True)
 
-    Other parameters, their ranges and errors: `MeanSketch`, with `buckets` as its width.
+    Other parameters, their ranges and errors: `LocalHashing`.
     """
 
     name: ClassVar[str] = "memoised-hashing"
     wire_id: ClassVar[int] = 19
-    columns_are: ClassVar[str] = "buckets"
     settings: ClassVar[tuple[Setting, ...]] = (
         Setting({"lifetime_epsilon": 6.0, "rows": 256}, reports=3_000),
     )
-
-    buckets: int = 0
-
-    def __post_init__(self) -> None:
-        if self.buckets == 0 and type(self.buckets) is int:
-            object.__setattr__(self, "buckets", tuned_buckets(require_epsilon(self.epsilon)))
-        super().__post_init__()
 
     def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
         """Return what `MemoisedMechanism.pooled_variance` does, plus the variance of collisions:
