@@ -108,10 +108,13 @@ def test_the_three_uses_of_the_readme_run_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.exact
-@pytest.mark.parametrize("name", ["simulate", "embed", "aggregate"])
-def test_a_tutorial_can_be_typed_along(name: str, tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "tutorials" / f"{name}.md").read_text("utf-8")
-    assert "console" in type_along(page, tmp_path)
+@pytest.mark.parametrize(
+    "name",
+    ["tutorials/simulate", "tutorials/embed", "tutorials/aggregate", "longitudinal", "planning"],
+)
+def test_a_page_can_be_typed_along(name: str, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
+    assert {"console", "sh"} & set(type_along(page, tmp_path))
 
 
 @pytest.mark.exact
