@@ -20,7 +20,8 @@ MAX_COLUMNS = 1 << 26
 
 @dataclass(frozen=True, kw_only=True)
 class HadamardResponse(SetResponse):
-    """Tell a column of a Hadamard matrix; those with a plus in the category's row are likelier.
+    """Hadamard response: a column of a Hadamard matrix; those with a plus in the category's row are
+    likelier.
 
     Report: one of K columns, K being the least power of two above the number of categories.
     Category i has row i + 1 of the Sylvester matrix: of its K / 2 columns c in which
