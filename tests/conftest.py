@@ -3,14 +3,16 @@ examples in every run, so that a failure is the same for everybody. Witnesses of
 folder of the test run, not to the user's."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from tests.command_line import CITIES, NAMES, REGISTRY
 from tests.devices import App
+from tests.memoising_devices import Home
 
 settings.register_profile("ldp", deadline=None, derandomize=True)
 settings.load_profile("ldp")
@@ -41,3 +43,18 @@ def app(tmp_path: Path) -> Iterator[App]:
     made.client.grant()
     yield made
     made.client.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Callable[..., Home]]:
+    made: list[Home] = []
+
+    def make(how: str, **changes: Any) -> Home:
+        folder = tmp_path / str(len(made))
+        folder.mkdir()
+        made.append(Home(folder, how, **changes))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.client.close()

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ldp.client import Declined, Recorded
+from ldp.client import Declined, Rappor, Recorded
 from tests.devices import DAY, App
 
 CITIES = ("Oslo", "Bergen", "none")
@@ -72,3 +72,16 @@ class Home(App):
     def spent(self) -> float:
         charges = self.rows("SELECT times, epsilon FROM charges")
         return float(sum(times * epsilon for times, epsilon in charges))
+
+
+BASIC = """mechanism = "rappor"
+scheme = "identity"
+categories = ["Oslo", "Bergen", "none"]
+f = 0.5
+p = 0.0
+q = 1.0
+"""
+"""No instantaneous noise: a report is the permanent response itself."""
+RR = 'mechanism = "rr"\nepsilon = 2.0\ncategories = ["Oslo", "Bergen", "none"]\n'
+EPOCH = BASIC + 'memoise = "epoch"\nepoch = "4d"\n'
+PRICE = Rappor(bits=3, f=0.5, p=0, q=1, scheme="identity", categories=CITIES).cost.lifetime
