@@ -3,6 +3,7 @@
 import html
 import re
 from collections.abc import Sequence
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +56,69 @@ def words(page: str) -> str:
     """The page as it is read: no style, no tags, single spaces."""
     body = page.split("</style>")[1].split("<script>")[0]
     return re.sub(r"\s+", " ", html.unescape(re.sub("<[^>]*>", " ", body)))
+
+
+class Page(HTMLParser):
+    """What a page holds: `tables` of sortable rows, each a list of cells as (text, sort
+    key); `ids`, `attributes` of all tags, and the `script`."""
+
+    VOID = ("meta", "link", "input", "line", "polyline", "circle", "br")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: list[list[list[tuple[str, str | None]]]] = []
+        self.attributes: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.script = ""
+        self.inside = False
+
+    @classmethod
+    def read(cls, page: str) -> "Page":
+        parsed = cls()
+        parsed.feed(page)
+        parsed.close()
+        assert not parsed.open
+        return parsed
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        self.attributes.append((tag, told))
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if tag == "table":
+            self.inside = "sortable" in (told.get("class") or "")
+            if self.inside:
+                self.tables.append([])
+        elif tag == "tr" and self.inside and "tbody" in self.open:
+            self.tables[-1].append([])
+        elif tag in ("td", "th") and self.inside and "tbody" in self.open:
+            self.tables[-1][-1].append(("", told.get("data-sort")))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            self.script += data
+        if self.inside and "tbody" in self.open and {"td", "th"} & {*self.open}:
+            text, sort = self.tables[-1][-1][-1]
+            self.tables[-1][-1][-1] = (text + data, sort)
+
+
+def days_of(folder: Path, shares: Sequence[Sequence[float]], **details: Any) -> list[Results]:
+    """A file of 1,000 reports a day, with a standard error of 10 reports."""
+    return [
+        results(
+            folder,
+            [1000 * share for share in day],
+            [f"v{i}" for i in range(len(day))],
+            name=f"day{number}.csv",
+            windows=[f"2026-01-{number + 1:02d}"],
+            **details,
+        )
+        for number, day in enumerate(shares)
+    ]

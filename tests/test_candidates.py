@@ -1,8 +1,5 @@
 """RAPPOR's decoders: known answers, google/rappor's own cases, error rates."""
 
-import csv
-import gzip
-import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,18 +8,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from ldp import CountMeanSketch, Rappor, bulk
-from ldp.arrays import Floats, Places
-from ldp.bulk.md5 import md5_of_rows
+from ldp import CountMeanSketch, Rappor
 from ldp.cli import commands
 from ldp.decoding import bloom_maps
 from ldp.decoding.bloom_maps import bloom_map
-from ldp.decoding.candidates import BloomDesign, Shares, noise_from_squares
+from ldp.decoding.candidates import noise_from_squares
 from ldp.errors import DecodeError, ParameterError
-from ldp.protocol.hashing import Md5Bloom, PolynomialBloom
-from ldp.regression import least_squares, nonnegative_lasso
-from ldp.regression.debiased import Sparse, debias, nonnegative_path, refit
-from ldp.regression.least_squares import _solved, _solved_by_eigenvalues
 from ldp.report import Results, render
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
@@ -32,201 +23,10 @@ from ldp.tables.google_rappor import (
 )
 from simulations.intervals import pooled_table
 from simulations.rappor_cases import scored
+from tests.candidate_tables import CASES, NAMES, TYPICAL, shipped, small_case
 from tests.statistics import ALPHA
 
-CASES = Path(__file__).parent / "data" / "rappor"
-NAMES = sorted(path.name for path in CASES.iterdir())
 METHODS = ("regression", "lasso-ols")
-TYPICAL = {"bits": 8, "hashes": 2, "cohorts": 128, "f": 0.5, "p": 0.25, "q": 0.75}
-
-
-@pytest.mark.exact
-def test_the_worked_example_of_the_thesis() -> None:
-    """Three answers on bits {1,2}, {1,3}, {2,3}; the bits count 6,000, 7,000 and 5,000."""
-    columns = np.array([[1.0, 1, 0], [1, 0, 1], [0, 1, 1]])
-    target = np.array([6000.0, 7000, 5000])
-    chosen = nonnegative_lasso(columns, target)
-    fit = least_squares(columns[:, chosen], target)
-    assert chosen.tolist() == [0, 1, 2]
-    np.testing.assert_allclose(fit.coefficients, [4000, 2000, 3000], rtol=1e-9)
-
-
-@pytest.mark.exact
-@pytest.mark.parametrize(("equations", "n"), [(60, 5), (12, 12)])
-def test_least_squares_of_a_known_singular_value_decomposition(equations: int, n: int) -> None:
-    generator = np.random.default_rng(1)
-    left = np.linalg.qr(generator.normal(size=(equations, n)))[0]
-    right = np.linalg.qr(generator.normal(size=(n, n)))[0]
-    values = np.linspace(1, 30, n)
-    columns, truth = (left * values) @ right.T, generator.normal(size=n)
-    fit = least_squares(columns, columns @ truth)
-    np.testing.assert_allclose(fit.coefficients, truth, rtol=1e-9)
-    np.testing.assert_allclose(fit.std_errors**2, ((right / values) ** 2).sum(axis=1), rtol=1e-9)
-    assert fit.scale == 1.0
-    noisy = least_squares(columns, columns @ truth + 3 * generator.normal(size=equations))
-    if equations > n:
-        assert 4 < noisy.scale < 20  # unit variance is claimed and 9 is there
-
-
-@pytest.mark.exact
-def test_a_column_that_others_determine_has_no_error_to_speak_of() -> None:
-    columns = np.array([[1.0, 1, 0], [1, 1, 0], [0, 0, 2]])
-    fit = least_squares(columns, np.array([2.0, 2, 4]))
-    assert np.isinf(fit.std_errors).tolist() == [True, True, False]
-    assert fit.coefficients[2] == pytest.approx(2)
-
-
-@pytest.mark.exact
-@pytest.mark.parametrize("copies", [0, 1])
-def test_both_solvers_say_the_same_on_either_side_of_the_bound(copies: int) -> None:
-    """Cholesky gives up where the ratio of eigenvalues may pass 1e9, so for a repeated column."""
-    generator = np.random.default_rng(4)
-    columns = generator.normal(size=(90, 30)) * np.logspace(0, 3, 30)
-    columns = np.column_stack([columns, *[columns[:, 7]] * copies])
-    gram, right = columns.T @ columns, columns.T @ generator.normal(size=90)
-    quick = _solved(gram, right)
-    assert (quick is None) == bool(copies)
-    coefficients, variances = _solved_by_eigenvalues(gram, right)
-    alone = np.delete(np.arange(30), 7)
-    truth = np.linalg.inv(gram[:30, :30])
-    np.testing.assert_allclose(variances[alone], truth.diagonal()[alone], rtol=1e-8)
-    if quick is None:
-        assert np.isinf(variances[[7, 30]]).all()
-    else:
-        np.testing.assert_allclose(quick[0], coefficients, rtol=1e-8)
-        np.testing.assert_allclose(quick[1], variances, rtol=1e-9)
-
-
-@pytest.mark.exact
-def test_the_design_is_that_of_its_docstring() -> None:
-    """Every method against columns weight (x_j - mean) made of scalar hashes."""
-    generator, places = np.random.default_rng(5), PolynomialBloom("00ff", 8, 3)
-    values = [f"value {i}" for i in range(20)]
-    bits, weight = bulk.bloom_map(places, 6, values), generator.random((6, 8))
-    filters = np.zeros((20, 6, 8))
-    for i, value in enumerate(values):
-        for row in range(6):
-            filters[i, row, list(places.cells(places.point(value), row))] = 1
-    dense = ((filters - 0.3) * weight).reshape(20, 48).T
-    design, some, residual = BloomDesign(bits, weight, 0.3), np.array([7, 3, 19]), weight.ravel()
-    np.testing.assert_allclose(design.columns(some), dense[:, some], rtol=1e-12)
-    np.testing.assert_allclose(design.correlations(residual), dense.T @ residual, rtol=1e-12)
-    np.testing.assert_allclose(design.norms**2, (dense**2).sum(axis=0), rtol=1e-12)
-    assert design.columns(some[:0]).shape == (48, 0)
-
-
-class Dense:
-    def __init__(self, matrix: Floats) -> None:
-        self.matrix = matrix
-
-    def columns(self, chosen: Places) -> Floats:
-        return self.matrix[:, chosen]
-
-    def correlations(self, residual: Floats) -> Floats:
-        return self.matrix.T @ residual
-
-    @property
-    def norms(self) -> Floats:
-        norms: Floats = np.sqrt((self.matrix**2).sum(axis=0))
-        return norms
-
-
-@pytest.mark.exact
-def test_few_columns_without_noise_are_fitted_as_by_least_squares() -> None:
-    generator = np.random.default_rng(1)
-    columns, truth = generator.normal(size=(300, 5)), np.array([40.0, 0, 3, 0, 7])
-    target = columns @ truth + generator.normal(size=300)
-    fit = nonnegative_path(Dense(columns), target, 300)
-    found, errors = debias(Dense(columns), fit, 300, 1.0)
-    exact = least_squares(columns, target)
-    large = truth > 0
-    np.testing.assert_allclose(found[large], exact.coefficients[large], atol=0.1 * errors.min())
-    np.testing.assert_allclose(errors[large], exact.std_errors[large] / exact.scale**0.5, rtol=0.02)
-    assert not refit(Dense(columns), target, fit, 300).residual @ columns[:, 0] > 0.1
-
-
-@pytest.mark.statistical
-def test_more_columns_than_equations_have_unbiased_estimates_with_honest_errors() -> None:
-    """200 designs of 900 columns and 300 equations: z-scores of a column held by most, of one near
-    the noise and of an absent one have mean 0 (5 standard errors: 6e-7 each) and variance within
-    30 % of 1 (a standard error of it is 10 %: 3e-3 each, and seeds are fixed). The twin, the
-    coefficients as the lasso shrinks them, is off by more than 5 standard errors."""
-    truth = np.zeros(900)
-    truth[:30] = np.linspace(0.6, 0.1, 30)
-    z, shrunk = [], []
-    for seed in range(200):
-        generator = np.random.default_rng(seed)
-        design = Dense(generator.normal(size=(300, 900)))
-        target = design.matrix @ truth + generator.normal(size=300)
-        fit = nonnegative_path(design, target, 300)
-        scale = max(1.0, float(fit.residual @ fit.residual) / (300 - fit.chosen.size))
-        found, errors = debias(design, fit, 300, scale)
-        z.append(((found - truth) / errors)[[2, 25, 500]])
-        kept = np.zeros(900)
-        kept[fit.chosen] = fit.coefficients
-        shrunk.append(((kept - truth) / errors)[2])
-    assert (abs(np.mean(z, axis=0)) < 5 / 200**0.5).all()
-    assert (abs(np.var(z, axis=0) - 1) < 0.3).all()
-    assert abs(np.mean(shrunk)) > 5 / 200**0.5
-
-
-@pytest.mark.exact
-@pytest.mark.parametrize(
-    "places",
-    [
-        PolynomialBloom("00ff", 16, 3),
-        PolynomialBloom("00ff", 300, 2),
-        Md5Bloom("rappor-md5-1byte", 16, 3),
-        Md5Bloom("rappor-md5-le", 300, 2),
-        Md5Bloom("rappor-md5-be16", 300, 2),
-    ],
-    ids=str,
-)
-def test_the_map_and_its_sums_equal_the_scalar_hashes(places: PolynomialBloom | Md5Bloom) -> None:
-    values: list[str | bytes] = [*(f"value {i}" for i in range(30)), "", "naïve", b"\x00\xff"]
-    found = bulk.bloom_map(places, 4, values)
-    assert found.dtype == (np.uint8 if places.bits <= 256 else np.uint16)
-    cells = np.arange(4.0 * places.bits).reshape(4, places.bits)
-    sums = []
-    for value, mapped in zip(values, found, strict=True):
-        scalar = [places.cells(places.point(value), row) for row in range(4)]
-        assert [tuple(sorted(set(row.tolist()))) for row in mapped] == scalar
-        sums.append(sum(cells[row, cell] for row in range(4) for cell in scalar[row]))
-    assert bulk.sum_cells(found, cells).tolist() == sums
-
-
-@pytest.mark.exact
-@pytest.mark.parametrize("rows", [1, 7, 300])
-def test_compiled_md5_equals_hashlib_at_every_length(rows: int) -> None:
-    """Up to three blocks; 51, 52, 115 and 116 letters are where the padding needs another one."""
-    letters = np.random.default_rng(1).integers(0, 256, size=150, dtype=np.uint8)
-    for size in range(151):
-        found = md5_of_rows(letters[:size], rows)
-        for row in {0, rows // 2, rows - 1}:
-            message = row.to_bytes(4, "big") + letters[:size].tobytes()
-            exact = hashlib.md5(message, usedforsecurity=False).digest()
-            assert found[:, row].tobytes() == exact, (size, row)
-
-
-def shipped(name: str) -> tuple[Table, tuple[str, ...], dict[str, int], dict[str, float]]:
-    folder = CASES / name
-    table = read_table(folder / "params.csv", folder / "counts.csv")
-    listed = gzip.decompress((folder / "candidates.txt.gz").read_bytes()).decode().split("\n")
-    with open(folder / "truth.csv", newline="") as text:
-        truth = {row["string"]: int(row["count"]) for row in csv.DictReader(text)}
-    reference = json.loads((folder / "reference_metrics.json").read_text())
-    return table, tuple(filter(None, listed)), truth, reference
-
-
-@pytest.mark.exact
-@pytest.mark.parametrize("name", NAMES)
-def test_our_hashes_are_those_of_google_rappors_maps(name: str) -> None:
-    table, candidates, _, _ = shipped(name)
-    names, places = read_map(CASES / name / "map_sample.csv", table)
-    assert set(names) <= set(candidates)
-    for value, rows in zip(names, places, strict=True):
-        scalar = [table.mechanism.cells(value, row) for row in range(len(rows))]
-        assert [tuple(sorted(set(row.tolist()))) for row in rows] == scalar
 
 
 @pytest.mark.exact
@@ -243,9 +43,6 @@ def test_google_rappors_cases_are_decoded_at_least_as_well_as_by_its_own_decoder
     assert score.false <= min(max(5, 0.15 * score.detected), reference["false_pos"] + 1)
     assert score.at_3.part >= reference["recall_3sd"][0] - 1  # type: ignore[index]
     assert score.variation <= reference["tv_on_candidates"]
-
-
-TYPICAL = {"bits": 8, "hashes": 2, "cohorts": 128, "f": 0.5, "p": 0.25, "q": 0.75}
 
 
 @pytest.mark.exact
@@ -280,35 +77,6 @@ def test_a_named_candidates_estimate_is_unbiased_and_its_error_honest() -> None:
     assert abs(np.mean(z)) < 5 / 300**0.5
     assert abs(np.var(z) - 1) < 5 * (2 / 300) ** 0.5
     assert ALPHA < 1e-5
-
-
-@pytest.mark.exact
-def test_the_variance_around_a_tables_share_is_that_of_its_bits_and_holders() -> None:
-    """Against one matrix of all covariances of all bits, off the diagonal within a cohort what the
-    holders of a filter do together; without that and without the table's own part it is larger."""
-    generator, values = np.random.default_rng(8), tuple(f"v{i}" for i in range(6))
-    mechanism = Rappor(bits=8, hashes=2, cohorts=8, f=0.25, p=0.0, q=1.0, seed="00ff")
-    counts = np.array([8000, 5000, 3000, 2000, 1000, 1000])
-    table = draw_table(mechanism, values, counts=counts, generator=generator)
-    shares = Shares.of(table, 2, 0.0)
-    design = BloomDesign(bloom_map(table, values), shares.weight(shares.share), shares.mean)
-    chosen, n = np.arange(6), table.total
-    b = counts / n
-    found = shares.variances(design, Sparse(chosen, b, np.empty(0), 0.0))
-    columns = design.columns(chosen)
-    influence = np.linalg.solve(columns.T @ columns, columns.T) * design.weight.ravel()
-    filters = columns.T / design.weight.ravel()
-    together = np.zeros((64, 64))
-    for c in range(8):
-        bits = slice(8 * c, 8 * c + 8)
-        x = filters[:, bits]
-        block = x.T @ (np.diag(b) - np.outer(b, b)) @ x / table.reports[c]
-        np.fill_diagonal(block, 1 / design.weight[c] ** 2)
-        together[bits, bits] = block
-    expected = np.einsum("je,ef,jf->j", influence, together, influence) - b * (1 - b) / n
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-    alone = np.diag(np.linalg.inv(columns.T @ columns))
-    assert found[0] < 0.9 * alone[0]
 
 
 @pytest.mark.exact
@@ -470,13 +238,6 @@ def test_a_damaged_file_is_one_clear_line(
     assert file in str(caught.value)
 
 
-def small_case() -> tuple[Table, tuple[str, ...]]:
-    values = tuple(f"v{i}" for i in range(30))
-    mechanism = Rappor(**{**TYPICAL, "cohorts": 16}, seed="00ff")  # type: ignore[arg-type]
-    counts = np.full(30, 1000)
-    return draw_table(mechanism, values, counts=counts, generator=np.random.default_rng(1)), values
-
-
 @pytest.mark.exact
 def test_more_candidates_than_a_map_holds_are_refused_with_the_number_that_fits(
     monkeypatch: pytest.MonkeyPatch,
@@ -486,22 +247,6 @@ def test_more_candidates_than_a_map_holds_are_refused_with_the_number_that_fits(
     with pytest.raises(DecodeError, match="30 candidates are too many: 29 fit"):
         decode(table, values)
     assert len(decode(table, values[:29]).values) == 29
-
-
-@pytest.mark.exact
-def test_places_outside_the_filters_are_refused() -> None:
-    table, values = small_case()
-    places = bulk.bloom_map(table.mechanism.addressing, 16, values)  # type: ignore[arg-type]
-    for wrong in (places[:29], places[:, :15], places.astype(np.int64)):
-        with pytest.raises(DecodeError, match="places must be unsigned integers of shape"):
-            decode(table, values, places=wrong)  # type: ignore[arg-type]
-    places[3, 2, 1] = 8
-    with pytest.raises(DecodeError, match="a bit above 7"):
-        decode(table, values, places=places)
-    sketch = CountMeanSketch(epsilon=4.0, rows=64, width=16, seed="00")
-    other = draw_table(sketch, ("a",), counts=np.array([9]), generator=np.random.default_rng(1))
-    with pytest.raises(DecodeError, match="'mean-sketch' takes no places"):
-        decode(other, ("a",), places=places)
 
 
 @pytest.mark.statistical

@@ -3,84 +3,23 @@
 import base64
 import hashlib
 import html
-import json
-import math
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from html.parser import HTMLParser
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from ldp import CountMeanSketch, RandomizedResponse, SubsetSelection, UnaryEncoding
-from ldp.accounting.label import Label
-from ldp.decoding import METHODS, decode
+from ldp.decoding import METHODS
 from ldp.errors import DecodeError
-from ldp.report import Results, render
+from ldp.report import render
 from ldp.report.formats import MOST_LETTERS
 from ldp.report.page import MOST_ROWS, TESTED, UNKNOWN, UNLISTED
-from ldp.report.trends import compared_days, in_order
-from ldp.server import decode_with_decoys
-from ldp.simulation import draw_table
 from ldp.tables.estimates import Rule
-from tests.pages import NAMES, results, words
-
-
-class Page(HTMLParser):
-    """What a page holds: `tables` of sortable rows, each a list of cells as (text, sort
-    key); `ids`, `attributes` of all tags, and the `script`."""
-
-    VOID = ("meta", "link", "input", "line", "polyline", "circle", "br")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tables: list[list[list[tuple[str, str | None]]]] = []
-        self.attributes: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.script = ""
-        self.inside = False
-
-    @classmethod
-    def read(cls, page: str) -> "Page":
-        parsed = cls()
-        parsed.feed(page)
-        parsed.close()
-        assert not parsed.open
-        return parsed
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
-        self.attributes.append((tag, told))
-        if tag not in self.VOID:
-            self.open.append(tag)
-        if tag == "table":
-            self.inside = "sortable" in (told.get("class") or "")
-            if self.inside:
-                self.tables.append([])
-        elif tag == "tr" and self.inside and "tbody" in self.open:
-            self.tables[-1].append([])
-        elif tag in ("td", "th") and self.inside and "tbody" in self.open:
-            self.tables[-1][-1].append(("", told.get("data-sort")))
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in self.VOID:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] == "script":
-            self.script += data
-        if self.inside and "tbody" in self.open and {"td", "th"} & {*self.open}:
-            text, sort = self.tables[-1][-1][-1]
-            self.tables[-1][-1][-1] = (text + data, sort)
+from tests.pages import NAMES, Page, days_of, results, words
 
 
 @pytest.mark.exact
@@ -165,15 +104,6 @@ def test_a_large_file_is_shown_in_part_and_says_how_much_is_not(tmp_path: Path) 
 
 
 @pytest.mark.exact
-def test_of_several_days_all_but_the_last_are_shown_in_short(tmp_path: Path) -> None:
-    files = days_of(tmp_path, [[0.5] * 150 + [0.0] * 120] * 2)
-    page = render(files)
-    tables = Page.read(page).tables
-    assert [len(table) for table in tables] == [100, 100, 100, 150, 120]
-    assert "The 100 largest are shown, 50 more are not; all were tested." in words(page)
-
-
-@pytest.mark.exact
 def test_the_page_can_be_read_by_a_screen_reader_and_without_its_script(tmp_path: Path) -> None:
     page = render([results(tmp_path)])
     parsed = Page.read(page)
@@ -190,214 +120,6 @@ def test_the_page_can_be_read_by_a_screen_reader_and_without_its_script(tmp_path
     assert "@media print" in page
 
 
-def unexplained(page: str) -> str:
-    return words("</style>" + page.split(">Unexplained<")[1]).split("Privacy label")[0]
-
-
-@pytest.mark.exact
-def test_what_no_candidate_explains_is_what_all_estimates_leave(tmp_path: Path) -> None:
-    given = results(tmp_path, (600, 300, 10, -10))
-    assert given.summary["unexplained"] == 100
-    assert given.summary["unexplained_share"] == pytest.approx(0.1)
-    said = unexplained(render([given], {"Oslo": 605, "Bergen": 290, "Paris": 105}))
-    assert "leave 100 of the 1,000 reports that no candidate explains" in said
-    assert "Its standard error is not known" in said
-    assert "In truth 105 reports hold no candidate but one of 1 other value." in said
-    said = unexplained(render([given], {"Oslo": 605}))
-    assert "In truth" not in said, "the truth is not of all these reports"
-
-
-@pytest.mark.exact
-def test_old_summaries_still_make_a_page(tmp_path: Path) -> None:
-    results(tmp_path)
-    beside = tmp_path / "cities.json"
-    told = json.loads(beside.read_text("utf-8"))
-    for name in ("unexplained", "unexplained_std_error", "tail"):
-        del told[name]
-    beside.write_text(json.dumps(told), "utf-8")
-    page = render([Results.load(tmp_path / "cities.csv")])
-    assert "leave 100 of" in unexplained(page)
-    assert "the summary beside the file does not tell it" in unexplained(page)
-    assert "the table does not carry what its metric may spend" in words(page)
-
-
-CATEGORIES = tuple("abcdef")
-
-
-@pytest.mark.exact
-@pytest.mark.parametrize("mechanism", [RandomizedResponse, SubsetSelection])
-def test_all_categories_together_are_all_reports(mechanism: Any, tmp_path: Path) -> None:
-    made = mechanism(categories=CATEGORIES, epsilon=1.0)
-    held = np.array([500, 300, 100, 50, 50, 0])
-    table = draw_table(made, CATEGORIES, counts=held, generator=np.random.default_rng(1))
-    found = decode(table)
-    assert found.sum_std_error == 0
-    assert found.unexplained() == pytest.approx(0, abs=1e-6)
-    found.to_csv(tmp_path / "all.csv")
-    page = render([Results.load(tmp_path / "all.csv")])
-    assert "nothing is unexplained" in unexplained(page)
-
-
-@pytest.mark.exact
-def test_the_error_of_the_unexplained_is_that_of_a_report_in_or_out_of_the_list() -> None:
-    """Of randomised response over 6 values, 2 of them candidates: a report names one of them with
-    probability p + q or 2 q, and its part of the sum is worth 1 / (p - q)."""
-    made = RandomizedResponse(categories=CATEGORIES, epsilon=1.0)
-    p, q = float(made.channel.touched), float(made.channel.untouched)
-    held = np.array([500, 300, 100, 50, 50, 0])
-    table = draw_table(made, CATEGORIES, counts=held, generator=np.random.default_rng(1))
-    found = decode(table, ["a", "b"])
-    share = float(found.count.sum()) / 1000
-    inside, outside = p + q, 2 * q
-    each = share * inside * (1 - inside) + (1 - share) * outside * (1 - outside)
-    assert found.sum_std_error == pytest.approx(math.sqrt(1000 * each) / (p - q))
-    added = math.sqrt(float((found.std_error**2).sum()))
-    assert found.sum_std_error != pytest.approx(added, rel=0.05), "errors of one report are no two"
-    bits = UnaryEncoding(categories=CATEGORIES, epsilon=1.0)
-    table = draw_table(bits, CATEGORIES, counts=held, generator=np.random.default_rng(1))
-    found = decode(table, ["a", "b"])
-    assert found.sum_std_error == pytest.approx(math.sqrt(float((found.std_error**2).sum())))
-    partly = SubsetSelection(categories=CATEGORIES, epsilon=1.0)
-    table = draw_table(partly, CATEGORIES, counts=held, generator=np.random.default_rng(1))
-    assert decode(table, ["a", "b"]).sum_std_error is None
-
-
-@pytest.mark.exact
-def test_decoys_have_no_part_in_what_is_said_of_the_unexplained(tmp_path: Path) -> None:
-    made = CountMeanSketch(epsilon=4.0, rows=64, width=64, seed="aa")
-    held = np.array([500, 300, 100, 50, 50, 0])
-    table = draw_table(made, CATEGORIES, counts=held, generator=np.random.default_rng(1))
-    found = decode_with_decoys(table, CATEGORIES, decoys=50)
-    assert found.unexplained() == pytest.approx(1000 - float(found.count.sum()))
-    assert found.sum_std_error is None
-    assert decode(table, CATEGORIES).sum_std_error is not None
-    found.to_csv(tmp_path / "some.csv")
-    said = unexplained(render([Results.load(tmp_path / "some.csv")]))
-    assert "only the sum of candidates and decoys has a known one" in said
-
-
-LABEL = Label(
-    metric="city",
-    group="places",
-    report_epsilon=3.0,
-    window="1 day",
-    window_epsilon=4.0,
-    lifetime_epsilon=64.0,
-)
-
-
-@pytest.mark.exact
-def test_the_privacy_label_says_what_a_report_costs_and_what_a_device_may_spend(
-    tmp_path: Path,
-) -> None:
-    def label(**details: Any) -> str:
-        page = render([results(tmp_path, **details)])
-        return words("</style>" + page.split(">Privacy label<")[1])
-
-    read = label(labels=[asdict(LABEL)])
-    assert "guess right at most 95.3 times in 100" in read, "the whole report, not its part"
-    assert "odds are multiplied by at most 20.09 (epsilon 3)" in read
-    assert "What other groups of the product spend adds to it." in read
-    assert "Every report has fresh noise. Several reports multiply." in read
-    assert "may spend at most epsilon 4 in every UTC day, so at most 8 in any 24 hours" in read
-    assert "Not known" not in read
-    kept = {"lifetime_epsilon": 5.0, "memoised": True}
-    read = label(labels=[{**asdict(LABEL), "memoise": "epoch", "epoch": "90 days"}], **kept)
-    assert "All reports of 90 days are about one value" in read
-    assert "saw all reports of 90 days" in read
-    assert "(epsilon 5)" in read
-    read = label(labels=[{**asdict(LABEL), "memoise": "per-value"}], **kept)
-    assert "saw all reports about one value" in read
-    assert "When a value changes is not covered" in read
-    read = label(**kept)
-    assert "for how long is not known" in read
-    assert "Not known: the table does not carry" in read
-
-
-@pytest.mark.exact
-def test_no_epsilon_of_the_page_is_rounded_down(tmp_path: Path) -> None:
-    page = words(render([results(tmp_path, epsilon=2.0433024)]))
-    assert "2.044 epsilon of one report" in page
-    assert page.count("2.044") == 3
-    assert "2.043" not in page
-
-
-def days_of(folder: Path, shares: Sequence[Sequence[float]], **details: Any) -> list[Results]:
-    """A file of 1,000 reports a day, with a standard error of 10 reports."""
-    return [
-        results(
-            folder,
-            [1000 * share for share in day],
-            [f"v{i}" for i in range(len(day))],
-            name=f"day{number}.csv",
-            windows=[f"2026-01-{number + 1:02d}"],
-            **details,
-        )
-        for number, day in enumerate(shares)
-    ]
-
-
-def two_sided(first: float, second: float, tail: float = 1.0) -> float:
-    """The p-value by another way: scipy's normal tail of the difference over its error."""
-    from scipy.stats import norm
-
-    noise = (tail * 10 / 1000) ** 2
-    drawn = sum(min(max(f, 0), 1) * (1 - min(max(f, 0), 1)) / 1000 for f in (first, second))
-    return float(2 * norm.sf(abs(second - first) / math.sqrt(2 * noise + drawn)))
-
-
-@pytest.mark.exact
-def test_differences_between_days_have_the_p_values_of_their_formula(tmp_path: Path) -> None:
-    shares = [(0.5, 0.3, 0.05, 0.0), (0.4, 0.31, 0.05, -0.01)]
-    changes = compared_days(days_of(tmp_path, shares))
-    assert [change.value for change in changes] == ["v0", "v3", "v1", "v2"]
-    expected = {f"v{i}": two_sided(*pair) for i, pair in enumerate(zip(*shares, strict=True))}
-    assert {change.value: change.p_value for change in changes} == pytest.approx(expected)
-    assert changes[0].difference == pytest.approx(-0.1)
-    ranked = sorted(expected.values())
-    holm = np.maximum.accumulate([min(1, (4 - i) * p) for i, p in enumerate(ranked)])
-    assert [change.adjusted for change in changes] == pytest.approx(holm.tolist())
-    for path in tmp_path.glob("*.json"):
-        path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "tail": 2.0}), "utf-8")
-    wider = compared_days([Results.load(tmp_path / f"day{number}.csv") for number in range(2)])
-    assert wider[0].p_value == pytest.approx(two_sided(0.5, 0.4, tail=2.0))
-
-
-@pytest.mark.exact
-def test_three_days_are_compared_in_turn_and_end_with_beginning(tmp_path: Path) -> None:
-    files = days_of(tmp_path, [(0.3, 0.1), (0.3, 0.1), (0.5, 0.1)])
-    changes = compared_days(files)
-    assert {(change.earlier, change.later) for change in changes} == {(0, 1), (1, 2), (0, 2)}
-    assert len(changes) == 6
-    page = render([files[2], files[0], files[1]])
-    read = words(page)
-    assert "From 2026-01-01 to 2026-01-03" in read
-    assert "1 value changed by more than noise , of 2 values" in read
-    assert "6 tests" in read
-    (row, other) = Page.read(page).tables[0]
-    assert re.sub(r"\s+", " ", row[4][0]).strip() == "+20.0 ± 2.6 more"
-    assert "within the noise" in other[4][0]
-    assert page.count("<details><summary>2026-01-0") == 2, "all days but the last are folded"
-
-
-@pytest.mark.exact
-def test_days_that_differ_by_noise_alone_are_said_to(tmp_path: Path) -> None:
-    page = render(days_of(tmp_path, [(0.3, 0.1), (0.301, 0.1)]))
-    assert "No difference is more than noise , of 2 values" in words(page)
-    assert 'fill="#b04a08"' not in page
-    assert 'fill="#b04a08"' in render(days_of(tmp_path, [(0.3, 0.1), (0.5, 0.1)]))
-
-
-@pytest.mark.exact
-def test_only_different_days_of_one_mechanism_are_compared(tmp_path: Path) -> None:
-    one, two = days_of(tmp_path, [(0.3, 0.1), (0.3, 0.1)])
-    other = results(tmp_path, name="other.csv", fingerprint="ff")
-    again = results(tmp_path, name="again.csv", windows=["2026-01-01"])
-    undated = results(tmp_path, name="undated.csv", windows=[])
-    assert in_order([two, other, one]) == [[one, two]]
-    assert in_order([one, other]) == in_order([one, again]) == in_order([one, undated]) == []
-
-
 @pytest.mark.exact
 @pytest.mark.parametrize("details", [{"warning": "few rows"}, {"consistency_bias": "too high"}])
 def test_what_cannot_be_tested_is_not(tmp_path: Path, details: dict[str, Any]) -> None:
@@ -405,31 +127,6 @@ def test_what_cannot_be_tested_is_not(tmp_path: Path, details: dict[str, Any]) -
     assert "more than noise cannot be tested" in words(page)
     assert "changed by more" not in words(page)
     assert "<svg" in page
-
-
-@pytest.mark.statistical
-def test_days_of_the_same_people_show_no_change_at_the_stated_rate(tmp_path: Path) -> None:
-    """100 pairs of days of 20 values, of a population that stays: at 5 % a page names a change in 5
-    of 100 at most on average; binomial, more than 18 with probability 5e-7. Tests without the
-    correction, the twin, name one in about 64."""
-    made = RandomizedResponse(categories=tuple(f"v{i}" for i in range(20)), epsilon=1.0)
-    generator, frequencies = np.random.default_rng(5), np.full(20, 0.05)
-    wrong = naive = 0
-    for _ in range(100):
-        files = []
-        for number in range(2):
-            held = generator.multinomial(5000, frequencies)
-            table = draw_table(made, made.categories, counts=held, generator=generator)
-            found, path = decode(table), tmp_path / f"d{number}.csv"
-            path.write_text(found.to_csv(), "utf-8")
-            summary = {**found.summary(), "windows": [f"2026-01-0{number + 1}"]}
-            path.with_suffix(".json").write_text(json.dumps(summary), "utf-8")
-            files.append(Results.load(path))
-        changes = compared_days(files)
-        wrong += changes[0].adjusted <= 0.05
-        naive += changes[0].p_value <= 0.05
-    assert wrong <= 18
-    assert naive > 18
 
 
 @pytest.mark.exact
@@ -671,81 +368,3 @@ def test_ticks_do_not_touch(tmp_path: Path, top: float) -> None:
         edges += [left, left + width]
     assert edges == sorted(edges)
     assert edges[-1] < 103
-
-
-def _set(**keys: object) -> Callable[[dict[str, Any]], str]:
-    return lambda summary: json.dumps({**summary, **keys})
-
-
-def _without(key: str) -> Callable[[dict[str, Any]], str]:
-    return lambda summary: json.dumps({k: v for k, v in summary.items() if k != key})
-
-
-@pytest.mark.exact
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        _set(epsilon="4"),
-        _set(epsilon=None),
-        _set(epsilon=float("nan")),
-        _set(noise_floor=[1]),
-        _set(noise_floor=float("inf")),
-        _set(reports=True),
-        _set(reports=-1),
-        _set(reports=10**400),
-        _set(level="high"),
-        _set(level=95),
-        _set(windows=None),
-        _set(windows=[1]),
-        _set(warning=1),
-        _set(control=[]),
-        _set(threshold="1"),
-        *(_without(key) for key in ("method", "threshold", "windows")),
-        _set(labels=[{**asdict(LABEL), "window_epsilon": 10**400}]),
-        lambda summary: json.dumps([summary]),
-        lambda summary: "null",
-        lambda summary: "{",
-        lambda summary: "[" * 100_000,
-    ],
-)
-def test_a_wrong_summary_is_one_line_naming_the_file(
-    tmp_path: Path, spoil: Callable[[dict[str, Any]], str]
-) -> None:
-    results(tmp_path)
-    beside = tmp_path / "cities.json"
-    beside.write_text(spoil(json.loads(beside.read_text("utf-8"))), "utf-8")
-    with pytest.raises(DecodeError, match=r"cities\.json: .* as `ldp decode`") as caught:
-        Results.load(tmp_path / "cities.csv")
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.exact
-@pytest.mark.parametrize(
-    "line",
-    ["x,nan,1,0,1,,0,,", "x,1,1,0,1,,1,,", "x,1", "x,,1,0,1,,0,,", "x,one,1,0,1,,0,,"],
-)
-def test_a_wrong_row_is_one_line_naming_the_file(tmp_path: Path, line: str) -> None:
-    results(tmp_path)
-    path = tmp_path / "cities.csv"
-    path.write_text(path.read_text("utf-8") + line + "\n", "utf-8")
-    with pytest.raises(DecodeError, match=r"cities\.csv: not as `ldp decode` wrote it"):
-        Results.load(path)
-
-
-@pytest.mark.exact
-def test_files_that_are_missing_or_foreign_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DecodeError, match=r"cannot read .*none\.csv"):
-        Results.load(tmp_path / "none.csv")
-    results(tmp_path)
-    (tmp_path / "cities.json").unlink()
-    with pytest.raises(DecodeError, match=r"cannot read .*cities\.json"):
-        Results.load(tmp_path / "cities.csv")
-    (tmp_path / "other.csv").write_text("value,count\nOslo,1\n", "utf-8")
-    with pytest.raises(DecodeError, match="not an estimates file"):
-        Results.load(tmp_path / "other.csv")
-
-
-@pytest.mark.exact
-def test_the_summary_of_a_name_without_csv_stands_beside_it(tmp_path: Path) -> None:
-    assert results(tmp_path, name="cities.v1").summary["reports"] == 1000
-    assert (tmp_path / "cities.v1.json").exists()

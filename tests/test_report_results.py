@@ -1,0 +1,230 @@
+"""Estimates and summaries as the page reads them, and what is wrong with them in one line."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldp import CountMeanSketch, RandomizedResponse, SubsetSelection, UnaryEncoding
+from ldp.accounting.label import Label
+from ldp.decoding import decode
+from ldp.errors import DecodeError
+from ldp.report import Results, render
+from ldp.server import decode_with_decoys
+from ldp.simulation import draw_table
+from tests.pages import results, words
+
+
+def unexplained(page: str) -> str:
+    return words("</style>" + page.split(">Unexplained<")[1]).split("Privacy label")[0]
+
+
+@pytest.mark.exact
+def test_what_no_candidate_explains_is_what_all_estimates_leave(tmp_path: Path) -> None:
+    given = results(tmp_path, (600, 300, 10, -10))
+    assert given.summary["unexplained"] == 100
+    assert given.summary["unexplained_share"] == pytest.approx(0.1)
+    said = unexplained(render([given], {"Oslo": 605, "Bergen": 290, "Paris": 105}))
+    assert "leave 100 of the 1,000 reports that no candidate explains" in said
+    assert "Its standard error is not known" in said
+    assert "In truth 105 reports hold no candidate but one of 1 other value." in said
+    said = unexplained(render([given], {"Oslo": 605}))
+    assert "In truth" not in said, "the truth is not of all these reports"
+
+
+@pytest.mark.exact
+def test_old_summaries_still_make_a_page(tmp_path: Path) -> None:
+    results(tmp_path)
+    beside = tmp_path / "cities.json"
+    told = json.loads(beside.read_text("utf-8"))
+    for name in ("unexplained", "unexplained_std_error", "tail"):
+        del told[name]
+    beside.write_text(json.dumps(told), "utf-8")
+    page = render([Results.load(tmp_path / "cities.csv")])
+    assert "leave 100 of" in unexplained(page)
+    assert "the summary beside the file does not tell it" in unexplained(page)
+    assert "the table does not carry what its metric may spend" in words(page)
+
+
+CATEGORIES = tuple("abcdef")
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("mechanism", [RandomizedResponse, SubsetSelection])
+def test_all_categories_together_are_all_reports(mechanism: Any, tmp_path: Path) -> None:
+    made = mechanism(categories=CATEGORIES, epsilon=1.0)
+    held = np.array([500, 300, 100, 50, 50, 0])
+    table = draw_table(made, CATEGORIES, counts=held, generator=np.random.default_rng(1))
+    found = decode(table)
+    assert found.sum_std_error == 0
+    assert found.unexplained() == pytest.approx(0, abs=1e-6)
+    found.to_csv(tmp_path / "all.csv")
+    page = render([Results.load(tmp_path / "all.csv")])
+    assert "nothing is unexplained" in unexplained(page)
+
+
+@pytest.mark.exact
+def test_the_error_of_the_unexplained_is_that_of_a_report_in_or_out_of_the_list() -> None:
+    """Of randomised response over 6 values, 2 of them candidates: a report names one of them with
+    probability p + q or 2 q, and its part of the sum is worth 1 / (p - q)."""
+    made = RandomizedResponse(categories=CATEGORIES, epsilon=1.0)
+    p, q = float(made.channel.touched), float(made.channel.untouched)
+    held = np.array([500, 300, 100, 50, 50, 0])
+    table = draw_table(made, CATEGORIES, counts=held, generator=np.random.default_rng(1))
+    found = decode(table, ["a", "b"])
+    share = float(found.count.sum()) / 1000
+    inside, outside = p + q, 2 * q
+    each = share * inside * (1 - inside) + (1 - share) * outside * (1 - outside)
+    assert found.sum_std_error == pytest.approx(math.sqrt(1000 * each) / (p - q))
+    added = math.sqrt(float((found.std_error**2).sum()))
+    assert found.sum_std_error != pytest.approx(added, rel=0.05), "errors of one report are no two"
+    bits = UnaryEncoding(categories=CATEGORIES, epsilon=1.0)
+    table = draw_table(bits, CATEGORIES, counts=held, generator=np.random.default_rng(1))
+    found = decode(table, ["a", "b"])
+    assert found.sum_std_error == pytest.approx(math.sqrt(float((found.std_error**2).sum())))
+    partly = SubsetSelection(categories=CATEGORIES, epsilon=1.0)
+    table = draw_table(partly, CATEGORIES, counts=held, generator=np.random.default_rng(1))
+    assert decode(table, ["a", "b"]).sum_std_error is None
+
+
+@pytest.mark.exact
+def test_decoys_have_no_part_in_what_is_said_of_the_unexplained(tmp_path: Path) -> None:
+    made = CountMeanSketch(epsilon=4.0, rows=64, width=64, seed="aa")
+    held = np.array([500, 300, 100, 50, 50, 0])
+    table = draw_table(made, CATEGORIES, counts=held, generator=np.random.default_rng(1))
+    found = decode_with_decoys(table, CATEGORIES, decoys=50)
+    assert found.unexplained() == pytest.approx(1000 - float(found.count.sum()))
+    assert found.sum_std_error is None
+    assert decode(table, CATEGORIES).sum_std_error is not None
+    found.to_csv(tmp_path / "some.csv")
+    said = unexplained(render([Results.load(tmp_path / "some.csv")]))
+    assert "only the sum of candidates and decoys has a known one" in said
+
+
+LABEL = Label(
+    metric="city",
+    group="places",
+    report_epsilon=3.0,
+    window="1 day",
+    window_epsilon=4.0,
+    lifetime_epsilon=64.0,
+)
+
+
+@pytest.mark.exact
+def test_the_privacy_label_says_what_a_report_costs_and_what_a_device_may_spend(
+    tmp_path: Path,
+) -> None:
+    def label(**details: Any) -> str:
+        page = render([results(tmp_path, **details)])
+        return words("</style>" + page.split(">Privacy label<")[1])
+
+    read = label(labels=[asdict(LABEL)])
+    assert "guess right at most 95.3 times in 100" in read, "the whole report, not its part"
+    assert "odds are multiplied by at most 20.09 (epsilon 3)" in read
+    assert "What other groups of the product spend adds to it." in read
+    assert "Every report has fresh noise. Several reports multiply." in read
+    assert "may spend at most epsilon 4 in every UTC day, so at most 8 in any 24 hours" in read
+    assert "Not known" not in read
+    kept = {"lifetime_epsilon": 5.0, "memoised": True}
+    read = label(labels=[{**asdict(LABEL), "memoise": "epoch", "epoch": "90 days"}], **kept)
+    assert "All reports of 90 days are about one value" in read
+    assert "saw all reports of 90 days" in read
+    assert "(epsilon 5)" in read
+    read = label(labels=[{**asdict(LABEL), "memoise": "per-value"}], **kept)
+    assert "saw all reports about one value" in read
+    assert "When a value changes is not covered" in read
+    read = label(**kept)
+    assert "for how long is not known" in read
+    assert "Not known: the table does not carry" in read
+
+
+@pytest.mark.exact
+def test_no_epsilon_of_the_page_is_rounded_down(tmp_path: Path) -> None:
+    page = words(render([results(tmp_path, epsilon=2.0433024)]))
+    assert "2.044 epsilon of one report" in page
+    assert page.count("2.044") == 3
+    assert "2.043" not in page
+
+
+def _set(**keys: object) -> Callable[[dict[str, Any]], str]:
+    return lambda summary: json.dumps({**summary, **keys})
+
+
+def _without(key: str) -> Callable[[dict[str, Any]], str]:
+    return lambda summary: json.dumps({k: v for k, v in summary.items() if k != key})
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _set(epsilon="4"),
+        _set(epsilon=None),
+        _set(epsilon=float("nan")),
+        _set(noise_floor=[1]),
+        _set(noise_floor=float("inf")),
+        _set(reports=True),
+        _set(reports=-1),
+        _set(reports=10**400),
+        _set(level="high"),
+        _set(level=95),
+        _set(windows=None),
+        _set(windows=[1]),
+        _set(warning=1),
+        _set(control=[]),
+        _set(threshold="1"),
+        *(_without(key) for key in ("method", "threshold", "windows")),
+        _set(labels=[{**asdict(LABEL), "window_epsilon": 10**400}]),
+        lambda summary: json.dumps([summary]),
+        lambda summary: "null",
+        lambda summary: "{",
+        lambda summary: "[" * 100_000,
+    ],
+)
+def test_a_wrong_summary_is_one_line_naming_the_file(
+    tmp_path: Path, spoil: Callable[[dict[str, Any]], str]
+) -> None:
+    results(tmp_path)
+    beside = tmp_path / "cities.json"
+    beside.write_text(spoil(json.loads(beside.read_text("utf-8"))), "utf-8")
+    with pytest.raises(DecodeError, match=r"cities\.json: .* as `ldp decode`") as caught:
+        Results.load(tmp_path / "cities.csv")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "line",
+    ["x,nan,1,0,1,,0,,", "x,1,1,0,1,,1,,", "x,1", "x,,1,0,1,,0,,", "x,one,1,0,1,,0,,"],
+)
+def test_a_wrong_row_is_one_line_naming_the_file(tmp_path: Path, line: str) -> None:
+    results(tmp_path)
+    path = tmp_path / "cities.csv"
+    path.write_text(path.read_text("utf-8") + line + "\n", "utf-8")
+    with pytest.raises(DecodeError, match=r"cities\.csv: not as `ldp decode` wrote it"):
+        Results.load(path)
+
+
+@pytest.mark.exact
+def test_files_that_are_missing_or_foreign_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DecodeError, match=r"cannot read .*none\.csv"):
+        Results.load(tmp_path / "none.csv")
+    results(tmp_path)
+    (tmp_path / "cities.json").unlink()
+    with pytest.raises(DecodeError, match=r"cannot read .*cities\.json"):
+        Results.load(tmp_path / "cities.csv")
+    (tmp_path / "other.csv").write_text("value,count\nOslo,1\n", "utf-8")
+    with pytest.raises(DecodeError, match="not an estimates file"):
+        Results.load(tmp_path / "other.csv")
+
+
+@pytest.mark.exact
+def test_the_summary_of_a_name_without_csv_stands_beside_it(tmp_path: Path) -> None:
+    assert results(tmp_path, name="cities.v1").summary["reports"] == 1000
+    assert (tmp_path / "cities.v1.json").exists()
