@@ -172,7 +172,7 @@ def discoveries(repeats: int, make: Callable[[int], Mechanism], *controls: str) 
 @pytest.mark.parametrize("make", [sketch, hadamard_sketch, randomized, bloom])
 def test_discoveries_keep_the_false_discovery_rate(make: Callable[[int], Mechanism]) -> None:
     """At most 0.05 with 30 of 40 candidates held by nobody (normal tail); the twin: uncorrected."""
-    controlled, uncorrected = discoveries(400, make, "fdr", "none")
+    controlled, uncorrected = discoveries(200, make, "fdr", "none")
     assert most_p(controlled, 0.05) > ALPHA
     assert most_p(uncorrected, 0.05) < ALPHA
 

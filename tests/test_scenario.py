@@ -1,7 +1,6 @@
 """`ldp simulate --scenario`: what it writes and says, and one line for every mistake."""
 
 import json
-import re
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -332,22 +331,3 @@ def toml(value: Any) -> str:
     if isinstance(value, float):
         return str(value)
     return json.dumps(value)
-
-
-@pytest.mark.exact
-def test_the_example_of_the_page_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With fewer people: its files, and every line of its commands."""
-    monkeypatch.chdir(tmp_path)
-    page = (Path(__file__).parent.parent / "docs" / "longitudinal.md").read_text("utf-8")
-    registry, scenario, cities, commands = re.findall(
-        r"```(?:toml|csv|sh)\n(.*?)```", page, re.DOTALL
-    )
-    few = scenario.replace("10000 ", "300 ").replace("days = 90", "days = 7\nattacked = 0")
-    assert few != scenario
-    for name, text in (("metrics.toml", registry), ("days.toml", few), ("cities.csv", cities)):
-        Path(name).write_text(text, encoding="utf-8")
-    for line in commands.strip().splitlines():
-        assert run(line.removeprefix("ldp "), monkeypatch) == 0, capsys.readouterr().err
-    assert Path("report.html").exists()
