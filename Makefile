@@ -18,7 +18,7 @@ demo: .venv/.ready ## a million keyboards, from the device to demo/report.html
 	$(BIN)/ldp demo --out demo
 
 test: lint ## lint, types and the fast tests
-	$(BIN)/pytest -n 2 -m 'not slow'
+	$(BIN)/pytest -n 3 -m 'not slow'
 
 lint: .venv/.ready
 	$(BIN)/ruff check .

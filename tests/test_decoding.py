@@ -84,10 +84,10 @@ def errors(mechanism: str, repeats: int) -> tuple[Floats, Floats]:
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", ["rr", "cms", "hcms"])
 def test_estimates_are_unbiased_with_right_errors_and_intervals(mechanism: str) -> None:
-    """Over 400 independent tables every candidate's error averages to 0, and the squared errors of
+    """Over 250 independent tables every candidate's error averages to 0, and the squared errors of
     a table to their stated variance (normal tails, split over the candidates); nominal intervals
     cover."""
-    found, stated = errors(mechanism, 400)
+    found, stated = errors(mechanism, 250)
     for column in found.T:
         assert mean_p(column, 0.0, column.std(ddof=1)) > ALPHA / found.shape[1]
     ratios = (found**2).mean(axis=1) / (stated**2).mean(axis=1)
