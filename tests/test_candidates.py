@@ -103,6 +103,7 @@ def test_a_residual_of_two_values_is_told_by_its_square_and_a_symmetric_one_is_n
     assert left.var() == pytest.approx(0.5, abs=0.02)  # m3 = 2, m4 = 9: 1 - 4 / 8
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_a_popular_string_that_is_missing_costs_less_than_its_variance(
     monkeypatch: pytest.MonkeyPatch,

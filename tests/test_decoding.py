@@ -222,6 +222,7 @@ def test_values_nobody_holds_are_rarely_discovered_at_any_shape(
         assert share_p(normal, 24, 0.0, 0.05) < ALPHA  # the twin: a normal tail
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize(("rows", "width"), [(256, 1024), (2048, 512)])
 def test_intervals_of_discoveries_hold_where_collisions_are_skewed(rows: int, width: int) -> None:
@@ -245,6 +246,7 @@ def test_intervals_of_discoveries_hold_where_collisions_are_skewed(rows: int, wi
     assert share_p(held, found, 0.95, 1.0) > ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_direct_intervals_hold_for_a_rare_category_in_few_reports() -> None:
     """8 categories at epsilon 9, 1,300 reports: a category nobody holds is named 0.2 times on
@@ -414,6 +416,7 @@ def test_the_csv_is_in_falling_order_and_clipped() -> None:
     assert lines[1].endswith(",0.5,0,,")
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", [CountMeanSketch, HadamardCountMeanSketch])
 def test_a_regression_is_the_remedy_where_rows_are_few(

@@ -180,7 +180,16 @@ def test_the_law_of_two_times_is_that_of_all_their_reports() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("cheat", ["", "no permanent noise", "metric and secret forgotten"])
+@pytest.mark.parametrize(
+    "cheat",
+    [
+        "no permanent noise",
+        *(
+            pytest.param(other, marks=pytest.mark.slow)
+            for other in ("", "metric and secret forgotten")
+        ),
+    ],
+)
 def test_the_whole_audit_runs_the_memoised_encoder(
     cheat: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

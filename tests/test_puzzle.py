@@ -233,6 +233,7 @@ LEVELS = {"strict": STRICT, "loose": Rule(alpha=0.2, control="bonferroni")}
 WILD = Rule(alpha=0.001, control="none")
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_hardly_any_word_is_found_that_nobody_holds() -> None:
     """24 puzzles with hash functions of their own: four heavy words, 2,000 rare ones, and 200

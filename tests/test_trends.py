@@ -86,6 +86,7 @@ def test_only_different_days_of_one_mechanism_are_compared(tmp_path: Path) -> No
     assert in_order([one, other]) == in_order([one, again]) == in_order([one, undated]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_days_of_the_same_people_show_no_change_at_the_stated_rate(tmp_path: Path) -> None:
     """100 pairs of days of 20 values, of a population that stays: at 5 % a page names a change in 5
