@@ -167,7 +167,8 @@ def compose(reports: Iterable[tuple[Catalogued, int]], *, is_fresh: bool = False
     Every report must be drawn independently: row, cohort, noise. Reports of a memoised mechanism
     are not, unless `is_fresh` is True; `cost.lifetime` bounds those about one value. The numbers
     must not depend on the values or on earlier reports; values may. Raises ParameterError for a
-    negative number, and for several reports of a memoised mechanism unless `is_fresh`.
+    negative number, for a `Cost` in place of a mechanism, and for several reports of a memoised
+    mechanism unless `is_fresh`.
 
     >>> from ldp import CountMeanSketch
     >>> words = CountMeanSketch(epsilon=0.5, rows=65536, width=1024, seed="00ff")
@@ -176,7 +177,13 @@ def compose(reports: Iterable[tuple[Catalogued, int]], *, is_fresh: bool = False
     (45.0, 24.3)
     """
     counts: Counter[Catalogued] = Counter()
-    for mechanism, count in reports:
+    for report in reports:
+        if isinstance(report, Cost) or isinstance(report[0], Cost):
+            raise ParameterError(
+                "compose takes (mechanism, number) pairs, not costs: costs, of shuffled batches "
+                "too, are added by ldp.accounting.sequential"
+            )
+        mechanism, count = report
         if type(count) is not int or count < 0:
             raise ParameterError("a number of reports must be a whole number, 0 or more")
         counts[mechanism] += count
