@@ -14,6 +14,38 @@ from ldp.cli import commands as cli
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "sources.md"
+HELD = {
+    "Boenisch 2019": {
+        "": "1 2.1 2.1.1 2.1.1.1 2.1.1.2 2.1.1.3 2.1.1.4 2.1.1.5 2.1.1.6 2.1.1.7 2.1.2 2.1.3 2.1.4 "
+        "2.1.5 2.2 2.2.1 2.2.2 2.2.3 3.1 3.1.1 3.1.2 3.1.3 3.1.4 3.1.5 3.1.6 3.1.6.1 3.1.6.2 "
+        "3.1.6.3 3.2 3.2.1 3.2.2 3.2.3 3.2.4 3.3 4.1 4.1.1 4.1.2 4.2 4.3.1 4.3.2 4.4 5 5.1.1 "
+        "5.1.1.1 5.1.1.2 5.1.2 5.1.3 5.1.4 5.1.5 5.2.1 5.2.2 5.2.2.1 5.2.2.2 5.2.2.3 5.2.3 5.2.4 "
+        "5.2.5",
+        "figure": "2.1 2.2 3.1 3.2 3.3 3.4 3.5 3.6 3.7 3.8 4.1 4.2 4.3 4.4 4.5 5.1 5.2 5.3 5.4 5.5",
+        "table": "3.1 5.1 5.2",
+        "algorithm": "5.1 5.2 5.3 5.4 5.5",
+    },
+    "Nieminen 2017": {
+        "": "1 2.1 2.2 2.3 2.4 2.4.1 2.4.2 3.1 3.2 3.2.1 3.3 3.3.1 3.3.2 3.3.3 3.4 3.4.1 3.4.2 3.5 "
+        "3.6 3.7.1 3.7.2 3.8 3.8.1 3.8.2 3.9 4.1 4.2 4.3 5.1 5.2 5.3",
+        "figure": "3.1 4.1 4.2 4.3 4.4 4.5 4.6",
+        "table": "2.1",
+        "algorithm": "1 2",
+    },
+    "Kalaja 2020": {
+        "": "1 2.1 2.1.1 2.1.2 2.1.3 2.2 2.2.1 2.2.2 2.2.3 2.2.4 3.1 3.2 3.2.1 3.2.2 3.3 3.3.1 "
+        "3.3.2 3.3.3 3.4 3.5 4 4.1.1 4.1.2 4.1.3 4.2 4.2.1 4.2.2 5",
+        "figure": "4.1 4.2 4.3 4.4 4.5 4.6 4.7 4.8",
+        "algorithm": "1 2 3",
+    },
+    "Piazza 2021": {
+        "": "1 1.1 2.1 2.2 2.3 3 4.1.1 4.1.2 4.2.1 4.2.2 5 5.1 5.2 5.3 5.4 6.1 6.2.1 6.2.2 6.2.3 "
+        "6.3 7.1 7.2 7.3 8",
+        "figure": "1 2 3 4 5 6",
+        "algorithm": "1 2 3 4",
+    },
+}
+"""Numbers of sections (""), figures, tables and algorithms of each thesis."""
 
 
 def rows(page: str) -> list[list[str]]:
@@ -102,6 +134,36 @@ def mistakes(page: Path) -> list[str]:
             found.append(f"names nothing: {row}")
         found += [mistake for code in codes for mistake in code_mistakes(code, tests)]
     return found + list(link_mistakes(page, page.read_text("utf-8")))
+
+
+def numbered(there: str, kind: str) -> set[str]:
+    """Return the numbers that a cell names after `kind`, or of sections, at its start."""
+    text = re.sub(r"\(.*?\)", "", there.lower())
+    lists = re.findall(rf"{kind}s?((?: |,|and|to|\d|\.)+)" if kind else r"^((?:[\d.]+,? ?)+)", text)
+    found = set[str]()
+    for text in lists:
+        for first, last in re.findall(r"(\d+(?:\.\d+)*)(?: to (\d+(?:\.\d+)*))?", text):
+            *before, low = first.split(".")
+            high = (last or first).split(".")[-1]
+            found |= {".".join([*before, str(n)]) for n in range(int(low), int(high) + 1)}
+    return found
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("thesis", HELD)
+def test_every_section_figure_table_and_algorithm_of_a_thesis_has_a_row(thesis: str) -> None:
+    page = PAGE.read_text("utf-8").split(f"\n## {thesis}\n")[1].split("\n## ")[0]
+    for kind, numbers in HELD[thesis].items():
+        listed = set().union(*(numbered(there, kind) for there, _ in rows(page)))
+        assert set(numbers.split()) - listed == set(), kind
+
+
+@pytest.mark.exact
+def test_numbers_are_read_from_a_cell() -> None:
+    assert numbered("2.1, 2.1.1 Two, figures 4.1 (a 3) and 4.3", "") == {"2.1", "2.1.1"}
+    assert numbered("2.1 One, figures 4.1 (a 3) and 4.3, table 5", "figure") == {"4.1", "4.3"}
+    assert numbered("Algorithms 1 to 3, equations 4 to 5", "algorithm") == {"1", "2", "3"}
+    assert numbered("2.1 One, figure 4.1", "table") == set()
 
 
 @pytest.mark.exact
