@@ -314,7 +314,7 @@ def test_the_noise_aware_posterior_beats_the_naive_one(epsilon: float) -> None:
             rows, epsilon, Neighbours.REPLACE_VALUE, noise, box=0.5, target=0.4
         )
         scores = [
-            spearmanr(X[:100] @ sampler(made, generator).mean, y[:100])[0]
+            spearmanr(X[:100] @ sampler(made, generator).mean(axis=0), y[:100])[0]
             for sampler in (noise_aware, naive)
         ]
         gained.append(scores[0] - scores[1])
