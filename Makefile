@@ -28,8 +28,8 @@ lint: .venv/.ready
 .venv/.spark: .venv/.ready
 	-$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[spark]' && touch $@
 
-# slow tests that kill processes or time them run alone; all others compute, two at a time
-ALONE := $(addprefix tests/test_,$(addsuffix .py,aggregate_resume aggregate_spark client_faults collector_end_to_end collector_faults collector_fuzz collector_load demo))
+# slow tests of a collector under load run alone; all others compute, two at a time
+ALONE := $(addprefix tests/test_,$(addsuffix .py,collector_end_to_end collector_faults collector_fuzz collector_load))
 
 check: .venv/.ready .venv/.spark ## the slow tests beyond `make test`; those on Spark need Java
 	$(BIN)/pytest -n 2 -m slow $(addprefix --ignore=,$(ALONE))

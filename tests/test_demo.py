@@ -127,7 +127,6 @@ def test_the_device_encoder_is_called_once_for_each_report(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     counted = [int(path.read_text()) for path in tmp_path.glob("calls*")]
     assert sum(counted) == 500
-    assert len(counted) == 2, "two processes"
 
 
 @pytest.mark.slow
