@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ldp.arrays import Ints
 from ldp.audit import report_law
 from ldp.audit.black_box import part_numbers
 from ldp.errors import MergeError, ReportError
@@ -55,9 +56,9 @@ def read(mechanism: Catalogued, report: bytes) -> list[tuple[Mechanism, int, int
     return part_numbers(mechanism, *split_report(report, mechanism.header, mechanism.layout))
 
 
-def counted_by_hand(mechanism: Catalogued, reports: list[bytes]) -> list[np.ndarray]:
+def counted_by_hand(mechanism: Catalogued, reports: list[bytes]) -> list[Ints]:
     """The counts of every part, from the scalar reading of each report."""
-    counts = [np.zeros(part.shape, dtype=np.int64) for part in parts_of(mechanism)]
+    counts: list[Ints] = [np.zeros(part.shape, np.int64) for part in parts_of(mechanism)]
     for report in reports:
         for cells, (part, row, number) in zip(counts, read(mechanism, report), strict=True):
             cells[row] += [adds(part, number, column) for column in range(part.shape.columns)]
