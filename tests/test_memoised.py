@@ -5,7 +5,6 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from ldp.server import TableBuilder, decode
 from ldp.simulation import draw_table
 from ldp.tables.table import Table
 from tests.histories import changes, honest, stays
-from tests.memoising_devices import EPOCH_BEGINS, Home
+from tests.memoising_devices import EPOCH_BEGINS
 from tests.mutants import (
     HISTORY_MUTANTS,
     HistoryMutant,
@@ -462,21 +461,6 @@ epsilon = 1.0
 lifetime_epsilon = 1.5
 """
 HOWS = pytest.mark.parametrize("how", [PLACES, WORDS], ids=["rr", "hashing"])
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Any:
-    made: list[Home] = []
-
-    def make(how: str, **changed: Any) -> Home:
-        folder = tmp_path / str(len(made))
-        folder.mkdir()
-        made.append(Home(folder, how, **changed))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.client.close()
 
 
 @pytest.mark.exact
