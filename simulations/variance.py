@@ -43,6 +43,8 @@ REDRAWN = "redrawn"
 VALUE = "lol"
 OTHERS = tuple(f"other-{i:02d}" for i in range(1, 13))
 CATEGORIES = (VALUE, *OTHERS[:7])
+PAIRS = tuple(frozenset(pair) for pair in zip(CATEGORIES, (*OTHERS[:7], OTHERS[0]), strict=True))
+"""Sets of two answers, of which the first alone has VALUE."""
 BUCKETS = tuple(str(i + 0.5) for i in range(8))
 FREQUENCIES = (0.05, 0.4)
 
@@ -54,7 +56,7 @@ class Subject:
     parameters: Mapping[str, Any]
     epsilons: tuple[Mapping[str, Any], ...]
     reports: int
-    values: tuple[str, ...] = CATEGORIES
+    values: tuple[Any, ...] = CATEGORIES
 
 
 FIRST = ("unary", "cms", "hcms", "rappor")
@@ -74,10 +76,13 @@ def catalogued() -> tuple[Subject, ...]:
 
 
 def _subject(kind: type[Catalogued], setting: base.Setting) -> Subject:
-    fields, values = kind.__dataclass_fields__, (VALUE, *OTHERS)
+    fields = kind.__dataclass_fields__
+    values: tuple[Any, ...] = (VALUE, *OTHERS)
     parameters = {"mechanism": kind.name, **setting.parameters}
     if "categories" in fields:
         parameters["categories"] = values = CATEGORIES
+    if "at_most" in parameters:
+        values = PAIRS
     if "bounds" in fields:
         values = BUCKETS
     if kind.has_seed(parameters):
@@ -88,10 +93,11 @@ def _subject(kind: type[Catalogued], setting: base.Setting) -> Subject:
 
 @dataclass(frozen=True)
 class Setting:
-    """One mechanism at one epsilon, and its population: `counts[0]` people hold `values[0]`."""
+    """One mechanism at one epsilon, and its population: `counts[0]` people hold `values[0]`, or the
+    answer VALUE."""
 
     parameters: Mapping[str, Any]
-    values: tuple[str, ...]
+    values: tuple[Any, ...]
     counts: Ints
 
     def mechanisms(self, generator: np.random.Generator) -> Iterator[Mechanism]:
@@ -113,12 +119,12 @@ class Setting:
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """What the values are decoded by: themselves, or their buckets."""
+        """What the values are decoded by: themselves, their buckets or the single answers."""
         mechanism = self.mechanism
         if isinstance(mechanism, BitFlip):
             points = map(mechanism.addressing.point, self.values)
             return tuple(mechanism.labels[point] for point in points)
-        return self.values
+        return CATEGORIES if self.values == PAIRS else self.values
 
     @property
     def reports(self) -> int:
@@ -180,7 +186,7 @@ def estimate(table: Table, point: np.uint64) -> float:
     mechanism, n = table.mechanism, table.total
     rows, width = mechanism.shape
     at = np.arange(rows, dtype=np.uint32)
-    cells = bulk.columns(mechanism.addressing, rows, np.full(rows, point), at)
+    cells = bulk.columns(mechanism.candidate_addressing, rows, np.full(rows, point), at)
     asked = n
     if mechanism.kind.is_signed:
         named = (int((table.counts * _signs(width)[cells[:, 0]]).sum()) + n) // 2
@@ -199,7 +205,8 @@ def draw(setting: Setting, draws: int, seed: np.random.SeedSequence) -> Floats:
     found = np.empty(draws)
     for i, mechanism in enumerate(islice(setting.mechanisms(generator), draws)):
         table = draw_table(mechanism, setting.values, counts=setting.counts, generator=generator)
-        found[i] = estimate(table, np.uint64(mechanism.addressing.point(setting.values[0])))
+        value = VALUE if setting.values == PAIRS else setting.values[0]
+        found[i] = estimate(table, np.uint64(mechanism.candidate_addressing.point(value)))
         if i == 0:
             decoded = float(decode(table, setting.candidates[:1]).count[0])
             assert math.isclose(found[i], decoded, rel_tol=1e-9, abs_tol=1e-9), (found[i], decoded)

@@ -127,20 +127,39 @@ const INDEX = { // the columns touched are in ascending order, but for pgr with 
 };
 const SUBSET = {
   limit: bit, vote: (n, column) => Number((n >> column) & 1n),
-  payload({ touched, columns, size: w }, draw, [t]) {
-    const [told, even] = [bernoulli(draw, touched, 1), (ONE * BigInt(w)) / BigInt(columns)];
-    let named = bernoulli(draw, even, columns - 1);
-    let missing = w - Number(told) - ones(named);
-    while (missing) {
-      const column = bit(uniformBelow(draw, columns - 1));
-      if (Boolean(named & column) !== missing < 0) continue;
-      named ^= column;
-      missing -= Math.sign(missing);
-    }
-    const low = named & (bit(t) - 1n);
-    return low | (told << BigInt(t)) | ((named ^ low) << 1n);
+  payload({ told, columns, size: w }, draw, own) { // own in ascending order
+    const even = (ONE * BigInt(w)) / BigInt(columns);
+    const size = Number(bernoulli(draw, told, 1)) * sizeOf(draw, columns, own.length, w);
+    const inside = own.length > 1 ? setOf(draw, own.length, size) : BigInt(size);
+    const others = setOf(draw, columns - own.length, w - size, even);
+    return own.reduce((set, t, i) => {
+      const low = set & (bit(t) - 1n);
+      return low | (((inside >> BigInt(i)) & 1n) << BigInt(t)) | ((set ^ low) << 1n);
+    }, others);
   },
 };
+function setOf(draw, columns, size, coin = 0n) { // a uniform set of so many columns
+  let set = bernoulli(draw, coin, columns);
+  let missing = size - ones(set);
+  while (missing) {
+    const column = bit(uniformBelow(draw, columns));
+    if (Boolean(set & column) !== missing < 0) continue;
+    set ^= column;
+    missing -= Math.sign(missing);
+  }
+  return set;
+}
+const binomial = (n, k) => (k < 0 || k > n ? 0n
+  : range(k).reduce((c, i) => (c * BigInt(n - i)) / BigInt(i + 1), 1n));
+function sizeOf(draw, columns, own, w) { // how many of the own are in a set that has one or more
+  if (own < 2) return 1;
+  let n = BigInt(uniformBelow(draw, binomial(columns, w) - binomial(columns - own, w)));
+  for (let size = 1; ; size += 1) {
+    const sets = binomial(own, size) * binomial(columns - own, w - size);
+    if (n < sets) return size;
+    n -= sets;
+  }
+}
 const ones = (n) => Array.from(n.toString(2)).filter((digit) => digit === "1").length;
 const bits = (columns) => columns.reduce((sum, column) => sum | bit(column), 0n);
 const BITS = {
@@ -163,22 +182,26 @@ function part(kind, rows, columns, [touched, untouched, told = touched], truth, 
   return { ...kind, rows, columns, touched, untouched, told, truth, limits };
 }
 const place = (list, value) => (list.includes(value) ? list.indexOf(value) : refuse("value"));
+function places(p, value) { // of a category, or of each answer of a set
+  if (Boolean(p.at_most) !== Array.isArray(value) || value.length > p.at_most) refuse("value");
+  return [value].flat().map((answer) => place(p.categories, answer)).sort((a, b) => a - b);
+}
 const choice = (kind, p, thresholds) =>
-  part(kind, 1, p.categories.length, thresholds, (value) => [place(p.categories, value)]);
+  part(kind, 1, p.categories.length, thresholds, (value) => places(p, value));
 const sketch = (kind, p, thresholds) => part(kind, p.rows, p.width, thresholds,
   (value, row) => [sketchColumn(p, valueBytes(value), row)]);
 // RAPPOR, but for the schemes le and be16, of which there are no vectors
 const SCHEMES = {
   polynomial: ({ seed, bits: width, hashes }, value, row, i) =>
     sketchColumn({ seed, width }, valueBytes(value), row * hashes + i),
-  identity: (p, value) => place(p.categories, value),
   "rappor-md5-1byte": (p, value, row, i) => createHash("md5")
     .update(toBytes(row, 4).reverse()).update(valueBytes(value)).digest()[i] % p.bits,
 };
 function rappor(p) {
   const [lie, low, high] = [p.f / 2, p.p, p.q].map((x) => (ONE * exact(x)) / UNIT);
   const mixed = (mostly, seldom) => (mostly * (ONE - lie) + seldom * lie) / ONE;
-  const truth = (value, row) => range(p.hashes).map((i) => SCHEMES[p.scheme](p, value, row, i));
+  const truth = (value, row) => (p.scheme === "identity" ? places(p, value)
+    : range(p.hashes).map((i) => SCHEMES[p.scheme](p, value, row, i)));
   const own = part(BITS, p.cohorts, p.bits, [mixed(high, low), mixed(low, high)], truth);
   return bitsTwice(own, ONE - lie, low, high);
 }
@@ -365,6 +388,22 @@ function subset(p, epsilon) {
   const told = answers(epsilon, d - w, w)[2];
   return { ...choice(SUBSET, p, [told, (BigInt(w) * ONE - told) / BigInt(d - 1)]), size: w };
 }
+function unary(p, epsilon) {
+  const [m, d] = [p.at_most ?? 1, p.categories.length];
+  const differing = BigInt(m + Math.min(m, d - m));
+  return choice(BITS, p, p.variant === "optimized" ? optimized(epsilon / BigInt(m))
+    : answers(epsilon / differing, 1));
+}
+function privset(p, epsilon) { // a column a category, and a pad for every answer that is missing
+  const [d, m, w] = [p.categories.length, p.at_most, p.size];
+  const without = binomial(d, w);
+  const naming = binomial(d + m, w) - without;
+  const told = keep(epsilon, without, naming);
+  const one = told * binomial(d + m - 1, w - 1);
+  const other = (ONE * BigInt(w) * naming - BigInt(m) * one) / (naming * BigInt(d));
+  const truth = (value) => [...places(p, value), ...range(m - value.length).map((i) => d + i)];
+  return { ...part(SUBSET, 1, d + m, [one / naming, other, told], truth), size: w };
+}
 const yesNo = (value) => [[0], []][place(["yes", "no"], value)];
 function member(p, i) {
   const [own] = MECHANISMS[p.mechanism][1](p, exact(p.epsilon ?? 0));
@@ -374,7 +413,7 @@ const MECHANISMS = {
   coin: [1, (p) => [part(BITS, 1, 1, coin(exact(p.alpha), exact(p.beta)), yesNo)]],
   rr: [2, (p, epsilon) => [choice(INDEX, p, answers(epsilon, p.categories.length - 1))]],
   cms: [3, (p, epsilon) => [sketch(BITS, p, symmetric(epsilon))]],
-  unary: [4, (p, epsilon) => [choice(BITS, p, { symmetric, optimized }[p.variant](epsilon))]],
+  unary: [4, (p, epsilon) => [unary(p, epsilon)]],
   rappor: [5, (p) => [rappor(p)]],
   hcms: [6, (p, epsilon) => [sketch(SIGN, p, [answers(epsilon, 1)[0], ONE / 2n])]],
   sfp: [7, sfp],
@@ -394,6 +433,7 @@ const MECHANISMS = {
     (thresholds) => choice(INDEX, p, thresholds))],
   "memoised-hashing": [19, (p, epsilon) => memoised(p, epsilon, p.buckets,
     (thresholds) => sketch(INDEX, { ...p, width: p.buckets }, thresholds))],
+  privset: [24, (p, epsilon) => [privset(p, epsilon)]],
   subset: [15, (p, epsilon) => [subset(p, epsilon)]],
   "bit-flip": [16, (p, epsilon) => [bitFlip(p, answers(perBit(p, epsilon), 1))]],
   "memoised-bit-flip": [22, memoisedBitFlip],

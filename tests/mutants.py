@@ -21,11 +21,12 @@ from ldp.mechanisms import (
     MemoisedResponse,
     OneBitMean,
     PrefixExtension,
+    PrivSet,
     RandomizedResponse,
     Rappor,
     UnaryEncoding,
 )
-from ldp.mechanisms.addressing import Rounding
+from ldp.mechanisms.addressing import Answers, Rounding
 from ldp.mechanisms.base import Encoder, Mechanism, threshold
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.ngrams import DOUBLE, PairedFilters
@@ -137,7 +138,7 @@ def noise_reused_for_neighbour(mechanism: Mechanism, bits: BitSource) -> Encode:
 def _payload(mechanism: Mechanism, bits: BitSource, cells: Sequence[int]) -> int:
     """An honest payload about cells of a row."""
     channel = mechanism.channel
-    touched = threshold(mechanism.touches * channel.touched)
+    touched = threshold(mechanism.layout.any_probability(channel.touched, mechanism.touches))
     return mechanism.layout.draw(bits, cells, touched, threshold(channel.untouched))
 
 
@@ -456,6 +457,48 @@ def noise_of_a_short_seed(mechanism: Mechanism, bits: BitSource) -> Encode:
     return encode
 
 
+def _of_answers(
+    mechanism: Mechanism, bits: BitSource, change: Callable[[Sequence[int]], Sequence[int]]
+) -> Encode:
+    """An honest report about changed cells: change(cells of the answers and pads) -> cells."""
+    addressing = mechanism.addressing
+    assert isinstance(addressing, Answers)
+
+    def encode(value: Value) -> bytes:
+        point = addressing.draw(bits, addressing.point(value), 0)
+        number = _payload(mechanism, bits, change(addressing.cells(point, 0)))
+        return pack_report(mechanism.header, mechanism.layout, 0, number)
+
+    return encode
+
+
+def set_size_told(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """Smaller sets have no pads, so their reports name fewer of them."""
+    first_pad = mechanism.shape.columns - mechanism.touches
+    return _of_answers(
+        mechanism, bits, lambda cells: [cell for cell in cells if cell < first_pad] or [0]
+    )
+
+
+def wrong_pads(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """Pads are taken from the last one on."""
+    columns, first_pad = mechanism.shape.columns, mechanism.shape.columns - mechanism.touches
+    return _of_answers(
+        mechanism,
+        bits,
+        lambda cells: sorted(
+            cell if cell < first_pad else columns - 1 - (cell - first_pad) for cell in cells
+        ),
+    )
+
+
+def first_answers_kept(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """Of too many answers the first in the list are reported, not any."""
+    encoder = mechanism.encoder(bits)
+    most = mechanism.at_most_answers
+    return lambda value: encoder.encode(frozenset(sorted(value)[:most]))  # type: ignore[arg-type]
+
+
 def applies(mutant: Mutant, mechanism: Mechanism) -> bool:
     """Whether the mutant makes sense for the mechanism's kind of report and shape."""
     bits, index = mechanism.kind is Bits, mechanism.kind is Index
@@ -552,6 +595,10 @@ WHOLE_MUTANTS: tuple[tuple[Mutant, Mechanism], ...] = (
         column_low_bits_from_value,
         HadamardCountMeanSketch(epsilon=1.0, rows=4, width=32768, seed=_SEED),
     ),
+    (set_size_told, PrivSet(categories=_TEN, epsilon=2.0, at_most=3)),
+    (wrong_pads, PrivSet(categories=_TEN, epsilon=2.0, at_most=3)),
+    (first_answers_kept, PrivSet(categories=_TEN[:6], epsilon=2.0, at_most=2)),
+    (first_answers_kept, UnaryEncoding(categories=_TEN[:6], epsilon=4.0, at_most=2)),
     (noise_of_a_short_seed, CountMeanSketch(epsilon=2.0, rows=1024, width=64, seed=_SEED)),
     (
         noise_of_a_short_seed,

@@ -454,7 +454,9 @@ do are one."""
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize(("mechanism", "value"), EVERY, ids=lambda one: str(one)[:40])
+@pytest.mark.parametrize(
+    ("mechanism", "value"), EVERY, ids=[f"{one.name}-{i}" for i, (one, _) in enumerate(EVERY)]
+)
 def test_reports_of_any_bytes_are_judged_in_bulk_as_one_by_one(
     mechanism: Catalogued, value: Any
 ) -> None:

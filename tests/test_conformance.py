@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -347,7 +348,7 @@ def test_every_way_to_a_table_has_the_same_exact_law(example: Tabled, way: str) 
     tables = []
     for _ in range(repeats):
         if way == "drawn":
-            values = [str(value) for value in example.values]
+            values: list[Any] = list(example.values)
             tables.append(
                 draw_table(mechanism, values, counts=np.array(held), generator=generator).counts
             )
@@ -375,7 +376,7 @@ def test_a_table_drawn_from_frequencies_samples_its_population(example: Tabled) 
     """With `frequencies` and `users` a cell is Binomial(users, mean probability): more spread than
     with fixed counts, which the twin shows."""
     mechanism, users, repeats = example.mechanism, 12, 2000
-    values = [str(value) for value in example.values]
+    values: list[Any] = list(example.values)
     shares = np.array([0.5] + [0.5 / (len(values) - 1)] * (len(values) - 1))
     generator = np.random.default_rng(5)
     counts = np.array(

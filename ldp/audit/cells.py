@@ -43,7 +43,7 @@ from ldp.audit.counts import (
 )
 from ldp.audit.judging import Checks
 from ldp.audit.law import MOST_OUTCOMES, Law, outcomes, report_law
-from ldp.mechanisms.addressing import Rounding
+from ldp.mechanisms.addressing import RandomizedAddressing, Rounding
 from ldp.mechanisms.base import Catalogued, Mechanism
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.hashing import Value
@@ -128,9 +128,9 @@ def _check_parts(certain: Sequence["_Reports"]) -> Iterator[Checks]:
 
 
 def is_rounded(mechanism: Mechanism, value: Value, rows: set[int]) -> bool:
-    """Return whether a number lies between two steps, so that its true cells are random: then
-    nothing is checked but its whole law."""
-    return isinstance(mechanism.addressing, Rounding) and any(
+    """Return whether a value is replaced at random, a number by a step or too many answers by some,
+    so that its true cells are random: then nothing is checked but its whole law."""
+    return isinstance(mechanism.addressing, RandomizedAddressing) and any(
         len(mechanism.roundings(value, row)) > 1 for row in rows
     )
 
@@ -278,8 +278,8 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
         trials = where.sum(axis=0)
         yield what, (reported & where).sum(axis=0), trials, np.full(columns, claimed)
     truths = reported & touched
-    if mechanism.kind is Index:  # a report names one of the touched cells, or none
-        probability = mechanism.touches * float(channel.touched)
+    if not mechanism.kind.has_independent_bits:
+        probability = float(mechanism.layout.any_probability(channel.touched, mechanism.touches))
         any_true, any_touched = truths.max(axis=1), touched.max(axis=1)
         yield sum_checks("touched cells reported", any_true, any_touched, probability)
     else:
@@ -318,8 +318,10 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
             claims = np.full(limit, float(channel.untouched))
             yield f"untouched cells by {what}", noise, free_cells, claims
         yield from noise_checks(reported, touched, float(channel.untouched))
-    if mechanism.kind is Subset and columns > 2:
-        yield from pair_checks(reported & ~touched, ~touched, _both_lied(mechanism))
+    layout = mechanism.layout
+    if isinstance(layout, Subset) and columns > mechanism.touches + 1:
+        _, both = layout.pair_probabilities(channel.touched, mechanism.touches)
+        yield from pair_checks(reported & ~touched, ~touched, float(both))
 
 
 def _lies(reports: _Reports) -> Iterator[Checks]:
@@ -356,11 +358,3 @@ def _lied_beside_a_truth(mechanism: Mechanism) -> float:
     if mechanism.kind is Subset:
         return (mechanism.layout.ones - 1) / (mechanism.shape.columns - 1)
     return float(mechanism.channel.untouched)
-
-
-def _both_lied(mechanism: Mechanism) -> float:
-    """Return the probability that a set names two untouched cells."""
-    touched, ones = float(mechanism.channel.touched), mechanism.layout.ones
-    others = mechanism.shape.columns - 1
-    pairs = touched * (ones - 1) * (ones - 2) + (1 - touched) * ones * (ones - 1)
-    return pairs / (others * (others - 1))

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ldp.audit.law import MOST_OUTCOMES, outcomes
 from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, JointReport
-from ldp.mechanisms.addressing import Identity
+from ldp.mechanisms.addressing import Addressing, Answers, Identity
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.moments import Products
@@ -38,6 +39,16 @@ def tried(mechanism: Catalogued) -> tuple[Value, ...]:
         tuples: Any = tuple(zip(*map(tried, mechanism.of), strict=False))
         return tuples  # type: ignore[no-any-return]
     addressing = parts_of(mechanism)[0].addressing
+    if isinstance(addressing, Answers):
+        answers, most = _tried_texts(addressing.of), addressing.at_most
+        sets = [answers[:most], answers[-most:], ()]
+        if outcomes(mechanism) <= MOST_OUTCOMES:  # the whole law of what is drawn is enumerated
+            sets.append(answers)
+        return tuple(dict.fromkeys(map(frozenset, sets)))
+    return _tried_texts(addressing)
+
+
+def _tried_texts(addressing: Addressing) -> tuple[Any, ...]:
     if isinstance(addressing, Identity):
         names = addressing.categories + addressing.untouching
         return names[:4] if len(names) <= 4 else (*names[:3], names[-1])
@@ -66,6 +77,26 @@ def drawn_values(
         )
         return tuple(tuples)
     addressing = parts_of(mechanism)[0].addressing
+    if isinstance(addressing, Answers):
+        return _sets(addressing, _draw_answers(addressing.of, generator, dictionary), generator)
+    return _draw_answers(addressing, generator, dictionary)
+
+
+def _sets(
+    addressing: Answers, answers: Sequence[Any], generator: np.random.Generator
+) -> tuple[frozenset[Any], ...]:
+    """Return MANY sets of 0 to `at_most` answers, all different."""
+    most = min(addressing.at_most, len(answers))
+    sizes = generator.integers(most + 1, size=MANY)
+    places = (generator.choice(len(answers), size, replace=False) for size in sizes)
+    return tuple({frozenset(answers[place] for place in some): None for some in places})
+
+
+def _draw_answers(
+    addressing: Addressing,
+    generator: np.random.Generator,
+    dictionary: Sequence[Value],
+) -> tuple[Any, ...]:
     if isinstance(addressing, Identity):
         return _some(addressing.categories + addressing.untouching, MOST_CATEGORIES, generator)
     if isinstance(addressing, Numbers | Buckets):
@@ -81,7 +112,7 @@ def drawn_values(
     else:
         texts = [*_texts(ALPHABETS, 24, generator), generator.bytes(12), generator.bytes(40)]
     chosen = dict.fromkeys([*_some(tuple(dictionary), MANY, generator), *texts])
-    return tuple(value for value in chosen if _knows(mechanism, value))
+    return tuple(value for value in chosen if _knows(addressing, value))
 
 
 def _some(
@@ -112,8 +143,8 @@ def _texts(alphabets: Sequence[str], length: int, generator: np.random.Generator
     return texts
 
 
-def _knows(mechanism: Catalogued, value: Value) -> bool:
+def _knows(addressing: Addressing, value: Value) -> bool:
     with suppress(ParameterError):
-        mechanism.check(value)
+        addressing.point(value)
         return True
     return False

@@ -11,7 +11,8 @@ from functools import singledispatch
 import numpy as np
 
 from ldp.arrays import AnyInts, Bools, Ints, Points, RowNumbers
-from ldp.mechanisms.addressing import Addressing, CellSets, Identity, Rounding
+from ldp.errors import ParameterError
+from ldp.mechanisms.addressing import Addressing, Answers, CellSets, Identity, Rounding, unpacked
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.moments import Products
 from ldp.mechanisms.numeric import Numbers
@@ -19,14 +20,17 @@ from ldp.protocol.hashing import Value
 
 NO_COLUMN = -1
 """Column number that stands for "touches no cell"."""
+NO_ANSWER = np.uint64((1 << 64) - 1)
+"""Point that stands for no further answer."""
 
 
 @singledispatch
 def points(addressing: Addressing, rows: int, values: Sequence[Value]) -> Points:
     """Return what stands for each value in bulk: its point, uint64, shape (values,).
 
-    Words have a point at every position: shape (values, positions). Values of which a hash needs
-    all bytes have their `bloom_map`. Numbers have their rounding, in every row or in all: shape
+    Words have a point at every position: shape (values, positions); sets of answers a point for
+    each, then NO_ANSWER: shape (values, at_most). Values of which a hash needs all bytes have their
+    `bloom_map`. Numbers have their rounding, in every row or in all: shape
     (values, rows or 1, 2).
     """
     return np.array([addressing.point(value) for value in values], dtype=np.uint64)
@@ -91,6 +95,33 @@ def _category_columns(addressing: Identity, rows: int, points: Points, at: RowNu
 @columns.register
 def _set_columns(addressing: CellSets, rows: int, points: Points, at: RowNumbers) -> Ints:
     return np.array([list(addressing.cells(point, 0)) for point in points.tolist()])
+
+
+@points.register
+def _answers(addressing: Answers, rows: int, values: Sequence[Value]) -> Points:
+    """Raises ParameterError for a set of more than `at_most` answers: some are drawn before."""
+    places = np.full((len(values), addressing.at_most), NO_ANSWER)
+    for place, value in zip(places, values, strict=True):
+        answers = unpacked(addressing.point(value))
+        if len(answers) > addressing.at_most:
+            raise ParameterError(f"a value has {len(answers)} answers, more than at_most")
+        place[: len(answers)] = answers
+    return places
+
+
+@columns.register
+def _answer_columns(addressing: Answers, rows: int, points: Points, at: RowNumbers) -> Ints:
+    is_answer = points != NO_ANSWER
+    others = np.full(points.shape, NO_COLUMN)
+    if addressing.pads is not None:
+        others = addressing.pads + np.cumsum(~is_answer, axis=1) - 1
+    cells = [
+        np.where(is_held[:, None], columns(addressing.of, rows, answers, at), other[:, None])
+        for answers, is_held, other in zip(
+            np.where(is_answer, points, 0).T, is_answer.T, others.T, strict=True
+        )
+    ]
+    return np.concatenate(cells, axis=1)
 
 
 @points.register

@@ -66,28 +66,32 @@ def _fill_below(below: Any, filled: int, threshold: Any, stream: Any) -> int:
 
 @compiled()
 def fit_subsets(
-    subsets: Any, true_columns: Any, is_kept: Any, columns: int, ones: int, generator: Any
+    subsets: Any, touched: Any, sizes: Any, columns: int, ones: int, generator: Any
 ) -> None:
     """Turn random words `subsets`, shape (n, words), into sets of `ones` columns, in place: report
-    i names true_columns[i] if is_kept[i], and a uniform set of the other columns, filled up or
-    thinned out as `Encoder` does."""
+    i names the first sizes[i] of the columns touched[i], shape (n, touched), and a uniform set of
+    those that are not touched, filled up or thinned out as `Subset.draw` does."""
     last = (_1 << np.uint64((columns - 1) % 64 + 1)) - _1 if columns % 64 else _ALL_LANES
     for i in range(subsets.shape[0]):
-        words, true_column = subsets[i], true_columns[i]
+        words = subsets[i]
         words[-1] &= last
-        words[true_column >> 6] &= ~(_1 << np.uint64(true_column & 63))
-        missing = ones - is_kept[i]
+        for column in touched[i]:
+            words[column >> 6] &= ~(_1 << np.uint64(column & 63))
+        missing = ones - sizes[i]
         for word in words:
             missing -= _ones(word)
         while missing != 0:
             column = generator.integers(0, columns)
             bit = _1 << np.uint64(column & 63)
             is_named = (words[column >> 6] & bit) != 0
-            if column != true_column and is_named == (missing < 0):
+            is_free = True
+            for cell in touched[i]:
+                is_free &= column != cell
+            if is_free and is_named == (missing < 0):
                 words[column >> 6] ^= bit
                 missing += 1 if missing < 0 else -1
-        if is_kept[i]:
-            words[true_column >> 6] |= _1 << np.uint64(true_column & 63)
+        for column in touched[i, : sizes[i]]:
+            words[column >> 6] |= _1 << np.uint64(column & 63)
 
 
 @compiled()

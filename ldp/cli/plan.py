@@ -17,6 +17,7 @@ WIDTH = 96
 @click.option("--users", type=int, help="Number of users, one report each.")
 @click.option("--epsilon", type=float, help="Privacy loss of one report.")
 @click.option("--frequency", type=float, help="Share that holds a value of interest.")
+@click.option("--answers", type=int, help="Largest number of values that one user holds.")
 @click.option("--max-report-bytes", type=int, help="Of a whole report, header included.")
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Error rate.")
 @click.option(
@@ -28,6 +29,7 @@ def plan(
     users: int | None,
     epsilon: float | None,
     frequency: float | None,
+    answers: int | None,
     max_report_bytes: int | None,
     alpha: float,
     power: float,
@@ -50,14 +52,16 @@ def plan(
         alpha=alpha,
         power=power,
         max_report_bytes=max_report_bytes,
+        answers=answers,
     )
     say(answer.to_dict(), _words(answer), as_json)
 
 
 def _words(answer: Plan) -> str:
     ask, best = answer.question, answer.best
+    several = f", up to {ask.answers} a user" if ask.answers else ""
     head = (
-        f"{ask.domain:,} values, {ask.users:,} users, epsilon {ask.epsilon:g} a report; "
+        f"{ask.domain:,} values{several}, {ask.users:,} users, epsilon {ask.epsilon:g} a report; "
         f"a value held by {100 * ask.frequency:.6g} % ({ask.users * ask.frequency:,.0f} users)"
     )
     lines = [head, *([_solved(answer)] if answer.solved else []), ""]

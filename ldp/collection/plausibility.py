@@ -33,12 +33,12 @@ ROWS = 1024
 def ones_limits(mechanism: Mechanism, cells: int) -> tuple[int, int]:
     """Return the fewest and the most ones of a plausible BITS report among `cells` of its row.
 
-    The value's cells, at most `hashes`, are 1 with probability `touched`, the others with
-    `untouched` < `touched`. So the number of ones lies, in distribution, between
-    Bin(cells, untouched) and hashes + Bin(cells - hashes, untouched), whichever cells they are.
+    The value's cells, at most `hashes` (of a set, one an answer), are 1 with probability
+    `touched`, the others with `untouched` < `touched`. So the number of ones lies, in distribution,
+    between Bin(cells, untouched) and hashes + Bin(cells - hashes, untouched), whichever they are.
     """
     chance = float(mechanism.channel.untouched)
-    hashes = min(cells, getattr(mechanism.addressing, "hashes", 1))
+    hashes = min(cells, getattr(mechanism.addressing, "hashes", mechanism.at_most_answers))
     fewest = _first(cells, lambda ones: bdtr(ones, cells, chance) >= CHANCE / 4)
     other_cells = cells - hashes
     most = _first(other_cells, lambda ones: bdtrc(ones, other_cells, chance) <= CHANCE / 4)

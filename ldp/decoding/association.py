@@ -27,7 +27,7 @@ from ldp.decoding import decode
 from ldp.decoding.mixtures import MOST_CELLS, Mixture, fit_shares
 from ldp.errors import DecodeError
 from ldp.mechanisms import Mechanism
-from ldp.mechanisms.addressing import Identity
+from ldp.mechanisms.addressing import Answers, Identity
 from ldp.tables.estimates import Rule, write_with_summary
 from ldp.tables.patterns import Patterns, group_reports
 from ldp.tables.table import Table
@@ -201,6 +201,8 @@ def variable(table: Table, listed: Sequence[str] | None, rule: Rule, what: str) 
     """Return the axis of a part, from its table and `listed` candidates. Raises DecodeError, which
     names the part as `what`, for candidates that do not fit."""
     mechanism, addressing = table.mechanism, table.mechanism.addressing
+    if isinstance(addressing, Answers):
+        raise DecodeError(f"{what} has sets of answers: association is between single values")
     if isinstance(addressing, Identity):
         if listed is not None and {*listed} != {*addressing.categories}:
             raise DecodeError(f"{what} has categories of its own, and no other candidates")

@@ -31,6 +31,8 @@ def consistent(estimates: Estimates, how: str) -> Estimates:
     if how == "none":
         return replace(estimates, projected=None)
     raw, n = estimates.count, estimates.reports
+    if how == "sum-to-n" and estimates.answers != n:
+        raise DecodeError("counts of sets of answers add to no known number: use non-negative")
     if how == "non-negative":
         counts = np.maximum(raw, 0.0)
         too_many = estimates.noise / math.sqrt(2 * math.pi)  # E max(0, Z) of a normal Z

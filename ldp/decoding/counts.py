@@ -10,7 +10,7 @@ from ldp.decoding import candidates as bloom
 from ldp.decoding import direct, geometry, histogram, mean_sketch
 from ldp.decoding.bloom_maps import require_places
 from ldp.errors import DecodeError, ParameterError
-from ldp.mechanisms.addressing import CellSets, Identity, Rounding
+from ldp.mechanisms.addressing import Answers, CellSets, Identity, Rounding
 from ldp.mechanisms.bit_flip import BitFlip, Buckets
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
@@ -61,7 +61,7 @@ def decode(
     """
     if not isinstance(table, Table):
         raise DecodeError("decode one part of it, by its name: table['words']")
-    addressing = table.mechanism.addressing
+    addressing = table.mechanism.candidate_addressing
     fitting = next((FITTING[kind] for kind in type(addressing).__mro__ if kind in FITTING), None)
     if isinstance(addressing, Rounding):
         raise DecodeError(f"a {table.mechanism.name} table holds numbers, not counts of candidates")
@@ -104,8 +104,22 @@ def decode(
         **table_details(table, method),
         "fakes_move": table.total * table.mechanism.fakes_move(),
         **estimates.details,
+        **_answer_details(table, estimates),
     }
     return replace(estimates, details=details)
+
+
+def _answer_details(table: Table, estimates: Estimates) -> dict[str, float | None]:
+    """Return how many of the candidates people hold on average, with its standard error, where a
+    value is a set of answers."""
+    if not isinstance(table.mechanism.addressing, Answers):
+        return {}
+    error = estimates.sum_std_error
+    return {
+        "at_most": table.mechanism.at_most_answers,
+        "answers_each": float(estimates.count.sum()) / table.total,
+        "answers_each_std_error": None if error is None else error / table.total,
+    }
 
 
 def weighted_mean(clients: Mapping[int, int]) -> float:

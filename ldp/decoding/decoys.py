@@ -46,7 +46,7 @@ def decode_with_decoys(
     """
     if type(decoys) is not int or not 1 <= decoys <= MOST_DECOYS:
         raise ParameterError(f"decoys must be a whole number, 1 to {MOST_DECOYS:,}")
-    if isinstance(table, Table) and isinstance(table.mechanism.addressing, Identity):
+    if isinstance(table, Table) and isinstance(table.mechanism.candidate_addressing, Identity):
         raise DecodeError("decoys are for hashed candidates; these have cells of their own")
     listed = tuple(candidates if candidates is not None else table.dictionary or ())
     names = tuple(f"\0decoy {number}" for number in range(decoys)) if listed else ()

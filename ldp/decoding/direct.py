@@ -18,7 +18,7 @@ from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.channel import Channel
-from ldp.protocol.kinds import Index
+from ldp.protocol.kinds import Subset
 from ldp.tables.estimates import Estimates, Normal, Rule
 from ldp.tables.table import Table
 
@@ -27,7 +27,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     """Return estimates of a one-row table in which every candidate has a cell; arguments as for
     `estimate_counts`. Raises DecodeError for a candidate that is no category."""
     points = known_points(table.mechanism, candidates)
-    cells = [table.mechanism.addressing.cells(point, 0) for point in points]
+    cells = [table.mechanism.candidate_addressing.cells(point, 0) for point in points]
     if not all(cells):
         raise DecodeError("a candidate touches no cell; its count is the rest of the reports")
     named_counts = table.named_counts()[0, [cell for (cell,) in cells]].astype(np.int64)
@@ -38,7 +38,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
 def known_points(mechanism: Mechanism, candidates: tuple[str, ...]) -> list[int]:
     """Return the points of the candidates; raises DecodeError for one unknown to the mechanism."""
     try:
-        return [mechanism.addressing.point(candidate) for candidate in candidates]
+        return [mechanism.candidate_addressing.point(candidate) for candidate in candidates]
     except ParameterError as error:
         raise DecodeError(f"a candidate is unknown to the mechanism: {error}") from None
 
@@ -79,22 +79,35 @@ def estimate_counts(
 def _sum_std_error(mechanism: Mechanism, estimates: Estimates, more: float) -> float | None:
     """Return the standard error of the sum of s estimates. Bits are independent, so their variances
     add; of a report that is one symbol the s cells are one cell, named with p + (s - 1) q or s q;
-    all categories together are all reports. None for some categories of a subset mechanism."""
+    all categories together are all reports. Of a set, two cells of a report depend on each other;
+    where people have several answers the error is that of all having the mean number, which is the
+    most for this sum."""
     n, s, columns = estimates.reports, len(estimates.values), mechanism.shape.columns
-    held = float(np.clip(estimates.count.sum() / n, 0, 1))
+    held = float(np.clip(estimates.count.sum() / n, 0, mechanism.at_most_answers))
     if mechanism.kind.has_independent_bits:
         variance = mechanism.variance(n, held / s) + pooled_variance(mechanism, more)(n, held / s)
         return math.sqrt(s * variance)
     if s == columns:
         return 0.0
-    if mechanism.kind is not Index:
-        return None
+    if isinstance(mechanism.layout, Subset):
+        return math.sqrt(n * _subset_variance(mechanism, mechanism.layout, s, held))
     variance = n * _united(mechanism.support, s).variance(held)
     if more:
         assert isinstance(mechanism, MemoisedMechanism)
         assert mechanism.permanent_channel
         variance += more * n * _united(mechanism.permanent_channel, s).variance(held)
     return math.sqrt(variance)
+
+
+def _subset_variance(mechanism: Mechanism, layout: Subset, cells: int, held: float) -> float:
+    """Return the variance of the sum over `cells` cells of a report's estimates, for a value that
+    touches `held` of them."""
+    channel, rest = mechanism.channel, cells - held
+    pairs = layout.pair_probabilities(channel.touched, mechanism.touches)
+    one_touched, untouched = map(float, pairs)
+    mean = held * float(channel.touched) + rest * float(channel.untouched)
+    two = (held * (held - 1) + 2 * held * rest) * one_touched + rest * (rest - 1) * untouched
+    return max(0.0, mean + two - mean**2) / channel.gain**2
 
 
 def _united(channel: Channel, cells: int) -> Channel:

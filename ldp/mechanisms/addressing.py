@@ -3,13 +3,20 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from itertools import combinations
+from math import comb
 from typing import Protocol
 
 from ldp.errors import ParameterError
 from ldp.protocol.hashing import Value as Value
 from ldp.protocol.hashing import value_bytes
 from ldp.protocol.kinds import ManyCells
+from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, bernoulli, uniform_below
+
+POINT_BITS = 61
+"""Number of bits that hold any point of the field, or of a list of categories, and 1."""
 
 
 class Addressing(Protocol):
@@ -24,17 +31,34 @@ class Addressing(Protocol):
         ...
 
 
-class Rounding(ABC):
+class RandomizedAddressing(ABC):
+    """Addressing in which a value is first replaced at random: a number by one of two steps, a set
+    of too many answers by some of them. The points that `draw` returns touch cells."""
+
+    @abstractmethod
+    def point(self, value: Value) -> int:
+        """Return the integer that stands for `value`; raise ParameterError outside the domain."""
+
+    @abstractmethod
+    def draw(self, source: BitSource, point: int, row: int) -> int:
+        """Draw the point that replaces `point` in `row`."""
+
+    @abstractmethod
+    def alternatives(self, point: int, row: int) -> Sequence[tuple[Fraction, int]]:
+        """Return the points that `draw` may return, each after its probability, which is not 0."""
+
+    @abstractmethod
+    def cells(self, point: int, row: int) -> Sequence[int]:
+        """Return the columns of `row` that the drawn `point` touches."""
+
+
+class Rounding(RandomizedAddressing):
     """Addressing of numbers by steps.
 
     A number lies between two whole steps, and the device rounds it to one of them at random: up
     with a probability in proportion to its distance from the step below, so that its mean is the
     number. The steps are the points that touch cells.
     """
-
-    @abstractmethod
-    def point(self, value: Value) -> int:
-        """Return the integer that stands for `value`; raise ParameterError outside the domain."""
 
     steps: int
     """Last step; the first is 0."""
@@ -45,9 +69,14 @@ class Rounding(ABC):
     def rounding(self, point: int, row: int) -> tuple[int, int]:
         """Return the step below `point`, and 2**64 times the probability of the step above."""
 
-    @abstractmethod
-    def cells(self, point: int, row: int) -> Sequence[int]:
-        """Return the columns of `row` that the step `point` touches."""
+    def draw(self, source: BitSource, point: int, row: int) -> int:
+        step, weight = self.rounding(point, row)
+        return step + bernoulli(source, weight)
+
+    def alternatives(self, point: int, row: int) -> Sequence[tuple[Fraction, int]]:
+        step, weight = self.rounding(point, row)
+        up = Fraction(weight, PROBABILITY_ONE)
+        return [(share, place) for share, place in ((1 - up, step), (up, step + 1)) if share]
 
 
 class Categories(tuple[str, ...]):
@@ -96,3 +125,66 @@ class CellSets(Identity, ABC):
 
     @abstractmethod
     def cells(self, point: int, row: int) -> ManyCells: ...
+
+
+@dataclass(frozen=True)
+class Answers(RandomizedAddressing):
+    """Addressing of sets of answers: a set touches all cells that its answers touch.
+
+    `of`: addressing of one answer; `at_most`: number of answers that are reported; of a larger set
+    as many are drawn, uniformly. `pads`: a smaller set also touches the first of the columns from
+    this one on, as many as it lacks answers; None for no pads.
+    """
+
+    of: Addressing
+    at_most: int
+    pads: int | None = None
+
+    def point(self, value: Value) -> int:
+        """Return the answers' points plus 1, in increasing order, as digits of base 2**61; raise
+        ParameterError for anything but a set of values of `of`."""
+        if not isinstance(value, set | frozenset):
+            raise ParameterError("a value must be a set of answers")
+        return _packed(sorted({self.of.point(answer) for answer in value}))
+
+    def draw(self, source: BitSource, point: int, row: int) -> int:
+        answers = unpacked(point)
+        if len(answers) <= self.at_most:
+            return point
+        for place in range(self.at_most):
+            other = place + uniform_below(source, len(answers) - place)
+            answers[place], answers[other] = answers[other], answers[place]
+        return _packed(sorted(answers[: self.at_most]))
+
+    def alternatives(self, point: int, row: int) -> Sequence[tuple[Fraction, int]]:
+        answers = unpacked(point)
+        size = min(self.at_most, len(answers))
+        share = Fraction(1, comb(len(answers), size))
+        return [(share, _packed(some)) for some in combinations(answers, size)]
+
+    def cells(self, point: int, row: int) -> Sequence[int]:
+        answers = unpacked(point)
+        cells = {cell for answer in answers for cell in self.of.cells(answer, row)}
+        if self.pads is not None:
+            cells.update(range(self.pads, self.pads + self.at_most - len(answers)))
+        return tuple(sorted(cells))
+
+
+def _packed(answers: Sequence[int]) -> int:
+    return sum(answer + 1 << POINT_BITS * place for place, answer in enumerate(answers))
+
+
+def unpacked(point: int) -> list[int]:
+    """Return the points of the answers of a set, in increasing order, from `Answers.point`."""
+    answers = []
+    while point:
+        answers.append((point & (1 << POINT_BITS) - 1) - 1)
+        point >>= POINT_BITS
+    return answers
+
+
+def require_at_most(at_most: object, answers: int) -> None:
+    """Raise ParameterError unless `at_most` is None, for one answer a person, or a whole number
+    from 1 to `answers`."""
+    if at_most is not None and (type(at_most) is not int or not 1 <= at_most <= answers):
+        raise ParameterError(f"at_most must be a whole number from 1 to {answers}")

@@ -18,11 +18,11 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from ldp.accounting.cost import Cost
 from ldp.errors import ParameterError
-from ldp.mechanisms.addressing import Addressing, Identity, Rounding
+from ldp.mechanisms.addressing import Addressing, Answers, Identity, RandomizedAddressing
 from ldp.protocol.channel import Channel
 from ldp.protocol.hashing import Value as Value
 from ldp.protocol.kinds import Kind, Layout
-from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, SystemBits, bernoulli, uniform_below
+from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, SystemBits, uniform_below
 from ldp.protocol.wire import REPORT_VERSION, JointLayout, pack_report
 
 FAKES = 0.01
@@ -120,6 +120,8 @@ class Catalogued(ABC):
     def parameters(self) -> dict[str, Any]:
         """Return the mechanism as JSON-ready data, which `ldp.mechanisms.from_parameters` reads."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if values.get("at_most", 0) is None:  # fingerprints for one answer stay as they were
+            del values["at_most"]
         return {"mechanism": self.name} | {name: _as_list(value) for name, value in values.items()}
 
     @cached_property
@@ -161,23 +163,32 @@ class Mechanism(Catalogued, ABC):
 
     def cells(self, value: Value, row: int) -> Sequence[int]:
         """Return the columns of `row` that `value` touches; raise ParameterError for a value
-        outside the domain, and for a number between two steps, which is rounded at random."""
+        outside the domain, and for one that is replaced at random before it is reported."""
         (_, cells), *alternatives = self.roundings(value, row)
         if alternatives:
-            raise ParameterError("value is rounded at random, so it touches no cells for certain")
+            raise ParameterError("value is replaced at random, so it touches no cells for certain")
         return cells
 
     def roundings(self, value: Value, row: int) -> tuple[tuple[Fraction, Sequence[int]], ...]:
         """Return pairs (probability, columns of `row` that `value` then touches): one pair, or two
-        for a number between two steps. Raises ParameterError for a value outside the domain."""
+        for a number between two steps, or one for each choice among too many answers. Raises
+        ParameterError for a value outside the domain."""
         addressing = self.addressing
         point = addressing.point(value)
-        if not isinstance(addressing, Rounding):
+        if not isinstance(addressing, RandomizedAddressing):
             return ((Fraction(1), addressing.cells(point, row)),)
-        step, weight = addressing.rounding(point, row)
-        up = Fraction(weight, PROBABILITY_ONE)
-        steps = ((1 - up, step), (up, step + 1))
-        return tuple((share, addressing.cells(place, row)) for share, place in steps if share)
+        alternatives = addressing.alternatives(point, row)
+        return tuple((share, addressing.cells(place, row)) for share, place in alternatives)
+
+    @property
+    def candidate_addressing(self) -> Addressing:
+        """Addressing of what is counted: of a value, or, where a value is a set, of one answer."""
+        return self.addressing.of if isinstance(self.addressing, Answers) else self.addressing
+
+    @property
+    def at_most_answers(self) -> int:
+        """Largest number of answers that a report is about: 1 unless a value is a set of them."""
+        return self.addressing.at_most if isinstance(self.addressing, Answers) else 1
 
     @cached_property
     def support(self) -> Channel:
@@ -187,7 +198,8 @@ class Mechanism(Catalogued, ABC):
 
     @property
     def touches(self) -> int:
-        """Number of cells of a row that a value touches, where a report names one (INDEX)."""
+        """Number of cells of a row that a value touches, where a report names one of them (INDEX)
+        or a set of cells (SUBSET)."""
         return 1
 
     @property
@@ -197,9 +209,12 @@ class Mechanism(Catalogued, ABC):
 
     @cached_property
     def placeholder(self) -> Value | None:
-        """Category "none", if there is one; the empty text where values are hashed; else None."""
+        """Category "none", if there is one; the empty text where values are hashed; the empty set
+        where they are sets of answers; else None."""
         addressing = self.addressing
-        if isinstance(addressing, Rounding):
+        if isinstance(addressing, Answers):
+            return frozenset()
+        if isinstance(addressing, RandomizedAddressing):
             return None
         if isinstance(addressing, Identity):
             return "none" if "none" in addressing.categories else None
@@ -298,8 +313,11 @@ class Encoder:
         self._addressing = mechanism.addressing
         self._layout = mechanism.layout
         self._header = mechanism.header
-        self._rounding = self._addressing if isinstance(self._addressing, Rounding) else None
-        self._touched = threshold(mechanism.touches * mechanism.channel.touched)
+        self._randomized = (
+            self._addressing if isinstance(self._addressing, RandomizedAddressing) else None
+        )
+        touched = mechanism.channel.touched
+        self._touched = threshold(self._layout.any_probability(touched, mechanism.touches))
         self._untouched = threshold(mechanism.channel.untouched)
 
     def encode(self, value: Value) -> bytes:
@@ -310,9 +328,8 @@ class Encoder:
     def draw(self, point: int) -> tuple[int, int]:
         """Draw (row, payload as an integer) of one report of a value with this `point`."""
         row = self._row()
-        if self._rounding is not None:
-            step, weight = self._rounding.rounding(point, row)
-            point = step + bernoulli(self._bits, weight)
+        if self._randomized is not None:
+            point = self._randomized.draw(self._bits, point, row)
         cells = self._addressing.cells(point, row)
         return row, self._layout.draw(self._bits, cells, self._touched, self._untouched)
 

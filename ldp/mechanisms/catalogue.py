@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # held to ENTRIES by a test
     from ldp.mechanisms.numeric import OneBitMean as OneBitMean
     from ldp.mechanisms.numeric import Piecewise as Piecewise
     from ldp.mechanisms.prefix import PrefixExtension as PrefixExtension
+    from ldp.mechanisms.privset import PrivSet as PrivSet
     from ldp.mechanisms.projective_geometry import ProjectiveGeometry as ProjectiveGeometry
     from ldp.mechanisms.randomized_response import CoinResponse as CoinResponse
     from ldp.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
@@ -52,6 +53,7 @@ ENTRIES = {
     "piecewise": "numeric.Piecewise",
     "moments": "moments.RegressionMoments",
     "subset": "subset_selection.SubsetSelection",
+    "privset": "privset.PrivSet",
     "prefix": "prefix.PrefixExtension",
     "rappor-ngrams": "ngrams.RapporNgrams",
     "rappor-ngram-pairs": "ngrams.PairedFilters",

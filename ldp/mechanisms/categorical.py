@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from ldp.mechanisms.addressing import Identity, require_categories
+from ldp.mechanisms.addressing import Addressing, Identity, require_categories
 from ldp.mechanisms.base import Mechanism, Setting, Shape
 from ldp.protocol.channel import Channel, direct_channel, require_epsilon
 from ldp.protocol.kinds import Index, Kind
@@ -28,7 +28,7 @@ class Categorical(Mechanism, ABC):
         _ = self.channel  # raises for an epsilon too small for the thresholds
 
     @cached_property
-    def addressing(self) -> Identity:
+    def addressing(self) -> Addressing:
         return Identity(self.categories)
 
     @cached_property

@@ -21,7 +21,7 @@ from ldp.mechanisms.secrets import LEAST_SECRET, Secret, message
 from ldp.protocol.channel import Channel
 from ldp.protocol.hashing import Value, value_bytes
 from ldp.protocol.kinds import Bits, Index
-from ldp.protocol.randomness import BitSource, SystemBits
+from ldp.protocol.randomness import BitSource, KeyedBits, SystemBits
 from ldp.protocol.wire import pack_report, split_report
 
 
@@ -192,7 +192,17 @@ class MemoisedEncoder(Encoder):
         return super()._row() if self._cohort is None else self._cohort
 
     def _true_response(self, point: int, row: int) -> int:
+        if self._randomized is not None:
+            point = self._randomized.draw(self._source(point), point, row)
         return self._layout.payload_of(self._addressing.cells(point, row))
+
+    def _source(self, point: int) -> BitSource:
+        """Return the source of what replaces `point`: with a secret the same for the same point."""
+        if self._secret is None:
+            return self._bits
+        about = message("answers", self._metric) + self._mechanism.fingerprint
+        answers = point.to_bytes(point.bit_length() // 8 + 1, "little")
+        return KeyedBits(self._secret, about + answers)
 
     def draw(self, point: int) -> tuple[int, int]:
         pair = self._frozen.get("pair")

@@ -13,11 +13,17 @@ from itertools import combinations
 from typing import Any, ClassVar, NamedTuple
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.addressing import Addressing, Identity, require_categories
+from ldp.mechanisms.addressing import (
+    Addressing,
+    Answers,
+    Identity,
+    require_at_most,
+    require_categories,
+)
 from ldp.mechanisms.base import Example, Setting, Shape
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import PERMANENT, PermanentFilter
-from ldp.protocol.channel import Channel, exact_log, require_whole, round_up
+from ldp.protocol.channel import Channel, exact_log, most_differing, require_whole, round_up
 from ldp.protocol.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom
 from ldp.protocol.kinds import Bits, Kind
 from ldp.protocol.randomness import PROBABILITY_ONE
@@ -70,6 +76,8 @@ class Rappor(MemoisedMechanism):
     google/rappor's ("rappor-md5-1byte", "-le", "-be16"), or "identity", basic RAPPOR: one bit for
     each of `categories` (or of "0", "1", ... `bits` - 1), one hash, one cohort. `permanent`:
     "keyed" (ours), "rappor-cpp", "rappor-java", "rappor-python"; default: the scheme's own.
+    With `at_most` = m, for scheme "identity", a value is a set of answers, of which up to m are
+    reported: two sets differ in up to 2 m bits (or all), and both epsilons count these.
     Raises ParameterError.
     """
 
@@ -91,6 +99,7 @@ class Rappor(MemoisedMechanism):
     seed: str = ""
     categories: tuple[str, ...] = ()
     permanent: str = ""
+    at_most: int | None = None
 
     def __post_init__(self) -> None:
         assign = object.__setattr__
@@ -107,6 +116,7 @@ class Rappor(MemoisedMechanism):
             assign(self, "permanent", SCHEMES[self.scheme])
         if not isinstance(self.permanent, str) or self.permanent not in PERMANENT:
             raise ParameterError(f"permanent must be one of {', '.join(PERMANENT)}")
+        require_at_most(self.at_most, self.bits)
         rounded_f = PERMANENT[self.permanent].round_f(_probability("f", self.f))
         if self.f and not rounded_f:
             raise ParameterError(f"f is so small that {self.permanent} would round it to 0")
@@ -137,6 +147,8 @@ class Rappor(MemoisedMechanism):
                 raise ParameterError('scheme "identity" has one hash and one cohort')
             if len(self.categories) != self.bits:
                 raise ParameterError(f"{len(self.categories)} categories need as many bits")
+        elif self.at_most:
+            raise ParameterError('at_most is for scheme "identity"')
         if self.seed and self.scheme != "polynomial":
             raise ParameterError(f'scheme "{self.scheme}" has no seed')
         if self.scheme in MD5_SCHEMES:
@@ -155,7 +167,11 @@ class Rappor(MemoisedMechanism):
         if not self.f:
             return None
         half = Fraction(self.f) / 2
-        return Channel(touched=1 - half, untouched=half, differing=(self.hashes, self.hashes))
+        return Channel(touched=1 - half, untouched=half, differing=self._differing)
+
+    @cached_property
+    def _differing(self) -> tuple[int, int]:
+        return most_differing(self.hashes * (self.at_most or 1), self.bits)
 
     @cached_property
     def channel(self) -> Channel:
@@ -163,13 +179,14 @@ class Rappor(MemoisedMechanism):
         return Channel(
             touched=q * (1 - half) + p * half,
             untouched=p * (1 - half) + q * half,
-            differing=(self.hashes, self.hashes),
+            differing=self._differing,
         )
 
     @cached_property
     def addressing(self) -> Addressing:
         if self.scheme == "identity":
-            return Identity(self.categories)
+            single = Identity(self.categories)
+            return Answers(single, self.at_most) if self.at_most else single
         if self.scheme == "polynomial":
             bloom = PolynomialBloom(self.seed, self.bits, self.hashes)
             _ = bloom.rows  # raises for an invalid seed
@@ -234,6 +251,10 @@ class Rappor(MemoisedMechanism):
             Example(
                 Rappor(bits=4, cohorts=2, f=0.25, p=0.0, q=1.0, scheme="rappor-md5-1byte"),
                 ("lol", "afk", "brb"),
+            ),
+            Example(
+                Rappor(bits=4, f=0.6, p=0.2, q=0.7, scheme="identity", at_most=2),
+                (frozenset("03"), frozenset("12"), frozenset[str]()),
             ),
         )
 

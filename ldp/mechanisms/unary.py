@@ -1,4 +1,4 @@
-"""Unary encoding: a bit for every category, randomised independently.
+"""Unary encoding: a bit for every category, randomised independently; of one answer or several.
 
 Source: Wang, Blocki, Li and Jha 2017, section 4.3 (symmetric: basic one-time RAPPOR; optimised:
 OUE). Counts are recovered by `ldp/decoding/direct.py` from the channel stated here.
@@ -10,9 +10,11 @@ from functools import cached_property
 from typing import ClassVar
 
 from ldp.errors import ParameterError
+from ldp.mechanisms.addressing import Addressing, Answers, require_at_most, require_categories
 from ldp.mechanisms.base import Example, Setting
 from ldp.mechanisms.categorical import Categorical
-from ldp.protocol.channel import Channel, direct_channel, keep_probability
+from ldp.protocol.channel import Channel, keep_probability, most_differing
+from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Bits, Kind
 
 
@@ -25,6 +27,11 @@ class UnaryEncoding(Categorical):
     the true bit with probability 1/2 and any other with 1 / (e**epsilon + 1), rounded up, which has
     the least variance for rare values. Two values differ in two bits, so
     epsilon = ln(touched (1 - untouched) / (untouched (1 - touched))).
+
+    With `at_most` = m a value is a set of answers. Two sets differ in up to 2 m bits (all, if there
+    are fewer categories), so each bit has the channel of epsilon / m: m times the epsilon of one
+    answer at the same accuracy. Of a larger set m answers are drawn, uniformly, so the counts of
+    its answers are low. `privset` has less variance.
 
     >>> letters = UnaryEncoding(categories=("a", "b", "c"), epsilon=2.0, variant="optimized")
     >>> letters.cost.epsilon <= 2.0
@@ -44,25 +51,47 @@ class UnaryEncoding(Categorical):
     )
 
     variant: str = "symmetric"
+    at_most: int | None = None
 
     def __post_init__(self) -> None:
         if self.variant not in ("symmetric", "optimized"):
             raise ParameterError('variant must be "symmetric" or "optimized"')
+        require_at_most(self.at_most, len(require_categories(self.categories)))
         super().__post_init__()
 
     @cached_property
+    def addressing(self) -> Addressing:
+        single = super().addressing
+        return Answers(single, self.at_most) if self.at_most else single
+
+    @cached_property
     def channel(self) -> Channel:
+        answers = self.at_most or 1
+        differing = most_differing(answers, len(self.categories))
         if self.variant == "symmetric":
-            return direct_channel(Fraction(self.epsilon) / 2, others=1, differing=(1, 1))
-        untouched = 1 - keep_probability(self.epsilon, others=1)
-        return Channel(touched=Fraction(1, 2), untouched=untouched, differing=(1, 1))
+            touched = keep_probability(Fraction(self.epsilon) / sum(differing), others=1)
+            return Channel(touched=touched, untouched=1 - touched, differing=differing)
+        untouched = 1 - keep_probability(Fraction(self.epsilon) / answers, others=1)
+        return Channel(touched=Fraction(1, 2), untouched=untouched, differing=differing)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:
+        values: dict[int | None, tuple[Value, ...]] = {
+            None: tuple("abd"),
+            2: (frozenset("ab"), frozenset("cd"), frozenset[str]()),
+            3: (frozenset("abc"), frozenset("d"), frozenset("b")),
+        }
         return tuple(
             Example(
-                UnaryEncoding(categories=tuple("abcd"), epsilon=epsilon, variant=variant),
-                tuple("abd"),
+                UnaryEncoding(
+                    categories=tuple("abcd"), epsilon=epsilon, variant=variant, at_most=at_most
+                ),
+                values[at_most],
             )
-            for epsilon, variant in ((2.0, "symmetric"), (1.0, "optimized"))
+            for epsilon, variant, at_most in (
+                (2.0, "symmetric", None),
+                (1.0, "optimized", None),
+                (3.0, "symmetric", 3),
+                (2.0, "optimized", 2),
+            )
         )

@@ -17,6 +17,7 @@ from ldp.mechanisms import (
     HadamardCountMeanSketch,
     LocalHashing,
     Mechanism,
+    PrivSet,
     ProjectiveGeometry,
     RandomizedResponse,
     Rappor,
@@ -28,6 +29,7 @@ from ldp.mechanisms.permanent_response import PermanentFilter
 from ldp.mechanisms.projective_geometry import is_prime
 from ldp.mechanisms.sketch import MAX_ROWS, MeanSketch
 from ldp.planning.question import Question, category_names, report_bytes
+from ldp.protocol.channel import most_differing
 
 FLOOR_SHARE = 0.02
 """Largest floor of a sketch, as a part of the rest of its variance; rows are added until then."""
@@ -54,16 +56,31 @@ def _randomized_response(question: Question) -> Iterable[Mechanism]:
 
 def _unary(question: Question) -> Iterable[Mechanism]:
     for variant in ("symmetric", "optimized"):
-        yield _categorical(UnaryEncoding, question.domain, question.epsilon, variant=variant)
+        yield _categorical(
+            UnaryEncoding,
+            question.domain,
+            question.epsilon,
+            variant=variant,
+            at_most=question.answers,
+        )
 
 
 def _rappor(question: Question) -> Iterable[Mechanism]:
-    """Yield one-time RAPPOR: the permanent response alone, epsilon 2 ln((1 - f/2) / (f/2))."""
+    """Yield one-time RAPPOR: the permanent response alone, epsilon 2 ln((1 - f/2) / (f/2)), or of
+    so many bits as two sets of answers can differ in."""
     if question.domain > PermanentFilter.most_bits:
         raise ParameterError(f"it has {PermanentFilter.most_bits:,} bits at most")
-    f = math.nextafter(2 / (math.exp(question.epsilon / 2) + 1), 1)
+    differing = sum(most_differing(question.answers or 1, question.domain))
+    f = math.nextafter(2 / (math.exp(question.epsilon / differing) + 1), 1)
     while True:
-        mechanism = Rappor(scheme="identity", categories=question.categories, f=f, p=0.0, q=1.0)
+        mechanism = Rappor(
+            scheme="identity",
+            categories=question.categories,
+            f=f,
+            p=0.0,
+            q=1.0,
+            at_most=question.answers,
+        )
         if mechanism.cost.epsilon <= question.epsilon:
             break
         f *= 1 + 1e-15
@@ -99,6 +116,10 @@ def _projective_geometry(question: Question) -> Iterable[Mechanism]:
         field += 1
     with suppress(ParameterError):  # of a space too large for a server
         yield _categorical(ProjectiveGeometry, question.domain, question.epsilon, field=field)
+
+
+def _privset(question: Question) -> Iterable[Mechanism]:
+    yield _categorical(PrivSet, question.domain, question.epsilon, at_most=question.answers)
 
 
 def _buckets(question: Question) -> int:
@@ -151,12 +172,23 @@ CANDIDATES: dict[str, Callable[[Question], Iterable[Mechanism]]] = {
 }
 """Name -> function that yields the variants to choose from, or raises ParameterError with the
 reason why there are none; a mechanism is one line."""
+OF_SETS: dict[str, Callable[[Question], Iterable[Mechanism]]] = {
+    "privset": _privset,
+    "unary": _unary,
+    "rappor": _rappor,
+}
+"""The same where a value is a set of answers."""
+
+
+def candidate_table(question: Question) -> dict[str, Callable[[Question], Iterable[Mechanism]]]:
+    """Return CANDIDATES, or OF_SETS for a question of several answers."""
+    return OF_SETS if question.answers else CANDIDATES
 
 
 def tuned(question: Question, name: str) -> Mechanism:
     """Return the variant of mechanism `name` for the question; raises ParameterError with the
     reason if there is none."""
-    variants = list(CANDIDATES[name](question))
+    variants = list(candidate_table(question)[name](question))
     fitting = [variant for variant in variants if question.fits(variant)]
     if not fitting:
         raise ParameterError(f"its reports have {min(map(report_bytes, variants)):,} bytes or more")
@@ -177,7 +209,7 @@ def candidates(question: Question) -> tuple[list[Mechanism], dict[str, str]]:
     """Return the mechanisms tuned to the question, the most accurate at its frequency first, and
     the reasons why the others are refused, by name; raises ParameterError if all are."""
     tuned_mechanisms, refused = list[Mechanism](), dict[str, str]()
-    for name in CANDIDATES:
+    for name in candidate_table(question):
         try:
             tuned_mechanisms.append(tuned(question, name))
         except ParameterError as reason:

@@ -109,6 +109,7 @@ def plan(
     alpha: float = 0.05,
     power: float = 0.5,
     max_report_bytes: int | None = None,
+    answers: int | None = None,
 ) -> Plan:
     """Return a plan: every mechanism tuned to the question (`Question`), the most accurate first.
 
@@ -126,6 +127,7 @@ def plan(
         "alpha": alpha,
         "power": power,
         "max_report_bytes": max_report_bytes,
+        "answers": answers,
     }
     if not missing:
         return _answered(Question(**settings, **numbers), None)

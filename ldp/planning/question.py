@@ -13,7 +13,7 @@ from typing import Any
 
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
-from ldp.mechanisms.addressing import require_categories
+from ldp.mechanisms.addressing import require_at_most, require_categories
 from ldp.protocol.channel import require_epsilon
 from ldp.protocol.wire import HEADER_BYTES
 
@@ -26,10 +26,11 @@ class Question:
     """The error of a count of one value, when `users` people hold one of `domain` values each and
     send one report of `epsilon`; a share `frequency` of them holds the value.
 
-    The others hold the other values with Zipf frequencies (1, 1/2, 1/3, ... of what is left), which
-    matters to sketches alone. Every value is tested one-sided at `alpha` / `domain` (Bonferroni),
-    and a value is *detectable* when it is found with probability `power`. Raises ParameterError for
-    a number out of range.
+    With `answers` everybody may hold several values, up to so many, and a report is of the whole
+    set; None is one value each. The others hold the other values with Zipf frequencies (1, 1/2,
+    1/3, ... of what is left), which matters to sketches alone. Every value is tested one-sided at
+    `alpha` / `domain` (Bonferroni), and a value is *detectable* when it is found with probability
+    `power`. Raises ParameterError for a number out of range.
     """
 
     domain: int
@@ -39,6 +40,7 @@ class Question:
     alpha: float = 0.05
     power: float = 0.5
     max_report_bytes: int | None = None
+    answers: int | None = None
 
     def __post_init__(self) -> None:
         if type(self.domain) is not int or not 2 <= self.domain <= MOST_CATEGORIES:
@@ -49,6 +51,7 @@ class Question:
             raise ParameterError("frequency must lie in [0, 1]")
         if not 0 < self.alpha < 1 or not 0 < self.power < 1:
             raise ParameterError("alpha and power must lie strictly between 0 and 1")
+        require_at_most(self.answers, self.domain)
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
 
     @property

@@ -115,18 +115,19 @@ def _index(mechanism: Mechanism) -> tuple[Outcome, ...]:
 
 
 def _subset(mechanism: Mechanism) -> tuple[Outcome, ...]:
-    """Return the classes: sets of w of d columns with only the first value, only the second, both,
-    or neither. The blanket is the probability under a third value that the set does not name."""
-    p, w, others = mechanism.channel.touched, mechanism.layout.ones, mechanism.shape.columns - 1
-    high = p * (others + 1 - w) / others
-    low = (1 - p) * w / others
-    both = Fraction(w - 1, others)
-    neither = (1 - p) * (others - w) / others
+    """Return the classes: sets that name cells of only the first value, only the second, both, or
+    neither. The blanket is the probability under a third value of which the set names no cell."""
+    layout, touches = mechanism.layout, mechanism.touches
+    assert isinstance(layout, Subset)
+    without, neither = layout.naming(touches, 0), layout.naming(2 * touches, 0)
+    only, both = without - neither, layout.outcomes - 2 * without + neither
+    high = layout.probability(1, range(touches), mechanism.channel.touched, 0)
+    low = layout.probability(0, range(touches), mechanism.channel.touched, 0)
     return (
-        Outcome(high, low, low),
-        Outcome(low, high, low),
-        Outcome(p * both, p * both, (1 - p) * both * w / (others + 1 - w)),
-        Outcome(neither, neither, neither),
+        Outcome(only * high, only * low, only * low),
+        Outcome(only * low, only * high, only * low),
+        Outcome(both * high, both * high, both * low),
+        Outcome(neither * low, neither * low, neither * low),
     )
 
 

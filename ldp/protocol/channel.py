@@ -33,6 +33,13 @@ def round_down(exact: Fraction | Decimal) -> float:
     return abs(round_up(-exact))
 
 
+def most_differing(touches: int, cells: int) -> tuple[int, int]:
+    """Return the numbers of cells that only the first and only the second of the worst two values
+    touches, where a value touches up to `touches` of `cells` cells."""
+    first = min(touches, cells)
+    return first, min(touches, cells - first)
+
+
 def require_epsilon(epsilon: float, name: str = "epsilon") -> float:
     """Return `epsilon` as a float in (0, 64]; raise ParameterError, with `name`, otherwise."""
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float):

@@ -8,6 +8,7 @@ filters (Bloom 1970) and fragments of words are hashed alike, or as google/rappo
 
 import hashlib
 import re
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,8 +21,8 @@ from ldp.errors import ParameterError
 FIELD = (1 << 61) - 1
 MAX_WIDTH = 1 << 24
 
-Value = str | bytes | int | float | tuple[Any, ...]
-"""Value of a person: text or bytes; for some mechanisms a number, or a tuple."""
+Value = str | bytes | int | float | tuple[Any, ...] | AbstractSet[str | bytes]
+"""Value of a person: text or bytes; for some mechanisms a number, a tuple, or a set of answers."""
 
 
 def value_bytes(value: Value) -> bytes:

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from math import comb
@@ -132,7 +133,12 @@ class Layout(ABC):
     @abstractmethod
     def draw(self, source: BitSource, cells: Sequence[int], touched: int, untouched: int) -> int:
         """Draw the payload of a value that touches `cells`. `touched` and `untouched`: 2**64 times
-        the probabilities, `touched` being that of naming any of the cells (Index)."""
+        the probabilities, `touched` being that of naming any of the cells (Index, Subset)."""
+
+    def any_probability(self, touched: Any, touches: int) -> Any:
+        """Return what `draw` takes as `touched`, before it is scaled, where a value touches
+        `touches` cells, each named with probability `touched`: itself, unless overridden."""
+        return touched
 
     @cached_property
     def row_bytes(self) -> int:
@@ -206,6 +212,9 @@ class Index(Layout):
     def probability(self, number: int, cells: Sequence[int], touched: Any, untouched: Any) -> Any:
         return touched if number in cells else untouched
 
+    def any_probability(self, touched: Any, touches: int) -> Any:
+        return touches * touched
+
     def draw(self, source: BitSource, cells: Sequence[int], touched: int, untouched: int) -> int:
         """Draw each of `cells` with probability `touched`, else another column."""
         return draw_column(source, touched, cells, self.columns)
@@ -253,7 +262,8 @@ class Bits(Layout):
 
 @dataclass(frozen=True)
 class Subset(Bits):
-    """Layout of a report that names `ones` columns, of which a value touches one."""
+    """Layout of a report that names `ones` columns: with one probability any of the cells that a
+    value touches, uniformly among such sets of columns; else none of them, uniformly too."""
 
     has_independent_bits: ClassVar[bool] = False
 
@@ -270,30 +280,77 @@ class Subset(Bits):
             raise ReportError(f"report does not name exactly {self.ones} columns")
         return number
 
+    def any_probability(self, touched: Any, touches: int) -> Any:
+        naming_one = comb(self.columns - 1, self.ones - 1)
+        return touched * (self.outcomes - self.naming(touches, 0)) / naming_one
+
     def probability(self, number: int, cells: Sequence[int], touched: Any, untouched: Any) -> Any:
-        (cell,), others = cells, self.columns - 1
-        if self.names(number, cell):
-            return touched / comb(others, self.ones - 1)
-        return (1 - touched) / comb(others, self.ones)
+        if any(self.names(number, cell) for cell in cells):
+            return touched / comb(self.columns - 1, self.ones - 1)
+        return (1 - self.any_probability(touched, len(cells))) / self.naming(len(cells), 0)
+
+    def pair_probabilities(self, touched: Any, touches: int) -> tuple[Any, Any]:
+        """Return the probabilities that a report names two cells of which one or both are touched,
+        and two untouched cells, where a value touches `touches` cells, each named with probability
+        `touched`; exact where that is a fraction."""
+        if self.ones < 2:
+            return 0 * touched, 0 * touched
+        with_both = comb(self.columns - 2, self.ones - 2)
+        with_others = comb(max(0, self.columns - touches - 2), self.ones - 2)
+        cells = range(touches)
+        of_touched, of_others = (self.probability(n, cells, touched, 0) for n in (1, 0))
+        pair = (with_both - with_others) * of_touched + with_others * of_others
+        return with_both * of_touched, pair
 
     def draw(self, source: BitSource, cells: Sequence[int], touched: int, untouched: int) -> int:
-        """Draw the touched cell with probability `touched`, and a uniform set of the other columns
-        that makes the number of ones `ones`.
-
-        The set is uniform: equal coins choose its first columns, and uniform columns are added or
-        removed until the number is right.
-        """
-        (cell,), others = cells, self.columns - 1
+        """Draw with probability `touched` a uniform set of columns among those that name one of
+        `cells` or more, else among the others."""
         is_touched = bernoulli(source, touched)
-        subset = bernoulli(source, self.ones * PROBABILITY_ONE // self.columns, others)
-        missing = self.ones - is_touched - subset.bit_count()
-        while missing:
-            column = 1 << uniform_below(source, others)
-            if bool(subset & column) == (missing < 0):
-                subset ^= column
-                missing += 1 if missing < 0 else -1
-        below = (1 << cell) - 1
-        return subset & below | is_touched << cell | (subset & ~below) << 1
+        size = is_touched * self._draw_size(source, len(cells))
+        inside = _draw_set(source, len(cells), size) if len(cells) > 1 else size
+        subset = _draw_set(source, self.columns - len(cells), self.ones - size, self._coin)
+        for place, cell in enumerate(cells):  # in increasing order
+            below = (1 << cell) - 1
+            subset = subset & below | (inside >> place & 1) << cell | (subset & ~below) << 1
+        return subset
+
+    @cached_property
+    def _coin(self) -> int:
+        return self.ones * PROBABILITY_ONE // self.columns
+
+    def naming(self, cells: int, size: int) -> int:
+        """Return the number of reports that name exactly `size` of `cells` cells."""
+        return comb(cells, size) * comb(self.columns - cells, self.ones - size)
+
+    def size_shares(self, cells: int) -> list[Fraction]:
+        """Return the probabilities that a uniform report among those that name one or more of
+        `cells` cells names exactly 1, 2, ... of them."""
+        naming_any = self.outcomes - self.naming(cells, 0)
+        sizes = range(1, min(cells, self.ones) + 1)
+        return [Fraction(self.naming(cells, size), naming_any) for size in sizes]
+
+    def _draw_size(self, source: BitSource, cells: int) -> int:
+        """Draw how many of `cells` cells such a report names."""
+        number, size = 0, 1
+        if cells > 1:
+            number = uniform_below(source, self.outcomes - self.naming(cells, 0))
+        while number >= (reports := self.naming(cells, size)):
+            number -= reports
+            size += 1
+        return size
+
+
+def _draw_set(source: BitSource, columns: int, size: int, coin: int = 0) -> int:
+    """Draw a uniform set of `size` of `columns` columns, as bits: coins of probability coin / 2**64
+    choose its first columns, and uniform columns are added or removed until the number is right."""
+    subset = bernoulli(source, coin, columns)
+    missing = size - subset.bit_count()
+    while missing:
+        column = 1 << uniform_below(source, columns)
+        if bool(subset & column) == (missing < 0):
+            subset ^= column
+            missing += 1 if missing < 0 else -1
+    return subset
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from ldp.accounting.policy import Caps, periods_touched
 from ldp.errors import ParameterError, RegistryError
 from ldp.files import read_lines
-from ldp.mechanisms import Catalogued
+from ldp.mechanisms import Catalogued, Mechanism
 
 Memoise = Literal[False, "epoch", "per-value"]
 Presence = Literal["public", "hidden"]
@@ -69,15 +69,23 @@ class Metric:
         if self.members and isinstance(value, tuple) and len(value) == len(self.members):
             pairs = zip(self.members, value, strict=True)
             return tuple(member.cleaned(part) for member, part in pairs)
+        if isinstance(value, set | frozenset):
+            return frozenset(map(self._cleaned, value))
+        return self._cleaned(value)
+
+    def _cleaned(self, value: Any) -> Any:
+        """Return one text as it is encoded."""
         if not isinstance(value, str | bytes):
             return value
         if self.cleans:
-            mechanism: Any = self.mechanism
+            spelled: Any = self.mechanism
             with suppress(ParameterError):
-                return mechanism.spelling.clean(value)
+                return spelled.spelling.clean(value)
         if self.other is not None:
+            mechanism = self.mechanism
+            assert isinstance(mechanism, Mechanism)  # it has categories
             try:
-                self.mechanism.check(value)
+                mechanism.candidate_addressing.point(value)
             except ParameterError:
                 return self.other
         return value

@@ -57,7 +57,6 @@ TESTED = {
 UNLISTED = ("puzzle", "prefixes", "ngrams")
 """Methods whose candidates nobody listed, and may all be held by nobody."""
 UNKNOWN = {
-    "direct": "not worked out for a part of a subset mechanism's categories",
     "geometry": "every report names a point of many candidates at once, so their errors hang "
     "together",
     "histogram": "every report is about some of the buckets only",
@@ -217,6 +216,7 @@ def _section(results: Results, truth: Mapping[str, int] | None, most: int) -> di
         "fakes": summary.get("fakes_move"),
         "explained": min(max(1 - summary["unexplained_share"], 0.0), 1.0),
         "unexplained": _unexplained(results),
+        "answers": _answers(summary),
         "privacy": list(privacy.questions(summary)),
         "epsilon": epsilon,
         "beliefs": [(prior, posterior(prior, epsilon)) for prior in PRIORS],
@@ -253,6 +253,17 @@ def _unexplained(results: Results) -> dict[str, Any]:
     )
     unexplained = {"count": count, "std_error": error, "why": why, "exact": error == 0}
     return {**unexplained, "share": share, "low": low, "high": high, "zero": count - reach <= 0}
+
+
+def _answers(summary: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return how many answers people have on average, with an interval; None where a value is not a
+    set of answers."""
+    if "at_most" not in summary:
+        return None
+    each, most = summary["answers_each"], summary["at_most"]
+    reach = -NormalDist().inv_cdf((1 - summary["level"]) / 2) * summary["answers_each_std_error"]
+    low, high = (min(max(end, 0.0), most) for end in (each - reach, each + reach))
+    return {"at_most": most, "each": each, "low": low, "high": high}
 
 
 def _ticks(top: float, along: Callable[[float], float]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldp.arrays import Floats, Ints
 from ldp.errors import ParameterError
-from ldp.mechanisms.addressing import Rounding
+from ldp.mechanisms.addressing import RandomizedAddressing
 from ldp.mechanisms.joint_base import parts_of
 from ldp.registry import Metric, Registry
 from ldp.simulation.populations import Population
@@ -40,9 +40,9 @@ class ScenarioMetric:
     @property
     def guessable(self) -> bool:
         """Return whether the values are such as reports name one by one: not numbers, which are
-        rounded at random."""
+        rounded at random, nor sets of answers."""
         parts = parts_of(self.metric.mechanism)
-        return not any(isinstance(part.addressing, Rounding) for part in parts)
+        return not any(isinstance(part.addressing, RandomizedAddressing) for part in parts)
 
     def joint(self, leader: Population) -> Floats:
         """Return how frequent each pair of a value of this metric and one of the leader's is: shape

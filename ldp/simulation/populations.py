@@ -24,7 +24,7 @@ KINDS = ("count", "frequency")
 @dataclass(frozen=True, eq=False)
 class Population:
     """`values` and the number of people who hold each: `counts`, int64, shape (values,). The values
-    of a joint metric are tuples of texts.
+    of a joint metric are tuples of texts, those of a metric of several answers frozensets of texts.
 
     A population read from frequencies holds them in `frequencies` (float64, they add to 1) and has
     no counts until `sample` draws some.
@@ -82,9 +82,35 @@ class Population:
         """Return the count of each value."""
         return dict(zip(self.values, self._fixed().tolist(), strict=True))
 
+    def by_answer(self) -> "Population":
+        """Return how many people have each answer, where values are sets of answers: its counts add
+        to the number of answers. A population of other values is returned as it is."""
+        if not isinstance(self.values[0], frozenset):
+            return self
+        answers: dict[str, Any] = {}
+        for value, weight in zip(self.values, self._weights().tolist(), strict=True):
+            for answer in sorted(value):
+                answers[answer] = answers.get(answer, 0) + weight
+        return Population(tuple(answers), counts=np.array([*answers.values()], dtype=np.int64))
+
+    def limited(self, at_most: int, generator: np.random.Generator) -> "Population":
+        """Return the population with `at_most` answers of each person who has more, drawn as a
+        device draws them."""
+        counts: Counter[Any] = Counter()
+        for value, count in self.truth().items():
+            answers = sorted(value)
+            if len(answers) <= at_most:
+                counts[value] += count
+                continue
+            for _ in range(count):
+                places = generator.choice(len(answers), at_most, replace=False)
+                counts[frozenset(answers[place] for place in places)] += 1
+        return Population(tuple(counts), counts=np.array([*counts.values()], dtype=np.int64))
+
     def to_csv(self) -> str:
-        """Return `value,count`, or `a,b,count` where values are pairs, largest first."""
-        first, counts = self.values[0], Counter(self.truth()).most_common()
+        """Return `value,count`, or `a,b,count` where values are pairs, largest first; sets of
+        answers by answer."""
+        first, counts = self.values[0], Counter(self.by_answer().truth()).most_common()
         if isinstance(first, tuple):
             names = ascii_lowercase[: len(first)]
             return csv_text([(*names, "count"), *((*value, count) for value, count in counts)])
@@ -93,7 +119,8 @@ class Population:
     @classmethod
     def from_csv(cls, path: str | Path) -> "Population":
         """Read `value,count` or `value,frequency` (UTF-8; "-" is standard input), of a joint metric
-        `a,b,count` and so on; raises ParameterError with the line of the first mistake."""
+        `a,b,count` and so on, of sets `answers,count` with "|" between answers; raises
+        ParameterError with the line of the first mistake."""
         try:
             data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
             text = data.decode("utf-8-sig")
@@ -111,18 +138,22 @@ class Population:
         header = next(rows, list[str]())
         names, kind = header[:-1], header[-1] if header else ""
         parts = list(ascii_lowercase[: len(names)])
-        if (names != ["value"] and (names != parts or len(names) < 2)) or kind not in KINDS:
+        are_sets, is_joint = names == ["answers"], names == parts and len(names) > 1
+        if not (names == ["value"] or are_sets or is_joint) or kind not in KINDS:
             raise ParameterError(
-                f"{path}: line 1 must be value,count or value,frequency (or a,b,count of pairs)"
+                f"{path}: line 1 must be value,count or value,frequency "
+                "(or a,b,count of pairs, or answers,count of sets)"
             )
         weights: dict[Any, float] = {}
         for row in rows:
             if not row:
                 continue
             where = f"{path}: line {rows.line_num}"
-            if len(row) != len(header) or not all(row[:-1]):
+            if len(row) != len(header) or not (are_sets or all(row[:-1])):
                 raise ParameterError(f"{where} must hold a value and a {kind}")
-            value = row[0] if names == ["value"] else tuple(row[:-1])
+            value: Any = row[0] if names == ["value"] else tuple(row[:-1])
+            if are_sets:
+                value = frozenset(filter(None, row[0].split("|")))
             if value in weights:
                 raise ParameterError(f"{where} repeats a value")
             weights[value] = _weight(row[-1], kind, where)

@@ -7,6 +7,7 @@ Noise comes from a numpy Generator, so this is for simulation only; a device use
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from ldp import bulk
 from ldp.arrays import Ints, Points
 from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, Mechanism
-from ldp.mechanisms.addressing import Rounding
+from ldp.mechanisms.addressing import Answers, Rounding
 from ldp.mechanisms.base import threshold
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.protocol.channel import Channel
@@ -38,6 +39,7 @@ def simulate(
     Every batch is a random subset of those not reported yet (multivariate hypergeometric) in
     random order, so memory is one batch whatever the population.
     """
+    population = limited(mechanism, population, generator)
     points = points_of(mechanism, population.values)
     users = population.users
     if users >= _MOST_REPORTS:
@@ -51,6 +53,19 @@ def simulate(
         users -= size
         holders = generator.permutation(np.repeat(np.arange(taken.size), taken))
         yield encode_batch(mechanism, [part[holders] for part in points], generator)
+
+
+def limited(
+    mechanism: Catalogued, population: Population, generator: np.random.Generator
+) -> Population:
+    """Return the population after devices limited their sets of answers; unchanged if there is no
+    larger set. Raises ParameterError for a larger set of a member of a joint metric."""
+    if not isinstance(mechanism, Mechanism) or not isinstance(mechanism.addressing, Answers):
+        return population
+    most: Any = mechanism.at_most_answers
+    if all(len(value) <= most for value in population.values):
+        return population
+    return population.limited(most, generator)
 
 
 def points_of(mechanism: Catalogued, values: Sequence[Value]) -> list[Points]:
@@ -83,7 +98,7 @@ def _encode_part(mechanism: Mechanism, points: Points, generator: np.random.Gene
         return rows, _indexes(mechanism, points, rows, generator)
     columns = bulk.columns(mechanism.addressing, mechanism.shape.rows, points, rows)
     if mechanism.kind is Subset:
-        return rows, _subsets(mechanism, columns[:, 0], generator)
+        return rows, _subsets(mechanism, columns, generator)
     if mechanism.kind is Bits:
         return rows, noisy_bits(mechanism.layout, mechanism.channel, columns, generator)
     named_columns, negative = draw_signs(mechanism, columns[:, 0], generator)
@@ -111,9 +126,10 @@ def noisy_bits(
 
 
 def _subsets(
-    mechanism: Mechanism, truths: Ints, generator: np.random.Generator
+    mechanism: Mechanism, touched: Ints, generator: np.random.Generator
 ) -> NDArray[np.uint8]:
     layout = mechanism.layout
+    assert isinstance(layout, Subset)
     words = -(-layout.columns // 64)
     share = layout.ones / layout.columns
     spread = math.sqrt(share * (1 - share) / layout.columns)
@@ -121,11 +137,17 @@ def _subsets(
     # coin told no finer than its spread fewer words
     digits = 1 << math.ceil(-math.log2(spread))
     coin = Fraction(round(max(0.0, share - spread) * digits), digits)
-    sets = bulk.packed_bernoulli(generator, threshold(coin), len(truths) * words)
-    is_true = bulk.bernoulli_each(generator, threshold(mechanism.channel.touched), truths.size)
-    sets = sets.reshape(len(truths), words)
-    bulk.fit_subsets(sets, truths, is_true, layout.columns, layout.ones, generator)
-    payloads = sets.astype("<u8").view(np.uint8).reshape(len(truths), 8 * words)
+    reports, cells = touched.shape
+    sets = bulk.packed_bernoulli(generator, threshold(coin), reports * words)
+    chance = layout.any_probability(mechanism.channel.touched, cells)
+    sizes = bulk.bernoulli_each(generator, threshold(chance), reports).astype(np.int64)
+    if cells > 1:
+        laws = [float(share) for share in layout.size_shares(cells)]
+        sizes *= generator.choice(np.arange(1, 1 + len(laws)), size=reports, p=laws)
+        touched = generator.permuted(touched, axis=1)
+    sets = sets.reshape(reports, words)
+    bulk.fit_subsets(sets, touched, sizes, layout.columns, layout.ones, generator)
+    payloads = sets.astype("<u8").view(np.uint8).reshape(reports, 8 * words)
     return np.ascontiguousarray(payloads[:, : layout.payload_bytes])
 
 

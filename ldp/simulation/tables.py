@@ -15,10 +15,11 @@ from ldp import bulk
 from ldp.arrays import AnyInts, Floats, Ints, Points
 from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, JointMechanism, Mechanism
-from ldp.mechanisms.addressing import Rounding
+from ldp.mechanisms.addressing import Answers, Rounding
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.kinds import Subset
-from ldp.simulation.reports import draw_signs, encode_batch
+from ldp.simulation.populations import Population
+from ldp.simulation.reports import draw_signs, encode_batch, limited
 from ldp.tables.joint_table import JointTable
 from ldp.tables.table import Table, TableBuilder, smallest_type
 
@@ -47,6 +48,10 @@ def draw_table(
         counts = generator.multinomial(users, frequencies)
     elif counts is None or frequencies is not None or users is not None:
         raise ParameterError("give either counts, or frequencies and users")
+    if isinstance(mechanism.addressing, Answers):
+        people = limited(mechanism, Population(tuple(values), counts=counts), generator)
+        assert people.counts is not None
+        values, counts = people.values, people.counts
     held = np.flatnonzero(counts)
     points = bulk.points(
         mechanism.addressing, mechanism.shape.rows, [values[i] for i in held.tolist()]
@@ -141,7 +146,7 @@ def _draw_subsets(
     """Report by report: a set's cells depend on each other, so there is no shorter law."""
     builder = TableBuilder(mechanism)
     for part in _chunks(counts):
-        builder.add_batch(*encode_batch(mechanism, [np.repeat(points, part)], generator))
+        builder.add_batch(*encode_batch(mechanism, [np.repeat(points, part, axis=0)], generator))
     table = builder.build()
     return table.counts, table.reports
 

@@ -192,13 +192,20 @@ class Estimates:
         )
 
     def unexplained_share(self) -> float:
-        """Return the share of the reports that hold none of the discovered values; unclipped."""
-        return 1 - float(self.count[self.detected()].sum()) / max(1, self.reports)
+        """Return the share of the reports, or of the answers that they could tell of, that hold
+        none of the discovered values; unclipped."""
+        return 1 - float(self.count[self.detected()].sum()) / max(1, self.answers)
 
     def unexplained(self) -> float:
         """Return the number of reports that hold no candidate: reports less all estimates. Unbiased
-        and unclipped; its standard error is `sum_std_error`."""
-        return self.reports - float(self.count.sum())
+        and unclipped; its standard error is `sum_std_error`. Of sets of answers, the number of
+        answers that are missing or no candidate, of `at_most` a report."""
+        return self.answers - float(self.count.sum())
+
+    @property
+    def answers(self) -> int:
+        """Number of answers that the reports could tell of: `at_most` each, or one."""
+        return self.reports * int(self.details.get("at_most", 1))
 
     def tail(self) -> float:
         """Return the distance that errors reach over that of a normal distribution, at the error
@@ -248,7 +255,7 @@ class Estimates:
         above, error = -self.unexplained(), self.sum_std_error
         if error and above > OVERFULL * error:
             sentences.append(
-                f"the counts add up to {above:,.0f} more than there are reports, "
+                f"the counts add up to {above:,.0f} more than the reports can hold, "
                 f"{above / error:,.0f} standard errors: some reports name many candidates at once, "
                 "as made-up ones can"
             )

@@ -1,6 +1,7 @@
 """What the golden vectors hold; generic over the catalogue."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from ldp.errors import DecodeError
@@ -160,9 +161,9 @@ def of_mechanism(name: str) -> dict[str, Any]:
 def _example(example: Example) -> dict[str, Any]:
     mechanism = example.mechanism
     encoder = mechanism.encoder(SeededBits(b"golden"))
-    spelled: Any = list if isinstance(mechanism, JointReport) else str
+    spelled: Any = list if isinstance(mechanism, JointReport) else _spelled
     values: list[Any] = [spelled(value) for value in example.values] * 8
-    reports = [encoder.encode(value) for value in values]
+    reports = [encoder.encode(value) for value in example.values * 8]
     builder = empty_builder(mechanism)
     builder.add_all(reports)
     built = builder.build()
@@ -194,15 +195,25 @@ def _example(example: Example) -> dict[str, Any]:
             {"counts": table.counts.tolist(), "reports": table.reports.tolist()} for table in tables
         ],
         "estimates": [
-            _estimates(table, sorted({str(value) for value in own}))
+            _estimates(table, sorted({str(value) for value in _singles(own)}))
             for table, (_, own) in zip(
                 tables, values_of_parts(mechanism, example.values), strict=True
             )
         ],
-    } | ({"memoised": _memoised(mechanism, values)} if mechanism.is_memoisable else {})
+    } | ({"memoised": _memoised(mechanism, example.values * 8)} if mechanism.is_memoisable else {})
 
 
-def _memoised(mechanism: Any, values: list[str]) -> list[dict[str, Any]]:
+def _spelled(value: Any) -> str | list[str]:
+    """A value as text; a set of answers as a list, in alphabetical order."""
+    return sorted(map(str, value)) if isinstance(value, frozenset) else str(value)
+
+
+def _singles(values: Iterable[Any]) -> Iterable[Any]:
+    """Values, or the answers of sets."""
+    return chain.from_iterable(v if isinstance(v, frozenset) else (v,) for v in values)
+
+
+def _memoised(mechanism: Any, values: Sequence[Any]) -> list[dict[str, Any]]:
     """Reports under a secret: first per value, then of an epoch."""
     return [
         {
@@ -210,7 +221,7 @@ def _memoised(mechanism: Any, values: list[str]) -> list[dict[str, Any]]:
             "metric": "keyboard/words/1",
             "epoch": epoch,
             "seed_hex": b"golden".hex(),
-            "reports": [[value, encoder.encode(value).hex()] for value in values],
+            "reports": [[_spelled(value), encoder.encode(value).hex()] for value in values],
         }
         for epoch in (None, "2026-W47")
         for encoder in [
@@ -241,7 +252,8 @@ def _estimates(table: Table, candidates: list[str]) -> list[list[Any]] | None:
     if isinstance(mechanism, BitFlip):
         candidates = list(mechanism.labels)
     else:
-        candidates = [value for value in candidates if mechanism.cells(value, 0)]
+        addressing = mechanism.candidate_addressing
+        candidates = [c for c in candidates if addressing.cells(addressing.point(c), 0)]
     try:
         estimates = decode(table, candidates)
     except DecodeError:
