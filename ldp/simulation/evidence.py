@@ -21,6 +21,7 @@ from ldp.arrays import Bools, Floats, Ints, Points
 from ldp.mechanisms import Catalogued, Mechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.memoisation import MemoisedMechanism
+from ldp.protocol.channel import exact_log
 from ldp.protocol.hashing import Md5Bloom, Value
 from ldp.protocol.kinds import Index, Subset
 from ldp.registry.definitions import Memoise
@@ -219,8 +220,11 @@ class _Cells:
         if self._touching is not None:
             numbers = payload_numbers(self._mechanism.layout, rows, payloads)
             return np.where(self._touching[numbers], *self._weights)
-        sums = np.zeros((rows.size, len(self._points)))
         names = _names(self._mechanism, rows, payloads)
+        if self._mechanism.kind is Subset:
+            is_named = [names(cells) for cells in np.moveaxis(self.columns(rows), 2, 0)]
+            return np.where(np.any(is_named, axis=0), *self._weights)
+        sums = np.zeros((rows.size, len(self._points)))
         for cells in np.moveaxis(self.columns(rows), 2, 0):  # summing over a short axis is slow
             sums += np.where(names(cells), *self._weights) * (cells != bulk.NO_COLUMN)
         return sums
@@ -243,9 +247,13 @@ def _weights(mechanism: Mechanism) -> tuple[float, float]:
         return math.log(touched / untouched), 0.0
     if mechanism.kind.is_signed:
         return math.log(touched), math.log1p(-touched)
-    if mechanism.kind is Subset:  # of all sets alike with the column, and without
-        ones, columns = mechanism.layout.ones, mechanism.layout.columns
-        return math.log(touched / ones), math.log((1 - touched) / (columns - ones))
+    if mechanism.kind is Subset:  # of sets with one of the value's columns or more, and without
+        cells = range(mechanism.touches)
+        both = (
+            mechanism.layout.probability(n, cells, mechanism.channel.touched, 0) for n in (1, 0)
+        )
+        with_any, without = map(exact_log, both)
+        return float(with_any), float(without)
     return math.log(touched / untouched), math.log((1 - touched) / (1 - untouched))
 
 
