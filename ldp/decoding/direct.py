@@ -80,8 +80,8 @@ def _sum_std_error(mechanism: Mechanism, estimates: Estimates, more: float) -> f
     """Return the standard error of the sum of s estimates. Bits are independent, so their variances
     add; of a report that is one symbol the s cells are one cell, named with p + (s - 1) q or s q;
     all categories together are all reports. Of a set, two cells of a report depend on each other;
-    where people have several answers the error is that of all having the mean number, which is the
-    most for this sum."""
+    where people have several answers the error is that of all having the mean number, rounded down
+    or up, which is the most for this sum."""
     n, s, columns = estimates.reports, len(estimates.values), mechanism.shape.columns
     held = float(np.clip(estimates.count.sum() / n, 0, mechanism.at_most_answers))
     if mechanism.kind.has_independent_bits:
@@ -90,7 +90,9 @@ def _sum_std_error(mechanism: Mechanism, estimates: Estimates, more: float) -> f
     if s == columns:
         return 0.0
     if isinstance(mechanism.layout, Subset):
-        return math.sqrt(n * _subset_variance(mechanism, mechanism.layout, s, held))
+        fewer, part = divmod(held, 1)
+        both = (_subset_variance(mechanism, mechanism.layout, s, fewer + i) for i in (0, 1))
+        return math.sqrt(n * np.interp(part, (0, 1), [*both]))
     variance = n * _united(mechanism.support, s).variance(held)
     if more:
         assert isinstance(mechanism, MemoisedMechanism)
