@@ -90,15 +90,15 @@ def test_the_error_of_the_unexplained_is_that_of_a_report_in_or_out_of_the_list(
     assert found.sum_std_error == pytest.approx(math.sqrt(float((found.std_error**2).sum())))
     partly = SubsetSelection(categories=CATEGORIES, epsilon=1.0)
     table = draw_table(partly, CATEGORIES, counts=held, generator=np.random.default_rng(1))
-    found, each = decode(table, ["a", "b"]), []
+    found, variances = decode(table, ["a", "b"]), []
     for value in "ac":  # the variance of the number of the two that a report names, by its law
         law = report_law(partly, value)
         named = {number: (number & 0b11).bit_count() for _, number in law}
         mean = sum(named[number] * p for (_, number), p in law.items())
         square = sum(named[number] ** 2 * p for (_, number), p in law.items())
-        each.append(float(square - mean**2) / partly.channel.gain**2)
+        variances.append(float(square - mean**2) / partly.channel.gain**2)
     share = float(found.count.sum()) / 1000
-    stated = math.sqrt(1000 * (share * each[0] + (1 - share) * each[1]))
+    stated = math.sqrt(1000 * (share * variances[0] + (1 - share) * variances[1]))
     assert found.sum_std_error == pytest.approx(stated)
 
 
