@@ -22,8 +22,8 @@ from ldp.audit import report_law
 from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, Mechanism
 from ldp.mechanisms.base import Example
+from ldp.mechanisms.outcomes import Pair, dominating_pair, outcomes, upper_envelope
 from ldp.privacy_loss import compose
-from ldp.privacy_loss.outcomes import Pair, dominating_pair, outcomes, upper_envelope
 from ldp.protocol.hashing import Value
 from tests.examples import Tabled as OneTable
 from tests.examples import for_each_kind, for_everything

@@ -21,6 +21,7 @@ from ldp.audit import audit_encoder
 from ldp.audit.values import tried
 from ldp.bulk.projective_geometry import count_incidences
 from ldp.errors import DecodeError, LdpError
+from ldp.mechanisms.outcomes import outcomes
 from ldp.mechanisms.projective_geometry import (
     Hyperplane,
     is_prime,
@@ -29,7 +30,6 @@ from ldp.mechanisms.projective_geometry import (
     tuned_field,
     vector,
 )
-from ldp.privacy_loss.outcomes import outcomes
 from ldp.protocol.randomness import SeededBits
 from ldp.server import Table, discover_prefixes
 from tests.statistics import ALPHA

@@ -23,8 +23,8 @@ from ldp.arrays import Floats
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Catalogued
 from ldp.mechanisms.joint_base import parts_of
+from ldp.mechanisms.outcomes import dominating_pair
 from ldp.privacy_loss.lattice import ROUNDING, Term, Terms, bound, split
-from ldp.privacy_loss.outcomes import dominating_pair
 from ldp.protocol.channel import exact_log, round_up
 
 SIZE = 1 << 17

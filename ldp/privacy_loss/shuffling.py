@@ -21,9 +21,9 @@ from ldp.accounting.cost import Cost
 from ldp.arrays import Floats
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Catalogued
+from ldp.mechanisms.outcomes import Outcome, outcomes
 from ldp.privacy_loss.composition import ROUNDED, WIDTH, compose
 from ldp.privacy_loss.lattice import ROUNDING, bound, split
-from ldp.privacy_loss.outcomes import Outcome, outcomes
 from ldp.protocol.channel import MAX_EPSILON
 
 SIZE = 1 << 20

@@ -15,8 +15,11 @@ from itertools import pairwise, product
 from math import comb, prod
 from typing import NamedTuple
 
+from ldp.errors import ParameterError
 from ldp.mechanisms.base import Catalogued, Mechanism
 from ldp.mechanisms.joint_base import parts_of
+from ldp.mechanisms.memoisation import MemoisedMechanism
+from ldp.protocol.channel import Channel
 from ldp.protocol.kinds import Bits, Index, Sign, Subset
 
 
@@ -45,11 +48,21 @@ def outcomes(mechanism: Catalogued) -> tuple[Outcome, ...]:
     0.107 0.787 0.107
     0.107 0.107 0.107
     """
-    parts = (_OUTCOMES[part.kind](part) for part in parts_of(mechanism))
+    parts = (_OUTCOMES[part.kind](part, part.channel) for part in parts_of(mechanism))
     return _merge(
         Outcome(*(prod(masses, start=Fraction(1)) for masses in zip(*classes, strict=True)))
         for classes in product(*parts)
     )
+
+
+def permanent_pair(mechanism: Catalogued) -> Pair:
+    """Return the distributions of the permanent response of a memoised `mechanism` for its worst
+    pair of values. Raises ParameterError where the permanent response has no noise."""
+    assert isinstance(mechanism, MemoisedMechanism)
+    if (channel := mechanism.permanent_channel) is None:
+        raise ParameterError("a permanent response without noise tells everything")
+    classes = _OUTCOMES[mechanism.kind](mechanism, channel)
+    return tuple((first, second) for first, second, _ in classes if first)
 
 
 def dominating_pair(mechanism: Mechanism) -> Pair:
@@ -59,7 +72,7 @@ def dominating_pair(mechanism: Mechanism) -> Pair:
     Any number of reports, chosen adaptively, is bounded by as many draws from these.
     """
     groups: dict[Fraction, list[tuple[Fraction, Fraction]]] = defaultdict(list)
-    for first, second, _ in _OUTCOMES[mechanism.kind](mechanism):
+    for first, second, _ in _OUTCOMES[mechanism.kind](mechanism, mechanism.channel):
         if first:
             groups[first / second].append((first, second))
     columns = (zip(*group, strict=True) for group in groups.values())
@@ -98,12 +111,12 @@ def _curve(pair: Pair, x: Fraction) -> Fraction:
     return sum((max(Fraction(0), first - x * second) for first, second in pair), Fraction(0))
 
 
-def _index(mechanism: Mechanism) -> tuple[Outcome, ...]:
+def _index(mechanism: Mechanism, channel: Channel) -> tuple[Outcome, ...]:
     """Return the classes: columns of only the first value, only the second, both, or neither.
 
     The blanket is `untouched`, the least probability of a column under any value.
     """
-    p, q, shared = mechanism.channel.touched, mechanism.channel.untouched, mechanism.overlap
+    p, q, shared = channel.touched, channel.untouched, mechanism.overlap
     only = mechanism.touches - shared
     neither = (mechanism.shape.columns - 2 * only - shared) * q
     return (
@@ -114,15 +127,15 @@ def _index(mechanism: Mechanism) -> tuple[Outcome, ...]:
     )
 
 
-def _subset(mechanism: Mechanism) -> tuple[Outcome, ...]:
+def _subset(mechanism: Mechanism, channel: Channel) -> tuple[Outcome, ...]:
     """Return the classes: sets that name cells of only the first value, only the second, both, or
     neither. The blanket is the probability under a third value of which the set names no cell."""
     layout, touches = mechanism.layout, mechanism.touches
     assert isinstance(layout, Subset)
     without, neither = layout.naming(touches, 0), layout.naming(2 * touches, 0)
     only, both = without - neither, layout.outcomes - 2 * without + neither
-    high = layout.probability(1, range(touches), mechanism.channel.touched, 0)
-    low = layout.probability(0, range(touches), mechanism.channel.touched, 0)
+    high = layout.probability(1, range(touches), channel.touched, 0)
+    low = layout.probability(0, range(touches), channel.touched, 0)
     return (
         Outcome(only * high, only * low, only * low),
         Outcome(only * low, only * high, only * low),
@@ -131,14 +144,14 @@ def _subset(mechanism: Mechanism) -> tuple[Outcome, ...]:
     )
 
 
-def _sign(mechanism: Mechanism) -> tuple[Outcome, ...]:
+def _sign(mechanism: Mechanism, channel: Channel) -> tuple[Outcome, ...]:
     """Return the classes: columns in which the two values' signs differ, and in which they agree,
     each with either sign."""
-    p, q = mechanism.channel.touched / 2, (1 - mechanism.channel.touched) / 2
+    p, q = channel.touched / 2, (1 - channel.touched) / 2
     return Outcome(p, q, q), Outcome(q, p, q), Outcome(p, p, q), Outcome(q, q, q)
 
 
-def _bits(mechanism: Mechanism) -> tuple[Outcome, ...]:
+def _bits(mechanism: Mechanism, channel: Channel) -> tuple[Outcome, ...]:
     """Return the classes, by the numbers of reported cells of only the first and only the second
     value.
 
@@ -146,7 +159,6 @@ def _bits(mechanism: Mechanism) -> tuple[Outcome, ...]:
     probability, ((1 - touched) / (1 - untouched))**c times that of touching nothing, and no value
     touches more cells than the worst one. With a single column the blanket is the smaller side.
     """
-    channel = mechanism.channel
     p, q = channel.touched, channel.untouched
     if mechanism.shape.columns == 1:
         return Outcome(p, q, q), Outcome(1 - p, 1 - q, 1 - p)
