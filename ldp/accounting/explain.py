@@ -5,6 +5,8 @@ from decimal import ROUND_CEILING, Context, Decimal
 
 PRIORS = (0.01, 0.1, 0.5, 0.9)
 REPORTS_MULTIPLY = "Several reports multiply."
+MOST_ODDS = 1000.0
+"""Largest factor of odds that is stated: from it on a report is no protection on its own."""
 
 
 def posterior(prior: float, epsilon: float) -> float:
@@ -20,11 +22,17 @@ def posterior(prior: float, epsilon: float) -> float:
 
 
 def upwards(number: float, digits: int = 4) -> str:
-    """Return `number` as text with this many `digits`, rounded up."""
+    """Return `number` as text with this many `digits`, rounded up; from a million on all figures
+    are written out.
+
+    >>> upwards(2.71828), upwards(1234567)
+    ('2.719', '1,235,000')
+    """
     if math.isinf(number):
         return "any number"
     context = Context(prec=digits, rounding=ROUND_CEILING)
-    return f"{float(context.create_decimal(Decimal(number))):g}"
+    rounded = float(context.create_decimal(Decimal(number)))
+    return f"{rounded:g}" if rounded < 1e6 else f"{rounded:,.0f}"
 
 
 def odds(epsilon: float) -> float:
@@ -32,17 +40,31 @@ def odds(epsilon: float) -> float:
     return math.exp(epsilon) if epsilon < 700 else math.inf
 
 
-def guess_sentence(epsilon: float, evidence: str = "one report") -> str:
-    """Return one sentence: how often somebody who saw `evidence` can guess right."""
-    right = 100 * posterior(0.5, epsilon)
-    who = f"Somebody who saw {evidence}, and held two answers equally likely before,"
+def guess_sentence(
+    epsilon: float,
+    evidence: str = "one report",
+    answers: tuple[str, str] | None = None,
+    belief: float = 0.5,
+) -> str:
+    """Return one sentence: how often somebody who saw `evidence` can guess right between two
+    `answers` (any two without), of which they believed the first with probability `belief`."""
+    right = 100 * posterior(belief, epsilon)
+    if belief == 0.5:
+        held = "{} and {}".format(*answers) if answers else "two answers"
+        who = f"Somebody who saw {evidence}, and held {held} equally likely before,"
+        would, without = "guess right", " (50 in 100 without)"
+    else:
+        first, second = answers or ("one answer", "another")
+        before = upwards(100 * belief, 3)
+        who = f"Somebody who gave {first} rather than {second} {before} in 100, and saw {evidence},"
+        would, without = "give it", ""
     if right >= 99.9:
         return (
-            f"{who} could guess right nearly always (50 in 100 without): epsilon "
+            f"{who} could {would} nearly always{without}: epsilon "
             f"{upwards(epsilon)} is no protection on its own."
         )
     return (
-        f"{who} would guess right at most {upwards(right, 3)} times in 100 (50 in 100 without): "
+        f"{who} would {would} at most {upwards(right, 3)} times in 100{without}: "
         f"the odds are multiplied by at most {upwards(odds(epsilon))} (epsilon {upwards(epsilon)})."
     )
 

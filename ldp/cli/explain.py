@@ -4,45 +4,33 @@ from pathlib import Path
 
 import click
 
-from ldp.accounting.explain import odds, posterior
 from ldp.cli.options import JSON, REGISTRY, say
 from ldp.registry import Registry
-from ldp.registry.explaining import NOT_COVERED, explained
+from ldp.registry.explaining import explanation, in_text
+
+_SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 @click.command()
 @click.argument("metric", required=False)
 @REGISTRY
+@click.option(
+    "--belief", type=_SHARE, default=0.5, show_default=True, help="Of an answer, beforehand."
+)
+@click.option(
+    "--certainty", type=_SHARE, default=0.99, show_default=True, help="Share of right guesses."
+)
 @JSON
-def explain(metric: str | None, registry: Path, as_json: bool) -> None:
-    """Say what the epsilons of METRIC (of all of them without) mean, in odds and plain words.
+def explain(
+    metric: str | None, registry: Path, belief: float, certainty: float, as_json: bool
+) -> None:
+    """Say what reports of METRIC (of all of them without) reveal, in odds and plain words.
+
+    Says what somebody could conclude who held --belief of one answer rather than another, and how
+    many linked reports it takes to guess right with --certainty.
 
     \b
     Example: ldp explain city --registry metrics.toml
     """
-    loaded = Registry.load(registry)
-    words = explained(loaded, metric)
-    chosen = [loaded.metric(metric)] if metric else list(loaded.metrics.values())
-    groups = {definition.group for definition in chosen}
-    result = {
-        "metrics": {
-            definition.name: {
-                "group": definition.group,
-                "report": _meaning(definition.mechanism.cost.epsilon),
-                "charged": _meaning(definition.price),
-            }
-            for definition in chosen
-        },
-        "groups": {
-            name: {span: _meaning(most) for span, most in loaded.worst_case(name).items()}
-            for name in loaded.groups
-            if name in groups
-        },
-        "not_covered": NOT_COVERED,
-    }
-    say(result, words, as_json)
-
-
-def _meaning(epsilon: float) -> dict[str, float]:
-    """Return an epsilon, what it multiplies odds by, and what it makes of an even chance."""
-    return {"epsilon": epsilon, "odds": odds(epsilon), "belief": posterior(0.5, epsilon)}
+    data = explanation(Registry.load(registry), metric, belief=belief, certainty=certainty)
+    say(data, in_text(data), as_json)

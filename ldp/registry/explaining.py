@@ -1,12 +1,26 @@
-"""Explanation of a registry for the people it asks, in odds and plain words."""
+"""Explanation of a registry for the people it asks, as data and, from that data, in plain words."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from fractions import Fraction
 from textwrap import wrap
+from typing import Any
 
-from ldp.accounting.explain import REPORTS_MULTIPLY, caps_sentence, guess_sentence, upwards
+from ldp.accounting.explain import (
+    MOST_ODDS,
+    REPORTS_MULTIPLY,
+    caps_sentence,
+    guess_sentence,
+    odds,
+    posterior,
+    upwards,
+)
+from ldp.accounting.guessing import linked_reports, require_share
 from ldp.accounting.label import Label
+from ldp.mechanisms.outcomes import outcomes, permanent_pair
 from ldp.registry import Metric, Registry
+from ldp.registry.answers import listing, naming, quoted
 
 WIDTH = 100
 NOT_COVERED = (
@@ -16,6 +30,24 @@ NOT_COVERED = (
     "would be learned without you as well; what your other devices send, each with allowances of "
     "its own."
 )
+WHO = {
+    "receiver": (
+        "Reports carry no name. To link yours it takes whoever receives what your device sends (a "
+        "relay, the collector, their hosts, or who breaks into them), and who keeps the address or "
+        "the time of each delivery. Reports of one delivery come linked, as after days without a "
+        "network."
+    ),
+    "reader": (
+        "Who reads the stored reports only, which have no address, no order and no time but the "
+        "day, needs that receiver's help."
+    ),
+    "people": (
+        "Other people's reports do not help to take the noise from yours, which is drawn on your "
+        "device alone."
+    ),
+    "device": "Your app, and who holds your unlocked device, see your answers before any noise.",
+}
+"""Parties that could link reports, or could not, and what each needs."""
 REMEMBERED = {
     False: f"Every report has fresh noise. {REPORTS_MULTIPLY}",
     "epoch": (
@@ -33,26 +65,63 @@ SEEN = {
     "public": "Sent: up to {reports} of what is recorded in {window}; how many is visible.",
     "hidden": ("Sent: exactly {reports} in {window}, whatever is recorded, also if nothing is."),
 }
+SPANS = {"day": "everything of any 24 hours", "life": "everything, ever"}
 
 
-def explained(registry: Registry, name: str | None = None) -> str:
-    """Return the explanation of one metric, or of all by group, and of what is not covered. Raise
-    RegistryError for an unknown metric."""
-    if name is not None:
-        metric = registry.metric(name)
-        lines = [*_metric(registry, metric), *_group(registry, metric.group)]
-    else:
-        lines = []
-        for group in registry.groups:
-            members = registry.metrics_of(group)
-            lines += _group(registry, group) if members else []
-            lines += [f"  {line}" for metric in members for line in _metric(registry, metric)]
-        worst = registry.worst_case_of_all()
+def explained(registry: Registry, name: str | None = None, **beliefs: float) -> str:
+    """Return `explanation` in words; arguments and errors as there."""
+    return in_text(explanation(registry, name, **beliefs))
+
+
+def explanation(
+    registry: Registry, name: str | None = None, *, belief: float = 0.5, certainty: float = 0.99
+) -> dict[str, Any]:
+    """Return the explanation of one metric, or of all, as JSON-ready data (docs/embedding.md).
+
+    `belief`: what somebody believed of the first of two answers before, the rest being the
+    second's; `certainty`: the share of right guesses for which it is said how many linked reports
+    they take. Raises RegistryError for an unknown metric, ParameterError for shares outside (0, 1).
+    """
+    beliefs = require_share(belief, "belief"), require_share(certainty, "certainty")
+    chosen = [registry.metric(name)] if name else list(registry.metrics.values())
+    groups = {metric.group for metric in chosen}
+    return {
+        "product": registry.product,
+        "belief": belief,
+        "certainty": certainty,
+        "metrics": {metric.name: _metric(registry, metric, *beliefs) for metric in chosen},
+        "groups": {
+            group: _group(registry, group, belief) for group in registry.groups if group in groups
+        },
+        "device": {} if name else _meanings(registry.worst_case_of_all(), belief),
+        "who": WHO,
+        "not_covered": NOT_COVERED,
+    }
+
+
+def in_text(data: Mapping[str, Any]) -> str:
+    """Return an `explanation` in words, in lines of at most WIDTH letters."""
+    lines = list[str]()
+    if data["device"]:
+        for name, group in data["groups"].items():
+            lines += _group_lines(name, group, data["belief"])
+            for metric in group["metrics"]:
+                lines += [f"  {line}" for line in _metric_lines(data, metric)]
+        day, life = (upwards(data["device"][span]["epsilon"]) for span in SPANS)
         lines.append(
-            f"Groups add: all of them tell at most epsilon {upwards(worst['day'])} of any 24 hours "
-            f"and {upwards(worst['life'])} for life."
+            f"Groups add: all of them tell at most epsilon {day} of any 24 hours and {life} for "
+            "life."
         )
-    return "\n".join(part for line in [*lines, NOT_COVERED] for part in _wrapped(line))
+    else:
+        for name in data["metrics"]:
+            lines += _metric_lines(data, name)
+        for name, group in data["groups"].items():
+            lines += _group_lines(name, group, data["belief"])
+    lines += [" ".join(data["who"].values()), data["not_covered"]]
+    if "remaining" in data:
+        budgets = [f"{name}: {epsilon:g}" for name, epsilon in data["remaining"].items()]
+        lines.append(f"Epsilon that could still be spent: {', '.join(budgets)}")
+    return "\n".join(part for line in lines for part in _wrapped(line))
 
 
 def label(registry: Registry, name: str) -> Label:
@@ -71,28 +140,146 @@ def label(registry: Registry, name: str) -> Label:
     )
 
 
-def _metric(registry: Registry, metric: Metric) -> Iterator[str]:
-    window = _length(registry.groups[metric.group].caps.window)
-    epoch = _length(metric.epoch) if metric.epoch else ""
-    yield f"{metric.name}: {metric.description}"
-    yield SEEN[metric.presence].format(reports=metric.reports_per_window, window=window)
-    yield guess_sentence(metric.mechanism.cost.epsilon)
-    yield REMEMBERED[metric.memoise].format(epoch=epoch)
+def _metric(registry: Registry, metric: Metric, belief: float, certainty: float) -> dict[str, Any]:
+    answers = listing(metric)
+    if_held, if_not = naming(metric.mechanism)
+    return {
+        "group": metric.group,
+        "version": metric.version,
+        "description": metric.description,
+        "answers": {**answers._asdict(), "pair": list(answers.pair)},
+        "named_if_held": if_held,
+        "named_if_not": if_not,
+        "presence": metric.presence,
+        "reports_per_window": metric.reports_per_window,
+        "window_seconds": _seconds(registry.groups[metric.group].caps.window),
+        "memoise": metric.memoise or "",
+        "epoch_seconds": _seconds(metric.epoch) if metric.epoch else 0,
+        "report": _meaning(metric.mechanism.cost.epsilon, belief),
+        "charged": _meaning(metric.price, belief),
+        "linked": _linked(registry, metric, belief, certainty),
+    }
+
+
+def _linked(registry: Registry, metric: Metric, belief: float, certainty: float) -> dict[str, Any]:
+    """Return how many reports, epochs or values (`unit`) about one answer have to be linked for a
+    guess to be right with probability `certainty`: `least`, None if no number of them is enough;
+    `affordable`: how many of them a life pays for; `windows`: in how many windows the least number
+    of reports is sent at the earliest."""
     if metric.memoise:
-        reports = f"all reports of {epoch}" if epoch else "all reports about one value"
-        yield guess_sentence(metric.price, reports)
-
-
-def _group(registry: Registry, name: str) -> Iterator[str]:
-    caps, worst = registry.groups[name].caps, registry.worst_case(name)
+        pair = permanent_pair(metric.mechanism)
+    else:
+        pair = tuple((first, second) for first, second, _ in outcomes(metric.mechanism))
+    masses = [(float(first), float(second)) for first, second in pair]
+    least, is_exact = linked_reports(masses, belief, certainty)
+    caps, price = registry.groups[metric.group].caps, Fraction(metric.price)
     life = min(caps.lifetime_epsilon, registry.lifetime_epsilon)
-    members = registry.metrics_of(name)
-    names = ", ".join(metric.name for metric in members)
-    limits = caps_sentence(_length(caps.window), caps.window_epsilon, life)
-    yield f"{name} ({names}): {limits}, on each device; what is not spent lapses."
-    unless = UNLESS if any(metric.memoise == "per-value" for metric in members) else ""
-    for span, events in (("day", "everything of any 24 hours"), ("life", "everything, ever")):
-        yield f"  {guess_sentence(worst[span], f'{events}, of this group')}{unless}"
+    in_window = min(metric.reports_per_window, math.floor(Fraction(caps.window_epsilon) / price))
+    is_never = metric.memoise == "per-value" and least > 1
+    return {
+        "unit": {"epoch": "epochs", "per-value": "values"}.get(metric.memoise or "", "reports"),
+        "least": None if is_never else least,
+        "is_exact": is_exact,
+        "affordable": math.floor(Fraction(life) / price),
+        "windows": None if metric.memoise else -(-least // in_window),
+    }
+
+
+def _group(registry: Registry, name: str, belief: float) -> dict[str, Any]:
+    caps, members = registry.groups[name].caps, registry.metrics_of(name)
+    return {
+        "metrics": [metric.name for metric in members],
+        "window_seconds": _seconds(caps.window),
+        "window_epsilon": caps.window_epsilon,
+        "lifetime_epsilon": min(caps.lifetime_epsilon, registry.lifetime_epsilon),
+        "is_conditional": any(metric.memoise == "per-value" for metric in members),
+        **_meanings(registry.worst_case(name), belief),
+    }
+
+
+def _meanings(worst: Mapping[str, float], belief: float) -> dict[str, Any]:
+    return {span: _meaning(epsilon, belief) for span, epsilon in worst.items()}
+
+
+def _meaning(epsilon: float, belief: float) -> dict[str, float | None]:
+    """Return an epsilon, the factor of odds (None from MOST_ODDS on, where it says nothing), and
+    what it makes of a belief at most."""
+    factor = odds(epsilon)
+    return {
+        "epsilon": epsilon,
+        "odds": factor if factor < MOST_ODDS else None,
+        "belief": posterior(belief, epsilon),
+    }
+
+
+def _metric_lines(data: Mapping[str, Any], name: str) -> Iterator[str]:
+    metric, belief = data["metrics"][name], data["belief"]
+    window = timedelta(seconds=metric["window_seconds"])
+    epoch = _length(timedelta(seconds=metric["epoch_seconds"])) if metric["epoch_seconds"] else ""
+    quote = quoted if metric["answers"]["total"] else str
+    first, second = map(quote, metric["answers"]["pair"])
+    yield f"{name}: {metric['description']}"
+    yield f"Answers: {metric['answers']['text']}."
+    yield SEEN[metric["presence"]].format(
+        reports=metric["reports_per_window"], window=_length(window)
+    )
+    yield (
+        f"A report names your answer {_times(metric['named_if_held'])}, and any other answer "
+        f"{_times(metric['named_if_not'])}; a report that names it may so be made up."
+    )
+    yield guess_sentence(metric["report"]["epsilon"], "one report", (first, second), belief)
+    yield REMEMBERED[metric["memoise"] or False].format(epoch=epoch)
+    if metric["memoise"]:
+        reports = f"all reports of {epoch}" if epoch else "all reports about one value"
+        yield guess_sentence(metric["charged"]["epsilon"], reports, (first, second), belief)
+    yield _linked_sentence(metric["linked"], data["certainty"], window, epoch)
+
+
+def _times(share: float) -> str:
+    return f"{upwards(100 * share, 3)} times in 100"
+
+
+def _linked_sentence(
+    linked: Mapping[str, Any], certainty: float, window: timedelta, epoch: str
+) -> str:
+    goal = f"To be right {upwards(100 * certainty, 4)} times in 100 they"
+    least, unit = linked["least"], linked["unit"]
+    if least == 0:
+        return f"{goal} need no report: the likelier answer is right as often."
+    if unit == "values":
+        return (
+            f"{goal} need all your reports about one answer, linked."
+            if least
+            else f"{goal} cannot get enough: no number of reports about one answer tells as much."
+        )
+    about = "" if linked["is_exact"] else "about "
+    what = {"reports": "of your reports", "epochs": f"of your periods of {epoch}, linked"}[unit]
+    if unit == "reports" and least > 1:
+        what += ", linked"
+    needs = f"{goal} need {about}{least:,} {what} and about the same answer"
+    if least > linked["affordable"]:
+        return f"{needs}: more than the {linked['affordable']:,} that your device may ever send."
+    if unit == "epochs":
+        return f"{needs}; your device may tell of {linked['affordable']:,} in its life."
+    return (
+        f"{needs}; your device sends so many in {_length(linked['windows'] * window)} at the "
+        f"earliest, and may send {linked['affordable']:,} in its life."
+    )
+
+
+def _group_lines(name: str, group: Mapping[str, Any], belief: float) -> Iterator[str]:
+    length = _length(timedelta(seconds=group["window_seconds"]))
+    limits = caps_sentence(length, group["window_epsilon"], group["lifetime_epsilon"])
+    metrics = ", ".join(group["metrics"])
+    yield f"{name} ({metrics}): {limits}, on each device; what is not spent lapses."
+    unless = UNLESS if group["is_conditional"] else ""
+    for span, events in SPANS.items():
+        evidence = f"{events}, of this group"
+        yield f"  {guess_sentence(group[span]['epsilon'], evidence, None, belief)}{unless}"
+
+
+def _seconds(span: timedelta) -> int:
+    return round(span.total_seconds())
 
 
 def _length(span: timedelta) -> str:

@@ -1,0 +1,219 @@
+"""Answers that a metric knows, and what a report says in their words: for a device's owner."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from math import prod
+from typing import Any, NamedTuple
+
+from ldp.errors import ParameterError, RegistryError, ReportError
+from ldp.mechanisms import Catalogued, Mechanism
+from ldp.mechanisms.addressing import Identity
+from ldp.mechanisms.bit_flip import Buckets
+from ldp.mechanisms.joint_base import parts_of, values_of_parts
+from ldp.mechanisms.moments import Products
+from ldp.mechanisms.numeric import Numbers
+from ldp.protocol.batch import Item
+from ldp.protocol.hashing import Value
+from ldp.protocol.kinds import Index
+from ldp.protocol.wire import split_report
+from ldp.registry.definitions import Metric
+from ldp.registry.registry import Registry
+
+MOST_SHOWN = 5
+"""Number of answers that a text lists before it counts the others."""
+MOST_LISTED = 10_000
+"""Number of answers that a report is compared with: the first of a longer list."""
+LONGEST = 40
+"""Number of letters of an answer that are shown."""
+
+
+class Answers(NamedTuple):
+    """Answers of a metric: their number, 0 where they are not listed, the same in words, and a
+    `pair` of them as an example."""
+
+    total: int
+    text: str
+    pair: tuple[str, str]
+
+
+class Statement(NamedTuple):
+    """Content of one report: the `answers` that it names, of how many (0 where no list says which),
+    and the same as `text`. What it names may be made up: it is randomised."""
+
+    metric: str
+    version: int
+    answers: tuple[str, ...]
+    total: int
+    text: str
+
+
+_Content = tuple[tuple[str, ...], int, str]
+"""Last three fields of a `Statement`."""
+
+
+class _Part(NamedTuple):
+    """Part of a report: its mechanism, row and payload."""
+
+    mechanism: Mechanism
+    row: int
+    number: int
+
+    def names(self, point: int) -> bool:
+        """Return whether the part names the answer of this `point`: all of its cells, or one where
+        a report is one column; an answer that touches no cell if nothing is named."""
+        layout, cells = self.mechanism.layout, self.mechanism.addressing.cells(point, self.row)
+        if isinstance(layout, Index):
+            return self.number in cells
+        return all(layout.names(self.number, cell) for cell in cells) if cells else not self.number
+
+
+class StatementReader:
+    """Reader of the reports of a registry's metrics, which looks up their answers once."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._metrics = registry.metrics
+        self._answers: dict[str, Sequence[str]] = {}
+
+    def read(self, item: Item) -> Statement:
+        """Return what a report says. One of a metric, version or mechanism that the registry no
+        longer has is only counted."""
+        metric = self._metrics.get(item.metric)
+        if metric is not None and metric.version == item.version:
+            with suppress(ReportError):
+                return self._statement(metric, item.report)
+        text = f"{len(item.report)} bytes about a version of the question that is gone"
+        return Statement(item.metric, item.version, (), 0, text)
+
+    def _statement(self, metric: Metric, report: bytes) -> Statement:
+        mechanism, layout = metric.mechanism, metric.mechanism.layout
+        row, payload = split_report(report, mechanism.header, layout)
+        parts = [
+            _Part(part, part_row, part.layout.payload_number(part_payload))
+            for part, (part_row, part_payload) in zip(
+                parts_of(mechanism), layout.split(row, payload), strict=True
+            )
+        ]
+        if not metric.members:
+            answers, total, text = self._named_answers(metric, parts)
+            return Statement(metric.name, metric.version, answers, total, text)
+        members = [
+            (member.name, *self._named_answers(member, [part]))
+            for member, part in zip(metric.members, parts, strict=True)
+        ]
+        return Statement(
+            metric=metric.name,
+            version=metric.version,
+            answers=tuple(
+                f"{name}: {answer}" for name, answers, _, _ in members for answer in answers
+            ),
+            total=prod(total for _, _, total, _ in members),
+            text="; ".join(f"{name}: {text}" for name, _, _, text in members),
+        )
+
+    def _named_answers(
+        self, metric: Metric, parts: Sequence[_Part]
+    ) -> tuple[tuple[str, ...], int, str]:
+        """Return the answers that the parts name, the number of all, and both in words."""
+        part = parts[0]
+        addressing: Any = part.mechanism.addressing
+        columns = range(part.mechanism.shape.columns)
+        if isinstance(addressing, Numbers):
+            return (span := (_interval(addressing, part.number),)), 0, f"names {span[0]}"
+        if isinstance(addressing, Products):
+            return (product := (_product(addressing, part),)), 0, f"says {product[0]}"
+        if isinstance(addressing, Buckets):
+            labels = part.mechanism.labels  # type: ignore[attr-defined]
+            answers = tuple(
+                labels[(part.row + column) % len(labels)]
+                for column in columns
+                if part.mechanism.layout.names(part.number, column)
+            )
+            return answers, len(columns), _text(answers, len(columns))
+        if metric.name not in self._answers:
+            self._answers[metric.name] = answers_of(metric)
+        values = self._answers[metric.name][:MOST_LISTED]
+        if not values and part.mechanism.kind.is_signed:
+            return (), 0, f"names half of the {len(columns):,} cells of row {part.row:,}"
+        if not values:
+            cells = part.number.bit_count() if part.mechanism.kind.is_bitmap else 1
+            return (), 0, f"names {cells:,} of the {len(columns):,} cells of row {part.row:,}"
+        answers = tuple(value for value in values if _is_named(metric.mechanism, parts, value))
+        return answers, len(values), _text(answers, len(values))
+
+
+def answers_of(metric: Metric) -> tuple[str, ...]:
+    """Return the categories of a metric, or the values of its dictionary, if that can be read."""
+    addressing = parts_of(metric.mechanism)[0].addressing
+    if isinstance(addressing, Identity):
+        return addressing.categories + addressing.untouching
+    with suppress(RegistryError):  # an app need not ship the dictionary
+        return metric.candidates() or ()
+    return ()
+
+
+def listing(metric: Metric) -> Answers:
+    """Return the answers of a metric, for a text."""
+    if metric.members:
+        members = [(member.name, listing(member)) for member in metric.members]
+        first, second = zip(*(answers.pair for _, answers in members), strict=True)
+        return Answers(
+            total=prod(answers.total for _, answers in members),
+            text="; ".join(f"{name}: {answers.text}" for name, answers in members),
+            pair=(f"({', '.join(first)})", f"({', '.join(second)})"),
+        )
+    if bounds := getattr(metric.mechanism, "bounds", ()):
+        pairs = bounds if isinstance(bounds[0], tuple) else (bounds,)
+        low, high = (", ".join(f"{pair[end]:g}" for pair in pairs) for end in (0, 1))
+        return Answers(0, f"numbers from {low} to {high}", (low, high))
+    values = answers_of(metric)
+    if len(values) < 2:
+        return Answers(0, "any text", ("one text", "another"))
+    return Answers(len(values), enumeration(values), (values[0], values[1]))
+
+
+def naming(mechanism: Catalogued) -> tuple[float, float]:
+    """Return the probabilities that a report names the answer of its device, and another answer,
+    where no hashes collide."""
+    if_held = if_not = 1.0
+    for part in parts_of(mechanism):
+        cells = max(part.channel.differing) if part.kind.has_independent_bits else 1
+        if_held *= float(part.support.touched) ** cells
+        if_not *= float(part.support.untouched) ** cells
+    return if_held, if_not
+
+
+def _is_named(mechanism: Catalogued, parts: Sequence[_Part], value: Value) -> bool:
+    with suppress(ParameterError):  # a word that the mechanism does not know
+        pairs = zip(parts, values_of_parts(mechanism, [value]), strict=True)
+        return all(part.names(part.mechanism.addressing.point(v)) for part, (_, (v,)) in pairs)
+    return False
+
+
+def _interval(addressing: Numbers, column: int) -> str:
+    """Return the numbers for which a column is likelier than for others."""
+    low, high = addressing.bounds
+    first, last = max(0, column - addressing.width + 1), min(column, addressing.steps)
+    ends = (low + (high - low) * step / addressing.steps for step in (first, last))
+    return " to ".join(dict.fromkeys(f"{end:.6g}" for end in ends))
+
+
+def _product(addressing: Products, part: _Part) -> str:
+    factors = [f"number {factor}" for factor in addressing.factors[part.row] if factor]
+    return f"{' times '.join(factors)} is at its {'largest' if part.number else 'least'}"
+
+
+def quoted(answer: str) -> str:
+    """Return an answer in quotes, cut to LONGEST letters."""
+    return f'"{answer if len(answer) <= LONGEST else answer[: LONGEST - 3] + "..."}"'
+
+
+def enumeration(answers: Sequence[str]) -> str:
+    """Return the first MOST_SHOWN answers as a text, and how many more there are."""
+    texts = list(map(quoted, answers[:MOST_SHOWN]))
+    if len(answers) > MOST_SHOWN:
+        texts.append(f"{len(answers) - MOST_SHOWN:,} more")
+    return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
+
+
+def _text(answers: Sequence[str], count: int) -> str:
+    return f"names {enumeration(answers) if answers else 'none'} of {count:,} answers"
