@@ -1,326 +1,257 @@
-"""A person with several answers: sets through `unary`, basic RAPPOR and `privset`."""
+"""What a report says, in the words of its metric's answers; and what a client keeps of it."""
 
-from fractions import Fraction
-from itertools import combinations, permutations
+import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from scipy.stats import chi2
 
-from ldp.audit import report_law
 from ldp.client import Client
-from ldp.client.results import Declined, Recorded
-from ldp.decoding.association import variable
-from ldp.decoding.consistency import consistent
-from ldp.errors import DecodeError, ParameterError
-from ldp.mechanisms import Mechanism, PrivSet, Rappor, UnaryEncoding, from_parameters
-from ldp.mechanisms.privset import channel_of, tuned_size
-from ldp.planning import plan
-from ldp.privacy_loss import compose
-from ldp.protocol.kinds import Subset
-from ldp.protocol.randomness import SeededBits
-from ldp.server import decode, decode_with_decoys
-from ldp.simulation import Population, draw_table, simulate
-from ldp.tables.estimates import Rule
-from ldp.tables.table import Table, TableBuilder
-from tests.statistics import ALPHA
+from ldp.mechanisms import CATALOGUE
+from ldp.mechanisms.joint_base import parts_of
+from ldp.protocol.batch import Batch, Item
+from ldp.protocol.wire import pack_report
+from ldp.registry import Registry
+from ldp.registry.answers import StatementReader, listing, naming
+from ldp.registry.explaining import explanation, in_text
+from tests.devices import DAY, App
+from tests.registries import GROUP, METRIC
 
-ABCD = tuple("abcd")
-MECHANISMS: tuple[Mechanism, ...] = (
-    *(
-        UnaryEncoding(categories=ABCD, epsilon=2.5, variant=variant, at_most=at_most)
-        for variant in ("symmetric", "optimized")
-        for at_most in (1, 2, 3, 4)
+TELLS_ALL = {
+    "rr": ('categories = ["Oslo", "Bergen", "Hell"]', "Bergen", ("Bergen",), 3),
+    "unary": ('categories = ["Oslo", "Bergen", "Hell"]', "Bergen", ("Bergen",), 3),
+    "subset": ('categories = ["Oslo", "Bergen", "Hell"]\nsize = 1', "Hell", ("Hell",), 3),
+    "pgr": ('categories = ["Oslo", "Bergen", "Hell"]', "Hell", ("Hell",), 3),
+    "cms": ('rows = 64\nwidth = 4096\ndictionary = "d.txt"', "b", ("b",), 3),
+    "local-hashing": ('rows = 64\nbuckets = 4096\ndictionary = "d.txt"', "b", ("b",), 3),
+    "bit-flip": ("bounds = [0, 9]\nbuckets = 3\nbits = 3", 4, ("[3, 6)",), 3),
+    "one-bit-mean": ("bounds = [0, 9]", 9, ("9",), 0),
+    "piecewise": ("bounds = [0, 9]\nbins = 10", 9, ("9",), 0),
+    "moments": (
+        "features = 1\nbounds = [[0, 1], [0, 1]]",
+        (1, 1),
+        (),
+        0,
     ),
-    *(
-        Rappor(scheme="identity", bits=4, f=f, p=p, q=q, at_most=at_most)
-        for f, p, q, at_most in ((0.5, 0.25, 0.75, 2), (0.4, 0.0, 1.0, 3))
-    ),
-    *(
-        PrivSet(categories=ABCD, epsilon=epsilon, at_most=at_most, size=size)
-        for epsilon, at_most, size in ((1.0, 1, 2), (2.0, 2, 0), (1.0, 3, 3), (3.0, 4, 4))
-    ),
-)
-EVERY_SET = [frozenset(some) for size in range(5) for some in combinations(ABCD, size)]
-REGISTRY = """
-[product]
-name = "phone"
-
-[group.apps]
-window = "1d"
-window_epsilon = 4.0
-lifetime_epsilon = 400.0
-
-[metric.apps]
-version = 1
-group = "apps"
-description = "Which of these apps were used"
-owners = ["apps@example.org"]
-expires = 2099-12-31
-mechanism = "privset"
-categories = ["maps", "mail", "music", "news", "other"]
-other = "other"
-at_most = 2
-epsilon = 4.0
-reports_per_window = 1
-"""
+}
+"""Parameters beside an epsilon of 64, at which a report hardly ever lies; a value; what a report of
+it names; the number of answers. Of moments a report is about any product."""
 
 
-def in_categories(mechanism: Mechanism) -> list[frozenset[str]]:
-    """Every set of the mechanism's own categories, also larger ones than it reports."""
-    names = dict(zip(ABCD, mechanism.parameters()["categories"], strict=True))
-    return [frozenset(names[answer] for answer in value) for value in EVERY_SET]
+def registry(folder: Path, metrics: dict[str, str], dictionary: str = "a\nb\nc\n") -> Registry:
+    text = '[product]\nname = "weather"\n' + GROUP.format(name="places").replace("8.0", "640.0")
+    text = text.replace("64.0", "6400.0")
+    for name, rest in metrics.items():
+        text += METRIC.format(name=name, group="places", rest=rest)
+    (folder / "metrics.toml").write_text(text)
+    (folder / "d.txt").write_text(dictionary)
+    return Registry.load(folder / "metrics.toml")
 
 
-for_each = pytest.mark.parametrize(
-    "mechanism", MECHANISMS, ids=[f"{m.name}-{i}" for i, m in enumerate(MECHANISMS)]
-)
+def statement_of(loaded: Registry, name: str, value: Any) -> Any:
+    metric = loaded.metric(name)
+    report = metric.mechanism.encoder().encode(value)
+    return StatementReader(loaded).read(Item(name, metric.version, report))
 
 
 @pytest.mark.exact
-@for_each
-def test_epsilon_is_the_worst_ratio_over_all_pairs_of_sets(mechanism: Mechanism) -> None:
-    """All 240 ordered pairs of the 16 sets, the empty and the too large ones included. The law of
-    one column may have a looser bound: of "optimized" bits with fewer than 2 m categories."""
-    laws = [report_law(mechanism, value) for value in in_categories(mechanism)]
-    assert all(sum(law.values()) == 1 for law in laws)
-    ratio = max(a[key] / b[key] for a, b in permutations(laws, 2) for key in a)
-    assert ratio == mechanism.channel.worst_ratio
-    asked = mechanism.parameters().get("epsilon")
-    assert asked is None or mechanism.cost.epsilon <= asked
-
-
-@pytest.mark.exact
-@for_each
-def test_a_report_says_as_much_of_any_size_of_set(mechanism: Mechanism) -> None:
-    """Each category is named with `touched` by its holders and `untouched` by others, exactly,
-    however many answers they have; of j > m answers with the mean of both, weighted by m / j."""
-    addressing, channel = mechanism.candidate_addressing, mechanism.channel
-    most = mechanism.at_most_answers
-    for value in in_categories(mechanism):
-        law = report_law(mechanism, value)
-        for answer in mechanism.parameters()["categories"]:
-            (cell,) = addressing.cells(addressing.point(answer), 0)
-            named = sum(
-                (p for (_, number), p in law.items() if mechanism.layout.names(number, cell)),
-                Fraction(0),
-            )
-            held = min(Fraction(1), Fraction(most, len(value))) if answer in value else 0
-            assert named == held * channel.touched + (1 - held) * channel.untouched
-
-
-@pytest.mark.exact
-def test_what_is_drawn_is_what_is_stated() -> None:
-    """The size of the named part of a set, and each answer of a larger one: the shares of a
-    stream's draws against the stated ones (false failure: ALPHA each). The twin's law is that of
-    the other set."""
-    mechanism = PrivSet(categories=ABCD, epsilon=1.0, at_most=2, size=3)
-    encoder, draws = mechanism.encoder(SeededBits(b"answers")), 4000
-    for value, other in ((frozenset("abc"), frozenset("a")), (frozenset("b"), frozenset("c"))):
-        reports = [encoder.encode(value) for _ in range(draws)]
-        numbers = [int.from_bytes(report[-1:], "little") for report in reports]
-        p_values = []
-        for named in (value, other):
-            law = {number: float(p) for (_, number), p in report_law(mechanism, named).items()}
-            misfit = sum(
-                (numbers.count(number) - draws * p) ** 2 / (draws * p) for number, p in law.items()
-            )
-            p_values.append(float(chi2.sf(misfit, len(law) - 1)))
-        assert p_values[0] > ALPHA > p_values[1]
-
-
-@pytest.mark.exact
-@pytest.mark.parametrize(("epsilon", "at_most"), [(0.5, 1), (1.0, 3), (2.0, 2), (4.0, 5)])
-def test_the_size_has_the_least_variance_of_all_sizes(epsilon: float, at_most: int) -> None:
-    categories = 12
-    channels = [channel_of(epsilon, categories, at_most, w) for w in range(1, categories + 1)]
-    noise = [channel.variance(0.0) for channel in channels]
-    assert tuned_size(epsilon, categories, at_most) == 1 + int(np.argmin(noise))
-
-
-@pytest.mark.exact
-def test_privset_of_one_answer_is_subset_selection_with_a_pad() -> None:
-    """The probabilities of the two mechanisms, with one column more for nobody's answer."""
-    from ldp.mechanisms import SubsetSelection
-
-    privset = PrivSet(categories=ABCD, epsilon=1.0, at_most=1, size=2)
-    subset = SubsetSelection(categories=(*ABCD, "none"), epsilon=1.0, size=2)
-    assert privset.channel.touched == subset.channel.touched
-    assert privset.channel.untouched == subset.channel.untouched
-    at = [compose([(one, 3)]).at(delta=1e-6) for one in (privset, subset)]
-    assert at[0] == at[1]
-
-
-@pytest.mark.exact
-@pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0])
-@pytest.mark.parametrize("at_most", [2, 5])
-def test_privset_has_less_variance_than_bits(epsilon: float, at_most: int) -> None:
-    categories = tuple(map(str, range(40)))
-    privset = PrivSet(categories=categories, epsilon=epsilon, at_most=at_most)
-    for variant in ("symmetric", "optimized"):
-        bits = UnaryEncoding(
-            categories=categories, epsilon=epsilon, variant=variant, at_most=at_most
-        )
-        assert privset.variance(1000) < bits.variance(1000)
-
-
-@pytest.mark.exact
-def test_parameters_of_one_answer_stay_as_they_were() -> None:
-    """Fingerprints do not change, so neither do tables and reports."""
-    unary = UnaryEncoding(categories=ABCD, epsilon=1.0)
-    assert "at_most" not in unary.parameters()
-    assert UnaryEncoding(categories=ABCD, epsilon=1.0, at_most=1).fingerprint != unary.fingerprint
-    assert from_parameters(MECHANISMS[0].parameters()) == MECHANISMS[0]
-
-
-@pytest.mark.exact
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"mechanism": "unary", "at_most": 0},
-        {"mechanism": "unary", "at_most": 5},
-        {"mechanism": "unary", "at_most": True},
-        {"mechanism": "privset", "at_most": 2, "size": 5},
-        {"mechanism": "privset", "at_most": None},
-    ],
-)
-def test_parameters_out_of_range_are_refused(parameters: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError, match=r"at_most|size"):
-        from_parameters({"categories": list(ABCD), "epsilon": 1.0, **parameters})
-
-
-@pytest.mark.exact
-def test_bloom_filters_take_one_answer() -> None:
-    with pytest.raises(ParameterError, match="identity"):
-        Rappor(bits=8, f=0.5, p=0.25, q=0.75, seed="00", at_most=2)
-
-
-@pytest.mark.exact
-@pytest.mark.parametrize("value", ["a", ("a", "b"), ["a"], None, {"a", "z"}, {1}])
-def test_only_a_set_of_answers_is_a_value(value: Any) -> None:
-    with pytest.raises(ParameterError, match="value"):
-        MECHANISMS[0].encoder().encode(value)
-
-
-@pytest.mark.exact
-def test_a_larger_set_keeps_its_choice_under_one_secret() -> None:
-    """A choice drawn anew would be another permanent response of the same value."""
-    mechanism = Rappor(scheme="identity", bits=4, f=0.5, p=0.25, q=0.75, at_most=2)
-    value, cells = frozenset("0123"), set()
-    for number in range(40):
-        encoder = mechanism.encoder(secret=bytes([number]) * 16, metric="apps/1")
-        cell = {encoder.cell(value) for _ in range(5)}
-        assert [sum(each).bit_count() for each in cell] == [2]  # one byte, two bits
-        cells |= cell
-    assert len(cells) > 3  # another secret has another choice
-    assert mechanism.placeholder == frozenset()
-    assert mechanism.placeholder == frozenset()
-
-
-@pytest.mark.exact
-def test_an_app_records_sets(tmp_path: Path) -> None:
-    (tmp_path / "metrics.toml").write_text(REGISTRY)
-    with Client(tmp_path / "device", registry=tmp_path / "metrics.toml", witness=False) as client:
-        client.grant()
-        for value in ({"maps"}, frozenset[str](), {"maps", "chess"}, {"maps", "mail", "music"}):
-            assert client.record("apps", value) == Recorded()
-        declined = client.record("apps", "maps")
-        assert isinstance(declined, Declined)
-        assert declined.details == "a value must be a set of answers"
-
-
-PEOPLE = "answers,count\n,300\nmaps|mail,400\nmail,200\nmaps|mail|music,600\nchess|news,100\n"
-
-
-def people(tmp_path: Path) -> Population:
-    (tmp_path / "people.csv").write_text(PEOPLE)
-    return Population.from_csv(tmp_path / "people.csv")
-
-
-@pytest.mark.exact
-def test_a_population_of_sets_is_read_and_counted_by_answer(tmp_path: Path) -> None:
-    population = people(tmp_path)
-    assert population.users == 1600
-    assert population.by_answer().truth() == {
-        "mail": 1200, "maps": 1000, "music": 600, "chess": 100, "news": 100,
-    }  # fmt: skip
-    assert population.to_csv().splitlines()[:2] == ["value,count", "mail,1200"]
-    limited = population.limited(2, np.random.default_rng(1))
-    assert limited.users == 1600
-    assert max(map(len, limited.values)) == 2
-    drawn = limited.by_answer().truth()
-    assert sum(drawn.values()) == sum(population.by_answer().truth().values()) - 600
-    assert abs(drawn["music"] - 400) < 6 * 12  # 600 draws with probability 2/3: 12 is their spread
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("way", ["reports", "table"])
-def test_counts_and_number_of_answers_are_estimated(tmp_path: Path, way: str) -> None:
-    """Each of the six estimates lies within 5.5 standard errors: false failure 2.3e-7 in all."""
-    population = people(tmp_path).mapped(
-        lambda value: frozenset(answer.replace("chess", "other") for answer in value)
-    )
-    mechanism = PrivSet(
-        categories=("maps", "mail", "music", "news", "other"), epsilon=4.0, at_most=2
-    )
-    generator = np.random.default_rng(3)
-    if way == "table":
-        table = draw_table(
-            mechanism, population.values, counts=population.counts, generator=generator
-        )
+@pytest.mark.parametrize("mechanism", TELLS_ALL)
+def test_a_report_that_does_not_lie_names_the_answer(tmp_path: Path, mechanism: str) -> None:
+    parameters, value, named, listed = TELLS_ALL[mechanism]
+    made = registry(tmp_path, {"city": f'mechanism = "{mechanism}"\nepsilon = 64.0\n{parameters}'})
+    said = statement_of(made, "city", value)
+    assert said.total == listed
+    if mechanism == "moments":
+        assert said.answers[0].endswith("is at its largest")
     else:
-        builder = TableBuilder(mechanism)
-        for rows, payloads in simulate(mechanism, population, generator):
-            builder.add_batch(rows, payloads)
-        table = builder.build()
-    estimates = decode(table)
-    truth = {"maps": 800.0, "mail": 1000.0, "music": 400.0, "news": 100.0, "other": 100.0}
-    for value, count, error in zip(
-        estimates.values, estimates.count, estimates.std_error, strict=True
+        assert said.answers == named
+    assert all(answer in said.text for answer in said.answers)
+
+
+@pytest.mark.exact
+def test_a_coin_says_yes_or_no(tmp_path: Path) -> None:
+    made = registry(tmp_path, {"ill": 'mechanism = "coin"\nalpha = 0.999999\nbeta = 0.5'})
+    for answer in ("yes", "no"):
+        assert statement_of(made, "ill", answer).answers == (answer,)
+
+
+@pytest.mark.exact
+def test_without_a_list_a_report_is_counted_in_cells(tmp_path: Path) -> None:
+    for mechanism, text in (
+        ('cms"\nrows = 8\nwidth = 64\n#', "names 1 of the 64 cells of row "),
+        ('hcms"\nrows = 8\nwidth = 64\n#', "names half of the 64 cells of row "),
+        ('local-hashing"\nrows = 8\nbuckets = 64\n#', "names 1 of the 64 cells of row "),
     ):
-        spread = np.hypot(error, 12 if value in ("maps", "mail", "music") else 0)
-        assert abs(count - truth[value]) < 5.5 * spread
-    details = estimates.details
-    assert abs(details["answers_each"] - 2400 / 1600) < 5.5 * details["answers_each_std_error"]
-    assert estimates.unexplained() == pytest.approx(3200 - estimates.count.sum())
-    with pytest.raises(DecodeError, match="no known number"):
-        consistent(estimates, "sum-to-n")
-    with pytest.raises(DecodeError, match="cells of their own"):
-        decode_with_decoys(table, decoys=5)
-    with pytest.raises(DecodeError, match="sets of answers"):
-        variable(table, None, Rule(), "apps")
+        made = registry(tmp_path, {"word": f'mechanism = "{mechanism}\nepsilon = 64.0'})
+        said = statement_of(made, "word", "hello")
+        assert (said.answers, said.total) == ((), 0)
+        assert said.text.startswith(text)
 
 
 @pytest.mark.exact
-def test_the_variance_of_a_sum_is_that_of_the_law() -> None:
-    """The number of named categories among three, for holders of 0, 1 and 2 of them: its variance
-    by the enumerated law, against the formula that `sum_std_error` uses."""
-    from ldp.decoding.direct import _subset_variance
-
-    mechanism = PrivSet(categories=ABCD, epsilon=1.0, at_most=2, size=3)
-    assert isinstance(mechanism.layout, Subset)
-    for value, held in ((frozenset("d"), 0), (frozenset("ad"), 1), (frozenset("ab"), 2)):
-        law = report_law(mechanism, value)
-        named = {number: (number & 0b111).bit_count() for _, number in law}
-        mean = sum(named[number] * p for (_, number), p in law.items())
-        square = sum(named[number] ** 2 * p for (_, number), p in law.items())
-        variance = float(square - mean**2) / mechanism.channel.gain**2
-        assert _subset_variance(mechanism, mechanism.layout, 3, held) == pytest.approx(variance)
+def test_words_are_named_by_all_parts_of_a_report(tmp_path: Path) -> None:
+    parameters = 'mechanism = "sfp"\nepsilon = 64.0\nfragment_epsilon = 32.0\nrows = 16\n'
+    parameters += "width = 1024\nfragment_rows = 16\nfragment_width = 1024\ndictionary = 'd.txt'"
+    made = registry(tmp_path, {"word": parameters}, "hello\nhelp\nworld\nfar too long a word\n")
+    assert statement_of(made, "word", "hello").answers == ("hello",)
 
 
 @pytest.mark.exact
-def test_a_plan_for_sets_recommends_privset_and_gives_its_lines() -> None:
-    answer = plan(domain=30, users=100_000, epsilon=2.0, frequency=0.05, answers=3)
-    assert answer.best.mechanism == "privset"
-    assert {row.mechanism for row in answer.forecasts} == {"privset", "unary", "rappor"}
-    assert "at_most = 3" in answer.registry_lines()
-    with pytest.raises(ParameterError, match="at_most"):
-        plan(domain=3, users=1000, epsilon=2.0, frequency=0.05, answers=4)
+def test_a_joint_report_says_what_each_member_says(tmp_path: Path) -> None:
+    member = 'mechanism = "unary"\nepsilon = 64.0\ncategories = ["no", "yes"]'
+    joint = 'mechanism = "joint"\nof = ["shown", "dismissed"]'
+    made = registry(tmp_path, {"shown": member, "dismissed": member, "both": joint})
+    said = statement_of(made, "both", ("yes", "no"))
+    assert said.answers == ("shown: yes", "dismissed: no")
+    assert said.text == 'shown: names "yes" of 2 answers; dismissed: names "no" of 2 answers'
+    assert listing(made.metric("both")).pair == ("(no, no)", "(yes, yes)")
 
 
 @pytest.mark.exact
-def test_an_empty_table_of_sets_is_an_error() -> None:
-    with pytest.raises(DecodeError, match="no reports"):
-        decode(Table.empty(MECHANISMS[-1]))
+def test_a_report_of_a_version_that_is_gone_is_only_counted(tmp_path: Path) -> None:
+    made = registry(tmp_path, {"ill": 'mechanism = "coin"\nalpha = 0.5\nbeta = 0.5'})
+    for item in (Item("gone", 1, b"x"), Item("ill", 2, b"x"), Item("ill", 1, b"x")):
+        said = StatementReader(made).read(item)
+        assert said[:4] == (item.metric, item.version, (), 0)
+        assert said.text == "1 bytes about a version of the question that is gone"
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("name", [n for n, kind in CATALOGUE.items() if kind.is_whole])
+def test_how_often_an_answer_is_named_is_the_channels(name: str) -> None:
+    for example in CATALOGUE[name].examples():
+        if_held, if_not = naming(example.mechanism)
+        assert 0 < if_not < if_held < 1
+        (part, *others) = parts_of(example.mechanism)
+        if not others and part.kind.__name__ == "Index" and part.touches == 1:
+            assert if_held == float(part.channel.touched)
+            assert if_not == float(part.channel.untouched)
+
+
+@pytest.mark.exact
+def test_a_report_names_what_its_cells_name(tmp_path: Path) -> None:
+    made = registry(
+        tmp_path, {"city": 'mechanism = "unary"\nepsilon = 1.0\ncategories = ["a", "b", "c"]'}
+    )
+    mechanism = made.metric("city").mechanism
+    for number, named in ((0b000, ()), (0b101, ("a", "c")), (0b111, ("a", "b", "c"))):
+        report = pack_report(mechanism.header, mechanism.layout, 0, number)
+        said = StatementReader(made).read(Item("city", 1, report))
+        assert said.answers == named
+    assert said.text == 'names "a", "b" and "c" of 3 answers'
+
+
+@pytest.mark.exact
+def test_what_was_sent_is_said_as_long_as_it_is_kept(tmp_path: Path) -> None:
+    """Without `keep_sent` not at all; with it for as many days, until `forget`, or a withdrawal."""
+    app = App(tmp_path)
+    app.client.close()
+    app.client = app.open(keep_sent=2 * DAY)
+    app.client.grant()
+    for _ in range(3):
+        app.client.record("city", "Oslo")
+        app.now += DAY
+        app.client.upload()
+    sent = app.client.sent()
+    assert [len(batch.statements) for batch in sent] == [1, 1, 1]
+    items = [Batch.from_bytes(body).items[0] for _, body in app.server.got]
+    reader = StatementReader(Registry.load(tmp_path / "metrics.toml"))
+    assert [batch.statements[0] for batch in sent] == list(map(reader.read, items))
+    app.now += DAY
+    assert [len(batch.statements) for batch in app.client.sent()] == [0, 1, 1]
+    app.client.upload()
+    assert app.rows("SELECT count(body) FROM batches") == [(2,)], "not only hidden"
+    assert app.client.forget()
+    assert app.rows("SELECT count(body) FROM batches") == [(0,)]
+    app.client.record("city", "Oslo")
+    app.now += DAY
+    app.client.upload()
+    app.client.withdraw()
+    assert app.rows("SELECT count(body) FROM batches") == [(0,)]
+    assert [batch.statements for batch in app.client.sent()] == [()] * 4
+    app.client.close()
+
+
+@pytest.mark.exact
+def test_a_client_that_keeps_less_deletes_what_another_kept(tmp_path: Path) -> None:
+    app = App(tmp_path)
+    keeping = app.open(keep_sent=timedelta.max)
+    keeping.grant()
+    keeping.record("city", "Oslo")
+    app.now += DAY
+    keeping.upload()
+    assert len(keeping.sent()[0].statements) == 1
+    assert app.client.sent()[0].statements == ()
+    app.client.upload()
+    assert keeping.sent()[0].statements == ()
+    for client in (keeping, app.client):
+        client.close()
+
+
+@pytest.mark.exact
+def test_what_waits_is_said_before_it_leaves(app: App) -> None:
+    assert app.client.pending() == {}
+    app.server.down = True
+    app.client.record("city", "Oslo")
+    app.now += DAY
+    app.client.upload()
+    ((name, (said,)),) = app.client.pending().items()
+    assert (name, said.metric, said.total) == ("city", "city", 3)
+    assert [batch.statements for batch in app.client.sent()] == [(said,)]
+    app.server.down = False
+    app.now += timedelta(hours=7)
+    app.client.upload()
+    assert app.client.pending() == {}
+    assert app.client.sent()[0].statements == (), "nothing is kept by default"
+
+
+@pytest.mark.exact
+def test_the_data_of_an_explanation_is_ready_for_json_and_makes_the_text(app: App) -> None:
+    data = app.client.explain(as_data=True)
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+    assert in_text(data) == app.client.explain()
+    assert data["metrics"]["city"]["answers"]["pair"] == ["Oslo", "Bergen"]
+    assert data["remaining"] == {"places": 8.0, "other": 4.0}
+    changed = app.client.explain(as_data=True, belief=0.1, certainty=0.95)
+    linked, before = (one["metrics"]["city"]["linked"] for one in (changed, data))
+    assert (linked["least"], before["least"]) == (1, 3)
+    assert 'gave "Oslo" rather than "Bergen" 10 in 100' in " ".join(in_text(changed).split())
+
+
+@pytest.mark.exact
+def test_a_belief_out_of_range_is_an_answer_not_an_error(app: App) -> None:
+    assert app.client.explain(belief=1.0) == "belief must lie strictly between 0 and 1"
+    assert app.client.explain(as_data=True, certainty=0.0) == {
+        "error": "certainty must lie strictly between 0 and 1"
+    }
+    with pytest.raises(ValueError, match="keep_sent must not be negative"):
+        Client(app.path, registry=app.folder / "metrics.toml", keep_sent=-DAY)
+
+
+@pytest.mark.exact
+def test_linked_reports_are_counted_by_what_shares_noise(tmp_path: Path) -> None:
+    memoised = 'mechanism = "memoised-rr"\ncategories = ["a", "b"]\nepsilon = 1.0\n'
+    made = registry(
+        tmp_path,
+        {
+            "fresh": 'mechanism = "rr"\ncategories = ["a", "b"]\nepsilon = 2.0',
+            "epoch": f'{memoised}lifetime_epsilon = 2.0\nmemoise = "epoch"\nepoch = "30d"',
+            "never": f'{memoised}lifetime_epsilon = 2.0\nmemoise = "per-value"',
+            "enough": f'{memoised}lifetime_epsilon = 5.0\nmemoise = "per-value"',
+            "faint": 'mechanism = "rr"\ncategories = ["a", "b"]\nepsilon = 0.0001',
+        },
+    )
+    data = explanation(made)
+    units = {name: metric["linked"]["unit"] for name, metric in data["metrics"].items()}
+    least = {name: metric["linked"]["least"] for name, metric in data["metrics"].items()}
+    assert list(units.values()) == ["reports", "epochs", "values", "values", "reports"]
+    assert least["fresh"] == least["epoch"] == 7
+    assert (least["never"], least["enough"]) == (None, 1)
+    words = " ".join(in_text(data).split())
+    assert "need 7 of your reports, linked and about the same answer" in words
+    assert "need 7 of your periods of 30 days, linked and about the same answer" in words
+    assert "no number of reports about one answer tells as much" in words
+    assert "need all your reports about one answer, linked" in words
+    assert "more than the 64,000,000 that your device may ever send" in words
+    assert "e+" not in words

@@ -1,7 +1,10 @@
 """Results: what the calls of a client return; none raises into the app."""
 
 from datetime import date
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from ldp.registry.answers import Statement
 
 Consent = Literal["unknown", "granted", "withdrawn"]
 Reason = Literal["consent", "unknown metric", "value", "expired", "cap", "busy", "storage", "error"]
@@ -37,11 +40,13 @@ class Uploaded(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """One sealed batch: its day, the number of its reports by metric, and its state."""
+    """One sealed batch: its day, the number of its reports by metric, its state, and, while its
+    bytes are kept, what each report says, in no order."""
 
     day: date
     reports: dict[str, int]
     state: Literal["waiting", "acknowledged", "dropped", "withdrawn"]
+    statements: tuple["Statement", ...] = ()
 
 
 class Status(NamedTuple):

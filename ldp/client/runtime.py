@@ -7,14 +7,13 @@ import json
 import math
 import os
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from weakref import WeakSet
 
 from ldp.client import periods
@@ -25,16 +24,19 @@ from ldp.client.memoisation_modes import modes_of
 from ldp.client.pool import settle, withdraw_epochs
 from ldp.client.responses import AccountSecret, Responses, SecretFile
 from ldp.client.results import Consent, Declined, Recorded, Sent, Status, Uploaded
-from ldp.client.sealing import Sealer, drop, stop_calendars
+from ldp.client.sealing import Sealer, drop, first_kept_day, stop_calendars
 from ldp.client.sending import Sender, error_line
 from ldp.client.witness import LOSSES, DefaultWitness, NoWitness, Witness
 from ldp.errors import ParameterError
-from ldp.protocol.batch import HEAD_BYTES, MOST_BYTES, Item
+from ldp.protocol.batch import HEAD_BYTES, MOST_BYTES, Batch, Item
 from ldp.protocol.channel import round_down
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import BitSource, SeededBits, SystemBits
 from ldp.protocol.wire import HEADER_BYTES
 from ldp.registry import Metric, Registry
+
+if TYPE_CHECKING:
+    from ldp.registry.answers import Statement
 
 T = TypeVar("T")
 
@@ -53,7 +55,8 @@ class Client:
     `secret`: an account's, for devices that are to share permanent responses; without it the
     device makes its own, in `path` with `.secret` added, and a withdrawal deletes it. `witness`: a
     file outside backups, by which a restored copy of `path` is noticed and refused; by default one
-    in the user's state folder (`ldp.client.witness.state_folder`), with False none. With
+    in the user's state folder (`ldp.client.witness.state_folder`), with False none. `keep_sent`:
+    how long the bytes of what was sent are kept for `sent`, not at all without. With
     `strict` a mistake of the app (an unknown metric, a value the mechanism does not know) raises
     ParameterError and storage that fails StorageError; without it no method raises. The constructor
     raises RegistryError and ParameterError.
@@ -70,14 +73,15 @@ class Client:
         jitter: timedelta = timedelta(hours=1),
         secret: bytes | None = None,
         witness: str | Path | Literal[False] | None = None,
+        keep_sent: timedelta = timedelta(0),
         strict: bool = False,
     ) -> None:
         self._path = Path(path).absolute()
         self._registry = registry if isinstance(registry, Registry) else Registry.load(registry)
         self._clock = clock
         self._bits = SystemBits() if bits is None else bits
-        if jitter < timedelta(0):
-            raise ParameterError("jitter must not be negative")
+        if jitter < timedelta(0) or keep_sent < timedelta(0):
+            raise ParameterError("jitter and keep_sent must not be negative")
         if destination is not None and not callable(getattr(destination, "send", None)):
             raise ParameterError(
                 'destination must have a method send: Collector("https://...") or Folder("outbox")'
@@ -98,7 +102,8 @@ class Client:
         self._sealer = Sealer(self._registry, self._modes, self._bits, jitter)
         self._witness = _witness(witness, self._path)
         self._file: DeviceFile | None = None
-        self._sender = Sender(destination, clock, self._bits)
+        self._keep_sent = keep_sent
+        self._sender = Sender(destination, clock, self._bits, keeps=bool(keep_sent))
         self._consent: Consent = "unknown"
         self._is_withdrawing = self._is_closed = False
         _CLIENTS.add(self)
@@ -160,21 +165,52 @@ class Client:
             self._status, lambda error: Status(self._consent, storage=error_line(error))
         )
 
-    def pending(self) -> dict[str, int]:
-        """Return the number of sealed reports that wait to be sent, by metric."""
-        reports = Counter[str]()
+    def pending(self) -> "dict[str, tuple[Statement, ...]]":
+        """Return what the sealed reports that wait to be sent say, by metric."""
+        statements: dict[str, tuple[Statement, ...]] = {}
         for batch in self.sent():
-            if batch.state == "waiting":
-                reports.update(batch.reports)
-        return dict(reports)
+            for statement in batch.statements if batch.state == "waiting" else ():
+                name = statement.metric
+                statements[name] = (*statements.get(name, ()), statement)
+        return statements
 
     def sent(self) -> list[Sent]:
-        """Return every batch that was sealed, by day, with its state."""
+        """Return every batch that was sealed, by day, with its state, and what its reports say
+        while it waits and for `keep_sent` after it was sent."""
         return self._safely(self._read_sent, lambda _: [])
 
-    def explain(self) -> str:
-        """Return a text for the device's owner: what it may send, and what it could still spend."""
-        return self._safely(self._explain, error_line)
+    def forget(self) -> bool:
+        """Delete the bytes of what was sent, which `keep_sent` kept; return whether that was
+        written."""
+        return self._safely(self._forget, lambda _: False)
+
+    @overload
+    def explain(
+        self, *, as_data: Literal[False] = False, belief: float = 0.5, certainty: float = 0.99
+    ) -> str: ...
+    @overload
+    def explain(
+        self, *, as_data: Literal[True], belief: float = 0.5, certainty: float = 0.99
+    ) -> dict[str, Any]: ...
+    def explain(
+        self, *, as_data: bool = False, belief: float = 0.5, certainty: float = 0.99
+    ) -> str | dict[str, Any]:
+        """Return a text for the device's owner, or its content as JSON-ready data: what the client
+        may send, what somebody could conclude who believed the first of two answers with
+        probability `belief`, how many linked reports make a guess right with probability
+        `certainty`, and what could still be spent. An error is a text, or {"error": text}."""
+
+        def explain() -> str | dict[str, Any]:
+            data = self._explanation(belief, certainty)
+            return data if as_data else in_text(data)
+
+        def fail(error: Exception) -> str | dict[str, Any]:
+            text = str(error) if isinstance(error, ParameterError) else error_line(error)
+            return {"error": text} if as_data else text
+
+        from ldp.registry.explaining import in_text  # late: most apps never ask
+
+        return self._safely(explain, fail)
 
     def close(self) -> None:
         """Stop the thread, after the batch that it sends, and close the file for good."""
@@ -261,7 +297,7 @@ class Client:
                 self._sealer.seal(connection, due_periods, now)
             if due_periods or state(connection, "mark") is None:
                 self._witness.announce(connection)
-            drop(connection, now)
+            drop(connection, now, self._keep_sent)
 
     def _upload(self) -> Uploaded:
         if not self._may_write():
@@ -303,9 +339,9 @@ class Client:
         withdraw_epochs(connection)
         stop_calendars(connection)
         self._secret.delete()
+        connection.execute("UPDATE batches SET body = NULL")
         connection.execute(
-            "UPDATE batches SET state = 'withdrawn', body = NULL, not_before = 0 "
-            "WHERE state = 'waiting'"
+            "UPDATE batches SET state = 'withdrawn', not_before = 0 WHERE state = 'waiting'"
         )
 
     def _is_confirmed(self, connection: Connection) -> bool:
@@ -337,14 +373,14 @@ class Client:
         reserved = self._registry.set_aside(group, periods.day_of(end - 1))
         return max(Fraction(0), min(budget.life, budget.window + reserved))
 
-    def _explain(self) -> str:
-        from ldp.registry.explaining import explained  # late: most apps never ask
+    def _explanation(self, belief: float, certainty: float) -> dict[str, Any]:
+        from ldp.registry.explaining import explanation  # late: most apps never ask
 
+        data = explanation(self._registry, belief=belief, certainty=certainty)
         remaining = self.remaining().items()
-        budgets = [f"{name}: {math.floor(1000 * left) / 1000:g}" for name, left in remaining]
-        return (
-            f"{explained(self._registry)}\nEpsilon that could still be spent: {', '.join(budgets)}"
-        )
+        return data | {
+            "remaining": {name: math.floor(1000 * left) / 1000 for name, left in remaining}
+        }
 
     def _status(self) -> Status:
         if not self._has_file():
@@ -367,14 +403,32 @@ class Client:
     def _read_sent(self) -> list[Sent]:
         if not self._has_file():
             return []
+        from ldp.registry.answers import StatementReader  # late: most apps never ask
+
         with self._open_file().transaction(reads=True) as connection:
+            now = periods.ledger_time(connection, self._clock())
             rows = connection.execute(
-                "SELECT day, contents, state FROM batches ORDER BY day, id"
+                "SELECT day, contents, state, "
+                "CASE WHEN state = 'waiting' OR day >= ? THEN body END "
+                "FROM batches ORDER BY day, id",
+                (first_kept_day(now, self._keep_sent),),
             ).fetchall()
+        reader = StatementReader(self._registry)
         return [
-            Sent(date.fromisoformat(day), json.loads(contents), state_of_batch)
-            for day, contents, state_of_batch in rows
+            Sent(
+                date.fromisoformat(day),
+                json.loads(contents),
+                state_of_batch,
+                tuple(map(reader.read, Batch.from_bytes(body).items)) if body else (),
+            )
+            for day, contents, state_of_batch, body in rows
         ]
+
+    def _forget(self) -> bool:
+        if self._has_file():
+            with self._open_file().transaction(synced=True) as connection:
+                connection.execute("UPDATE batches SET body = NULL WHERE state = 'acknowledged'")
+        return True
 
     def _read_consent(self, connection: Connection) -> Consent:
         self._consent = state(connection, "consent", "unknown")

@@ -138,8 +138,22 @@ def stop_calendars(connection: Connection) -> None:
     connection.execute("DELETE FROM state WHERE name GLOB ?", (_calendar("*"),))
 
 
-def drop(connection: Connection, now: int) -> None:
-    """Drop batches that no collector takes any more, and the oldest beyond MOST_WAITING bytes."""
+def first_kept_day(now: int, keep_sent: timedelta) -> str:
+    """Return the first day of sealing of which sent batches are kept, as the file has days; one
+    after today where nothing is kept."""
+    today = day_of(now)
+    if not keep_sent:
+        return (today + timedelta(days=1)).isoformat()
+    return (today - min(keep_sent, today - date.min)).isoformat()
+
+
+def drop(connection: Connection, now: int, keep_sent: timedelta) -> None:
+    """Drop batches that no collector takes any more, and the oldest beyond MOST_WAITING bytes;
+    delete the bytes of those that were sent and kept for `keep_sent`."""
+    connection.execute(
+        "UPDATE batches SET body = NULL WHERE state = 'acknowledged' AND day < ?",
+        (first_kept_day(now, keep_sent),),
+    )
     update = "UPDATE batches SET state = 'dropped', body = NULL, not_before = 0 WHERE "
     today = day_of(now).isoformat()
     connection.execute(f"{update} state = 'waiting' AND last_day < ?", (today,))

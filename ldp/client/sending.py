@@ -22,12 +22,19 @@ SOON = timedelta(minutes=1)
 
 
 class Sender:
-    """Sends the sealed batches of a device's file to a destination, if there is one."""
+    """Sends the sealed batches of a device's file to a destination, if there is one; if it `keeps`
+    what was sent, the bytes stay in the file."""
 
     def __init__(
-        self, destination: Destination | None, clock: Callable[[], datetime], bits: BitSource
+        self,
+        destination: Destination | None,
+        clock: Callable[[], datetime],
+        bits: BitSource,
+        *,
+        keeps: bool = False,
     ) -> None:
         self.destination = destination
+        self._keeps = keeps
         self._clock = clock
         self._bits = bits
         self._next_try = 0
@@ -111,7 +118,7 @@ class Sender:
         except Exception as error:  # any error: the batch is sent again later, the app goes on
             self._note_failure(device, clock, getattr(error, "retry_after", 0.0))
             return Uploaded(waiting=waiting, why=error_line(error))
-        _acknowledge(device(), batch[0], refused)
+        _acknowledge(device(), batch[0], refused, self._keeps)
         return Uploaded(1, refused, waiting - 1)
 
     def _note_failure(
@@ -128,13 +135,13 @@ class Sender:
             self._next_try = 0
 
 
-def _acknowledge(device: DeviceFile, identity: bytes, refused: int) -> None:
+def _acknowledge(device: DeviceFile, identity: bytes, refused: int, keeps: bool) -> None:
     """Note that a batch was taken, with its number of refused reports."""
     with device.transaction(synced=True) as connection:
         is_new = connection.execute(
-            "UPDATE batches SET state = 'acknowledged', body = NULL, not_before = 0 "
-            "WHERE id = ? AND state IN ('waiting', 'withdrawn')",
-            (identity,),
+            "UPDATE batches SET state = 'acknowledged', body = CASE WHEN ? THEN body END, "
+            "not_before = 0 WHERE id = ? AND state IN ('waiting', 'withdrawn')",
+            (keeps, identity),
         ).rowcount
         remember(connection, "failures", 0)
         if is_new:  # not by another process already
