@@ -17,9 +17,8 @@ from ldp.mechanisms import (
     HadamardCountMeanSketch,
     RandomizedResponse,
     UnaryEncoding,
-    from_parameters,
 )
-from ldp.mechanisms.presets import COMPLETE
+from ldp.mechanisms.presets import PRESETS, preset_mechanism
 from ldp.privacy_loss import amplify_by_shuffling, clones_2021, clones_2023
 from ldp.registry import Registry
 
@@ -30,7 +29,7 @@ _MECHANISMS = (RandomizedResponse, UnaryEncoding, CountMeanSketch, HadamardCount
 @click.command()
 @click.argument("metric", required=False)
 @click.option("--registry", type=FILE, help="metrics.toml, for METRIC.")
-@click.option("--preset", type=click.Choice(sorted(COMPLETE)), help="A published setting.")
+@click.option("--preset", type=click.Choice(sorted(PRESETS)), help="A published setting.")
 @click.option("--mechanism", type=click.Choice([m.name for m in _MECHANISMS]), help="By its name.")
 @click.option("--epsilon", type=float, help="Privacy loss of one report, for --mechanism.")
 @click.option(
@@ -87,7 +86,7 @@ def amplify(
     if metric is not None and registry is not None:
         name, subject = metric, Registry.load(registry).metric(metric).mechanism
     elif preset is not None:
-        name, subject = preset, from_parameters({**COMPLETE[preset].parameters, "seed": "00"})
+        name, subject = preset, preset_mechanism(preset)
     else:
         assert mechanism is not None
         assert epsilon is not None

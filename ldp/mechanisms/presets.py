@@ -9,6 +9,10 @@ loss is epsilon times the day's donations. Chrome's presets differ from Chrome i
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ldp.errors import ParameterError
+from ldp.mechanisms.base import Catalogued
+from ldp.mechanisms.catalogue import from_parameters
+
 
 class Preset(NamedTuple):
     """Preset: parameters as in metrics.toml, their source, and the names of unpublished ones."""
@@ -57,3 +61,15 @@ PRESETS: dict[str, Preset] = {
 }
 COMPLETE = {name: preset for name, preset in PRESETS.items() if not preset.unknown}
 """Presets without unknown parameters, except the public seed, of which every metric has its own."""
+
+
+def preset_mechanism(name: str) -> Catalogued:
+    """Return the mechanism of a preset, with the seed "00". Raises ParameterError for a preset with
+    unknown parameters, and KeyError for another name."""
+    preset = PRESETS[name]
+    if preset.unknown:
+        raise ParameterError(
+            f"{name}: {', '.join(preset.unknown)} were never published, so nobody knows its law; "
+            "give them in metrics.toml and name the metric"
+        )
+    return from_parameters({**preset.parameters, "seed": "00"})
