@@ -2,33 +2,40 @@
 
 import json
 import math
+import platform
+import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, astuple
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 
+import ldp
+from ldp.audit.certificate import FORMAT, Subject, certified, differences, subject_of
 from ldp.audit.client import audit_client
-from ldp.audit.verdict import ALPHA, DAYS, MOST_FINDINGS, Verdict, audited
+from ldp.audit.verdict import ALPHA, DAYS, MOST_FINDINGS, Verdict
 from ldp.cli.options import FILE, JSON, say
 from ldp.errors import ParameterError
 from ldp.files import write_whole
-from ldp.mechanisms import CATALOGUE, Catalogued, from_parameters
-from ldp.mechanisms.presets import COMPLETE
+from ldp.mechanisms import CATALOGUE
+from ldp.mechanisms.presets import COMPLETE, PRESETS, preset_mechanism
 from ldp.registry import Registry
 
 
 @click.command()
 @click.argument("metric", required=False)
 @click.option("--registry", type=FILE, help="metrics.toml, for METRIC.")
-@click.option("--preset", type=click.Choice(sorted(COMPLETE)), help="A published setting.")
+@click.option("--preset", type=click.Choice(sorted(PRESETS)), help="A published setting.")
 @click.option("--client", "of_client", is_flag=True, help="The client: what leaves a device.")
 @click.option("--all", "everything", is_flag=True, help="Every example and preset, and the client.")
+@click.option("--verify", type=FILE, help="Repeat a certificate, and say what differs.")
 @click.option("--trials", type=click.IntRange(100), default=5000, show_default=True)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Draws values.")
-@click.option("--report", type=FILE, help="Write what was checked there, as JSON.")
+@click.option("--report", type=FILE, help="Write a certificate there, as JSON.")
 @JSON
 def audit(
     metric: str | None,
@@ -36,6 +43,7 @@ def audit(
     preset: str | None,
     of_client: bool,
     everything: bool,
+    verify: Path | None,
     trials: int,
     seed: int,
     report: Path | None,
@@ -50,50 +58,143 @@ def audit(
     what is memoised, the secret. An honest encoder fails with probability 3e-6 at most, an honest
     client with 1e-6. docs/audit.md says what is checked, and what no audit can see.
 
+    --report writes a certificate: what was audited, its law in fractions, what was tried, what was
+    found, which cheats were caught. --verify repeats one, with its trials and seed.
+
     \b
-    Example: ldp audit city --registry metrics.toml
+    Example: ldp audit city --registry metrics.toml --report city.json && ldp audit --verify
+    city.json
     """
-    if [metric is not None, preset is not None, of_client, everything].count(True) != 1:
-        raise ParameterError("give one of METRIC with --registry, --preset, --client or --all")
+    choices = [metric is not None, preset is not None, of_client, everything, verify is not None]
+    if choices.count(True) != 1:
+        raise ParameterError(
+            "give one of METRIC with --registry, --preset, --client, --all or --verify"
+        )
     if (metric is None) != (registry is None):
         raise ParameterError("METRIC and --registry go together")
-    subjects: list[tuple[str, Catalogued]] = []
-    dictionary: Sequence[str] = ()
-    if metric is not None and registry is not None:
+    certificate: dict[str, Any] = {}
+    if verify is not None:
+        certificate = _read(verify)
+        subjects = [subject_of(entry) for entry in certificate["audits"]]
+        trials, seed = certificate["trials"], certificate["seed"]
+        of_client = "client" in certificate
+    elif metric is not None and registry is not None:
         definition = Registry.load(registry).metric(metric)
-        subjects, dictionary = [(metric, definition.mechanism)], definition.candidates() or ()
-    for name in sorted(COMPLETE) if everything else [preset] if preset else []:
-        subjects.append((name, from_parameters({**COMPLETE[name].parameters, "seed": "00"})))
+        subjects = [Subject(metric, definition.mechanism, definition.candidates() or ())]
+    else:
+        subjects = _published(sorted(COMPLETE) if everything else [preset] if preset else [])
     if everything:
-        for name, kind in CATALOGUE.items():
-            subjects += [(f"{name} (example)", example.mechanism) for example in kind.examples()]
-    verdicts = [
-        audited(name, mechanism, trials, dictionary=dictionary, seed=seed)
-        for name, mechanism in subjects
+        subjects += _examples()
+        of_client = True
+    result = _provenance() | {"trials": trials, "seed": seed, "alpha": ALPHA}
+    pairs = [
+        certified(subject, trials, seed, with_cheats=bool(report or verify)) for subject in subjects
     ]
-    lines = list(map(_line, verdicts))
-    result = {
-        "trials": trials,
-        "seed": seed,
-        "alpha": ALPHA,
-        "audits": [{**asdict(verdict), "passed": verdict.passed} for verdict in verdicts],
-    }
-    passed = all(verdict.passed for verdict in verdicts)
-    if of_client or everything:
+    result["audits"] = [entry for _, entry in pairs]
+    lines = [_line(verdict, entry.get("cheats_caught", {})) for verdict, entry in pairs]
+    if of_client:
         client = audit_client(np.random.default_rng(seed), alpha=ALPHA)
-        passed &= client.passed
         findings = [str(finding) for finding in client.findings]
         result["client"] = {"passed": client.passed, "checks": client.checks, "findings": findings}
         line = f"{'ok  ' if client.passed else 'FAIL'} client: {client.checks:,} counts checked"
         lines.append("\n     ".join([line, *findings[:MOST_FINDINGS]]))
+    passed = all(entry["passed"] for entry in _entries(result).values())
+    if verify is not None:
+        result["differences"] = _compare(certificate, result)
+        passed = passed and not any(result["differences"].values())
+        lines += _difference_lines(certificate, result)
     result = {"passed": passed, **result}
     if report is not None:
-        write_whole(report, json.dumps(result, indent=2) + "\n")
+        write_whole(report, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
     say(result, "\n".join(lines), as_json)
     sys.exit(0 if passed else 1)
 
 
-def _line(verdict: Verdict) -> str:
+def _published(names: Iterable[str]) -> list[Subject]:
+    return [Subject(name, preset_mechanism(name)) for name in names]
+
+
+def _examples() -> list[Subject]:
+    return [
+        Subject(f"{name} (example {number})", example.mechanism)
+        for name, kind in CATALOGUE.items()
+        for number, example in enumerate(kind.examples(), 1)
+    ]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return a certificate; raise ParameterError for anything else."""
+    try:
+        certificate: dict[str, Any] = json.loads(path.read_bytes())
+        is_whole = certificate["certificate"] == FORMAT and all(
+            type(certificate[key]) is kind
+            for key, kind in (("audits", list), ("trials", int), ("seed", int))
+        )
+    except (ValueError, KeyError, TypeError):
+        is_whole = False
+    if not is_whole:
+        raise ParameterError(f"{path}: not a certificate of `ldp audit --report`")
+    return certificate
+
+
+def _provenance() -> dict[str, Any]:
+    """Return the format, when, of which version and commit (None outside of a checkout), where."""
+    return {
+        "certificate": FORMAT,
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "version": ldp.__version__,
+        "commit": _commit(Path(ldp.__file__)),
+        "python": platform.python_version(),
+    }
+
+
+def _commit(file: Path) -> str | None:
+    """Return the commit of the checkout that tracks `file`, with "-dirty" if it was changed."""
+
+    def git(*words: str) -> str:
+        command = ("git", *words)
+        done = subprocess.run(command, cwd=file.parent, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", file.name)  # an install may lie in another's checkout
+        return git("describe", "--always", "--abbrev=12", "--dirty")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _entries(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the entries of a certificate by name, and the client's."""
+    entries = {entry["name"]: entry for entry in result["audits"]}
+    return entries | ({"client": result["client"]} if "client" in result else {})
+
+
+def _compare(certificate: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, list[str]]:
+    repetitions = _entries(result)
+    return {
+        name: differences(entry, repetitions[name]) for name, entry in _entries(certificate).items()
+    }
+
+
+def _difference_lines(certificate: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
+    """Return what differs, or that nothing does, and what is only another origin."""
+    lines = [
+        f"DIFF {name}: {difference}"
+        for name, changes in result["differences"].items()
+        for difference in changes
+    ]
+    lines += [
+        f"note: {key} was {certificate.get(key)}, is {result[key]}"
+        for key in ("version", "commit", "python")
+        if certificate.get(key) != result[key]
+    ]
+    same = (
+        f"repeated as certified on {certificate.get('made')}: {len(result['differences'])} audits"
+    )
+    return lines if any(result["differences"].values()) else [*lines, same]
+
+
+def _line(verdict: Verdict, cheats: Mapping[str, bool]) -> str:
     line = (
         f"{'ok  ' if verdict.passed else 'FAIL'} {verdict.name}: epsilon {verdict.claimed:g} "
         f"claimed, at least {verdict.at_least:.3g} seen from outside; its law is "
@@ -112,4 +213,6 @@ def _line(verdict: Verdict) -> str:
         )
         if cohorts > 1:
             lines.append(f"a device named {cohorts:.0f} cohorts: its value shows through them")
+    if cheats:
+        lines.append(f"cheats caught: {sum(cheats.values())} of {len(cheats)}")
     return "\n     ".join(lines)

@@ -1,0 +1,107 @@
+"""Certificates: what was audited and found, as JSON that anybody can repeat.
+
+An entry names a mechanism by its parameters, so it can be made and audited again; `differences`
+says what a repetition found that the certificate does not say. Noise comes from the operating
+system, so what is measured by it (`MEASURED`) differs from run to run.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldp.audit.cheats import cheats_caught
+from ldp.audit.values import drawn_values, tried
+from ldp.audit.verdict import ALPHA, Verdict, audited
+from ldp.errors import ParameterError
+from ldp.mechanisms import Catalogued, from_parameters
+from ldp.mechanisms.joint_base import claimed_ratio, parts_of
+from ldp.protocol.channel import exact_log
+from ldp.protocol.hashing import Value
+
+FORMAT = 1
+MEASURED = ("findings", "at_least", "checks", "drawn_values")
+"""Fields of an entry that depend on the noise of the run, or on all of a dictionary."""
+
+
+class Subject(NamedTuple):
+    """Mechanism to audit, under a `name`; `dictionary`: values of the metric's, drawn from."""
+
+    name: str
+    mechanism: Catalogued
+    dictionary: Sequence[Value] = ()
+
+
+def certified(
+    subject: Subject, trials: int, seed: int, *, with_cheats: bool = True
+) -> tuple[Verdict, dict[str, Any]]:
+    """Return the verdict of a subject's audit, and its entry in a certificate: the mechanism, the
+    law in fractions, what was tried, what was found, and which cheats the audit caught."""
+    name, mechanism, dictionary = subject
+    verdict = audited(name, mechanism, trials, dictionary=dictionary, seed=seed)
+    values = tried(mechanism)
+    ratio = claimed_ratio(mechanism)
+    many = drawn_values(mechanism, np.random.default_rng(seed), dictionary)
+    entry = {
+        **asdict(verdict),
+        "passed": verdict.passed,
+        "parameters": mechanism.parameters(),
+        "fingerprint": mechanism.fingerprint.hex(),
+        "channels": [
+            {"touched": str(part.channel.touched), "untouched": str(part.channel.untouched)}
+            for part in parts_of(mechanism)
+        ],
+        "worst_ratio": str(ratio),
+        "exact_epsilon": str(exact_log(ratio)),
+        "tried": {
+            "values": list(map(_readable, values)),
+            "reports_of_each": trials,
+            "dictionary": [_readable(value) for value in many if value in {*dictionary}],
+        },
+        "drawn_values": len(many),
+    }
+    if with_cheats:
+        entry["cheats_caught"] = dict(cheats_caught(mechanism, values, trials, ALPHA))
+    return verdict, entry
+
+
+def subject_of(entry: Mapping[str, Any]) -> Subject:
+    """Return the subject of an entry, made from its parameters; raise ParameterError for an entry
+    that is damaged, or whose fingerprint is not that of its parameters."""
+    try:
+        mechanism = from_parameters(entry["parameters"])
+        name, dictionary = str(entry["name"]), entry["tried"]["dictionary"]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ParameterError(f"an entry of the certificate lacks {error}") from None
+    if mechanism.fingerprint.hex() != entry.get("fingerprint"):
+        raise ParameterError(
+            f"{name}: these parameters have the fingerprint {mechanism.fingerprint.hex()}, the "
+            f"certificate says {entry.get('fingerprint')}"
+        )
+    return Subject(name, mechanism, tuple(dictionary))
+
+
+def differences(certificate: Mapping[str, Any], repetition: Mapping[str, Any]) -> list[str]:
+    """Return what an entry (of a mechanism, or the client's) says otherwise than its repetition,
+    apart from MEASURED."""
+    before, after = map(_unmeasured, (certificate, repetition))
+    return [
+        f"{key}: certified {before.get(key)}, repeated {after.get(key)}"
+        for key in sorted({*before, *after})
+        if before.get(key) != after.get(key)
+    ]
+
+
+def _unmeasured(entry: Mapping[str, Any]) -> dict[str, Any]:
+    memoised = entry.get("memoised")
+    return {key: value for key, value in entry.items() if key not in MEASURED} | (
+        {"memoised": _unmeasured(memoised)} if isinstance(memoised, Mapping) else {}
+    )
+
+
+def _readable(value: Any) -> Any:
+    """Return a value as JSON has it: bytes as hexadecimal digits, a tuple as a list."""
+    if isinstance(value, bytes):
+        return {"hex": value.hex()}
+    return list(map(_readable, value)) if isinstance(value, tuple) else value

@@ -1,0 +1,90 @@
+"""Encoders that cheat, made of an honest one: an audit that does not catch them proves little.
+
+They work on the bytes of any mechanism's reports, so every subject of an audit is tried with them.
+The cheats of `tests/mutants.py`, which know single mechanisms, are many more.
+"""
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+
+from ldp.audit.encoder import encoder_checks
+from ldp.audit.judging import judge
+from ldp.mechanisms import Catalogued
+from ldp.mechanisms.joint_base import values_of_parts
+from ldp.protocol.hashing import Value
+from ldp.protocol.kinds import Index
+from ldp.protocol.wire import split_report
+
+Encode = Callable[[Value], bytes]
+TRIALS = 2000
+"""Largest number of reports of each value by which a cheat is to be caught."""
+
+
+def better_of_two(mechanism: Catalogued, encode: Encode) -> Encode:
+    """Return an encoder that draws two reports and sends the one that tells more of the truth."""
+
+    def cheat(value: Value) -> bytes:
+        return max((encode(value) for _ in range(2)), key=lambda r: _truth(mechanism, value, r))
+
+    return cheat
+
+
+def repeated_report(mechanism: Catalogued, encode: Encode) -> Encode:
+    """Return an encoder that sends every report about a value twice."""
+    reports: dict[Value, bytes] = {}
+
+    def cheat(value: Value) -> bytes:
+        if (report := reports.pop(value, None)) is None:
+            report = reports[value] = encode(value)
+        return report
+
+    return cheat
+
+
+def row_of_value(mechanism: Catalogued, encode: Encode) -> Encode:
+    """Return an encoder whose row is even or odd by the value, where there are two rows or more."""
+    rows = mechanism.layout.rows
+
+    def cheat(value: Value) -> bytes:
+        parity = zlib.crc32(repr(value).encode()) & 1
+        while True:
+            report = encode(value)
+            row, _ = split_report(report, mechanism.header, mechanism.layout)
+            if rows == 1 or row % 2 == parity:
+                return report
+
+    return cheat
+
+
+CHEATS = (better_of_two, repeated_report, row_of_value)
+
+
+def cheats_caught(
+    mechanism: Catalogued, values: Sequence[Value], trials: int, alpha: float
+) -> Mapping[str, bool]:
+    """Return whether the checks of `trials` reports of each value, TRIALS at most, refute each
+    cheat, by its name. One that needs rows is left out where a report has only one."""
+    encode = mechanism.encoder().encode
+    caught = {}
+    for cheat in CHEATS if mechanism.layout.rows > 1 else CHEATS[:-1]:
+        checks = encoder_checks(mechanism, values, cheat(mechanism, encode), min(trials, TRIALS))
+        caught[cheat.__name__] = not judge(checks, alpha).passed
+    return caught
+
+
+def _truth(mechanism: Catalogued, value: Value, report: bytes) -> Fraction:
+    """Return how many of the cells that the value touches a report names."""
+    row, payload = split_report(report, mechanism.header, mechanism.layout)
+    score = Fraction(0)
+    parts = zip(
+        values_of_parts(mechanism, [value]), mechanism.layout.split(row, payload), strict=True
+    )
+    for (part, (part_value,)), (part_row, part_payload) in parts:
+        number = part.layout.payload_number(part_payload)
+        for share, cells in part.roundings(part_value, part_row):
+            if isinstance(part.layout, Index):
+                score += share * (number in cells)
+            else:
+                score += share * sum(part.layout.names(number, cell) for cell in cells)
+    return score
