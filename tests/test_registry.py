@@ -1,6 +1,7 @@
 """metrics.toml: every mistake is one line that says where and what would be right."""
 
 import math
+import re
 from datetime import date
 from pathlib import Path
 
@@ -8,8 +9,10 @@ import pytest
 
 from ldp.errors import RegistryError
 from ldp.mechanisms.joint_base import parts_of
+from ldp.mechanisms.presets import PRESETS
 from ldp.registry import Registry, read_values
 from ldp.registry.explaining import label
+from tests.command_line import run
 
 GOOD = """\
 [product]
@@ -365,3 +368,61 @@ def test_values_end_at_newlines_only_and_a_csv_gives_its_value_column(tmp_path: 
     (tmp_path / "table.csv").write_text("name,n\nOslo,3\n")
     with pytest.raises(RegistryError, match="column named value"):
         read_values(tmp_path / "table.csv")
+
+
+AUTOPLAY = """
+[product]
+name = "browser"
+[group.video]
+window = "1d"
+window_epsilon = 100.0
+lifetime_epsilon = 100000.0
+[metric.autoplay]
+version = 1
+group = "video"
+description = "Where videos play by themselves"
+owners = ["team@example.org"]
+expires = 2999-12-31
+preset = "apple-safari-autoplay"
+"""
+
+
+@pytest.mark.exact
+def test_a_preset_of_two_reports_a_day_costs_exactly_twice_what_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = []
+    for more, reports in (("", 2), ("reports_per_window = 1\n", 1)):
+        path = written(tmp_path, AUTOPLAY + more)
+        assert Registry.load(path).metric("autoplay").reports_per_window == reports
+        assert run(f"registry check {path}", monkeypatch) == 0
+        lines.append(capsys.readouterr().out.splitlines()[1])
+    limits = "group video: epsilon at most {} in any 24 hours, {} in any year, 100000 for life"
+    assert lines == [limits.format(32, 5872), limits.format(16, 2936)]
+
+
+@pytest.mark.exact
+def test_in_windows_of_another_length_a_preset_sends_one_report_unless_named(
+    tmp_path: Path,
+) -> None:
+    for window, more, reports in (
+        ("7d", "", 1),
+        ("12h", "", 1),
+        ("7d", "reports_per_window = 9", 9),
+    ):
+        path = written(tmp_path, AUTOPLAY.replace('"1d"', f'"{window}"') + more)
+        assert Registry.load(path).metric("autoplay").reports_per_window == reports
+
+
+@pytest.mark.exact
+def test_the_page_lists_every_column_of_every_preset_of_apple() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "registry.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(apple-[^|`]*)` \|(.*)\|.*\|$", page, re.MULTILINE)
+    shown = {name: [cell.strip(" `").replace(",", "") for cell in r.split("|")] for name, r in rows}
+    for name, preset in PRESETS.items():
+        if name.startswith("apple-"):
+            values = [preset.parameters.get(x) for x in ("mechanism", "epsilon", "rows", "width")]
+            values += [preset.dictionary_size, preset.donations]
+            texts = ["" if value is None else str(value).removesuffix(".0") for value in values]
+            assert shown.pop(name) == texts
+    assert not shown

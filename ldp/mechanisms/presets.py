@@ -2,8 +2,9 @@
 unknown, and a metric that uses the preset has to give them.
 
 Sources: Apple, "Learning with Privacy at Scale" (2017) and "Differential Privacy Overview";
-Chromium, components/rappor, and Erlingsson et al. 2014. Apple's epsilon is per donation, so a day's
-loss is epsilon times the day's donations. Chrome's presets differ from Chrome in the hash only.
+Chromium, components/rappor, and Erlingsson et al. 2014; the table: Boenisch 2019, table 5.2.
+Apple's epsilon is per donation, as its overview says, so a day's loss is epsilon times the day's
+donations; the table calls it a day's budget. Chrome's presets differ from Chrome in the hash only.
 """
 
 from collections.abc import Mapping
@@ -15,11 +16,15 @@ from ldp.mechanisms.catalogue import from_parameters
 
 
 class Preset(NamedTuple):
-    """Preset: parameters as in metrics.toml, their source, and the names of unpublished ones."""
+    """Preset: parameters as in metrics.toml, their source, and the names of unpublished ones;
+    `donations`: reports of a device in a day, `dictionary_size`: number of values that are counted,
+    each None where it was not published."""
 
     parameters: Mapping[str, Any]
     source: str
     unknown: tuple[str, ...] = ()
+    donations: int | None = None
+    dictionary_size: int | None = None
 
 
 _PAPER = "Apple 2017, Learning with Privacy at Scale"
@@ -28,9 +33,17 @@ _CHROME = "Chromium, components/rappor; Erlingsson et al. 2014, RAPPOR"
 _SKETCH = ("mechanism", "rows", "width")
 
 
-def _apple(epsilon: float, rows: int, width: int, mechanism: str = "cms") -> Preset:
+def _apple(
+    epsilon: float,
+    rows: int,
+    width: int,
+    donations: int,
+    dictionary_size: int | None = None,
+    mechanism: str = "cms",
+) -> Preset:
     parameters = {"mechanism": mechanism, "epsilon": epsilon, "rows": rows, "width": width}
-    return Preset(parameters, f"{_PAPER}; {_OVERVIEW}")
+    source = f"{_PAPER}; {_OVERVIEW}"
+    return Preset(parameters, source, donations=donations, dictionary_size=dictionary_size)
 
 
 def _chrome(bits: int, f: float) -> Preset:
@@ -39,19 +52,19 @@ def _chrome(bits: int, f: float) -> Preset:
 
 
 PRESETS: dict[str, Preset] = {
-    "apple-emoji": _apple(4.0, 65536, 1024),
-    "apple-safari-autoplay": _apple(8.0, 65536, 1024),
-    "apple-safari-energy": _apple(4.0, 1024, 32768, "hcms"),
-    "apple-health-types": _apple(2.0, 65536, 256),
+    "apple-emoji": _apple(4.0, 65536, 1024, 1, 2600),
+    "apple-safari-autoplay": _apple(8.0, 65536, 1024, 2, 250_000),
+    "apple-safari-energy": _apple(4.0, 1024, 32768, 2, 250_000, "hcms"),
+    "apple-health-types": _apple(2.0, 65536, 256, 1),
     "apple-new-words": Preset(
         {"mechanism": "sfp", "epsilon": 8.0, "rows": 2048, "width": 1024},
         _PAPER,
         unknown=("fragment_epsilon", "fragment_rows", "fragment_width"),
     ),
-    "apple-quicktype": Preset({"epsilon": 8.0}, _OVERVIEW, _SKETCH),
-    "apple-emoji-suggestions": Preset({"epsilon": 4.0}, _OVERVIEW, _SKETCH),
-    "apple-lookup-hints": Preset({"epsilon": 4.0}, _OVERVIEW, _SKETCH),
-    "apple-safari-crash": Preset({"epsilon": 4.0}, _OVERVIEW, _SKETCH),
+    "apple-quicktype": Preset({"epsilon": 8.0}, _OVERVIEW, _SKETCH, 2),
+    "apple-emoji-suggestions": Preset({"epsilon": 4.0}, _OVERVIEW, _SKETCH, 1),
+    "apple-lookup-hints": Preset({"epsilon": 4.0}, _OVERVIEW, _SKETCH, 2),
+    "apple-safari-crash": Preset({"epsilon": 4.0}, _OVERVIEW, _SKETCH, 2),
     "chrome-uma": _chrome(32, 0.5),
     "chrome-safe-browsing": _chrome(8, 0.5),
     "chrome-etld-plus-one": _chrome(128, 0.5),

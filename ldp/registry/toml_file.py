@@ -153,7 +153,7 @@ def _metric(
     owners = keys["owners"]
     if not isinstance(owners, list) or not owners or not all(isinstance(o, str) for o in owners):
         raise RegistryError("owners must be a list of texts")
-    reports = keys.get("reports_per_window", 1)
+    reports = keys.get("reports_per_window", _donations(keys, groups[keys["group"]].caps))
     if type(reports) is not int or not 1 <= reports <= MOST_REPORTS_PER_WINDOW:
         most = MOST_REPORTS_PER_WINDOW
         raise RegistryError(f"reports_per_window must be a whole number, 1 to {most}")
@@ -180,6 +180,14 @@ def _metric(
         cleans=cleans,
         other=other,
     )
+
+
+def _donations(keys: Mapping[str, Any], caps: Caps) -> int:
+    """Return the reports that a metric without `reports_per_window` sends: one, or in windows of a
+    day what its preset sends in a day."""
+    if "preset" not in keys or caps.window != timedelta(days=1):
+        return 1
+    return PRESETS[_one_of("preset", keys["preset"], PRESETS)].donations or 1
 
 
 def _members(keys: dict[str, Any], metrics: Mapping[str, Metric]) -> tuple[Metric, ...]:

@@ -15,7 +15,7 @@ from ldp import CountMeanSketch, HadamardCountMeanSketch, Rappor
 from ldp.accounting import Caps, Cost, Ledger, sequential
 from ldp.errors import BudgetExceeded
 from ldp.mechanisms import Mechanism
-from ldp.mechanisms.presets import COMPLETE
+from ldp.mechanisms.presets import COMPLETE, PRESETS
 from ldp.planning import Question, lower_bound, report_bytes, tuned
 from ldp.privacy_loss import compose
 from ldp.simulation import draw_estimates
@@ -25,10 +25,9 @@ from simulations.study import Row, Setting, Study, column, figure
 # --- CMS, HCMS, the optimum ------------------------------------------------------------------
 
 VALUES: Mapping[str, int] = {
-    "apple-emoji": 2_600,
-    "apple-safari-autoplay": 250_000,
-    "apple-safari-energy": 250_000,
-    "apple-health-types": 1_000,
+    name: preset.dictionary_size or 1_000
+    for name, preset in COMPLETE.items()
+    if name.startswith("apple-")
 }
 """Values in the dictionary; that of health types is not published, 1,000 is ours."""
 USERS = (10**6, 10**8)
@@ -120,16 +119,14 @@ def _bars_settings(rows: list[Row]) -> list[Bar]:
 # --- 90 days of budget -----------------------------------------------------------------------
 
 DAYS = 90
-DONATIONS: Mapping[str, tuple[float, int]] = {
-    "popular emoji": (4.0, 1),
-    "emoji suggestions": (4.0, 1),
-    "QuickType": (8.0, 2),
-    "lookup hints": (4.0, 2),
-    "Safari energy and crash": (4.0, 2),
-    "Safari autoplay": (8.0, 2),
-    "health types": (2.0, 1),
-}
-"""Epsilon a donation, donations a day (new words: not published); each day's budget is new."""
+DONATIONS = tuple(
+    Cost(epsilon=preset.parameters["epsilon"])
+    for name, preset in PRESETS.items()
+    for _ in range(preset.donations or 0)
+    if name != "apple-safari-crash"
+)
+"""Costs of one person's donations of a day, each day anew. Crash and energy have one budget; of new
+words the number is not published."""
 CAPS = Caps(window=timedelta(days=30), window_epsilon=4.0, lifetime_epsilon=16.0)
 """Ours: one group for all of them, with epsilon 4 in any 30 days and 16 for life."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -142,7 +139,6 @@ EPOCH = Rappor(bits=32, hashes=2, cohorts=128, f=0.5, p=0.25, q=0.75, seed="00")
 def _budget(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
     """What one person has spent after so many days, if the first day's report was sent too."""
     days = int(setting["days"])
-    every = [Cost(epsilon=each) for each, times in DONATIONS.values() for _ in range(times)]
     ledger = Ledger({"all": CAPS})
     for day in range(days):
         for each in (4.0, 2.0, 1.0):
@@ -151,7 +147,7 @@ def _budget(setting: Setting, generator: np.random.Generator) -> dict[str, float
             except BudgetExceeded:
                 continue
     return {
-        "all_metrics": sequential(every * days).epsilon,
+        "all_metrics": sequential(DONATIONS * days).epsilon,
         "emoji": sequential([EMOJI.cost] * days).epsilon,
         "emoji_exact": compose([(EMOJI, days)]).at(delta=DELTA).epsilon,
         "ours": ledger.spent("all"),
