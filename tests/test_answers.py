@@ -1,6 +1,7 @@
 """What a report says, in the words of its metric's answers; and what a client keeps of it."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -255,3 +256,25 @@ def test_linked_reports_are_counted_by_what_shares_noise(tmp_path: Path) -> None
     assert "need all your reports about one answer, linked" in words
     assert "more than the 64,000,000 that your device may ever send" in words
     assert "e+" not in words
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("name", [n for n, kind in CATALOGUE.items() if kind.is_whole])
+@pytest.mark.parametrize("memoise", [False, "per-value"])
+def test_every_mechanism_is_explained_and_its_reports_are_read(
+    name: str, memoise: Any, tmp_path: Path
+) -> None:
+    made = registry(tmp_path, {"city": 'mechanism = "coin"\nalpha = 0.5\nbeta = 0.5'})
+    for example in CATALOGUE[name].examples():
+        if memoise and not example.mechanism.is_memoisable:
+            continue
+        metric = replace(made.metric("city"), mechanism=example.mechanism, memoise=memoise)
+        loaded = replace(made, metrics={"city": metric})
+        data = explanation(loaded, "city", belief=0.3)
+        assert json.loads(json.dumps(data, allow_nan=False)) == data
+        assert "city: About a banner" in in_text(data)
+        assert data["metrics"]["city"]["linked"]["least"] != 0
+        for value in example.values:
+            said = statement_of(loaded, "city", value)
+            assert said.text.startswith(("names ", "says "))
+            assert len(said.answers) <= max(1, said.total)
