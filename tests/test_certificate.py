@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ldp.audit import cheats
-from ldp.audit.certificate import subject_of
+from ldp.audit.certificate import Subject, certified, differences, subject_of
 from ldp.audit.cheats import CHEATS, cheats_caught
 from ldp.audit.judging import Audit
 from ldp.audit.values import tried
@@ -160,6 +160,26 @@ def test_all_certifies_every_preset_and_example_and_the_client(
     assert set(COMPLETE) < set(names)
     assert result["client"] == {"passed": True, "checks": 1, "findings": []}
     assert all(entry["cheats"] for entry in result["audits"])
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_mechanism_can_be_certified_and_made_again(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def audited(name: str, mechanism: Catalogued, *_: Any, **__: Any) -> Verdict:
+        return Verdict(name, mechanism.cost.epsilon, [], 1, [], 0.5, None)
+
+    monkeypatch.setattr("ldp.audit.certificate.audited", audited)
+    for example in CATALOGUE[name].examples():
+        _, entry = certified(Subject(name, example.mechanism), 100, 0, with_cheats=False)
+        read = json.loads(json.dumps(entry, allow_nan=False))
+        assert read == entry
+        again = subject_of(read)
+        assert again.mechanism == example.mechanism
+        _, repetition = certified(again, 100, 0, with_cheats=False)
+        assert differences(read, repetition) == []
+        assert differences(read | {"claimed": 99.0}, repetition) != []
 
 
 @pytest.mark.exact
