@@ -99,6 +99,17 @@ def test_words_are_named_by_all_parts_of_a_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.exact
+def test_a_long_dictionary_is_compared_in_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ldp.registry.answers.MOST_LISTED", 2)
+    parameters = 'mechanism = "local-hashing"\nepsilon = 64.0\nrows = 64\nbuckets = 4096\n'
+    made = registry(tmp_path, {"word": parameters + 'dictionary = "d.txt"'})
+    assert statement_of(made, "word", "b").text == 'names "b" of the first 2 answers'
+    assert statement_of(made, "word", "c").text == "names none of the first 2 answers"
+
+
+@pytest.mark.exact
 def test_a_joint_report_says_what_each_member_says(tmp_path: Path) -> None:
     member = 'mechanism = "unary"\nepsilon = 64.0\ncategories = ["no", "yes"]'
     joint = 'mechanism = "joint"\nof = ["shown", "dismissed"]'

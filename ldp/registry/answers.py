@@ -138,7 +138,8 @@ class StatementReader:
             cells = part.number.bit_count() if part.mechanism.kind.is_bitmap else 1
             return (), 0, f"names {cells:,} of the {len(columns):,} cells of row {part.row:,}"
         answers = tuple(value for value in values if _is_named(metric.mechanism, parts, value))
-        return answers, len(values), _text(answers, len(values))
+        is_cut = len(values) < len(self._answers[metric.name])
+        return answers, len(values), _text(answers, len(values), "the first " if is_cut else "")
 
 
 def answers_of(metric: Metric) -> tuple[str, ...]:
@@ -215,5 +216,5 @@ def enumeration(answers: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
 
 
-def _text(answers: Sequence[str], count: int) -> str:
-    return f"names {enumeration(answers) if answers else 'none'} of {count:,} answers"
+def _text(answers: Sequence[str], count: int, which: str = "") -> str:
+    return f"names {enumeration(answers) if answers else 'none'} of {which}{count:,} answers"
