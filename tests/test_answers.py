@@ -3,18 +3,21 @@
 import json
 from dataclasses import replace
 from datetime import timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ldp.audit.law import report_law
 from ldp.client import Client
 from ldp.mechanisms import CATALOGUE
+from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.batch import Batch, Item
 from ldp.protocol.wire import pack_report
 from ldp.registry import Registry
-from ldp.registry.answers import StatementReader, listing, naming
+from ldp.registry.answers import StatementReader, answers_of, listing, naming
 from ldp.registry.explaining import explanation, in_text
 from tests.devices import DAY, App
 from tests.registries import GROUP, METRIC
@@ -131,14 +134,27 @@ def test_a_report_of_a_version_that_is_gone_is_only_counted(tmp_path: Path) -> N
 
 @pytest.mark.exact
 @pytest.mark.parametrize("name", [n for n, kind in CATALOGUE.items() if kind.is_whole])
-def test_how_often_an_answer_is_named_is_the_channels(name: str) -> None:
+def test_answers_are_named_as_often_as_it_is_said(name: str, tmp_path: Path) -> None:
+    """Over all reports of small mechanisms, with the probabilities of the audit's exact law."""
+    made = registry(tmp_path, {"city": 'mechanism = "coin"\nalpha = 0.5\nbeta = 0.5'})
     for example in CATALOGUE[name].examples():
-        if_held, if_not = naming(example.mechanism)
+        mechanism = example.mechanism
+        if_held, if_not = naming(mechanism)
         assert 0 < if_not < if_held < 1
-        (part, *others) = parts_of(example.mechanism)
-        if not others and part.kind.__name__ == "Index" and part.touches == 1:
-            assert if_held == float(part.channel.touched)
-            assert if_not == float(part.channel.untouched)
+        if not isinstance(parts_of(mechanism)[0].addressing, Identity) or name == "joint":
+            continue
+        metric = replace(made.metric("city"), mechanism=mechanism)
+        reader = StatementReader(replace(made, metrics={"city": metric}))
+        first, second = answers_of(metric)[:2]
+        shares = {first: Fraction(0), second: Fraction(0)}
+        for (row, number), probability in report_law(mechanism, first).items():
+            report = pack_report(mechanism.header, mechanism.layout, row, number)
+            for answer in shares.keys() & {*reader.read(Item("city", 1, report)).answers}:
+                shares[answer] += probability
+        if name == "coin":  # a "no" is what is not a "yes"
+            assert shares == {"yes": Fraction(mechanism.channel.touched), "no": 1 - shares["yes"]}
+        else:
+            assert [float(share) for share in shares.values()] == [if_held, if_not]
 
 
 @pytest.mark.exact

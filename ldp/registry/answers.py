@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from fractions import Fraction
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ldp.errors import ParameterError, RegistryError, ReportError
 from ldp.mechanisms import Catalogued, Mechanism
@@ -28,9 +29,10 @@ LONGEST = 40
 
 
 class Answers(NamedTuple):
-    """Answers of a metric: their number, 0 where they are not listed, the same in words, and a
-    `pair` of them as an example."""
+    """Answers of a metric: whether they are a "list", "text", "numbers" or, of a joint metric,
+    "tuples"; their number, 0 where no list has them; the same in words; a `pair` as an example."""
 
+    kind: Literal["list", "text", "numbers", "tuples"]
     total: int
     text: str
     pair: tuple[str, str]
@@ -158,6 +160,7 @@ def listing(metric: Metric) -> Answers:
         members = [(member.name, listing(member)) for member in metric.members]
         first, second = zip(*(answers.pair for _, answers in members), strict=True)
         return Answers(
+            kind="tuples",
             total=prod(answers.total for _, answers in members),
             text="; ".join(f"{name}: {answers.text}" for name, answers in members),
             pair=(f"({', '.join(first)})", f"({', '.join(second)})"),
@@ -165,22 +168,28 @@ def listing(metric: Metric) -> Answers:
     if bounds := getattr(metric.mechanism, "bounds", ()):
         pairs = bounds if isinstance(bounds[0], tuple) else (bounds,)
         low, high = (", ".join(f"{pair[end]:g}" for pair in pairs) for end in (0, 1))
-        return Answers(0, f"numbers from {low} to {high}", (low, high))
+        if len(pairs) > 1:
+            low, high = f"({low})", f"({high})"
+        return Answers("numbers", 0, f"numbers from {low} to {high}", (low, high))
     values = answers_of(metric)
     if len(values) < 2:
-        return Answers(0, "any text", ("one text", "another"))
-    return Answers(len(values), enumeration(values), (values[0], values[1]))
+        return Answers("text", 0, "any text", ("one text", "another"))
+    return Answers("list", len(values), enumeration(values), (values[0], values[1]))
 
 
 def naming(mechanism: Catalogued) -> tuple[float, float]:
-    """Return the probabilities that a report names the answer of its device, and another answer,
-    where no hashes collide."""
-    if_held = if_not = 1.0
+    """Return the probabilities that a report names the first answer of the `pair` of a listing if
+    it is the device's, and if the second is, where no hashes collide."""
+    if_held = if_not = Fraction(1)
     for part in parts_of(mechanism):
-        cells = max(part.channel.differing) if part.kind.has_independent_bits else 1
-        if_held *= float(part.support.touched) ** cells
-        if_not *= float(part.support.untouched) ** cells
-    return if_held, if_not
+        p, q, shared = part.channel.touched, part.channel.untouched, part.overlap
+        if part.kind is Index:
+            if_held *= part.touches * p
+            if_not *= shared * p + (part.touches - shared) * q
+        else:
+            cells = max(part.channel.differing) if part.kind.has_independent_bits else 1
+            if_held, if_not = if_held * p**cells, if_not * q**cells
+    return float(if_held), float(if_not)
 
 
 def _is_named(mechanism: Catalogued, parts: Sequence[_Part], value: Value) -> bool:

@@ -216,16 +216,17 @@ def _metric_lines(data: Mapping[str, Any], name: str) -> Iterator[str]:
     metric, belief = data["metrics"][name], data["belief"]
     window = timedelta(seconds=metric["window_seconds"])
     epoch = _length(timedelta(seconds=metric["epoch_seconds"])) if metric["epoch_seconds"] else ""
-    quote = quoted if metric["answers"]["total"] else str
-    first, second = map(quote, metric["answers"]["pair"])
+    answers = metric["answers"]
+    quote = str if answers["kind"] == "text" else quoted
+    first, second = map(quote, answers["pair"])
     yield f"{name}: {metric['description']}"
-    yield f"Answers: {metric['answers']['text']}."
+    yield f"Answers: {answers['text']}."
     yield SEEN[metric["presence"]].format(
         reports=metric["reports_per_window"], window=_length(window)
     )
     yield (
-        f"A report names your answer {_times(metric['named_if_held'])}, and any other answer "
-        f"{_times(metric['named_if_not'])}; a report that names it may so be made up."
+        f"A report names {first} {_times(metric['named_if_held'])} if it is your answer, and "
+        f"{_times(metric['named_if_not'])} if {second} is; so one that names it may be made up."
     )
     yield guess_sentence(metric["report"]["epsilon"], "one report", (first, second), belief)
     yield REMEMBERED[metric["memoise"] or False].format(epoch=epoch)
@@ -285,7 +286,7 @@ def _seconds(span: timedelta) -> int:
 def _length(span: timedelta) -> str:
     sizes = {"day": timedelta(days=1), "hour": timedelta(hours=1), "minute": timedelta(minutes=1)}
     unit, size = next(pair for pair in sizes.items() if span % pair[1] == timedelta(0))
-    return f"1 {unit}" if span == size else f"{span // size} {unit}s"
+    return f"1 {unit}" if span == size else f"{span // size:,} {unit}s"
 
 
 def _wrapped(line: str) -> list[str]:
