@@ -102,6 +102,20 @@ def test_words_are_named_by_all_parts_of_a_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.exact
+def test_sets_of_answers_are_named_one_by_one(tmp_path: Path) -> None:
+    parameters = 'epsilon = 64.0\nat_most = 2\ncategories = ["a", "b", "c", "d"]'
+    made = registry(tmp_path, {"apps": f'mechanism = "unary"\n{parameters}'})
+    assert statement_of(made, "apps", {"a", "c"}).answers == ("a", "c")
+    assert statement_of(made, "apps", set()).text == "names none of 4 answers"
+    listed = listing(made.metric("apps"))
+    assert (listed.kind, listed.pair) == ("sets", ("{a, b}", "{c, d}"))
+    words = " ".join(in_text(explanation(made, "apps")).split())
+    assert 'Answers: up to 2 of "a", "b", "c" and "d".' in words
+    assert "if it is one of yours" in words
+    assert "they need 1 of your reports; your device" in words
+
+
+@pytest.mark.exact
 def test_a_long_dictionary_is_compared_in_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,13 +155,16 @@ def test_answers_are_named_as_often_as_it_is_said(name: str, tmp_path: Path) -> 
         mechanism = example.mechanism
         if_held, if_not = naming(mechanism)
         assert 0 < if_not < if_held < 1
-        if not isinstance(parts_of(mechanism)[0].addressing, Identity) or name == "joint":
+        part = parts_of(mechanism)[0]
+        if not isinstance(part.candidate_addressing, Identity) or name == "joint":
             continue
         metric = replace(made.metric("city"), mechanism=mechanism)
         reader = StatementReader(replace(made, metrics={"city": metric}))
-        first, second = answers_of(metric)[:2]
-        shares = {first: Fraction(0), second: Fraction(0)}
-        for (row, number), probability in report_law(mechanism, first).items():
+        answers, most = answers_of(metric), part.at_most_answers
+        is_set = part.candidate_addressing is not part.addressing
+        value: Any = frozenset(answers[:most]) if is_set else answers[0]
+        shares = {answers[0]: Fraction(0), answers[most]: Fraction(0)}
+        for (row, number), probability in report_law(mechanism, value).items():
             report = pack_report(mechanism.header, mechanism.layout, row, number)
             for answer in shares.keys() & {*reader.read(Item("city", 1, report)).answers}:
                 shares[answer] += probability

@@ -28,11 +28,12 @@ LONGEST = 40
 """Number of letters of an answer that are shown."""
 
 
-class Answers(NamedTuple):
-    """Answers of a metric: whether they are a "list", "text", "numbers" or, of a joint metric,
-    "tuples"; their number, 0 where no list has them; the same in words; a `pair` as an example."""
+class Listing(NamedTuple):
+    """Answers of a metric: whether they are a "list", "sets" of a list, "text", "numbers" or, of a
+    joint metric, "tuples"; their number, 0 where no list has them; the same in words; a `pair` as
+    an example."""
 
-    kind: Literal["list", "text", "numbers", "tuples"]
+    kind: Literal["list", "sets", "text", "numbers", "tuples"]
     total: int
     text: str
     pair: tuple[str, str]
@@ -63,7 +64,8 @@ class _Part(NamedTuple):
     def names(self, point: int) -> bool:
         """Return whether the part names the answer of this `point`: all of its cells, or one where
         a report is one column; an answer that touches no cell if nothing is named."""
-        layout, cells = self.mechanism.layout, self.mechanism.addressing.cells(point, self.row)
+        layout = self.mechanism.layout
+        cells = self.mechanism.candidate_addressing.cells(point, self.row)
         if isinstance(layout, Index):
             return self.number in cells
         return all(layout.names(self.number, cell) for cell in cells) if cells else not self.number
@@ -146,7 +148,7 @@ class StatementReader:
 
 def answers_of(metric: Metric) -> tuple[str, ...]:
     """Return the categories of a metric, or the values of its dictionary, if that can be read."""
-    addressing = parts_of(metric.mechanism)[0].addressing
+    addressing = parts_of(metric.mechanism)[0].candidate_addressing
     if isinstance(addressing, Identity):
         return addressing.categories + addressing.untouching
     with suppress(RegistryError):  # an app need not ship the dictionary
@@ -154,12 +156,12 @@ def answers_of(metric: Metric) -> tuple[str, ...]:
     return ()
 
 
-def listing(metric: Metric) -> Answers:
+def listing(metric: Metric) -> Listing:
     """Return the answers of a metric, for a text."""
     if metric.members:
         members = [(member.name, listing(member)) for member in metric.members]
         first, second = zip(*(answers.pair for _, answers in members), strict=True)
-        return Answers(
+        return Listing(
             kind="tuples",
             total=prod(answers.total for _, answers in members),
             text="; ".join(f"{name}: {answers.text}" for name, answers in members),
@@ -170,16 +172,20 @@ def listing(metric: Metric) -> Answers:
         low, high = (", ".join(f"{pair[end]:g}" for pair in pairs) for end in (0, 1))
         if len(pairs) > 1:
             low, high = f"({low})", f"({high})"
-        return Answers("numbers", 0, f"numbers from {low} to {high}", (low, high))
+        return Listing("numbers", 0, f"numbers from {low} to {high}", (low, high))
     values = answers_of(metric)
     if len(values) < 2:
-        return Answers("text", 0, "any text", ("one text", "another"))
-    return Answers("list", len(values), enumeration(values), (values[0], values[1]))
+        return Listing("text", 0, "any text", ("one text", "another"))
+    if (most := _largest_set(parts_of(metric.mechanism)[0])) is None:
+        return Listing("list", len(values), enumeration(values), (values[0], values[1]))
+    low, high = ("{" + ", ".join(some) + "}" for some in (values[:most], values[-most:]))
+    return Listing("sets", len(values), f"up to {most} of {enumeration(values)}", (low, high))
 
 
 def naming(mechanism: Catalogued) -> tuple[float, float]:
     """Return the probabilities that a report names the first answer of the `pair` of a listing if
-    it is the device's, and if the second is, where no hashes collide."""
+    it is the device's, and if the second is, where no hashes collide; of sets, that it names an
+    answer of the device's set, and another."""
     if_held = if_not = Fraction(1)
     for part in parts_of(mechanism):
         p, q, shared = part.channel.touched, part.channel.untouched, part.overlap
@@ -187,15 +193,24 @@ def naming(mechanism: Catalogued) -> tuple[float, float]:
             if_held *= part.touches * p
             if_not *= shared * p + (part.touches - shared) * q
         else:
-            cells = max(part.channel.differing) if part.kind.has_independent_bits else 1
+            is_many = part.kind.has_independent_bits and _largest_set(part) is None
+            cells = max(part.channel.differing) if is_many else 1
             if_held, if_not = if_held * p**cells, if_not * q**cells
     return float(if_held), float(if_not)
+
+
+def _largest_set(part: Mechanism) -> int | None:
+    """Return the size of the largest set of answers that is reported; None of single answers."""
+    is_set = part.candidate_addressing is not part.addressing
+    return part.at_most_answers if is_set else None
 
 
 def _is_named(mechanism: Catalogued, parts: Sequence[_Part], value: Value) -> bool:
     with suppress(ParameterError):  # a word that the mechanism does not know
         pairs = zip(parts, values_of_parts(mechanism, [value]), strict=True)
-        return all(part.names(part.mechanism.addressing.point(v)) for part, (_, (v,)) in pairs)
+        return all(
+            part.names(part.mechanism.candidate_addressing.point(v)) for part, (_, (v,)) in pairs
+        )
     return False
 
 

@@ -224,16 +224,24 @@ def _metric_lines(data: Mapping[str, Any], name: str) -> Iterator[str]:
     yield SEEN[metric["presence"]].format(
         reports=metric["reports_per_window"], window=_length(window)
     )
-    yield (
-        f"A report names {first} {_times(metric['named_if_held'])} if it is your answer, and "
-        f"{_times(metric['named_if_not'])} if {second} is; so one that names it may be made up."
-    )
+    yield _naming_sentence(metric, first, second)
     yield guess_sentence(metric["report"]["epsilon"], "one report", (first, second), belief)
     yield REMEMBERED[metric["memoise"] or False].format(epoch=epoch)
     if metric["memoise"]:
         reports = f"all reports of {epoch}" if epoch else "all reports about one value"
         yield guess_sentence(metric["charged"]["epsilon"], reports, (first, second), belief)
     yield _linked_sentence(metric["linked"], data["certainty"], window, epoch)
+
+
+def _naming_sentence(metric: Mapping[str, Any], first: str, second: str) -> str:
+    if_held, if_not = _times(metric["named_if_held"]), _times(metric["named_if_not"])
+    answer, condition, otherwise = first, "it is your answer", f"{second} is"
+    if metric["answers"]["kind"] == "sets":
+        answer, condition, otherwise = "an answer", "it is one of yours", "it is not"
+    return (
+        f"A report names {answer} {if_held} if {condition}, and {if_not} if {otherwise}; so one "
+        "that names it may be made up."
+    )
 
 
 def _times(share: float) -> str:
@@ -254,10 +262,9 @@ def _linked_sentence(
             else f"{goal} cannot get enough: no number of reports about one answer tells as much."
         )
     about = "" if linked["is_exact"] else "about "
-    what = {"reports": "of your reports", "epochs": f"of your periods of {epoch}, linked"}[unit]
-    if unit == "reports" and least > 1:
-        what += ", linked"
-    needs = f"{goal} need {about}{least:,} {what} and about the same answer"
+    what = {"reports": "of your reports", "epochs": f"of your periods of {epoch}"}[unit]
+    same = ", linked and about the same answer" if least > 1 else ""
+    needs = f"{goal} need {about}{least:,} {what}{same}"
     if least > linked["affordable"]:
         return f"{needs}: more than the {linked['affordable']:,} that your device may ever send."
     if unit == "epochs":
