@@ -101,7 +101,10 @@ def _unmeasured(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _readable(value: Any) -> Any:
-    """Return a value as JSON has it: bytes as hexadecimal digits, a tuple as a list."""
+    """Return a value as JSON has it: bytes as hexadecimal digits, a tuple as a list, a set as a
+    sorted list."""
     if isinstance(value, bytes):
         return {"hex": value.hex()}
+    if isinstance(value, frozenset):
+        return {"set": sorted(map(_readable, value))}
     return list(map(_readable, value)) if isinstance(value, tuple) else value
