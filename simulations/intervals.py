@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binom
 
-from ldp import OneBitMean, Piecewise, Rappor
+from ldp import OneBitMean, Piecewise, Rappor, RegressionMoments
 from ldp.mechanisms.numeric import Numeric
-from ldp.server import Table, decode, decode_mean
+from ldp.server import Table, decode, decode_mean, decode_regression
 from ldp.simulation import draw_table
 from simulations import campaign
 from simulations.campaign import Bar
@@ -75,6 +75,18 @@ MEANS = tuple(
 NUMBERS, SHARES, PEOPLE = ("1", "2.5", "9"), np.array([0.5, 0.3, 0.2]), 1_000
 """Numbers, how they are distributed, and how many are drawn: the interval is of their mean."""
 
+REGRESSIONS = tuple(
+    (
+        RegressionMoments(features=2, bounds=((0, 10), (0, 1), (0, 100)), epsilon=epsilon),
+        reports,
+    )
+    for epsilon, reports in ((1.0, 20_000), (1.0, 100_000), (4.0, 4_000), (4.0, 20_000))
+)
+"""Regressions, and of how many reports: of each epsilon one whose X'X is six times its noise, the
+least at which nearly all intervals have ends, and one far above it."""
+TUPLES = ("2,0.1,24", "4,0.9,48", "9,0.4,79", "6,0,58", "0,0.8,10")
+"""Tuples, of which people hold one each, all equally often."""
+
 POOLED = Rappor(scheme="identity", bits=4, f=0.5, p=0.25, q=0.75)
 CLIENTS, REPORTS_EACH = np.array([200, 100, 60, 40]), 10
 
@@ -123,6 +135,24 @@ def held_mean(mechanism: Numeric, tables: int, seed: np.random.SeedSequence) -> 
     return held
 
 
+def held_regression(
+    mechanism: RegressionMoments, reports: int, tables: int, seed: np.random.SeedSequence
+) -> int:
+    """In how many tables of people drawn anew the interval of the second slope, of which the
+    reports tell least, holds the slope of least squares of all tuples."""
+    generator, held = np.random.default_rng(seed), 0
+    rows = np.array([[*map(float, people.split(",")), 1.0] for people in TUPLES])
+    truth = np.linalg.lstsq(rows[:, [0, 1, 3]], rows[:, 2], rcond=None)[0][1]
+    shares = np.full(len(TUPLES), 1 / len(TUPLES))
+    for _ in range(tables):
+        table = draw_table(
+            mechanism, TUPLES, frequencies=shares, users=reports, generator=generator
+        )
+        low, high = decode_regression(table).interval()
+        held += int(low[1] <= truth <= high[1])
+    return held
+
+
 def pooled(tables: int, seed: np.random.SeedSequence) -> tuple[int, int]:
     """The same of basic RAPPOR's second category, where each client sent 10 reports under one
     permanent response: with that said, and without."""
@@ -155,11 +185,14 @@ def rows(tables: int, seed: int) -> Iterator[Row]:
     drawn_from = every() + settings(ADVERSE)
     tasks = list(product(drawn_from, sizes))
     of_means = list(product(MEANS, sizes))
-    seeds = np.random.SeedSequence(seed).spawn(len(tasks) + len(sizes) + len(of_means))
+    fits = [(*setting, size) for setting, size in product(REGRESSIONS, sizes)]
+    seeds = np.random.SeedSequence(seed).spawn(len(tasks) + len(sizes) + len(of_means) + len(fits))
+    of_means_at = len(tasks) + len(sizes)
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         drawn = pool.map(held, *zip(*tasks, strict=True), seeds[: len(tasks)])
-        together = pool.map(pooled, sizes, seeds[len(tasks) : len(tasks) + len(sizes)])
-        means = pool.map(held_mean, *zip(*of_means, strict=True), seeds[len(tasks) + len(sizes) :])
+        together = pool.map(pooled, sizes, seeds[len(tasks) : of_means_at])
+        means = pool.map(held_mean, *zip(*of_means, strict=True), seeds[of_means_at:])
+        fitted = pool.map(held_regression, *zip(*fits, strict=True), seeds[-len(fits) :])
         for setting in drawn_from:
             count = sum(next(drawn) for _ in sizes)
             mechanism = setting.mechanism
@@ -170,6 +203,10 @@ def rows(tables: int, seed: int) -> Iterator[Row]:
         for mean in MEANS:
             count = sum(next(means) for _ in sizes)
             yield Row(f"mean, {mean.describe()}", mean.cost.epsilon, PEOPLE, 1.0, tables, count)
+        for moments, reports in REGRESSIONS:
+            count = sum(next(fitted) for _ in sizes)
+            name = f"regression, {moments.describe()}"
+            yield Row(name, moments.cost.epsilon, reports, 1.0, tables, count)
         for name, counts in zip(("K said", "K not said"), zip(*together, strict=True), strict=True):
             n, share = REPORTS_EACH * int(CLIENTS.sum()), float(CLIENTS[1] / CLIENTS.sum())
             yield Row(

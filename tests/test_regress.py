@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldp import cli
+from ldp import RandomizedResponse, RegressionMoments, cli
 from ldp.accounting import Neighbours
 from ldp.central import gaussian_delta
 from ldp.central.regression import METHODS, Budget, Moments, Rows
@@ -19,6 +19,8 @@ from ldp.central.regression.published import PUBLISHED
 from ldp.planning.regression import shuffled_epsilon
 from ldp.privacy_loss import clones_2023
 from ldp.regression.signs import Coordinates, from_signs, keep_ratio
+from ldp.server import Table
+from ldp.simulation import draw_table
 from tests.statistics import ALPHA, mean_p
 
 DATA = Path(__file__).parent / "data" / "regression"
@@ -54,7 +56,7 @@ def test_a_release_prints_coefficients_and_what_they_cost(
     shown = capsys.readouterr().out
     assert "lstat" in shown
     assert "black" not in shown, "the bounds file does not name it"
-    assert "No honest interval exists" in shown
+    assert "unbounded" in shown
     assert "epsilon 1, delta 1e-06; neighbours: replace the value of one report" in shown
     assert "there are 506 rows" in " ".join(shown.split())
     made = []
@@ -84,6 +86,42 @@ def test_a_release_prints_coefficients_and_what_they_cost(
     assert run(shortened, monkeypatch) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "with rows longer than 1.4 shortened to that: not the coefficients of the rows" in shown
+
+
+@pytest.mark.exact
+def test_a_table_of_devices_becomes_coefficients_with_errors(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mechanism = RegressionMoments(features=1, bounds=((0, 10), (0, 100)), epsilon=4.0)
+    for name, count in (("many", 10_000_000), ("few", 20)):
+        draw_table(
+            mechanism,
+            ("1,12", "4,38", "9,95"),
+            counts=np.full(3, count),
+            generator=np.random.default_rng(1),
+        ).save(f"{name}.table")
+    assert run("regress many.table --out fit.csv --level 0.99", monkeypatch) == 0
+    shown = capsys.readouterr().out
+    assert "99 % interval" in shown
+    assert "30,000,000 reports of epsilon 4 each" in shown
+    header, slope, intercept = Path("fit.csv").read_text().splitlines()
+    assert header == "term,coefficient,std_error,low,high"
+    name, *numbers = slope.split(",")
+    coefficient, error, low, high = map(float, numbers)
+    assert name == "x1"
+    assert intercept.startswith("intercept,")
+    assert low < 10.479 < high  # the line through (1, 12), (4, 38) and (9, 95)
+    assert high - low == pytest.approx(2 * 2.5758 * error, rel=0.01)
+    summary = json.loads(Path("fit.json").read_text())
+    assert summary["level"] == 0.99
+    assert summary["coef"] == [pytest.approx(coefficient, rel=1e-5)]
+    assert len(summary["fakes_move"]) == len(summary["std_error"]) == 2
+    assert run("decode many.table --out - --level 0.99", monkeypatch) == 0
+    assert capsys.readouterr().out.splitlines()[1] == slope
+    assert run("regress few.table", monkeypatch) == 0
+    assert "unbounded" in capsys.readouterr().out
+    assert run("regress few.table --json", monkeypatch) == 0
+    assert None in json.loads(capsys.readouterr().out)["low"]
 
 
 @pytest.mark.exact
@@ -166,6 +204,9 @@ def test_a_published_method_is_left_out_where_its_proof_ends(
         ("regress bytes.csv --target y --bounds b.csv" + BUDGET, "not UTF-8"),
         ("regress nothing.csv --target y --bounds b.csv" + BUDGET, "is empty"),
         (BOSTON + BUDGET + " --level 1", "level must lie strictly"),
+        ("regress boston.csv" + BUDGET, "a CSV file needs --target, --bounds, --epsilon and"),
+        ("regress some.table" + BUDGET, "is a table, which has its own bounds and epsilon"),
+        ("regress some.table", "a rr table holds no moments of a regression"),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -188,6 +229,7 @@ def test_a_mistake_is_one_line(
     }.items():
         (here / name).write_text(text)
     (here / "bytes.csv").write_bytes(b"x,y\n\xff,1\n")
+    Table.empty(RandomizedResponse(categories=("a", "b"), epsilon=1.0)).save("some.table")
     assert run(words, monkeypatch) == 2
     shown = capsys.readouterr()
     assert shown.out == ""

@@ -1,6 +1,5 @@
 """`ldp decode`: a table becomes estimates."""
 
-import json
 from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -10,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ldp.cli.estimates import check_output, write_estimates
+from ldp.cli.estimates import check_output, write_estimates, write_numbers
 from ldp.cli.options import FILE, JSON, say
 from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import read_lines
 from ldp.protocol.hashing import MD5_SCHEMES
-from ldp.tables.estimates import CONTROLS, Rule, summary_path
+from ldp.tables.estimates import CONTROLS, Rule
 
 if TYPE_CHECKING:
     from ldp.protocol.spelling import Spelling
@@ -162,14 +161,11 @@ def _weighted(option: str | None) -> float | None:
 def _write_numbers(table: "Table", out: str, level: float, as_json: bool) -> None:
     """Write the mean, or the regression, of a table of numbers."""
     from ldp.decoding.numeric import decode_numbers
-    from ldp.files import write_together
 
     numbers = decode_numbers(table)
     summary, text = numbers.summary(level), numbers.to_csv(None, level)
-    if out != "-":
-        beside = json.dumps(summary, indent=1) + "\n"
-        write_together({Path(out): text, summary_path(Path(out)): beside})
-        text += f"-> {out}"
+    write_numbers(summary, text, out)
+    text += f"-> {out}" if out != "-" else ""
     say(summary, text.rstrip("\n"), as_json)
 
 

@@ -1,11 +1,14 @@
 """How commands write estimates."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ldp.cli.options import say
+from ldp.cli.options import finite, say
 from ldp.errors import ParameterError
+from ldp.files import write_together
 from ldp.tables.estimates import Estimates, summary_path
 
 
@@ -44,3 +47,10 @@ def write_estimates(
         decoys, passed = summary["decoys"], summary["decoys_discovered"]
         words += f"\nof {decoys:,} decoys, which nobody holds, {passed:,} would be discovered"
     say({**summary, "written": out}, words, as_json)
+
+
+def write_numbers(summary: dict[str, Any], text: str, out: str) -> None:
+    """Write the CSV `text` to `out`, and the summary beside it; nothing for "-"."""
+    if out != "-":
+        beside = json.dumps(finite(summary), indent=1) + "\n"
+        write_together({Path(out): text, summary_path(Path(out)): beside})

@@ -73,14 +73,15 @@ def generator(seed: int | None) -> "np.random.Generator":
 def say(result: dict[str, Any], words: str, as_json: bool) -> None:
     """Print the result of a command for a program or for a person. JSON knows no infinity: what is
     infinite is null there."""
-    click.echo(json.dumps(_finite(result), allow_nan=False) if as_json else words)
+    click.echo(json.dumps(finite(result), allow_nan=False) if as_json else words)
 
 
-def _finite(result: Any) -> Any:
+def finite(result: Any) -> Any:
+    """Return the result with None for every number that is not finite."""
     if isinstance(result, Mapping):
-        return {name: _finite(value) for name, value in result.items()}
+        return {name: finite(value) for name, value in result.items()}
     if isinstance(result, list | tuple):
-        return [_finite(value) for value in result]
+        return [finite(value) for value in result]
     return None if isinstance(result, float) and not math.isfinite(result) else result
 
 

@@ -1,4 +1,5 @@
-"""`ldp regress`: a private linear regression of a CSV file, or all of them compared."""
+"""`ldp regress`: a private linear regression of a CSV file, all methods compared on it, or the
+regression of a table of reports."""
 
 import csv
 import io
@@ -11,25 +12,27 @@ from typing import Any
 import click
 import numpy as np
 
+from ldp.cli.estimates import check_output, write_numbers
 from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
 from ldp.errors import DecodeError, ParameterError
-from ldp.files import read_lines
+from ldp.files import csv_text, read_lines
+from ldp.protocol.wire import TABLE_MAGIC
 
 WIDTH = 88
+CSV_COLUMNS = ("term", "coefficient", "std_error", "low", "high")
 
 
 @click.command()
-@click.argument("data", type=FILE, metavar="DATA.csv")
-@click.option("--target", required=True, help="The column to predict.")
+@click.argument("data", type=FILE, metavar="DATA.csv|TABLE")
+@click.option("--target", help="The column to predict.")
 @click.option(
     "--bounds",
     "bounds_file",
     type=FILE,
-    required=True,
     help="CSV column,low,high: public ranges of the target and of the columns to use.",
 )
-@click.option("--epsilon", type=float, required=True, help="Privacy loss of the release.")
-@click.option("--delta", type=float, required=True, help="Far below 1 / rows.")
+@click.option("--epsilon", type=float, help="Privacy loss of the release.")
+@click.option("--delta", type=float, help="Far below 1 / rows; not for a pure method.")
 @click.option("--method", default="ridge", show_default=True, help="ridge, ada-ssp, ssp, ...")
 @click.option(
     "--neighbours",
@@ -44,6 +47,7 @@ WIDTH = 88
     help="Public length that longer mapped rows are shortened to, for intervals too.",
 )
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--out", default="-", help="Coefficients as CSV, with a summary beside it.")
 @click.option("--compare", "compared", is_flag=True, help="Cross-validate every method instead.")
 @click.option(
     "--splits", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Of --compare."
@@ -52,14 +56,15 @@ WIDTH = 88
 @JSON
 def regress(
     data: Path,
-    target: str,
-    bounds_file: Path,
-    epsilon: float,
-    delta: float,
+    target: str | None,
+    bounds_file: Path | None,
+    epsilon: float | None,
+    delta: float | None,
     method: str,
     neighbours: str,
     norm: float | None,
     level: float,
+    out: str,
     compared: bool,
     splits: int,
     seed: int | None,
@@ -73,13 +78,26 @@ def regress(
     --compare no coefficient is released: every method is simulated on splits of the data, local
     ones beside the curator's, and the errors shown are not private.
 
+    Of a TABLE of `moments` reports, which are private already, the coefficients cost nothing.
+
     \b
     Example: ldp regress houses.csv --target price --bounds bounds.csv --epsilon 1 --delta 1e-6
+    Example: ldp regress flats.table --out flats.csv
     """
     if seed is not None and not compared:
         raise ParameterError("a release takes no seed; --seed goes with --compare")
-    if not 0 < level < 1:
-        raise ParameterError("level must lie strictly between 0 and 1")
+    check_output(out, level)
+    if data.is_file() and _is_table(data):
+        if any(option is not None for option in (target, bounds_file, epsilon, delta)):
+            raise ParameterError(
+                f"{data} is a table, which has its own bounds and epsilon: leave out --target, "
+                "--bounds, --epsilon and --delta"
+            )
+        result, words = _decoded(data, level, out)
+        say(result, words, as_json)
+        return
+    if target is None or bounds_file is None or epsilon is None or delta is None:
+        raise ParameterError("a CSV file needs --target, --bounds, --epsilon and --delta")
     ranges = _read_bounds(bounds_file)
     if target not in ranges:
         raise ParameterError(f"{bounds_file} has no row for the target column")
@@ -99,6 +117,7 @@ def regress(
             y,
             features,
             level,
+            out,
             epsilon=epsilon,
             delta=delta,
             bounds=pairs,
@@ -110,8 +129,68 @@ def regress(
     say(result, words, as_json)
 
 
+def _is_table(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(TABLE_MAGIC)) == TABLE_MAGIC
+
+
+def _decoded(path: Path, level: float, out: str) -> tuple[dict[str, Any], str]:
+    """Write the regression of a table to `out`; return its summary, and it in words."""
+    from ldp.server import Table, decode_regression
+
+    fit = decode_regression(Table.load(path))
+    summary = fit.summary(level)
+    write_numbers(summary, fit.to_csv(None, level), out)
+    names = [*(f"x{number}" for number in range(1, len(fit.std_error))), "(intercept)"]
+    columns = {
+        "coefficient": [*fit.coef, fit.intercept],
+        "std. error": fit.std_error,
+        "1 % fakes": fit.fakes_move,
+    }
+    notes = (
+        f"{fit.reports:,} reports of epsilon {summary['epsilon']:g} each. The intervals cover "
+        "the least-squares coefficients, values clipped to the bounds, of the population from "
+        "which the people who reported were drawn at random. Last column: how far 1 % of made-up "
+        "reports could move a coefficient, if all of them are about one product."
+    )
+    intervals = fit.limits(level)
+    lines = [*_lines(names, columns, intervals, level), "", *wrap(notes, WIDTH)]
+    return summary, "\n".join([*lines, *_unbounded(intervals), *_written(out)])
+
+
+def _lines(names: list[str], columns: dict[str, Any], intervals: Any, level: float) -> list[str]:
+    """Return a line for each of `names` below a header: its number of every column, and its
+    interval, if there are any."""
+    table = {"column": names}
+    table |= {head: [f"{number:.6g}" for number in column] for head, column in columns.items()}
+    if intervals is not None:
+        table[f"{100 * level:g} % interval"] = [_interval(*ends) for ends in intervals]
+    rows = zip(*([head, *cells] for head, cells in table.items()), strict=True)
+    first, *others = (max(map(len, [head, *cells])) for head, cells in table.items())
+    return ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], others)]) for row in rows]
+
+
+def _interval(low: float, high: float) -> str:
+    return f"{low:.6g} to {high:.6g}" if math.isfinite(high - low) else "unbounded"
+
+
+def _unbounded(intervals: Any) -> list[str]:
+    """Return what an interval without ends says, if there is one."""
+    if intervals is None or np.isfinite(intervals).all():
+        return []
+    return wrap(
+        "Unbounded: the noise leaves the coefficient undetermined; what is printed is mostly the "
+        "ridge's choice.",
+        WIDTH,
+    )
+
+
+def _written(out: str) -> list[str]:
+    return [] if out == "-" else [f"-> {out}"]
+
+
 def _released(
-    X: Any, y: Any, features: list[str], level: float, **parameters: Any
+    X: Any, y: Any, features: list[str], level: float, out: str, **parameters: Any
 ) -> tuple[dict[str, Any], str]:
     from ldp.central.regression import METHODS, PrivateLinearRegression
 
@@ -120,13 +199,14 @@ def _released(
         model = PrivateLinearRegression(**parameters).fit(X, y)
     for warning in raised:
         click.echo(f"ldp: note: {warning.message}", err=True)
-    intervals, reason = None, ""
+    names = [*features, "(intercept)"]
+    columns: dict[str, Any] = {"coefficient": [*model.coef_.tolist(), model.intercept_]}
+    intervals, errors, reason = None, [None] * len(names), ""
     try:
         intervals = model.coefficient_intervals(level).tolist()
+        errors = columns["std. error"] = model.coefficient_std_errors().tolist()
     except DecodeError as error:
         reason = str(error)
-    names = [*features, "(intercept)"]
-    numbers = [*model.coef_.tolist(), model.intercept_]
     cost, method = model.cost_, parameters["method"]
     hides_rows = parameters["neighbours"] == "add-remove"
     covered = _covered(parameters["norm"])
@@ -136,20 +216,16 @@ def _released(
         "delta": cost.delta,
         "neighbours": cost.neighbours.value,
         "rows": None if hides_rows else len(y),
-        "coefficients": dict(zip(names, numbers, strict=True)),
+        "coefficients": dict(zip(names, columns["coefficient"], strict=True)),
+        "std_errors": dict(zip(names, errors, strict=True)),
         "intervals": intervals and dict(zip(names, intervals, strict=True)),
         "intervals_cover": covered,
         "level": level,
         "no_intervals_because": reason or None,
     }
-    longest = max(map(len, names))
-    head = f"{'column':<{longest}}  {'coefficient':>12}"
-    if intervals:
-        head += f"  {100 * level:g} % interval"
-    lines = [f"{method}: {METHODS[method].words}", head]
-    ends = [f"  {low:12.6g} to {high:.6g}" for low, high in intervals or ()] or [""] * len(names)
-    for name, number, end in zip(names, numbers, ends, strict=True):
-        lines.append(f"{name:<{longest}}  {number:12.6g}{end}")
+    ends = intervals or [("", "")] * len(names)
+    rows = zip(names, columns["coefficient"], errors, *zip(*ends, strict=True), strict=True)
+    write_numbers(result, csv_text([CSV_COLUMNS, *rows]), out)
     public = "the bounds, but not the number of rows"
     if not hides_rows:
         public = f"the bounds, and that there are {len(y):,} rows"
@@ -158,7 +234,9 @@ def _released(
         f"Public: {public}. Every run is another release, and their costs add."
     )
     noted = f"The intervals cover {covered}." if intervals else reason[:1].upper() + reason[1:]
-    lines += ["", *wrap(noted, WIDTH), *wrap(spent, WIDTH)]
+    lines = [f"{method}: {METHODS[method].words}", *_lines(names, columns, intervals, level)]
+    lines += ["", *wrap(noted, WIDTH), *_unbounded(intervals)]
+    lines += [*wrap(spent, WIDTH), *_written(out)]
     return result, "\n".join(lines)
 
 

@@ -6,9 +6,10 @@ windows of W, p and q the channel's probabilities,
     mean bin = q B (B - 1) / 2 + (p - q) W (mean step + (W - 1) / 2).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from ldp.files import write_whole
 from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.moments import RegressionMoments
 from ldp.mechanisms.numeric import Numeric
-from ldp.regression.signs import regression_of_signs
+from ldp.regression.ridge import floored
+from ldp.regression.signs import from_signs, unmapped_of
 from ldp.tables.table import Table
 
 FEW = 100
@@ -143,26 +145,57 @@ def _places_of_few(
 @dataclass(frozen=True, eq=False)
 class RegressionEstimate:
     """Linear regression of the last number of each tuple on the others: `coef`, shape (features,),
-    and `intercept`, in the units of the numbers."""
+    and `intercept`, in the units of the numbers.
+
+    `std_error`: shape (features + 1,), the intercept last, of the least-squares coefficients, to
+    which the ridge brings `coef` nearer to 0; infinite where the reports do not determine them.
+    `limits`: function from a level to the intervals; `damage`: function to `fakes_move`.
+    """
 
     coef: Floats
     intercept: float
     reports: int
     details: dict[str, Any]
+    std_error: Floats
+    limits: Callable[[float], Floats]
+    damage: Callable[[], Floats]
+
+    @cached_property
+    def fakes_move(self) -> Floats:
+        """How far 1 % of made-up reports move each coefficient at most, if all of them are about
+        one product: shape (features + 1,). It is computed when it is first asked for: with 50
+        features in seconds."""
+        return self.damage()
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Return (low, high), each of shape (features + 1,), the intercept last: each interval
+        holds the least-squares coefficient of the population from which the reporters were drawn
+        with probability `level`. An end is infinite where the reports set none. Raises
+        ParameterError for a level outside (0, 1)."""
+        low, high = self.limits(level).T
+        return low, high
 
     def summary(self, level: float = 0.95) -> dict[str, Any]:
-        """Return all numbers and details as JSON-ready data; there are no intervals, so `level` has
-        no effect."""
-        numbers = {"coef": self.coef.tolist(), "intercept": self.intercept}
-        return {**numbers, "reports": self.reports, **self.details}
+        """Return all numbers and details as JSON-ready data, the intervals at `level`; null stands
+        for an infinite number."""
+        low, high = self.interval(level)
+        columns = {"std_error": self.std_error, "low": low, "high": high}
+        errors = {**columns, "fakes_move": self.fakes_move}
+        finite = {
+            name: [number if math.isfinite(number) else None for number in numbers.tolist()]
+            for name, numbers in errors.items()
+        }
+        numbers = {"coef": self.coef.tolist(), "intercept": self.intercept, **finite}
+        return {**numbers, "reports": self.reports, "level": level, **self.details}
 
     def to_csv(self, path: str | Path | None = None, level: float = 0.95) -> str:
-        """Return `term,coefficient` as CSV text, the intercept last; with `path`, write it
-        there."""
-        terms = [f"x{i}" for i in range(1, len(self.coef) + 1)]
-        rows = zip([*terms, "intercept"], [*self.coef, self.intercept], strict=True)
-        text = "".join(f"{term},{number:.6g}\n" for term, number in rows)
-        return _write("term,coefficient\n" + text, path)
+        """Return `term,coefficient,std_error,low,high` as CSV text, the intercept last; with
+        `path`, write it there."""
+        terms = [*(f"x{i}" for i in range(1, len(self.coef) + 1)), "intercept"]
+        columns = (np.append(self.coef, self.intercept), self.std_error, *self.interval(level))
+        rows = zip(terms, np.column_stack(columns), strict=True)
+        lines = [",".join([term, *(f"{number:.6g}" for number in row)]) for term, row in rows]
+        return _write("\n".join(["term,coefficient,std_error,low,high", *lines, ""]), path)
 
 
 def decode_regression(table: Table) -> RegressionEstimate:
@@ -174,10 +207,32 @@ def decode_regression(table: Table) -> RegressionEstimate:
     if not table.reports.all():
         raise DecodeError("one of the products was never reported: the table has too few reports")
     signs = table.counts[:, 1].astype(np.int64) - table.counts[:, 0]
-    coef, intercept = regression_of_signs(
-        table.reports, signs, epsilon=mechanism.epsilon, bounds=mechanism.bounds
+    unmapped = unmapped_of(mechanism.bounds)
+    moments_of = partial(from_signs, epsilon=mechanism.epsilon, features=mechanism.features)
+    moments = moments_of(table.reports, signs)
+    coef, intercept = unmapped.coefficients(floored(moments))
+
+    def damage() -> Floats:
+        fakes = max(1, round(FAKES / (1 - FAKES) * table.total)) * np.eye(
+            len(signs), dtype=np.int64
+        )
+        moved = [
+            unmapped.coefficients(floored(moments_of(table.reports + row, signs + way * row)))
+            for row in fakes
+            for way in (-1, 1)
+        ]
+        ends = np.array([[*slopes, level] for slopes, level in moved])
+        return np.asarray(np.abs(ends - [*coef, intercept]).max(axis=0))
+
+    return RegressionEstimate(
+        coef,
+        intercept,
+        table.total,
+        _details(table),
+        unmapped.std_errors(moments.equations),
+        partial(unmapped.intervals, moments.equations),
+        damage,
     )
-    return RegressionEstimate(coef, intercept, table.total, _details(table))
 
 
 def decode_numbers(table: Table) -> MeanEstimate | RegressionEstimate:

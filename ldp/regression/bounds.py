@@ -7,6 +7,7 @@ import numpy as np
 
 from ldp.arrays import Floats
 from ldp.errors import ParameterError
+from ldp.regression.intervals import Equations
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,3 +83,15 @@ class Unmapped:
         if self._intercept:
             return slopes, self.middle + float(coefficients[-1])
         return slopes, self.middle - float(slopes @ self._features.middle)
+
+    def intervals(self, equations: Equations, level: float) -> Floats:
+        """Return the intervals of slopes and, where there is one, the intercept, from those of
+        mapped coefficients: shape (columns, 2)."""
+        intervals = equations.interval(self.units(), level)
+        intervals[-1:] += self.middle if self._intercept else 0.0
+        return intervals
+
+    def std_errors(self, equations: Equations) -> Floats:
+        """Return the standard errors of slopes and, where there is one, the intercept: shape
+        (columns,)."""
+        return equations.std_errors(self.units())

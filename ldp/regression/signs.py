@@ -1,4 +1,4 @@
-"""Moments of a regression from signs of products, one a report, and the regression from these.
+"""Moments of a regression from signs of products, one a report.
 
 A person's row is (1, x, y), mapped to [-1, 1]. The products of its entries, but 1 * 1, are its
 coordinates; a report is one randomised sign of one of them.
@@ -12,7 +12,6 @@ import numpy as np
 from ldp.arrays import Floats, Ints
 from ldp.regression.bounds import Bounds, Unmapped
 from ldp.regression.moments import Moments, Scales
-from ldp.regression.ridge import floored
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,37 +51,43 @@ def keep_ratio(epsilon: float) -> float:
 def from_signs(reports: Ints, signs: Ints, *, epsilon: float, features: int) -> Moments:
     """Return the moments, as means, of `reports` and the sum of `signs`, shape (coordinates,):
 
-        mean_j = middle_j + half_j c signs_j / reports_j
+        mean_j = middle_j + half_j v_j,  v_j = c signs_j / reports_j
         variance_j = half_j**2 (c**2 - v_j**2) / reports_j <= half_j**2 c**2 / reports_j
 
-    A scale is the largest standard error among its entries.
+    The variances are exact for people drawn at random; v_j is clipped to [-1, 1] there. A scale is
+    the largest bound of a standard error among its entries.
     """
     coordinates, c = Coordinates.of(features), keep_ratio(epsilon)
     divisors = np.maximum(reports, 1)
-    means = coordinates.middle + coordinates.half * c * signs / divisors
+    scaled = c * signs / divisors
+    means = coordinates.middle + coordinates.half * scaled
     errors = coordinates.half * c / np.sqrt(divisors)
+    variances = coordinates.half**2 * (c**2 - np.clip(scaled, -1, 1) ** 2) / divisors
     size = features + 2
-    whole = np.eye(size)
-    whole[coordinates.first, coordinates.second] = means
-    whole[coordinates.second, coordinates.first] = means
+    whole, of_noise = np.eye(size), np.zeros((size, size))
+    for matrix, entries in ((whole, means), (of_noise, variances)):
+        matrix[coordinates.first, coordinates.second] = entries
+        matrix[coordinates.second, coordinates.first] = entries
     order = [*range(1, features + 1), 0]  # the intercept last, as in Rows
     with_target = coordinates.second == size - 1
     between = (coordinates.first != coordinates.second) & ~with_target
     xx = math.sqrt(2) * float(errors[between].max())  # off the diagonal half the variance
     xy = float(errors[with_target & (coordinates.first != size - 1)].max())
-    return Moments(whole[np.ix_(order, order)], whole[order, -1], None, Scales(xx=xx, xy=xy))
-
-
-def regression_of_signs(
-    reports: Ints, signs: Ints, *, epsilon: float, bounds: object
-) -> tuple[Floats, float]:
-    """Return coefficients and intercept in the units of the data, of `reports` and the sum of
-    `signs`, shape (coordinates,). `bounds`: (low, high) of each feature, and last of the target.
-    The ridge is that of our default method."""
-    pairs = np.asarray(bounds, dtype=np.float64)
-    features = len(pairs) - 1
-    moments = from_signs(reports, signs, epsilon=epsilon, features=features)
-    unmapped = Unmapped(
-        Bounds.of(pairs[:-1], features, "bounds"), Bounds.of(pairs[-1:], 1, "bounds"), True
+    square = np.ix_(order, order)
+    return Moments(
+        whole[square],
+        whole[order, -1],
+        None,
+        Scales(xx=xx, xy=xy),
+        (of_noise[square], of_noise[order, -1]),
     )
-    return unmapped.coefficients(floored(moments))
+
+
+def unmapped_of(bounds: object) -> Unmapped:
+    """Return the map of coefficients to the units of `bounds`: (low, high) of each feature, and
+    last of the target."""
+    pairs = np.asarray(bounds, dtype=np.float64)
+    features, target = pairs[:-1], pairs[-1:]
+    return Unmapped(
+        Bounds.of(features, len(features), "bounds"), Bounds.of(target, 1, "bounds"), True
+    )

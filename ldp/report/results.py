@@ -184,11 +184,19 @@ class Numbers:
         return _days(self.summary)
 
     @property
-    def coefficients(self) -> list[tuple[str, float]]:
-        """The terms of a regression and their coefficients, the intercept last; none of a mean."""
-        terms = self.summary.get("coef", [])
-        coefficients = [(f"x{number}", coefficient) for number, coefficient in enumerate(terms, 1)]
-        return [*coefficients, ("intercept", self.summary["intercept"])] if terms else []
+    def coefficients(self) -> list[dict[str, Any]]:
+        """The terms of a regression, each with `coefficient`, `std_error`, `low`, `high` and
+        `fakes_move` (None where infinite, or where the file is of a version without), the intercept
+        last; none of a mean."""
+        if "coef" not in self.summary:
+            return []
+        numbers = [*self.summary["coef"], self.summary["intercept"]]
+        terms = [*(f"x{number}" for number in range(1, len(numbers))), "intercept"]
+        columns = {"term": terms, "coefficient": numbers}
+        for name in _ERRORS:
+            errors = self.summary.get(name, [])
+            columns[name] = errors if len(errors) == len(terms) else [None] * len(terms)
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 _NUMBERS_SUMMARY: Mapping[str, Callable[[Any], bool]] = {
@@ -210,6 +218,28 @@ _REGRESSION: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
+_ERRORS = ("std_error", "low", "high", "fakes_move")
+
+
+_REGRESSION_SINCE: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(
+        _ERRORS,
+        lambda value: isinstance(value, list) and all(x is None or _is_number(x) for x in value),
+    ),
+    "level": _SUMMARY["level"],
+}
+
+
+_HEADERS: Mapping[str, tuple[Mapping[str, Callable[[Any], bool]], ...]] = {
+    "mean,std_error,low,high,reports": (_MEAN, {}),
+    **dict.fromkeys(
+        ("term,coefficient", "term,coefficient,std_error,low,high"),
+        (_REGRESSION, _REGRESSION_SINCE),
+    ),
+}
+"""Headers of files of numbers, with the keys that their summaries have, and may have."""
+
+
 def load(path: str | Path) -> Results | Numbers:
     """Read a file that `ldp decode` wrote, and the summary beside it: estimates of values, or of
     numbers. Raises DecodeError naming the file that is wrong."""
@@ -219,10 +249,10 @@ def load(path: str | Path) -> Results | Numbers:
             header = file.readline().rstrip("\r\n")
     except (OSError, UnicodeDecodeError):
         header = ""
-    keys = {"mean,std_error,low,high,reports": _MEAN, "term,coefficient": _REGRESSION}.get(header)
+    keys = _HEADERS.get(header)
     if keys is None:
         return Results.load(path)
-    summary = _summary(summary_path(path), {**_NUMBERS_SUMMARY, **keys}, {})
+    summary = _summary(summary_path(path), {**_NUMBERS_SUMMARY, **keys[0]}, keys[1])
     return Numbers(name=path.stem, summary=summary)
 
 

@@ -186,7 +186,7 @@ class Bayes:
         sampler = noise_aware if self.aware else naive
         generator = np.random.default_rng(seed)
         draws = sampler(moments.in_units(UNIT), generator)
-        return Fit(np.asarray(draws.mean(axis=0)) / UNIT, budget.pure_cost)
+        return Fit(np.asarray(draws.mean(axis=0)) / UNIT, budget.pure_cost, moments)
 
 
 def _normal(generator: np.random.Generator, precision: Floats, shifted: Floats) -> Floats:

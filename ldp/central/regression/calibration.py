@@ -18,6 +18,7 @@ and its transpose, which halves the variance off the diagonal, is free.
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from ldp.arrays import Floats
 from ldp.central import Noise, gaussian_mu
 from ldp.central.regression.rows import ROUNDED, Rows
 from ldp.errors import ParameterError
+from ldp.regression.intervals import Equations
 from ldp.regression.moments import Moments, Scales
 
 ROUNDING = 1 + 1e-9 + ROUNDED
@@ -139,6 +141,15 @@ def release_moments(rows: Rows, scales: Scales, noise: Noise) -> Moments:
     return Moments((whole + whole.T) / 2, noise.gaussian(rows.xy, scales.xy), eigenvalue, scales)
 
 
+class Solvable(Protocol):
+    """Noisy moments of either kind: `Moments` or `LaplaceMoments`."""
+
+    @property
+    def equations(self) -> Equations:
+        """The normal equations with the variances of their noise."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Fit:
     """Result of a fit: `coefficients`, shape (columns,), of mapped features and target; their cost;
@@ -146,4 +157,4 @@ class Fit:
 
     coefficients: Floats
     cost: Cost
-    moments: Moments | None = None
+    moments: Solvable | None = None

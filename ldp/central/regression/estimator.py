@@ -12,11 +12,11 @@ from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Noise, Releases, Simulated
 from ldp.central.regression.calibration import Budget
-from ldp.central.regression.intervals import Centred
 from ldp.central.regression.methods import METHODS, FromMoments, Method
 from ldp.central.regression.rows import Rows
 from ldp.errors import DecodeError, ParameterError
 from ldp.regression.bounds import Bounds, Unmapped
+from ldp.regression.intervals import Equations
 
 NEIGHBOURS = {"add-remove": Neighbours.ADD_REMOVE, "replace-one": Neighbours.REPLACE_VALUE}
 
@@ -173,17 +173,28 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
     def coefficient_intervals(self, level: float = 0.95) -> Floats:
         """Return intervals that hold the least-squares coefficients of the clipped data (with
         `norm`, of the shortened rows) with probability `level` each: shape (features + intercept,
-        2), the intercept last, in the units of the data.
+        2), the intercept last, in the units of the data; infinite where the noise leaves a
+        coefficient undetermined.
 
-        Their centres are the solution of the noisy moments without a ridge, not `coef_`. Raises
-        DecodeError where no honest interval exists.
+        They are around the solution of the noisy moments without a ridge, not around `coef_`.
+        Raises DecodeError for a method that releases no moments.
         """
+        return self._unmapped.intervals(self._equations(), level)
+
+    def coefficient_std_errors(self) -> Floats:
+        """Return the standard errors of the solution without a ridge: shape (features +
+        intercept,), the intercept last, in the units of the data. Raises DecodeError as
+        `coefficient_intervals`."""
+        return self._unmapped.std_errors(self._equations())
+
+    def _equations(self) -> Equations:
         check_is_fitted(self)
         if self.moments_ is None:
-            raise DecodeError("no honest interval exists: this method releases no moments")
-        intervals = Centred.of(self.moments_).interval(self._unmapped.units(), level)
-        intervals[-1:] += self._unmapped.middle if self.fit_intercept else 0.0
-        return intervals
+            raise DecodeError(
+                f"no interval is known: method {self.method} releases coefficients, whose "
+                "shrinkage is not known, and no moments"
+            )
+        return self.moments_.equations
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

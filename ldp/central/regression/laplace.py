@@ -25,9 +25,10 @@ from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Laplace, Noise
 from ldp.central.regression.calibration import Budget, Fit
-from ldp.central.regression.rows import ROUNDED, Rows
+from ldp.central.regression.rows import ROUNDED, Rows, product
 from ldp.errors import ParameterError
 from ldp.regression import ridge
+from ldp.regression.intervals import LAPLACE_EXCESS, Equations
 from ldp.regression.moments import Moments, Scales
 
 SPLIT = (0.35, 0.60, 0.05)
@@ -115,6 +116,43 @@ class LaplaceMoments:
             self.xx, self.xy * unit, self.yy * unit**2, (xx, xy * unit, yy * unit**2), self.rows
         )
 
+    @classmethod
+    def exact(cls, rows: Rows) -> "LaplaceMoments":
+        """Return the moments of public `rows`, without noise and without clipping."""
+        yy = float(product(rows.target, rows.target))
+        return cls(rows.xx, rows.xy, yy, (0.0, 0.0, 0.0), len(rows.target))
+
+    def with_public(self, rows: Rows) -> "LaplaceMoments":
+        """Return the sum with the exact moments of public `rows`, which cost nothing."""
+        return self + LaplaceMoments.exact(rows)
+
+    def __add__(self, other: "LaplaceMoments") -> "LaplaceMoments":
+        """Return the moments of two curators' rows together, mapped from the same bounds; a scale
+        is that of Laplace noise with the variance of the sum. Raises ParameterError for different
+        numbers of columns."""
+        if self.xx.shape != other.xx.shape:
+            raise ParameterError("moments of different numbers of columns do not add")
+        xx, xy, yy = map(math.hypot, self.scales, other.scales)
+        return LaplaceMoments(
+            self.xx + other.xx,
+            self.xy + other.xy,
+            self.yy + other.yy,
+            (xx, xy, yy),
+            self.rows + other.rows,
+        )
+
+    @property
+    def equations(self) -> Equations:
+        """The normal equations with the variances of their noise, for intervals."""
+        of_xx, of_xy = (2 * scale**2 for scale in self.scales[:2])
+        return Equations(
+            self.xx,
+            self.xy,
+            np.full_like(self.xx, of_xx),
+            np.full_like(self.xy, of_xy),
+            LAPLACE_EXCESS,
+        )
+
     @property
     def as_normal(self) -> Moments:
         """The moments with scales of normal noise of the same variances (off the diagonal)."""
@@ -147,7 +185,7 @@ class Robust:
 
     def fit(self, rows: Rows, budget: Budget, noise: Noise) -> Fit:
         moments = LaplaceMoments.released(rows, budget.epsilon, budget.neighbours, noise)
-        return Fit(ridge.floored(moments.as_normal), budget.pure_cost)
+        return Fit(ridge.floored(moments.as_normal), budget.pure_cost, moments)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,5 +209,8 @@ class Functional:
         values, vectors = np.linalg.eigh(xx + TRIM * mechanism.std_error * np.eye(rows.columns))
         is_positive = values > 1e-8 * max(1.0, float(values[-1]))
         part = vectors[:, is_positive]
-        b = part @ ((part.T @ (release[len(upper[0]) :] / 2)) / values[is_positive])
-        return Fit(np.asarray(b, dtype=np.float64), budget.pure_cost)
+        xy = release[len(upper[0]) :] / 2
+        b = part @ ((part.T @ xy) / values[is_positive])
+        scales = (mechanism.scale, mechanism.scale / 2, math.inf)
+        moments = LaplaceMoments(xx, xy, math.nan, scales, len(rows.target))
+        return Fit(np.asarray(b, dtype=np.float64), budget.pure_cost, moments)

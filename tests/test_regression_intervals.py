@@ -1,0 +1,251 @@
+"""Intervals of coefficients from noisy moments: the covariance by hand, the closed form of one
+column, what the noise's law asks, and how often they hold."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import laplace, norm
+
+from ldp import RegressionMoments
+from ldp.arrays import Floats
+from ldp.errors import ParameterError
+from ldp.regression.intervals import Equations
+from ldp.regression.moments import Moments, Scales
+from ldp.server import RegressionEstimate, Table, decode_regression
+from ldp.simulation import draw_table
+from tests.statistics import ALPHA, share_p
+
+TUPLES = ("2,0.1,24", "4,0.9,48", "9,0.4,79", "6,0,58", "0,0.8,10")
+
+
+def one_column(xx: float, xy: float, excess: float = 0.0) -> Equations:
+    one = np.ones((1, 1))
+    return Equations(xx * one, np.array([xy]), 4 * one, np.array([9.0]), excess)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("columns", [1, 2, 4])
+def test_the_error_is_that_of_every_entry_of_the_upper_triangle(columns: int) -> None:
+    """One entry at a time: e - E b is linear in each, so the squares of what they do add up."""
+    generator = np.random.default_rng(columns)
+    A = generator.normal(size=(columns, columns))
+    xx, xy = A @ A.T + np.eye(columns), generator.normal(size=columns)
+    of_xx, of_xy = generator.uniform(1, 2, (columns, columns)), generator.uniform(1, 2, columns)
+    of_xx = (of_xx + of_xx.T) / 2
+    units = generator.normal(size=(3, columns))
+    b, inverse = np.linalg.solve(xx, xy), np.linalg.inv(xx)
+    squares = np.zeros(3)
+    for i in range(columns):
+        squares += (units @ inverse[:, i]) ** 2 * of_xy[i]
+        for j in range(i, columns):
+            E = np.zeros((columns, columns))
+            E[i, j] = E[j, i] = 1
+            squares += (units @ inverse @ E @ b) ** 2 * of_xx[i, j]
+    made = Equations(xx, xy, of_xx, of_xy)
+    assert made.solution == pytest.approx(b)
+    assert made.std_errors(units) == pytest.approx(np.sqrt(squares))
+    far = Equations(xx, xy, 1e-12 * of_xx, 1e-12 * of_xy)
+    low, high = far.interval(units, 0.95).T
+    assert (high - low) / 2e-6 == pytest.approx(1.959964 * np.sqrt(squares), rel=1e-4)
+    assert (high + low) / 2 == pytest.approx(units @ b)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("xx", "xy"), [(20.0, 30.0), (8.0, -5.0), (4.2, 300.0), (-9.0, 4.0)])
+def test_of_one_column_the_ends_are_fiellers(xx: float, xy: float) -> None:
+    """The t with (xy - xx t)**2 = z**2 (9 + 4 t**2)."""
+    z = float(norm.isf(0.025))
+    ends = np.sort(np.roots([xx**2 - 4 * z**2, -2 * xx * xy, xy**2 - 9 * z**2]).real)
+    made = one_column(xx, xy).interval(np.ones((1, 1)), 0.95)[0]
+    assert made == pytest.approx(ends, rel=1e-4)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("xx", [0.0, 1.0, 3.8, -3.8])
+def test_there_is_no_end_where_xx_may_be_0(xx: float) -> None:
+    """1.96 standard errors of 2 are 3.92: as far as that from 0 any coefficient is possible."""
+    made = one_column(xx, 5.0)
+    assert made.interval(np.ones((1, 1)), 0.95).tolist() == [[-math.inf, math.inf]]
+    assert np.isfinite(made.interval(np.ones((1, 1)), 0.1)).all() == (xx != 0)
+    assert (made.std_errors(np.ones((1, 1))) < math.inf) == (xx != 0)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99, 0.999])
+def test_laplace_noise_is_given_its_tails(level: float) -> None:
+    """A single Laplace number has the tails of its law from 95 % on, and never less than normal
+    ones; a sum of many has normal ones."""
+    sd = 3 / 1e6
+    low, high = one_column(1e6, 0.0, excess=3.0).interval(np.ones((1, 1)), level)[0]
+    normal, exact = norm.isf((1 - level) / 2), laplace.isf((1 - level) / 2, scale=0.5**0.5)
+    assert (high - low) / 2 / sd == pytest.approx(
+        max(normal, exact), rel=2e-3 if level > 0.9 else 0.1
+    )
+    many = Equations(1e6 * np.eye(400), np.zeros(400), np.zeros((400, 400)), np.ones(400), 3.0)
+    low, high = many.interval(np.ones((1, 400)), level)[0]
+    assert (high - low) / 2 / (20 / 1e6) == pytest.approx(normal, rel=0.01)
+
+
+@pytest.mark.exact
+def test_a_level_is_a_probability() -> None:
+    for level in (0.0, 1.0, math.nan):
+        with pytest.raises(ParameterError, match="level"):
+            one_column(20.0, 30.0).interval(np.ones((1, 1)), level)
+
+
+def coverage(
+    columns: int, least: float, length: float, repeats: int, *, of_laplace: bool, assumed: float = 1
+) -> tuple[int, int, int]:
+    """Return how many 95 % intervals of the first coefficient hold, how many have both ends, and
+    how many sandwiches hold. X'X has the smallest eigenvalue `least` standard deviations of noise,
+    the coefficients the length
+    `length` in its direction; `assumed`: factor on the noise that is stated."""
+    generator = np.random.default_rng(columns)
+    turn = np.linalg.qr(generator.normal(size=(columns, columns)))[0]
+    xx = (turn * np.geomspace(least, 5 * least, columns)) @ turn.T
+    truth = length * turn[:, 0]
+    held, ended, sandwiches = 0, 0, 0
+    of_xx, of_xy = np.ones((columns, columns)), np.full(columns, 0.49)
+    for _ in range(repeats):
+        noise: list[Floats] = []
+        for variances in (of_xx, of_xy):
+            drawn = generator.laplace(size=variances.shape) / math.sqrt(2)
+            normal = generator.normal(size=variances.shape)
+            noise.append(np.sqrt(variances) * (drawn if of_laplace else normal))
+        E = np.triu(noise[0]) + np.triu(noise[0], 1).T
+        made = Equations(
+            xx + E, xx @ truth + noise[1], assumed * of_xx, assumed * of_xy, 3.0 * of_laplace
+        )
+        units = np.eye(columns)[:1]
+        low, high = made.interval(units, 0.95)[0]
+        held += int(low <= truth[0] <= high)
+        ended += int(np.isfinite(high - low))
+        sandwiches += int(
+            abs(made.solution[0] - truth[0]) <= 1.96 * float(made.std_errors(units)[0])
+        )
+    return held, ended, sandwiches
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("of_laplace", [False, True])
+@pytest.mark.parametrize(
+    ("columns", "least", "length"),
+    [(2, 3.0, 3.0), (2, 6.0, 3.0), (2, 24.0, 0.3), (6, 8.0, 1.0), (6, 24.0, 3.0)],
+)
+def test_intervals_hold_far_from_the_noise_and_near_it(
+    columns: int, least: float, length: float, of_laplace: bool
+) -> None:
+    """1,500 releases a setting, 10 settings: 93.5 to 96.5 % hold where all intervals have ends, at
+    least 93.5 % where some have none; each fails with probability ALPHA at most."""
+    held, ended, _ = coverage(columns, least, length, 1500, of_laplace=of_laplace)
+    most = 0.965 if ended == 1500 else 1.0
+    assert share_p(held, 1500, 0.935, most) > ALPHA
+    if least >= 24:
+        assert ended == 1500
+
+
+@pytest.mark.statistical
+def test_where_the_sandwich_fails_the_interval_holds() -> None:
+    """2,000 releases, a smallest eigenvalue of one standard deviation and long coefficients: the
+    delta method holds in some 84 %, the interval in 95 % or more, because it has hardly ever both
+    ends. The twin, told half the noise's variance far from it, does not hold."""
+    held, ended, sandwiches = coverage(2, 1.0, 3.0, 2000, of_laplace=False)
+    assert share_p(held, 2000, 0.94, 1.0) > ALPHA
+    assert share_p(sandwiches, 2000, 0.9, 1.0) < ALPHA
+    assert ended < 600
+    twin, _, _ = coverage(2, 24.0, 1.0, 2000, of_laplace=False, assumed=0.5)
+    assert share_p(twin, 2000, 0.935, 0.965) < ALPHA
+
+
+@pytest.mark.exact
+def test_a_curators_moments_state_their_noise() -> None:
+    """Normal noise on a whole matrix, averaged with its transpose: half the variance off the
+    diagonal, as 200,000 draws say to 1 %."""
+    generator = np.random.default_rng(0)
+    whole = 3 * generator.normal(size=(200_000, 2, 2))
+    drawn = ((whole + whole.transpose(0, 2, 1)) / 2).var(axis=0)
+    made = Moments(np.eye(2), np.ones(2), None, Scales(xx=3.0, xy=2.0)).equations
+    assert made.xx_variances.tolist() == [[9.0, 4.5], [4.5, 9.0]]
+    assert drawn == pytest.approx(made.xx_variances, rel=0.02)
+    assert made.xy_variances.tolist() == [4.0, 4.0]
+
+
+# --- a table of devices
+
+
+def drawn(epsilon: float, reports: int, generator: np.random.Generator) -> RegressionEstimate:
+    mechanism = RegressionMoments(features=2, bounds=((0, 10), (0, 1), (0, 100)), epsilon=epsilon)
+    shares = np.full(len(TUPLES), 1 / len(TUPLES))
+    table = draw_table(mechanism, TUPLES, frequencies=shares, users=reports, generator=generator)
+    return decode_regression(table)
+
+
+def least_squares() -> Floats:
+    rows = np.array([[*map(float, people.split(",")), 1.0] for people in TUPLES])
+    return np.asarray(np.linalg.lstsq(rows[:, [0, 1, 3]], rows[:, 2], rcond=None)[0])
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("epsilon", "reports"), [(4.0, 20_000), (4.0, 4_000), (1.0, 100_000)])
+def test_intervals_from_devices_hold_as_often_as_they_say(epsilon: float, reports: int) -> None:
+    """1,500 tables of people drawn anew, all three numbers: within 93.5 to 96.5 % but for ALPHA
+    each. The twin, intervals of 88 %, is outside."""
+    generator, truth = np.random.default_rng(1), least_squares()
+    held, twin = np.zeros(3, int), np.zeros(3, int)
+    for _ in range(1500):
+        made = drawn(epsilon, reports, generator)
+        for count, level in ((held, 0.95), (twin, 0.88)):
+            low, high = made.interval(level)
+            count += (low <= truth) & (truth <= high)
+    assert min(share_p(int(count), 1500, 0.935, 0.965) for count in held) > ALPHA
+    assert max(share_p(int(count), 1500, 0.935, 0.965) for count in twin) < ALPHA
+
+
+@pytest.mark.statistical
+def test_a_standard_error_is_the_spread_of_the_coefficients() -> None:
+    """400 tables far above their noise: the variance of each number is the stated one within 5.5
+    standard errors of a variance."""
+    generator, truth = np.random.default_rng(2), least_squares()
+    scores = []
+    for _ in range(400):
+        made = drawn(4.0, 1_000_000, generator)
+        numbers = np.append(made.coef, made.intercept)
+        scores.append((numbers - truth) / made.std_error)
+    assert np.abs(np.mean(np.square(scores), axis=0) - 1).max() < 5.5 * math.sqrt(2 / 400)
+
+
+@pytest.mark.exact
+def test_few_reports_say_that_they_say_nothing() -> None:
+    made = drawn(1.0, 300, np.random.default_rng(3))
+    low, high = made.interval()
+    assert low.tolist() == [-math.inf] * 3
+    assert high.tolist() == [math.inf] * 3
+    summary = made.summary(0.9)
+    assert summary["low"] == [None] * 3
+    assert summary["level"] == 0.9
+    lines = made.to_csv().splitlines()
+    assert lines[0] == "term,coefficient,std_error,low,high"
+    assert lines[1].endswith(",-inf,inf")
+    assert [line.split(",")[0] for line in lines[1:]] == ["x1", "x2", "intercept"]
+
+
+@pytest.mark.exact
+def test_made_up_reports_move_a_coefficient_as_far_as_said() -> None:
+    """Each of 9 products either way, counted anew: the farthest is `fakes_move`."""
+    mechanism = RegressionMoments(features=2, bounds=((0, 10), (0, 1), (0, 100)), epsilon=4.0)
+    shares = np.full(len(TUPLES), 0.2)
+    table = draw_table(
+        mechanism, TUPLES, frequencies=shares, users=9900, generator=np.random.default_rng(4)
+    )
+    made, farthest = decode_regression(table), np.zeros(3)
+    for row in range(9):
+        for column in range(2):
+            counts, reports = table.counts.astype(np.int64), table.reports.copy()
+            counts[row, column] += 100
+            reports[row] += 100
+            other = decode_regression(Table(mechanism, counts.astype(np.uint32), reports))
+            moved = np.append(other.coef - made.coef, other.intercept - made.intercept)
+            farthest = np.maximum(farthest, np.abs(moved))
+    assert made.fakes_move == pytest.approx(farthest)
+    assert made.summary()["fakes_move"] == pytest.approx(farthest.tolist())
