@@ -125,6 +125,30 @@ def test_a_table_of_devices_becomes_coefficients_with_errors(
 
 
 @pytest.mark.exact
+def test_robust_regression_takes_clips_a_split_and_public_rows(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (here / "bike.csv").read_text().splitlines()
+    (here / "public.csv").write_text("\n".join(lines[:41]) + "\n")
+    robust = BIKE + " --method robust --epsilon 4"
+    assert run(robust + " --clip-features .5 --clip-target .4 --budget-split .4,.5,.1 --json",
+               monkeypatch) == 0  # fmt: skip
+    made = json.loads(capsys.readouterr().out)
+    assert (made["delta"], made["clips"]) == (0, [0.5, 0.4])
+    assert made["intervals_cover"].endswith("to 0.5 (features) and 0.4 (target) of their halves")
+    assert set(made["std_errors"]) == set(made["coefficients"]) == set(made["intervals"])
+    searching = robust + " --search-clips --public-rows public.csv --out fit.csv"
+    assert run(searching, monkeypatch) == 0
+    assert "with 40 public rows as they are." in " ".join(capsys.readouterr().out.split())
+    header, *rows = Path("fit.csv").read_text().splitlines()
+    assert header == "term,coefficient,std_error,low,high"
+    summary = json.loads(Path("fit.json").read_text())
+    assert [row.split(",")[0] for row in rows] == list(summary["coefficients"])
+    assert summary["level"] == 0.95
+    assert max(summary["clips"]) <= 1
+
+
+@pytest.mark.exact
 def test_a_hole_in_a_release_is_no_error(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,6 +230,10 @@ def test_a_published_method_is_left_out_where_its_proof_ends(
         (BOSTON + BUDGET + " --level 1", "level must lie strictly"),
         ("regress boston.csv" + BUDGET, "a CSV file needs --target, --bounds, --epsilon and"),
         ("regress some.table" + BUDGET, "is a table, which has its own bounds and epsilon"),
+        (BOSTON + " --epsilon 1", "a CSV file needs --target, --bounds, --epsilon and --delta"),
+        (BOSTON + BUDGET + " --clip-target 0.5", "public_rows are for the methods robust"),
+        (BOSTON + BUDGET + " --method robust --search-clips", "from public_rows"),
+        (BOSTON + BUDGET + " --method robust --budget-split 1;2", "three numbers with commas"),
         ("regress some.table", "a rr table holds no moments of a regression"),
     ],
 )

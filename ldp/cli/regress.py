@@ -46,6 +46,21 @@ CSV_COLUMNS = ("term", "coefficient", "std_error", "low", "high")
     type=float,
     help="Public length that longer mapped rows are shortened to, for intervals too.",
 )
+@click.option(
+    "--clip-features",
+    type=float,
+    help="Robust methods: keep this share of each half of a feature's range, 0 to 1.",
+)
+@click.option("--clip-target", type=float, help="The same of the target.")
+@click.option("--search-clips", is_flag=True, help="Search both on data made like the public rows.")
+@click.option(
+    "--budget-split", metavar="XX,XY,YY", help="Robust methods: shares of X'X, X'y and y'y."
+)
+@click.option(
+    "--public-rows",
+    type=FILE,
+    help="Robust methods: a CSV file of rows that need no privacy, which are added exactly.",
+)
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--out", default="-", help="Coefficients as CSV, with a summary beside it.")
 @click.option("--compare", "compared", is_flag=True, help="Cross-validate every method instead.")
@@ -63,6 +78,11 @@ def regress(
     method: str,
     neighbours: str,
     norm: float | None,
+    clip_features: float | None,
+    clip_target: float | None,
+    search_clips: bool,
+    budget_split: str | None,
+    public_rows: Path | None,
     level: float,
     out: str,
     compared: bool,
@@ -86,6 +106,8 @@ def regress(
     """
     if seed is not None and not compared:
         raise ParameterError("a release takes no seed; --seed goes with --compare")
+    from ldp.central.regression import PURE  # late: it loads scikit-learn
+
     check_output(out, level)
     if data.is_file() and _is_table(data):
         if any(option is not None for option in (target, bounds_file, epsilon, delta)):
@@ -96,6 +118,8 @@ def regress(
         result, words = _decoded(data, level, out)
         say(result, words, as_json)
         return
+    if delta is None and method in PURE and not compared:
+        delta = 0.0
     if target is None or bounds_file is None or epsilon is None or delta is None:
         raise ParameterError("a CSV file needs --target, --bounds, --epsilon and --delta")
     ranges = _read_bounds(bounds_file)
@@ -104,7 +128,9 @@ def regress(
     features = [name for name in ranges if name != target]
     if not features:
         raise ParameterError(f"{bounds_file} has no row for any column but the target")
-    table = _read_columns(data, [*features, target], strict=compared)
+    columns = [*features, target]
+    public = None if public_rows is None else _read_columns(public_rows, columns, strict=True)
+    table = _read_columns(data, columns, strict=compared)
     X, y = table[:, :-1], table[:, -1]
     pairs = np.array([ranges[name] for name in features])
     if compared:
@@ -125,8 +151,22 @@ def regress(
             method=method,
             neighbours=neighbours,
             norm=norm,
+            clip_features=clip_features,
+            clip_target=clip_target,
+            search_clips=search_clips,
+            budget_split=_shares(budget_split),
+            public_rows=None if public is None else (public[:, :-1], public[:, -1]),
         )
     say(result, words, as_json)
+
+
+def _shares(option: str | None) -> tuple[float, ...] | None:
+    if option is None:
+        return None
+    try:
+        return tuple(map(float, option.split(",")))
+    except ValueError:
+        raise ParameterError("--budget-split must be three numbers with commas between") from None
 
 
 def _is_table(path: Path) -> bool:
@@ -209,7 +249,8 @@ def _released(
         reason = str(error)
     cost, method = model.cost_, parameters["method"]
     hides_rows = parameters["neighbours"] == "add-remove"
-    covered = _covered(parameters["norm"])
+    clips = getattr(model.moments_, "clips", (1.0, 1.0))
+    covered = _covered(parameters["norm"], clips, parameters["public_rows"])
     result = {
         "method": method,
         "epsilon": cost.epsilon,
@@ -220,6 +261,7 @@ def _released(
         "std_errors": dict(zip(names, errors, strict=True)),
         "intervals": intervals and dict(zip(names, intervals, strict=True)),
         "intervals_cover": covered,
+        "clips": clips,
         "level": level,
         "no_intervals_because": reason or None,
     }
@@ -240,9 +282,13 @@ def _released(
     return result, "\n".join(lines)
 
 
-def _covered(norm: float | None) -> str:
+def _covered(norm: float | None, clips: tuple[float, float], public: Any) -> str:
     """Return in words what the intervals cover."""
     words = "the least-squares coefficients of the data clipped to the bounds"
+    if clips != (1.0, 1.0):
+        words += " and then to {:.3g} (features) and {:.3g} (target) of their halves".format(*clips)
+    if public is not None:
+        words += f", with {len(public[1]):,} public rows as they are"
     if norm is None:
         return words
     return (

@@ -1,19 +1,23 @@
 """Differentially private linear regression, with a trusted curator."""
 
+from ldp.central.regression.bayes import naive, noise_aware
 from ldp.central.regression.calibration import Budget, Shares, calibrate, joint_mu
 from ldp.central.regression.estimator import (
     DeltaWarning,
     PrivateLinearRegression,
     SimulationWarning,
 )
-from ldp.central.regression.methods import METHODS
+from ldp.central.regression.laplace import LaplaceMoments, search_clips
+from ldp.central.regression.methods import METHODS, PURE
 from ldp.central.regression.rows import Rows
 from ldp.regression.moments import Moments, Scales
 
 __all__ = [
     "METHODS",
+    "PURE",
     "Budget",
     "DeltaWarning",
+    "LaplaceMoments",
     "Moments",
     "PrivateLinearRegression",
     "Rows",
@@ -22,4 +26,7 @@ __all__ = [
     "SimulationWarning",
     "calibrate",
     "joint_mu",
+    "naive",
+    "noise_aware",
+    "search_clips",
 ]

@@ -14,16 +14,12 @@ only, and are free.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from ldp.arrays import Floats
-from ldp.central import Noise
-from ldp.central.regression.calibration import Budget, Fit
 from ldp.central.regression.laplace import LaplaceMoments, symmetric
-from ldp.central.regression.rows import Rows
 from ldp.regression import ridge
 
 SHAPE = RATE = 2.0
@@ -172,21 +168,14 @@ class _Aware:
         return np.asarray(1 / np.maximum(self.generator.wald(mean, 1 / scale**2), 1e-300))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bayes:
-    """Posterior mean from the moments of robust regression; pure epsilon."""
-
-    words: str
-    aware: bool
-
-    def fit(self, rows: Rows, budget: Budget, noise: Noise) -> Fit:
-        moments = LaplaceMoments.released(rows, budget.epsilon, budget.neighbours, noise)
-        # after the release anything is free; the seed follows from the release
-        seed = np.random.SeedSequence(np.abs(moments.xy).view(np.uint64).tolist())
-        sampler = noise_aware if self.aware else naive
-        generator = np.random.default_rng(seed)
-        draws = sampler(moments.in_units(UNIT), generator)
-        return Fit(np.asarray(draws.mean(axis=0)) / UNIT, budget.pure_cost, moments)
+def posterior_mean(
+    sampler: Callable[[LaplaceMoments, np.random.Generator], Floats], moments: LaplaceMoments
+) -> Floats:
+    """Return the mean of the draws of `sampler`, `naive` or `noise_aware`: shape (columns,)."""
+    # after the release anything is free; the seed follows from the release
+    seed = np.random.SeedSequence(np.abs(moments.xy).view(np.uint64).tolist())
+    draws = sampler(moments.in_units(UNIT), np.random.default_rng(seed))
+    return np.asarray(draws.mean(axis=0)) / UNIT
 
 
 def _normal(generator: np.random.Generator, precision: Floats, shifted: Floats) -> Floats:

@@ -1,6 +1,7 @@
 """`PrivateLinearRegression`: private linear regression as a scikit-learn estimator."""
 
 import warnings
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,8 @@ from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Noise, Releases, Simulated
 from ldp.central.regression.calibration import Budget
-from ldp.central.regression.methods import METHODS, FromMoments, Method
+from ldp.central.regression.laplace import SPLIT, FromLaplace, LaplaceMoments, Projection
+from ldp.central.regression.methods import METHODS, PURE, FromMoments, Method
 from ldp.central.regression.rows import Rows
 from ldp.errors import DecodeError, ParameterError
 from ldp.regression.bounds import Bounds, Unmapped
@@ -66,6 +68,17 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
     split, eigenvalue_share : float, optional
         Shares of the budget: `eigenvalue_share` of the smallest eigenvalue, and `split` of X'X in
         the rest, the other part being X'y's.
+    clip_features, clip_target : float, optional
+        Of the robust methods: clips of mapped features and target, in (0, 1]: 0.5 keeps the middle
+        half of a range. Less noise if small, more bias if too small; intervals cover the
+        coefficients of the clipped rows.
+    search_clips : bool
+        Of the robust methods: use the clips that predict best on data made like `public_rows`,
+        which costs nothing.
+    budget_split : (float, float, float), optional
+        Of the robust methods: shares of epsilon of X'X, X'y and y'y.
+    public_rows : (X, y), optional
+        Of the robust methods: rows of people who have no secret, added without noise.
     random_state : None, int, or a numpy generator
         None: noise from OpenDP, the only release. Anything else: a simulation with numpy's noise,
         which sets `is_simulation_` and warns.
@@ -75,7 +88,8 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
     coef_, intercept_ : in the units of the data
     cost_ : Cost
     is_simulation_ : bool
-    moments_ : the noisy moments, from which everything else follows (some methods: None)
+    moments_ : the noisy moments, from which everything else follows (method "output": None);
+        those of the robust methods have their `clips`
     clipped_ : number of values outside the bounds: in simulations only, since it is not
         private; None in a release
 
@@ -101,6 +115,11 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         norm: float | None = None,
         split: float | None = None,
         eigenvalue_share: float | None = None,
+        clip_features: float | None = None,
+        clip_target: float | None = None,
+        search_clips: bool = False,
+        budget_split: tuple[float, float, float] | None = None,
+        public_rows: Any = None,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -113,6 +132,11 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         self.norm = norm
         self.split = split
         self.eigenvalue_share = eigenvalue_share
+        self.clip_features = clip_features
+        self.clip_target = clip_target
+        self.search_clips = search_clips
+        self.budget_split = budget_split
+        self.public_rows = public_rows
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -129,7 +153,7 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
                     f"method {self.method} reads the number of rows, which neighbours add-remove "
                     "hide: use replace-one"
                 )
-        elif self.delta >= 1 / len(y):
+        elif self.delta >= 1 / len(y) and self.method not in PURE:
             warnings.warn(
                 f"delta {self.delta:g} is not below 1 / rows = {1 / len(y):g}: publishing a random "
                 "person's row would be allowed by it",
@@ -144,12 +168,11 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
             intercept=self.fit_intercept,
             norm=self.norm,
         )
+        self._require_options(method)
         if isinstance(method, FromMoments):
             fit = method.fit(rows, budget, noise, self.split, self.eigenvalue_share)
-        elif self.split is not None or self.eigenvalue_share is not None:
-            raise ParameterError(
-                "split and eigenvalue_share are for methods that release moments with normal noise"
-            )
+        elif isinstance(method, FromLaplace):
+            fit = method.fit(rows, budget, noise, self._projection(features, target))
         else:
             fit = method.fit(rows, budget, noise)
         self.cost_, self.moments_ = fit.cost, fit.moments
@@ -201,6 +224,71 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
         tags.input_tags.allow_nan = True
         tags.regressor_tags.poor_score = True  # noise outweighs a few dozen rows
         return tags
+
+    def merged(self, other: "PrivateLinearRegression") -> Self:
+        """Return the regression of the moments of two curators together, each fitted with a robust
+        method, the same bounds and other people: each person's cost stays that of their curator,
+        `cost_` the larger. Raises ParameterError for others."""
+        check_is_fitted(self)
+        check_is_fitted(other)
+        method, mine, theirs = self._method(), self.moments_, other.moments_
+        shared = ("bounds", "target_bounds", "fit_intercept", "norm", "neighbours")
+        if (
+            not isinstance(method, FromLaplace)
+            or not isinstance(mine, LaplaceMoments)
+            or not isinstance(theirs, LaplaceMoments)
+            or not all(np.array_equal(getattr(self, name), getattr(other, name)) for name in shared)
+        ):
+            raise ParameterError(
+                f"moments add where both have a robust method and the same {', '.join(shared)}"
+            )
+        both = copy(self)
+        both.moments_ = mine + theirs
+        both.cost_ = max(self.cost_, other.cost_, key=lambda cost: cost.epsilon)
+        both.is_simulation_ = self.is_simulation_ or other.is_simulation_
+        both.coef_, both.intercept_ = self._unmapped.coefficients(method.solve(both.moments_))
+        return both
+
+    def _require_options(self, method: Method) -> None:
+        """Raise ParameterError for options of other methods, and for two that exclude each
+        other."""
+        if (self.split, self.eigenvalue_share) != (None, None) and not isinstance(
+            method, FromMoments
+        ):
+            raise ParameterError(
+                "split and eigenvalue_share are for methods that release moments with normal noise"
+            )
+        clips = (self.clip_features, self.clip_target)
+        robust = (*clips, self.budget_split, self.public_rows, self.search_clips or None)
+        if any(option is not None for option in robust) and not isinstance(method, FromLaplace):
+            raise ParameterError(
+                "clip_features, clip_target, search_clips, budget_split and public_rows are for "
+                "the methods robust, robust-bayes and robust-bayes-naive"
+            )
+        if self.search_clips and (clips != (None, None) or self.public_rows is None):
+            raise ParameterError(
+                "search_clips finds clip_features and clip_target from public_rows: give the last"
+            )
+        if self.search_clips and self.neighbours == "add-remove":
+            raise ParameterError(
+                "search_clips reads the number of rows, which neighbours add-remove hide"
+            )
+
+    def _projection(self, features: Bounds, target: Bounds) -> Projection:
+        public = None
+        if self.public_rows is not None:
+            X, y = (np.asarray(part, dtype=np.float64) for part in self.public_rows)
+            if X.shape != (len(y), len(features.low)) or y.ndim != 1:
+                raise ParameterError("public_rows must be (X, y) with the columns of the data")
+            mapped = features.mapped(X), target.mapped(y[:, None])[:, 0]
+            public = Rows.of(*mapped, intercept=self.fit_intercept, norm=self.norm)
+        return Projection(
+            box=1.0 if self.clip_features is None else self.clip_features,
+            target=1.0 if self.clip_target is None else self.clip_target,
+            split=SPLIT if self.budget_split is None else self.budget_split,
+            is_searched=self.search_clips,
+            public=public,
+        )
 
     def _method(self) -> Method:
         if self.method not in METHODS:

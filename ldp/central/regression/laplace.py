@@ -17,13 +17,15 @@ sqrt(d) N, and the least of both bounds is used.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import product as pairs
 
 import numpy as np
 
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats
-from ldp.central import Laplace, Noise
+from ldp.central import Laplace, Noise, Simulated
 from ldp.central.regression.calibration import Budget, Fit
 from ldp.central.regression.rows import ROUNDED, Rows, product
 from ldp.errors import ParameterError
@@ -37,6 +39,11 @@ GRID = 2**15
 """Number of steps of 1: sums of MOST_ROWS products of multiples of 1 / GRID are exact."""
 SLACK = 1e-15
 """Share of epsilon that is not spent, so that rounded shares do not add up to more."""
+CLIPS = tuple(tenth / 10 for tenth in range(2, 21, 2))
+"""Clips that are tried, in root mean squares of the public rows."""
+SETS, MADE, TESTED, LEAST = 10, 4_000, 500, 10
+"""Number of made data sets, of their rows to fit, at most, and to predict, and of public rows, at
+least."""
 TRIM = 4.0
 """Standard deviations of its noise that the functional mechanism adds to X'X (Zhang and others)."""
 
@@ -65,13 +72,17 @@ class Sensitivities:
 @dataclass(frozen=True, eq=False)
 class LaplaceMoments:
     """X'X (its upper triangle noisy, mirrored), X'y and y'y, and the scale of each one's Laplace
-    noise; of `rows` rows."""
+    noise; of `rows` rows, features and target clipped to `clips` on both sides.
+
+    Moments of different people's rows, mapped from the same bounds, add.
+    """
 
     xx: Floats
     xy: Floats
     yy: float
     scales: tuple[float, float, float]
     rows: int
+    clips: tuple[float, float] = (1.0, 1.0)
 
     @classmethod
     def released(
@@ -88,7 +99,7 @@ class LaplaceMoments:
         """Return noisy moments of features clipped to [-box, box], the intercept left at 1, and
         targets clipped to `target`: the projection of robust regression. `split`: shares of
         epsilon. Raises ParameterError unless they are positive and add up to 1."""
-        if min(split) <= 0 or not math.isclose(sum(split), 1.0):
+        if len(split) != 3 or min(split) <= 0 or not math.isclose(sum(split), 1.0):
             raise ParameterError("split must be three positive shares that add up to 1")
         if not 1 / GRID <= box <= 1 or not 1 / GRID <= target <= 1:
             raise ParameterError(f"box and target must lie in [1 / {GRID}, 1]")
@@ -107,14 +118,29 @@ class LaplaceMoments:
             float(yy.release(np.array([inside @ inside]), noise)[0]),
             (xx.scale, xy.scale, yy.scale),
             len(inside),
+            (box, target),
         )
+
+    @classmethod
+    def searched(
+        cls,
+        rows: Rows,
+        epsilon: float,
+        neighbours: Neighbours,
+        noise: Noise,
+        public: Rows,
+        *,
+        split: tuple[float, float, float] = SPLIT,
+    ) -> "LaplaceMoments":
+        """Return what `released` does, clipped as `search_clips` finds."""
+        box, target = search_clips(rows, epsilon, neighbours, public, split=split)
+        return cls.released(rows, epsilon, neighbours, noise, split=split, box=box, target=target)
 
     def in_units(self, unit: float) -> "LaplaceMoments":
         """Return the moments of targets times `unit`, and so of coefficients times `unit`."""
         xx, xy, yy = self.scales
-        return LaplaceMoments(
-            self.xx, self.xy * unit, self.yy * unit**2, (xx, xy * unit, yy * unit**2), self.rows
-        )
+        scales = (xx, xy * unit, yy * unit**2)
+        return replace(self, xy=self.xy * unit, yy=self.yy * unit**2, scales=scales)
 
     @classmethod
     def exact(cls, rows: Rows) -> "LaplaceMoments":
@@ -139,6 +165,7 @@ class LaplaceMoments:
             self.yy + other.yy,
             (xx, xy, yy),
             self.rows + other.rows,
+            self.clips,
         )
 
     @property
@@ -177,15 +204,108 @@ def symmetric(upper: Floats, columns: int) -> Floats:
     return np.asarray(matrix + np.triu(matrix, 1).T)
 
 
+def search_clips(
+    rows: Rows,
+    epsilon: float,
+    neighbours: Neighbours,
+    public: Rows,
+    *,
+    split: tuple[float, float, float] = SPLIT,
+) -> tuple[float, float]:
+    """Return the clips (features, target) that predict made data best, by their mean squared error
+    (Nieminen 2017, section 3.4.2). Of `rows` it reads their number alone, so it costs no privacy
+    where that is public.
+
+    Made data are normal features and their sum times normal coefficients, with noise; each column
+    has the mean and standard deviation that it has in the `public` rows, as many as LEAST or more.
+    At most MADE rows are made, and epsilon is raised by as much as they are fewer. Raises
+    ParameterError for fewer public rows.
+    """
+    if len(public.target) < LEAST:
+        raise ParameterError(f"clips are searched with {LEAST} public rows or more")
+    generator, count = np.random.default_rng(0), min(len(rows.target), MADE)
+    features = public.features[:, ~public.constant]
+    limits = [
+        np.unique(np.minimum(np.array(CLIPS) * math.sqrt(float((column**2).mean())), 1)).tolist()
+        for column in (features, public.target)
+    ]
+    errors = dict.fromkeys(pairs(*limits), 0.0)
+    for _ in range(SETS):
+        whole = _made_like(public, count + TESTED, generator)
+        train, test = whole.part(0, count), whole.part(count, count + TESTED)
+        for box, target in errors:
+            moments = LaplaceMoments.released(
+                train,
+                epsilon * len(rows.target) / count,
+                neighbours,
+                Simulated(generator),
+                split=split,
+                box=max(box, 1 / GRID),
+                target=max(target, 1 / GRID),
+            )
+            predicted = test.features @ ridge.floored(moments.as_normal)
+            errors[box, target] += float(((predicted - test.target) ** 2).mean())
+    box, target = min(errors, key=errors.__getitem__)
+    return max(box, 1 / GRID), max(target, 1 / GRID)
+
+
+def _made_like(public: Rows, count: int, generator: np.random.Generator) -> Rows:
+    """Return `count` made rows, each column with the mean and deviation of the public one."""
+    features = public.features[:, ~public.constant]
+    X = generator.normal(size=(count, features.shape[1]))
+    y = X @ generator.normal(size=X.shape[1]) + generator.normal(size=count)
+    y = public.target.mean() + public.target.std() * y / math.sqrt(X.shape[1] + 1)
+    X = features.mean(axis=0) + features.std(axis=0) * X
+    clipped = np.clip(X, -1, 1), np.clip(y, -1, 1)
+    return Rows.of(*clipped, intercept=public.intercept, norm=public.norm)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Robust:
-    """Laplace noise on moments of clipped rows, then the default ridge; pure epsilon."""
+class Projection:
+    """How robust regression clips rows and splits its budget: `box` and `target`, the clips of
+    mapped features and target, in [1 / GRID, 1], or `is_searched`, that they are searched by the
+    public rows; `split`, the shares of epsilon of X'X, X'y and y'y; `public` rows, which are added
+    without noise."""
 
-    words: str = "clipped moments with Laplace noise, pure epsilon (Honkela and others 2018)"
+    box: float = 1.0
+    target: float = 1.0
+    split: tuple[float, float, float] = SPLIT
+    is_searched: bool = False
+    public: Rows | None = None
 
-    def fit(self, rows: Rows, budget: Budget, noise: Noise) -> Fit:
-        moments = LaplaceMoments.released(rows, budget.epsilon, budget.neighbours, noise)
-        return Fit(ridge.floored(moments.as_normal), budget.pure_cost, moments)
+    def released(self, rows: Rows, budget: Budget, noise: Noise) -> LaplaceMoments:
+        """Return the noisy moments of `rows`, and of the public rows without noise."""
+        shared = (rows, budget.epsilon, budget.neighbours, noise)
+        if self.is_searched and self.public is not None:
+            moments = LaplaceMoments.searched(*shared, self.public, split=self.split)
+        else:
+            moments = LaplaceMoments.released(
+                *shared, split=self.split, box=self.box, target=self.target
+            )
+        return moments if self.public is None else moments.with_public(self.public)
+
+
+AS_THEY_ARE = Projection()
+"""Rows that are clipped to their bounds alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromLaplace:
+    """Method with Laplace noise on moments of clipped rows, then `solve`; pure epsilon."""
+
+    words: str
+    solve: Callable[[LaplaceMoments], Floats]
+
+    def fit(
+        self, rows: Rows, budget: Budget, noise: Noise, projection: Projection = AS_THEY_ARE
+    ) -> Fit:
+        moments = projection.released(rows, budget, noise)
+        return Fit(self.solve(moments), budget.pure_cost, moments)
+
+
+def solve_robust(moments: LaplaceMoments) -> Floats:
+    """Return the coefficients with the default ridge."""
+    return ridge.floored(moments.as_normal)
 
 
 @dataclass(frozen=True, kw_only=True)

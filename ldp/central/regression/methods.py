@@ -6,13 +6,14 @@ together cost what `Budget` says.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from ldp.arrays import Floats
 from ldp.central import Noise
-from ldp.central.regression.bayes import Bayes
+from ldp.central.regression.bayes import naive, noise_aware, posterior_mean
 from ldp.central.regression.calibration import Budget, Fit, Shares, calibrate, release_moments
-from ldp.central.regression.laplace import Functional, Robust
+from ldp.central.regression.laplace import FromLaplace, Functional, solve_robust
 from ldp.central.regression.output import Output
 from ldp.central.regression.rows import Rows
 from ldp.errors import ParameterError
@@ -82,12 +83,24 @@ METHODS: dict[str, Method] = {
         eigenvalue_share=0.05,
     ),
     "ssp": FromMoments(words="no ridge at all (Vu and Slavkovic 2009)", solve=ridge.none),
-    "robust": Robust(),
-    "robust-bayes": Bayes(words="their posterior mean, the noise taken for what it is", aware=True),
-    "robust-bayes-naive": Bayes(
-        words="their posterior mean, the noise ignored (Nieminen 2017)", aware=False
+    "robust": FromLaplace(
+        words="clipped moments with Laplace noise, pure epsilon (Honkela and others 2018)",
+        solve=solve_robust,
+    ),
+    "robust-bayes": FromLaplace(
+        words="their posterior mean, the noise taken for what it is",
+        solve=partial(posterior_mean, noise_aware),
+    ),
+    "robust-bayes-naive": FromLaplace(
+        words="their posterior mean, the noise ignored (Nieminen 2017)",
+        solve=partial(posterior_mean, naive),
     ),
     "functional": Functional(),
     "output": Output(),
 }
 """Every provable method; the first is the default."""
+
+PURE = tuple(
+    name for name, method in METHODS.items() if isinstance(method, FromLaplace | Functional)
+)
+"""Methods with Laplace noise, whose delta is 0."""

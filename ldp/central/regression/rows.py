@@ -6,7 +6,7 @@ add up in doubles without rounding, in any order; the four sums are then added, 
 So one person changes a sum by the sensitivity, and ROUNDED of it, at most.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -78,6 +78,10 @@ class Rows:
         is_constant = np.zeros(self.columns, dtype=np.bool_)
         is_constant[-1:] = self.intercept
         return is_constant
+
+    def part(self, start: int, stop: int) -> "Rows":
+        """Return the rows from `start` to before `stop`."""
+        return replace(self, features=self.features[start:stop], target=self.target[start:stop])
 
     @property
     def columns(self) -> int:
