@@ -1,5 +1,6 @@
 """The committed data sets, and their splits."""
 
+import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,19 @@ def load(name: str) -> tuple[Floats, Floats, list[str]]:
         y = file["y"].astype(np.float64)
         transform = TRANSFORMS[str(file["transform"])]
     return X, np.asarray(transform(y), dtype=np.float64), names
+
+
+def published(name: str) -> list[dict[str, str | float]]:
+    """Return the lines of a published table, numbers as numbers."""
+    with (DATA / "published" / f"{name}.csv").open(encoding="utf-8") as file:
+        return [{key: _number(text) for key, text in line.items()} for line in csv.DictReader(file)]
+
+
+def _number(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def expression() -> Floats:

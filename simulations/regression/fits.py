@@ -1,0 +1,62 @@
+"""Fits from sums of products: what was published, with the noise as printed or coded, and ours."""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from ldp.accounting import Neighbours
+from ldp.arrays import Floats
+from ldp.central import Simulated
+from ldp.central.regression import METHODS, Budget
+from ldp.central.regression.methods import FromMoments
+from ldp.central.regression.published import PUBLISHED, Claim
+from simulations.regression.posterior import ada_ops, ops
+from simulations.regression.sums import Sums
+
+Fit = Callable[[Sums, float, float, np.random.Generator], Floats]
+
+
+def claimed(claim: Claim) -> Fit:
+    """Return the fit of a published method."""
+
+    def fit(sums: Sums, epsilon: float, delta: float, generator: np.random.Generator) -> Floats:
+        X, y = sums.root
+        return claim.fit(X, y, epsilon=epsilon, delta=delta, generator=generator)
+
+    return fit
+
+
+def provable(name: str, split: float | None = None) -> Fit:
+    """Return the fit of a method of ours, between data sets with one row more or less."""
+    method = METHODS[name]
+
+    def fit(sums: Sums, epsilon: float, delta: float, generator: np.random.Generator) -> Floats:
+        budget = Budget(epsilon=epsilon, delta=delta, neighbours=Neighbours.ADD_REMOVE)
+        noise = Simulated(generator)
+        if split is None:
+            return method.fit(sums.as_rows, budget, noise).coefficients
+        assert isinstance(method, FromMoments)
+        return method.fit(sums.as_rows, budget, noise, split=split).coefficients
+
+    return fit
+
+
+def at_gamma(gamma: float) -> Claim:
+    """Return adaSSPbudget with this share for the smallest eigenvalue."""
+    return dataclasses.replace(PUBLISHED["ada-ssp-budget"], eigenvalue=gamma)
+
+
+CODED: dict[str, Fit] = {
+    "ssp": claimed(PUBLISHED["ssp-wang-code"]),
+    "ssp_halved": claimed(PUBLISHED["ssp-wang"]),
+    "ada_ssp": claimed(PUBLISHED["ada-ssp-wang-code"]),
+    "ops": lambda sums, epsilon, delta, generator: ops(
+        sums, epsilon=epsilon, delta=delta, generator=generator
+    ),
+    "ada_ops": lambda sums, epsilon, delta, generator: ada_ops(
+        sums, epsilon=epsilon, delta=delta, generator=generator
+    ),
+    "ridge": provable("ridge"),
+}
+"""The methods of Wang's repository, and our default beside them."""

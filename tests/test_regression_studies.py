@@ -1,0 +1,133 @@
+"""What the studies of regression rest on: sums of products, posterior samples, lemmas."""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from ldp.central.regression.published import PUBLISHED
+from ldp.regression.ridge import safe_ridge
+from simulations.regression.posterior import _best_total, ada_ops, ops
+from simulations.regression.sums import Sums, folds, less, made_splits, real_splits
+
+# --- sums of products
+
+
+@pytest.mark.exact
+def test_sums_of_products_are_all_that_a_fit_and_its_error_read() -> None:
+    generator = np.random.default_rng(1)
+    X, y = generator.normal(size=(40, 3)), generator.normal(size=40)
+    sums, coefficients = Sums.of(X, y), np.array([1.0, -2.0, 0.5])
+    root, target = sums.root
+    assert root.T @ root == pytest.approx(X.T @ X)
+    assert root.T @ target == pytest.approx(X.T @ y)
+    assert sums.error(coefficients) == pytest.approx(((X @ coefficients - y) ** 2).mean())
+    rest = less(sums, Sums.of(X[:10], y[:10]))
+    assert rest.error(coefficients) == pytest.approx(Sums.of(X[10:], y[10:]).error(coefficients))
+    assert sums.as_rows.xx == pytest.approx(X.T @ X)
+
+
+@pytest.mark.exact
+def test_splits_are_the_same_whenever_they_are_drawn() -> None:
+    for draw, given in (
+        (made_splits, (100, 3, "correlated", 2)),
+        (real_splits, ("yacht",)),
+        (folds, ("yacht", 1)),
+    ):
+        first = draw(*given)
+        draw.cache_clear()
+        again = draw(*given)
+        assert all((a.train.xx == b.train.xx).all() for a, b in zip(first, again, strict=True))
+        assert (first[0].train.xx != first[1].train.xx).any()
+
+
+# --- one posterior sample
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("sample", [ops, ada_ops])
+def test_a_posterior_sample_with_a_huge_epsilon_is_a_ridge_regression(sample: Any) -> None:
+    sums = real_splits("airfoil")[0].train
+    draws = [
+        sample(sums, epsilon=epsilon, delta=1e-6, generator=np.random.default_rng(0))
+        for epsilon in (1e7, 1.0)
+    ]
+    off = [float(np.abs(draw - sums.solved(1.0)).max()) for draw in draws]
+    assert off[0] < 0.01 < off[1]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("spread", "slope"), [(10.0, 60.0), (1e4, 60.0), (1e8, 6e3), (3.0, 0.1)])
+def test_the_adaptive_ridge_minimises_its_bound(spread: float, slope: float) -> None:
+    best = _best_total(spread, slope)
+
+    def log_bound(h: float) -> float:
+        power = math.log(spread) + 2 * slope * math.log1p(1 / h) - math.log(h)
+        return float(np.logaddexp(power, math.log(h)))
+
+    assert all(log_bound(best) <= log_bound(best * factor) for factor in (0.9, 0.99, 1.01, 1.1))
+
+
+# --- Piazza 2021, lemma 15 and section 2.2
+
+
+class Drawn:
+    """Stands for a generator whose every normal number is `value`."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def normal(self) -> float:
+        return self.value
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("gamma", [0.05, 1 / 3, 0.8])
+@pytest.mark.parametrize("n", [300, 1280, 327680])
+def test_the_released_eigenvalue_is_hardly_ever_too_large(gamma: float, n: int) -> None:
+    """Lemma 15: it is too large where a normal number exceeds sqrt(2 ln(2 / delta')), in
+    delta' / (4 sqrt(pi ln(2 / delta'))) of the releases at most."""
+    claim = dataclasses.replace(PUBLISHED["ada-ssp-budget"], eigenvalue=gamma)
+    least, delta = 1.9, n**-1.1
+    log = math.log(2 / (gamma * delta))
+    xx = np.diag([2e9, 1e9 + least])
+    safe = safe_ridge(2, claim.scales(0.1, delta).xx)
+    assert safe < 1e9  # so that an eigenvalue of 1e9 needs no ridge, and one near 0 all of it
+
+    def ridge(excess: float, smallest: float) -> float:
+        drawn: Any = Drawn(math.sqrt(2 * log) + excess)
+        matrix = np.diag([2e9, smallest])
+        return claim.ridge(matrix, epsilon=0.1, delta=delta, generator=drawn)
+
+    assert ridge(0.0, least) == pytest.approx(safe - least)
+    assert ridge(-0.01, least) > safe - least > ridge(0.01, least)
+    assert ridge(0.0, float(xx[1, 1])) == 0
+    tail = norm.sf(math.sqrt(2 * log))
+    bound = gamma * delta / (4 * math.sqrt(math.pi * log))
+    assert 0.9 * bound < tail < bound
+    assert tail > gamma * delta / (4 * math.sqrt(math.pi) * log)  # the root left off the logarithm
+
+
+@pytest.mark.exact
+def test_the_printed_figure_of_lemma_15_is_below_the_tail_that_it_bounds() -> None:
+    """At delta' = 300 ** -1.1 the bound is 1.007e-4 and the tail 9.5e-5; printed is .000084."""
+    log = math.log(2 * 300**1.1)
+    assert norm.sf(math.sqrt(2 * log)) == pytest.approx(9.46e-5, rel=1e-3)
+    assert 300**-1.1 / (4 * math.sqrt(math.pi * log)) == pytest.approx(1.007e-4, rel=1e-3)
+
+
+@pytest.mark.exact
+def test_a_ridge_shrinks_the_directions_of_small_singular_values_most() -> None:
+    """Piazza 2021, section 2.2: along u_j predictions shrink by d_j**2 / (d_j**2 + ridge); and
+    noise e of X'y moves the coefficient along v_j by e / (d_j**2 + ridge)."""
+    generator = np.random.default_rng(2)
+    X, y = generator.normal(size=(50, 4)) * [5, 2, 1, 0.1], generator.normal(size=50)
+    u, d, vt = np.linalg.svd(X, full_matrices=False)
+    for ridge in (0.0, 0.5, 10.0):
+        solved = np.linalg.solve(X.T @ X + ridge * np.eye(4), X.T @ y)
+        assert u.T @ X @ solved == pytest.approx(d**2 / (d**2 + ridge) * (u.T @ y))
+        moved = np.linalg.solve(X.T @ X + ridge * np.eye(4), X.T @ y + vt[3])
+        assert vt @ (moved - solved) == pytest.approx([0, 0, 0, 1 / (d[3] ** 2 + ridge)], abs=1e-6)
