@@ -9,7 +9,11 @@ import pytest
 from scipy.stats import norm
 
 from ldp.central.regression.published import PUBLISHED
+from ldp.errors import ParameterError
 from ldp.regression.ridge import safe_ridge
+from simulations.regression.data import load
+from simulations.regression.kalaja import noisy_statistics, prepared
+from simulations.regression.pipelines import Preprocessing
 from simulations.regression.posterior import _best_total, ada_ops, ops
 from simulations.regression.sums import Sums, folds, less, made_splits, real_splits
 
@@ -131,3 +135,45 @@ def test_a_ridge_shrinks_the_directions_of_small_singular_values_most() -> None:
         assert u.T @ X @ solved == pytest.approx(d**2 / (d**2 + ridge) * (u.T @ y))
         moved = np.linalg.solve(X.T @ X + ridge * np.eye(4), X.T @ y + vt[3])
         assert vt @ (moved - solved) == pytest.approx([0, 0, 0, 1 / (d[3] ** 2 + ridge)], abs=1e-6)
+
+
+# --- Kalaja 2020, equations 3.3 to 3.9
+
+
+@pytest.mark.exact
+def test_unstandardised_coefficients_predict_what_the_mapped_ones_predict() -> None:
+    X, y, _ = load("yacht")
+    for intercept in (False, True):
+        fitted = Preprocessing(mapping="max", intercept=intercept).fit(X, y)
+        coefficients = np.random.default_rng(3).normal(size=X.shape[1] + intercept)
+        first, slopes = fitted.unstandardised(coefficients)
+        assert first + X @ slopes == pytest.approx(fitted.predict(X, coefficients))
+    with pytest.raises(ParameterError, match="only the mapping 'max'"):
+        Preprocessing().fit(X, y).unstandardised(coefficients)
+
+
+@pytest.mark.exact
+def test_rows_to_predict_are_clipped_or_not() -> None:
+    """Equation 3.9 beside 3.5: figure 4.8 beside 4.7, on the same training rows."""
+    clipped, not_clipped = (prepared("yacht", f"{rows} rows clipped at 1", 0.0)
+                            for rows in ("all", "training"))  # fmt: skip
+    for one, other in zip(clipped, not_clipped, strict=True):
+        assert (one.train.xx == other.train.xx).all()
+        assert np.trace(one.test.xx) < np.trace(other.test.xx)
+
+
+@pytest.mark.exact
+def test_noisy_statistics_of_a_huge_epsilon_are_those_of_the_rows() -> None:
+    X, y, _ = load("yacht")
+    generator = np.random.default_rng(4)
+    exact, near, far = (
+        Preprocessing(mapping="max").fit(X, y),
+        noisy_statistics(X, y, "yacht", 1e6, generator),
+        noisy_statistics(X, y, "yacht", 0.5, generator),
+    )
+    for name in ("means", "deviations"):
+        values = [getattr(one, name) for one in (exact, near, far)]
+        assert values[1] == pytest.approx(values[0], rel=0.01, abs=1e-3)
+        assert values[2] != pytest.approx(values[0], rel=0.01, abs=1e-3)
+    lengths = np.linalg.norm(exact.standardised(X), axis=1)
+    assert (lengths <= near.longest).mean() == pytest.approx(0.99, abs=0.02)

@@ -121,7 +121,32 @@ class Fitted:
     def predict(self, X: Floats, coefficients: Floats) -> Floats:
         """Return the predictions of mapped `coefficients`, in the units of the target: shape
         (n,)."""
-        return self.features(X) @ coefficients * self._divisor(X) + self.target_mean
+        return self.design(X) @ coefficients + self.target_mean
+
+    def design(self, X: Floats) -> Floats:
+        """Return what mapped coefficients are multiplied with to predict the target, less its
+        mean."""
+        return np.asarray(self.features(X) * self._divisor(X)[:, None])
+
+    @property
+    def unclipped(self) -> "Fitted":
+        """The same statistics for rows that are not clipped."""
+        return replace(
+            self, low=np.full_like(self.low, -np.inf), high=np.full_like(self.high, np.inf)
+        )
+
+    def unstandardised(self, coefficients: Floats) -> tuple[float, Floats]:
+        """Return the intercept, and a coefficient a column, in the units of the data (Kalaja 2020,
+        equation 3.7). They tell the statistics that they are made of. Raises ParameterError unless
+        the mapping is "max": with row norms a prediction is not linear in the row."""
+        if self.how.mapping != "max":
+            raise ParameterError("only the mapping 'max' is linear in the rows")
+        first, slopes = (0.0, coefficients)
+        if self.how.intercept:
+            first, slopes = float(coefficients[0]), coefficients[1:]
+        unit = self.largest / self.longest
+        slopes = np.asarray(unit * slopes / self.deviations)
+        return float(self.target_mean + unit * first - slopes @ self.means), slopes
 
     def _divisor(self, X: Floats) -> Floats:
         if self.how.mapping == "row-and-target":
