@@ -8,14 +8,28 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from ldp.central import Simulated
+from ldp.central.regression.laplace import LaplaceMoments, clip_rows
 from ldp.central.regression.published import PUBLISHED
 from ldp.errors import ParameterError
+from ldp.regression import ridge
 from ldp.regression.ridge import safe_ridge
 from simulations.regression.data import load
 from simulations.regression.kalaja import noisy_statistics, prepared
 from simulations.regression.pipelines import Preprocessing
 from simulations.regression.posterior import _best_total, ada_ops, ops
+from simulations.regression.robust import part
+from simulations.regression.split import balanced_share
 from simulations.regression.sums import Sums, folds, less, made_splits, real_splits
+from simulations.regression.thresholds import (
+    COLUMNS,
+    REPLACE,
+    TESTED,
+    Clipped,
+    floored,
+    made,
+    sensitivities,
+)
 
 # --- sums of products
 
@@ -101,14 +115,14 @@ def test_the_released_eigenvalue_is_hardly_ever_too_large(gamma: float, n: int) 
     safe = safe_ridge(2, claim.scales(0.1, delta).xx)
     assert safe < 1e9  # so that an eigenvalue of 1e9 needs no ridge, and one near 0 all of it
 
-    def ridge(excess: float, smallest: float) -> float:
+    def ridge_of(excess: float, smallest: float) -> float:
         drawn: Any = Drawn(math.sqrt(2 * log) + excess)
         matrix = np.diag([2e9, smallest])
         return claim.ridge(matrix, epsilon=0.1, delta=delta, generator=drawn)
 
-    assert ridge(0.0, least) == pytest.approx(safe - least)
-    assert ridge(-0.01, least) > safe - least > ridge(0.01, least)
-    assert ridge(0.0, float(xx[1, 1])) == 0
+    assert ridge_of(0.0, least) == pytest.approx(safe - least)
+    assert ridge_of(-0.01, least) > safe - least > ridge_of(0.01, least)
+    assert ridge_of(0.0, float(xx[1, 1])) == 0
     tail = norm.sf(math.sqrt(2 * log))
     bound = gamma * delta / (4 * math.sqrt(math.pi * log))
     assert 0.9 * bound < tail < bound
@@ -130,11 +144,11 @@ def test_a_ridge_shrinks_the_directions_of_small_singular_values_most() -> None:
     generator = np.random.default_rng(2)
     X, y = generator.normal(size=(50, 4)) * [5, 2, 1, 0.1], generator.normal(size=50)
     u, d, vt = np.linalg.svd(X, full_matrices=False)
-    for ridge in (0.0, 0.5, 10.0):
-        solved = np.linalg.solve(X.T @ X + ridge * np.eye(4), X.T @ y)
-        assert u.T @ X @ solved == pytest.approx(d**2 / (d**2 + ridge) * (u.T @ y))
-        moved = np.linalg.solve(X.T @ X + ridge * np.eye(4), X.T @ y + vt[3])
-        assert vt @ (moved - solved) == pytest.approx([0, 0, 0, 1 / (d[3] ** 2 + ridge)], abs=1e-6)
+    for added in (0.0, 0.5, 10.0):
+        solved = np.linalg.solve(X.T @ X + added * np.eye(4), X.T @ y)
+        assert u.T @ X @ solved == pytest.approx(d**2 / (d**2 + added) * (u.T @ y))
+        moved = np.linalg.solve(X.T @ X + added * np.eye(4), X.T @ y + vt[3])
+        assert vt @ (moved - solved) == pytest.approx([0, 0, 0, 1 / (d[3] ** 2 + added)], abs=1e-6)
 
 
 # --- Kalaja 2020, equations 3.3 to 3.9
@@ -177,3 +191,43 @@ def test_noisy_statistics_of_a_huge_epsilon_are_those_of_the_rows() -> None:
         assert values[2] != pytest.approx(values[0], rel=0.01, abs=1e-3)
     lengths = np.linalg.norm(exact.standardised(X), axis=1)
     assert (lengths <= near.longest).mean() == pytest.approx(0.99, abs=0.02)
+
+
+# --- Nieminen 2017: thresholds and splits
+
+
+@pytest.mark.exact
+def test_thresholds_are_tried_with_the_noise_and_the_ridge_of_the_release() -> None:
+    generator = np.random.default_rng(5)
+    rows, split, epsilon = made(300 + TESTED, generator), (0.2, 0.7, 0.1), 1.5
+    boxes, targets = np.array([0.05, 0.3, 0.6]), np.array([0.1, 0.4])
+    private = part(rows, TESTED, 300 + TESTED)
+    clipped = Clipped.of(rows, boxes, targets)
+    most_xx, most_xy = sensitivities(boxes, COLUMNS, "ridge")
+    for i, j in ((0, 0), (1, 1), (2, 0)):
+        noise = Simulated(np.random.default_rng(6))
+        released = LaplaceMoments.released(
+            private, epsilon, REPLACE, noise, split=split, box=boxes[i], target=targets[j]
+        )
+        scales = (most_xx[i] / (0.2 * epsilon), most_xy[i] * targets[j] / (0.7 * epsilon))
+        assert scales == pytest.approx(released.scales[:2], rel=1e-9)
+        inside, low = clip_rows(private, boxes[i], targets[j])
+        assert clipped.xx[i] == pytest.approx(inside.T @ inside, abs=0.02)
+        assert clipped.xy[i, :, j] == pytest.approx(inside.T @ low, abs=0.02)
+        many = floored(released.xx[None], released.xy[None, :, None], np.array([scales[0]]))
+        assert many[0, :, 0] == pytest.approx(ridge.floored(released.as_normal))
+    published_xx, published_xy = sensitivities(boxes, COLUMNS, "fixed")
+    assert published_xx[0] == pytest.approx(2 * most_xx[0])  # the published one is twice the exact
+    assert published_xy[0] == pytest.approx(most_xy[0])
+
+
+@pytest.mark.exact
+def test_the_balanced_split_minimises_the_sum_of_both_errors() -> None:
+    """Variances of X'y's noise and of X'X's noise times the coefficients: the cube root rule."""
+    xx, xy, length = 7.0, 3.0, 1.3
+    share = balanced_share(length * xx, xy, 0.05)
+
+    def error(p: float) -> float:
+        return (xy / p) ** 2 + (length * xx / (0.95 - p)) ** 2
+
+    assert all(error(share) < error(share + off) for off in (-0.1, -0.01, 0.01, 0.1))

@@ -177,7 +177,7 @@ OF_SETS: dict[str, Callable[[Question], Iterable[Mechanism]]] = {
     "unary": _unary,
     "rappor": _rappor,
 }
-"""The same where a value is a set of answers."""
+"""Candidates where a value is a set of answers, as CANDIDATES has them."""
 
 
 def candidate_table(question: Question) -> dict[str, Callable[[Question], Iterable[Mechanism]]]:

@@ -9,6 +9,7 @@ about what was published, .25. No figure says anything about a drug.
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -23,17 +24,10 @@ from ldp.central.regression.laplace import Functional, LaplaceMoments, clip_rows
 from ldp.central.regression.output import Output
 from ldp.regression import ridge
 from simulations.campaign import Bar
-from simulations.regression.data import expression
-from simulations.regression.robust import (
-    COLUMNS,
-    LARGEST,
-    PUBLIC,
-    REPLACE,
-    TESTED,
-    part,
-    thresholds,
-    with_public,
-)
+from simulations.regression.data import GENES, expression, published
+from simulations.regression.robust import PUBLIC, part, with_public
+from simulations.regression.sums import generator_of
+from simulations.regression.thresholds import COLUMNS, LARGEST, REPLACE, TESTED, thresholds
 from simulations.study import Row, Setting, Study, column, figure
 
 EXPLAINED = 0.14
@@ -41,8 +35,8 @@ SPREAD = math.sqrt(COLUMNS + 1) / LARGEST
 """A mapped response's standard deviation: the auxiliary data's."""
 DRUGS, SWEEPS = 100, 300
 """Drugs of a setting, each with people of its own, and sweeps of a chain."""
-TRADED = 400
-"""Drugs of a setting of the trade-offs, which need no chain."""
+TRADED = 265
+"""Drugs of a setting of the trade-offs, as many as were published; they need no chain."""
 EVEN = (1 / 3, 1 / 3, 1 / 3)
 
 SIZES = tuple(range(100, 900, 100))
@@ -56,8 +50,10 @@ PUBLISHED: dict[tuple[str, float], tuple[float, ...]] = {
 }
 """On the real drugs, for SIZES (repository DPBayes/robust-private-lr)."""
 PUBLISHED_PLAIN = (0.197, 0.219, 0.233, 0.240, 0.244, 0.247, 0.250, 0.251)
-PUBLISHED_PUBLIC = 0.091
-"""Without noise, for SIZES, and of ten public rows alone."""
+"""Without noise, for SIZES."""
+WIDE = 64
+PUBLISHED_PUBLIC = {COLUMNS: 0.084, WIDE: 0.123}
+"""Of ten public rows alone, precisions fixed, by columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +69,10 @@ class Drug:
         cls, genes: Floats, columns: int, public: int, n: int, generator: np.random.Generator
     ) -> "Drug":
         """Cell lines in random order; means of genes and responses are public, rows are divided by
-        their length. Responses follow all genes, the rows hold the first `columns`."""
+        their length. Responses follow the first GENES, the rows hold the first `columns`."""
         centred = genes - genes.mean(axis=0)
-        b = generator.normal(size=genes.shape[1]) / np.sqrt(np.arange(1, genes.shape[1] + 1))
-        signal = centred @ b
+        b = generator.normal(size=GENES) / np.sqrt(np.arange(1, GENES + 1))
+        signal = centred[:, :GENES] @ b
         noise = generator.normal(size=len(genes)) * math.sqrt(1 - EXPLAINED)
         y = signal * (math.sqrt(EXPLAINED) / signal.std()) + noise
         X = centred[:, :columns]
@@ -87,6 +83,15 @@ class Drug:
         return cls(
             part(whole, 0, TESTED), part(whole, TESTED, first), part(whole, first, first + n)
         )
+
+    def narrowed(self, columns: int) -> "Drug":
+        """Return the drug with the first `columns` only, rows divided by their length again."""
+        parts = []
+        for rows in (self.others, self.public, self.private):
+            X = rows.features[:, :columns]
+            X = X / np.linalg.norm(X, axis=1)[:, None]
+            parts.append(Rows.of(X, rows.target, intercept=False, norm=1.0))
+        return Drug(*parts)
 
     def score(self, coefficients: Floats) -> float:
         """Spearman's rank correlation on the others; 0 where nothing is predicted."""
@@ -102,16 +107,17 @@ def fixed(xx: Floats, xy: Floats) -> Floats:
 def _drugs(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
     """Means over DRUGS drugs, and the standard error of the default ridge's."""
     n, epsilon = setting["rows"], setting["epsilon"]
-    box, target = thresholds(n, epsilon, generator)
+    box, target = thresholds(n, epsilon)
     budget = Budget(epsilon=epsilon, delta=0.0, neighbours=REPLACE)
     loose = Budget(epsilon=epsilon, delta=n**-1.1, neighbours=REPLACE)
-    genes, scores = expression(), list[dict[str, float]]()
+    genes, scores = expression(WIDE), list[dict[str, float]]()
     for _ in range(DRUGS):
-        drug = Drug.made(genes, COLUMNS, PUBLIC, n, generator)
+        wide = Drug.made(genes, WIDE, PUBLIC, n, generator)
+        drug = wide.narrowed(COLUMNS)
         rows, public, noise = drug.private, drug.public, Simulated(generator)
         inside, low = clip_rows(rows, box, target)
         cut = Rows(inside, low, 1.0, False)
-        noisy, wide = (
+        noisy, loose_noisy = (
             with_public(LaplaceMoments.released(rows, epsilon, REPLACE, noise, **how), public)
             for how in ({"box": box, "target": target}, {"split": EVEN})
         )
@@ -124,11 +130,13 @@ def _drugs(setting: Setting, generator: np.random.Generator) -> dict[str, float]
             "noise_aware": noise_aware(units, generator, sweeps=SWEEPS).mean(axis=0),
             "naive": naive(units, generator, sweeps=SWEEPS).mean(axis=0),
             "only_xy": noisy.xy,
-            "unclipped": fixed(wide.xx, wide.xy),
+            "unclipped": fixed(loose_noisy.xx, loose_noisy.xy),
             "output": _fit(Output(), rows, loose, noise),
             "functional": _fit(Functional(), rows, budget, noise),
         }
-        scores.append({name: drug.score(made) for name, made in fitted.items()})
+        found = {name: drug.score(made) for name, made in fitted.items()}
+        wide_public = fixed(wide.public.xx, wide.public.xy)
+        scores.append({**found, "public_64": wide.score(wide_public)})
     place = SIZES.index(n)
     published = {
         f"published_{name}": values[place]
@@ -152,7 +160,7 @@ MARKS = {"plain": "k+", "robust": "kx", "output": "k1", "functional": "k2"}
 def _draw_drugs(rows: list[Row]) -> Figure:
     picture = figure(9.5, 4.6)
     for axis, epsilon in zip(picture.subplots(1, 2, sharey=True), (2.0, 1.0), strict=True):
-        for name in ("plain", "plain_clipped", "public"):
+        for name in ("plain", "plain_clipped", "public", "public_64"):
             axis.plot(SIZES, column(rows, name, epsilon=epsilon), "--", label=name)
         for name in PRIVATE:
             axis.plot(SIZES, column(rows, name, epsilon=epsilon), "o-", markersize=3, label=name)
@@ -214,65 +222,114 @@ def _mean(rows: list[Row], name: str, sizes: tuple[int, ...], epsilon: float) ->
 
 USUAL = {"columns": COLUMNS, "public": PUBLIC, "epsilon": 2.0}
 TRADES: dict[str, tuple[float, ...]] = {
-    "columns": (5, 10, 20, 40),
-    "public": (0, 5, 10, 20, 30),
+    "columns": tuple(range(5, 41, 5)),
+    "public": tuple(range(0, 31, 5)),
     "epsilon": (1.0, 1.5, 2.0, 2.5, 3.0),
 }
-TRADED_SIZES = (100, 200, 400, 800)
+TRADED_SIZES = (0, *SIZES)
+MAPS = {
+    (str(line["figure"]), float(line["xx_or_rows"]), float(line["setting"])): float(
+        line["spearman"]
+    )
+    for line in published("nieminen")
+}
+"""Published rank correlations by what is traded, private rows and its value."""
+
+
+@lru_cache(maxsize=8)
+def _traded_drugs(columns: int) -> tuple[Drug, ...]:
+    """Return TRADED drugs, the same whatever the columns, all rows private."""
+    genes = expression()
+    return tuple(
+        Drug.made(genes, columns, 0, len(genes) - TESTED, generator_of("drug", place))
+        for place in range(TRADED)
+    )
+
+
+def _traded_score(drug: Drug, setting: Setting, noise: np.random.Generator) -> float:
+    """Return the default ridge's rank correlation; public rows alone where no private ones are."""
+    n, public = setting["rows"], int(setting["public"])
+    known, hidden = part(drug.private, 0, public), part(drug.private, public, public + n)
+    if not n:
+        return drug.score(fixed(known.xx, known.xy))
+    epsilon = setting["epsilon"]
+    box, target = thresholds(n, epsilon, setting["columns"])
+    noisy = LaplaceMoments.released(
+        hidden, epsilon, REPLACE, Simulated(noise), box=box, target=target
+    )
+    return drug.score(ridge.floored(with_public(noisy, known).as_normal))
 
 
 def _traded(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """The default ridge's mean over TRADED drugs."""
-    columns, n, epsilon = setting["columns"], setting["rows"], setting["epsilon"]
-    box, target = thresholds(n, epsilon, generator, columns)
-    genes, found = expression(), list[float]()
-    for _ in range(TRADED):
-        drug = Drug.made(genes, columns, setting["public"], n, generator)
-        noisy = LaplaceMoments.released(
-            drug.private, epsilon, REPLACE, Simulated(generator), box=box, target=target
-        )
-        noisy = with_public(noisy, drug.public)
-        found.append(drug.score(ridge.floored(noisy.as_normal)))
-    return {"spearman": float(np.mean(found)), "error": float(np.std(found) / math.sqrt(TRADED))}
+    """The default ridge's mean over TRADED drugs, the same in every setting, beside the published
+    map's value there."""
+    found = [_traded_score(drug, setting, generator) for drug in _traded_drugs(setting["columns"])]
+    values = [
+        MAPS[name, setting["rows"], setting[name]]
+        for name in TRADES
+        if all(setting[key] == value for key, value in USUAL.items() if key != name)
+    ]
+    return {
+        "published": float(np.mean(values)),
+        "spearman": float(np.mean(found)),
+        "error": float(np.std(found) / math.sqrt(TRADED)),
+    }
+
+
+def _map(rows: list[Row], name: str, shown: str) -> Floats:
+    """Return the rank correlations of a map, private rows by what is traded."""
+    return np.array(
+        [
+            [float(column(rows, shown, **{**USUAL, name: value, "rows": n})[0])
+             for value in TRADES[name]]
+            for n in TRADED_SIZES
+        ]
+    )  # fmt: skip
 
 
 def _draw_traded(rows: list[Row]) -> Figure:
-    picture = figure(9.5, 3.6)
-    for axis, (name, values) in zip(
-        picture.subplots(1, 3, sharey=True), TRADES.items(), strict=True
-    ):
-        for value in values:
-            axis.plot(
-                TRADED_SIZES, column(rows, "spearman", **{**USUAL, name: value}), "o-", label=value
-            )
-        axis.set(xlabel="private rows")
-        axis.set_title(f"semi-synthetic, by {name}", fontsize=9)
-        axis.legend(fontsize=7)
-    picture.axes[0].set_ylabel("Spearman's rank correlation")
+    """Relative improvements over the best of ten public rows alone, as published."""
+    picture = figure(10.0, 7.0)
+    for axes, shown in zip(picture.subplots(2, 3), ("spearman", "published"), strict=True):
+        base = _map(rows, "columns", shown)[0].max()
+        for axis, (name, values) in zip(axes, TRADES.items(), strict=True):
+            image = axis.imshow(_map(rows, name, shown) / base, origin="lower", aspect="auto",
+                                cmap="jet", vmin=0, vmax=2.5)  # fmt: skip
+            axis.set_xticks(range(len(values)), [f"{value:g}" for value in values])
+            axis.set_yticks(range(len(TRADED_SIZES)), TRADED_SIZES)
+            title = "published" if shown == "published" else "semi-synthetic"
+            axis.set_title(f"{title}, by {name}", fontsize=9)
+        picture.colorbar(image, ax=axes[-1])
+        axes[0].set_ylabel("private rows")
     return picture
 
 
 def _bars_traded(rows: list[Row]) -> list[Bar]:
-    def gained(name: str, size: int) -> float:
-        """From the least to the most of it."""
-        low, high = (
-            float(column(rows, "spearman", **{**USUAL, name: value, "rows": size})[0])
-            for value in (TRADES[name][0], TRADES[name][-1])
-        )
-        return high - low
-
-    few, many = TRADED_SIZES[0], TRADED_SIZES[-1]
-    lost = gained("public", many) - gained("public", few)
+    maps = {name: _map(rows, name, "spearman") for name in TRADES}
+    few, many = TRADED_SIZES.index(100), -1
+    gained = {name: found[:, -1] - found[:, 0] for name, found in maps.items()}
+    alike = {
+        name: float(spearmanr(found.ravel(), _map(rows, name, "published").ravel())[0])
+        for name, found in maps.items()
+    }
+    lost = float(gained["public"][many] - gained["public"][few])
     found = (
-        ("gained from epsilon 1 to 3, least", min(gained("epsilon", n) for n in TRADED_SIZES), 1),
-        ("gained from 0 to 30 public rows beside 100 private ones", gained("public", few), 1),
+        ("gained from epsilon 1 to 3, least", float(gained["epsilon"][few:].min()), 1),
+        ("gained from 0 to 30 public rows beside 100 private ones", gained["public"][few], 1),
         ("the same beside 800, less that", lost, -1),
-        ("gained from 5 to 40 columns, 100 private rows", gained("columns", few), -1),
+        ("gained from 5 to 40 columns, 100 private rows", gained["columns"][few], -1),
     )
     return [
-        Bar(words, value, "> 0" if sign > 0 else "< 0", value * sign > 0)
-        for words, value, sign in found
-    ]
+        *(
+            Bar(words, float(value), "> 0" if sign > 0 else "< 0", bool(value * sign > 0))
+            for words, value, sign in found
+        ),
+        *(
+            Bar(f"by {name}: rank correlation of the map with the published one", value, "> .7",
+                value > 0.7)
+            for name, value in alike.items()
+        ),
+    ]  # fmt: skip
 
 
 def _trades() -> tuple[Setting, ...]:

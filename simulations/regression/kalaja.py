@@ -257,7 +257,7 @@ def _bars_kalaja(rows: list[Row]) -> list[Bar]:
         for epsilon in (1.0, 2.9)
     )
     both = [
-        np.median([ratio(name, _name("all", c), _name("training", c)) for c in THRESHOLDS])
+        float(np.median([ratio(name, _name("all", c), _name("training", c)) for c in THRESHOLDS]))
         for name in SETS
     ]
     own = [

@@ -1,44 +1,25 @@
 """Robust private linear regression on Nieminen's synthetic set, and intervals of coefficients."""
 
-import math
-
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
-from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Simulated
 from ldp.central.regression import Rows, Scales
 from ldp.central.regression.bayes import naive, noise_aware
 from ldp.central.regression.calibration import release_moments
-from ldp.central.regression.laplace import SPLIT, LaplaceMoments, clip_rows
+from ldp.central.regression.laplace import LaplaceMoments, clip_rows
 from ldp.regression import ridge
 from simulations.campaign import Bar
+from simulations.regression.thresholds import COLUMNS, LARGEST, REPLACE, TESTED, made, thresholds
 from simulations.study import Row, Setting, Study, column, figure
 
-COLUMNS, TESTED, PUBLIC, FOLDS = 10, 100, 10, 16
-LARGEST = 12.0
-"""Public bound on the target: some three and a half of its standard deviations."""
-STEPS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.4, 2.0)
-"""Thresholds tried, in standard deviations: of a unit row's entry, and of the target."""
-TARGETS = tuple(math.sqrt(COLUMNS + 1) * step / LARGEST for step in STEPS)
+PUBLIC, FOLDS = 10, 16
 PUBLISHED_EPSILON = {0.1: 0.108, 0.2: 0.251, 0.5: 0.620, 1.0: 0.815, 2.0: 0.869, 5.0: 0.883,
                      10.0: 0.882}  # fmt: skip
 PUBLISHED_ROWS = {100: 0.560, 200: 0.730, 300: 0.820, 400: 0.852, 500: 0.869, 600: 0.876,
                   800: 0.877}  # fmt: skip
-REPLACE = Neighbours.REPLACE_VALUE
-
-
-def made(n: int, generator: np.random.Generator, columns: int = COLUMNS) -> Rows:
-    """n rows of the model with all precisions 1: centred, rows divided by their length."""
-    b, X = generator.normal(size=columns), generator.normal(size=(n, columns))
-    y = X @ b + generator.normal(size=n)
-    X = X - X.mean(axis=0)
-    lengths = np.linalg.norm(X, axis=1)
-    y = y - y.mean()
-    largest = LARGEST * math.sqrt((columns + 1) / (COLUMNS + 1))
-    return Rows.of(X / lengths[:, None], np.clip(y / largest, -1, 1), intercept=False, norm=1.0)
 
 
 def part(rows: Rows, start: int, stop: int) -> Rows:
@@ -46,31 +27,10 @@ def part(rows: Rows, start: int, stop: int) -> Rows:
     return Rows(rows.features[start:stop], rows.target[start:stop], rows.norm, rows.intercept)
 
 
-def thresholds(
-    n: int, epsilon: float, generator: np.random.Generator, columns: int = COLUMNS
-) -> tuple[float, float]:
-    """Return (box, target) that predict best, by correlation, on 20 auxiliary data sets of the
-    model and their noise (Nieminen 2017, section 3.4.2), which cost no privacy."""
-    boxes = [step / math.sqrt(columns) for step in STEPS]
-    scores = np.zeros((len(boxes), len(TARGETS)))
-    for _ in range(20):
-        whole = made(n + TESTED, generator, columns)
-        rows, test_rows = part(whole, TESTED, n + TESTED), part(whole, 0, TESTED)
-        for i, box in enumerate(boxes):
-            for j, target in enumerate(TARGETS):
-                moments = LaplaceMoments.released(
-                    rows, epsilon, REPLACE, Simulated(generator), box=box, target=target
-                )
-                predictions = test_rows.features @ ridge.floored(moments.as_normal)
-                scores[i, j] += np.corrcoef(predictions, test_rows.target)[0, 1]
-    i, j = divmod(int(scores.argmax()), len(TARGETS))
-    return boxes[i], TARGETS[j]
-
-
 def _nieminen(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
     """Spearman's rank correlation on 100 others, means over FOLDS data sets; ten public rows."""
     n, epsilon = setting["rows"], setting["epsilon"]
-    box, target = thresholds(n, epsilon, generator)
+    box, target = thresholds(n, epsilon)
     scores: dict[str, list[float]] = {}
     for _ in range(FOLDS):
         whole = made(n + TESTED + PUBLIC, generator)
@@ -146,45 +106,6 @@ def _bars_nieminen(rows: list[Row]) -> list[Bar]:
     ]
 
 
-SPLITS = tuple(
-    (round(0.95 - p, 2), p, 0.05) for p in (0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8)
-) + tuple((round(0.8 - p, 2), p, 0.2) for p in (0.3, 0.4, 0.5, 0.6))
-
-
-def _budget(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
-    """Spearman of the default ridge for one split, 500 rows, epsilon 2: 200 data sets."""
-    split = (setting["xx"], setting["xy"], setting["yy"])
-    scores = []
-    for _ in range(200):
-        whole = made(500 + TESTED, generator)
-        others, rows = part(whole, 0, TESTED), part(whole, TESTED, 500 + TESTED)
-        noisy = LaplaceMoments.released(
-            rows, 2.0, REPLACE, Simulated(generator), split=split, box=0.32, target=0.2
-        )
-        predicted = others.features @ ridge.floored(noisy.as_normal)
-        scores.append(float(spearmanr(predicted, others.target)[0]))
-    return {"spearman": float(np.mean(scores)), "error": float(np.std(scores) / math.sqrt(200))}
-
-
-def _draw_budget(rows: list[Row]) -> Figure:
-    picture = figure()
-    axes = picture.subplots()
-    for share in (0.05, 0.2):
-        x = column(rows, "xy", yy=share)
-        axes.errorbar(x, column(rows, "spearman", yy=share), column(rows, "error", yy=share),
-                      fmt="o-", label=f"y'y: {share}")  # fmt: skip
-    axes.set(xlabel="share of X'y", ylabel="Spearman's rank correlation")
-    axes.legend()
-    return picture
-
-
-def _bars_budget(rows: list[Row]) -> list[Bar]:
-    best = max(float(row["spearman"]) for row in rows)
-    ours = next(row for row in rows if (row["xx"], row["xy"], row["yy"]) == SPLIT)
-    lost = best - float(ours["spearman"])
-    return [Bar("the published split below the best one", lost, "<= .01", lost <= 0.01)]
-
-
 def _intervals(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
     """Shares of releases whose intervals all have ends, and of intervals that hold at 95 %: 5,000
     releases."""
@@ -236,14 +157,6 @@ STUDIES = (
         _draw_nieminen,
         _bars_nieminen,
         close=0.2,  # a chain that rounding makes take one step otherwise is another chain
-    ),
-    Study(
-        "budget",
-        "how epsilon is split between X'X, X'y and y'y (Nieminen 4.1)",
-        tuple({"xx": xx, "xy": xy, "yy": yy} for xx, xy, yy in SPLITS),
-        _budget,
-        _draw_budget,
-        _bars_budget,
     ),
     Study(
         "intervals",
