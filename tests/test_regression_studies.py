@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import norm
+from sklearn.linear_model import LinearRegression
 
 from ldp.central import Simulated
 from ldp.central.regression.laplace import LaplaceMoments, clip_rows
@@ -14,11 +15,13 @@ from ldp.central.regression.published import PUBLISHED
 from ldp.errors import ParameterError
 from ldp.regression import ridge
 from ldp.regression.ridge import safe_ridge
+from simulations.regression.boston import mapped
 from simulations.regression.data import load
 from simulations.regression.kalaja import noisy_statistics, prepared
-from simulations.regression.pipelines import Preprocessing
+from simulations.regression.pipelines import NoisyPredictions, NotPrivateWarning, Preprocessing
 from simulations.regression.posterior import _best_total, ada_ops, ops
 from simulations.regression.robust import part
+from simulations.regression.selection import BLOCKS, TAKEN, conventional, counted, votes
 from simulations.regression.split import balanced_share
 from simulations.regression.sums import Sums, folds, less, made_splits, real_splits
 from simulations.regression.thresholds import (
@@ -231,3 +234,56 @@ def test_the_balanced_split_minimises_the_sum_of_both_errors() -> None:
         return (xy / p) ** 2 + (length * xx / (0.95 - p)) ** 2
 
     assert all(error(share) < error(share + off) for off in (-0.1, -0.01, 0.01, 0.1))
+
+
+# --- Boenisch 2019: columns and predictions of Boston
+
+
+@pytest.mark.exact
+def test_the_published_columns_are_chosen_by_their_units() -> None:
+    X, y, names = load("boston")
+    assert [names[place] for place in conventional(X, y)] == ["chas", "nox", "rm"]
+    scaled = [names[place] for place in conventional(X / X.std(axis=0), y)]
+    assert scaled == ["nox", "rm", "dis", "rad", "tax", "ptratio", "lstat"]
+
+
+@pytest.mark.exact
+def test_a_private_choice_of_columns_with_a_huge_epsilon_is_the_choice_of_the_most_votes() -> None:
+    X, y, names = load("boston")
+    columns = np.column_stack([mapped(X[:, j], name) for j, name in enumerate(names)])
+    sure, spread = (0, 0)
+    for seed in range(20):
+        counts = counted(columns, y, np.random.default_rng(seed))
+        least = np.sort(counts)[-TAKEN]  # several columns may have as many
+        taken = [
+            counts[votes(columns, y, epsilon, np.random.default_rng(seed))].min()
+            for epsilon in (1e4, 0.01)
+        ]
+        sure += taken[0] == least
+        spread += taken[1] == least
+    assert sure == 20 > spread
+
+
+@pytest.mark.exact
+def test_one_person_changes_a_columns_votes_by_one_at_most() -> None:
+    """What the exponential mechanism's sensitivity says: a part of the rows names each column once,
+    whatever they hold, and a person is in one part."""
+    X, y, names = load("boston")
+    columns = np.column_stack([mapped(X[:, j], name) for j, name in enumerate(names)])
+    changed, target = columns.copy(), y.copy()
+    changed[7], target[7] = -columns[7], 1e6
+    one, other = (
+        counted(*rows, np.random.default_rng(0)) for rows in ((columns, y), (changed, target))
+    )
+    assert one.sum() == other.sum() == BLOCKS * TAKEN
+    assert 0 < np.abs(one - other).max() <= 1
+
+
+@pytest.mark.exact
+def test_noise_on_predictions_can_be_had_and_says_that_it_is_not_private() -> None:
+    X, y, _ = load("boston")
+    with pytest.warns(NotPrivateWarning, match="not differentially private"):
+        model = NoisyPredictions(epsilon=1.0).fit(X, y)
+    noise = model.predict(X) - LinearRegression().fit(X, y).predict(X)
+    assert np.abs(noise).mean() == pytest.approx(3.01, rel=0.2)  # the seed is 0
+    assert (model.predict(X) != model.predict(X)).all()

@@ -1,6 +1,7 @@
 """Boenisch 2019, chapter 4: two regressions of house prices, and what they were compared with."""
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,27 @@ from ldp.central import Simulated
 from ldp.central.regression import METHODS, Budget, Rows
 from simulations.campaign import Bar
 from simulations.regression.data import load
+from simulations.regression.pipelines import NoisyPredictions, NotPrivateWarning
 from simulations.study import Row, Setting, Study, column, figure
 
 CHOSEN = ("chas", "nox", "rm")
-RANGES = {"chas": (0, 1), "nox": (0.3, 1), "rm": (3, 9), "medv": (0, 50)}
-"""Public ranges of the provable row, from what the columns mean."""
-SCALE = 3.01
+RANGES = {
+    "crim": (0, 100),
+    "zn": (0, 100),
+    "indus": (0, 30),
+    "chas": (0, 1),
+    "nox": (0.3, 1),
+    "rm": (3, 9),
+    "age": (0, 100),
+    "dis": (0, 15),
+    "rad": (0, 25),
+    "tax": (100, 800),
+    "ptratio": (10, 25),
+    "black": (0, 400),
+    "lstat": (0, 50),
+    "medv": (0, 50),
+}
+"""Public ranges of the provable rows, from what the columns mean."""
 TIMES = 40
 PUBLISHED = {  # root mean squared errors of method 1 and of the functional mechanism on [-1, 1]
     0.01: (421, 11.5),
@@ -30,7 +46,8 @@ PUBLISHED = {  # root mean squared errors of method 1 and of the functional mech
 }
 
 
-def _folds(n: int) -> list[tuple[Any, Any]]:
+def folds(n: int) -> list[tuple[Any, Any]]:
+    """Return places to fit and to test of ten unshuffled folds."""
     whole = np.arange(n)
     return [(np.setdiff1d(whole, fold), fold) for fold in np.array_split(whole, 10)]
 
@@ -55,25 +72,28 @@ def _boston(setting: Setting, generator: np.random.Generator) -> dict[str, float
     X, y, names = load("boston")
     X = X[:, [names.index(name) for name in CHOSEN]]
     low, high = X.min(axis=0), X.max(axis=0)
-    mapped = np.column_stack([2 * (X - low) / (high - low) - 1, np.ones(len(y))])
+    scaled = np.column_stack([2 * (X - low) / (high - low) - 1, np.ones(len(y))])
     target = 2 * (y - y.min()) / (y.max() - y.min()) - 1
-    public = [_public(X[:, j], name) for j, name in enumerate(CHOSEN)]
-    ours = Rows.of(np.column_stack(public), _public(y, "medv"), intercept=True, norm=None)
+    public = [mapped(X[:, j], name) for j, name in enumerate(CHOSEN)]
+    ours = Rows.of(np.column_stack(public), mapped(y, "medv"), intercept=True, norm=None)
     budget = Budget(epsilon=epsilon, delta=1e-6, neighbours=Neighbours.REPLACE_VALUE)
     errors: dict[str, list[float]] = {"base": [], "method_1": [], "functional": [], "ridge": []}
-    for rest, fold in _folds(len(y)):
+    for rest, fold in folds(len(y)):
         plain = LinearRegression().fit(X[rest], y[rest]).predict(X[fold])
-        errors["base"].append(_rmse(plain, y[fold]))
+        model = NoisyPredictions(epsilon, random_state=generator)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotPrivateWarning)
+            model.fit(X[rest], y[rest])
+        errors["base"].append(rmse(plain, y[fold]))
         part = Rows(ours.features[rest], ours.target[rest], ours.norm, True)
         for _ in range(TIMES):
-            noisy = plain + generator.laplace(0, SCALE / epsilon, len(fold))
-            errors["method_1"].append(_rmse(noisy, y[fold]))
-            made = mapped[fold] @ _functional(mapped[rest], target[rest], epsilon, generator)
+            errors["method_1"].append(rmse(model.predict(X[fold]), y[fold]))
+            made = scaled[fold] @ _functional(scaled[rest], target[rest], epsilon, generator)
             restored = (made + 1) / 2 * (y.max() - y.min()) + y.min()
-            errors["functional"].append(_rmse(restored, y[fold]))
+            errors["functional"].append(rmse(restored, y[fold]))
             noise = Simulated(generator)
             fit = METHODS["ridge"].fit(part, budget, noise)
-            errors["ridge"].append(_rmse(25 + 25 * ours.features[fold] @ fit.coefficients, y[fold]))
+            errors["ridge"].append(rmse(25 + 25 * ours.features[fold] @ fit.coefficients, y[fold]))
     method_1, functional = PUBLISHED[epsilon]
     return {
         "method_1_published": method_1,
@@ -82,12 +102,14 @@ def _boston(setting: Setting, generator: np.random.Generator) -> dict[str, float
     }
 
 
-def _public(values: Floats, name: str) -> Floats:
+def mapped(values: Floats, name: str) -> Floats:
+    """Return a column mapped from its public range to [-1, 1]."""
     low, high = RANGES[name]
     return np.clip(2 * (values - low) / (high - low) - 1, -1, 1)
 
 
-def _rmse(predicted: Floats, truth: Floats) -> float:
+def rmse(predicted: Floats, truth: Floats) -> float:
+    """Return the root mean squared error."""
     return math.sqrt(float(((predicted - truth) ** 2).mean()))
 
 

@@ -1,9 +1,20 @@
 """All studies by name."""
 
-from simulations.regression import boston, counts, drugs, kalaja, local, piazza, robust, split, wang
+from simulations.regression import (
+    boston,
+    counts,
+    drugs,
+    kalaja,
+    local,
+    piazza,
+    robust,
+    selection,
+    split,
+    wang,
+)
 from simulations.study import RESULTS as ALL
 from simulations.study import Study
 
-MODULES = (counts, boston, wang, kalaja, piazza, local, robust, split, drugs)
+MODULES = (counts, boston, selection, wang, kalaja, piazza, local, robust, split, drugs)
 STUDIES: dict[str, Study] = {study.name: study for module in MODULES for study in module.STUDIES}
 RESULTS = ALL / "regression"

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.stats import laplace
 
 from ldp import CoinResponse
 from ldp.accounting import Neighbours
@@ -116,7 +117,94 @@ def _bars_choices(rows: list[Row]) -> list[Bar]:
     return [Bar("shares off their chances, in standard errors, at worst", worst, "< 5", worst < 5)]
 
 
+PEOPLE, THRESHOLD, PLAYED = 100, 0.005, 100_000
+DENSITIES = (1.0, 2.0, 5.0)
+"""Scales of the published densities (figure 3.7)."""
+
+
+def _game(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
+    """A hundred people, nobody smoking or one of them: the chances that their mean with Laplace
+    noise reaches the adversary's threshold, exactly and as shares of PLAYED rounds."""
+    scale = setting["scale"]
+    chances, shares = [], []
+    for smoking in (0, 1):
+        middle = smoking / PEOPLE
+        if not scale:
+            chances.append(float(middle >= THRESHOLD))
+            shares.append(chances[-1])
+            continue
+        mechanism = Laplace(epsilon=1 / (PEOPLE * scale), sensitivity=1 / PEOPLE)
+        chances.append(float(laplace.sf(THRESHOLD, middle, mechanism.scale)))
+        means = mechanism.release(np.full(PLAYED, middle), Simulated(generator))
+        shares.append(float((means >= THRESHOLD).mean()))
+    return {
+        "none_smoking": chances[0],
+        "one_smoking": chances[1],
+        "none_share": shares[0],
+        "one_share": shares[1],
+        "guessed_right": (1 - chances[0] + chances[1]) / 2,
+        "factor": math.exp(min(1 / (PEOPLE * scale), 700.0)) if scale else 0.0,
+    }
+
+
+def _draw_game(rows: list[Row]) -> Figure:
+    made = figure(12.0, 3.6)
+    *games, densities = made.subplots(1, len(rows) + 1)
+    for axis, row in zip(games, rows, strict=True):
+        x = np.linspace(-0.03, 0.04, 701)
+        for smoking, colour in ((0, "tab:blue"), (1, "tab:orange")):
+            middle = smoking / PEOPLE
+            if row["scale"]:
+                law = laplace.pdf(x, middle, row["scale"])
+                axis.plot(x, law, color=colour, label=f"{smoking} smoking")
+                axis.fill_between(x, law, where=x >= THRESHOLD, alpha=0.3, color=colour)
+            else:
+                axis.vlines(middle, 0, 1, color=colour, label=f"{smoking} smoking")
+        axis.axvline(THRESHOLD, color="black", linestyle=":")
+        axis.set(xlabel="what is told", title=f"scale {row['scale']:g}")
+    games[0].legend(fontsize=7)
+    x = np.linspace(-10, 10, 401)
+    for scale in DENSITIES:
+        densities.plot(x, laplace.pdf(x, 0, scale), label=f"scale {scale:g}")
+    densities.set(title="densities")
+    densities.legend(fontsize=7)
+    return made
+
+
+def _bars_game(rows: list[Row]) -> list[Bar]:
+    sure, little, much = rows
+    noisy = rows[1:]
+    off = max(
+        abs(float(row[f"{who}_share"]) - float(row[f"{who}_smoking"])) * 2 * math.sqrt(PLAYED)
+        for row in noisy
+        for who in ("none", "one")
+    )
+    factor = max(
+        float(row["one_smoking"]) / float(row["none_smoking"]) / float(row["factor"])
+        for row in noisy
+    )
+    right = float(sure["guessed_right"])
+    apart = [float(row["one_smoking"]) - float(row["none_smoking"]) for row in (little, much)]
+    return [
+        Bar("without noise: guessed right", right, "1, as published", right == 1),
+        Bar("shares off their chances, in standard errors, at worst", off, "< 5", off < 5),
+        Bar("odds of one over none, over e**epsilon, at most", factor, "<= 1", factor <= 1),
+        Bar("scale .003: chances apart", apart[0], "> .5: a lot greater, as published",
+            apart[0] > 0.5),
+        Bar("scale .03: chances apart", apart[1], "< .2: nearly the same, as published",
+            apart[1] < 0.2),
+    ]  # fmt: skip
+
+
 STUDIES = (
+    Study(
+        "game",
+        "a hundred people, one smoker or none, and Laplace noise (Boenisch 3.1, 3.2, 3.7)",
+        tuple({"scale": scale} for scale in (0.0, 0.003, 0.03)),
+        _game,
+        _draw_game,
+        _bars_game,
+    ),
     Study(
         "smokers",
         "randomised response and Laplace noise against the number asked (Boenisch 3.6, 3.8)",

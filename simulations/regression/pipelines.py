@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ldp.arrays import Floats
@@ -228,3 +229,47 @@ class PublishedLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         return self.preprocessing_.predict(X, self.coefficients_)
+
+
+class NoisyPredictions(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Least squares with Laplace noise of scale sensitivity / epsilon on each prediction: method 1
+    of Boenisch 2019, to reproduce its figures. Never private, as `NotPrivateWarning` says: the
+    sensitivity is a change of one data set's mean squared error, and no budget is divided between
+    predictions.
+
+    Parameters
+    ----------
+    epsilon : float
+        As claimed by the publication.
+    sensitivity : float
+        In units of the target: 3.01 of Boston, in thousand dollars.
+    random_state : int or a numpy generator
+    """
+
+    def __init__(
+        self, epsilon: float = 1.0, *, sensitivity: float = 3.01, random_state: Any = 0
+    ) -> None:
+        self.epsilon = epsilon
+        self.sensitivity = sensitivity
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to `X`, shape (n, features), and `y`, shape (n,)."""
+        X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
+        warnings.warn(
+            "noise on predictions is not differentially private: another person's row may move all "
+            "of them by more than it hides",
+            NotPrivateWarning,
+            stacklevel=2,
+        )
+        self.model_ = LinearRegression().fit(X, y)
+        self.generator_ = np.random.default_rng(self.random_state)
+        self.is_simulation_ = True
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Return the predictions for `X`, shape (n, features), with fresh noise: shape (n,)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        noise = self.generator_.laplace(0.0, self.sensitivity / self.epsilon, len(X))
+        return np.asarray(self.model_.predict(X) + noise)
