@@ -100,8 +100,8 @@ def _bars_nieminen(rows: list[Row]) -> list[Bar]:
         Bar(
             "the default ridge beside what was published, at worst",
             min(below),
-            "> -.05",
-            min(below) > -0.05,
+            "> -.02",
+            min(below) > -0.02,
         ),
     ]
 
