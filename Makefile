@@ -66,7 +66,7 @@ docs: .venv/.ready ## the book, docs/_build/docs/index.html, without a network; 
 studies: studies-regression ## redraw every study; exits non-zero when a bar is missed
 	$(BIN)/python -m simulations.studies
 
-studies-regression: .venv/.ready ## redraw every study of regression and the central model, in about 5 min; exits non-zero when a bar is missed
+studies-regression: .venv/.ready ## redraw every study of regression and the central model, in about 8 min; exits non-zero when a bar is missed
 	$(BIN)/python -m simulations.regression
 
 vectors: .venv/.ready ## rewrite the golden vectors

@@ -3,6 +3,8 @@
 import argparse
 import csv
 import io
+import json
+import subprocess
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -92,6 +94,24 @@ def column(rows: list[Row], name: str, /, **where: Any) -> Floats:
     return np.array([float(row[name]) for row in chosen])
 
 
+CODE = ("ldp", "simulations/data", ":(glob)simulations/**/*.py")
+"""What decides a result, as git names paths from the top of the checkout."""
+
+
+def is_current(result: Path) -> bool:
+    """Return whether the commit that drew a result has the code and data of this checkout."""
+    if not result.exists():
+        return False
+    commit = json.loads(result.read_text())["commit"]
+    changed = subprocess.run(
+        ("git", "diff", "--quiet", commit, "--", *CODE),
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        check=False,
+    )
+    return changed.returncode == 0  # 128 where the commit was of a changed tree, or is not here
+
+
 def main(studies: Mapping[str, Study], folder: Path, words: str) -> int:
     """Runs the studies named on the command line, or all, and writes their results and bars to the
     folder; 1 when a bar is missed."""
@@ -99,6 +119,9 @@ def main(studies: Mapping[str, Study], folder: Path, words: str) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(studies))
     parser.add_argument("--out", type=Path, default=folder)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument(
+        "--resume", action="store_true", help="skip the studies that this code has drawn"
+    )
     given = parser.parse_args()
     unknown = set(given.names) - set(studies)
     if unknown:
@@ -107,6 +130,9 @@ def main(studies: Mapping[str, Study], folder: Path, words: str) -> int:
     with ProcessPoolExecutor(given.workers) as workers:
         for name in given.names or studies:
             study = studies[name]
+            if given.resume and is_current(given.out / f"{name}.json"):
+                print(f"{name}: drawn by this code")
+                continue
             print(f"{name}: {study.words}", flush=True)
             rows = list(workers.map(study.row, range(len(study.settings))))
             study.write(rows, given.out)

@@ -2,9 +2,11 @@
 comes out again."""
 
 import csv
+import json
 import math
 import secrets
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,7 +55,7 @@ def test_a_studys_results_are_complete_drawn_and_within_their_bars(
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("name", ["smokers", "choices", "rappor-bits", "apple-budget"])
+@pytest.mark.parametrize("name", ["game", "smokers", "choices", "rappor-bits", "apple-budget"])
 def test_the_first_row_of_a_quick_study_comes_out_again(name: str) -> None:
     study, folder = HOMES[name]
     assert same(typed(study, study.row(0)), study.read(folder)[0])
@@ -98,6 +100,30 @@ def test_a_study_is_drawn_and_written_again_from_its_results(tmp_path: Path) -> 
         study.write(rows, tmp_path)
         written, committed = (place / f"{study.name}.csv" for place in (tmp_path, folder))
         assert written.read_text() == committed.read_text()
+
+
+@pytest.mark.exact
+def test_a_resumed_run_skips_what_the_same_code_has_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study, _ = HOMES["choices"]
+
+    def run(*words: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["study", "choices", "--out", str(tmp_path), *words])
+        assert form.main({"choices": study}, tmp_path, "") == 0
+        return capsys.readouterr().out
+
+    assert "drawn by this code" not in run("--resume")  # nothing is there yet
+    result = tmp_path / "choices.json"
+    made = json.loads(result.read_text())
+    head = made["commit"].removesuffix("-dirty")
+    for commit, is_skipped in ((f"{head}-dirty", False), ("0" * 12, False)):
+        result.write_text(json.dumps({**made, "commit": commit}))
+        assert form.is_current(result) is is_skipped
+    monkeypatch.setattr(form, "CODE", ("LICENSE",))  # which no test changes
+    result.write_text(json.dumps({**made, "commit": head}))
+    assert run("--resume") == "choices: drawn by this code\n"
+    assert "choices: the exponential" in run()
 
 
 @pytest.mark.exact
