@@ -17,6 +17,7 @@ from ldp.regression import ridge
 from ldp.regression.ridge import safe_ridge
 from simulations.regression.boston import mapped
 from simulations.regression.data import load
+from simulations.regression.drugs import weighed
 from simulations.regression.kalaja import noisy_statistics, prepared
 from simulations.regression.pipelines import NoisyPredictions, NotPrivateWarning, Preprocessing
 from simulations.regression.posterior import _best_total, ada_ops, ops
@@ -287,3 +288,12 @@ def test_noise_on_predictions_can_be_had_and_says_that_it_is_not_private() -> No
     noise = model.predict(X) - LinearRegression().fit(X, y).predict(X)
     assert np.abs(noise).mean() == pytest.approx(3.01, rel=0.2)  # the seed is 0
     assert (model.predict(X) != model.predict(X)).all()
+
+
+@pytest.mark.exact
+def test_noisy_moments_weigh_what_their_precision_says_beside_public_rows() -> None:
+    moments = LaplaceMoments(np.eye(4) * 25, np.ones(4), 1.0, (0.3, 2.0, 0.1), 100)
+    lighter = weighed(moments, 0.16)  # X'y: a variance of 4 from residuals, 8 from noise
+    assert lighter.xy == pytest.approx(np.ones(4) / 3)
+    assert lighter.xx == pytest.approx(moments.xx / 3)
+    assert lighter.scales == pytest.approx((0.1, 2 / 3, 0.1 / 3))
