@@ -130,7 +130,7 @@ def _fit(
     budget = Budget(epsilon=epsilon, delta=1e-6, neighbours=Neighbours.REPLACE_VALUE)
     rows = Rows.of(X, y, intercept=True, norm=None)
     fit = METHODS["ridge"].fit(rows, budget, Simulated(generator))
-    assert fit.moments is not None
+    assert isinstance(fit.moments, Moments)
     return fit.coefficients, fit.moments
 
 
