@@ -13,7 +13,7 @@ import pytest
 
 from simulations import study as form
 from simulations.regression import catalogue as regression
-from simulations.regression.data import expression, load
+from simulations.regression.data import expression, load, published
 from simulations.studies import catalogue as others
 from simulations.study import Row, Study, shown
 
@@ -132,7 +132,11 @@ def test_the_data_are_what_the_readme_lists() -> None:
     page = (data / "README.md").read_text()
     paths = list(data.glob("*.npz"))
     assert all(f"| {path.stem} |" in page for path in paths)
+    tables = list((data / "published").glob("*.csv"))
+    assert len(tables) == 2
+    assert all(f"| {path.name} |" in page and published(path.stem) for path in tables)
     assert expression().shape == (985, 40)
+    assert (expression(64)[:, :40] == expression()).all()
     for path in paths:
         if path.stem == "gdsc":  # has no target
             continue
