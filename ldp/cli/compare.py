@@ -16,6 +16,7 @@ from ldp.errors import MissingPackage, ParameterError
 from ldp.files import csv_text, write_whole
 from ldp.planning import CANDIDATES
 from ldp.planning.comparison import Comparison, Row, compare_models, curves, most_comparisons
+from ldp.planning.numbers import OF_NUMBERS
 from ldp.simulation import Population
 
 WIDTH = 96
@@ -34,7 +35,12 @@ COLOURS = {"local": "tab:orange", "shuffled": "tab:green", "central": "tab:blue"
 @click.option("--users", type=int, required=True, help="Number of users, drawn from it.")
 @click.option("--delta", type=float, default=1e-8, show_default=True, help="Of shuffling.")
 @click.option(
-    "--mechanism", type=click.Choice(list(CANDIDATES)), help="The local one; the planner's without."
+    "--bounds", type=(float, float), metavar="LOW HIGH", help="The values are numbers: their mean."
+)
+@click.option(
+    "--mechanism",
+    type=click.Choice([*CANDIDATES, *OF_NUMBERS]),
+    help="The local one; the planner's without.",
 )
 @click.option("--out", type=FILE, help="CSV to write: the errors over users and over epsilon.")
 @click.option("--figure", type=FILE, help="The same as a picture: .svg, .png or .pdf.")
@@ -45,6 +51,7 @@ def compare(
     epsilon: float,
     users: int,
     delta: float,
+    bounds: tuple[float, float] | None,
     mechanism: str | None,
     out: Path | None,
     figure: Path | None,
@@ -58,17 +65,21 @@ def compare(
 
     \b
     Example: ldp compare --population cities.csv --epsilon 2 --users 100000
+    Example: ldp compare --population minutes.csv --bounds 0 1440 --epsilon 2 --users 100000
     """
     if figure is not None and figure.suffix not in (".svg", ".png", ".pdf"):
         raise ParameterError("--figure must end in .svg, .png or .pdf")
     if figure is not None and find_spec("matplotlib") is None:
         raise MissingPackage.of("--figure", "matplotlib", "figures")
+    if bounds is None and mechanism in OF_NUMBERS:
+        raise ParameterError(f"--mechanism {mechanism} goes with --bounds LOW HIGH")
     people = Population.from_csv(population)
     shared: dict[str, Any] = {
         "users": users,
         "epsilon": epsilon,
         "delta": delta,
         "mechanism": mechanism,
+        "bounds": bounds,
         "generator": generator(seed),
     }
     comparison = compare_models(people, **shared)
@@ -89,6 +100,7 @@ def compare(
         "epsilon": epsilon,
         "delta": delta,
         "values": len(people.values),
+        "bounds": bounds,
         "models": [asdict(row) for row in comparison.rows],
         "price_of_no_trust": comparison.price,
         "times_more_users": comparison.more_users,
@@ -96,24 +108,34 @@ def compare(
         "conditions_of_shuffling": conditions,
         "curves": lines,
     }
-    say(result, _words(comparison, len(people.values), conditions), as_json)
+    say(
+        result,
+        _words(comparison, len(people.values), conditions, of_mean=bounds is not None),
+        as_json,
+    )
 
 
-def _words(comparison: Comparison, values: int, conditions: Sequence[str]) -> str:
+def _words(comparison: Comparison, values: int, conditions: Sequence[str], *, of_mean: bool) -> str:
     local, shuffled, central = comparison.rows
+    unit = (
+        "in the units of the numbers"
+        if of_mean
+        else "in reports, root mean squares over all values"
+    )
+    share, wanted = ("range", "mean") if of_mean else ("frequency", "frequency")
     lines = [
         f"A simulation: {values:,} values, {local.users:,} users, epsilon {local.epsilon:g}; "
         "neighbours: replace one value.",
         "",
         "model     mechanism         epsilon of     std. error                of a   times",
-        "                              a report      predicted  measured  frequency  central",
+        f"                              a report      predicted  measured {share:>10}  central",
         *(_line(row, central.predicted) for row in comparison.rows),
         "",
     ]
     price = (
         f"The price of no trust: {comparison.price:,.3g} times the curator's error, or "
-        f"{comparison.more_users:,.3g} times the users for the same error of a frequency. Standard "
-        "errors are in reports, root mean squares over all values; measured on draws of the "
+        f"{comparison.more_users:,.3g} times the users for the same error of a {wanted}. Standard "
+        f"errors are {unit}; measured on draws of the "
         f"estimates, to {100 * max(row.sampling_error for row in comparison.rows):.1g} %."
     )
     shuffling = (
@@ -139,7 +161,7 @@ def _line(row: Row, central: float) -> str:
     alone = "-" if row.local_epsilon is None else f"{row.local_epsilon:.3g}"
     return (
         f"{row.model:<9} {row.mechanism:<17} {alone:>10} {row.predicted:14,.4g} "
-        f"{row.measured:9,.4g} {row.predicted / row.users:10.3g} {row.predicted / central:8,.3g}"
+        f"{row.measured:9,.4g} {row.predicted / row.whole:10.3g} {row.predicted / central:8,.3g}"
     )
 
 
@@ -155,14 +177,15 @@ def _draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
             rows = [line for line in lines if line["along"] == along and line["model"] == model]
             x = [row[along] for row in rows]
             for name, style in (("predicted", "-"), ("measured", "o")):
-                shares = [row[name] / row["users"] for row in rows]
+                shares = [row[name] / row["whole"] for row in rows]
                 label = model if name == "predicted" else None
                 axes.plot(x, shares, style, color=colour, label=label)
         axes.set(xscale="log", yscale="log", xlabel=along)
         if along == "epsilon":
             axes.set_xticks(x, [f"{tick:g}" for tick in x])
             axes.minorticks_off()
-        axes.set_ylabel("standard error of a frequency" if along == "users" else "")
+        what = "of the mean, in ranges" if lines[0]["mechanism"] in OF_NUMBERS else "of a frequency"
+        axes.set_ylabel(f"standard error {what}" if along == "users" else "")
     figure.axes[0].legend(title="a simulation")
     figure.tight_layout()
     picture = io.BytesIO()

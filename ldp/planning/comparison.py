@@ -5,23 +5,26 @@ which may then say more each: as much as the privacy blanket certifies for the b
 mechanism that a plan names for it (another one might do better). *Central*: a
 curator is trusted with the values and adds discrete Laplace noise to the histogram. Neighbours are
 replace-one throughout, the only relation of the local model. All is simulated, nothing is a
-release. Errors are root mean squares over all values of the population, in reports.
+release. Errors are root mean squares over all values of the population, in reports; with public
+bounds the values are numbers, and errors those of their mean over these people, in their units.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from ldp.accounting import Neighbours
-from ldp.arrays import Ints
+from ldp.arrays import Floats, Ints
 from ldp.central import DiscreteLaplace, Simulated
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
+from ldp.mechanisms.numeric import Numeric
 from ldp.planning.candidates import best_mechanism, tuned
+from ldp.planning.numbers import Numbers
 from ldp.planning.plan import least_number
 from ldp.planning.question import MOST_USERS, Question, registry_parameters
 from ldp.privacy_loss import amplify_by_shuffling, shuffled_delta
@@ -34,6 +37,8 @@ MOST_LOCAL = 16.0
 LEAST_USERS = 100
 LATTICE = 1 << 17
 """Number of points for certifying a batch; fewer certify less, never more."""
+STEPS = 2**20
+"""Number of steps of the range of numbers that a curator adds."""
 VALUES, DRAWS = 50, 400
 """Number of values measured, of the most common and of the rest; and number of draws of each."""
 
@@ -41,8 +46,9 @@ VALUES, DRAWS = 50, 400
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One model at one point. `local_epsilon`: epsilon of a report to whoever sees it by itself
-    (None for the curator, who sees values); `predicted` and `measured`: standard errors, in
-    reports; `sampling_error`: standard error of `measured`, as a part of it."""
+    (None for the curator, who sees values); `predicted` and `measured`: standard errors;
+    `sampling_error`: standard error of `measured`, as a part of it; `whole`: what standard errors
+    are a share of, the users or the range of the numbers."""
 
     model: str
     users: int
@@ -53,6 +59,7 @@ class Row:
     predicted: float
     measured: float
     sampling_error: float
+    whole: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,9 +97,11 @@ def compare_models(
     delta: float,
     generator: np.random.Generator,
     mechanism: str | None = None,
+    bounds: tuple[float, float] | None = None,
 ) -> Comparison:
     """Return the three models at one point; `mechanism`: name of the local one, by default the
-    planner's choice.
+    planner's choice. With public `bounds` the values are numbers, clipped to them; the mechanism is
+    then one of `OF_NUMBERS`, by default that of the smaller error.
 
     Raises ParameterError for `delta` outside (0, 1), `users` outside LEAST_USERS to MOST_USERS, a
     population of fewer than 2 values, and whatever a plan or an amplification refuses.
@@ -101,11 +110,25 @@ def compare_models(
         raise ParameterError("delta must lie strictly between 0 and 1")
     if not LEAST_USERS <= users <= MOST_USERS:
         raise ParameterError(f"users must be from {LEAST_USERS} to {MOST_USERS}")
-    counts = population.sample(users, generator).counts
+    people = population.sample(users, generator)
+    if bounds is not None:
+        return _of_means(
+            Numbers.of(people, bounds),
+            epsilon=epsilon,
+            delta=delta,
+            generator=generator,
+            mechanism=mechanism,
+        )
+    counts = people.counts
     assert counts is not None
     question = Question(domain=counts.size, users=users, epsilon=epsilon, frequency=1 / counts.size)
-    local = _chosen(question, mechanism)
-    shuffled = _chosen(question.with_(epsilon=_allowed(question, delta, mechanism)), mechanism)
+
+    def chosen(epsilon: float) -> Mechanism:
+        varied = question.with_(epsilon=epsilon)
+        return best_mechanism(varied) if mechanism is None else tuned(varied, mechanism)
+
+    local = chosen(epsilon)
+    shuffled = chosen(_allowed(chosen, users, epsilon, delta))
     return Comparison(
         rows=(
             _local_row("local", question, local, counts, generator),
@@ -135,26 +158,78 @@ def most_comparisons() -> int:
     return sum(map(len, FACTORS.values()))
 
 
-def _chosen(question: Question, mechanism: str | None) -> Mechanism:
-    return best_mechanism(question) if mechanism is None else tuned(question, mechanism)
-
-
-def _allowed(question: Question, delta: float, mechanism: str | None) -> float:
-    """Return the largest epsilon of a report, in steps of 1/100, up to which a batch is certified
-    to have the question's; at least the question's itself, at most `MOST_LOCAL`."""
+def _allowed(
+    chosen: Callable[[float], Mechanism], users: int, epsilon: float, delta: float
+) -> float:
+    """Return the largest epsilon of a report, in steps of 1/100, up to which a batch of the
+    mechanism `chosen` for it is certified to have `epsilon`; at least that itself, at most
+    `MOST_LOCAL`."""
 
     def exceeds(steps: int) -> bool:
-        changed = question.with_(epsilon=round(question.epsilon + steps / 100, 9))
-        if changed.epsilon > MOST_LOCAL:
+        larger = round(epsilon + steps / 100, 9)
+        if larger > MOST_LOCAL:
             return True
-        candidate = _chosen(changed, mechanism)
-        batch_delta = shuffled_delta(
-            candidate, reports=question.users, epsilon=question.epsilon, size=LATTICE
-        )
-        return batch_delta > delta
+        return shuffled_delta(chosen(larger), reports=users, epsilon=epsilon, size=LATTICE) > delta
 
     steps = least_number(exceeds, math.ceil(MOST_LOCAL * 100) + 1)
-    return round(question.epsilon + ((steps or 1) - 1) / 100, 9)
+    return round(epsilon + ((steps or 1) - 1) / 100, 9)
+
+
+def _of_means(
+    numbers: Numbers,
+    *,
+    epsilon: float,
+    delta: float,
+    generator: np.random.Generator,
+    mechanism: str | None,
+) -> Comparison:
+    chosen = partial(numbers.chosen, mechanism)
+    local, users = chosen(epsilon), numbers.users
+    shuffled = chosen(_allowed(chosen, users, epsilon, delta))
+    central = DiscreteLaplace(
+        epsilon=epsilon, sensitivity=float(STEPS), neighbours=Neighbours.REPLACE_VALUE
+    )
+    noise = central.release(np.zeros(DRAWS * VALUES, dtype=np.int64), Simulated(generator))
+    unit = numbers.range / (STEPS * users)
+    shared: dict[str, Any] = {"users": users, "epsilon": epsilon, "whole": numbers.range}
+
+    def row(model: str, one: Numeric) -> Row:
+        measured, error = _root_mean_square(numbers.errors(one, DRAWS, generator))
+        return Row(
+            model=model,
+            mechanism=one.name,
+            parameters=dict(registry_parameters(one)),
+            local_epsilon=one.cost.epsilon,
+            predicted=numbers.std_error(one),
+            measured=measured,
+            sampling_error=error,
+            **shared,
+        )
+
+    measured, error = _root_mean_square(unit * noise.astype(np.float64))
+    curator = Row(
+        model="central",
+        mechanism="discrete-laplace",
+        parameters={"sensitivity": numbers.range / users},
+        local_epsilon=None,
+        predicted=unit * central.std_error,
+        measured=measured,
+        sampling_error=error,
+        **shared,
+    )
+    return Comparison(
+        rows=(row("local", local), row("shuffled", shuffled), curator),
+        mechanisms=(local, shuffled),
+        delta=delta,
+    )
+
+
+def _root_mean_square(errors: Floats) -> tuple[float, float]:
+    """Return the root mean square of `errors`, shape (draws,), and its relative standard error."""
+    squares = errors**2
+    mean = float(squares.mean())
+    error = float(squares.std()) / math.sqrt(squares.size) / mean / 2 if mean else 0.0
+    return math.sqrt(mean), error
 
 
 def _local_row(
@@ -178,6 +253,7 @@ def _local_row(
         predicted=math.sqrt(mean),
         measured=measured,
         sampling_error=error,
+        whole=n,
     )
 
 
@@ -217,8 +293,7 @@ def _central_row(question: Question, generator: np.random.Generator) -> Row:
     )
     draws = DRAWS * VALUES
     noise = mechanism.release(np.zeros(draws, dtype=np.int64), Simulated(generator))
-    squares = noise.astype(np.float64) ** 2
-    mean = float(squares.mean())
+    measured, error = _root_mean_square(noise.astype(np.float64))
     return Row(
         model="central",
         users=question.users,
@@ -227,6 +302,7 @@ def _central_row(question: Question, generator: np.random.Generator) -> Row:
         parameters={"sensitivity": 2.0},
         local_epsilon=None,
         predicted=mechanism.std_error,
-        measured=math.sqrt(mean),
-        sampling_error=float(squares.std()) / math.sqrt(draws) / mean / 2 if mean else 0.0,
+        measured=measured,
+        sampling_error=error,
+        whole=question.users,
     )
