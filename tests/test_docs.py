@@ -110,7 +110,14 @@ def test_the_three_uses_of_the_readme_run_in_order(tmp_path: Path) -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize(
     "name",
-    ["tutorials/simulate", "tutorials/embed", "tutorials/aggregate", "longitudinal", "planning"],
+    [
+        "tutorials/simulate",
+        "tutorials/embed",
+        "tutorials/aggregate",
+        "longitudinal",
+        "planning",
+        "central",
+    ],
 )
 def test_a_page_can_be_typed_along(name: str, tmp_path: Path) -> None:
     page = (ROOT / "docs" / f"{name}.md").read_text("utf-8")

@@ -9,11 +9,10 @@ from ldp.central.mechanisms import (
     DiscreteLaplace,
     Exponential,
     Gaussian,
-    Histogram,
     Laplace,
-    noisy_histogram,
 )
 from ldp.central.noise import Noise, Releases, Simulated
+from ldp.central.queries import Histogram, Mean, noisy_histogram, noisy_mean, noisy_strings
 
 __all__ = [
     "DiscreteLaplace",
@@ -21,6 +20,7 @@ __all__ = [
     "Gaussian",
     "Histogram",
     "Laplace",
+    "Mean",
     "Noise",
     "Releases",
     "Simulated",
@@ -28,4 +28,6 @@ __all__ = [
     "gaussian_epsilon",
     "gaussian_mu",
     "noisy_histogram",
+    "noisy_mean",
+    "noisy_strings",
 ]

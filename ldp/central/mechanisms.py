@@ -7,8 +7,6 @@ Roughgarden and Sundararajan 2012 (discrete Laplace); McSherry and Talwar 2007 (
 """
 
 import math
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -24,6 +22,8 @@ from ldp.protocol.channel import round_up
 
 MOST_COUNT = 2**62
 """Count at which larger ones are clipped: an int64 with space for noise."""
+ROUNDING = 1e-12
+"""Share of a probability that is left for the rounding of doubles."""
 CLASSICAL_LIMIT = 1.0
 """Epsilon below which alone the classical calibration is proved; it is wrong far above."""
 
@@ -95,6 +95,19 @@ class DiscreteLaplace(_Pure):
     def std_error(self) -> float:
         """Standard deviation of the noise."""
         return 1 / (math.sqrt(2) * math.sinh(1 / (2 * self.scale)))
+
+    def upper_tail(self, share: float) -> int:
+        """Return the least k >= 1 for which noise of k or more has probability `share` or less:
+        e**(-k / scale) / (1 + e**(-1 / scale))."""
+        most = share * (1 + math.exp(-1 / self.scale)) * (1 - ROUNDING)
+        return max(1, math.ceil(-math.log(most) * self.scale))
+
+    def reach(self, level: float) -> int:
+        """Return the least number within which the noise lies, on either side, with probability
+        `level` or more. Raises ParameterError for a level outside (0, 1)."""
+        if not 0 < level < 1:
+            raise ParameterError("level must lie strictly between 0 and 1")
+        return self.upper_tail((1 - level) / 2) - 1
 
     def release(self, counts: Integers, noise: Noise | None = None) -> Integers:
         """Return `counts` with noise; `noise` defaults to `Releases`. Raises ParameterError for
@@ -179,47 +192,6 @@ class Exponential(_Pure):
     def choose(self, scores: Floats, noise: Noise | None = None) -> int:
         """Return the index of an answer drawn by its score; `noise` defaults to `Releases`."""
         return (noise or Releases()).choose(_finite(scores), self.scale)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Histogram:
-    """Noisy counts of named categories, each with this standard error; may be negative."""
-
-    categories: tuple[str, ...]
-    counts: tuple[int, ...]
-    std_error: float
-    cost: Cost
-    is_simulation: bool
-
-
-def noisy_histogram(
-    values: Iterable[str],
-    *,
-    categories: tuple[str, ...],
-    epsilon: float,
-    neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    noise: Noise | None = None,
-) -> Histogram:
-    """Return noisy counts of `values` in the public `categories`; other values are not counted.
-
-    A person holds one value: adding or removing one changes one count by 1 (sensitivity 1),
-    replacing one changes two (2). Discrete Laplace noise on every count, empty ones too. Raises
-    ParameterError for no or repeated categories.
-    """
-    if len(set(categories)) != len(categories) or not categories:
-        raise ParameterError("categories must be at least one, and all different")
-    noise = noise or Releases()
-    sensitivity = 1.0 if neighbours is Neighbours.ADD_REMOVE else 2.0
-    mechanism = DiscreteLaplace(epsilon=epsilon, sensitivity=sensitivity, neighbours=neighbours)
-    held = Counter(values)
-    counts = np.array([held[name] for name in categories], dtype=np.int64)
-    return Histogram(
-        categories=categories,
-        counts=tuple(mechanism.release(counts, noise).tolist()),
-        std_error=mechanism.std_error,
-        cost=mechanism.cost,
-        is_simulation=noise.is_simulation,
-    )
 
 
 def _finite(values: Floats) -> Floats:

@@ -17,7 +17,7 @@ from ldp.cli.outputs import guarded
 from ldp.errors import LdpError, MissingPackage
 
 _COMMANDS = (
-    *("demo", "registry", "explain", "plan", "compare", "regress", "amplify", "audit"),
+    *("demo", "registry", "explain", "plan", "compare", "regress", "central", "amplify", "audit"),
     *("simulate", "aggregate", "merge", "decode", "discover", "associate", "report", "collect"),
 )
 """Each is a file beside this one and a function in it."""

@@ -17,6 +17,7 @@ OUTPUTS = {
     "aggregate": ("out",),
     "associate": ("out",),
     "audit": ("report",),
+    "central": ("out",),
     "compare": ("out", "figure"),
     "decode": ("out",),
     "discover": ("out",),

@@ -1,0 +1,188 @@
+"""What a trusted curator releases about everybody's values: a histogram of public categories, the
+strings that many hold, a mean. A person holds `at_most` values, one unless stated.
+
+Sources: Ghosh, Roughgarden and Sundararajan 2012 (discrete Laplace noise); Korolova, Kenthapadi,
+Mishra and Ntoulas 2009 (strings above a threshold).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldp.accounting import Cost, Neighbours
+from ldp.arrays import Floats, Ints
+from ldp.central.gaussian import require_budget
+from ldp.central.mechanisms import MOST_COUNT, DiscreteLaplace
+from ldp.central.noise import Noise, Releases
+from ldp.errors import ParameterError
+
+FINEST = 2**40
+"""Largest number of steps of a range to which numbers are rounded before they are added."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram:
+    """Noisy counts of named categories, each with this standard error; may be negative.
+
+    `threshold`: of strings that nobody listed, the least noisy count that is released; else None.
+    """
+
+    categories: tuple[str, ...]
+    counts: tuple[int, ...]
+    std_error: float
+    cost: Cost
+    is_simulation: bool
+    mechanism: DiscreteLaplace
+    threshold: int | None = None
+
+    def interval(self, level: float = 0.95) -> tuple[Ints, Ints]:
+        """Return (low, high), shape (categories,): the count of a category chosen beforehand lies
+        there with probability `level` or more. Raises ParameterError for a level outside (0, 1)."""
+        counts, reach = np.array(self.counts, dtype=np.int64), self.mechanism.reach(level)
+        return counts - reach, counts + reach
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean:
+    """Noisy mean of everybody's numbers and its standard error, in their units."""
+
+    mean: float
+    std_error: float
+    people: int
+    bounds: tuple[float, float]
+    cost: Cost
+    is_simulation: bool
+    mechanism: DiscreteLaplace
+    steps: int
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return (low, high) within the bounds, which hold the mean of these people's numbers with
+        probability `level` or more. Raises ParameterError for a level outside (0, 1)."""
+        low, high = self.bounds
+        reach = (high - low) * self.mechanism.reach(level) / (self.steps * self.people)
+        return max(low, self.mean - reach), min(high, self.mean + reach)
+
+
+def noisy_histogram(
+    values: Iterable[str] | Mapping[str, int],
+    *,
+    categories: tuple[str, ...],
+    epsilon: float,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    at_most: int = 1,
+    noise: Noise | None = None,
+) -> Histogram:
+    """Return noisy counts of `values`, or of a number of people for each value, in the public
+    `categories`; other values are not counted.
+
+    Of a person with one value, adding or removing it changes one count by 1 (sensitivity 1),
+    replacing it changes two (2); of one with `at_most` different values so many times as many.
+    Discrete Laplace noise on every count, empty ones too. Raises ParameterError for no or repeated
+    categories.
+    """
+    if len(set(categories)) != len(categories) or not categories:
+        raise ParameterError("categories must be at least one, and all different")
+    noise, held = noise or Releases(), Counter(values)
+    mechanism = _of_counts(epsilon, neighbours, at_most)
+    counts = np.array([held[name] for name in categories], dtype=np.int64)
+    return Histogram(
+        categories=categories,
+        counts=tuple(mechanism.release(counts, noise).tolist()),
+        std_error=mechanism.std_error,
+        cost=mechanism.cost,
+        is_simulation=noise.is_simulation,
+        mechanism=mechanism,
+    )
+
+
+def noisy_strings(
+    values: Iterable[str] | Mapping[str, int],
+    *,
+    epsilon: float,
+    delta: float,
+    neighbours: Neighbours = Neighbours.REPLACE_VALUE,
+    at_most: int = 1,
+    noise: Noise | None = None,
+) -> Histogram:
+    """Return the strings whose noisy count reaches a threshold, the most frequent first; no list of
+    them is needed, and the rest stays unknown.
+
+    Only strings that somebody holds get noise, so that one held by a single person tells of that
+    person if it is released. The threshold is the least at which that has probability delta / m, m
+    the counts that one person changes: `at_most`, or twice that when a value is replaced. Raises
+    ParameterError for epsilon and delta as `require_budget`.
+    """
+    require_budget(epsilon, delta)
+    noise, held = noise or Releases(), Counter(values)
+    mechanism = _of_counts(epsilon, neighbours, at_most)
+    threshold = 1 + mechanism.upper_tail(delta / mechanism.sensitivity)
+    names = [name for name, count in held.items() if count > 0]
+    counts = np.array([held[name] for name in names], dtype=np.int64)
+    noisy = mechanism.release(counts, noise).tolist() if names else []
+    rows = sorted(zip(noisy, names, strict=True), key=lambda row: (-row[0], row[1]))
+    released = [(count, name) for count, name in rows if count >= threshold]
+    return Histogram(
+        categories=tuple(name for _, name in released),
+        counts=tuple(count for count, _ in released),
+        std_error=mechanism.std_error,
+        cost=Cost(epsilon=epsilon, delta=delta, neighbours=neighbours),
+        is_simulation=noise.is_simulation,
+        mechanism=mechanism,
+        threshold=threshold,
+    )
+
+
+def noisy_mean(
+    numbers: Floats,
+    counts: Ints | None = None,
+    *,
+    bounds: tuple[float, float],
+    epsilon: float,
+    noise: Noise | None = None,
+) -> Mean:
+    """Return the noisy mean of `numbers`, shape (n,), clipped to the public `bounds`; `counts`: how
+    many people hold each, 1 by default.
+
+    Neighbours differ in one person's number, so the number of people is public. Numbers are rounded
+    to steps of the range, as fine as a sum of integers allows, and discrete Laplace noise of the
+    sensitivity of the whole range is added to the sum. Raises ParameterError for nobody, bounds
+    that are not finite or in order, and numbers that are not finite.
+    """
+    low, high = map(float, bounds)
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ParameterError("bounds must be finite, low below high")
+    held = np.ones(len(numbers), np.int64) if counts is None else np.asarray(counts, np.int64)
+    people = int(held.sum())
+    if not people or not np.isfinite(numbers).all():
+        raise ParameterError("a mean needs one number or more, all finite")
+    noise = noise or Releases()
+    steps = min(FINEST, MOST_COUNT // people)
+    places = (np.clip(np.asarray(numbers, np.float64), low, high) - low) / (high - low)
+    rounded = np.rint(places * steps).astype(np.int64)
+    total = sum(step * count for step, count in zip(rounded.tolist(), held.tolist(), strict=True))
+    mechanism = DiscreteLaplace(
+        epsilon=epsilon, sensitivity=float(steps), neighbours=Neighbours.REPLACE_VALUE
+    )
+    noisy = int(mechanism.release(np.array([total], dtype=np.int64), noise)[0])
+    return Mean(
+        mean=low + (high - low) * noisy / (steps * people),
+        std_error=(high - low) * mechanism.std_error / (steps * people),
+        people=people,
+        bounds=(low, high),
+        cost=mechanism.cost,
+        is_simulation=noise.is_simulation,
+        mechanism=mechanism,
+        steps=steps,
+    )
+
+
+def _of_counts(epsilon: float, neighbours: Neighbours, at_most: int) -> DiscreteLaplace:
+    """Return the mechanism of counts of which a person with `at_most` values changes one for each,
+    or two when a value is replaced."""
+    if at_most < 1:
+        raise ParameterError("at_most must be 1 or more")
+    changed = at_most if neighbours is Neighbours.ADD_REMOVE else 2 * at_most
+    return DiscreteLaplace(epsilon=epsilon, sensitivity=float(changed), neighbours=neighbours)

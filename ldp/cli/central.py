@@ -1,0 +1,127 @@
+"""`ldp central`: what a trusted curator would have said of a metric, beside the local estimate."""
+
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ldp.cli.estimates import check_output, write_numbers
+from ldp.cli.options import FILE, JSON, REGISTRY, SEED, generator, say
+from ldp.files import csv_text
+
+if TYPE_CHECKING:
+    from ldp.planning.twin import Twin
+
+WIDTH, SHOWN = 96, 20
+NUMBERS = ("estimate", "std_error", "low", "high")
+COLUMNS = ("value", *NUMBERS, *(f"local_{name}" for name in NUMBERS))
+
+
+@click.command()
+@click.argument("metric")
+@REGISTRY
+@click.option("--data", type=FILE, required=True, help="CSV value,count: what people hold.")
+@click.option("--table", type=FILE, help="The table of their reports; drawn from --data without.")
+@click.option("--epsilon", type=float, help="Of the release; the metric's own without.")
+@click.option(
+    "--delta", type=float, default=1e-8, show_default=True, help="Of strings that no list names."
+)
+@click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--out", default="-", help="Both answers as CSV, with a summary beside it.")
+@SEED
+@JSON
+def central(
+    metric: str,
+    registry: Path,
+    data: Path,
+    table: Path | None,
+    epsilon: float | None,
+    delta: float,
+    level: float,
+    out: str,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Release what METRIC would have said under a trusted curator, beside the local estimate.
+
+    Numbers have a mean, values from a list a histogram, and other strings those whose noisy count
+    reaches a threshold. The noise is OpenDP's, fresh in every run, and every run costs its epsilon
+    again; with --seed all is a simulation. The number of people is public. Without --table the
+    reports are simulated from the data: publish the curator's columns alone then.
+
+    \b
+    Example: ldp central city --registry metrics.toml --data city.csv
+    Example: ldp central city --registry metrics.toml --data city.csv --table city.table
+    """
+    from ldp.central import Releases, Simulated
+    from ldp.planning.twin import central_twin
+    from ldp.registry import Registry
+    from ldp.simulation import Population
+    from ldp.tables.joint_table import load_table
+
+    check_output(out, level)
+    definition = Registry.load(registry).metric(metric)
+    people = Population.from_csv(data).mapped(definition.cleaned)
+    randomness = generator(seed)
+    twin = central_twin(
+        definition,
+        people,
+        None if table is None else load_table(table),
+        epsilon=definition.price if epsilon is None else epsilon,
+        delta=delta,
+        level=level,
+        noise=Releases() if seed is None else Simulated(randomness),
+        generator=randomness,
+    )
+    summary = {
+        "metric": metric,
+        "kind": twin.kind,
+        "simulation": twin.is_simulation,
+        "local_is_simulated": table is None,
+        "people": twin.people,
+        "epsilon": twin.cost.epsilon,
+        "delta": twin.cost.delta,
+        "neighbours": twin.cost.neighbours.value,
+        "threshold": twin.threshold,
+        "level": level,
+        "local_epsilon": definition.price,
+    }
+    rows = [
+        (line.value, *line.central, *(line.local or [None] * len(NUMBERS))) for line in twin.lines
+    ]
+    write_numbers(summary, csv_text([COLUMNS, *rows]), out)
+    lines = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    say({**summary, "lines": lines}, _words(summary, twin, out), as_json)
+
+
+def _words(summary: dict[str, Any], twin: "Twin", out: str) -> str:
+    head = "A simulation: " if twin.is_simulation else ""
+    lines = [
+        f"{head}{summary['metric']}: {twin.kind} of {twin.people:,} people",
+        "",
+        f"{'':<24} {'curator':>12} {'std. error':>11} {'local':>12} {'std. error':>11}",
+    ]
+    for line in twin.lines[:SHOWN]:
+        cells = f"{line.value[:24]:<24} {_pair(line.central)}"
+        lines.append(cells if line.local is None else f"{cells} {_pair(line.local)}")
+    if len(twin.lines) > SHOWN:
+        lines.append(
+            f"... and {len(twin.lines) - SHOWN:,} more: --out FILE has all, with intervals"
+        )
+    cost = (
+        f"The curator's release costs epsilon {twin.cost.epsilon:g}, delta {twin.cost.delta:g}, "
+        f"every time; neighbours: {twin.cost.neighbours.value}; the number of people is public. "
+    )
+    if twin.threshold is not None:
+        cost += f"Strings of a noisy count below {twin.threshold:,} are not released. "
+    if summary["local_is_simulated"]:
+        cost += "The local columns are simulated from the data: do not publish them."
+    else:
+        cost += f"The local columns come from reports of epsilon {summary['local_epsilon']:g}."
+    written = [] if out == "-" else [f"-> {out}"]
+    return "\n".join([*lines, "", *wrap(cost, WIDTH), *written])
+
+
+def _pair(answer: Any) -> str:
+    return f"{answer.estimate:12,.6g} {answer.std_error:11,.4g}"

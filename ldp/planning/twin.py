@@ -1,0 +1,189 @@
+"""Central twin of a metric: what a trusted curator would have said, beside the local estimate.
+
+Neighbours differ in the value of one person, as in the local model, so the number of people is
+public. The curator's release is one of the data, and costs what it states.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldp.accounting import Cost, Neighbours
+from ldp.central import Histogram, Noise, noisy_histogram, noisy_mean, noisy_strings
+from ldp.decoding import decode
+from ldp.decoding.numeric import decode_mean
+from ldp.errors import LdpError, ParameterError
+from ldp.mechanisms.addressing import CellSets, Identity
+from ldp.mechanisms.bit_flip import BitFlip
+from ldp.mechanisms.joint_report import JointReport
+from ldp.mechanisms.moments import RegressionMoments
+from ldp.mechanisms.numeric import Numeric
+from ldp.registry import Metric
+from ldp.simulation import Population, draw_tables
+from ldp.tables.joint_table import JointTable
+from ldp.tables.table import Table
+
+REPLACE = Neighbours.REPLACE_VALUE
+WORDS = "words"
+"""Part of a report on words that tells of whole words."""
+
+
+class Answer(NamedTuple):
+    """One model's answer: `estimate`, its standard error, and the ends of its interval."""
+
+    estimate: float
+    std_error: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One value, or the mean, as the curator and as the reports tell it; `local` is None where the
+    reports cannot be asked for it."""
+
+    value: str
+    central: Answer
+    local: Answer | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Twin:
+    """Both answers to one metric. `kind`: "mean", "histogram" or "strings"; `threshold`: of
+    strings, the least noisy count that is released."""
+
+    kind: str
+    lines: tuple[Line, ...]
+    people: int
+    cost: Cost
+    level: float
+    threshold: int | None
+    is_simulation: bool
+
+
+def central_twin(
+    metric: Metric,
+    people: Population,
+    table: Table | JointTable | None,
+    *,
+    epsilon: float,
+    delta: float,
+    level: float,
+    noise: Noise,
+    generator: np.random.Generator,
+) -> Twin:
+    """Return what a curator says of `people` and what `table`, of their reports, says; without one
+    their reports are drawn with `generator`.
+
+    Numbers have a mean, values from a list a histogram, and others are strings above a threshold,
+    at (epsilon, delta). Raises ParameterError for a metric of tuples, for values that the metric
+    does not take, and for a population without counts.
+    """
+    mechanism: Any = metric.mechanism
+    if isinstance(mechanism, RegressionMoments | JointReport):
+        raise ParameterError(
+            f"metric {metric.name!r} is about tuples: name one of its members; a regression is "
+            "released by ldp regress"
+        )
+    if people.counts is None:
+        raise ParameterError("the data are frequencies: a curator counts people, value,count")
+    for value in people.values:
+        mechanism.check(value)
+    if table is None:
+        table = draw_tables(mechanism, people.values, people.counts, generator)
+    if table.mechanism.fingerprint != mechanism.fingerprint:
+        raise ParameterError(f"the table is not of the metric {metric.name!r} as it is now")
+    if isinstance(mechanism, Numeric):
+        return _mean(mechanism, people, table, epsilon=epsilon, level=level, noise=noise)
+    at_most = getattr(mechanism, "at_most", 1)
+    if isinstance(mechanism, BitFlip):
+        people = people.mapped(mechanism.label)
+    names = _listed(metric)
+    if names:
+        release = noisy_histogram(
+            people.truth(),
+            categories=names,
+            epsilon=epsilon,
+            neighbours=REPLACE,
+            at_most=at_most,
+            noise=noise,
+        )
+    else:
+        release = noisy_strings(
+            people.truth(), epsilon=epsilon, delta=delta, at_most=at_most, noise=noise
+        )
+    return Twin(
+        kind="histogram" if names else "strings",
+        lines=tuple(_lines(release, _local_counts(table, release.categories, level), level)),
+        people=people.users,
+        cost=release.cost,
+        level=level,
+        threshold=release.threshold,
+        is_simulation=release.is_simulation,
+    )
+
+
+def _listed(metric: Metric) -> tuple[str, ...]:
+    """Return the values that are public: the dictionary's, categories, or buckets; empty where
+    there are none."""
+    mechanism: Any = metric.mechanism
+    if isinstance(mechanism, BitFlip):
+        return mechanism.labels
+    if isinstance(getattr(mechanism, "addressing", None), Identity | CellSets):
+        return tuple(mechanism.addressing.categories)
+    return metric.candidates() or ()
+
+
+def _mean(
+    mechanism: Numeric,
+    people: Population,
+    table: Table | JointTable,
+    *,
+    epsilon: float,
+    level: float,
+    noise: Noise,
+) -> Twin:
+    assert isinstance(table, Table)
+    numbers = np.array([float(value) for value in people.values])
+    release = noisy_mean(
+        numbers, people.counts, bounds=mechanism.bounds, epsilon=epsilon, noise=noise
+    )
+    local = decode_mean(table)
+    line = Line(
+        value="mean",
+        central=Answer(release.mean, release.std_error, *release.interval(level)),
+        local=Answer(local.mean, local.std_error, *local.interval(level)),
+    )
+    return Twin(
+        kind="mean",
+        lines=(line,),
+        people=release.people,
+        cost=release.cost,
+        level=level,
+        threshold=None,
+        is_simulation=release.is_simulation,
+    )
+
+
+def _lines(release: Histogram, local: dict[str, Answer], level: float) -> Iterator[Line]:
+    lows, highs = release.interval(level)
+    rows = zip(release.categories, release.counts, lows.tolist(), highs.tolist(), strict=True)
+    for value, count, low, high in rows:
+        central = Answer(count, release.std_error, low, high)
+        yield Line(value=value, central=central, local=local.get(value))
+
+
+def _local_counts(
+    table: Table | JointTable, names: Sequence[str], level: float
+) -> dict[str, Answer]:
+    """Return what the reports say of each of `names`; nothing where they cannot be asked."""
+    with suppress(LdpError, KeyError):
+        counted = table if isinstance(table, Table) else table[WORDS]
+        estimates = decode(counted, names)
+        columns = (estimates.count, estimates.std_error, *estimates.interval(level))
+        rows = np.column_stack(columns).tolist()
+        return {name: Answer(*row) for name, row in zip(estimates.values, rows, strict=True)}
+    return {}

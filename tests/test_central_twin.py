@@ -1,0 +1,385 @@
+"""A curator's answers: their privacy exactly, their errors, and the command beside the local
+estimate."""
+
+import csv
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from ldp import OneBitMean, Piecewise
+from ldp.accounting import Neighbours
+from ldp.arrays import Floats, Ints
+from ldp.central import (
+    DiscreteLaplace,
+    Noise,
+    Simulated,
+    noisy_histogram,
+    noisy_mean,
+    noisy_strings,
+)
+from ldp.errors import ParameterError
+from ldp.planning.comparison import compare_models
+from ldp.planning.numbers import Numbers
+from ldp.simulation import Population
+from tests.command_line import run
+from tests.statistics import ALPHA, share_p
+
+
+class Silence:
+    """Noise of 0, which remembers the scale that it was asked for."""
+
+    is_simulation: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.scales: list[float] = []
+
+    def gaussian(self, values: Floats, scale: float) -> Floats:
+        raise AssertionError
+
+    def laplace(self, values: Floats, scale: float) -> Floats:
+        raise AssertionError
+
+    def discrete_laplace(self, counts: Ints, scale: float) -> Ints:
+        self.scales.append(scale)
+        return counts
+
+    def choose(self, scores: Floats, scale: float) -> int:
+        raise AssertionError
+
+
+def tail(scale: float, least: int) -> float:
+    """Return the probability of discrete Laplace noise of `least` or more, by its series."""
+    q = math.exp(-1 / scale)
+    return sum((1 - q) / (1 + q) * q**k for k in range(least, least + 5000))
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
+def test_the_reach_of_noise_is_the_least_that_holds(epsilon: float, level: float) -> None:
+    mechanism = DiscreteLaplace(epsilon=epsilon)
+    reach = mechanism.reach(level)
+    assert 1 - 2 * tail(mechanism.scale, reach + 1) >= level * (1 - 1e-9)
+    if reach:
+        assert 1 - 2 * tail(mechanism.scale, reach) < level
+    for wrong in (0.0, 1.0):
+        with pytest.raises(ParameterError, match="level"):
+            mechanism.reach(wrong)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("at_most", [1, 3])
+@pytest.mark.parametrize(
+    ("neighbours", "changed"), [(Neighbours.ADD_REMOVE, 1), (Neighbours.REPLACE_VALUE, 2)]
+)
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-6), (3.0, 1e-9), (8.0, 0.01)])
+def test_a_string_of_one_person_is_released_as_seldom_as_delta_says(
+    epsilon: float, delta: float, neighbours: Neighbours, changed: int, at_most: int
+) -> None:
+    """A person changes `changed` counts for each answer; each is released with delta over their
+    number, or the threshold could be one less."""
+    silence = Silence()
+    made = noisy_strings(
+        {"rare": 1, "often": 10**6},
+        epsilon=epsilon,
+        delta=delta,
+        neighbours=neighbours,
+        at_most=at_most,
+        noise=silence,
+    )
+    counts, (scale,) = changed * at_most, silence.scales
+    assert Fraction(counts) / Fraction(scale) <= Fraction(epsilon)
+    assert made.threshold is not None
+    assert counts * tail(scale, made.threshold - 1) <= delta
+    assert counts * tail(scale, made.threshold - 2) > delta or made.threshold == 2
+    assert made.categories == ("often",)
+    assert (made.cost.epsilon, made.cost.delta) == (epsilon, delta)
+
+
+@pytest.mark.exact
+def test_the_release_of_strings_is_private_by_enumeration() -> None:
+    """Two data sets that differ in one person's string, every outcome of the four strings' counts
+    up to 400: what e**epsilon leaves of the difference is delta at most, in both directions. The
+    twin, a threshold one lower, has more."""
+    epsilon, delta = 1.0, 1e-3
+    made = noisy_strings({"x": 1}, epsilon=epsilon, delta=delta, noise=Silence())
+    scale = made.mechanism.scale
+
+    def excess(threshold: int) -> float:
+        q = math.exp(-1 / scale)
+
+        def law(count: int) -> np.ndarray:
+            """Return the law of one string: not released, then each noisy count up to 400."""
+            noisy = np.arange(threshold, 400)
+            shares = (1 - q) / (1 + q) * q ** np.abs(noisy - count) * (count > 0)
+            return np.array([1 - shares.sum(), *shares])
+
+        # one person's "a" becomes "b": "a" from 1 to 0, "b" from 0 to 1, others are as they were
+        first = np.outer(law(1), law(0))
+        second = np.outer(law(0), law(1))
+        return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
+
+    assert made.threshold is not None
+    assert excess(made.threshold) <= delta
+    assert excess(made.threshold - 3) > delta
+
+
+@pytest.mark.exact
+def test_a_histogram_of_several_answers_has_so_many_times_the_noise() -> None:
+    one, three = Silence(), Silence()
+    for at_most, silence in ((1, one), (3, three)):
+        made = noisy_histogram(
+            {"a": 7, "b": 2, "z": 5},
+            categories=("a", "b", "c"),
+            epsilon=1.0,
+            at_most=at_most,
+            noise=silence,
+        )
+        assert made.counts == (7, 2, 0)
+        low, high = made.interval()
+        assert (high - low == 2 * made.mechanism.reach(0.95)).all()
+    assert three.scales == [3 * one.scales[0]]
+    with pytest.raises(ParameterError, match="at_most"):
+        noisy_histogram(["a"], categories=("a", "b"), epsilon=1.0, at_most=0)
+
+
+@pytest.mark.exact
+def test_a_mean_is_that_of_the_clipped_numbers_and_one_person_moves_it_by_the_sensitivity() -> None:
+    silence = Silence()
+    made = noisy_mean(
+        np.array([1.0, 4.0, 99.0]),
+        np.array([5, 3, 2]),
+        bounds=(0.0, 10.0),
+        epsilon=0.5,
+        noise=silence,
+    )
+    assert made.mean == pytest.approx(3.7, abs=1e-9)
+    assert made.people == 10
+    assert silence.scales == [made.steps / 0.5]
+    assert made.std_error == pytest.approx(math.sqrt(2) * 10 / (10 * 0.5), rel=1e-6)
+    assert noisy_mean(np.ones(3), bounds=(0, 1), epsilon=1.0).is_simulation is False
+    for numbers, bounds in (([], (0, 1)), ([1.0], (1, 0)), ([math.nan], (0, 1))):
+        with pytest.raises(ParameterError):
+            noisy_mean(np.array(numbers), bounds=bounds, epsilon=1.0)
+
+
+@pytest.mark.statistical
+def test_intervals_of_a_curator_hold() -> None:
+    """4,000 releases each: a mean's interval holds in 95 to 96 %, that of a count, which is whole,
+    in 95 % or more, but for ALPHA each. The twin, half as wide, does not."""
+    noise: Noise = Simulated(np.random.default_rng(1))
+    held = np.zeros(4, int)
+    for _ in range(4000):
+        mean = noisy_mean(np.array([2.0, 6.0]), np.array([30, 50]), bounds=(0, 10), epsilon=1.0,
+                          noise=noise)  # fmt: skip
+        low, high = mean.interval()
+        held[0] += low <= 4.5 <= high
+        held[1] += abs(mean.mean - 4.5) <= (high - low) / 4
+        made = noisy_histogram({"a": 40}, categories=("a", "b"), epsilon=0.3, noise=noise)
+        lows, highs = made.interval()
+        held[2] += lows[0] <= 40 <= highs[0]
+        held[3] += abs(made.counts[0] - 40) <= (highs[0] - lows[0]) // 4
+    assert share_p(int(held[0]), 4000, 0.95, 0.96) > ALPHA
+    assert share_p(int(held[2]), 4000, 0.95, 0.97) > ALPHA
+    assert max(share_p(int(count), 4000, 0.93, 1.0) for count in held[[1, 3]]) < ALPHA
+
+
+# --- the command
+
+METRIC = """
+[metric.{name}]
+version = 1
+group = "g"
+description = "{name}"
+owners = ["a@example.org"]
+expires = 2099-12-31
+{rest}
+"""
+METRICS = {
+    "home": 'mechanism = "rr"\nepsilon = 3.0\ncategories = ["a", "b", "c"]',
+    "minutes": 'mechanism = "one-bit-mean"\nbounds = [0, 100]\nepsilon = 1.0',
+    "buckets": 'mechanism = "bit-flip"\nbounds = [0, 100]\nbuckets = 5\nbits = 2\nepsilon = 2.0',
+    "page": 'mechanism = "cms"\nepsilon = 4.0\nrows = 128\nwidth = 256',
+    "fit": 'mechanism = "moments"\nfeatures = 1\nbounds = [[0, 1], [0, 1]]\nepsilon = 2.0',
+}
+DATA = {
+    "home": "a,600\nb,300\n",
+    "minutes": "20,600\n50.5,300\n120,3\n",
+    "page": "http://x,60000\nhttp://y,3000\nmine,1\n",
+}
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    head = '[product]\nname = "shop"\n[group.g]\nwindow = "1d"\n'
+    head += "window_epsilon = 20.0\nlifetime_epsilon = 90.0\n"
+    metrics = (METRIC.format(name=name, rest=rest) for name, rest in METRICS.items())
+    Path("metrics.toml").write_text(head + "".join(metrics))
+    for name, text in DATA.items():
+        Path(f"{name}.csv").write_text("value,count\n" + text)
+    return tmp_path
+
+
+CENTRAL = "central {} --registry metrics.toml --data {}.csv"
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("metric", "data", "kind", "truth"),
+    [
+        ("home", "home", "histogram", {"a": 600, "b": 300, "c": 0}),
+        ("minutes", "minutes", "mean", {"mean": (20 * 600 + 50.5 * 300 + 100 * 3) / 903}),
+        ("buckets", "minutes", "histogram", {"[20, 40)": 600, "[40, 60)": 300, "[80, 100]": 3}),
+        ("page", "page", "strings", {"http://x": 60_000, "http://y": 3_000}),
+    ],
+)
+def test_the_curators_answer_stands_beside_the_local_one(
+    metric: str,
+    data: str,
+    kind: str,
+    truth: dict[str, float],
+    shop: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Within 30 standard errors of the curator and 9 of the reports, of which 8 would fail once in
+    1e15; and the curator's are smaller."""
+    command = CENTRAL.format(metric, data)
+    assert run(f"{command} --out both.csv --level 0.9", monkeypatch) == 0
+    shown = capsys.readouterr().out
+    assert "do not publish them" in " ".join(shown.split())
+    summary = json.loads(Path("both.json").read_text())
+    assert (summary["kind"], summary["level"], summary["simulation"]) == (kind, 0.9, False)
+    assert (summary["threshold"] is not None) == (kind == "strings")
+    assert summary["delta"] == (1e-8 if kind == "strings" else 0)
+    rows = {row["value"]: row for row in csv.DictReader(Path("both.csv").read_text().splitlines())}
+    assert "mine" not in rows
+    for value, exact in truth.items():
+        row = {name: float(text) for name, text in rows[value].items() if name != "value"}
+        assert abs(row["estimate"] - exact) < 30 * row["std_error"]
+        assert abs(row["local_estimate"] - exact) < 9 * row["local_std_error"]
+        assert row["std_error"] < row["local_std_error"]
+        assert row["low"] <= row["estimate"] <= row["high"]
+        assert row["local_low"] <= row["local_high"]
+
+
+@pytest.mark.exact
+def test_a_table_of_real_reports_takes_the_place_of_simulated_ones(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simulate = "simulate home --registry metrics.toml --population home.csv --table home.table"
+    assert run(simulate, monkeypatch) == 0
+    assert run("decode home.table --out local.csv", monkeypatch) == 0
+    capsys.readouterr()
+    command = CENTRAL.format("home", "home") + " --table home.table"
+    assert run(command + " --json", monkeypatch) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["local_is_simulated"] is False
+    local = csv.DictReader(Path("local.csv").read_text().splitlines())
+    counts = {row["value"]: float(row["count"]) for row in local}
+    for line in made["lines"]:
+        assert line["local_estimate"] == pytest.approx(counts[line["value"]], rel=1e-2)
+    assert run(command + " --seed 3 --json", monkeypatch) == 0
+    first = capsys.readouterr().out
+    assert json.loads(first)["simulation"]
+    assert run(command + " --seed 3 --json", monkeypatch) == 0
+    assert capsys.readouterr().out == first
+    assert run(command + " --epsilon 0.5", monkeypatch) == 0
+    assert "costs epsilon 0.5" in capsys.readouterr().out
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (CENTRAL.format("fit", "minutes"), "is about tuples"),
+        (CENTRAL.format("home", "minutes"), "not one of the"),
+        (CENTRAL.format("home", "shares"), "are frequencies"),
+        (CENTRAL.format("home", "home") + " --table minutes.table", "is not of the metric 'home'"),
+        (CENTRAL.format("home", "home") + " --level 2", "level must lie strictly"),
+        (CENTRAL.format("page", "page") + " --delta 0", "delta must lie strictly"),
+        (CENTRAL.format("home", "home") + " --out home.csv", "is also an input"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    words: str,
+    sentence: str,
+    shop: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("shares.csv").write_text("value,frequency\na,1\n")
+    simulate = "simulate minutes --registry metrics.toml --population minutes.csv --table"
+    assert run(f"{simulate} minutes.table", monkeypatch) == 0
+    capsys.readouterr()
+    assert run(words, monkeypatch) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert sentence in shown.err
+    assert shown.err.count("\n") == 1
+
+
+# --- numbers in a comparison
+
+PEOPLE = Population(("0", "30", "95"), counts=np.array([500, 300, 200]))
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
+def test_the_mechanism_of_numbers_is_that_of_the_smaller_error(epsilon: float) -> None:
+    numbers = Numbers.of(PEOPLE, (0.0, 100.0))
+    errors = [
+        numbers.std_error(kind(bounds=(0.0, 100.0), epsilon=epsilon))
+        for kind in (OneBitMean, Piecewise)
+    ]
+    assert numbers.std_error(numbers.chosen(None, epsilon)) == min(errors)
+    assert numbers.chosen("one-bit-mean", epsilon).name == "one-bit-mean"
+    for name in ("rr", "piece"):
+        with pytest.raises(ParameterError, match="one of one-bit-mean, piecewise"):
+            numbers.chosen(name, epsilon)
+    with pytest.raises(ParameterError, match="not a number"):
+        Numbers.of(Population(("0", "many"), counts=np.array([1, 1])), (0.0, 100.0))
+
+
+@pytest.mark.statistical
+def test_numbers_are_compared_by_their_mean() -> None:
+    """Measured errors within 5.5 sampling errors of the predicted ones (3 rows, below 2e-7); the
+    price is the ratio, and a category's count is no part of it."""
+    made = compare_models(
+        PEOPLE,
+        users=2_000,
+        epsilon=1.0,
+        delta=1e-6,
+        generator=np.random.default_rng(3),
+        mechanism="one-bit-mean",
+        bounds=(0.0, 100.0),
+    )
+    local, shuffled, central = made.rows
+    for row in made.rows:
+        assert abs(row.measured / row.predicted - 1) / row.sampling_error < 5.5
+        assert row.whole == 100.0
+    assert central.predicted == pytest.approx(math.sqrt(2) * 100 / 2_000, rel=1e-6)
+    assert central.predicted < shuffled.predicted < local.predicted
+    assert made.price == local.predicted / central.predicted
+    assert local.local_epsilon is not None
+    assert shuffled.local_epsilon is not None
+    assert local.local_epsilon < shuffled.local_epsilon
+
+
+@pytest.mark.exact
+def test_the_command_compares_means(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "compare --population minutes.csv --epsilon 1 --users 1000 --mechanism one-bit-mean"
+    assert run(f"{words} --bounds 0 100 --seed 1", monkeypatch) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "of a mean" in shown
+    assert "in the units of the numbers" in shown
+    assert run(words, monkeypatch) == 2
+    assert "--mechanism one-bit-mean goes with --bounds LOW HIGH" in capsys.readouterr().err
