@@ -106,8 +106,6 @@ def regress(
     """
     if seed is not None and not compared:
         raise ParameterError("a release takes no seed; --seed goes with --compare")
-    from ldp.central.regression import PURE  # late: it loads scikit-learn
-
     check_output(out, level)
     if data.is_file() and _is_table(data):
         if any(option is not None for option in (target, bounds_file, epsilon, delta)):
@@ -118,6 +116,8 @@ def regress(
         result, words = _decoded(data, level, out)
         say(result, words, as_json)
         return
+    from ldp.central.regression import PURE  # late: it loads scikit-learn
+
     if delta is None and method in PURE and not compared:
         delta = 0.0
     if target is None or bounds_file is None or epsilon is None or delta is None:
