@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 import numpy as np
+from click.core import ParameterSource
 
 from ldp.cli.estimates import check_output, write_numbers
 from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
@@ -19,6 +20,11 @@ from ldp.files import csv_text, read_lines
 from ldp.protocol.wire import TABLE_MAGIC
 
 WIDTH = 88
+OF_A_TABLE = {"data", "level", "out", "as_json"}
+OF_A_RELEASE = {
+    *("clip_features", "clip_target", "search_clips", "budget_split", "public_rows", "out"),
+}
+"""Options that go with a table; and those that do not go with --compare."""
 CSV_COLUMNS = ("term", "coefficient", "std_error", "low", "high")
 
 
@@ -108,14 +114,12 @@ def regress(
         raise ParameterError("a release takes no seed; --seed goes with --compare")
     check_output(out, level)
     if data.is_file() and _is_table(data):
-        if any(option is not None for option in (target, bounds_file, epsilon, delta)):
-            raise ParameterError(
-                f"{data} is a table, which has its own bounds and epsilon: leave out --target, "
-                "--bounds, --epsilon and --delta"
-            )
+        _refuse(_typed() - OF_A_TABLE, f"{data} is a table, which has its own bounds and epsilon")
         result, words = _decoded(data, level, out)
         say(result, words, as_json)
         return
+    if compared:
+        _refuse(_typed() & OF_A_RELEASE, "--compare releases nothing")
     from ldp.central.regression import PURE  # late: it loads scikit-learn
 
     if delta is None and method in PURE and not compared:
@@ -158,6 +162,22 @@ def regress(
             public_rows=None if public is None else (public[:, :-1], public[:, -1]),
         )
     say(result, words, as_json)
+
+
+def _typed() -> set[str]:
+    """Return the names of the options that stand on the command line."""
+    context = click.get_current_context()
+    return {
+        name
+        for name in context.params
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+
+
+def _refuse(names: set[str], reason: str) -> None:
+    options = sorted(f"--{name.removesuffix('_file').replace('_', '-')}" for name in names)
+    if options:
+        raise ParameterError(f"{reason}: leave out {', '.join(options)}")
 
 
 def _shares(option: str | None) -> tuple[float, ...] | None:
