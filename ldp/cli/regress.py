@@ -210,7 +210,7 @@ def _decoded(path: Path, level: float, out: str) -> tuple[dict[str, Any], str]:
     notes = (
         f"{fit.reports:,} reports of epsilon {summary['epsilon']:g} each. The intervals cover "
         "the least-squares coefficients, values clipped to the bounds, of the population from "
-        "which the people who reported were drawn at random. Last column: how far 1 % of made-up "
+        "which the people who reported were drawn at random. 1 % fakes: how far 1 % of made-up "
         "reports could move a coefficient, if all of them are about one product."
     )
     intervals = fit.limits(level)
