@@ -40,8 +40,9 @@ class Uploaded(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """One sealed batch: its day, the number of its reports by metric, its state, and, while its
-    bytes are kept, what each report says, in no order."""
+    """One sealed batch: the `day` on which it was sealed, which is after the period that was
+    recorded and may be before it leaves; the number of its reports by metric; its state; and, while
+    its bytes are kept, what each report says, in no order."""
 
     day: date
     reports: dict[str, int]

@@ -379,7 +379,8 @@ class Client:
         data = explanation(self._registry, belief=belief, certainty=certainty)
         remaining = self.remaining().items()
         return data | {
-            "remaining": {name: math.floor(1000 * left) / 1000 for name, left in remaining}
+            "consent": self.consent,
+            "remaining": {name: math.floor(1000 * left) / 1000 for name, left in remaining},
         }
 
     def _status(self) -> Status:

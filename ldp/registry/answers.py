@@ -176,10 +176,14 @@ def listing(metric: Metric) -> Listing:
     values = answers_of(metric)
     if len(values) < 2:
         return Listing("text", 0, "any text", ("one text", "another"))
+    text, total = enumeration(values), len(values)
+    if metric.other is not None:
+        text += f"; any other counts as {quoted(metric.other)}"
     if (most := _largest_set(parts_of(metric.mechanism)[0])) is None:
-        return Listing("list", len(values), enumeration(values), (values[0], values[1]))
+        return Listing("list", total, text, (values[0], values[1]))
     low, high = ("{" + ", ".join(some) + "}" for some in (values[:most], values[-most:]))
-    return Listing("sets", len(values), f"up to {most} of {enumeration(values)}", (low, high))
+    text = f"up to {most} of {text}; of more, {most} drawn at random count"
+    return Listing("sets", total, text, (low, high))
 
 
 def naming(mechanism: Catalogued) -> tuple[float, float]:

@@ -24,9 +24,9 @@ from ldp.registry.answers import listing, naming, quoted
 
 WIDTH = 100
 NOT_COVERED = (
-    "What is recorded on several days can be sent together. What no epsilon here covers: that you "
-    "take part; when your device sends, and the address it "
-    "sends from, which whoever receives it could see; what is learned about people like you, which "
+    "What is recorded on several days can be sent together, and then arrives together. What no "
+    "epsilon here covers: that you take part; when your device sends, and the address it sends "
+    "from, which whoever receives it could see; what is learned about people like you, which "
     "would be learned without you as well; what your other devices send, each with allowances of "
     "its own."
 )
@@ -34,8 +34,8 @@ WHO = {
     "receiver": (
         "Reports carry no name. To link yours it takes whoever receives what your device sends (a "
         "relay, the collector, their hosts, or who breaks into them), and who keeps the address or "
-        "the time of each delivery. Reports of one delivery come linked, as after days without a "
-        "network."
+        "the time of each delivery. Reports that leave together come linked: those of all "
+        "questions of one day, and after days without a network those of several days."
     ),
     "reader": (
         "Who reads the stored reports only, which have no address, no order and no time but the "
@@ -60,12 +60,20 @@ REMEMBERED = {
         "report is covered."
     ),
 }
+CONSENT = {
+    "unknown": "You have not agreed: nothing is recorded or sent.",
+    "granted": "You have agreed.",
+    "withdrawn": "You do not agree any more: nothing is recorded or sent.",
+}
 UNLESS = " That holds as long as nobody learns when a value changes."
 SEEN = {
-    "public": "Sent: up to {reports} of what is recorded in {window}; how many is visible.",
+    "public": (
+        "Sent: up to {reports} of what is recorded in {window}, drawn at random; how many is "
+        "visible, so also whether anything was recorded."
+    ),
     "hidden": ("Sent: exactly {reports} in {window}, whatever is recorded, also if nothing is."),
 }
-SPANS = {"day": "everything of any 24 hours", "life": "everything, ever"}
+SPANS = {"day": "everything about what was recorded in any 24 hours", "life": "everything, ever"}
 
 
 def explained(registry: Registry, name: str | None = None, **beliefs: float) -> str:
@@ -101,7 +109,7 @@ def explanation(
 
 def in_text(data: Mapping[str, Any]) -> str:
     """Return an `explanation` in words, in lines of at most WIDTH letters."""
-    lines = list[str]()
+    lines = [CONSENT[data["consent"]]] if "consent" in data else []
     if data["device"]:
         for name, group in data["groups"].items():
             lines += _group_lines(name, group, data["belief"])
@@ -109,8 +117,8 @@ def in_text(data: Mapping[str, Any]) -> str:
                 lines += [f"  {line}" for line in _metric_lines(data, metric)]
         day, life = (upwards(data["device"][span]["epsilon"]) for span in SPANS)
         lines.append(
-            f"Groups add: all of them tell at most epsilon {day} of any 24 hours and {life} for "
-            "life."
+            f"Groups add: all of them tell at most epsilon {day} about what was recorded in any 24 "
+            f"hours, and {life} for life."
         )
     else:
         for name in data["metrics"]:
@@ -231,6 +239,8 @@ def _metric_lines(data: Mapping[str, Any], name: str) -> Iterator[str]:
         reports = f"all reports of {epoch}" if epoch else "all reports about one value"
         yield guess_sentence(metric["charged"]["epsilon"], reports, (first, second), belief)
     yield _linked_sentence(metric["linked"], data["certainty"], window, epoch)
+    if answers["kind"] == "sets":
+        yield f"That is to tell {first} from {second}; sets that share answers take more."
 
 
 def _naming_sentence(metric: Mapping[str, Any], first: str, second: str) -> str:
@@ -238,14 +248,17 @@ def _naming_sentence(metric: Mapping[str, Any], first: str, second: str) -> str:
     answer, condition, otherwise = first, "it is your answer", f"{second} is"
     if metric["answers"]["kind"] == "sets":
         answer, condition, otherwise = "an answer", "it is one of yours", "it is not"
-    return (
+    sentence = (
         f"A report names {answer} {if_held} if {condition}, and {if_not} if {otherwise}; so one "
         "that names it may be made up."
     )
+    if metric["answers"]["kind"] == "sets":
+        sentence += " One that names none of the answers is a hint, too: that you have few."
+    return sentence
 
 
 def _times(share: float) -> str:
-    return f"{upwards(100 * share, 3)} times in 100"
+    return f"{100 * share:.3g} times in 100"
 
 
 def _linked_sentence(
