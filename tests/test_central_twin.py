@@ -25,6 +25,8 @@ from ldp.central import (
 from ldp.errors import ParameterError
 from ldp.planning.comparison import compare_models
 from ldp.planning.numbers import Numbers
+from ldp.planning.twin import central_twin
+from ldp.registry import Registry
 from ldp.simulation import Population
 from tests.command_line import run
 from tests.statistics import ALPHA, share_p
@@ -383,3 +385,54 @@ def test_the_command_compares_means(
     assert "in the units of the numbers" in shown
     assert run(words, monkeypatch) == 2
     assert "--mechanism one-bit-mean goes with --bounds LOW HIGH" in capsys.readouterr().err
+
+
+@pytest.mark.exact
+def test_the_twin_of_sets_counts_answers_with_the_noise_of_all_of_a_person(
+    tmp_path: Path,
+) -> None:
+    """Two answers of a person: replacing one moves four counts by one. Of three two are drawn."""
+    (tmp_path / "metrics.toml").write_text(SETS)
+    people = Population(
+        (frozenset("ab"), frozenset("abc"), frozenset[str]()),  # type: ignore[arg-type]
+        counts=np.array([50, 30, 20]),
+    )
+    noise = Silence()
+    twin = central_twin(
+        Registry.load(tmp_path / "metrics.toml").metric("apps"),
+        people,
+        None,
+        epsilon=1.0,
+        delta=1e-8,
+        level=0.95,
+        noise=noise,
+        generator=np.random.default_rng(1),
+    )
+    assert (twin.people, noise.scales) == (100, [4.0])
+    counts = {line.value: line.central.estimate for line in twin.lines}
+    assert set(counts) == {"a", "b", "c", "d"}
+    assert sum(counts.values()) == 160
+    assert counts["d"] == 0 < counts["c"] < 30
+    assert all(line.local for line in twin.lines)
+
+
+SETS = """
+[product]
+name = "phone"
+
+[group.apps]
+window = "1d"
+window_epsilon = 2.0
+lifetime_epsilon = 200.0
+
+[metric.apps]
+version = 1
+group = "apps"
+description = "Which of these apps were used"
+owners = ["apps@example.org"]
+expires = 2099-12-31
+mechanism = "privset"
+categories = ["a", "b", "c", "d"]
+at_most = 2
+epsilon = 2.0
+"""

@@ -23,6 +23,7 @@ from ldp.mechanisms.moments import RegressionMoments
 from ldp.mechanisms.numeric import Numeric
 from ldp.registry import Metric
 from ldp.simulation import Population, draw_tables
+from ldp.simulation.reports import limited
 from ldp.tables.joint_table import JointTable
 from ldp.tables.table import Table
 
@@ -79,7 +80,7 @@ def central_twin(
     their reports are drawn with `generator`.
 
     Numbers have a mean, values from a list a histogram, and others are strings above a threshold,
-    at (epsilon, delta). Raises ParameterError for a metric of tuples, for values that the metric
+    at (epsilon, delta). Of sets of answers the curator too counts at most `at_most` of a person. Raises ParameterError for a metric of tuples, for values that the metric
     does not take, and for a population without counts.
     """
     mechanism: Any = metric.mechanism
@@ -98,7 +99,8 @@ def central_twin(
         raise ParameterError(f"the table is not of the metric {metric.name!r} as it is now")
     if isinstance(mechanism, Numeric):
         return _mean(mechanism, people, table, epsilon=epsilon, level=level, noise=noise)
-    at_most = getattr(mechanism, "at_most", 1)
+    at_most = getattr(mechanism, "at_most", None) or 1
+    persons, people = people.users, limited(mechanism, people, generator).by_answer()
     if isinstance(mechanism, BitFlip):
         people = people.mapped(mechanism.label)
     names = _listed(metric)
@@ -118,7 +120,7 @@ def central_twin(
     return Twin(
         kind="histogram" if names else "strings",
         lines=tuple(_lines(release, _local_counts(table, release.categories, level), level)),
-        people=people.users,
+        people=persons,
         cost=release.cost,
         level=level,
         threshold=release.threshold,
@@ -132,8 +134,8 @@ def _listed(metric: Metric) -> tuple[str, ...]:
     mechanism: Any = metric.mechanism
     if isinstance(mechanism, BitFlip):
         return mechanism.labels
-    if isinstance(getattr(mechanism, "addressing", None), Identity | CellSets):
-        return tuple(mechanism.addressing.categories)
+    if isinstance(getattr(mechanism, "candidate_addressing", None), Identity | CellSets):
+        return tuple(mechanism.candidate_addressing.categories)
     return metric.candidates() or ()
 
 
