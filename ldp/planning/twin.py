@@ -80,8 +80,9 @@ def central_twin(
     their reports are drawn with `generator`.
 
     Numbers have a mean, values from a list a histogram, and others are strings above a threshold,
-    at (epsilon, delta). Of sets of answers the curator too counts at most `at_most` of a person. Raises ParameterError for a metric of tuples, for values that the metric
-    does not take, and for a population without counts.
+    at (epsilon, delta). Of sets of answers the curator too counts at most `at_most` of a person.
+    Raises ParameterError for a metric of tuples, for values that the metric does not take, and for
+    a population without counts.
     """
     mechanism: Any = metric.mechanism
     if isinstance(mechanism, RegressionMoments | JointReport):
