@@ -102,7 +102,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("claimed", 2.5), ("worst_ratio", "20/1"), ("exact_epsilon", "2.9"), ("passed", False)],
+    [
+        ("claimed", 2.5),
+        ("worst_ratio", "20/1"),
+        ("exact_epsilon", "2.9"),
+        ("passed", False),
+        ("findings", ["cell 3: 9, expected 100"]),
+    ],
 )
 def test_a_certificate_that_says_otherwise_fails(
     key: str,
@@ -124,6 +130,13 @@ def test_a_certificate_that_says_otherwise_fails(
     [
         (lambda made: made.pop("audits"), "not a certificate"),
         (lambda made: made.update(certificate=99), "not a certificate"),
+        (lambda made: made.update(audits=[]), "not a certificate"),
+        (lambda made: made["audits"].insert(0, made["audits"][0] | {"claimed": 0.01}), "not a cer"),
+        (lambda made: made["audits"][0].update(name="client"), "not a certificate"),
+        (lambda made: made["audits"].append("home"), "not a certificate"),
+        (lambda made: made.update(trials=0), "not a certificate"),
+        (lambda made: made.update(seed=-1), "not a certificate"),
+        (lambda made: made["audits"][0]["tried"].update(dictionary=[1, {}]), "a list of texts"),
         (lambda made: made["audits"][0].pop("tried"), "lacks 'tried'"),
         (lambda made: made["audits"][0].update(fingerprint="00"), "the certificate says 00"),
         (lambda made: made["audits"][0]["parameters"].update(epsilon=2), "have the fingerprint"),
@@ -142,6 +155,24 @@ def test_a_damaged_certificate_is_refused_in_one_line(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.exact
+@pytest.mark.usefixtures("quick")
+def test_the_head_of_a_certificate_is_compared_and_no_key_counts_twice(
+    certificate: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("home.json").write_text(json.dumps(certificate | {"passed": False, "alpha": 1e-300}))
+    assert run("audit --verify home.json", monkeypatch) == 1
+    shown = capsys.readouterr().out
+    assert "DIFF (certificate): alpha: certified 1e-300" in shown
+    assert "DIFF (certificate): passed: certified False" in shown
+    twice = json.dumps(certificate).replace('"claimed":', '"claimed": 0.01, "claimed":', 1)
+    Path("home.json").write_text(twice)
+    assert run("audit --verify home.json", monkeypatch) == 2
+    assert "not a certificate" in capsys.readouterr().err
 
 
 @pytest.mark.exact

@@ -21,7 +21,7 @@ from ldp.protocol.channel import exact_log
 from ldp.protocol.hashing import Value
 
 FORMAT = 1
-MEASURED = ("findings", "at_least", "checks", "drawn_values")
+MEASURED = ("at_least", "checks", "drawn_values")
 """Fields of an entry that depend on the noise of the run, or on all of a dictionary."""
 
 
@@ -74,6 +74,8 @@ def subject_of(entry: Mapping[str, Any]) -> Subject:
         name, dictionary = str(entry["name"]), entry["tried"]["dictionary"]
     except (KeyError, TypeError, AttributeError) as error:
         raise ParameterError(f"an entry of the certificate lacks {error}") from None
+    if not isinstance(dictionary, list) or not all(isinstance(word, str) for word in dictionary):
+        raise ParameterError(f"{name}: the dictionary must be a list of texts")
     if mechanism.fingerprint.hex() != entry.get("fingerprint"):
         raise ParameterError(
             f"{name}: these parameters have the fingerprint {mechanism.fingerprint.hex()}, the "

@@ -100,7 +100,7 @@ def audit(
         lines.append("\n     ".join([line, *findings[:MOST_FINDINGS]]))
     passed = all(entry["passed"] for entry in _entries(result).values())
     if verify is not None:
-        result["differences"] = _compare(certificate, result)
+        result["differences"] = _compare(certificate, {**result, "passed": passed})
         passed = passed and not any(result["differences"].values())
         lines += _difference_lines(certificate, result)
     result = {"passed": passed, **result}
@@ -108,6 +108,10 @@ def audit(
         write_whole(report, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
     say(result, "\n".join(lines), as_json)
     sys.exit(0 if passed else 1)
+
+
+CLIENT = "client"
+"""Key of the client's audit in a certificate; no other audit has this name."""
 
 
 def _published(names: Iterable[str]) -> list[Subject]:
@@ -125,16 +129,34 @@ def _examples() -> list[Subject]:
 def _read(path: Path) -> dict[str, Any]:
     """Return a certificate; raise ParameterError for anything else."""
     try:
-        certificate: dict[str, Any] = json.loads(path.read_bytes())
-        is_whole = certificate["certificate"] == FORMAT and all(
-            type(certificate[key]) is kind
-            for key, kind in (("audits", list), ("trials", int), ("seed", int))
+        certificate: dict[str, Any] = json.loads(
+            path.read_bytes(), object_pairs_hook=_without_repetition
         )
+        is_whole = certificate["certificate"] == FORMAT and _is_whole(certificate)
     except (ValueError, KeyError, TypeError):
         is_whole = False
     if not is_whole:
         raise ParameterError(f"{path}: not a certificate of `ldp audit --report`")
     return certificate
+
+
+def _is_whole(certificate: Mapping[str, Any]) -> bool:
+    """Return whether every audit has a name of its own, and there is one or more."""
+    names = [entry["name"] for entry in certificate["audits"]]
+    numbers = (certificate["trials"], 1), (certificate["seed"], 0)
+    return (
+        all(type(number) is int and number >= least for number, least in numbers)
+        and all(isinstance(name, str) and name != CLIENT for name in names)
+        and len(set(names)) == len(names)
+        and isinstance(certificate.get(CLIENT, {}), dict)
+        and bool(names or CLIENT in certificate)
+    )
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key is there twice")
+    return dict(pairs)
 
 
 def _provenance() -> dict[str, Any]:
@@ -166,14 +188,14 @@ def _commit(file: Path) -> str | None:
 def _entries(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the entries of a certificate by name, and the client's."""
     entries = {entry["name"]: entry for entry in result["audits"]}
-    return entries | ({"client": result["client"]} if "client" in result else {})
+    return entries | ({CLIENT: result[CLIENT]} if CLIENT in result else {})
 
 
 def _compare(certificate: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, list[str]]:
-    repetitions = _entries(result)
-    return {
-        name: differences(entry, repetitions[name]) for name, entry in _entries(certificate).items()
-    }
+    before, after = _entries(certificate), _entries(result)
+    whole = [{key: each.get(key) for key in ("passed", "alpha")} for each in (certificate, result)]
+    changes = {name: differences(entry, after[name]) for name, entry in before.items()}
+    return {"(certificate)": differences(*whole), **changes}
 
 
 def _difference_lines(certificate: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
@@ -188,9 +210,8 @@ def _difference_lines(certificate: Mapping[str, Any], result: Mapping[str, Any])
         for key in ("version", "commit", "python")
         if certificate.get(key) != result[key]
     ]
-    same = (
-        f"repeated as certified on {certificate.get('made')}: {len(result['differences'])} audits"
-    )
+    audits = len(_entries(certificate))
+    same = f"repeated as certified on {certificate.get('made')}: {audits} audits"
     return lines if any(result["differences"].values()) else [*lines, same]
 
 
