@@ -499,6 +499,20 @@ def first_answers_kept(mechanism: Mechanism, bits: BitSource) -> Encode:
     return lambda value: encoder.encode(frozenset(sorted(value)[:most]))  # type: ignore[arg-type]
 
 
+def larger_sets_told(mechanism: Mechanism, bits: BitSource) -> Encode:
+    """A set of more answers than a report may tell of is told without noise."""
+    honest, most = mechanism.encoder(bits), mechanism.at_most_answers
+
+    def encode(value: Value) -> bytes:
+        assert isinstance(value, frozenset)
+        if len(value) <= most:
+            return honest.encode(value)
+        cells = mechanism.cells(frozenset(sorted(value)[:most]), 0)
+        return pack_report(mechanism.header, mechanism.layout, 0, as_bits(cells))
+
+    return encode
+
+
 def applies(mutant: Mutant, mechanism: Mechanism) -> bool:
     """Whether the mutant makes sense for the mechanism's kind of report and shape."""
     bits, index = mechanism.kind is Bits, mechanism.kind is Index
@@ -597,6 +611,7 @@ WHOLE_MUTANTS: tuple[tuple[Mutant, Mechanism], ...] = (
     ),
     (set_size_told, PrivSet(categories=_TEN, epsilon=2.0, at_most=3)),
     (wrong_pads, PrivSet(categories=_TEN, epsilon=2.0, at_most=3)),
+    (larger_sets_told, UnaryEncoding(categories=_MANY[:24], epsilon=2.0, at_most=3)),
     (first_answers_kept, PrivSet(categories=_TEN[:6], epsilon=2.0, at_most=2)),
     (first_answers_kept, UnaryEncoding(categories=_TEN[:6], epsilon=4.0, at_most=2)),
     (noise_of_a_short_seed, CountMeanSketch(epsilon=2.0, rows=1024, width=64, seed=_SEED)),

@@ -111,7 +111,7 @@ def test_sets_of_answers_are_named_one_by_one(tmp_path: Path) -> None:
     assert (listed.kind, listed.pair) == ("sets", ("{a, b}", "{c, d}"))
     words = " ".join(in_text(explanation(made, "apps")).split())
     assert 'Answers: up to 2 of "a", "b", "c" and "d"; of more, 2 drawn' in words
-    assert "if it is one of yours" in words
+    assert "if it is one that counts" in words
     assert "they need 1 of your reports; your device" in words
 
 

@@ -247,6 +247,11 @@ def test_a_population_of_sets_is_read_and_counted_by_answer(tmp_path: Path) -> N
         "mail": 1200, "maps": 1000, "music": 600, "chess": 100, "news": 100,
     }  # fmt: skip
     assert population.to_csv().splitlines()[:2] == ["value,count", "mail,1200"]
+    nothing: tuple[Any, ...] = (frozenset(),)
+    assert Population(nothing, counts=np.array([3])).to_csv() == "value,count\n"
+    many: tuple[Any, ...] = (frozenset("abcde"),)
+    few = Population(many, counts=np.array([3])).limited(2, np.random.default_rng(1))
+    assert (few.users, {len(value) for value in few.values}) == (3, {2})
     limited = population.limited(2, np.random.default_rng(1))
     assert limited.users == 1600
     assert max(map(len, limited.values)) == 2
@@ -316,7 +321,7 @@ def test_a_plan_for_sets_recommends_privset_and_gives_its_lines() -> None:
     assert answer.best.mechanism == "privset"
     assert {row.mechanism for row in answer.forecasts} == {"privset", "unary", "rappor"}
     assert "at_most = 3" in answer.registry_lines()
-    with pytest.raises(ParameterError, match="at_most"):
+    with pytest.raises(ParameterError, match="answers must be"):
         plan(domain=3, users=1000, epsilon=2.0, frequency=0.05, answers=4)
 
 

@@ -43,7 +43,7 @@ from ldp.audit.counts import (
 )
 from ldp.audit.judging import Checks
 from ldp.audit.law import MOST_OUTCOMES, Law, outcomes, report_law
-from ldp.mechanisms.addressing import RandomizedAddressing, Rounding
+from ldp.mechanisms.addressing import Answers, RandomizedAddressing, Rounding
 from ldp.mechanisms.base import Catalogued, Mechanism
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.hashing import Value
@@ -66,8 +66,12 @@ def check_reports(
         for i, (part, (part_value,)) in enumerate(parts)
         if is_rounded(part, part_value, {report[i][0] for report in split})
     ]
-    if rounded or outcomes(mechanism) <= MOST_OUTCOMES:
+    chosen = [i for i in rounded if isinstance(parts[i][0].addressing, Answers)]
+    if outcomes(mechanism) <= MOST_OUTCOMES or len(chosen) < len(rounded):
         yield from _whole("reports", numbers, report_law(mechanism, value))
+    for i in chosen:
+        part, (part_value,) = parts[i]
+        yield _check_choice(part, part_value, [report[i][1] for report in split])
     which = np.zeros(len(reports), dtype=np.int64)
     certain = [
         _Reports.of(part, part_values, which, [report[i] for report in split])
@@ -75,6 +79,17 @@ def check_reports(
         if i not in rounded
     ]
     yield from _check_parts(certain)
+
+
+def _check_choice(mechanism: Mechanism, value: Value, payloads: Sequence[bytes]) -> Checks:
+    """Check how often each column is named about a set of too many answers: as a touched one as
+    often as its answer is chosen, else as an untouched one."""
+    channel, touched = mechanism.channel, np.zeros(mechanism.shape.columns)
+    for share, cells in mechanism.roundings(value, 0):
+        touched[list(cells)] += float(share)
+    claimed = float(channel.untouched) + channel.gain * touched
+    named = payload_bits(payloads, touched.size).sum(axis=0, dtype=np.int64)
+    return "column about a larger set", named, np.full(touched.size, len(payloads)), claimed
 
 
 def check_values(

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ldp.audit.law import MOST_OUTCOMES, outcomes
 from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, JointReport
 from ldp.mechanisms.addressing import Addressing, Answers, Identity
@@ -40,10 +39,9 @@ def tried(mechanism: Catalogued) -> tuple[Value, ...]:
         return tuples  # type: ignore[no-any-return]
     addressing = parts_of(mechanism)[0].addressing
     if isinstance(addressing, Answers):
-        answers, most = _tried_texts(addressing.of), addressing.at_most
-        sets = [answers[:most], answers[-most:], ()]
-        if outcomes(mechanism) <= MOST_OUTCOMES:  # the whole law of what is drawn is enumerated
-            sets.append(answers)
+        assert isinstance(addressing.of, Identity)
+        answers, most = addressing.of.categories, addressing.at_most
+        sets = (answers[:most], answers[-most:], (), answers[: most + 1])
         return tuple(dict.fromkeys(map(frozenset, sets)))
     return _tried_texts(addressing)
 

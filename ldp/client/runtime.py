@@ -176,7 +176,7 @@ class Client:
 
     def sent(self) -> list[Sent]:
         """Return every batch that was sealed, by day, with its state, and what its reports say
-        while it waits and for `keep_sent` after it was sent."""
+        while it waits, and later until `keep_sent` after it was sealed."""
         return self._safely(self._read_sent, lambda _: [])
 
     def forget(self) -> bool:

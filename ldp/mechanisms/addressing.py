@@ -183,8 +183,8 @@ def unpacked(point: int) -> list[int]:
     return answers
 
 
-def require_at_most(at_most: object, answers: int) -> None:
-    """Raise ParameterError unless `at_most` is None, for one answer a person, or a whole number
-    from 1 to `answers`."""
+def require_at_most(at_most: object, answers: int, name: str = "at_most") -> None:
+    """Raise ParameterError, with `name`, unless `at_most` is None, for one answer a person, or a
+    whole number from 1 to `answers`."""
     if at_most is not None and (type(at_most) is not int or not 1 <= at_most <= answers):
-        raise ParameterError(f"at_most must be a whole number from 1 to {answers}")
+        raise ParameterError(f"{name} must be a whole number from 1 to {answers}")

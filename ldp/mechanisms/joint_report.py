@@ -96,6 +96,6 @@ def _part(mechanism: Any) -> Mechanism:
     ):
         name = getattr(part, "name", "no mechanism")
         raise ParameterError(
-            f"a joint report is of mechanisms that report bits (rappor, unary, cms), not {name!r}"
+            f"a joint report is of rappor, unary or cms about one answer (no at_most), not {name!r}"
         )
     return part

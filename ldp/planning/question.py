@@ -51,7 +51,7 @@ class Question:
             raise ParameterError("frequency must lie in [0, 1]")
         if not 0 < self.alpha < 1 or not 0 < self.power < 1:
             raise ParameterError("alpha and power must lie strictly between 0 and 1")
-        require_at_most(self.answers, self.domain)
+        require_at_most(self.answers, self.domain, "answers")
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
 
     @property

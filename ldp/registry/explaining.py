@@ -238,16 +238,21 @@ def _metric_lines(data: Mapping[str, Any], name: str) -> Iterator[str]:
     if metric["memoise"]:
         reports = f"all reports of {epoch}" if epoch else "all reports about one value"
         yield guess_sentence(metric["charged"]["epsilon"], reports, (first, second), belief)
-    yield _linked_sentence(metric["linked"], data["certainty"], window, epoch)
+    linked = _linked_sentence(metric["linked"], data["certainty"], window, epoch)
     if answers["kind"] == "sets":
-        yield f"That is to tell {first} from {second}; sets that share answers take more."
+        linked = linked.replace("about one answer", "about one unchanged set of answers")
+        linked = linked.replace("about the same answer", "about the same set of answers")
+        linked += f" That is to tell {first} from {second}; sets that share answers take more."
+        if metric["memoise"]:
+            linked += " An answer that stays while others change is told anew with each set."
+    yield linked
 
 
 def _naming_sentence(metric: Mapping[str, Any], first: str, second: str) -> str:
     if_held, if_not = _times(metric["named_if_held"]), _times(metric["named_if_not"])
     answer, condition, otherwise = first, "it is your answer", f"{second} is"
     if metric["answers"]["kind"] == "sets":
-        answer, condition, otherwise = "an answer", "it is one of yours", "it is not"
+        answer, condition, otherwise = "an answer", "it is one that counts", "it is not"
     sentence = (
         f"A report names {answer} {if_held} if {condition}, and {if_not} if {otherwise}; so one "
         "that names it may be made up."

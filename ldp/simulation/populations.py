@@ -6,6 +6,8 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
+from math import comb
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
@@ -102,6 +104,12 @@ class Population:
             if len(answers) <= at_most:
                 counts[value] += count
                 continue
+            choices = comb(len(answers), at_most)
+            if choices <= count:
+                numbers = generator.multinomial(count, np.full(choices, 1 / choices))
+                for some, number in zip(combinations(answers, at_most), numbers, strict=True):
+                    counts[frozenset(some)] += int(number)
+                continue
             for _ in range(count):
                 places = generator.choice(len(answers), at_most, replace=False)
                 counts[frozenset(answers[place] for place in places)] += 1
@@ -110,7 +118,14 @@ class Population:
     def to_csv(self) -> str:
         """Return `value,count`, or `a,b,count` where values are pairs, largest first; sets of
         answers by answer."""
-        first, counts = self.values[0], Counter(self.by_answer().truth()).most_common()
+        first, counts = self.values[0], Counter(self.truth()).most_common()
+        if isinstance(first, frozenset):
+            answers = Counter[str]()
+            for value, count in counts:
+                answers.update(dict.fromkeys(value, count))
+            return csv_text(
+                [("value", "count"), *sorted(answers.items(), key=lambda a: (-a[1], a))]
+            )
         if isinstance(first, tuple):
             names = ascii_lowercase[: len(first)]
             return csv_text([(*names, "count"), *((*value, count) for value, count in counts)])
@@ -173,6 +188,10 @@ class Population:
         if self.counts is None:
             raise ParameterError("the population has frequencies only; say how many users")
         return self.counts
+
+
+def _largest_first(row: tuple[str, int]) -> tuple[int, str]:
+    return -row[1], row[0]
 
 
 def _weight(text: str, kind: str, where: str) -> float:

@@ -140,10 +140,19 @@ def _scenario_metric(
     for number, value in enumerate(population.values, 1):
         try:
             metric.mechanism.check(value)
+            _require_few_answers(metric, value)
         except ParameterError as error:
             many = len(population.values)
             raise ParameterError(f"{where}: {place}: value {number} of {many}: {error}") from None
     return ScenarioMetric(metric=metric, population=population, **keys)
+
+
+def _require_few_answers(metric: Metric, value: Any) -> None:
+    """Raise ParameterError for a set of more answers than a report tells of, of which every device
+    would draw some for itself."""
+    most = getattr(metric.mechanism, "at_most", None)
+    if most and len(value) > most:
+        raise ParameterError(f"{len(value)} answers, of which a scenario takes {most} at most")
 
 
 def _read(where: str, section: Mapping[str, Any], known: Mapping[str, _Key]) -> dict[str, Any]:
