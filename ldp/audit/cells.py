@@ -82,14 +82,14 @@ def check_reports(
 
 
 def _check_choice(mechanism: Mechanism, value: Value, payloads: Sequence[bytes]) -> Checks:
-    """Check how often each column is named about a set of too many answers: as a touched one as
+    """Check how often each column is counts about a set of too many answers: as a touched one as
     often as its answer is chosen, else as an untouched one."""
     channel, touched = mechanism.channel, np.zeros(mechanism.shape.columns)
     for share, cells in mechanism.roundings(value, 0):
         touched[list(cells)] += float(share)
     claimed = float(channel.untouched) + channel.gain * touched
-    named = payload_bits(payloads, touched.size).sum(axis=0, dtype=np.int64)
-    return "column about a larger set", named, np.full(touched.size, len(payloads)), claimed
+    counts = payload_bits(payloads, touched.size).sum(axis=0, dtype=np.int64)
+    return "column about a larger set", counts, np.full(touched.size, len(payloads)), claimed
 
 
 def check_values(
