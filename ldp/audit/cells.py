@@ -82,7 +82,7 @@ def check_reports(
 
 
 def _check_choice(mechanism: Mechanism, value: Value, payloads: Sequence[bytes]) -> Checks:
-    """Check how often each column is counts about a set of too many answers: as a touched one as
+    """Check how often each column is named about a set of too many answers: as a touched one as
     often as its answer is chosen, else as an untouched one."""
     channel, touched = mechanism.channel, np.zeros(mechanism.shape.columns)
     for share, cells in mechanism.roundings(value, 0):
