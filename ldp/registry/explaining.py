@@ -35,7 +35,7 @@ WHO = {
         "Reports carry no name. To link yours it takes whoever receives what your device sends (a "
         "relay, the collector, their hosts, or who breaks into them), and who keeps the address or "
         "the time of each delivery. Reports that leave together come linked: those of all "
-        "questions of one day, and after days without a network those of several days."
+        "questions of one period, and after days without a network those of several."
     ),
     "reader": (
         "Who reads the stored reports only, which have no address, no order and no time but the "
