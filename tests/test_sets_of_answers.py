@@ -326,6 +326,16 @@ def test_a_plan_for_sets_recommends_privset_and_gives_its_lines() -> None:
 
 
 @pytest.mark.exact
+def test_counts_of_sets_add_to_no_known_number_even_of_one_answer() -> None:
+    mechanism = PrivSet(categories=ABCD, epsilon=1.0, at_most=1)
+    values: tuple[Any, ...] = (frozenset("a"), frozenset())
+    generator = np.random.default_rng(1)
+    table = draw_table(mechanism, values, counts=np.array([50, 50]), generator=generator)
+    with pytest.raises(DecodeError, match="no known number"):
+        consistent(decode(table), "sum-to-n")
+
+
+@pytest.mark.exact
 def test_an_empty_table_of_sets_is_an_error() -> None:
     with pytest.raises(DecodeError, match="no reports"):
         decode(Table.empty(MECHANISMS[-1]))

@@ -31,7 +31,7 @@ def consistent(estimates: Estimates, how: str) -> Estimates:
     if how == "none":
         return replace(estimates, projected=None)
     raw, n = estimates.count, estimates.reports
-    if how == "sum-to-n" and estimates.answers != n:
+    if how == "sum-to-n" and "at_most" in estimates.details:
         raise DecodeError("counts of sets of answers add to no known number: use non-negative")
     if how == "non-negative":
         counts = np.maximum(raw, 0.0)

@@ -109,16 +109,16 @@ def decode(
     return replace(estimates, details=details)
 
 
-def _answer_details(table: Table, estimates: Estimates) -> dict[str, float | None]:
+def _answer_details(table: Table, estimates: Estimates) -> dict[str, float]:
     """Return how many of the candidates people hold on average, with its standard error, where a
     value is a set of answers."""
     if not isinstance(table.mechanism.addressing, Answers):
         return {}
-    error = estimates.sum_std_error
+    assert estimates.sum_std_error is not None
     return {
         "at_most": table.mechanism.at_most_answers,
         "answers_each": float(estimates.count.sum()) / table.total,
-        "answers_each_std_error": None if error is None else error / table.total,
+        "answers_each_std_error": estimates.sum_std_error / table.total,
     }
 
 

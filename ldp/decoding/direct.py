@@ -76,7 +76,7 @@ def estimate_counts(
     )
 
 
-def _sum_std_error(mechanism: Mechanism, estimates: Estimates, more: float) -> float | None:
+def _sum_std_error(mechanism: Mechanism, estimates: Estimates, more: float) -> float:
     """Return the standard error of the sum of s estimates. Bits are independent, so their variances
     add; of a report that is one symbol the s cells are one cell, named with p + (s - 1) q or s q;
     all categories together are all reports. Of a set, two cells of a report depend on each other;

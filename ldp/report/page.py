@@ -258,10 +258,11 @@ def _unexplained(results: Results) -> dict[str, Any]:
 def _answers(summary: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return how many answers people have on average, with an interval; None where a value is not a
     set of answers."""
-    if "at_most" not in summary:
+    keys = ("at_most", "answers_each", "answers_each_std_error")
+    if not summary.keys() >= {*keys}:
         return None
-    each, most = summary["answers_each"], summary["at_most"]
-    reach = -NormalDist().inv_cdf((1 - summary["level"]) / 2) * summary["answers_each_std_error"]
+    most, each, error = (summary[key] for key in keys)
+    reach = -NormalDist().inv_cdf((1 - summary["level"]) / 2) * error
     low, high = (min(max(end, 0.0), most) for end in (each - reach, each + reach))
     return {"at_most": most, "each": each, "low": low, "high": high}
 

@@ -62,10 +62,10 @@ _SUMMARY: Mapping[str, Callable[[Any], bool]] = {
 _SINCE: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("unexplained", "tail"), _is_number),
     **dict.fromkeys(
-        ("unexplained_std_error", "lifetime_epsilon", "answers_each_std_error"),
+        ("unexplained_std_error", "lifetime_epsilon"),
         lambda value: value is None or (_is_number(value) and value >= 0),
     ),
-    "answers_each": _is_number,
+    **dict.fromkeys(("answers_each", "answers_each_std_error"), _is_number),
     "at_most": lambda value: type(value) is int and value >= 1,
     "memoised": lambda value: isinstance(value, bool),
     "labels": _are_labels,
