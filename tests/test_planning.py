@@ -83,6 +83,14 @@ def test_the_bound_is_the_least_error_of_subset_selection(domain: int, epsilon: 
 
 
 @pytest.mark.exact
+def test_the_bound_keeps_its_digits_at_the_largest_epsilon() -> None:
+    """For large x it is 2 (d - 1) / (d x) with one value named, which a difference would lose."""
+    assert lower_bound(10, 64.0) == pytest.approx(2 * 0.9 / math.exp(64.0))
+    answer = plan(domain=10, users=1000, epsilon=64.0, frequency=0.1)
+    assert all(row.bound_ratio >= 1 - 1e-9 for row in answer.forecasts)
+
+
+@pytest.mark.exact
 @settings(max_examples=5, deadline=None)
 @given(st.integers(2, 300), st.integers(1_000, 10**7), st.floats(0.3, 6))
 def test_no_mechanism_is_below_the_bound_and_randomised_response_of_two_reaches_it(

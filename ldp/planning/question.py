@@ -88,13 +88,12 @@ def lower_bound(domain: int, epsilon: float) -> float:
     >>> round(lower_bound(2600, 4.0), 5)     # for many values 4 x / (x - 1)**2 = 0.07602
     0.07558
     """
-    d, x = domain, math.exp(epsilon)
+    d, rest = domain, domain / math.expm1(epsilon)
 
-    def at(w: int) -> float:
-        odds = (w * x + d - w) / (x - 1)
-        return (d - 1) ** 2 * odds**2 / (d**2 * w * (d - w)) - (d - 1) / d**2
+    def at(w: int) -> float:  # the difference above without cancellation
+        return (d - 1) * ((d - 1) * rest * (2 * w + rest) + w * d * (w - 1)) / (d**2 * w * (d - w))
 
-    near = int(d / (x + 1))
+    near = int(d / (math.exp(epsilon) + 1))
     return min(at(w) for w in (near - 1, near, near + 1, near + 2) if 1 <= w < d)
 
 
