@@ -43,6 +43,7 @@ def certified(
     values = tried(mechanism)
     ratio = claimed_ratio(mechanism)
     many = drawn_values(mechanism, np.random.default_rng(seed), dictionary)
+    listed = {*dictionary}
     entry = {
         **asdict(verdict),
         "passed": verdict.passed,
@@ -57,7 +58,7 @@ def certified(
         "tried": {
             "values": list(map(_readable, values)),
             "reports_of_each": trials,
-            "dictionary": [_readable(value) for value in many if value in {*dictionary}],
+            "dictionary": [_readable(value) for value in many if value in listed],
         },
         "drawn_values": len(many),
     }

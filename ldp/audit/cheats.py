@@ -25,7 +25,9 @@ def better_of_two(mechanism: Catalogued, encode: Encode) -> Encode:
     """Return an encoder that draws two reports and sends the one that tells more of the truth."""
 
     def cheat(value: Value) -> bytes:
-        return max((encode(value) for _ in range(2)), key=lambda r: _truth(mechanism, value, r))
+        return max(
+            (encode(value) for _ in range(2)), key=lambda r: _cells_named(mechanism, value, r)
+        )
 
     return cheat
 
@@ -73,7 +75,7 @@ def cheats_caught(
     return caught
 
 
-def _truth(mechanism: Catalogued, value: Value, report: bytes) -> Fraction:
+def _cells_named(mechanism: Catalogued, value: Value, report: bytes) -> Fraction:
     """Return how many of the cells that the value touches a report names."""
     row, payload = split_report(report, mechanism.header, mechanism.layout)
     score = Fraction(0)

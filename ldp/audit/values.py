@@ -43,10 +43,10 @@ def tried(mechanism: Catalogued) -> tuple[Value, ...]:
         answers, most = addressing.of.categories, addressing.at_most
         sets = (answers[:most], answers[-most:], (), answers[: most + 1])
         return tuple(dict.fromkeys(map(frozenset, sets)))
-    return _tried_texts(addressing)
+    return _tried_single(addressing)
 
 
-def _tried_texts(addressing: Addressing) -> tuple[Any, ...]:
+def _tried_single(addressing: Addressing) -> tuple[Any, ...]:
     if isinstance(addressing, Identity):
         names = addressing.categories + addressing.untouching
         return names[:4] if len(names) <= 4 else (*names[:3], names[-1])
@@ -76,8 +76,8 @@ def drawn_values(
         return tuple(tuples)
     addressing = parts_of(mechanism)[0].addressing
     if isinstance(addressing, Answers):
-        return _sets(addressing, _draw_answers(addressing.of, generator, dictionary), generator)
-    return _draw_answers(addressing, generator, dictionary)
+        return _sets(addressing, _draw_single(addressing.of, generator, dictionary), generator)
+    return _draw_single(addressing, generator, dictionary)
 
 
 def _sets(
@@ -90,7 +90,7 @@ def _sets(
     return tuple({frozenset(answers[place] for place in some): None for some in places})
 
 
-def _draw_answers(
+def _draw_single(
     addressing: Addressing,
     generator: np.random.Generator,
     dictionary: Sequence[Value],
