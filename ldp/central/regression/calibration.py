@@ -141,7 +141,7 @@ def release_moments(rows: Rows, scales: Scales, noise: Noise) -> Moments:
     return Moments((whole + whole.T) / 2, noise.gaussian(rows.xy, scales.xy), eigenvalue, scales)
 
 
-class Solvable(Protocol):
+class NoisyMoments(Protocol):
     """Noisy moments of either kind: `Moments` or `LaplaceMoments`."""
 
     @property
@@ -157,4 +157,4 @@ class Fit:
 
     coefficients: Floats
     cost: Cost
-    moments: Solvable | None = None
+    moments: NoisyMoments | None = None

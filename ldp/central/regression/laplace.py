@@ -285,7 +285,7 @@ class Projection:
         return moments if self.public is None else moments.with_public(self.public)
 
 
-AS_THEY_ARE = Projection()
+TO_BOUNDS = Projection()
 """Rows that are clipped to their bounds alone."""
 
 
@@ -297,7 +297,7 @@ class FromLaplace:
     solve: Callable[[LaplaceMoments], Floats]
 
     def fit(
-        self, rows: Rows, budget: Budget, noise: Noise, projection: Projection = AS_THEY_ARE
+        self, rows: Rows, budget: Budget, noise: Noise, projection: Projection = TO_BOUNDS
     ) -> Fit:
         moments = projection.released(rows, budget, noise)
         return Fit(self.solve(moments), budget.pure_cost, moments)
