@@ -416,6 +416,25 @@ def test_the_twin_of_sets_counts_answers_with_the_noise_of_all_of_a_person(
     assert all(line.local for line in twin.lines)
 
 
+@pytest.mark.exact
+def test_a_twin_without_a_local_answer_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three reports of one bit are about three of 100 buckets at most: only the curator answers."""
+    words = """mechanism = "bit-flip"
+bounds = [0, 100]
+buckets = 100
+bits = 1
+epsilon = 2.0
+"""
+    (tmp_path / "metrics.toml").write_text(SETS.split("mechanism = ")[0] + words)
+    (tmp_path / "people.csv").write_text("value,count\n7,2\n50,1\n")
+    monkeypatch.chdir(tmp_path)
+    assert run("central apps --registry metrics.toml --data people.csv --seed 1", monkeypatch) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "No local estimate: no report is about one of the buckets" in shown
+
+
 SETS = """
 [product]
 name = "phone"

@@ -243,7 +243,7 @@ def people(tmp_path: Path) -> Population:
 def test_a_population_of_sets_is_read_and_counted_by_answer(tmp_path: Path) -> None:
     population = people(tmp_path)
     assert population.users == 1600
-    assert population.by_answer().truth() == {
+    assert population.answer_counts() == {
         "mail": 1200, "maps": 1000, "music": 600, "chess": 100, "news": 100,
     }  # fmt: skip
     assert population.to_csv().splitlines()[:2] == ["value,count", "mail,1200"]
@@ -255,8 +255,8 @@ def test_a_population_of_sets_is_read_and_counted_by_answer(tmp_path: Path) -> N
     limited = population.limited(2, np.random.default_rng(1))
     assert limited.users == 1600
     assert max(map(len, limited.values)) == 2
-    drawn = limited.by_answer().truth()
-    assert sum(drawn.values()) == sum(population.by_answer().truth().values()) - 600
+    drawn = limited.answer_counts()
+    assert sum(drawn.values()) == sum(population.answer_counts().values()) - 600
     assert abs(drawn["music"] - 400) < 6 * 12  # 600 draws with probability 2/3: 12 is their spread
 
 

@@ -86,6 +86,7 @@ def central(
         "threshold": twin.threshold,
         "level": level,
         "local_epsilon": definition.price,
+        "no_local": twin.no_local,
     }
     rows = [
         (line.value, *line.central, *(line.local or [None] * len(NUMBERS))) for line in twin.lines
@@ -113,6 +114,8 @@ def _words(summary: dict[str, Any], twin: "Twin", out: str) -> str:
         f"The curator's release costs epsilon {twin.cost.epsilon:g}, delta {twin.cost.delta:g}, "
         f"every time; neighbours: {twin.cost.neighbours.value}; the number of people is public. "
     )
+    if twin.no_local:
+        cost += f"No local estimate: {twin.no_local}. "
     if twin.threshold is not None:
         cost += f"Strings of a noisy count below {twin.threshold:,} are not released. "
     if summary["local_is_simulated"]:

@@ -5,7 +5,6 @@ public. The curator's release is one of the data, and costs what it states.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -54,7 +53,7 @@ class Line:
 @dataclass(frozen=True, kw_only=True)
 class Twin:
     """Both answers to one metric. `kind`: "mean", "histogram" or "strings"; `threshold`: of
-    strings, the least noisy count that is released."""
+    strings, the least noisy count that is released; `no_local`: why there is no local answer."""
 
     kind: str
     lines: tuple[Line, ...]
@@ -63,6 +62,7 @@ class Twin:
     level: float
     threshold: int | None
     is_simulation: bool
+    no_local: str = ""
 
 
 def central_twin(
@@ -101,13 +101,13 @@ def central_twin(
     if isinstance(mechanism, Numeric):
         return _mean(mechanism, people, table, epsilon=epsilon, level=level, noise=noise)
     at_most = getattr(mechanism, "at_most", None) or 1
-    persons, people = people.users, limited(mechanism, people, generator).by_answer()
+    persons, people = people.users, limited(mechanism, people, generator)
     if isinstance(mechanism, BitFlip):
         people = people.mapped(mechanism.label)
     names = _listed(metric)
     if names:
         release = noisy_histogram(
-            people.truth(),
+            people.answer_counts(),
             categories=names,
             epsilon=epsilon,
             neighbours=REPLACE,
@@ -116,16 +116,21 @@ def central_twin(
         )
     else:
         release = noisy_strings(
-            people.truth(), epsilon=epsilon, delta=delta, at_most=at_most, noise=noise
+            people.answer_counts(), epsilon=epsilon, delta=delta, at_most=at_most, noise=noise
         )
+    try:
+        local, reason = _local_counts(table, release.categories, level), ""
+    except LdpError as error:
+        local, reason = {}, str(error)
     return Twin(
         kind="histogram" if names else "strings",
-        lines=tuple(_lines(release, _local_counts(table, release.categories, level), level)),
+        lines=tuple(_lines(release, local, level)),
         people=persons,
         cost=release.cost,
         level=level,
         threshold=release.threshold,
         is_simulation=release.is_simulation,
+        no_local=reason,
     )
 
 
@@ -182,11 +187,11 @@ def _lines(release: Histogram, local: dict[str, Answer], level: float) -> Iterat
 def _local_counts(
     table: Table | JointTable, names: Sequence[str], level: float
 ) -> dict[str, Answer]:
-    """Return what the reports say of each of `names`; nothing where they cannot be asked."""
-    with suppress(LdpError, KeyError):
-        counted = table if isinstance(table, Table) else table[WORDS]
-        estimates = decode(counted, names)
-        columns = (estimates.count, estimates.std_error, *estimates.interval(level))
-        rows = np.column_stack(columns).tolist()
-        return {name: Answer(*row) for name, row in zip(estimates.values, rows, strict=True)}
-    return {}
+    """Return what the reports say of each of `names`; raise an LdpError where they cannot be
+    asked."""
+    if not names:
+        return {}
+    estimates = decode(table if isinstance(table, Table) else table[WORDS], names)
+    columns = (estimates.count, estimates.std_error, *estimates.interval(level))
+    rows = np.column_stack(columns).tolist()
+    return {name: Answer(*row) for name, row in zip(estimates.values, rows, strict=True)}

@@ -84,16 +84,16 @@ class Population:
         """Return the count of each value."""
         return dict(zip(self.values, self._fixed().tolist(), strict=True))
 
-    def by_answer(self) -> "Population":
-        """Return how many people have each answer, where values are sets of answers: its counts add
-        to the number of answers. A population of other values is returned as it is."""
+    def answer_counts(self) -> dict[Any, int]:
+        """Return how many people have each answer of their sets; the count of each value, where
+        values are not sets."""
+        counts = self.truth()
         if not isinstance(self.values[0], frozenset):
-            return self
-        answers: dict[str, Any] = {}
-        for value, weight in zip(self.values, self._weights().tolist(), strict=True):
-            for answer in sorted(value):
-                answers[answer] = answers.get(answer, 0) + weight
-        return Population(tuple(answers), counts=np.array([*answers.values()], dtype=np.int64))
+            return counts
+        answers = Counter[str]()
+        for value, count in counts.items():
+            answers.update(dict.fromkeys(sorted(value), count))
+        return answers
 
     def limited(self, at_most: int, generator: np.random.Generator) -> "Population":
         """Return the population with `at_most` answers of each person who has more, drawn as a
@@ -118,14 +118,9 @@ class Population:
     def to_csv(self) -> str:
         """Return `value,count`, or `a,b,count` where values are pairs, largest first; sets of
         answers by answer."""
-        first, counts = self.values[0], Counter(self.truth()).most_common()
+        first, counts = self.values[0], Counter(self.answer_counts()).most_common()
         if isinstance(first, frozenset):
-            answers = Counter[str]()
-            for value, count in counts:
-                answers.update(dict.fromkeys(value, count))
-            return csv_text(
-                [("value", "count"), *sorted(answers.items(), key=lambda a: (-a[1], a))]
-            )
+            return csv_text([("value", "count"), *sorted(counts, key=_largest_first)])
         if isinstance(first, tuple):
             names = ascii_lowercase[: len(first)]
             return csv_text([(*names, "count"), *((*value, count) for value, count in counts)])
