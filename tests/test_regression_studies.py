@@ -21,7 +21,6 @@ from simulations.regression.drugs import weighed
 from simulations.regression.kalaja import noisy_statistics, prepared
 from simulations.regression.pipelines import NoisyPredictions, NotPrivateWarning, Preprocessing
 from simulations.regression.posterior import _best_total, ada_ops, ops
-from simulations.regression.robust import part
 from simulations.regression.selection import BLOCKS, TAKEN, conventional, counted, votes
 from simulations.regression.split import balanced_share
 from simulations.regression.sums import Sums, folds, less, made_splits, real_splits
@@ -205,7 +204,7 @@ def test_thresholds_are_tried_with_the_noise_and_the_ridge_of_the_release() -> N
     generator = np.random.default_rng(5)
     rows, split, epsilon = made(300 + TESTED, generator), (0.2, 0.7, 0.1), 1.5
     boxes, targets = np.array([0.05, 0.3, 0.6]), np.array([0.1, 0.4])
-    private = part(rows, TESTED, 300 + TESTED)
+    private = rows.part(TESTED, 300 + TESTED)
     clipped = Clipped.of(rows, boxes, targets)
     most_xx, most_xy = sensitivities(boxes, COLUMNS, "ridge")
     for i, j in ((0, 0), (1, 1), (2, 0)):

@@ -25,7 +25,7 @@ from ldp.central.regression.output import Output
 from ldp.regression import ridge
 from simulations.campaign import Bar
 from simulations.regression.data import GENES, expression, published
-from simulations.regression.robust import PUBLIC, part, with_public
+from simulations.regression.robust import PUBLIC
 from simulations.regression.sums import generator_of
 from simulations.regression.thresholds import COLUMNS, LARGEST, REPLACE, TESTED, thresholds
 from simulations.study import Row, Setting, Study, column, figure
@@ -80,9 +80,7 @@ class Drug:
         X = (X / np.linalg.norm(X, axis=1)[:, None])[order]
         whole = Rows.of(X, np.clip(y[order] * SPREAD, -1, 1), intercept=False, norm=1.0)
         first = TESTED + public
-        return cls(
-            part(whole, 0, TESTED), part(whole, TESTED, first), part(whole, first, first + n)
-        )
+        return cls(whole.part(0, TESTED), whole.part(TESTED, first), whole.part(first, first + n))
 
     def narrowed(self, columns: int) -> "Drug":
         """Return the drug with the first `columns` only, rows divided by their length again."""
@@ -118,7 +116,7 @@ def _drugs(setting: Setting, generator: np.random.Generator) -> dict[str, float]
         inside, low = clip_rows(rows, box, target)
         cut = Rows(inside, low, 1.0, False)
         noisy, loose_noisy = (
-            with_public(LaplaceMoments.released(rows, epsilon, REPLACE, noise, **how), public)
+            LaplaceMoments.released(rows, epsilon, REPLACE, noise, **how).with_public(public)
             for how in ({"box": box, "target": target}, {"split": EVEN})
         )
         units = noisy.in_units(1 / SPREAD)
@@ -250,7 +248,7 @@ def _traded_scores(drug: Drug, setting: Setting, noise: np.random.Generator) -> 
     """Return the default ridge's rank correlation, and that with private moments weighed by their
     precision; public rows alone where no private ones are."""
     n, public = setting["rows"], int(setting["public"])
-    known, hidden = part(drug.private, 0, public), part(drug.private, public, public + n)
+    known, hidden = drug.private.part(0, public), drug.private.part(public, public + n)
     if not n:
         alone = drug.score(fixed(known.xx, known.xy))
         return alone, alone
@@ -261,7 +259,7 @@ def _traded_scores(drug: Drug, setting: Setting, noise: np.random.Generator) -> 
     )
     both = (noisy, weighed(noisy, SPREAD**2 * (1 - EXPLAINED)))
     plain, by_precision = (
-        drug.score(ridge.floored(with_public(one, known).as_normal)) for one in both
+        drug.score(ridge.floored(one.with_public(known).as_normal)) for one in both
     )
     return plain, by_precision
 

@@ -22,11 +22,6 @@ PUBLISHED_ROWS = {100: 0.560, 200: 0.730, 300: 0.820, 400: 0.852, 500: 0.869, 60
                   800: 0.877}  # fmt: skip
 
 
-def part(rows: Rows, start: int, stop: int) -> Rows:
-    """Some of the rows."""
-    return Rows(rows.features[start:stop], rows.target[start:stop], rows.norm, rows.intercept)
-
-
 def _nieminen(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
     """Spearman's rank correlation on 100 others, means over FOLDS data sets; ten public rows."""
     n, epsilon = setting["rows"], setting["epsilon"]
@@ -34,12 +29,12 @@ def _nieminen(setting: Setting, generator: np.random.Generator) -> dict[str, flo
     scores: dict[str, list[float]] = {}
     for _ in range(FOLDS):
         whole = made(n + TESTED + PUBLIC, generator)
-        others, public = part(whole, 0, TESTED), part(whole, TESTED, TESTED + PUBLIC)
-        rows = part(whole, TESTED + PUBLIC, n + TESTED + PUBLIC)
+        others, public = whole.part(0, TESTED), whole.part(TESTED, TESTED + PUBLIC)
+        rows = whole.part(TESTED + PUBLIC, n + TESTED + PUBLIC)
         noisy = LaplaceMoments.released(
             rows, epsilon, REPLACE, Simulated(generator), box=box, target=target
         )
-        noisy = with_public(noisy, public)
+        noisy = noisy.with_public(public)
         inside, low = clip_rows(rows, box, target)
         cut = Rows(inside, low, 1.0, False)
         fitted = {
@@ -56,9 +51,6 @@ def _nieminen(setting: Setting, generator: np.random.Generator) -> dict[str, flo
     published = PUBLISHED_EPSILON[epsilon] if n == 500 else PUBLISHED_ROWS[n]
     means = {name: float(np.mean(values)) for name, values in scores.items()}
     return {"published": published, **means}
-
-
-with_public = LaplaceMoments.with_public
 
 
 def _solved(rows: Rows, public: Rows) -> Floats:
