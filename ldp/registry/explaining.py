@@ -242,7 +242,9 @@ def _metric_lines(data: Mapping[str, Any], name: str) -> Iterator[str]:
     if answers["kind"] == "sets":
         linked = linked.replace("about one answer", "about one unchanged set of answers")
         linked = linked.replace("about the same answer", "about the same set of answers")
-        linked += f" That is to tell {first} from {second}; sets that share answers take more."
+        linked += (
+            f" That is to tell {first} from {second}; sets that share answers take as many or more."
+        )
         if metric["memoise"]:
             linked += " An answer that stays while others change is told anew with each set."
     yield linked
