@@ -1,5 +1,7 @@
 """A person with several answers: sets through `unary`, basic RAPPOR and `privset`."""
 
+import math
+import re
 from fractions import Fraction
 from itertools import combinations, permutations
 from pathlib import Path
@@ -15,7 +17,14 @@ from ldp.client.results import Declined, Recorded
 from ldp.decoding.association import variable
 from ldp.decoding.consistency import consistent
 from ldp.errors import DecodeError, ParameterError
-from ldp.mechanisms import Mechanism, PrivSet, Rappor, UnaryEncoding, from_parameters
+from ldp.mechanisms import (
+    Mechanism,
+    PrivSet,
+    Rappor,
+    SubsetSelection,
+    UnaryEncoding,
+    from_parameters,
+)
 from ldp.mechanisms.privset import channel_of, tuned_size
 from ldp.planning import plan
 from ldp.privacy_loss import compose
@@ -164,6 +173,44 @@ def test_privset_has_less_variance_than_bits(epsilon: float, at_most: int) -> No
             categories=categories, epsilon=epsilon, variant=variant, at_most=at_most
         )
         assert privset.variance(1000) < bits.variance(1000)
+
+
+PAGE = Path(__file__).parent.parent / "docs/mechanisms/several-answers.md"
+ROW = re.compile(r"^\| ([\d,]+) \| (\d+) \| (\d+) \|(.+)\|$", re.MULTILINE)
+
+
+def wheel_variance(epsilon: float, at_most: int) -> float:
+    """The wheel's variance at the best of many widths, as the page states it."""
+    width = np.linspace(0, 1 / at_most, 100_001)[1:-1]
+    among = at_most * width * math.exp(epsilon) + 1 - at_most * width
+    scale = width * (math.expm1(epsilon) * (1 - at_most * width)) ** 2
+    return float(((1 - width) * among**2 / scale).min())
+
+
+@pytest.mark.exact
+def test_the_pages_table_is_what_the_formulas_give() -> None:
+    """All variances to three digits, all bytes, and which rows privset wins by bytes."""
+    rows = ROW.findall(PAGE.read_text())
+    assert len(rows) == 6
+    wins = []
+    for domain, answers, epsilon_text, rest in rows:
+        d, m, epsilon = int(domain.replace(",", "")), int(answers), float(epsilon_text)
+        names = tuple(map(str, range(d)))
+        privset = PrivSet(categories=names, epsilon=epsilon, at_most=m)
+        one = SubsetSelection(categories=tuple(map(str, range(d + m))), epsilon=epsilon)
+        bits = UnaryEncoding(categories=names, epsilon=epsilon, at_most=m)
+        expected = [
+            privset.variance(1),
+            privset.layout.body_bytes,
+            wheel_variance(epsilon, m),
+            3,
+            m**2 * one.variance(1),
+            bits.variance(1),
+        ]
+        stated = [float(cell) for cell in rest.split("|")]
+        assert stated == pytest.approx(expected, rel=0.006, abs=0.005)
+        wins.append(expected[0] * (10 + expected[1]) < expected[2] * (10 + expected[3]))
+    assert wins == [True, True, True, False, True, False]
 
 
 @pytest.mark.exact

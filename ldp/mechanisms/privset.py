@@ -1,7 +1,7 @@
 """PrivSet: a person's set of answers, in a report of a set of categories.
 
-Source: Wang, Huang, Nie, Xu, Yang, Li and Qi 2018, "PrivSet: Set-Valued Data Analyses with Local
-Differential Privacy". Counts are recovered by `ldp/decoding/direct.py` from its channel.
+Source: Wang and others 2018 (INFOCOM), PrivSet: analyses of set-valued data. Counts are recovered
+by `ldp/decoding/direct.py` from its channel.
 """
 
 from bisect import bisect_left
