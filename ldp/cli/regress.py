@@ -1,8 +1,6 @@
 """`ldp regress`: a private linear regression of a CSV file, all methods compared on it, or the
 regression of a table of reports."""
 
-import csv
-import io
 import math
 import warnings
 from pathlib import Path
@@ -13,10 +11,11 @@ import click
 import numpy as np
 from click.core import ParameterSource
 
+from ldp.cli.columns import read_bounds, read_columns
 from ldp.cli.estimates import check_output, write_numbers
 from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
 from ldp.errors import DecodeError, ParameterError
-from ldp.files import csv_text, read_lines
+from ldp.files import csv_text
 from ldp.protocol.wire import TABLE_MAGIC
 
 WIDTH = 88
@@ -126,15 +125,15 @@ def regress(
         delta = 0.0
     if target is None or bounds_file is None or epsilon is None or delta is None:
         raise ParameterError("a CSV file needs --target, --bounds, --epsilon and --delta")
-    ranges = _read_bounds(bounds_file)
+    ranges = read_bounds(bounds_file)
     if target not in ranges:
         raise ParameterError(f"{bounds_file} has no row for the target column")
     features = [name for name in ranges if name != target]
     if not features:
         raise ParameterError(f"{bounds_file} has no row for any column but the target")
     columns = [*features, target]
-    public = None if public_rows is None else _read_columns(public_rows, columns, strict=True)
-    table = _read_columns(data, columns, strict=compared)
+    public = None if public_rows is None else read_columns(public_rows, columns, strict=True)
+    table = read_columns(data, columns, strict=compared)
     X, y = table[:, :-1], table[:, -1]
     pairs = np.array([ranges[name] for name in features])
     if compared:
@@ -386,68 +385,3 @@ def _compared(
 
 def _ratio(error: float, base: float) -> str:
     return f"{error / base:.3f}" if base > 0 and error / base < 1e4 else "-"
-
-
-def _read_bounds(path: Path) -> dict[str, tuple[float, float]]:
-    """Return low and high by column, in the file's order."""
-    bounds: dict[str, tuple[float, float]] = {}
-    header, rows = _read_csv(path)
-    if header != ["column", "low", "high"]:
-        raise ParameterError(f"{path} must start with the line column,low,high")
-    for line, row in rows:
-        low, high = (_number(text, path, line) for text in row[1:])
-        if row[0] in bounds:
-            raise ParameterError(f"{path}, line {line}: the column is listed twice")
-        if not low < high:
-            raise ParameterError(f"{path}, line {line}: low must be below high")
-        bounds[row[0]] = low, high
-    return bounds
-
-
-def _read_columns(path: Path, names: list[str], *, strict: bool) -> Any:
-    """Return the named columns as numbers: shape (rows, names). A cell that is none is NaN, or,
-    `strict`, an error that names its line."""
-    header, rows = _read_csv(path)
-    missing = [name for name in names if name not in header]
-    if missing:
-        raise ParameterError(f"{path} has no column {missing[0]!r}; the bounds file names it")
-    places = [header.index(name) for name in names]
-    read = _number if strict else _number_or_nan
-    table = [[read(row[place], path, line) for place in places] for line, row in rows]
-    if not table:
-        raise ParameterError(f"{path} has no rows")
-    return np.array(table)
-
-
-def _read_csv(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Return the header, and (line, cells) of every other line, as many as the header has."""
-    try:
-        text = path.read_text("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ParameterError(f"{path} is not UTF-8 text") from None
-    lines = read_lines(text)
-    if not lines:
-        raise ParameterError(f"{path} is empty")
-    try:
-        cells = list(csv.reader(io.StringIO("\n".join(lines)), strict=True))
-    except csv.Error:
-        raise ParameterError(f"{path} is not a CSV file") from None
-    header = [cell.strip() for cell in cells[0]]
-    for line, row in enumerate(cells[1:], 2):
-        if len(row) != len(header):
-            raise ParameterError(f"{path}, line {line}: {len(header)} cells were expected")
-    return header, list(enumerate(cells[1:], 2))
-
-
-def _number(text: str, path: Path, line: int) -> float:
-    number = _number_or_nan(text, path, line)
-    if not math.isfinite(number):
-        raise ParameterError(f"{path}, line {line}: a finite number was expected")
-    return number
-
-
-def _number_or_nan(text: str, path: Path, line: int) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan

@@ -3,13 +3,12 @@
 Its rules are in `docs/device-protocol.md`; each sentence there names its test.
 """
 
-import json
 import math
 import os
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from sqlite3 import Connection
@@ -28,7 +27,7 @@ from ldp.client.sealing import Sealer, drop, first_kept_day, stop_calendars
 from ldp.client.sending import Sender, error_line
 from ldp.client.witness import LOSSES, DefaultWitness, NoWitness, Witness
 from ldp.errors import ParameterError
-from ldp.protocol.batch import HEAD_BYTES, MOST_BYTES, Batch, Item
+from ldp.protocol.batch import HEAD_BYTES, MOST_BYTES, Item
 from ldp.protocol.channel import round_down
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import BitSource, SeededBits, SystemBits
@@ -404,26 +403,13 @@ class Client:
     def _read_sent(self) -> list[Sent]:
         if not self._has_file():
             return []
-        from ldp.registry.answers import StatementReader  # late: most apps never ask
+        from ldp.client.sent import read_sent  # late: most apps never ask
 
         with self._open_file().transaction(reads=True) as connection:
-            now = periods.ledger_time(connection, self._clock())
-            rows = connection.execute(
-                "SELECT day, contents, state, "
-                "CASE WHEN state = 'waiting' OR day >= ? THEN body END "
-                "FROM batches ORDER BY day, id",
-                (first_kept_day(now, self._keep_sent),),
-            ).fetchall()
-        reader = StatementReader(self._registry)
-        return [
-            Sent(
-                date.fromisoformat(day),
-                json.loads(contents),
-                state_of_batch,
-                tuple(map(reader.read, Batch.from_bytes(body).items)) if body else (),
+            first_day = first_kept_day(
+                periods.ledger_time(connection, self._clock()), self._keep_sent
             )
-            for day, contents, state_of_batch, body in rows
-        ]
+            return read_sent(connection, self._registry, first_day)
 
     def _forget(self) -> bool:
         if self._has_file():

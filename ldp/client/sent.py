@@ -1,0 +1,30 @@
+"""What a device's owner reads about the batches in its file."""
+
+import json
+from datetime import date
+from sqlite3 import Connection
+
+from ldp.client.results import Sent
+from ldp.protocol.batch import Batch
+from ldp.registry import Registry
+from ldp.registry.answers import StatementReader
+
+
+def read_sent(connection: Connection, registry: Registry, first_day: str) -> list[Sent]:
+    """Return every batch, by day; with what its reports say while it waits to be sent, and later
+    where its day is `first_day` (as YYYY-MM-DD) or after, and its bytes were kept."""
+    rows = connection.execute(
+        "SELECT day, contents, state, CASE WHEN state = 'waiting' OR day >= ? THEN body END "
+        "FROM batches ORDER BY day, id",
+        (first_day,),
+    ).fetchall()
+    reader = StatementReader(registry)
+    return [
+        Sent(
+            date.fromisoformat(day),
+            json.loads(contents),
+            state,
+            tuple(map(reader.read, Batch.from_bytes(body).items)) if body else (),
+        )
+        for day, contents, state, body in rows
+    ]
