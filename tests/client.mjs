@@ -190,7 +190,7 @@ const choice = (kind, p, thresholds) =>
   part(kind, 1, p.categories.length, thresholds, (value) => places(p, value));
 const sketch = (kind, p, thresholds) => part(kind, p.rows, p.width, thresholds,
   (value, row) => [sketchColumn(p, valueBytes(value), row)]);
-// RAPPOR, but for the schemes le and be16, of which there are no vectors
+// RAPPOR, but for the schemes le, be16 and city64, of which there are no vectors
 const SCHEMES = {
   polynomial: ({ seed, bits: width, hashes }, value, row, i) =>
     sketchColumn({ seed, width }, valueBytes(value), row * hashes + i),

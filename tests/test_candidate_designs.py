@@ -11,6 +11,7 @@ from ldp.bulk.md5 import md5_of_rows
 from ldp.decoding.bloom_maps import bloom_map
 from ldp.decoding.candidates import BloomDesign, Shares
 from ldp.errors import DecodeError
+from ldp.protocol.cityhash import Bloom, CityBloom
 from ldp.protocol.hashing import Md5Bloom, PolynomialBloom
 from ldp.regression import least_squares, nonnegative_lasso
 from ldp.regression.debiased import Sparse, debias, nonnegative_path, refit
@@ -162,10 +163,12 @@ def test_more_columns_than_equations_have_unbiased_estimates_with_honest_errors(
         Md5Bloom("rappor-md5-1byte", 16, 3),
         Md5Bloom("rappor-md5-le", 300, 2),
         Md5Bloom("rappor-md5-be16", 300, 2),
+        CityBloom(16, 3),
+        CityBloom(300, 2),
     ],
     ids=str,
 )
-def test_the_map_and_its_sums_equal_the_scalar_hashes(places: PolynomialBloom | Md5Bloom) -> None:
+def test_the_map_and_its_sums_equal_the_scalar_hashes(places: Bloom) -> None:
     values: list[str | bytes] = [*(f"value {i}" for i in range(30)), "", "naïve", b"\x00\xff"]
     found = bulk.bloom_map(places, 4, values)
     assert found.dtype == (np.uint8 if places.bits <= 256 else np.uint16)

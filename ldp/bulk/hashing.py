@@ -11,6 +11,7 @@ from ldp.arrays import Ints, Points, RowNumbers
 from ldp.bulk.addressing import NO_COLUMN, columns, points, scatter
 from ldp.bulk.compiled import by_rows, compiled
 from ldp.bulk.md5 import md5_of_rows
+from ldp.protocol.cityhash import MIX, Bloom, CityBloom
 from ldp.protocol.hashing import (
     FIELD,
     MD5_SCHEMES,
@@ -26,6 +27,7 @@ _FIELD = np.uint64(FIELD)
 _LOW_31, _LOW_30 = np.uint64((1 << 31) - 1), np.uint64((1 << 30) - 1)
 _1, _29, _30, _31, _32, _61 = (np.uint64(n) for n in (1, 29, 30, 31, 32, 61))
 _LOW_8, _8 = np.uint32(255), np.uint32(8)
+_MIX, _47, _LOW_32 = np.uint64(MIX), np.uint64(47), np.uint64((1 << 32) - 1)
 
 
 @lru_cache(maxsize=4)
@@ -79,6 +81,25 @@ def _md5_filter_columns(addressing: Md5Bloom, rows: int, points: Points, at: Row
 
 
 @columns.register
+def _city_filter_columns(addressing: CityBloom, rows: int, points: Points, at: RowNumbers) -> Ints:
+    seeds = at.astype(np.uint64)[:, None] * np.uint64(addressing.hashes)
+    return _mask_repeats(_city_columns(addressing, points[:, None], seeds + _numbers(addressing)))
+
+
+def _city_columns(addressing: CityBloom, points: Points, seeds: Points) -> Ints:
+    """Return the columns of points under seeds, int64, broadcast: CityBloom in whole arrays."""
+    a = (points ^ seeds) * _MIX
+    a ^= a >> _47
+    b = (seeds ^ a) * _MIX
+    hashed = (b ^ b >> _47) * _MIX & _LOW_32
+    return (hashed % np.uint64(addressing.bits)).astype(np.int64)
+
+
+def _numbers(addressing: CityBloom) -> Points:
+    return np.arange(addressing.hashes, dtype=np.uint64)
+
+
+@columns.register
 def _pair_columns(addressing: FragmentPairs, rows: int, points: Points, at: RowNumbers) -> Ints:
     bloom, cohorts, pairs = addressing.bloom, addressing.cohorts, np.array(addressing.pairs)
     halves = []
@@ -109,7 +130,7 @@ def _scatter_blocks(
             scatter(addressing.rows, rows, counts[part], by_value[:, part], at_position, first)
 
 
-def bloom_map(addressing: PolynomialBloom | Md5Bloom, rows: int, values: Sequence[Value]) -> Points:
+def bloom_map(addressing: Bloom, rows: int, values: Sequence[Value]) -> Points:
     """Return the columns that each value's hashes name in every row: uint8 or uint16, shape
     (values, rows, hashes); a column that two hashes name may occur twice. Time: 1 to 2 ns a hash of
     the polynomial family, 15 to 40 ns an MD5 digest where there are many rows, shared by all
@@ -129,6 +150,11 @@ def bloom_map(addressing: PolynomialBloom | Md5Bloom, rows: int, values: Sequenc
             ),
             len(places),
         )
+        return places
+    if isinstance(addressing, CityBloom):
+        at = points(addressing, rows, values)[:, None, None]
+        seeds = np.arange(rows * addressing.hashes, dtype=np.uint64).reshape(1, rows, -1)
+        places[:] = _city_columns(addressing, at, seeds)
         return places
     polynomials = np.ascontiguousarray(coefficients(addressing.rows, rows * addressing.hashes).T)
     value_points, width = points(addressing, rows, values), np.uint64(addressing.bits)

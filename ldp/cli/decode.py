@@ -15,7 +15,6 @@ from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import read_lines
-from ldp.protocol.hashing import MD5_SCHEMES
 from ldp.tables.estimates import CONTROLS, Rule
 
 if TYPE_CHECKING:
@@ -23,12 +22,15 @@ if TYPE_CHECKING:
     from ldp.tables.table import Table
 
 
+HASHES = ("rappor-md5-1byte", "rappor-md5-le", "rappor-md5-be16", "chromium-city64")
+
+
 @click.command()
 @click.argument("table", type=FILE, required=False)
 @click.option("--rappor-params", type=FILE, help="google/rappor's params file, instead of TABLE.")
 @click.option("--rappor-counts", type=FILE, help="Its counts file.")
 @click.option("--rappor-map", type=FILE, help="Its map of candidates; or give --candidates.")
-@click.option("--rappor-hash", type=click.Choice(sorted(MD5_SCHEMES)), help="How clients hash.")
+@click.option("--rappor-hash", type=click.Choice(HASHES), help="How clients hash.")
 @click.option(
     "--weighted-reports-per-client",
     metavar="X|FILE",

@@ -5,19 +5,20 @@ from collections.abc import Sequence
 
 from ldp.arrays import Points
 from ldp.errors import DecodeError
-from ldp.protocol.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
+from ldp.protocol.cityhash import Bloom
+from ldp.protocol.hashing import PolynomialBloom, PolynomialRows
 from ldp.tables.table import Table
 
 MOST_BYTES = 4 << 30
 """Largest size of a map: 16 million candidates of two hashes in 128 cohorts."""
 
 
-def filters(table: Table) -> PolynomialBloom | Md5Bloom:
+def filters(table: Table) -> Bloom:
     """Return the filters of a table's rows; a sketch's row is a filter of one hash."""
     addressing = table.mechanism.addressing
     if isinstance(addressing, PolynomialRows):
         return PolynomialBloom(addressing.seed, addressing.width, 1)
-    assert isinstance(addressing, PolynomialBloom | Md5Bloom)
+    assert isinstance(addressing, Bloom)
     return addressing
 
 

@@ -13,6 +13,7 @@ from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.addressing import Answers, CellSets, Identity, Rounding
 from ldp.mechanisms.bit_flip import BitFlip, Buckets
 from ldp.mechanisms.memoisation import MemoisedMechanism
+from ldp.protocol.cityhash import CityBloom
 from ldp.protocol.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
 from ldp.tables.estimates import Estimates, Rule, table_details
 from ldp.tables.table import Table
@@ -34,6 +35,7 @@ FITTING = {
     PolynomialRows: ("mean-sketch", *BY_MAP),
     PolynomialBloom: BY_MAP,
     Md5Bloom: BY_MAP,
+    CityBloom: BY_MAP,
 }
 """Methods for each type of addressing; "auto" is the first."""
 

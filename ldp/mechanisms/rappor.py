@@ -36,6 +36,7 @@ SCHEMES = {
     "rappor-md5-1byte": "rappor-cpp",
     "rappor-md5-le": "rappor-cpp",
     "rappor-md5-be16": "rappor-java",
+    "chromium-city64": "keyed",
 }
 """Default permanent responses by hash scheme."""
 
@@ -72,10 +73,10 @@ class Rappor(MemoisedMechanism):
     `bits`: 2 to 65,536, at least 2 `hashes` (1 to 16); `cohorts`: 1 to 65,536 rows; 0 <= f < 1,
     0 <= p < q <= 1, rounded to steps of 2**-64, or f to those of `permanent`; the attributes hold
     the rounded numbers. `p` = 0, `q` = 1 is one-time RAPPOR. `scheme`: "polynomial" (ours; needs
-    `seed`, hex), one of
-    google/rappor's ("rappor-md5-1byte", "-le", "-be16"), or "identity", basic RAPPOR: one bit for
-    each of `categories` (or of "0", "1", ... `bits` - 1), one hash, one cohort. `permanent`:
-    "keyed" (ours), "rappor-cpp", "rappor-java", "rappor-python"; default: the scheme's own.
+    `seed`, hex), one of google/rappor's ("rappor-md5-1byte", "-le", "-be16"), Chromium's
+    ("chromium-city64"), or "identity", basic RAPPOR: one bit for each of `categories` (or of "0",
+    "1", ... `bits` - 1), one hash, one cohort. `permanent`: "keyed" (ours), "rappor-cpp",
+    "rappor-java", "rappor-python"; default: the scheme's own.
     With `at_most` = m, for scheme "identity", a value is a set of answers, of which up to m are
     reported: two sets differ in up to 2 m bits (or all), and both epsilons count these.
     Raises ParameterError.
@@ -191,6 +192,10 @@ class Rappor(MemoisedMechanism):
             bloom = PolynomialBloom(self.seed, self.bits, self.hashes)
             _ = bloom.rows  # raises for an invalid seed
             return bloom
+        if self.scheme == "chromium-city64":
+            from ldp.protocol.cityhash import CityBloom  # late: few apps need it
+
+            return CityBloom(self.bits, self.hashes)
         return Md5Bloom(self.scheme, self.bits, self.hashes)
 
     @cached_property
