@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,12 +19,15 @@ from ldp.report import Results, render
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
 from ldp.tables.google_rappor import (
+    file_texts,
     read_map,
+    read_reports,
     read_table,
 )
 from simulations.intervals import pooled_table
 from simulations.rappor_cases import scored
 from tests.candidate_tables import CASES, NAMES, TYPICAL, shipped, small_case
+from tests.command_line import run
 from tests.statistics import ALPHA
 
 METHODS = ("regression", "lasso-ols")
@@ -195,6 +199,82 @@ def test_google_rappors_map_decodes_as_its_hashes_do() -> None:
 
 @pytest.mark.exact
 @pytest.mark.parametrize(
+    "scheme", ["polynomial", "rappor-md5-1byte", "chromium-city64", "identity"]
+)
+def test_files_for_google_rappor_are_read_back_alike(tmp_path: Path, scheme: str) -> None:
+    values = tuple(f"v{i}" for i in range(30))
+    parameters: dict[str, Any] = {**TYPICAL, "cohorts": 4, "scheme": scheme}
+    if scheme == "identity":
+        parameters |= {"bits": 30, "hashes": 1, "cohorts": 1, "categories": values}
+    mechanism = Rappor(**parameters, seed="00ff" if scheme == "polynomial" else "")
+    table = draw_table(
+        mechanism, values, counts=np.full(30, 100), generator=np.random.default_rng(1)
+    )
+    for name, text in file_texts(table, values).items():
+        (tmp_path / name).write_text(text)
+    back = read_table(tmp_path / "params.csv", tmp_path / "counts.csv")
+    np.testing.assert_array_equal(back.counts, table.counts)
+    np.testing.assert_array_equal(back.reports, table.reports)
+    assert back.mechanism.channel == mechanism.channel
+    names, places = read_map(tmp_path / "map.csv", back)
+    assert names == values
+    for value, rows in zip(names, places, strict=True):
+        for row, columns in enumerate(rows.tolist()):
+            point = mechanism.addressing.point(value)
+            assert tuple(sorted({*columns})) == mechanism.addressing.cells(point, row)
+
+
+@pytest.mark.exact
+def test_the_command_writes_googles_files_and_no_input_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, values = small_case()
+    monkeypatch.chdir(tmp_path)
+    table.save("x.table")
+    (tmp_path / "names.txt").write_text("\n".join(values) + "\n")
+    assert run("rappor x.table --candidates names.txt --out files", monkeypatch) == 0
+    assert "30 candidates -> files: params.csv, counts.csv, map.csv" in capsys.readouterr().out
+    (tmp_path / "files/map.csv").write_text("value\nv1\n")
+    assert run("rappor x.table --candidates files/map.csv --out files", monkeypatch) == 2
+    assert "is also an input" in capsys.readouterr().err
+
+
+@pytest.mark.exact
+def test_clients_reports_are_summed_highest_bit_first(tmp_path: Path) -> None:
+    """The noised column is taken, not the filter beside it."""
+    (tmp_path / "params.csv").write_text("k,h,m,p,q,f\n4,1,2,.25,.75,.5\n")
+    (tmp_path / "reports.csv").write_text(
+        "client,cohort,bloom,prr,irr\n1,0,1111,1111,0001\n2,1,1111,1111,1000\n3,1,0000,0,1010\n"
+    )
+    table = read_reports(tmp_path / "params.csv", tmp_path / "reports.csv")
+    assert table.counts.tolist() == [[1, 0, 0, 0], [0, 1, 0, 2]]
+    assert table.reports.tolist() == [1, 2]
+    short = "client,cohort,bloom\n9,1,0110\n"
+    (tmp_path / "reports.csv").write_text(short)
+    assert read_reports(tmp_path / "params.csv", tmp_path / "reports.csv").total == 1
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "first line must be client,cohort,bloom"),
+        ("client,bloom\n1,0101\n", "first line must be client,cohort,bloom"),
+        ("client,cohort,bloom\n1,2,0101\n", "line 2 names no cohort from 0 to 1"),
+        ("client,cohort,bloom\n1,0\n", "line 2 names no cohort"),
+        ("client,cohort,bloom\n1,0,0101\n1,0,010\n", "line 3 must have 4 digits 0 or 1"),
+        ("client,cohort,bloom\n1,0,0121\n", "line 2 must have 4 digits"),
+    ],
+)
+def test_damaged_reports_are_one_clear_line(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "params.csv").write_text("k,h,m,p,q,f\n4,1,2,.25,.75,.5\n")
+    (tmp_path / "reports.csv").write_text(text)
+    with pytest.raises(DecodeError, match=message):
+        read_reports(tmp_path / "params.csv", tmp_path / "reports.csv")
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
     ("file", "text", "message"),
     [
         ("params.csv", "k,h,m\n1,2,3\n", "must be a header k,h,m,p,q,f and one row"),
@@ -295,7 +375,7 @@ def test_more_candidates_than_few_bits_can_tell_apart_are_said_to_be_and_none_is
     assert "cannot tell apart" in page
     assert ">inf<" not in page
     table.save(tmp_path / "t.table")
-    (tmp_path / "c.txt").write_text("\n".join(values))
+    (tmp_path / "c.txt").write_text("\n".join(values) + "\n")
     asked = ["decode", str(tmp_path / "t.table"), "--candidates", str(tmp_path / "c.txt"), "--json"]
     said = CliRunner().invoke(commands, [*asked, "--out", "-"]).stdout
     rows = json.loads(said, parse_constant=lambda name: pytest.fail(name))["estimates"]

@@ -379,7 +379,7 @@ def test_pooled_reports_are_weighted_by_a_number_or_a_file(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("--rappor-params p --out x", "give either TABLE, or --rappor-params and --rappor-counts"),
+        ("--rappor-params p --out x", "give either TABLE, or --rappor-params with --rappor-counts"),
         ("t --rappor-map m --out x", "go with --rappor-params"),
         ("--rappor-params p --rappor-counts c --out x", "give either --rappor-map or --candidates"),
         ("--rappor-params p --rappor-counts c --rappor-map m --out x", "cannot read p"),

@@ -18,7 +18,17 @@ from ldp.errors import LdpError, MissingPackage
 
 _COMMANDS = (
     *("demo", "registry", "explain", "plan", "compare", "regress", "central", "amplify", "audit"),
-    *("simulate", "aggregate", "merge", "decode", "discover", "associate", "report", "collect"),
+    *(
+        "simulate",
+        "aggregate",
+        "merge",
+        "decode",
+        "discover",
+        "associate",
+        "report",
+        "rappor",
+        "collect",
+    ),
 )
 """Each is a file beside this one and a function in it."""
 _LOADED: dict[str, click.Command] = {}

@@ -29,6 +29,7 @@ HASHES = ("rappor-md5-1byte", "rappor-md5-le", "rappor-md5-be16", "chromium-city
 @click.argument("table", type=FILE, required=False)
 @click.option("--rappor-params", type=FILE, help="google/rappor's params file, instead of TABLE.")
 @click.option("--rappor-counts", type=FILE, help="Its counts file.")
+@click.option("--rappor-reports", type=FILE, help="Or its clients' reports, to be summed.")
 @click.option("--rappor-map", type=FILE, help="Its map of candidates; or give --candidates.")
 @click.option("--rappor-hash", type=click.Choice(HASHES), help="How clients hash.")
 @click.option(
@@ -60,6 +61,7 @@ def decode(
     table: Path | None,
     rappor_params: Path | None,
     rappor_counts: Path | None,
+    rappor_reports: Path | None,
     rappor_map: Path | None,
     rappor_hash: str | None,
     weighted_reports_per_client: str | None,
@@ -88,12 +90,13 @@ def decode(
     from ldp.registry import read_values
     from ldp.server import consistent, decode_with_decoys
     from ldp.server import decode as decoded
-    from ldp.tables.google_rappor import SCHEME, read_map, read_table
+    from ldp.tables.google_rappor import SCHEME, read_map, read_reports, read_table
 
-    if (table is None) == (rappor_params is None) or (rappor_params is None) != (
-        rappor_counts is None
-    ):
-        raise ParameterError("give either TABLE, or --rappor-params and --rappor-counts")
+    sources = [rappor_counts is not None, rappor_reports is not None].count(True)
+    if (table is None) == (rappor_params is None) or sources != (rappor_params is not None):
+        raise ParameterError(
+            "give either TABLE, or --rappor-params with --rappor-counts or --rappor-reports"
+        )
     if rappor_params is None and (rappor_map or rappor_hash):
         raise ParameterError("--rappor-map and --rappor-hash go with --rappor-params")
     if rappor_params is not None and (rappor_map is None) == (candidates is None):
@@ -112,8 +115,12 @@ def decode(
             names = tuple(dict.fromkeys(map(spelling.clean, names)))
     else:
         assert rappor_params is not None
-        assert rappor_counts is not None
-        counted = read_table(rappor_params, rappor_counts, rappor_hash or SCHEME)
+        scheme = rappor_hash or SCHEME
+        if rappor_reports is not None:
+            counted = read_reports(rappor_params, rappor_reports, scheme)
+        else:
+            assert rappor_counts is not None
+            counted = read_table(rappor_params, rappor_counts, scheme)
         if rappor_map is not None:
             names, places = read_map(rappor_map, counted)
     if isinstance(counted.mechanism.addressing, Rounding):

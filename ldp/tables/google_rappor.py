@@ -1,22 +1,30 @@
-"""Reader of the files of google/rappor: params, counts, map.
+"""Files of google/rappor, read and written: params, counts, map, and clients' reports.
 
-Source: google/rappor @a13fa96, analysis/R/read_input.R and decode_dist.R. A map lists for every
-candidate the positions of its bits, counted from 1 over all cohorts: cohort * bits + bit + 1.
+Source: google/rappor @a13fa96, analysis/R/read_input.R and decode_dist.R, analysis/tools/
+sum_bits.py. A map lists for every candidate the positions of its bits, counted from 1 over all
+cohorts: cohort * bits + bit + 1. A client's report is its cohort and its bits, the highest first.
 """
 
 import csv
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp.arrays import Ints
 from ldp.errors import DecodeError, LdpError
+from ldp.files import csv_text
 from ldp.mechanisms.rappor import Rappor
 from ldp.tables.table import MOST_REPORTS, Table, smallest_type
 
 PARAMS = ("k", "h", "m", "p", "q", "f")
 SCHEME = "rappor-md5-1byte"
+NOISED = ("irr", "rappor", "bloom")
+"""Names of the column of reported bits: the first of these that a file has."""
+AT_ONCE = 1 << 16
 
 
 def read_table(params: str | Path, counts: str | Path, scheme: str = SCHEME) -> Table:
@@ -41,6 +49,59 @@ def read_table(params: str | Path, counts: str | Path, scheme: str = SCHEME) -> 
         line = 1 + int(is_wrong.argmax())
         raise DecodeError(f"{counts}: line {line} counts a bit below 0 or above its reports")
     return Table(mechanism, bits.astype(smallest_type(int(reports.max()))), reports)
+
+
+def read_reports(params: str | Path, reports: str | Path, scheme: str = SCHEME) -> Table:
+    """Return the table of a params file and a CSV file of clients' reports, such as
+    `client,cohort,bloom`: their sum. Raises DecodeError, which names the file and the line."""
+    mechanism = read_params(params, scheme)
+    rows, columns = mechanism.shape
+    counts, totals = np.zeros((rows, columns), np.int64), np.zeros(rows, np.int64)
+    lines = enumerate(_rows(reports), 1)
+    header = next(lines, (1, list[str]()))[1]
+    bits_name = next((name for name in NOISED if name in header), "")
+    if "cohort" not in header or not bits_name:
+        raise DecodeError(f"{reports}: the first line must be client,cohort,bloom")
+    cohort_at, bits_at = header.index("cohort"), header.index(bits_name)
+    cohorts = {str(row): row for row in range(rows)}
+    while some := list(islice(lines, AT_ONCE)):
+        for line, row in some:
+            if len(row) != len(header) or row[cohort_at] not in cohorts:
+                raise DecodeError(f"{reports}: line {line} names no cohort from 0 to {rows - 1}")
+            if len(row[bits_at]) != columns or not {*row[bits_at]} <= {*"01"}:
+                raise DecodeError(f"{reports}: line {line} must have {columns} digits 0 or 1")
+        at = np.array([cohorts[row[cohort_at]] for _, row in some])
+        digits = "".join(row[bits_at] for _, row in some).encode()
+        bits = np.frombuffer(digits, np.uint8).reshape(len(some), columns)[:, ::-1] - ord("0")
+        np.add.at(counts, at, bits)
+        np.add.at(totals, at, 1)
+    return Table(mechanism, counts.astype(smallest_type(int(totals.max()))), totals)
+
+
+def file_texts(table: Table, candidates: Sequence[str]) -> dict[str, str]:
+    """Return the text of params.csv, counts.csv and map.csv, by these names, for a table of RAPPOR
+    and `candidates`. Raises DecodeError for another table, or for basic RAPPOR of sets."""
+    mechanism = table.mechanism
+    if not isinstance(mechanism, Rappor) or mechanism.at_most:
+        raise DecodeError(f"google/rappor has no {mechanism.name} tables like this one")
+    names = {"k": mechanism.bits, "h": mechanism.hashes, "m": mechanism.cohorts}
+    noise = {"p": mechanism.p, "q": mechanism.q, "f": mechanism.f}
+    first = 1 + mechanism.bits * np.arange(mechanism.cohorts)[:, None]
+    if mechanism.scheme == "identity":
+        points = [mechanism.addressing.point(name) for name in candidates]
+        places = np.array(points, np.int64).reshape(-1, 1, 1)
+    else:
+        from ldp import bulk  # late: it compiles
+
+        rows = mechanism.cohorts
+        addressing: Any = mechanism.addressing
+        places = bulk.bloom_map(addressing, rows, candidates).astype(np.int64)
+    positions = (places + first).reshape(len(candidates), -1).tolist()
+    return {
+        "params.csv": csv_text([[*names, *noise], [*names.values(), *noise.values()]]),
+        "counts.csv": csv_text(np.column_stack([table.reports, table.counts]).tolist()),
+        "map.csv": csv_text([name, *row] for name, row in zip(candidates, positions, strict=True)),
+    }
 
 
 def read_params(path: str | Path, scheme: str = SCHEME) -> Rappor:
