@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from ldp.audit.values import tried
 from ldp.audit.verdict import Verdict
 from ldp.mechanisms import CATALOGUE, Catalogued
 from ldp.mechanisms.base import Example
+from ldp.mechanisms.joint_base import claimed_ratio
 from ldp.mechanisms.presets import COMPLETE, PRESETS, preset_mechanism
 from ldp.protocol.channel import exact_log
 from ldp.registry import Registry
@@ -205,6 +207,33 @@ def test_all_certifies_every_preset_and_example_and_the_client(
     assert set(COMPLETE) < set(names)
     assert result["client"] == {"passed": True, "checks": 1, "findings": []}
     assert all(entry["cheats"] for entry in result["audits"])
+
+
+COMMITTED = json.loads(
+    (Path(__file__).parent.parent / "simulations/results/certificate.json").read_text("utf-8")
+)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("entry", COMMITTED["audits"], ids=lambda entry: entry["name"])
+def test_the_committed_certificate_is_of_the_mechanisms_as_they_are(entry: dict[str, Any]) -> None:
+    mechanism = subject_of(entry).mechanism
+    assert entry["passed"]
+    assert all(entry["cheats_caught"].values())
+    assert entry["worst_ratio"] == str(claimed_ratio(mechanism))
+    assert entry["claimed"] == mechanism.cost.epsilon
+    assert Decimal(entry["exact_epsilon"]) <= Decimal(entry["claimed"])
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_the_committed_certificate_is_whole() -> None:
+    """If it is not: ldp audit --all --report simulations/results/certificate.json."""
+    assert COMMITTED["passed"]
+    assert COMMITTED["client"]["passed"]
+    assert "dirty" not in COMMITTED["commit"]
+    certified = {entry["parameters"]["mechanism"] for entry in COMMITTED["audits"]}
+    assert certified == {*CATALOGUE}
 
 
 @pytest.mark.exact
