@@ -142,10 +142,12 @@ def test_device_reports_with_system_randomness_have_the_law_they_claim(example: 
 @pytest.mark.parametrize("examples", [pytest.param("all", marks=pytest.mark.slow), "some"])
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_the_audit_catches_the_mutant(mutant: Mutant, examples: str) -> None:
-    """Of every example of every mechanism, or of the widest of each kind of report."""
+    """Of the widest example of every mechanism, or of each kind of report. The cheats of
+    `ldp/audit/cheats.py` are tried with every example (tests/test_certificate.py)."""
     caught, widest = 0, sorted(CATALOGUED, key=lambda example: example.mechanism.shape.columns)
+    every = {each.mechanism.name: each for each in widest if applies(mutant, each.mechanism)}
     some = {each.mechanism.kind: each for each in widest}
-    for example in CATALOGUED if examples == "all" else some.values():
+    for example in (every if examples == "all" else some).values():
         mechanism = example.mechanism
         if applies(mutant, mechanism):
             encode = mutant(mechanism, SeededBits(b"mutant"))
