@@ -10,6 +10,7 @@ the top, in all lanes at once (Knuth and Yao 1976).
 import hashlib
 import hmac
 import os
+from functools import lru_cache
 from typing import Protocol
 
 PROBABILITY_BITS = 64
@@ -155,6 +156,17 @@ def _bernoulli_whole(
     return below
 
 
+@lru_cache(maxsize=64)
+def _comparisons(threshold: int, chosen_threshold: int) -> tuple[tuple[int, bool], ...]:
+    """Return for each bit from the top: that of `threshold` plus twice that of `chosen_threshold`,
+    and whether a 1 is in either from there on."""
+    rest = (threshold | chosen_threshold) & _LOW
+    return tuple(
+        (threshold >> i & 1 | (chosen_threshold >> i & 1) << 1, bool(rest & ((2 << i) - 1)))
+        for i in range(PROBABILITY_BITS - 1, -1, -1)
+    )
+
+
 def _bernoulli_keyed(
     source: SeededBits, threshold: int, lanes: int, chosen: int, chosen_threshold: int
 ) -> int:
@@ -163,13 +175,11 @@ def _bernoulli_keyed(
     stream = source.peek(PROBABILITY_BITS * size)
     low, high = all_lanes & ~chosen, chosen
     below = low * (threshold >> PROBABILITY_BITS) | high * (chosen_threshold >> PROBABILITY_BITS)
-    undecided, words = all_lanes & ~below, 0
-    low_bits = (threshold | chosen_threshold) & _LOW
-    for place in range(PROBABILITY_BITS):
-        position = PROBABILITY_BITS - 1 - place
-        words += bool(undecided) & bool(low_bits & ((2 << position) - 1))
+    undecided, words, ones_of = all_lanes & ~below, 0, (0, low, high, all_lanes)
+    for place, (bits, is_read) in enumerate(_comparisons(threshold, chosen_threshold)):
+        words += (undecided != 0) & is_read
         word = int.from_bytes(stream[place * size : (place + 1) * size], "little")
-        ones = low * (threshold >> position & 1) | high * (chosen_threshold >> position & 1)
+        ones = ones_of[bits]
         below |= undecided & ones & ~word
         undecided &= ~(word ^ ones)
     source.skip(words * size)
