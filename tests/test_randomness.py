@@ -55,6 +55,21 @@ def test_lanes_drawn_whole_have_the_same_law(
     ]
 
 
+@pytest.mark.exact
+@given(st.integers(65, 300), U64, U64, st.binary(max_size=8))
+def test_many_lanes_compare_the_same_words_however_many_come_at_once(
+    lanes: int, threshold: int, other: int, seed: bytes
+) -> None:
+    """From the operating system, in a few requests: as from a source that is drawn from word by
+    word, also where the words that came first do not suffice."""
+    stream, chosen = SeededBits(seed), (1 << lanes) // 3
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "urandom", lambda size: stream.draw(8 * size).to_bytes(size, "little"))
+        word = bernoulli(SystemBits(), threshold, lanes, chosen, other)
+    assert word == bernoulli(SeededBits(seed), threshold, lanes, chosen, other)
+    assert word < 1 << lanes
+
+
 class Stepwise(SeededBits):
     """The stream of a `KeyedBits`, from a source that is drawn from bit by bit."""
 

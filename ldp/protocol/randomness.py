@@ -10,7 +10,8 @@ the top, in all lanes at once (Knuth and Yao 1976).
 import hashlib
 import hmac
 import os
-from functools import lru_cache
+from collections.abc import Iterator
+from functools import lru_cache, partial
 from typing import Protocol
 
 PROBABILITY_BITS = 64
@@ -120,20 +121,15 @@ def bernoulli(
         word = source.draw(PROBABILITY_BITS * lanes)
         return _bernoulli_whole(word, threshold, lanes, chosen, chosen_threshold)
     all_lanes = (1 << lanes) - 1
-    others = all_lanes & ~chosen
-    below = (others if threshold == PROBABILITY_ONE else 0) | (
-        chosen if chosen_threshold == PROBABILITY_ONE else 0
-    )  # lanes where U < threshold is certain
-    undecided = all_lanes & ~below
-    low_bits = threshold | chosen_threshold
-    for position in range(PROBABILITY_BITS - 1, -1, -1):
-        low_bits &= (2 << position) - 1
-        if not undecided or not low_bits:
+    low, high = all_lanes & ~chosen, chosen
+    below = low * (threshold >> PROBABILITY_BITS) | high * (chosen_threshold >> PROBABILITY_BITS)
+    undecided, ones_of = all_lanes & ~below, (0, low, high, all_lanes)
+    is_system = isinstance(source, SystemBits)
+    next_word = _words_ahead(lanes).__next__ if is_system else partial(source.draw, lanes)
+    for bits, is_read in _comparisons(threshold, chosen_threshold):
+        if not undecided or not is_read:
             break
-        word = source.draw(lanes)
-        ones = (others if threshold >> position & 1 else 0) | (
-            chosen if chosen_threshold >> position & 1 else 0
-        )
+        word, ones = next_word(), ones_of[bits]
         below |= undecided & ones & ~word
         undecided &= ~(word ^ ones)
     return below  # lanes still undecided have U >= threshold, which is not below
@@ -154,6 +150,16 @@ def _bernoulli_whole(
         below |= (~(total >> PROBABILITY_BITS) & 1) << lane
         word, chosen = word >> PROBABILITY_BITS, chosen >> 1
     return below
+
+
+def _words_ahead(lanes: int) -> Iterator[int]:
+    """Yield words of `lanes` bits or more, as many from one request to the operating system as a
+    call needs in most cases."""
+    size, words = (lanes + 7) >> 3, lanes.bit_length() + 3
+    while True:
+        stream = os.urandom(size * words)
+        for start in range(0, len(stream), size):
+            yield int.from_bytes(stream[start : start + size], "little")
 
 
 @lru_cache(maxsize=64)
