@@ -1,5 +1,6 @@
 """The values that an encoder is audited on: a few at length, and many that are drawn."""
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -10,6 +11,7 @@ from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, JointReport
 from ldp.mechanisms.addressing import Addressing, Answers, Identity
 from ldp.mechanisms.bit_flip import Buckets
+from ldp.mechanisms.hierarchical_histogram import Levels
 from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.moments import Products
 from ldp.mechanisms.numeric import Numbers, Range
@@ -52,6 +54,9 @@ def _tried_single(addressing: Addressing) -> tuple[Any, ...]:
         return names[:4] if len(names) <= 4 else (*names[:3], names[-1])
     if isinstance(addressing, Numbers | Buckets):
         return (*addressing.bounds, sum(addressing.bounds) / 2)
+    if isinstance(addressing, Levels):
+        edges = _edges(addressing)
+        return edges[0], edges[-1], edges[len(edges) // 2]
     if isinstance(addressing, Products):
         low, high = (tuple(pair[end] for pair in addressing.bounds) for end in (0, 1))
         return low, high, (low[0], *high[1:])
@@ -99,6 +104,9 @@ def _draw_single(
         return _some(addressing.categories + addressing.untouching, MOST_CATEGORIES, generator)
     if isinstance(addressing, Numbers | Buckets):
         return tuple(_numbers(addressing.bounds, generator))
+    if isinstance(addressing, Levels):
+        edges = _edges(addressing)
+        return (*_some(edges, MANY, generator), *_numbers((edges[0], edges[-1]), generator))
     if isinstance(addressing, Products):
         columns = [_numbers(bounds, generator) for bounds in addressing.bounds]
         for column in columns:
@@ -129,6 +137,12 @@ def _numbers(bounds: Range, generator: np.random.Generator) -> list[float]:
     near = generator.random(NUMBERS // 4) / 16
     shares = [*generator.random(NUMBERS // 2), *near, *(1 - near)]
     return [min(max(low + (high - low) * float(share), low), high) for share in shares]
+
+
+def _edges(addressing: Levels) -> tuple[float, ...]:
+    """Return 0 and the finite edges of the bins, those that are not refused."""
+    edges = sorted({0.0, *filter(math.isfinite, addressing.bins.edges)})
+    return tuple(edge for edge in edges if _knows(addressing, edge))
 
 
 def _texts(alphabets: Sequence[str], length: int, generator: np.random.Generator) -> list[Value]:

@@ -14,6 +14,7 @@ from ldp.arrays import AnyInts, Bools, Ints, Points, RowNumbers
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Addressing, Answers, CellSets, Identity, Rounding, unpacked
 from ldp.mechanisms.bit_flip import Buckets
+from ldp.mechanisms.hierarchical_histogram import Levels
 from ldp.mechanisms.moments import Products
 from ldp.mechanisms.numeric import Numbers
 from ldp.protocol.hashing import Value
@@ -147,3 +148,9 @@ def _bucket_columns(addressing: Buckets, rows: int, points: Points, at: RowNumbe
     buckets = (points.astype(np.int64) - at) % addressing.buckets
     buckets[buckets >= addressing.bits] = NO_COLUMN
     return buckets[:, None]
+
+
+@columns.register
+def _group_columns(addressing: Levels, rows: int, points: Points, at: RowNumbers) -> Ints:
+    widths = np.array([addressing.width(row) for row in range(rows)], dtype=np.int64)
+    return (points.astype(np.int64) // widths[at])[:, None]

@@ -120,9 +120,8 @@ class Catalogued(ABC):
     def parameters(self) -> dict[str, Any]:
         """Return the mechanism as JSON-ready data, which `ldp.mechanisms.from_parameters` reads."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        if values.get("at_most", 0) is None:  # fingerprints for one answer stay as they were
-            del values["at_most"]
-        return {"mechanism": self.name} | {name: _as_list(value) for name, value in values.items()}
+        stated = {name: _as_list(value) for name, value in values.items() if value is not None}
+        return {"mechanism": self.name} | stated
 
     @cached_property
     def fingerprint(self) -> bytes:

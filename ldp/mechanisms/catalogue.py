@@ -15,6 +15,9 @@ if TYPE_CHECKING:  # held to ENTRIES by a test
     from ldp.mechanisms.cms import CountMeanSketch as CountMeanSketch
     from ldp.mechanisms.hadamard_response import HadamardResponse as HadamardResponse
     from ldp.mechanisms.hcms import HadamardCountMeanSketch as HadamardCountMeanSketch
+    from ldp.mechanisms.hierarchical_histogram import (
+        HierarchicalHistogram as HierarchicalHistogram,
+    )
     from ldp.mechanisms.joint_report import JointReport as JointReport
     from ldp.mechanisms.local_hashing import LocalHashing as LocalHashing
     from ldp.mechanisms.memoised import MemoisedBitFlip as MemoisedBitFlip
@@ -49,6 +52,7 @@ ENTRIES = {
     "pgr": "projective_geometry.ProjectiveGeometry",
     "hadamard": "hadamard_response.HadamardResponse",
     "bit-flip": "bit_flip.BitFlip",
+    "hierarchical-histogram": "hierarchical_histogram.HierarchicalHistogram",
     "one-bit-mean": "numeric.OneBitMean",
     "piecewise": "numeric.Piecewise",
     "moments": "moments.RegressionMoments",

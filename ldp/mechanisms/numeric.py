@@ -63,19 +63,23 @@ def require_outside(outside: object) -> None:
         raise ParameterError('outside must be "clip" or "refuse"')
 
 
+def number_of(value: Value) -> int | float:
+    """Return the number that `value` is, or that its text writes, as a double; raise ParameterError
+    for anything else."""
+    if isinstance(value, str) and len(value) <= LONGEST and _DECIMAL.fullmatch(value):
+        return float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
+        return value
+    raise ParameterError("value is not a number")
+
+
 def position(value: Value, bounds: Range, outside: str) -> Fraction:
     """Return the exact place of a number between its bounds: 0 at the lower, 1 at the upper.
 
     Text is read as a double (`_DECIMAL`). Raises ParameterError for a `value` that is not a number,
     and for one out of bounds unless `outside` is "clip".
     """
-    number = math.nan
-    if isinstance(value, str) and len(value) <= LONGEST and _DECIMAL.fullmatch(value):
-        number = float(value)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        number = value
-    if number != number:
-        raise ParameterError("value is not a number")
+    number = number_of(value)
     low, high = bounds
     if not low <= number <= high and outside != "clip":
         raise ParameterError(f"value lies outside of the bounds {low:g} to {high:g}")

@@ -1,0 +1,177 @@
+"""Hierarchical histogram: percentiles and ranges of a number, also where nobody knows its range.
+
+Source: Cormode, Kulkarni and Srivastava 2019, "Answering range queries under local differential
+privacy", section 4.3 (a level of a tree each, which takes all of epsilon). The bins are those of
+`ldp/mechanisms/bins.py`; the levels are put together by `ldp/decoding/distribution.py`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+from ldp.errors import ParameterError
+from ldp.mechanisms.base import Example, Mechanism, Shape
+from ldp.mechanisms.bins import Bins, EqualBins, RelativeBins
+from ldp.mechanisms.numeric import Range, require_outside, require_range
+from ldp.protocol.channel import (
+    EXACT,
+    Channel,
+    keep_probability,
+    nearest_whole,
+    require_epsilon,
+    require_whole,
+)
+from ldp.protocol.hashing import Value
+from ldp.protocol.kinds import Bits, Kind
+
+MOST_BINS = 1 << 12
+"""Largest number of bins: a report has a bit for each."""
+MAGNITUDES = (1e-6, 1e9)
+"""Magnitudes between which the bins of an unknown range lie by default."""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Addressing of numbers by a tree over bins: column c of row r is the c-th group of
+    `branching`**(`rows` - 1 - r) neighbouring bins, so the last row has the bins themselves."""
+
+    bins: Bins
+    branching: int
+    rows: int
+
+    def point(self, value: Value) -> int:
+        """Return the bin of a number, from 0."""
+        return self.bins.place(value)
+
+    def width(self, row: int) -> int:
+        """Return the number of bins in a group of this row."""
+        return int(self.branching ** (self.rows - 1 - row))
+
+    def cells(self, point: int, row: int) -> Sequence[int]:
+        return (point // self.width(row),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HierarchicalHistogram(Mechanism):
+    """Histogram of numbers in levels, from which every percentile follows.
+
+    Report: (level, one bit for each bin). The level is uniform; in level r the bins stand in groups
+    of `branching`**(rows - 1 - r) neighbours, and the bit of the number's own group is 1 with
+    probability e**(epsilon/4) / (e**(epsilon/4) + 1), any other with 1 / (e**(3 epsilon/4) + 1),
+    rounded towards more privacy. Two numbers differ in two bits.
+
+    Without `bounds` nobody needs to know the range: every doubling between the two `magnitudes`,
+    widened to powers of two, has `buckets` equal bins (a power of two, 16 by default), so a bin is
+    at most 1 / `buckets` as wide as the numbers in it are large. Smaller numbers share one bin,
+    larger ones another. If `signed`, negative numbers have bins too, else they are taken for 0.
+    With `bounds` there are `buckets` (256) equal bins of the stated range.
+
+    >>> latency = HierarchicalHistogram(epsilon=2.0)
+    >>> len(latency.bins), latency.shape.rows, latency.branching, latency.cost.epsilon <= 2.0
+    (802, 5, 4, True)
+    >>> latency.bins.edges[300:302]
+    (0.421875, 0.4375)
+
+    `branching`: 2 or more, by default nearest to e**(epsilon/2), at least 4. `epsilon` and
+    `outside` as for `Numeric`. Raises ParameterError for anything else, and for more than 4096
+    bins.
+    """
+
+    name: ClassVar[str] = "hierarchical-histogram"
+    wire_id: ClassVar[int] = 25
+    kind: ClassVar[Kind] = Bits
+
+    epsilon: float
+    bounds: Range | None = None
+    buckets: int = 0
+    magnitudes: Range = MAGNITUDES
+    signed: bool = False
+    branching: int = 0
+    outside: str = "clip"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        require_outside(self.outside)
+        if type(self.signed) is not bool:
+            raise ParameterError("signed must be true or false")
+        if self.buckets == 0 and type(self.buckets) is int:
+            object.__setattr__(self, "buckets", 16 if self.bounds is None else 256)
+        require_whole(self.buckets, "buckets", 1, MOST_BINS)
+        self._require_bins()
+        if len(self.bins) > MOST_BINS:
+            raise ParameterError(f"there must be at most {MOST_BINS} bins, not {len(self.bins)}")
+        if self.branching == 0 and type(self.branching) is int:
+            tuned = nearest_whole(EXACT.exp(Decimal(self.epsilon) / 2), 4)
+            object.__setattr__(self, "branching", min(tuned, len(self.bins)))
+        require_whole(self.branching, "branching", 2, len(self.bins))
+        _ = self.channel  # raises for an epsilon too small for the thresholds
+
+    def _require_bins(self) -> None:
+        magnitudes = require_range(self.magnitudes, "magnitudes")
+        object.__setattr__(self, "magnitudes", magnitudes)
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", require_range(self.bounds))
+            require_whole(self.buckets, "buckets", 2, MOST_BINS)
+            if magnitudes != MAGNITUDES or self.signed:
+                raise ParameterError("magnitudes and signed go with an unknown range, no bounds")
+        elif magnitudes[0] < 2.0**-100:
+            raise ParameterError("magnitudes must be at least 2**-100")
+        elif self.buckets & (self.buckets - 1):
+            raise ParameterError("buckets must be a power of two where the range is unknown")
+
+    @cached_property
+    def bins(self) -> Bins:
+        """Bins of the numbers."""
+        if self.bounds is not None:
+            return EqualBins(self.bounds, self.outside, self.buckets)
+        low, high = self.magnitudes
+        most = (Fraction(high).__ceil__() - 1).bit_length()
+        least = math.frexp(low)[1] - 1
+        return RelativeBins(least, max(most, least + 1), self.buckets, self.signed, self.outside)
+
+    @cached_property
+    def channel(self) -> Channel:
+        quarter = Fraction(self.epsilon) / 4
+        return Channel(
+            touched=keep_probability(quarter, others=1),
+            untouched=1 - keep_probability(3 * quarter, others=1),
+            differing=(1, 1),
+        )
+
+    @cached_property
+    def addressing(self) -> Levels:
+        return Levels(self.bins, self.branching, self.shape.rows)
+
+    @cached_property
+    def shape(self) -> Shape:
+        bins, rows = len(self.bins), 1
+        while self.branching**rows < bins:
+            rows += 1
+        return Shape(rows, bins)
+
+    @cached_property
+    def placeholder(self) -> Value | None:
+        return None
+
+    @staticmethod
+    def examples() -> tuple[Example, ...]:
+        return (
+            Example(
+                HierarchicalHistogram(
+                    epsilon=2.0, magnitudes=(1.0, 8.0), buckets=1, branching=2, outside="clip"
+                ),
+                (0.5, 3, 100.0),
+            ),
+            Example(
+                HierarchicalHistogram(epsilon=1.0, magnitudes=(1.0, 2.0), buckets=2, signed=True),
+                (-1.5, 0, 1.75),
+            ),
+            Example(
+                HierarchicalHistogram(epsilon=3.0, bounds=(0.0, 10.0), buckets=6, branching=3),
+                (0.0, 4.5, 10),
+            ),
+        )
