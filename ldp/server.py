@@ -4,6 +4,7 @@ from ldp.decoding import decode
 from ldp.decoding.association import Association, associate
 from ldp.decoding.consistency import consistent
 from ldp.decoding.decoys import decode_with_decoys
+from ldp.decoding.distribution import Distribution, decode_distribution
 from ldp.decoding.ngrams import discover_ngrams
 from ldp.decoding.numeric import MeanEstimate, RegressionEstimate, decode_mean, decode_regression
 from ldp.decoding.prefixes import discover_prefixes
@@ -15,6 +16,7 @@ from ldp.tables.table import Table, TableBuilder
 
 __all__ = [
     "Association",
+    "Distribution",
     "Estimates",
     "JointTable",
     "JointTableBuilder",
@@ -27,6 +29,7 @@ __all__ = [
     "associate",
     "consistent",
     "decode",
+    "decode_distribution",
     "decode_mean",
     "decode_regression",
     "decode_with_decoys",

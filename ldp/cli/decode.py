@@ -45,6 +45,13 @@ HASHES = ("rappor-md5-1byte", "rappor-md5-le", "rappor-md5-be16", "chromium-city
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Error rate.")
 @click.option("--control", type=click.Choice(CONTROLS), default="fdr", show_default=True)
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option(
+    "--quantile",
+    "quantiles",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    multiple=True,
+    help="Of numbers in bins; again for more. Else .5, .9, .95, .99.",
+)
 @click.option("--threshold", type=float, help="Discover by count instead of by error rate.")
 @click.option(
     "--decoys", type=click.IntRange(1), help="Strings nobody holds: say how many are discovered."
@@ -72,6 +79,7 @@ def decode(
     alpha: float,
     control: str,
     level: float,
+    quantiles: tuple[float, ...],
     threshold: float | None,
     decoys: int | None,
     consistency: str,
@@ -85,8 +93,10 @@ def decode(
     Example: ldp decode city.table --out estimates.csv
     Example: ldp decode --rappor-params params.csv --rappor-counts counts.csv \\
                  --rappor-map map.csv --out estimates.csv
+    Example: ldp decode latency.table --quantile 0.5 --quantile 0.95 --out latency.csv
     """
     from ldp.mechanisms.addressing import Rounding
+    from ldp.mechanisms.hierarchical_histogram import Levels
     from ldp.registry import read_values
     from ldp.server import consistent, decode_with_decoys
     from ldp.server import decode as decoded
@@ -123,8 +133,8 @@ def decode(
             counted = read_table(rappor_params, rappor_counts, scheme)
         if rappor_map is not None:
             names, places = read_map(rappor_map, counted)
-    if isinstance(counted.mechanism.addressing, Rounding):
-        _write_numbers(counted, out, level, as_json)
+    if quantiles or isinstance(counted.mechanism.addressing, Rounding | Levels):
+        _write_numbers(counted, out, level, quantiles, as_json)
         return
     decoding = decoded if decoys is None else partial(decode_with_decoys, decoys=decoys)
     estimates = decoding(
@@ -167,14 +177,23 @@ def _weighted(option: str | None) -> float | None:
     return weighted_mean(clients)
 
 
-def _write_numbers(table: "Table", out: str, level: float, as_json: bool) -> None:
-    """Write the mean, or the regression, of a table of numbers."""
+def _write_numbers(
+    table: "Table", out: str, level: float, quantiles: tuple[float, ...], as_json: bool
+) -> None:
+    """Write the mean, the regression or the distribution of a table of numbers."""
+    from ldp.decoding.distribution import QUANTILES, Distribution, decode_distribution
     from ldp.decoding.numeric import decode_numbers
 
-    numbers = decode_numbers(table)
-    summary, text = numbers.summary(level), numbers.to_csv(None, level)
+    numbers = decode_distribution(table) if quantiles else decode_numbers(table)
+    if isinstance(numbers, Distribution):
+        asked = quantiles or QUANTILES
+        summary, text = numbers.summary(asked, level), numbers.to_csv(None, asked, level)
+    else:
+        summary, text = numbers.summary(level), numbers.to_csv(None, level)
     write_numbers(summary, text, out)
-    text += f"-> {out}" if out != "-" else ""
+    if out != "-":
+        shown = (line for line in text.splitlines() if not line.startswith("count,"))
+        text = "\n".join([*shown, f"-> {out}"])
     say(summary, text.rstrip("\n"), as_json)
 
 

@@ -12,6 +12,7 @@ from ldp.decoding.bloom_maps import require_places
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.addressing import Answers, CellSets, Identity, Rounding
 from ldp.mechanisms.bit_flip import BitFlip, Buckets
+from ldp.mechanisms.hierarchical_histogram import Levels
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.cityhash import CityBloom
 from ldp.protocol.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
@@ -65,7 +66,7 @@ def decode(
         raise DecodeError("decode one part of it, by its name: table['words']")
     addressing = table.mechanism.candidate_addressing
     fitting = next((FITTING[kind] for kind in type(addressing).__mro__ if kind in FITTING), None)
-    if isinstance(addressing, Rounding):
+    if isinstance(addressing, Rounding | Levels):
         raise DecodeError(f"a {table.mechanism.name} table holds numbers, not counts of candidates")
     if fitting is None:
         raise DecodeError(

@@ -6,6 +6,7 @@ A bucket has a bit in as many rows as a report has bits: where C of the n_v repo
 
 import numpy as np
 
+from ldp.arrays import Ints
 from ldp.decoding.binomials import BinomialBounds
 from ldp.decoding.direct import pooled_variance
 from ldp.errors import DecodeError
@@ -26,12 +27,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     if not {*candidates} <= {*number}:
         raise DecodeError("a candidate is no bucket of the mechanism")
     bucket = np.array([number[candidate] for candidate in candidates])
-    named_counts, reports_about = np.zeros((2, mechanism.buckets), np.int64)
-    for column in range(mechanism.bits):
-        named_counts += np.roll(table.counts[:, column].astype(np.int64), column)
-        reports_about += np.roll(table.reports, column)
-    if not reports_about.all():
-        raise DecodeError("no report is about one of the buckets: too few for estimates")
+    named_counts, reports_about = counts_of_buckets(table)
     channel, scale = mechanism.channel, n / reports_about
     count = (channel.holders(named_counts, reports_about) * scale)[bucket]
     share = np.clip(count / n, 0, 1)
@@ -60,3 +56,16 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
         bounds=None if more else exact,
         rule=rule,
     )
+
+
+def counts_of_buckets(table: Table) -> tuple[Ints, Ints]:
+    """Return for each bucket the number of reports that name it, and of those about it: shape
+    (buckets,). Raises DecodeError for a bucket without reports."""
+    rows, columns = table.counts.shape
+    named_counts, reports_about = np.zeros((2, rows), np.int64)
+    for column in range(columns):
+        named_counts += np.roll(table.counts[:, column].astype(np.int64), column)
+        reports_about += np.roll(table.reports, column)
+    if not reports_about.all():
+        raise DecodeError("no report is about one of the buckets: too few for estimates")
+    return named_counts, reports_about

@@ -17,6 +17,8 @@ import numpy as np
 
 from ldp.arrays import Floats
 from ldp.decoding.binomials import share_interval
+from ldp.decoding.distribution import Distribution, decode_distribution
+from ldp.decoding.statistics import Statistic, numbers_csv
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import write_whole
 from ldp.mechanisms.base import FAKES
@@ -24,6 +26,7 @@ from ldp.mechanisms.moments import RegressionMoments
 from ldp.mechanisms.numeric import Numeric
 from ldp.regression.ridge import floored
 from ldp.regression.signs import from_signs, unmapped_of
+from ldp.tables.estimates import table_details
 from ldp.tables.table import Table
 
 FEW = 100
@@ -69,13 +72,13 @@ class MeanEstimate:
         """Return all numbers and details as JSON-ready data, the interval at `level`."""
         low, high = self.interval(level)
         numbers = {"mean": self.mean, "std_error": self.std_error, "low": low, "high": high}
-        return {**numbers, "reports": self.reports, "level": level, **self.details}
+        counted = {"reports": self.reports, "level": level, "quantiles": []}
+        return {"kind": "numbers", **numbers, **counted, **self.details}
 
     def to_csv(self, path: str | Path | None = None, level: float = 0.95) -> str:
-        """Return `mean,std_error,low,high,reports` as CSV text; with `path`, write it there."""
-        numbers = (self.mean, self.std_error, *self.interval(level))
-        line = ",".join(f"{number:.6g}" for number in numbers)
-        return _write(f"mean,std_error,low,high,reports\n{line},{self.reports}\n", path)
+        """Return the mean as the CSV text of a file of numbers; with `path`, write it there."""
+        mean = Statistic("mean", self.mean, self.std_error, *self.interval(level))
+        return _write(numbers_csv([mean]), path)
 
 
 def decode_mean(table: Table) -> MeanEstimate:
@@ -102,12 +105,13 @@ def decode_mean(table: Table) -> MeanEstimate:
     elif n < FEW:
         places = partial(_places_of_few, mechanism, mean_bin, n)
     low, high = mechanism.bounds
+    fakes_move = FAKES * (high - low) * mechanism.reach
     return MeanEstimate(
         mean=low + (high - low) * place,
         std_error=(high - low) * variance**0.5,
         reports=n,
         bounds=mechanism.bounds,
-        details={**_details(table), "fakes_move": FAKES * (high - low) * mechanism.reach},
+        details={**table_details(table, "mean"), "fakes_move": fakes_move},
         places=places,
     )
 
@@ -228,27 +232,21 @@ def decode_regression(table: Table) -> RegressionEstimate:
         coef,
         intercept,
         table.total,
-        _details(table),
+        table_details(table, "regression"),
         unmapped.std_errors(moments.equations),
         partial(unmapped.intervals, moments.equations),
         damage,
     )
 
 
-def decode_numbers(table: Table) -> MeanEstimate | RegressionEstimate:
-    """Return the mean or the regression of a table, whichever its mechanism has."""
+def decode_numbers(table: Table) -> MeanEstimate | RegressionEstimate | Distribution:
+    """Return the mean, the regression or the distribution of a table, whichever its mechanism
+    has."""
     if isinstance(table.mechanism, RegressionMoments):
         return decode_regression(table)
-    return decode_mean(table)
-
-
-def _details(table: Table) -> dict[str, Any]:
-    return {
-        "mechanism": table.mechanism.name,
-        "fingerprint": table.mechanism.fingerprint.hex(),
-        "epsilon": table.mechanism.cost.epsilon,
-        "windows": list(table.windows),
-    }
+    if isinstance(table.mechanism, Numeric):
+        return decode_mean(table)
+    return decode_distribution(table)
 
 
 def _write(text: str, path: str | Path | None) -> str:

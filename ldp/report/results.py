@@ -232,6 +232,7 @@ _REGRESSION_SINCE: Mapping[str, Callable[[Any], bool]] = {
 
 _HEADERS: Mapping[str, tuple[Mapping[str, Callable[[Any], bool]], ...]] = {
     "mean,std_error,low,high,reports": (_MEAN, {}),
+    "statistic,bin_low,bin_high,estimate,std_error,low,high": (_MEAN, {}),
     **dict.fromkeys(
         ("term,coefficient", "term,coefficient,std_error,low,high"),
         (_REGRESSION, _REGRESSION_SINCE),

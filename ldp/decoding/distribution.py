@@ -1,0 +1,357 @@
+"""Tables of numbers in bins: percentiles, shares of ranges, mean and histogram, with errors.
+
+Every node of a level (`ldp/mechanisms/hierarchical_histogram.py`) has an unbiased share;
+generalised least squares, with as much weight as reports, makes the levels agree and the bins add
+to 1 (Hay et al. 2010; Cormode, Kulkarni and Srivastava 2019, section 4.5). All estimates are linear
+in the nodes, whose covariance is known, so the distribution function has exact standard errors.
+
+The interval of a percentile has all bins in which it may lie: a bin is left out where a test of its
+own rejects it, by the largest standardised excess of the estimated distribution function before it,
+against the law of that maximum for a percentile there. This holds for heavy tails and ties, and is
+open at an end that the reports do not close.
+"""
+
+import math
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ldp.arrays import Floats, Ints
+from ldp.decoding.histogram import counts_of_buckets
+from ldp.decoding.statistics import Statistic, numbers_csv
+from ldp.errors import DecodeError, ParameterError
+from ldp.files import write_whole
+from ldp.mechanisms.base import FAKES
+from ldp.mechanisms.bins import Bins, EqualBins
+from ldp.mechanisms.bit_flip import BitFlip
+from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
+from ldp.protocol.channel import Channel
+from ldp.tables.estimates import table_details
+from ldp.tables.table import Table
+
+QUANTILES = (0.5, 0.9, 0.95, 0.99)
+"""Quantiles that are written unless others are asked for."""
+DRAWS = 500
+"""Number of draws of the error from which the tests of bins have their law."""
+TAIL = 0.025
+"""Probability, of one end, at which that law is drawn; other levels are scaled from it."""
+CLEAR = 4.5
+"""Standardised excess from which a bin is left out without a draw."""
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """Groups of neighbouring bins that reports tell of: `groups`, shape (nodes, bins), 1 for a bin
+    of the group; the share that was estimated for each, and the `reports` that it is from.
+    `row`: nodes of one number were told of by the same reports; -1 where they differ."""
+
+    groups: Floats
+    share: Floats
+    reports: Floats
+    row: Ints
+    channel: Channel
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """Distribution of a number over the `bins`, of the population from which the `reports` come.
+
+    `nodes`: what was counted; `details`: of the table, for the summary. All intervals hold with the
+    probability `level` that they are asked for, each by itself.
+    """
+
+    bins: Bins
+    nodes: Nodes
+    reports: int
+    details: dict[str, Any]
+
+    @cached_property
+    def _edges(self) -> Floats:
+        return np.array(self.bins.edges)
+
+    @cached_property
+    def _fit(self) -> tuple[Floats, Floats]:
+        """Matrix and constant from the nodes' shares to those of the bins, which add to 1."""
+        groups, weight = self.nodes.groups, self.nodes.reports
+        inverse = np.linalg.inv((groups.T * weight) @ groups)
+        matrix, toward = inverse @ (groups.T * weight), inverse.sum(axis=1)
+        constant = toward / toward.sum()
+        return matrix - np.outer(constant, matrix.sum(axis=0)), constant
+
+    @cached_property
+    def share(self) -> Floats:
+        """Estimated share of each bin, unbiased, so that some lie below 0: shape (bins,)."""
+        matrix, constant = self._fit
+        return np.asarray(matrix @ self.nodes.share + constant)
+
+    @cached_property
+    def _variances(self) -> tuple[Floats, Floats]:
+        """Variances of the nodes' shares from noise, and those from sampling of each alone."""
+        nodes = self.nodes
+        share = np.clip(nodes.groups @ self.share, 0.0, 1.0)
+        return nodes.channel.variance(share) / nodes.reports, share / nodes.reports
+
+    def _variance(self, weights: Floats) -> Floats:
+        """Return the variance of each of the sums of the nodes' shares by `weights`, shape (sums,
+        nodes): noise, and the sampling of reporters from their population."""
+        noise, per_report = self._variances
+        variance = weights**2 @ (noise + per_report)
+        row, reports = self.nodes.row, self.nodes.reports
+        for number in np.unique(row[row >= 0]):
+            at = row == number
+            variance -= (weights[:, at] @ (per_report * reports)[at]) ** 2 / reports[at][0]
+        return np.asarray(np.maximum(variance, 0.0))
+
+    def linear(self, weight: Floats) -> tuple[float, float]:
+        """Return the sum of the bins' shares by `weight`, shape (bins,), and its standard error."""
+        variance = self._variance((weight @ self._fit[0])[None, :])
+        return float(weight @ self.share), float(variance[0] ** 0.5)
+
+    @cached_property
+    def below(self) -> tuple[Floats, Floats]:
+        """Estimated shares below every inner edge, and their standard errors: shape (bins - 1,)."""
+        weights = self._cumulative
+        least = 1e-9  # of an edge that no noise reaches
+        error = np.maximum(self._variance(weights) ** 0.5, least)
+        return np.cumsum(self.share)[:-1], error
+
+    @cached_property
+    def _cumulative(self) -> Floats:
+        return np.asarray(np.cumsum(self._fit[0], axis=0)[:-1])
+
+    @cached_property
+    def _monotone(self) -> Floats:
+        """The increasing function, from 0 to 1, nearest to `below`."""
+        from scipy.optimize import isotonic_regression
+
+        share, error = self.below
+        fitted = isotonic_regression(share, weights=1 / error**2).x
+        return np.asarray(np.clip(fitted, 0.0, 1.0))
+
+    @cached_property
+    def _noise(self) -> Floats:
+        """Draws of the error of `below`, in standard errors: shape (DRAWS, bins - 1). From a fixed
+        seed: a table has one interval."""
+        generator = np.random.default_rng(0)
+        noise, per_report = self._variances
+        error = generator.standard_normal((DRAWS, noise.size)) * noise**0.5
+        sampled = generator.standard_normal((DRAWS, noise.size)) * per_report**0.5
+        for number in np.unique(self.nodes.row[self.nodes.row >= 0]):
+            at = self.nodes.row == number
+            share = (per_report * self.nodes.reports)[at]
+            sampled[:, at] -= share * sampled[:, at].sum(axis=1, keepdims=True)
+        return np.asarray((error + sampled) @ self._cumulative.T / self.below[1])
+
+    def quantile(self, q: float, level: float = 0.95) -> Statistic:
+        """Return the `q`-quantile: the least number with a share of at least `q` at or below it,
+        between edges by a line. Raises ParameterError for q or level outside (0, 1)."""
+        if not 0 < q < 1 or not 0 < level < 1:
+            raise ParameterError("a quantile and its level must lie strictly between 0 and 1")
+        (share, error), monotone, noise = self.below, self._monotone, self._noise
+        place = int(np.searchsorted(monotone, q))
+        last = _last_bin(share, monotone, error, noise, q, level)
+        first = len(share) - _last_bin(
+            1 - share[::-1], 1 - monotone[::-1], error[::-1], -noise[:, ::-1], 1 - q, level
+        )
+        low, high = self._edges[min(first, place)], self._edges[max(last, place) + 1]
+        heights = np.concatenate([[0.0], monotone, [1.0]])[place : place + 2]
+        ends = self._edges[place : place + 2]
+        ends = ends[np.isfinite(ends)]
+        estimate = ends[0]
+        if ends.size == 2:
+            estimate += (ends[1] - ends[0]) * (q - heights[0]) / (heights[1] - heights[0])
+        return Statistic(
+            f"p{100 * q:.10g}", float(estimate), _half(low, high, level), float(low), float(high)
+        )
+
+    def between(self, low: float, high: float, level: float = 0.95) -> Statistic:
+        """Return the share of numbers from `low` to below `high`, each taken for the nearest edge
+        of a bin: the edges are those of the result. Raises ParameterError for `low` >= `high`, and
+        where both are nearest to one edge."""
+        edges, (start, end) = _finite(self._edges), _finite(np.array([low, high]))
+        first, last = (int(np.abs(edges / 2 - place / 2).argmin()) for place in (start, end))
+        if not low < high or first == last:
+            raise ParameterError("the range must have a lower and an upper end, in different bins")
+        weight = np.zeros(len(self.share))
+        weight[first:last] = 1.0
+        row = _normal("share", *self.linear(weight), level, 0.0, 1.0)
+        return row._replace(bin_low=self._edges[first], bin_high=self._edges[last])
+
+    def histogram(self, level: float = 0.95) -> list[Statistic]:
+        """Return the number of reports whose number is in each bin, in order."""
+        n, edges = self.reports, self.bins.edges
+        errors = self._variance(self._fit[0]) ** 0.5
+        return [
+            _normal("count", n * share, n * error, level, 0.0, n)._replace(
+                bin_low=edges[i], bin_high=edges[i + 1]
+            )
+            for i, (share, error) in enumerate(zip(self.share, errors.tolist(), strict=True))
+        ]
+
+    def moments(self, level: float = 0.95) -> list[Statistic]:
+        """Return mean and variance of the numbers; nothing where an end bin is open, because then
+        they depend on numbers that no bin tells.
+
+        A number is taken for the middle of its bin; the intervals are wider by what that can do.
+        """
+        if not np.isfinite(self._edges).all():
+            return []
+        low, high = self._edges[0], self._edges[-1]
+        middle = (self._edges[1:] + self._edges[:-1]) / 2
+        half = float(np.diff(self._edges).max() / 2)
+        mean, error = self.linear(middle)
+        of_mean = _normal("mean", mean, error, level, low, high)
+        of_mean = _widened(of_mean, half, low, high)
+        variance, error = self.linear((middle - mean) ** 2)
+        of_variance = _normal("variance", variance, error, level, 0.0, (high - low) ** 2 / 4)
+        ends = (max(0.0, of_variance.low**0.5 - half), of_variance.high**0.5 + half)
+        return [of_mean, of_variance._replace(low=ends[0] ** 2, high=ends[1] ** 2)]
+
+    def statistics(
+        self, quantiles: tuple[float, ...] = QUANTILES, level: float = 0.95
+    ) -> list[Statistic]:
+        """Return mean and variance, where they can be told, `quantiles`, and the histogram."""
+        asked = [self.quantile(q, level) for q in quantiles]
+        return [*self.moments(level), *asked, *self.histogram(level)]
+
+    def fakes_move(self, share: float = FAKES) -> float:
+        """Return how far a `share` of fake reports can move the estimated share below any edge: all
+        of them in the level, and with the bits, that move it most."""
+        nodes, weights, moved = self.nodes, self._cumulative, []
+        at_zero = (
+            -float(nodes.channel.untouched) / nodes.channel.gain
+        )  # share that an unset bit tells
+        held = np.clip(nodes.groups @ self.share, 0, 1)
+        for number in np.unique(nodes.row):
+            at = nodes.row == number
+            unset = weights[:, at] * (at_zero - held[at])
+            set_ = unset + weights[:, at] / nodes.channel.gain
+            up, down = np.maximum(set_, unset).sum(axis=1), np.minimum(set_, unset).sum(axis=1)
+            moved.append(max(up.max(), -down.min()) * self.reports / nodes.reports[at].min())
+        return float(min(1.0, share * max(moved)))
+
+    def summary(
+        self, quantiles: tuple[float, ...] = QUANTILES, level: float = 0.95
+    ) -> dict[str, Any]:
+        """Return what the file beside the CSV says: kind, table, level, damage by fake reports."""
+        return {
+            "kind": "numbers",
+            **self.details,
+            "reports": self.reports,
+            "level": level,
+            "quantiles": list(quantiles),
+            "fakes_move": {"the share below any number": self.fakes_move()},
+        }
+
+    def to_csv(
+        self,
+        path: str | Path | None = None,
+        quantiles: tuple[float, ...] = QUANTILES,
+        level: float = 0.95,
+    ) -> str:
+        """Return `statistics` as CSV text, empty where an end is open; with `path`, write it."""
+        text = numbers_csv(self.statistics(quantiles, level))
+        if path is not None:
+            write_whole(Path(path), text.encode())
+        return text
+
+
+def decode_distribution(table: Table) -> Distribution:
+    """Return the distribution of a table of `hierarchical-histogram` or `bit-flip`. Raises
+    DecodeError for another table, and for one in which a level or a bucket has no reports."""
+    if not isinstance(table, Table):
+        raise DecodeError("decode one part of it, by its name")
+    mechanism = table.mechanism
+    if isinstance(mechanism, HierarchicalHistogram):
+        bins, nodes = mechanism.bins, _of_levels(table, mechanism)
+    elif isinstance(mechanism, BitFlip) and not table.memoised:
+        bins = EqualBins(mechanism.bounds, mechanism.outside, mechanism.buckets)
+        nodes = _of_buckets(table, mechanism)
+    else:
+        raise DecodeError(f"a {mechanism.name} table has no percentiles: its numbers have no bins")
+    return Distribution(bins, nodes, table.total, table_details(table, "distribution"))
+
+
+def _of_levels(table: Table, mechanism: HierarchicalHistogram) -> Nodes:
+    if not table.reports.all():
+        raise DecodeError("a level of the tree has no report: too few for estimates")
+    bins, parts, channel = len(mechanism.bins), [], mechanism.channel
+    for row, n in enumerate(table.reports.tolist()):
+        group = np.arange(bins) // mechanism.addressing.width(row)
+        nodes = int(group[-1]) + 1
+        groups = np.zeros((nodes, bins))
+        groups[group, np.arange(bins)] = 1.0
+        told = table.counts[row, :nodes].astype(np.int64)
+        parts.append((groups, channel.holders(told, n) / n, np.full(nodes, n), np.full(nodes, row)))
+    groups, share, reports, rows = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Nodes(groups, share, reports.astype(np.float64), rows, channel)
+
+
+def _of_buckets(table: Table, mechanism: BitFlip) -> Nodes:
+    named_counts, reports = counts_of_buckets(table)
+    share = mechanism.channel.holders(named_counts, reports) / reports
+    buckets = mechanism.buckets
+    row = np.full(buckets, 0 if mechanism.bits == buckets else -1)
+    return Nodes(np.eye(buckets), share, reports.astype(np.float64), row, mechanism.channel)
+
+
+def _last_bin(
+    share: Floats, monotone: Floats, error: Floats, noise: Floats, q: float, level: float
+) -> int:
+    """Return the last bin in which the q-quantile may lie. `share`, `error`: of all that lies below
+    each inner edge; `monotone`: the same, increasing; `noise`: draws of the errors.
+
+    If the quantile is in bin t, then less than q lies below each edge before t. The test's
+    statistic is the largest excess over q there, in standard errors, and its law that of the draws
+    about `monotone`, which is moved so that q lies below the last of these edges.
+    """
+    from scipy.stats import norm
+
+    normal = float(norm.isf((1 - level) / 2))
+    excess = np.maximum.accumulate((share - q) / error)
+    first = int(np.searchsorted(monotone, q))
+    for t in range(len(share), first, -1):
+        if excess[t - 1] <= normal:
+            return t
+        if excess[t - 1] > max(CLEAR, normal + 2):
+            continue
+        drift = (monotone[:t] - max(monotone[t - 1], q)) / error[:t]
+        near = drift > -CLEAR
+        largest = (drift[near] + noise[:, :t][:, near]).max(axis=1)
+        critical = float(np.quantile(largest, 1 - TAIL))
+        tests = TAIL / float(norm.sf(critical))  # how many independent ones would do the same
+        if excess[t - 1] <= float(norm.isf((1 - level) / 2 / max(1.0, tests))):
+            return t
+    return first
+
+
+def _normal(
+    name: str, estimate: float, error: float, level: float, least: float, most: float
+) -> Statistic:
+    from scipy.stats import norm
+
+    reach = float(norm.isf((1 - level) / 2)) * error
+    low, high = (min(max(estimate + way * reach, least), most) for way in (-1, 1))
+    return Statistic(name, float(estimate), float(error), low, high)
+
+
+def _widened(row: Statistic, by: float, least: float, most: float) -> Statistic:
+    return row._replace(low=max(row.low - by, least), high=min(row.high + by, most))
+
+
+def _half(low: float, high: float, level: float) -> float:
+    """Return the standard error of a normal interval of this length; nan for an open one."""
+    from scipy.stats import norm
+
+    if not math.isfinite(high - low):
+        return math.nan
+    return float((high - low) / 2 / norm.isf((1 - level) / 2))
+
+
+def _finite(edges: Floats) -> Floats:
+    """Return the edges with the largest doubles for infinities."""
+    return np.clip(edges, -sys.float_info.max, sys.float_info.max)

@@ -1,0 +1,34 @@
+"""Statistics of a number, and the file in which `ldp decode` writes them."""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ldp.files import csv_text
+
+
+class Statistic(NamedTuple):
+    """One number of a distribution: its `name`, estimate, standard error and interval, which is
+    infinite at an open end; nan for a standard error that an open interval leaves unknown. The bin
+    of a "count"."""
+
+    name: str
+    estimate: float
+    std_error: float
+    low: float
+    high: float
+    bin_low: float = math.nan
+    bin_high: float = math.nan
+
+
+COLUMNS = ("statistic", "bin_low", "bin_high", "estimate", "std_error", "low", "high")
+"""Columns of a file of numbers."""
+
+
+def numbers_csv(statistics: Iterable[Statistic]) -> str:
+    """Return a file of numbers: a line for each of `statistics`; open ends are empty."""
+    rows = [
+        (row.name, *(f"{x:.10g}" if math.isfinite(x) else "" for x in (row[5:7] + row[1:5])))
+        for row in statistics
+    ]
+    return csv_text([COLUMNS, *rows])
