@@ -16,6 +16,7 @@ import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ DRAWS = 500
 """Number of draws of the error from which the tests of bins have their law."""
 TAIL = 0.025
 """Probability, of one end, at which that law is drawn; other levels are scaled from it."""
+NORMAL = NormalDist()
 CLEAR = 4.5
 """Standardised excess from which a bin is left out without a draw."""
 
@@ -309,9 +311,7 @@ def _last_bin(
     statistic is the largest excess over q there, in standard errors, and its law that of the draws
     about `monotone`, which is moved so that q lies below the last of these edges.
     """
-    from scipy.stats import norm
-
-    normal = float(norm.isf((1 - level) / 2))
+    normal = _reach(level)
     excess = np.maximum.accumulate((share - q) / error)
     first = int(np.searchsorted(monotone, q))
     for t in range(len(share), first, -1):
@@ -323,8 +323,8 @@ def _last_bin(
         near = drift > -CLEAR
         largest = (drift[near] + noise[:, :t][:, near]).max(axis=1)
         critical = float(np.quantile(largest, 1 - TAIL))
-        tests = TAIL / float(norm.sf(critical))  # how many independent ones would do the same
-        if excess[t - 1] <= float(norm.isf((1 - level) / 2 / max(1.0, tests))):
+        tests = TAIL / NORMAL.cdf(-critical)  # how many independent ones would do the same
+        if excess[t - 1] <= _reach(1 - (1 - level) / max(1.0, tests)):
             return t
     return first
 
@@ -332,9 +332,7 @@ def _last_bin(
 def _normal(
     name: str, estimate: float, error: float, level: float, least: float, most: float
 ) -> Statistic:
-    from scipy.stats import norm
-
-    reach = float(norm.isf((1 - level) / 2)) * error
+    reach = _reach(level) * error
     low, high = (min(max(estimate + way * reach, least), most) for way in (-1, 1))
     return Statistic(name, float(estimate), float(error), low, high)
 
@@ -343,13 +341,16 @@ def _widened(row: Statistic, by: float, least: float, most: float) -> Statistic:
     return row._replace(low=max(row.low - by, least), high=min(row.high + by, most))
 
 
+def _reach(level: float) -> float:
+    """Return half the length of a normal interval, in standard errors."""
+    return -NORMAL.inv_cdf((1 - level) / 2)
+
+
 def _half(low: float, high: float, level: float) -> float:
     """Return the standard error of a normal interval of this length; nan for an open one."""
-    from scipy.stats import norm
-
     if not math.isfinite(high - low):
         return math.nan
-    return float((high - low) / 2 / norm.isf((1 - level) / 2))
+    return (high - low) / 2 / _reach(level)
 
 
 def _finite(edges: Floats) -> Floats:

@@ -1,0 +1,240 @@
+"""Do intervals of percentiles hold, and what does it cost not to know the range?
+
+`python -m simulations.numbers` draws tables of people with a heavy tail, with two modes, with ties,
+at epsilon 1 and 4 and 10,000 to 10 million people, each way of asking for percentiles on the same
+people: `hierarchical-histogram` with the range unknown, with the true range, and flat; `bit-flip`
+with the true range and 16, 64 or 256 buckets; Haar coefficients in one bit each; the square wave
+(`piecewise` with the true range) with smoothed expectation maximisation, which has no interval. It
+prints each bar beside the figure, writes all as JSON and exits 1 when a bar is missed.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import product
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom, expon, norm
+
+from ldp import BitFlip, HierarchicalHistogram, Piecewise
+from ldp.arrays import Floats
+from ldp.decoding.statistics import Statistic
+from ldp.mechanisms import Mechanism
+from ldp.server import Table, decode_distribution
+from ldp.simulation import draw_table
+from simulations import campaign
+from simulations.campaign import Bar
+
+TABLES, BATCH, PROCESSES = 10_000, 500, 2
+QUANTILES = (0.5, 0.95, 0.99)
+EPSILONS, USERS = (1.0, 4.0), (10**4, 10**5, 10**6, 10**7)
+OURS, FLIPS = "unknown-range", ("bit-flip-16", "bit-flip-64", "bit-flip-256")
+WAYS = (OURS, "true-range", "flat", *FLIPS, "haar", "square-wave")
+LOW, HIGH, WIDER, FEWEST_BINS, ERROR = 0.94, 0.96, 1.5, 4, 1e-6
+ROUNDS = 200
+"""Rounds of expectation maximisation."""
+_PLACES = (np.arange(2000) + 0.5) / 2000
+
+
+def _bimodal() -> Floats:
+    fast, slow = 50 + 5 * norm.ppf(_PLACES[::3]), 300 + 40 * norm.ppf(_PLACES[::3])
+    return np.sort(np.concatenate([fast, fast, slow]))
+
+
+NUMBERS: dict[str, Floats] = {
+    "lognormal": 200 * np.exp(norm.ppf(_PLACES)),
+    "pareto": 100 * (1 - _PLACES) ** (-1 / 1.5),
+    "bimodal": _bimodal(),
+    "ties": 1 + np.floor(4 * expon.ppf(_PLACES)),
+}
+"""Numbers that people hold, all equally often: 2,000 quantiles of each distribution."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One percentile in so many tables: intervals that hold, that are open, that have two ends and
+    four bins or more, and of these that hold; medians of width, bins, and error over the truth."""
+
+    numbers: str
+    epsilon: float
+    users: int
+    way: str
+    quantile: float
+    tables: int
+    held: int
+    open: int
+    wide: int
+    wide_held: int
+    width: float | None
+    bins: float
+    error: float
+
+
+def mechanism_of(way: str, numbers: Floats, epsilon: float) -> Mechanism:
+    """The mechanism of a way; `haar` is drawn from that of the unknown range."""
+    bounds = (float(numbers.min()), float(numbers.max()))
+    if way in FLIPS:
+        buckets = int(way.rpartition("-")[2])
+        return BitFlip(bounds=bounds, buckets=buckets, bits=buckets, epsilon=epsilon)
+    if way == "true-range":
+        return HierarchicalHistogram(epsilon=epsilon, bounds=bounds)
+    if way == "square-wave":
+        return Piecewise(bounds=bounds, epsilon=epsilon)
+    tree = HierarchicalHistogram(epsilon=epsilon)
+    if way == "flat":
+        return HierarchicalHistogram(epsilon=epsilon, branching=len(tree.bins))
+    return tree
+
+
+def tried(
+    name: str, epsilon: float, users: int, way: str, tables: int, seed: np.random.SeedSequence
+) -> list[Row]:
+    """One way on so many tables of people drawn anew."""
+    numbers, generator = NUMBERS[name], np.random.default_rng(seed)
+    mechanism = mechanism_of(way, numbers, epsilon)
+    values, counts = np.unique(numbers, return_counts=True)
+    texts, shares = [repr(float(value)) for value in values], counts / counts.sum()
+    truths = values[np.searchsorted(np.cumsum(shares), np.array(QUANTILES) - 1e-12)]
+    found: list[Sequence[Statistic]] = []
+    for _ in range(tables):
+        if way == "haar":
+            found.append(_haar(mechanism, numbers, users, generator))
+            continue
+        table = draw_table(mechanism, texts, frequencies=shares, users=users, generator=generator)
+        if way == "square-wave":
+            found.append(_smoothed(table))
+        else:
+            distribution = decode_distribution(table)
+            found.append([distribution.quantile(q) for q in QUANTILES])
+    edges = mechanism.bins.edges if isinstance(mechanism, HierarchicalHistogram) else ()
+    return [
+        _row((name, epsilon, users, way, q), truth, [each[i] for each in found], np.array(edges))
+        for i, (q, truth) in enumerate(zip(QUANTILES, truths.tolist(), strict=True))
+    ]
+
+
+def _row(
+    setting: tuple[str, float, int, str, float],
+    truth: float,
+    found: Sequence[Statistic],
+    edges: Floats,
+) -> Row:
+    low, high = np.array([row.low for row in found]), np.array([row.high for row in found])
+    estimate = np.array([row.estimate for row in found])
+    holds, is_closed = (low <= truth) & (truth <= high), np.isfinite(high - low)
+    bins = np.searchsorted(edges, high) - np.searchsorted(edges, low)
+    is_wide = is_closed & (bins >= FEWEST_BINS)
+    width = float(np.median(high - low))
+    return Row(
+        *setting,
+        tables=len(found),
+        held=int(holds.sum()),
+        open=int((~is_closed).sum()),
+        wide=int(is_wide.sum()),
+        wide_held=int((is_wide & holds).sum()),
+        width=width if np.isfinite(width) else None,
+        bins=float(np.median(bins)),
+        error=float(np.median(np.abs(estimate - truth)) / truth),
+    )
+
+
+def _at_quantiles(edges: Floats, shares: Floats) -> list[Statistic]:
+    """Quantiles of bins with these shares, without intervals."""
+    below = np.maximum.accumulate(np.concatenate([[0.0], np.cumsum(shares)]))
+    numbers = np.interp(np.array(QUANTILES) * below[-1], below, edges)
+    return [Statistic(str(q), x, 0.0, x, x) for q, x in zip(QUANTILES, numbers, strict=True)]
+
+
+def _haar(
+    mechanism: Mechanism, numbers: Floats, users: int, generator: np.random.Generator
+) -> list[Statistic]:
+    """Haar coefficients of 1,024 bins, one a person, in one Hadamard bit (Cormode et al. 2019),
+    with normal noise of the variance that its channel has."""
+    assert isinstance(mechanism, HierarchicalHistogram)
+    edges = np.array(mechanism.bins.edges)
+    held = np.histogram(numbers, np.clip(edges, -1e300, 1e300))[0] / numbers.size
+    share = np.pad(held, (0, 1024 - held.size))
+    power = np.exp(mechanism.epsilon)
+    noise = (power + 1) / (power - 1) * (10 / users) ** 0.5
+    nodes = np.array([1.0])
+    for level in range(10):
+        halves = share.reshape(2 ** (level + 1), -1).sum(axis=1)
+        differences = halves[::2] - halves[1::2]
+        differences = differences + noise * generator.standard_normal(differences.size)
+        nodes = np.column_stack([nodes + differences, nodes - differences]).ravel() / 2
+    return _at_quantiles(np.clip(edges, 0, mechanism.magnitudes[1]), nodes[: held.size])
+
+
+def _smoothed(table: Table) -> list[Statistic]:
+    """Square wave with smoothed expectation maximisation (Li et al. 2020)."""
+    mechanism = table.mechanism
+    assert isinstance(mechanism, Piecewise)
+    steps = mechanism.addressing.steps + 1
+    channel = np.full((mechanism.bins, steps), float(mechanism.channel.untouched))
+    for step in range(steps):
+        channel[step : step + mechanism.width, step] = float(mechanism.channel.touched)
+    counts, share = table.counts[0] / table.total, np.full(steps, 1 / steps)
+    for _ in range(ROUNDS):
+        share = share * (channel.T @ (counts / (channel @ share)))
+        padded = np.pad(share, 1, mode="edge")
+        share = (padded[:-2] + 2 * padded[1:-1] + padded[2:]) / 4
+        share /= share.sum()
+    low, high = mechanism.bounds
+    return _at_quantiles(np.linspace(low, high, steps + 1), share)
+
+
+def bars(rows: Sequence[Row]) -> Iterator[Bar]:
+    """Of our way: coverage, its excess where bins do not explain it, and width over bit flips."""
+    flips: dict[tuple[Any, ...], float] = {}
+    for row in rows:
+        if row.way in FLIPS and row.width is not None:
+            flips[_of(row)] = min(flips.get(_of(row), np.inf), row.width)
+    for row in rows:
+        if row.way != OURS:
+            continue
+        what = f"p{100 * row.quantile:g} of {row.numbers}, epsilon {row.epsilon:g}, {row.users:,}"
+        least = binom.ppf(ERROR, row.tables, LOW)
+        yield Bar(f"{what} holds", row.held / row.tables, f">= {LOW}", row.held >= least)
+        if row.wide > row.tables / 2:
+            most = binom.isf(ERROR, row.wide, HIGH)
+            share = row.wide_held / row.wide
+            yield Bar(f"{what} holds, if wide", share, f"<= {HIGH}", row.wide_held <= most)
+        if row.quantile < 0.99 and row.width is not None:
+            ratio = row.width / flips.get(_of(row), np.inf)
+            yield Bar(f"{what}: width over bit flips'", ratio, f"<= {WIDER}", ratio <= WIDER)
+
+
+def _of(row: Row) -> tuple[Any, ...]:
+    return row.numbers, row.epsilon, row.users, row.quantile
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=int, default=TABLES)
+    parser.add_argument("--numbers", choices=NUMBERS, nargs="+", default=[*NUMBERS])
+    parser.add_argument("--users", type=int, nargs="+", default=USERS)
+    parser.add_argument("--ways", choices=WAYS, nargs="+", default=WAYS)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args(arguments)
+    made = campaign.provenance()
+    settings = [*product(options.numbers, EPSILONS, options.users, options.ways)]
+    seeds = np.random.SeedSequence(options.seed).spawn(len(settings))
+    with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool:
+        futures = [
+            pool.submit(tried, *setting, options.tables, seed)
+            for setting, seed in zip(settings, seeds, strict=True)
+        ]
+        rows = [row for future in futures for row in future.result()]
+    result = {"tables": options.tables, "seed": options.seed, "rows": [asdict(row) for row in rows]}
+    campaign.write(options.out, made, result)
+    return campaign.shown(bars(rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
