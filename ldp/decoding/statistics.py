@@ -27,8 +27,14 @@ COLUMNS = ("statistic", "bin_low", "bin_high", "estimate", "std_error", "low", "
 
 def numbers_csv(statistics: Iterable[Statistic]) -> str:
     """Return a file of numbers: a line for each of `statistics`; open ends are empty."""
-    rows = [
-        (row.name, *(f"{x:.10g}" if math.isfinite(x) else "" for x in (row[5:7] + row[1:5])))
+    rows = (
+        (row.name, *(_cell(x, 10) for x in row[5:7]), *(_cell(x, 6) for x in row[1:5]))
         for row in statistics
-    ]
+    )
     return csv_text([COLUMNS, *rows])
+
+
+def _cell(number: float, digits: int) -> str:
+    if not math.isfinite(number):
+        return ""
+    return f"{number:.0f}" if abs(number) >= 10**digits else f"{number:.{digits}g}"

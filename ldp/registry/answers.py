@@ -1,5 +1,6 @@
 """Answers that a metric knows, and what a report says in their words: for a device's owner."""
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
@@ -10,6 +11,7 @@ from ldp.errors import ParameterError, RegistryError, ReportError
 from ldp.mechanisms import Catalogued, Mechanism
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.bit_flip import Buckets
+from ldp.mechanisms.hierarchical_histogram import Levels
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.mechanisms.moments import Products
 from ldp.mechanisms.numeric import Numbers
@@ -133,6 +135,14 @@ class StatementReader:
                 if part.mechanism.layout.names(part.number, column)
             )
             return answers, len(columns), _text(answers, len(columns))
+        if isinstance(addressing, Levels):
+            groups = range(-(-len(addressing.bins) // addressing.width(part.row)))
+            answers = tuple(
+                _group(addressing, part.row, group)
+                for group in groups
+                if part.mechanism.layout.names(part.number, group)
+            )
+            return answers, len(groups), _text(answers, len(groups))
         if metric.name not in self._answers:
             self._answers[metric.name] = answers_of(metric)
         values = self._answers[metric.name][:MOST_LISTED]
@@ -167,7 +177,10 @@ def listing(metric: Metric) -> Listing:
             text="; ".join(f"{name}: {answers.text}" for name, answers in members),
             pair=(f"({', '.join(first)})", f"({', '.join(second)})"),
         )
-    if bounds := getattr(metric.mechanism, "bounds", ()):
+    bounds = getattr(metric.mechanism, "bounds", ())
+    if bounds is None:
+        return Listing("numbers", 0, "any number", ("one number", "another"))
+    if bounds:
         pairs = bounds if isinstance(bounds[0], tuple) else (bounds,)
         low, high = (", ".join(f"{pair[end]:g}" for pair in pairs) for end in (0, 1))
         if len(pairs) > 1:
@@ -224,6 +237,15 @@ def _interval(addressing: Numbers, column: int) -> str:
     first, last = max(0, column - addressing.width + 1), min(column, addressing.steps)
     ends = (low + (high - low) * step / addressing.steps for step in (first, last))
     return " to ".join(dict.fromkeys(f"{end:.6g}" for end in ends))
+
+
+def _group(addressing: Levels, row: int, group: int) -> str:
+    """Return the numbers of a group of bins."""
+    width, edges = addressing.width(row), addressing.bins.edges
+    low, high = edges[group * width], edges[min((group + 1) * width, len(edges) - 1)]
+    if math.isinf(low):
+        return f"below {high:.6g}"
+    return f"{low:.6g} or more" if math.isinf(high) else f"{low:.6g} to {high:.6g}"
 
 
 def _product(addressing: Products, part: _Part) -> str:

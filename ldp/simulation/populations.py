@@ -128,9 +128,9 @@ class Population:
 
     @classmethod
     def from_csv(cls, path: str | Path) -> "Population":
-        """Read `value,count` or `value,frequency` (UTF-8; "-" is standard input), of a joint metric
-        `a,b,count` and so on, of sets `answers,count` with "|" between answers; raises
-        ParameterError with the line of the first mistake."""
+        """Read `value,count` or `value,frequency` (UTF-8; "-" is standard input), or `value` with a
+        line a person, of a joint metric `a,b,count` and so on, of sets `answers,count` with "|"
+        between answers; raises ParameterError with the line of the first mistake."""
         try:
             data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
             text = data.decode("utf-8-sig")
@@ -146,12 +146,14 @@ class Population:
     @classmethod
     def _from_rows(cls, rows: Any, path: str | Path) -> "Population":
         header = next(rows, list[str]())
+        if header == ["value"]:
+            return cls._from_people(rows, path)
         names, kind = header[:-1], header[-1] if header else ""
         parts = list(ascii_lowercase[: len(names)])
         are_sets, is_joint = names == ["answers"], names == parts and len(names) > 1
         if not (names == ["value"] or are_sets or is_joint) or kind not in KINDS:
             raise ParameterError(
-                f"{path}: line 1 must be value,count or value,frequency "
+                f"{path}: line 1 must be value, value,count or value,frequency "
                 "(or a,b,count of pairs, or answers,count of sets)"
             )
         weights: dict[Any, float] = {}
@@ -173,6 +175,17 @@ class Population:
         if kind == "count":
             return cls(tuple(weights), counts=np.array(numbers, dtype=np.int64))
         return cls(tuple(weights), frequencies=np.array(numbers) / sum(numbers))
+
+    @classmethod
+    def _from_people(cls, rows: Any, path: str | Path) -> "Population":
+        counts = Counter[str]()
+        for row in filter(None, rows):
+            if len(row) != 1 or not row[0]:
+                raise ParameterError(f"{path}: line {rows.line_num} must hold a value")
+            counts[row[0]] += 1
+        if not counts:
+            raise ParameterError(f"{path}: nobody holds any value")
+        return cls(tuple(counts), counts=np.array([*counts.values()], dtype=np.int64))
 
     def _weights(self) -> Ints | Floats:
         weights = self.counts if self.counts is not None else self.frequencies

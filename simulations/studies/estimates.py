@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from scipy.stats import norm
 
 from ldp import (
+    HierarchicalHistogram,
     JointReport,
     OneBitMean,
     Piecewise,
@@ -28,7 +29,15 @@ from ldp import (
     UnaryEncoding,
 )
 from ldp.mechanisms.numeric import Numeric
-from ldp.server import JointTable, Patterns, associate, decode, decode_mean, discover_prefixes
+from ldp.server import (
+    JointTable,
+    Patterns,
+    associate,
+    decode,
+    decode_distribution,
+    decode_mean,
+    discover_prefixes,
+)
 from ldp.simulation import Population, draw_table, draw_tables, simulate
 from simulations import intervals, variance
 from simulations.campaign import Bar
@@ -84,6 +93,21 @@ def _mean(mechanism: Numeric, generator: np.random.Generator) -> Drawn:
         )
         found = decode_mean(table)
         yield found.mean, found.std_error
+
+
+def _share(generator: np.random.Generator) -> Drawn:
+    """The share of people drawn anew who hold a number below 5."""
+    mechanism = HierarchicalHistogram(bounds=(0.0, 10.0), buckets=64, epsilon=2.0)
+    while True:
+        table = draw_table(
+            mechanism,
+            intervals.NUMBERS,
+            frequencies=intervals.SHARES,
+            users=intervals.PEOPLE,
+            generator=generator,
+        )
+        found = decode_distribution(table).between(0.0, 5.0)
+        yield found.estimate, found.std_error
 
 
 PRODUCT = 0.4
@@ -207,6 +231,9 @@ SUBJECTS: dict[str, Subject] = {
     "joint": Subject(_pair, TOGETHER[0], "epsilon 1.5 + 1: 2,000 of 8,000 reports hold the pair"),
     "rappor-ngrams": Subject(
         _grams, HELD[0], "epsilon 4 for the string: 2,000 of 5,000 reports hold it"
+    ),
+    "hierarchical-histogram": Subject(
+        _share, float(intervals.SHARES[:2].sum()), "epsilon 2: the share of 1,000 people below 5"
     ),
 }
 
