@@ -32,6 +32,7 @@ TELLS_ALL = {
     "bit-flip": ("bounds = [0, 9]\nbuckets = 3\nbits = 3", 4, ("[3, 6)",), 3),
     "one-bit-mean": ("bounds = [0, 9]", 9, ("9",), 0),
     "piecewise": ("bounds = [0, 9]\nbins = 10", 9, ("9",), 0),
+    "hierarchical-histogram": ("bounds = [0, 9]\nbuckets = 3", 4, ("3 to 6",), 3),
     "moments": (
         "features = 1\nbounds = [[0, 1], [0, 1]]",
         (1, 1),

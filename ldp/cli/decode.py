@@ -186,14 +186,14 @@ def _write_numbers(
 
     numbers = decode_distribution(table) if quantiles else decode_numbers(table)
     if isinstance(numbers, Distribution):
-        asked = quantiles or QUANTILES
-        summary, text = numbers.summary(asked, level), numbers.to_csv(None, asked, level)
+        chosen = quantiles or QUANTILES
+        summary, text = numbers.summary(chosen, level), numbers.to_csv(None, chosen, level)
     else:
         summary, text = numbers.summary(level), numbers.to_csv(None, level)
     write_numbers(summary, text, out)
     if out != "-":
-        shown = (line for line in text.splitlines() if not line.startswith("count,"))
-        text = "\n".join([*shown, f"-> {out}"])
+        lines = (line for line in text.splitlines() if not line.startswith("count,"))
+        text = "\n".join([*lines, f"-> {out}"])
     say(summary, text.rstrip("\n"), as_json)
 
 

@@ -49,7 +49,7 @@ CLEAR = 4.5
 class Nodes:
     """Groups of neighbouring bins that reports tell of: `groups`, shape (nodes, bins), 1 for a bin
     of the group; the share that was estimated for each, and the `reports` that it is from.
-    `row`: nodes of one number were told of by the same reports; -1 where they differ."""
+    `row`: nodes with the same number have the same reports; -1 where they differ."""
 
     groups: Floats
     share: Floats
@@ -217,8 +217,8 @@ class Distribution:
         self, quantiles: tuple[float, ...] = QUANTILES, level: float = 0.95
     ) -> list[Statistic]:
         """Return mean and variance, where they can be told, `quantiles`, and the histogram."""
-        asked = [self.quantile(q, level) for q in quantiles]
-        return [*self.moments(level), *asked, *self.histogram(level)]
+        percentiles = [self.quantile(q, level) for q in quantiles]
+        return [*self.moments(level), *percentiles, *self.histogram(level)]
 
     def fakes_move(self, share: float = FAKES) -> float:
         """Return how far a `share` of fake reports can move the estimated share below any edge: all
@@ -281,16 +281,16 @@ def decode_distribution(table: Table) -> Distribution:
 def _of_levels(table: Table, mechanism: HierarchicalHistogram) -> Nodes:
     if not table.reports.all():
         raise DecodeError("a level of the tree has no report: too few for estimates")
-    bins, parts, channel = len(mechanism.bins), [], mechanism.channel
+    bins, parts = np.arange(len(mechanism.bins)), []
     for row, n in enumerate(table.reports.tolist()):
-        group = np.arange(bins) // mechanism.addressing.width(row)
+        group = bins // mechanism.addressing.width(row)
         nodes = int(group[-1]) + 1
-        groups = np.zeros((nodes, bins))
-        groups[group, np.arange(bins)] = 1.0
-        told = table.counts[row, :nodes].astype(np.int64)
-        parts.append((groups, channel.holders(told, n) / n, np.full(nodes, n), np.full(nodes, row)))
+        groups = (np.arange(nodes)[:, None] == group).astype(np.float64)
+        counts = table.counts[row, :nodes].astype(np.int64)
+        share = mechanism.channel.holders(counts, n) / n
+        parts.append((groups, share, np.full(nodes, float(n)), np.full(nodes, row)))
     groups, share, reports, rows = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Nodes(groups, share, reports.astype(np.float64), rows, channel)
+    return Nodes(groups, share, reports, rows, mechanism.channel)
 
 
 def _of_buckets(table: Table, mechanism: BitFlip) -> Nodes:

@@ -1,0 +1,262 @@
+"""Percentiles: bins of an unknown range, levels put together, and intervals that hold."""
+
+import json
+import math
+from bisect import bisect_right
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from ldp import BitFlip, HierarchicalHistogram, OneBitMean
+from ldp.decoding.distribution import Distribution, Nodes
+from ldp.errors import DecodeError, ParameterError
+from ldp.server import Table, decode, decode_distribution
+from ldp.simulation import Population, draw_table
+from tests.command_line import run
+from tests.statistics import ALPHA
+
+SMALL = HierarchicalHistogram(epsilon=2.0, magnitudes=(1.0, 1024.0), buckets=4)
+SIGNED = HierarchicalHistogram(epsilon=2.0, signed=True, buckets=8)
+RANGE = HierarchicalHistogram(epsilon=2.0, bounds=(0.0, 100.0), buckets=50)
+VALUES = tuple(f"{number:.1f}" for number in np.geomspace(2.0, 900.0, 200))
+
+
+@pytest.mark.exact
+@given(st.floats(allow_nan=False) | st.integers())
+def test_a_number_is_in_the_bin_whose_edges_hold_it(number: float) -> None:
+    edges = SIGNED.bins.edges
+    place = SIGNED.bins.place(number)
+    mirrored = SIGNED.bins.place(-number)
+    assert place + mirrored == len(edges) - 2
+    if number >= 0:
+        assert place == min(bisect_right(edges, number), len(edges) - 1) - 1
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("mechanism", [SMALL, RANGE, HierarchicalHistogram(epsilon=1.0)])
+def test_an_edge_begins_a_bin_and_the_number_before_it_ends_one(
+    mechanism: HierarchicalHistogram,
+) -> None:
+    for place, edge in enumerate(mechanism.bins.edges[1:-1], 1):
+        assert mechanism.bins.place(edge) == place
+        assert mechanism.bins.place(math.nextafter(edge, -math.inf)) == place - 1
+
+
+@pytest.mark.exact
+def test_bins_are_as_wide_as_said_where_the_range_is_unknown() -> None:
+    edges = np.array(HierarchicalHistogram(epsilon=1.0).bins.edges[1:-1])
+    relative = np.diff(edges) / edges[:-1]
+    assert edges[0] == 2.0**-20
+    assert edges[-1] == 2.0**30
+    assert relative.max() == 1 / 16
+    assert relative.min() > 1 / 32
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"buckets": 3}, "power of two"),
+        ({"buckets": 256}, "4096 bins"),
+        ({"bounds": (0, 1), "buckets": 1}, "buckets"),
+        ({"bounds": (0, 1), "signed": True}, "unknown range"),
+        ({"bounds": (0, 1), "magnitudes": (1.0, 2.0)}, "unknown range"),
+        ({"magnitudes": (0.0, 2.0)}, "2\\*\\*-100"),
+        ({"magnitudes": (2.0, 1.0)}, "magnitudes"),
+        ({"signed": 1}, "signed"),
+        ({"branching": 1}, "branching"),
+        ({"branching": 803}, "branching"),
+    ],
+)
+def test_wrong_parameters_are_refused(wrong: dict[str, Any], named: str) -> None:
+    with pytest.raises(ParameterError, match=named):
+        HierarchicalHistogram(epsilon=1.0, **wrong)
+
+
+@pytest.mark.exact
+def test_a_number_out_of_range_is_refused_where_that_is_asked_for() -> None:
+    strict = HierarchicalHistogram(epsilon=1.0, magnitudes=(1.0, 8.0), outside="refuse")
+    for number in (-1, 8.0, math.inf):
+        with pytest.raises(ParameterError, match="outside of the range"):
+            strict.check(number)
+        SMALL.check(number)
+    strict.check(0)
+    with pytest.raises(ParameterError, match="not a number"):
+        strict.check(math.nan)
+
+
+def _groups(mechanism: HierarchicalHistogram) -> np.ndarray:
+    bins, levels = len(mechanism.bins), mechanism.addressing
+    return np.concatenate(
+        [
+            np.arange(-(-bins // levels.width(row)))[:, None]
+            == np.arange(bins) // levels.width(row)
+            for row in range(levels.rows)
+        ]
+    ).astype(float)
+
+
+@pytest.mark.exact
+def test_levels_that_agree_are_put_together_without_a_change() -> None:
+    groups = _groups(SMALL)
+    true = np.random.default_rng(1).dirichlet(np.ones(groups.shape[1]))
+    nodes = Nodes(
+        groups,
+        groups @ true,
+        np.full(len(groups), 500.0),
+        np.zeros(len(groups), int),
+        SMALL.channel,
+    )
+    found = Distribution(SMALL.bins, nodes, 1000, {})
+    assert found.share == pytest.approx(true, abs=1e-12)
+    assert found.below[0] == pytest.approx(np.cumsum(true)[:-1], abs=1e-12)
+
+
+@pytest.mark.exact
+def test_standard_errors_are_those_of_the_law_of_one_report() -> None:
+    """The twin, without what sampling makes nodes of a level share, is larger."""
+    table = draw_table(SMALL, VALUES, counts=np.full(200, 50), generator=np.random.default_rng(2))
+    found = decode_distribution(table)
+    weight = np.cumsum(np.ones(len(SMALL.bins)))
+    p, q = float(SMALL.channel.touched), float(SMALL.channel.untouched)
+    held, matrix = np.clip(found.nodes.groups @ found.share, 0, 1), found._fit[0]
+    variance = twin = 0.0
+    for row, n in enumerate(table.reports.tolist()):
+        at = found.nodes.row == row
+        named, some = q + (p - q) * held[at], (weight @ matrix)[at]
+        covariance = -((p - q) ** 2) * np.outer(held[at], held[at])
+        np.fill_diagonal(covariance, named * (1 - named))
+        variance += some @ covariance @ some / n / (p - q) ** 2
+        twin += (some**2 * named * (1 - named)).sum() / n / (p - q) ** 2
+    assert found.linear(weight)[1] == pytest.approx(variance**0.5, rel=1e-9)
+    assert found.linear(weight)[1] != pytest.approx(twin**0.5, rel=1e-3)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("values", [VALUES, ("3", "4", "100")], ids=["spread", "ties"])
+def test_intervals_of_percentiles_hold(values: tuple[str, ...]) -> None:
+    """200 tables: fewer than 94 % would hold with probability ALPHA. The twin takes the
+    bin of the estimate, which is enough for ties."""
+    generator, held, twin = np.random.default_rng(3), np.zeros(2), np.zeros(2)
+    shares = np.full(len(values), 1 / len(values))
+    numbers = np.array(values, float)
+    quantiles = (0.5, 0.95)
+    truths = [numbers[int(np.ceil(q * len(values) - 1e-9)) - 1] for q in quantiles]
+    for _ in range(200):
+        table = draw_table(SMALL, values, frequencies=shares, users=20_000, generator=generator)
+        found = decode_distribution(table)
+        for i, (q, truth) in enumerate(zip(quantiles, truths, strict=True)):
+            row = found.quantile(q)
+            held[i] += row.low <= truth < row.high
+            twin[i] += SMALL.bins.place(row.estimate) == SMALL.bins.place(float(truth))
+    assert (held >= binom.ppf(ALPHA, 200, 0.94)).all()
+    assert len(values) == 3 or (twin < held).any()
+
+
+@pytest.mark.exact
+def test_an_interval_that_few_reports_cannot_close_is_open() -> None:
+    table = draw_table(SMALL, VALUES, counts=np.ones(200, int), generator=np.random.default_rng(4))
+    found = decode_distribution(table)
+    row = found.quantile(0.99)
+    assert row.high == math.inf
+    assert math.isnan(row.std_error)
+    line = next(line for line in found.to_csv().splitlines() if line.startswith("p99"))
+    assert line.endswith(",")
+    wider, level = found.quantile(0.5, 0.999), found.quantile(0.5, 0.8)
+    assert wider.low <= level.low <= level.estimate <= level.high <= wider.high
+
+
+@pytest.mark.exact
+def test_days_add_and_a_range_of_numbers_has_its_share() -> None:
+    generator = np.random.default_rng(5)
+    days = [
+        draw_table(
+            RANGE, ("5", "41", "90"), counts=np.array([3, 4, 3]) * 10_000, generator=generator
+        )
+        for _ in range(2)
+    ]
+    one, both = decode_distribution(days[0]), decode_distribution(days[0] + days[1])
+    share = both.between(40.0, 50.0)
+    assert (share.bin_low, share.bin_high) == (40.0, 50.0)
+    assert abs(share.estimate - 0.4) < 6 * share.std_error
+    assert share.std_error < one.between(40, 50).std_error
+    mean, variance = both.moments()
+    assert mean.low < 44.9 < mean.high
+    assert variance.low < 1154.49 < variance.high
+    assert sum(row.estimate for row in both.histogram()) == pytest.approx(200_000)
+    with pytest.raises(ParameterError, match="different bins"):
+        both.between(40.1, 40.3)
+    with pytest.raises(ParameterError, match="strictly between"):
+        both.quantile(1.0)
+
+
+@pytest.mark.exact
+def test_fakes_move_a_share_as_far_as_said() -> None:
+    """1 % of the reports become the worst that a level takes, one edge and level at a time."""
+    table = draw_table(SMALL, VALUES, counts=np.full(200, 500), generator=np.random.default_rng(6))
+    found = decode_distribution(table)
+    fakes, moved = round(0.01 * table.total), []
+    for row in range(SMALL.shape.rows):
+        at = np.flatnonzero(found.nodes.row == row)
+        for edge in range(len(SMALL.bins) - 1):
+            for way in (-1, 1):
+                bits = way * found._cumulative[edge, at] > 0
+                counts = table.counts.astype(float)
+                counts[row] *= 1 - fakes / table.reports[row]
+                counts[row, : at.size] += fakes * bits
+                spoilt = Table(SMALL, counts, table.reports)
+                shares = spoilt.counts[row, : at.size] / table.reports[row]
+                change = SMALL.channel.holders(shares, 1) - found.nodes.share[at]
+                moved.append(abs(found._cumulative[edge, at] @ change))
+    assert max(moved) == pytest.approx(found.fakes_move(), rel=0.1)
+
+
+@pytest.mark.exact
+def test_what_has_no_bins_has_no_percentiles() -> None:
+    mean = OneBitMean(bounds=(0, 1), epsilon=1.0)
+    table = draw_table(
+        mean, ("0", "1"), counts=np.array([5, 5]), generator=np.random.default_rng(1)
+    )
+    with pytest.raises(DecodeError, match="no percentiles"):
+        decode_distribution(table)
+    with pytest.raises(DecodeError, match="no report"):
+        decode_distribution(Table.empty(SMALL))
+    with pytest.raises(DecodeError, match="holds numbers"):
+        decode(Table.empty(SMALL), ["1"])
+
+
+@pytest.mark.exact
+def test_bit_flips_have_percentiles_where_they_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    flips = BitFlip(bounds=(0.0, 10.0), buckets=10, bits=10, epsilon=4.0)
+    table = draw_table(
+        flips, ("0.5", "7.5"), counts=np.array([7000, 3000]), generator=np.random.default_rng(7)
+    )
+    table.save("t.table")
+    assert run("decode t.table --quantile 0.95 --quantile 0.5 --out t.csv", monkeypatch) == 0
+    lines = Path("t.csv").read_text().splitlines()
+    assert lines[0] == "statistic,bin_low,bin_high,estimate,std_error,low,high"
+    assert [line.split(",")[0] for line in lines[1:5]] == ["mean", "variance", "p95", "p50"]
+    assert sum(line.startswith("count,") for line in lines) == 10
+    summary = json.loads(Path("t.json").read_text())
+    assert (summary["kind"], summary["quantiles"]) == ("numbers", [0.95, 0.5])
+    assert run("decode t.table --out u.csv", monkeypatch) == 0
+    assert Path("u.csv").read_text().startswith("value,count")
+
+
+@pytest.mark.exact
+def test_a_column_of_values_is_a_population(tmp_path: Path) -> None:
+    path = tmp_path / "column.csv"
+    path.write_text("value\n1.5\n2\n1.5\n\n")
+    assert Population.from_csv(path).truth() == {"1.5": 2, "2": 1}
+    for wrong in ("value\n", "value\n1,2\n"):
+        path.write_text(wrong)
+        with pytest.raises(ParameterError):
+            Population.from_csv(path)
