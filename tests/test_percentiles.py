@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from ldp import BitFlip, HierarchicalHistogram, OneBitMean
-from ldp.decoding.distribution import Distribution, Nodes
+from ldp.decoding.distribution import Distribution, Nodes, bins_of
 from ldp.errors import DecodeError, ParameterError
+from ldp.planning import plan_percentile
 from ldp.server import Table, decode, decode_distribution
 from ldp.simulation import Population, draw_table
 from tests.command_line import run
@@ -23,7 +24,7 @@ from tests.statistics import ALPHA
 SMALL = HierarchicalHistogram(epsilon=2.0, magnitudes=(1.0, 1024.0), buckets=4)
 SIGNED = HierarchicalHistogram(epsilon=2.0, signed=True, buckets=8)
 RANGE = HierarchicalHistogram(epsilon=2.0, bounds=(0.0, 100.0), buckets=50)
-VALUES = tuple(f"{number:.1f}" for number in np.geomspace(2.0, 900.0, 200))
+VALUES = tuple(f"{number:.2f}" for number in np.geomspace(2.0, 900.0, 200))
 
 
 @pytest.mark.exact
@@ -260,3 +261,49 @@ def test_a_column_of_values_is_a_population(tmp_path: Path) -> None:
         path.write_text(wrong)
         with pytest.raises(ParameterError):
             Population.from_csv(path)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("bounds", [None, (0.0, 100.0)], ids=["unknown", "range"])
+def test_a_plan_says_what_reports_then_say(bounds: tuple[float, float] | None) -> None:
+    """20 tables of the recommended way: their median interval is as long as planned, within a bin
+    at each end; a plan for a hundredth of the users says another length."""
+    users, generator = 200_000, np.random.default_rng(8)
+    people = Population(VALUES, counts=np.ones(200, int)) if bounds is None else None
+    planned = plan_percentile(users=users, epsilon=2.0, bounds=bounds, people=people)
+    best = planned.best
+    values = VALUES if people else tuple(f"{place / 10}" for place in range(1000))
+    widths = []
+    for _ in range(20):
+        shares = np.full(len(values), 1 / len(values))
+        table = draw_table(
+            best.mechanism, values, frequencies=shares, users=users, generator=generator
+        )
+        row = decode_distribution(table).quantile(0.95)
+        widths.append(row.high - row.low)
+    edges = np.array(bins_of(best.mechanism).edges)
+    place = int(np.searchsorted(edges, best.percentile.high)) - 1
+    slack = 2 * (edges[place + 1] - edges[place])
+    assert float(np.median(widths)) == pytest.approx(best.width, abs=slack)
+    few = plan_percentile(users=users // 100, epsilon=2.0, bounds=bounds, people=people).best
+    assert few.width != pytest.approx(best.width, abs=slack)
+    assert bool(planned.means) == (bounds is not None)
+
+
+@pytest.mark.exact
+def test_a_plan_for_numbers_by_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = "plan --numbers --unknown-range --users 100000 --epsilon 2"
+    assert run(f"{asked} --quantile 0.5", monkeypatch) == 0
+    assert 'mechanism = "hierarchical-histogram"' in capsys.readouterr().out
+    Path("people.csv").write_text("value\n" + "\n".join(VALUES) + "\n")
+    with_people = "plan --numbers --range 0 1000 --users 9000 --epsilon 4 --population people.csv"
+    assert run(f"{with_people} --json", monkeypatch) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert set(answer["means"]) == {"one-bit-mean", "piecewise"}
+    for wrong in ("--unknown-range --range 0 1", "", "--domain 4 --unknown-range"):
+        command = f"plan --numbers {wrong} --users 9 --epsilon 1"
+        assert run(command, monkeypatch) != 0, wrong
+    assert run("plan --users 9 --epsilon 1", monkeypatch) != 0

@@ -1,19 +1,28 @@
 """`ldp plan`: what each mechanism would see, before anybody is asked for data."""
 
+import math
 from textwrap import wrap
 
 import click
 
 from ldp.accounting.explain import in_words
 from ldp.cli.options import JSON, say
-from ldp.planning import Forecast, Plan
+from ldp.errors import ParameterError
+from ldp.planning import Forecast, Plan, report_bytes
 from ldp.planning import plan as planned
 
 WIDTH = 96
 
 
 @click.command()
-@click.option("--domain", type=int, required=True, help="Number of possible values.")
+@click.option("--domain", type=int, help="Number of possible values.")
+@click.option("--numbers", is_flag=True, help="The values are numbers: plan for a percentile.")
+@click.option(
+    "--range", "bounds", type=(float, float), metavar="LOW HIGH", help="Of the numbers, if known."
+)
+@click.option("--unknown-range", is_flag=True, help="Nobody knows the range of the numbers.")
+@click.option("--quantile", type=float, help="The percentile's share; 0.95 without it.")
+@click.option("--population", help="CSV of numbers like those that people will hold.")
 @click.option("--users", type=int, help="Number of users, one report each.")
 @click.option("--epsilon", type=float, help="Privacy loss of one report.")
 @click.option("--frequency", type=float, help="Share that holds a value of interest.")
@@ -25,7 +34,12 @@ WIDTH = 96
 )
 @JSON
 def plan(
-    domain: int,
+    domain: int | None,
+    numbers: bool,
+    bounds: tuple[float, float] | None,
+    unknown_range: bool,
+    quantile: float | None,
+    population: str | None,
     users: int | None,
     epsilon: float | None,
     frequency: float | None,
@@ -40,10 +54,22 @@ def plan(
     Leave out one of --users, --epsilon and --frequency, and it is solved for: the least with which
     the recommended mechanism detects a value that this share of the users holds.
 
+    With --numbers, and --range or --unknown-range: what each way would say of a percentile.
+
     \b
     Example: ldp plan --domain 2600 --users 1000000 --epsilon 4
     Example: ldp plan --domain 2600 --epsilon 4 --frequency 0.001 --max-report-bytes 20
+    Example: ldp plan --numbers --unknown-range --users 100000 --epsilon 2 --quantile 0.95
     """
+    if numbers:
+        if (bounds is None) != unknown_range:
+            raise ParameterError("--numbers goes with either --range LOW HIGH or --unknown-range")
+        if users is None or epsilon is None or domain or frequency or answers:
+            raise ParameterError("--numbers takes --users and --epsilon, and nothing of categories")
+        _plan_numbers(users, epsilon, quantile or 0.95, bounds, population, as_json)
+        return
+    if domain is None or bounds or unknown_range or quantile or population:
+        raise ParameterError("give --domain; ranges, quantiles and populations go with --numbers")
     answer = planned(
         domain=domain,
         users=users,
@@ -55,6 +81,52 @@ def plan(
         answers=answers,
     )
     say(answer.to_dict(), _words(answer), as_json)
+
+
+def _plan_numbers(
+    users: int,
+    epsilon: float,
+    q: float,
+    bounds: tuple[float, float] | None,
+    population: str | None,
+    as_json: bool,
+) -> None:
+    from ldp.planning.percentiles import plan_percentile
+    from ldp.simulation import Population
+
+    people = None if population is None else Population.from_csv(population)
+    answer = plan_percentile(users=users, epsilon=epsilon, q=q, bounds=bounds, people=people)
+    name = f"p{100 * q:.6g}"
+    lines = [f"{name} of {users:,} users, epsilon {epsilon:g} a report", ""]
+    lines.append(
+        f"{'way':<44} {name:>9} {'low':>9} {'high':>9}  share +-  bytes   mean +-",
+    )
+    for row in answer.forecasts:
+        mark = " *" if row is answer.best else ""
+        mean = "-" if row.mean_std_error is None else f"{row.mean_std_error:.3g}"
+        ends = (_end(row.percentile.low), _end(row.percentile.high))
+        lines.append(
+            f"{row.words + mark:<44} {row.percentile.estimate:9.4g} {ends[0]:>9} {ends[1]:>9} "
+            f"{100 * row.share_std_error:7.2g} % {report_bytes(row.mechanism):6,} {mean:>9}"
+        )
+    lines += [
+        f"{way:<44} {'no percentile':>49} {error:>15.3g}" for way, error in answer.means.items()
+    ]
+    typical = "spread evenly" if bounds else "lognormal, standard deviation of the logarithm 1"
+    notes = (
+        f"*: recommended, as the shortest report of those whose interval is within 5 % of the "
+        f"shortest. Intervals are those to expect at 95 %, of numbers "
+        f"{'as in the population' if people else typical}; an open end is -. Share +-: standard "
+        f"error of the share of people below the percentile. Mean +-: of the mean; without a "
+        f"range there is none."
+    )
+    lines += ["", *wrap(notes, WIDTH), "", *wrap(in_words(epsilon), WIDTH)]
+    lines += ["", "For metrics.toml (docs/registry.md):", "", answer.registry_lines()]
+    say(answer.to_dict(), "\n".join(lines), as_json)
+
+
+def _end(number: float) -> str:
+    return f"{number:.4g}" if math.isfinite(number) else "-"
 
 
 def _words(answer: Plan) -> str:

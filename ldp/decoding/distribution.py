@@ -159,16 +159,15 @@ class Distribution:
         first = len(share) - _last_bin(
             1 - share[::-1], 1 - monotone[::-1], error[::-1], -noise[:, ::-1], 1 - q, level
         )
-        low, high = self._edges[min(first, place)], self._edges[max(last, place) + 1]
+        edges = self.bins.edges
+        low, high = edges[min(first, place)], edges[max(last, place) + 1]
         heights = np.concatenate([[0.0], monotone, [1.0]])[place : place + 2]
-        ends = self._edges[place : place + 2]
-        ends = ends[np.isfinite(ends)]
+        ends = [*filter(math.isfinite, edges[place : place + 2])]
         estimate = ends[0]
-        if ends.size == 2:
+        if len(ends) == 2:
             estimate += (ends[1] - ends[0]) * (q - heights[0]) / (heights[1] - heights[0])
-        return Statistic(
-            f"p{100 * q:.10g}", float(estimate), _half(low, high, level), float(low), float(high)
-        )
+        name = f"p{100 * q:.10g}"
+        return Statistic(name, float(estimate), _half(low, high, level), low, high)
 
     def between(self, low: float, high: float, level: float = 0.95) -> Statistic:
         """Return the share of numbers from `low` to below `high`, each taken for the nearest edge
@@ -181,7 +180,7 @@ class Distribution:
         weight = np.zeros(len(self.share))
         weight[first:last] = 1.0
         row = _normal("share", *self.linear(weight), level, 0.0, 1.0)
-        return row._replace(bin_low=self._edges[first], bin_high=self._edges[last])
+        return row._replace(bin_low=self.bins.edges[first], bin_high=self.bins.edges[last])
 
     def histogram(self, level: float = 0.95) -> list[Statistic]:
         """Return the number of reports whose number is in each bin, in order."""
@@ -202,7 +201,7 @@ class Distribution:
         """
         if not np.isfinite(self._edges).all():
             return []
-        low, high = self._edges[0], self._edges[-1]
+        low, high = self.bins.edges[0], self.bins.edges[-1]
         middle = (self._edges[1:] + self._edges[:-1]) / 2
         half = float(np.diff(self._edges).max() / 2)
         mean, error = self.linear(middle)
@@ -269,36 +268,68 @@ def decode_distribution(table: Table) -> Distribution:
         raise DecodeError("decode one part of it, by its name")
     mechanism = table.mechanism
     if isinstance(mechanism, HierarchicalHistogram):
-        bins, nodes = mechanism.bins, _of_levels(table, mechanism)
+        nodes = _of_levels(table, mechanism)
     elif isinstance(mechanism, BitFlip) and not table.memoised:
-        bins = EqualBins(mechanism.bounds, mechanism.outside, mechanism.buckets)
         nodes = _of_buckets(table, mechanism)
     else:
         raise DecodeError(f"a {mechanism.name} table has no percentiles: its numbers have no bins")
-    return Distribution(bins, nodes, table.total, table_details(table, "distribution"))
+    details = table_details(table, "distribution")
+    return Distribution(bins_of(mechanism), nodes, table.total, details)
+
+
+def expected_distribution(
+    mechanism: HierarchicalHistogram | BitFlip, share: Floats, users: int
+) -> Distribution:
+    """Return the distribution that reports of `users` people give on average, where the bins hold
+    `share` of them, shape (bins,): its errors and intervals are those to expect."""
+    if isinstance(mechanism, HierarchicalHistogram):
+        groups, row = _levels(mechanism)
+        reports = users / mechanism.shape.rows
+    else:
+        groups, row = np.eye(mechanism.buckets), _row_of_buckets(mechanism)
+        reports = users * mechanism.bits / mechanism.buckets
+    each = np.full(len(groups), reports)
+    nodes = Nodes(groups, groups @ share, each, row, mechanism.channel)
+    return Distribution(bins_of(mechanism), nodes, users, {})
+
+
+def bins_of(mechanism: HierarchicalHistogram | BitFlip) -> Bins:
+    """Return the bins of a mechanism's numbers."""
+    if isinstance(mechanism, HierarchicalHistogram):
+        return mechanism.bins
+    return EqualBins(mechanism.bounds, mechanism.outside, mechanism.buckets)
+
+
+def _levels(mechanism: HierarchicalHistogram) -> tuple[Floats, Ints]:
+    """Return the groups of bins of all levels, shape (nodes, bins), and the level of each."""
+    bins, groups, rows = np.arange(len(mechanism.bins)), [], []
+    for row in range(mechanism.shape.rows):
+        group = bins // mechanism.addressing.width(row)
+        groups.append(np.arange(group[-1] + 1)[:, None] == group)
+        rows.append(np.full(len(groups[-1]), row))
+    return np.concatenate(groups).astype(np.float64), np.concatenate(rows)
 
 
 def _of_levels(table: Table, mechanism: HierarchicalHistogram) -> Nodes:
     if not table.reports.all():
         raise DecodeError("a level of the tree has no report: too few for estimates")
-    bins, parts = np.arange(len(mechanism.bins)), []
-    for row, n in enumerate(table.reports.tolist()):
-        group = bins // mechanism.addressing.width(row)
-        nodes = int(group[-1]) + 1
-        groups = (np.arange(nodes)[:, None] == group).astype(np.float64)
-        counts = table.counts[row, :nodes].astype(np.int64)
-        share = mechanism.channel.holders(counts, n) / n
-        parts.append((groups, share, np.full(nodes, float(n)), np.full(nodes, row)))
-    groups, share, reports, rows = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Nodes(groups, share, reports, rows, mechanism.channel)
+    groups, row = _levels(mechanism)
+    reports = table.reports[row].astype(np.float64)
+    column = np.concatenate([np.arange((row == level).sum()) for level in range(row[-1] + 1)])
+    share = mechanism.channel.holders(table.counts[row, column] / reports, 1)
+    return Nodes(groups, share, reports, row, mechanism.channel)
 
 
 def _of_buckets(table: Table, mechanism: BitFlip) -> Nodes:
     named_counts, reports = counts_of_buckets(table)
-    share = mechanism.channel.holders(named_counts, reports) / reports
-    buckets = mechanism.buckets
-    row = np.full(buckets, 0 if mechanism.bits == buckets else -1)
-    return Nodes(np.eye(buckets), share, reports.astype(np.float64), row, mechanism.channel)
+    share = mechanism.channel.holders(named_counts / reports, 1)
+    row, each = _row_of_buckets(mechanism), reports.astype(np.float64)
+    return Nodes(np.eye(mechanism.buckets), share, each, row, mechanism.channel)
+
+
+def _row_of_buckets(mechanism: BitFlip) -> Ints:
+    """Return 0 for each bucket if every report is about all of them, else -1."""
+    return np.full(mechanism.buckets, 0 if mechanism.bits == mechanism.buckets else -1)
 
 
 def _last_bin(

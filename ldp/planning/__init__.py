@@ -1,17 +1,20 @@
 """Plans: the error and the price of each mechanism for a question, before data are collected."""
 
 from ldp.planning.candidates import CANDIDATES, candidates, tuned
+from ldp.planning.percentiles import PercentilePlan, plan_percentile
 from ldp.planning.plan import Forecast, Plan, plan
 from ldp.planning.question import Question, lower_bound, report_bytes
 
 __all__ = [
     "CANDIDATES",
     "Forecast",
+    "PercentilePlan",
     "Plan",
     "Question",
     "candidates",
     "lower_bound",
     "plan",
+    "plan_percentile",
     "report_bytes",
     "tuned",
 ]

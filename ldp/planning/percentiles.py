@@ -1,0 +1,177 @@
+"""What each way of asking for a percentile would say, before anybody is asked.
+
+A way is judged by its decoder, on the table that its reports give on average: the interval of the
+percentile that this table has is the one to expect.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from ldp.decoding.distribution import Distribution, bins_of, expected_distribution
+from ldp.decoding.statistics import Statistic
+from ldp.errors import ParameterError
+from ldp.mechanisms.bit_flip import BitFlip
+from ldp.mechanisms.hierarchical_histogram import MAGNITUDES, HierarchicalHistogram
+from ldp.mechanisms.numeric import Range, require_range
+from ldp.planning.numbers import OF_NUMBERS
+from ldp.planning.question import MOST_USERS, registry_parameters, report_bytes
+from ldp.protocol.channel import require_epsilon, require_whole
+from ldp.simulation import Population
+
+Histogram = HierarchicalHistogram | BitFlip
+OF_DOUBLING = (4, 8, 16, 32)
+"""Numbers of bins of a doubling that are tried."""
+OF_RANGE, FLIPS = (64, 256, 1024), (16, 64, 256)
+"""Numbers of bins of a range that are tried: in levels, and as bit flips."""
+PEOPLE = 1000
+"""Number of people who are taken for all where no population is given."""
+WITHIN = 1.05
+"""A report is preferred to a longer one if its interval is at most so many times as long."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PercentileForecast:
+    """What one way would say: the expected `percentile` with its interval, which may be open, the
+    standard error of the share of people below it, and of the mean, if it has one."""
+
+    mechanism: Histogram
+    percentile: Statistic
+    share_std_error: float
+    mean_std_error: float | None
+
+    @property
+    def width(self) -> float:
+        """Length of the interval; infinite if it is open."""
+        return self.percentile.high - self.percentile.low
+
+    @property
+    def words(self) -> str:
+        """Name of the way, with its bins."""
+        each = "" if getattr(self.mechanism, "bounds", None) else " a doubling"
+        return f"{self.mechanism.name}, {self.mechanism.buckets} bins{each}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the forecast as JSON-ready data; an open end is None."""
+        ends = (self.percentile.low, self.percentile.high)
+        low, high = (end if math.isfinite(end) else None for end in ends)
+        return {
+            **self.mechanism.parameters(),
+            "report_bytes": report_bytes(self.mechanism),
+            "percentile": self.percentile.estimate,
+            "low": low,
+            "high": high,
+            "share_std_error": self.share_std_error,
+            "mean_std_error": self.mean_std_error,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PercentilePlan:
+    """All ways, the recommended one first, and `means`: mechanisms of the mean alone, with its
+    standard error for numbers in the middle of the range."""
+
+    forecasts: tuple[PercentileForecast, ...]
+    means: dict[str, float]
+
+    @property
+    def best(self) -> PercentileForecast:
+        """The recommended way: of the shortest intervals the one with the shortest report."""
+        return self.forecasts[0]
+
+    def registry_lines(self) -> str:
+        """Return the lines of metrics.toml that state the recommended mechanism."""
+        parameters = registry_parameters(self.best.mechanism)
+        return "".join(f"{name} = {json.dumps(value)}\n" for name, value in parameters)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON-ready data."""
+        forecasts = [row.to_dict() for row in self.forecasts]
+        return {"forecasts": forecasts, "means": self.means, "registry": self.registry_lines()}
+
+
+def plan_percentile(
+    *,
+    users: int,
+    epsilon: float,
+    q: float = 0.95,
+    bounds: Range | None = None,
+    people: Population | None = None,
+) -> PercentilePlan:
+    """Return what each way would say of the `q`-quantile of `users` numbers, one report each, in
+    `bounds`, or without a known range.
+
+    The numbers are those of `people`; without them they are spread evenly over the range, or
+    lognormal (standard deviation of the logarithm 1) where it is unknown. Raises ParameterError for
+    a number out of range.
+    """
+    require_whole(users, "users", 1, MOST_USERS)
+    if not 0 < q < 1:
+        raise ParameterError("a quantile must lie strictly between 0 and 1")
+    epsilon = require_epsilon(epsilon)
+    bounds = None if bounds is None else require_range(bounds, "range")
+    held = people or Population(
+        tuple(map(repr, _typical(bounds))), counts=np.ones(PEOPLE, dtype=np.int64)
+    )
+    rows = [_forecast(mechanism, held, users, q) for mechanism in _ways(epsilon, bounds)]
+    shortest = min(row.width for row in rows)
+    rows.sort(key=lambda row: (row.width > WITHIN * shortest, _cost(row, shortest), row.width))
+    return PercentilePlan(forecasts=tuple(rows), means=_means(users, epsilon, bounds))
+
+
+def _means(users: int, epsilon: float, bounds: Range | None) -> dict[str, float]:
+    if bounds is None:
+        return {}
+    kinds = ((name, kind(bounds=bounds, epsilon=epsilon)) for name, kind in OF_NUMBERS.items())
+    scale = (bounds[1] - bounds[0]) / users**0.5
+    return {name: scale * mechanism.mean_variance(0.5) ** 0.5 for name, mechanism in kinds}
+
+
+def _cost(row: PercentileForecast, shortest: float) -> int:
+    return report_bytes(row.mechanism) if row.width <= WITHIN * shortest else 0
+
+
+def _ways(epsilon: float, bounds: Range | None) -> Iterator[Histogram]:
+    if bounds is None:
+        for buckets in OF_DOUBLING:
+            yield HierarchicalHistogram(epsilon=epsilon, buckets=buckets)
+        return
+    for buckets in OF_RANGE:
+        yield HierarchicalHistogram(epsilon=epsilon, bounds=bounds, buckets=buckets)
+    for buckets in FLIPS:
+        yield BitFlip(epsilon=epsilon, bounds=bounds, buckets=buckets, bits=buckets)
+
+
+def _typical(bounds: Range | None) -> list[float]:
+    places = [(i + 0.5) / PEOPLE for i in range(PEOPLE)]
+    if bounds is not None:
+        return [bounds[0] + (bounds[1] - bounds[0]) * place for place in places]
+    middle = math.sqrt(MAGNITUDES[0] * MAGNITUDES[1])
+    return [middle * math.exp(NormalDist().inv_cdf(place)) for place in places]
+
+
+def _forecast(mechanism: Histogram, people: Population, users: int, q: float) -> PercentileForecast:
+    bins = bins_of(mechanism)
+    share = np.zeros(len(bins))
+    places = [bins.place(value) for value in people.values]
+    np.add.at(share, places, people.shares)
+    expected = expected_distribution(mechanism, share, users)
+    percentile = expected.quantile(q)
+    moments = expected.moments()
+    return PercentileForecast(
+        mechanism=mechanism,
+        percentile=percentile,
+        share_std_error=_share_std_error(expected, percentile),
+        mean_std_error=moments[0].std_error if moments else None,
+    )
+
+
+def _share_std_error(expected: Distribution, percentile: Statistic) -> float:
+    errors = expected.below[1]
+    place = expected.bins.place(percentile.estimate)
+    return float(errors[min(place, len(errors) - 1)])
