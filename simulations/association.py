@@ -44,7 +44,7 @@ from ldp.tables.patterns import Patterns
 from simulations import campaign
 from simulations.campaign import Bar
 
-LEVEL, QUANTILE = 0.95, 1.959964
+LEVEL = 0.95
 INSIDE = 3.0
 """Cells of so many standard errors or more have intervals that are counted."""
 DAYS = 40
@@ -216,13 +216,14 @@ def run(task: Task, sets: int) -> Result:
 
 def holds(found: Association, true: Floats, place: tuple[int, ...]) -> bool:
     """Whether the interval of a cell holds its true count."""
-    off = abs(float(found.count[place] - true[place]))
-    return off < QUANTILE * float(found.std_error[place])
+    low, high = found.interval(LEVEL)
+    return bool(low[place] <= true[place] <= high[place])
 
 
 def as_published(patterns: Patterns, found: Association) -> Association:
     """The same with the paper's OTHER: in every cohort the reports that the detected values do not
-    explain have each bit by itself, with the probability that is left of its count."""
+    explain have each bit by itself, with the probability that is left of its count. The interval is
+    the maximum's, by the information of the likelihood."""
     factors = []
     for table, values, (rows, payloads) in zip(
         patterns.table().tables, found.values, patterns.parts(), strict=True
@@ -245,7 +246,10 @@ def as_published(patterns: Patterns, found: Association) -> Association:
         factors.append(factor / factor.max(axis=1, keepdims=True))
     mixture = Mixture.of(factors, patterns.counts)
     fit = fit_shares(mixture)
-    return replace(found, shares=fit.shares, covariance=covariance(mixture.information(fit.shares)))
+    variance = np.diag(covariance(mixture.information(fit.shares))).reshape(fit.shares.shape)
+    of_table = np.maximum(variance - fit.shares * (1 - fit.shares) / found.reports, 0)
+    errors = found.reports * np.sqrt(of_table)
+    return replace(found, unbiased=found.reports * fit.shares, std_error=errors)
 
 
 @dataclass(frozen=True)

@@ -2,27 +2,31 @@
 
 `python -m simulations.intervals` draws 10,000 small tables of every setting of every mechanism (two
 settings or more each), with hash functions of their own, decodes each with `ldp.server.decode`,
-asks of one value named beforehand whether its nominal interval holds the truth, prints each bar
-beside the figure, writes them as JSON and exits 1 when one is missed. The standard error of a share
-of 10,000 tables is 0.22 %.
+asks of one value named beforehand whether its nominal interval holds the truth (of joint reports,
+of some pairs of values named beforehand), prints each bar beside the figure, writes them as JSON
+and exits 1 when one is missed. The standard error of a share of 10,000 tables is 0.22 %.
 """
 
 import argparse
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, product
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import binom
 
-from ldp import OneBitMean, Piecewise, Rappor, RegressionMoments
+from ldp import JointReport, OneBitMean, Piecewise, Rappor, RegressionMoments, UnaryEncoding
+from ldp.arrays import Floats
+from ldp.decoding.association import OTHER, associate
 from ldp.mechanisms.numeric import Numeric
 from ldp.server import Table, decode, decode_mean, decode_regression
-from ldp.simulation import draw_table
+from ldp.simulation import Population, draw_table, simulate
+from ldp.tables.patterns import Patterns
 from simulations import campaign
 from simulations.campaign import Bar
 from simulations.variance import CATEGORIES, OTHERS, REDRAWN, VALUE, Setting, Subject, settings
@@ -86,6 +90,71 @@ REGRESSIONS = tuple(
 least at which nearly all intervals have ends, and one far above it."""
 TUPLES = ("2,0.1,24", "4,0.9,48", "9,0.4,79", "6,0,58", "0,0.8,10")
 """Tuples, of which people hold one each, all equally often."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Reports of a joint metric of `parts`, hash functions redrawn: `shares` of the pairs, of which
+    the first `listed` values of a hashed part are candidates; the `cells` whose intervals are
+    asked for are named beforehand."""
+
+    name: str
+    parts: tuple[Rappor | UnaryEncoding, ...]
+    shares: Floats
+    reports: int
+    cells: tuple[tuple[int, int], ...]
+    listed: int = 0
+
+
+def listed_part(values: int, epsilon: float) -> UnaryEncoding:
+    return UnaryEncoding(categories=tuple(map(str, range(values))), epsilon=epsilon)
+
+
+FILTERS = Rappor(bits=8, hashes=2, cohorts=16, f=0.0, p=0.25, q=0.75, seed="00")
+STRINGS = np.outer([0.4, 0.3, 0.3], [0.4, 0.3, 0.3])
+DIAGONAL = np.diag([0.4, 0.25, 0.15, 0.1, 0.07, 0.03])
+ASSOCIATIONS = (
+    Pairs(
+        "3 x 2 categories",
+        (listed_part(3, 1.5), listed_part(2, 1.0)),
+        np.array([[0.3, 0.2], [0.298, 0.2], [0.002, 0.0]]),
+        2_000,
+        ((0, 0), (2, 0), (2, 1)),
+    ),
+    Pairs(
+        "6 x 6 categories, all on the diagonal",
+        (listed_part(6, 2.0), listed_part(6, 2.0)),
+        DIAGONAL,
+        5_000,
+        ((0, 0), (5, 5), (0, 1), (5, 4)),
+    ),
+    Pairs(
+        "little noise",
+        (listed_part(3, 4.0), listed_part(3, 4.0)),
+        np.array([[0.5, 0.1, 0.0], [0.1, 0.2, 0.005], [0.0, 0.0, 0.095]]),
+        10_000,
+        ((0, 0), (1, 2), (0, 2)),
+    ),
+    Pairs(
+        "strings and categories",
+        (FILTERS, listed_part(2, 1.0)),
+        np.array([[0.4, 0.1], [0.299, 0.001], [0.2, 0.0]]),
+        5_000,
+        ((0, 0), (1, 1), (2, 1)),
+        listed=3,
+    ),
+    Pairs("strings", (FILTERS, FILTERS), STRINGS, 5_000, ((0, 0), (2, 2)), listed=3),
+    Pairs(
+        "strings, 30 % on no list",
+        (FILTERS, FILTERS),
+        STRINGS,
+        20_000,
+        ((0, 0), (1, 1)),
+        listed=2,
+    ),
+)
+"""Cells that many hold, that few hold and that nobody holds. The last is of one string that is on
+no list, whose columns matter more than noise."""
 
 POOLED = Rappor(scheme="identity", bits=4, f=0.5, p=0.25, q=0.75)
 CLIENTS, REPORTS_EACH = np.array([200, 100, 60, 40]), 10
@@ -153,6 +222,38 @@ def held_regression(
     return held
 
 
+def held_association(pairs: Pairs, tables: int, seed: np.random.SeedSequence) -> list[int]:
+    """In how many tables the interval of each of the cells holds the number of reports in it, or in
+    the cell of OTHER that takes it where a value is not detected."""
+    generator, held = np.random.default_rng(seed), np.zeros(len(pairs.cells), int)
+    names = [tuple(map(str, range(values))) for values in pairs.shares.shape]
+    everybody: Any = tuple(product(*names))
+    for _ in range(tables):
+        drawn = [
+            replace(part, seed=generator.bytes(16).hex()) if isinstance(part, Rappor) else part
+            for part in pairs.parts
+        ]
+        mechanism = JointReport(of=tuple(drawn))
+        counts = generator.multinomial(pairs.reports, pairs.shares.ravel())
+        people = Population(everybody, counts=counts)
+        listed = [
+            axis[: pairs.listed] if isinstance(part, Rappor) else None
+            for part, axis in zip(drawn, names, strict=True)
+        ]
+        found = associate(Patterns.of(mechanism, simulate(mechanism, people, generator)), listed)
+        places = [
+            [axis.index(name if name in axis else OTHER) for name in all_names]
+            for axis, all_names in zip(found.values, names, strict=True)
+        ]
+        truth = np.zeros(found.shares.shape)
+        np.add.at(truth, np.ix_(*places), counts.reshape(pairs.shares.shape))
+        low, high = found.interval()
+        for number, cell in enumerate(pairs.cells):
+            place = tuple(at[i] for at, i in zip(places, cell, strict=True))
+            held[number] += low[place] <= truth[place] <= high[place]
+    return held.tolist()
+
+
 def pooled(tables: int, seed: np.random.SeedSequence) -> tuple[int, int]:
     """The same of basic RAPPOR's second category, where each client sent 10 reports under one
     permanent response: with that said, and without."""
@@ -186,7 +287,10 @@ def rows(tables: int, seed: int) -> Iterator[Row]:
     tasks = list(product(drawn_from, sizes))
     of_means = list(product(MEANS, sizes))
     fits = [(*setting, size) for setting, size in product(REGRESSIONS, sizes)]
-    seeds = np.random.SeedSequence(seed).spawn(len(tasks) + len(sizes) + len(of_means) + len(fits))
+    of_pairs = list(product(ASSOCIATIONS, sizes))
+    without_pairs = len(tasks) + len(sizes) + len(of_means) + len(fits)
+    seeds = np.random.SeedSequence(seed).spawn(without_pairs + len(of_pairs))
+    pairs_seeds, seeds = seeds[without_pairs:], seeds[:without_pairs]
     of_means_at = len(tasks) + len(sizes)
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         drawn = pool.map(held, *zip(*tasks, strict=True), seeds[: len(tasks)])
@@ -207,6 +311,19 @@ def rows(tables: int, seed: int) -> Iterator[Row]:
             count = sum(next(fitted) for _ in sizes)
             name = f"regression, {moments.describe()}"
             yield Row(name, moments.cost.epsilon, reports, 1.0, tables, count)
+        associated = pool.map(held_association, *zip(*of_pairs, strict=True), pairs_seeds)
+        for pairs in ASSOCIATIONS:
+            counts = np.sum([next(associated) for _ in sizes], axis=0).tolist()
+            epsilon = sum(part.cost.epsilon for part in pairs.parts)
+            for cell, count in zip(pairs.cells, counts, strict=True):
+                yield Row(
+                    f"association, {pairs.name}, cell {cell[0]} {cell[1]}",
+                    epsilon,
+                    pairs.reports,
+                    float(pairs.shares[cell]),
+                    tables,
+                    count,
+                )
         for name, counts in zip(("K said", "K not said"), zip(*together, strict=True), strict=True):
             n, share = REPORTS_EACH * int(CLIENTS.sum()), float(CLIENTS[1] / CLIENTS.sum())
             yield Row(

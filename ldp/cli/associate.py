@@ -26,6 +26,7 @@ from ldp.tables.estimates import CONTROLS, Rule
 @click.option("--until", type=DAY, help="Last day.")
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Error rate.")
 @click.option("--control", type=click.Choice(CONTROLS), default="fdr", show_default=True)
+@click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @JSON
 def associate(
     joint: str,
@@ -37,12 +38,14 @@ def associate(
     until: date | None,
     alpha: float,
     control: str,
+    level: float,
     as_json: bool,
 ) -> None:
     """Estimate how many reports of the metric JOINT held each combination of values.
 
     Reads the reports, because a table keeps no combinations. A member with a dictionary has a cell
-    for each candidate that it discovers by itself, and one for all other values. Prints a test that
+    for each candidate that it discovers by itself, and one for all other values. Each cell has an
+    interval at --level and is tested at the error rate --alpha over all cells. Prints a test that
     the members are independent.
 
     \b
@@ -54,7 +57,7 @@ def associate(
     from ldp.server import associate as associated
 
     rule = Rule(alpha=alpha, control=control)
-    check_output(out, 0.5)
+    check_output(out, level)
     known = Registry.load(registry)
     definition = known.metric(joint)
     if not isinstance(definition.mechanism, JointReport):
@@ -92,16 +95,20 @@ def associate(
     association = associated(patterns, listed, rule=rule)
     for warning in association.details["warnings"]:
         click.echo(f"ldp: {warning}", err=True)
-    text = association.to_csv(None if out == "-" else out)
+    text = association.to_csv(None if out == "-" else out, level)
     tested, cells = association.independence, " x ".join(map(str, association.shares.shape))
-    words = f"{cells} cells of {' x '.join(names)} from {association.reports:,} reports -> {out}"
+    summary = {**association.summary(level), "members": names}
+    words = (
+        f"{summary['detected']} of {cells} cells of {' x '.join(names)} discovered among "
+        f"{association.reports:,} reports -> {out}\n1 % of made-up reports could move a cell by "
+        f"{summary['fakes_move']:,.0f}"
+    )
     if tested.freedom:
         words += (
             f"\nindependent? chi-square {tested.statistic:.1f}, {tested.freedom} degrees of "
             f"freedom, p {tested.p_value:.2g}"
         )
-    summary = {**association.summary(), "members": names}
     if out == "-":
-        say({**summary, "cells": association.rows()}, text.rstrip("\n"), as_json)
+        say({**summary, "cells": association.rows(level)}, text.rstrip("\n"), as_json)
     else:
         say({**summary, "written": out}, words, as_json)

@@ -5,16 +5,15 @@ values, the parts of a report are independent, so the likelihood of a report is 
 values are i and j. `ldp.decoding.mixtures` maximises the likelihood of all reports from the two
 factors. A value that is on no list belongs to the category OTHER, whose filter may be any. The
 paper estimates its filter from the bits of each cohort that the listed values do not explain; that
-fits the noise of the same reports and overestimates OTHER (docs/mechanisms/joint.md).
+fits the noise of the same reports and overestimates OTHER (docs/mechanisms/joint.md). Intervals and
+p-values are those of unbiased counts (`ldp.decoding.cells`): maxima are not normal near 0.
 """
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, reduce
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, NamedTuple
@@ -22,13 +21,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import Floats, Ints
+from ldp.arrays import Bools, Floats, Ints
 from ldp.decoding import decode
+from ldp.decoding.cells import PartWeights, cell_counts
 from ldp.decoding.mixtures import MOST_CELLS, Mixture, fit_shares
-from ldp.errors import DecodeError
+from ldp.errors import DecodeError, ParameterError
+from ldp.files import csv_text
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.addressing import Answers, Identity
-from ldp.tables.estimates import Rule, write_with_summary
+from ldp.mechanisms.base import FAKES
+from ldp.tables.estimates import Normal, Rule, spread, write_with_summary
 from ldp.tables.patterns import Patterns, group_reports
 from ldp.tables.table import Table
 
@@ -38,6 +40,15 @@ POSITIVE = 1e-6
 """Share below which the test of independence leaves a value out."""
 ENOUGH = 500
 """Number of reports for each cell below which the test's chi-square distribution is inexact."""
+FEW = 20
+"""Number of reports that tell of a cell below which its unbiased count is not normal."""
+DECOYS, AT_ONCE = 64, 8
+"""Number of unlisted values whose columns stand for those of any, and how many are taken at once:
+the likelihoods of so many are in memory."""
+LEAST_ERROR = 1e-9
+"""Least standard error that a p-value is computed from, for each report."""
+COLUMNS = ("count", "std_error", "low", "high", "p_value", "detected")
+"""Columns of the CSV after those of the values."""
 
 
 class Independence(NamedTuple):
@@ -54,15 +65,19 @@ class Association:
     """Joint distribution of the parts of some reports.
 
     `values`: for each part the values of its axis, `OTHER` the last where values are hashed;
-    `shares`: float64, an axis for each part, adding to 1; `covariance`: of the shares, flat, as
-    estimates of the population's; `reports`: number of reports. `details`: mechanism and fit.
+    `shares`: float64, an axis for each part, the maximum of the likelihood, 0 or more and adding to
+    1. `unbiased`, `std_error`: of the shape of `shares`, in reports, an estimate of the number of
+    these reports that held the cell, sometimes negative, and its error; intervals, p-values and
+    discoveries are of it. `reports`: number of reports. `details`: mechanism and fit.
     """
 
     values: tuple[tuple[str, ...], ...]
     shares: Floats
-    covariance: Floats
+    unbiased: Floats
+    std_error: Floats
     reports: int
     independence: Independence
+    rule: Rule = field(default_factory=Rule)
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -71,53 +86,74 @@ class Association:
         return self.reports * self.shares
 
     @cached_property
-    def std_error(self) -> Floats:
-        """Standard error of every cell's `count` around the number of these reports that held it:
-        the maximum's variance less that of a sample of people, f (1 - f) n."""
-        sampled = np.diag(self.covariance).reshape(self.shares.shape)
-        held = self.shares * (1 - self.shares) / self.reports
-        return self.reports * np.sqrt(np.maximum(sampled - held, 0))
+    def p_value(self) -> Floats:
+        """One-sided p-value of every cell, against a count of 0: shape of `shares`."""
+        from scipy.special import ndtr
+
+        least = LEAST_ERROR * self.reports  # of reports without noise
+        return np.asarray(ndtr(-self.unbiased / np.maximum(self.std_error, least)))
+
+    def detected(self, rule: Rule | None = None) -> Bools:
+        """Return the mask of the cells that `rule` (default: `self.rule`) discovers among all:
+        shape of `shares`."""
+        return (rule or self.rule).discovers(self.count, self.p_value)
+
+    def interval(self, level: float = 0.95, *, population: bool = False) -> tuple[Floats, Floats]:
+        """Return (low, high), shape of `shares`, with nominal coverage `level` for the number of
+        these reports that held the cell; not clipped. `population`: for the number expected in a
+        new sample of as many reports. Raises ParameterError for a level outside (0, 1)."""
+        if not 0 < level < 1:
+            raise ParameterError("level must lie strictly between 0 and 1")
+        wide = spread(self.unbiased, self.std_error, self.reports if population else 0)
+        reach = Normal().upper((1 - level) / 2) * wide
+        return self.unbiased - reach, self.unbiased + reach
 
     def margin(self, part: int) -> Floats:
         """Return the shares of the values of part number `part`: shape (values,)."""
         others = tuple(axis for axis in range(self.shares.ndim) if axis != part)
         return np.asarray(self.shares.sum(axis=others))
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return a dictionary for each cell: the value of every part, count and standard error;
-        largest count first."""
-        count, error = self.count.ravel(), self.std_error.ravel()
+    def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """Return a dictionary for each cell: the value of every part, then COLUMNS, the interval
+        clipped to [0, reports]; largest count first."""
+        low, high = (np.clip(end, 0, self.reports) for end in self.interval(level))
+        columns = [self.count, self.std_error, low, high, self.p_value, self.detected().astype(int)]
+        numbers = [column.ravel().tolist() for column in columns]
         combinations = list(product(*self.values))
         return [
             {
                 **dict(zip(ascii_lowercase, combinations[i], strict=False)),
-                "count": float(count[i]),
-                "std_error": float(error[i]),
+                **{name: column[i] for name, column in zip(COLUMNS, numbers, strict=True)},
             }
-            for i in np.argsort(-count, kind="stable").tolist()
+            for i in np.argsort(-self.count, axis=None, kind="stable").tolist()
         ]
 
-    def summary(self) -> dict[str, Any]:
-        """Return the summary for the file beside the CSV."""
+    def summary(self, level: float = 0.95) -> dict[str, Any]:
+        """Return the summary for the file beside the CSV; intervals at `level`."""
         p_value = self.independence.p_value
         independence = {
             **self.independence._asdict(),
             "p_value": None if math.isnan(p_value) else p_value,
         }
-        return {**self.details, "reports": self.reports, "independence": independence}
+        return {
+            **self.details,
+            "reports": self.reports,
+            "detected": int(self.detected().sum()),
+            "level": level,
+            "alpha": self.rule.alpha,
+            "control": self.rule.control,
+            "independence": independence,
+        }
 
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """Return `a,b,count,std_error` as CSV text; with `path`, write it there and `summary`
-        beside it."""
-        text, rows = io.StringIO(), self.rows()
-        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            numbers = {name: f"{row[name]:.2f}" for name in ("count", "std_error")}
-            writer.writerow({**row, **numbers})
+    def to_csv(self, path: str | Path | None = None, level: float = 0.95) -> str:
+        """Return `rows` as CSV text; with `path`, write it there and `summary` beside it."""
+        rows = self.rows(level)
+        forms = dict.fromkeys(COLUMNS, ".2f") | {"p_value": ".4g", "detected": "d"}
+        cells = ([format(cell, forms.get(name, "")) for name, cell in row.items()] for row in rows)
+        text = csv_text(chain([rows[0]], cells))
         if path is not None:
-            write_with_summary(Path(path), text.getvalue(), self.summary())
-        return text.getvalue()
+            write_with_summary(Path(path), text, self.summary(level))
+        return text
 
 
 def associate(
@@ -145,14 +181,13 @@ def associate(
         raise DecodeError(f"{len(listed)} lists of candidates for the {count} parts of a report")
     if not patterns.total:
         raise DecodeError("there are no reports")
-    rule, margins = rule or Rule(), patterns.table().tables
+    rule, tables = rule or Rule(), patterns.table().tables
     variables = [
         variable(table, names, rule, f"part {letter!r}")
-        for letter, table, names in zip(ascii_lowercase, margins, listed, strict=False)
+        for letter, table, names in zip(ascii_lowercase, tables, listed, strict=False)
     ]
-    factors = [
-        likelihoods(axis, *part) for axis, part in zip(variables, patterns.parts(), strict=True)
-    ]
+    parts = patterns.parts()
+    factors = [likelihoods(axis, *part) for axis, part in zip(variables, parts, strict=True)]
     shape = tuple(factor.shape[1] for factor in factors)
     if math.prod(shape) > MOST_CELLS:
         raise DecodeError(
@@ -165,18 +200,32 @@ def associate(
             f"fewer than {ENOUGH} reports for each of {math.prod(shape)} cells: the test of "
             "independence rejects more often than it says"
         )
-    mixture = Mixture.of(factors, patterns.counts)
-    fit = fit_shares(mixture)
+    factors = [factor / factor.max(axis=1, keepdims=True) for factor in factors]
+    fit = fit_shares(Mixture.of(factors, patterns.counts))
+    margins = [margin(factor, patterns.counts) for factor in factors]
+    weights = [
+        part_weights(*part, patterns.counts)
+        for part in zip(variables, parts, factors, margins, strict=True)
+    ]
+    cells = cell_counts(weights, patterns.counts)
+    if cells.reports_that_tell < FEW:
+        warnings.append(
+            "too few reports tell of the rarest cells for errors that are normal: their intervals "
+            "and p-values are not promised"
+        )
     return Association(
         values=tuple(axis.values for axis in variables),
         shares=fit.shares.reshape(shape),
-        covariance=covariance(mixture.information(fit.shares)),
+        unbiased=cells.count,
+        std_error=cells.std_error,
         reports=patterns.total,
-        independence=independence(factors, patterns.counts),
+        independence=independence(factors, patterns.counts, margins),
+        rule=rule,
         details={
             "mechanism": mechanism.name,
             "fingerprint": mechanism.fingerprint.hex(),
             "epsilon": mechanism.cost.epsilon,
+            "fakes_move": FAKES * patterns.total * math.prod(map(leverage, variables, weights)),
             "patterns": len(patterns.counts),
             "steps": fit.steps,
             "last_change": fit.change,
@@ -241,27 +290,38 @@ def touch_matrix(mechanism: Mechanism, values: Sequence[str]) -> Floats:
 
 
 def likelihoods(axis: Variable, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> Floats:
-    """Return the likelihood of every report for each value of `axis`, over the largest of the
-    report: float64, shape (reports, values). `rows`: shape (reports,), `payloads`: shape (reports,
-    payload bytes). Equal reports are computed once."""
-    channel, columns = axis.mechanism.channel, axis.mechanism.shape.columns
+    """Return the likelihood of every report for each value of `axis`, over that of a value which
+    touches no cell: float64, shape (reports, values). `rows`: shape (reports,), `payloads`: shape
+    (reports, payload bytes). Equal reports are computed once."""
+    first, group = group_reports(rows, payloads)
+    ratio = cell_ratios(axis.mechanism, payloads[first])
+    result = value_likelihoods(axis.touched, rows[first], ratio)
+    if axis.touched.shape[1] < len(axis.values):
+        hashes = getattr(axis.mechanism.addressing, "hashes", 1)
+        result = np.column_stack([result, _any_filter_likelihood(ratio, hashes)])
+    return np.asarray(result[group])
+
+
+def cell_ratios(mechanism: Mechanism, payloads: NDArray[np.uint8]) -> Floats:
+    """Return for every bit of the reports its probability if the value touches the cell over that
+    if it does not: float64, shape (reports, columns)."""
+    channel, columns = mechanism.channel, mechanism.shape.columns
     ratio_of_ones = float(channel.touched / channel.untouched)
     ratio_of_zeros = float((1 - channel.touched) / (1 - channel.untouched))
-    first, group = group_reports(rows, payloads)
-    bits = np.unpackbits(payloads[first], axis=1, bitorder="little")[:, :columns]
-    ratio = np.where(bits, ratio_of_ones, ratio_of_zeros)
-    result = np.empty((first.size, len(axis.values)))
-    order = np.argsort(rows[first], kind="stable")
-    bounds = np.searchsorted(rows[first][order], np.arange(axis.mechanism.shape.rows + 1))
+    bits = np.unpackbits(payloads, axis=1, bitorder="little")[:, :columns]
+    return np.where(bits, ratio_of_ones, ratio_of_zeros)
+
+
+def value_likelihoods(touched: Floats, rows: NDArray[np.uint32], ratio: Floats) -> Floats:
+    """Return the product of `ratio`, shape (reports, columns), over the cells that are `touched`,
+    shape (rows, values, columns): shape (reports, values)."""
+    result = np.empty((len(rows), touched.shape[1]))
+    order = np.argsort(rows, kind="stable")
+    bounds = np.searchsorted(rows[order], np.arange(len(touched) + 1))
     for row in np.flatnonzero(np.diff(bounds)).tolist():
-        reports, cells = order[bounds[row] : bounds[row + 1]], axis.touched[row]
-        result[reports, : len(cells)] = np.exp(np.log(ratio[reports]) @ cells.T)
-    if axis.touched.shape[1] < len(axis.values):
-        result[:, -1] = _any_filter_likelihood(
-            ratio, getattr(axis.mechanism.addressing, "hashes", 1)
-        )
-    result /= result.max(axis=1, keepdims=True)
-    return np.asarray(result[group])
+        reports = order[bounds[row] : bounds[row + 1]]
+        result[reports] = np.exp(np.log(ratio[reports]) @ touched[row].T)
+    return result
 
 
 def _any_filter_likelihood(ratio: Floats, hashes: int) -> Floats:
@@ -279,6 +339,46 @@ def _any_filter_likelihood(ratio: Floats, hashes: int) -> Floats:
     return np.asarray(math.factorial(hashes) * terms[hashes])
 
 
+def margin(factor: Floats, counts: Ints) -> Floats:
+    """Return the maximum-likelihood shares of a part's values, shape (values,), from its
+    likelihoods, shape (patterns, values)."""
+    return fit_shares(Mixture.of([factor], counts)).shares[:, 0]
+
+
+def part_weights(
+    axis: Variable,
+    reports: tuple[NDArray[np.uint32], NDArray[np.uint8]],
+    factor: Floats,
+    shares: Floats,
+    counts: Ints,
+) -> PartWeights:
+    """Return the unbiased estimates of a part's value, from its rows and payloads, likelihoods and
+    shares. `unlisted_error` is that of DECOYS values that nobody holds, each of which is what the
+    unlisted one might have been: their mean weights by importance sampling from the same reports.
+    """
+    part = PartWeights.of(factor, counts, shares)
+    if axis.touched.shape[1] == len(axis.values):
+        return part
+    rows, payloads = reports
+    first, group = group_reports(rows, payloads)
+    ratio, weights = cell_ratios(axis.mechanism, payloads[first]), part.weights[first]
+    any_filter = _any_filter_likelihood(ratio, getattr(axis.mechanism.addressing, "hashes", 1))
+    scale = factor[first, -1] / part.density[first] / any_filter * np.bincount(group, counts)
+    mean, other = np.zeros(len(axis.values)), np.eye(len(axis.values))[-1]
+    for start in range(0, DECOYS, AT_ONCE):
+        names = [f"\0decoy {start + number}" for number in range(AT_ONCE)]
+        chance = value_likelihoods(touch_matrix(axis.mechanism, names), rows[first], ratio)
+        chance *= scale[:, None]
+        mean += ((chance.T @ weights / chance.sum(axis=0)[:, None] - other) ** 2).sum(axis=0)
+    return replace(part, unlisted_error=np.sqrt(mean / DECOYS))
+
+
+def leverage(axis: Variable, part: PartWeights) -> float:
+    """Return the most that one of the reports adds to the count of a listed value of a part; of
+    OTHER where none is listed."""
+    return float(np.abs(part.weights[:, : axis.touched.shape[1] or 1]).max())
+
+
 def covariance(information: Floats) -> Floats:
     """Return the inverse of the `information` I, shape (cells, cells), about shares that add to 1:
     Z (Z' I Z)**-1 Z', Z a basis of the changes that keep the sum."""
@@ -291,9 +391,11 @@ def covariance(information: Floats) -> Floats:
     return np.asarray(basis @ inverse @ basis.T)
 
 
-def independence(factors: Sequence[Floats], counts: Ints) -> Independence:
+def independence(
+    factors: Sequence[Floats], counts: Ints, margins: Sequence[Floats]
+) -> Independence:
     """Return Rao's score test that the parts are independent. `factors`: likelihoods, shape
-    (patterns, values) each; `counts`: shape (patterns,).
+    (patterns, values) each; `counts`: shape (patterns,); `margins`: shares, shape (values,) each.
 
     If they are, each margin is a mixture by itself. With the slope S and the information I of the
     log likelihood at the product of the margins, S' Z (Z' I Z)**-1 Z' S is chi-square with
@@ -302,7 +404,6 @@ def independence(factors: Sequence[Floats], counts: Ints) -> Independence:
     does, has no known distribution there. Values without a share are left out."""
     from scipy.stats import chi2
 
-    margins = [fit_shares(Mixture.of([factor], counts)).shares[:, 0] for factor in factors]
     positive = [np.flatnonzero(margin > POSITIVE) for margin in margins]
     freedom = math.prod(map(len, positive)) - 1 - sum(len(places) - 1 for places in positive)
     if not freedom:

@@ -1,0 +1,86 @@
+"""Unbiased counts of the cells of a joint distribution, each with its variance.
+
+Written for reports of several parts that are independent given their values. With L_a(v) the
+likelihood of a part for its value v, m the shares of the part's values and f = sum of m_v L_a(v),
+
+    T_a = G**-1 L_a / f,    G[v, w] = sum over reports L_a(v) L_a(w) / f**2 / n,
+
+has mean 1 under its own value and 0 under any other, whatever m is, and is the efficient estimate
+of m where m is right. The product of the parts' estimates has mean 1 under its own cell alone, so
+its sum over the reports is an unbiased count, also where the parts depend on each other. Given the
+table its variance is n (mean of T**2 - share of the cell). Unlike a maximum of the likelihood it
+knows no boundary: it is normal where the cell is held by nobody, and may be negative.
+
+Arrays only, no mechanism. Source of the efficient estimate of one part: Le Cam's one step from the
+maximum, with the observed information (van der Vaart 1998, section 5.7).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from ldp.arrays import AnyInts, Floats
+from ldp.decoding.mixtures import Mixture
+
+
+@dataclass(frozen=True, eq=False)
+class PartWeights:
+    """Estimates of a part's value. `weights`: shape (reports, values), T_a above; `density`: shape
+    (reports,), f; `unlisted_error`: shape (values,), standard deviation of the mean of `weights`
+    over all reports about one unlisted value, due to the columns that it hashes to."""
+
+    weights: Floats
+    density: Floats
+    unlisted_error: Floats
+
+    @classmethod
+    def of(cls, factor: Floats, counts: AnyInts, margin: Floats) -> Self:
+        """Return the weights from the likelihoods `factor`, shape (reports, values), the number of
+        equal reports `counts` and the shares `margin`, shape (values,)."""
+        density = factor @ margin
+        relative = factor / density[:, None]
+        total = float(counts.sum())
+        information = relative.T @ (relative * (counts / total)[:, None])
+        weights = relative @ np.linalg.pinv(information, hermitian=True, rcond=1e-12)
+        return cls(weights, density, np.zeros(factor.shape[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class CellCounts:
+    """Unbiased `count` and `std_error` of every cell, an axis a part; `reports_that_tell`: the
+    number of equal weights whose sum has the least normal of the cells' distributions (Kish)."""
+
+    count: Floats
+    std_error: Floats
+    reports_that_tell: float
+
+
+def cell_counts(parts: Sequence[PartWeights], counts: AnyInts) -> CellCounts:
+    """Return the counts of all cells from the weights of each part and the number of equal reports
+    `counts`, shape (reports,).
+
+    People whose value of a part is unlisted may all hold the same one. Its columns are fixed, so
+    what it adds to a cell does not average out over reports: the number of them in the cell's line
+    times `unlisted_error`, in quadrature.
+    """
+    count, second, fourth = (
+        _sum_of_products([part.weights**power for part in parts], counts) for power in (1, 2, 4)
+    )
+    variance = np.maximum(second - np.clip(count, 0, counts.sum()), 0)
+    for axis, part in enumerate(parts):
+        unlisted = np.maximum(np.take(count, [-1], axis=axis), 0)
+        shape = [-1 if axis == other else 1 for other in range(count.ndim)]
+        variance += (unlisted * part.unlisted_error.reshape(shape)) ** 2
+    return CellCounts(
+        count=count,
+        std_error=np.sqrt(variance),
+        reports_that_tell=float((second**2 / np.maximum(fourth, 1e-300)).min()),
+    )
+
+
+def _sum_of_products(factors: Sequence[Floats], counts: AnyInts) -> Floats:
+    """Return the sum over reports of the products of `factors`, shape (reports, values) each."""
+    mixture = Mixture.of(factors, counts)
+    return mixture.slope(mixture.counts).reshape([factor.shape[1] for factor in factors])
