@@ -208,7 +208,8 @@ def test_our_hashes_are_those_of_google_rappors_maps(name: str) -> None:
 @pytest.mark.exact
 def test_the_variance_around_a_tables_share_is_that_of_its_bits_and_holders() -> None:
     """Against one matrix of all covariances of all bits, off the diagonal within a cohort what the
-    holders of a filter do together; without that and without the table's own part it is larger."""
+    holders of a filter do together; without that and without the table's own part it is larger.
+    That of the sum of all estimates likewise, of which three are corrected residuals."""
     generator, values = np.random.default_rng(8), tuple(f"v{i}" for i in range(6))
     mechanism = Rappor(bits=8, hashes=2, cohorts=8, f=0.25, p=0.0, q=1.0, seed="00ff")
     counts = np.array([8000, 5000, 3000, 2000, 1000, 1000])
@@ -217,7 +218,7 @@ def test_the_variance_around_a_tables_share_is_that_of_its_bits_and_holders() ->
     design = BloomDesign(bloom_map(table, values), shares.weight(shares.share), shares.mean)
     chosen, n = np.arange(6), table.total
     b = counts / n
-    found = shares.variances(design, Sparse(chosen, b, np.empty(0), 0.0))
+    found = shares.variances(design, Sparse(chosen, b, np.empty(0), 0.0), np.ones(6))
     columns = design.columns(chosen)
     influence = np.linalg.solve(columns.T @ columns, columns.T) * design.weight.ravel()
     filters = columns.T / design.weight.ravel()
@@ -229,9 +230,21 @@ def test_the_variance_around_a_tables_share_is_that_of_its_bits_and_holders() ->
         np.fill_diagonal(block, 1 / design.weight[c] ** 2)
         together[bits, bits] = block
     expected = np.einsum("je,ef,jf->j", influence, together, influence) - b * (1 - b) / n
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(found[:-1], expected, rtol=1e-9)
+    total = influence.sum(axis=0)
+    np.testing.assert_allclose(found[-1], total @ together @ total, rtol=1e-9)
     alone = np.diag(np.linalg.inv(columns.T @ columns))
     assert found[0] < 0.9 * alone[0]
+    listed = tuple(f"v{i}" for i in range(9))
+    design = BloomDesign(bloom_map(table, listed), design.weight, shares.mean)
+    correction = np.arange(9) / 1000
+    back = design.combination(correction)
+    np.testing.assert_allclose(back, design.columns(np.arange(9)) @ correction, rtol=1e-9)
+    total += (back - columns @ np.linalg.solve(columns.T @ columns, columns.T @ back)) * (
+        design.weight.ravel()
+    )
+    found = shares.variances(design, Sparse(chosen, b, np.empty(0), 0.0), correction)
+    np.testing.assert_allclose(found[-1], total @ together @ total, rtol=1e-9)
 
 
 @pytest.mark.exact

@@ -73,11 +73,17 @@ def gather(
 
 
 def gather_groups(
-    addressing: PolynomialRows, counts: AnyInts, points: NDArray[np.uint64], bounds: Sequence[int]
+    addressing: PolynomialRows,
+    counts: AnyInts,
+    points: NDArray[np.uint64],
+    bounds: Sequence[int],
+    polynomials: NDArray[np.uint64] | None = None,
 ) -> tuple[Ints, Ints]:
     """Return what `gather` does, and its sum over all points in every group of rows, of which group
     i is rows bounds[i] to bounds[i + 1]: int64, shape of `points` and (groups,)."""
-    width, polynomials = np.uint64(addressing.width), coefficients(addressing, len(counts))
+    width = np.uint64(addressing.width)
+    if polynomials is None:
+        polynomials = coefficients(addressing, len(counts))
 
     def work(groups: slice) -> tuple[Ints, list[int]]:
         total, sums = np.zeros(points.size, dtype=np.int64), list[int]()

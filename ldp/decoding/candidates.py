@@ -76,6 +76,16 @@ class BloomDesign:
         cells = self.weight * residual.reshape(self.weight.shape)
         return np.asarray(sum_cells(self.map, cells) - self.mean * cells.sum())
 
+    def combination(self, factors: Floats) -> Floats:
+        """Return the sum of all columns times `factors`, shape (candidates,): shape (cohorts *
+        bits,). None of the columns is in memory."""
+        cells = np.zeros_like(self.weight)
+        for total, bits in zip(cells, np.moveaxis(self.map, 1, 0), strict=True):
+            for number, bit in enumerate(bits.T):
+                is_new = (bits[:, :number] != bit[:, None]).all(axis=1)
+                total += np.bincount(bit[is_new], factors[is_new], minlength=total.size)
+        return np.asarray(((cells - self.mean * factors.sum()) * self.weight).ravel())
+
     @cached_property
     def norms(self) -> Floats:
         """Lengths of the columns: shape (candidates,)."""
@@ -115,28 +125,31 @@ class Shares:
         chance = q + np.clip(holders, 0, 1) * (p - q)
         return np.sqrt(self.reports / (chance * (1 - chance) + self.pooled)) * (p - q)
 
-    def variances(self, design: "BloomDesign", fit: Sparse) -> Floats:
-        """Return the variance of every chosen candidate's estimate around its share of this table:
-        shape (chosen,).
+    def variances(self, design: "BloomDesign", fit: Sparse, correction: Floats) -> Floats:
+        """Return the variance of every chosen candidate's estimate around its share of this table,
+        and that of the sum of all candidates' estimates around theirs: shape (chosen + 1,).
 
-        With A the least-squares weights of the bits and Z_c = A_c (X_c - m), so that Z_c[j, i] is
+        With A the weights of the bits in an estimate and Z_c = A_c (X_c - m), so that Z_c[j, i] is
         the part of a holder of i in cohort c in the estimate of j: noise of single bits, and the
         random cohort of every holder (two bits of one filter rise together),
 
             sum over c of (A_c**2 noise_c + Z_c (diag b - b b') Z_c') / reports_c - b (1 - b) / n.
 
         The last term is the variance of drawing the table from a population; the result is at least
-        the noise of the bits.
+        the noise of the bits. A is that of least squares, C**+ for the chosen columns C; what the
+        penalty took comes back as `correction` of the residual, shape (candidates,), so the sum has
+        the weights 1' C**+ + correction' X' (1 - C C**+).
         """
-        if not fit.chosen.size:
-            return np.empty(0)
         columns, (cohorts, bits) = design.columns(fit.chosen), design.weight.shape
-        inverse = np.linalg.pinv(columns.T @ columns, hermitian=True)
+        chosen = np.linalg.pinv(columns.T @ columns, hermitian=True) @ columns.T
+        back = design.combination(correction)
+        together = chosen.sum(axis=0) + back - (columns.T @ back) @ chosen
+        weights = np.vstack([chosen, together]).reshape(-1, cohorts, bits) * design.weight
         flat = BloomDesign(design.map[fit.chosen], np.ones_like(design.weight), self.mean)
         filters = flat.columns(np.arange(fit.chosen.size)).T.reshape(-1, cohorts, bits)
-        weights = (inverse @ columns.T).reshape(-1, cohorts, bits) * design.weight
-        b, variance = np.maximum(fit.coefficients, 0.0), np.zeros(fit.chosen.size)
-        noise = np.zeros(fit.chosen.size)
+        b = np.maximum(fit.coefficients, 0.0)
+        held_by = np.append(b, min(1.0, b.sum()))
+        variance, noise = np.zeros((2, held_by.size))
         for c in np.flatnonzero(self.reports[:, 0] > 0):
             a, x, reports = weights[:, c], filters[:, c], self.reports[c]
             held = b @ x**2 - (b @ x) ** 2
@@ -144,7 +157,7 @@ class Shares:
             noise += a**2 @ np.maximum(1 / design.weight[c] ** 2 - held / reports, 0)
             variance += a**2 @ (1 / design.weight[c] ** 2 - held / reports)
             variance += (z**2 @ b - (z @ b) ** 2) / reports
-        return np.asarray(np.maximum(variance - b * (1 - b) / self.table.total, noise))
+        return np.asarray(np.maximum(variance - held_by * (1 - held_by) / self.table.total, noise))
 
 
 def regression(
@@ -210,11 +223,12 @@ def from_map(
     freedom = max(1, contrasts - fit.chosen.size)
     scale = float((residual**2).sum()) / freedom
     share, error = debias(design, fit, contrasts, max(1.0, scale))
+    correction = np.where(np.isfinite(error), error, 0.0) ** 2 / max(1.0, scale)
     if fits_all:
         error = least_squares(design.columns(fit.chosen), target).std_errors
     is_known = np.isfinite(error[fit.chosen])
-    table_error = np.sqrt(max(1.0, scale) * shares.variances(design, fit))
-    error[fit.chosen[is_known]] = table_error[is_known]
+    table_error = np.sqrt(max(1.0, scale) * shares.variances(design, fit, correction))
+    error[fit.chosen[is_known]] = table_error[:-1][is_known]
     n = table.total
     untouched = float(table.mechanism.channel.untouched)
     lies = bits.shape[2] * untouched * (1 - untouched)
@@ -253,6 +267,7 @@ def from_map(
         noise=float(n * np.median(np.minimum(error, 1.0))),
         rule=rule,
         details=details,
+        sum_std_error=n * float(table_error[-1]) if np.isfinite(error).all() else None,
     )
 
 

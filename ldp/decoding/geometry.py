@@ -1,6 +1,13 @@
 """Tables of columns that belong to sets, a set for each category: projective geometry, Hadamard
 response."""
 
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ldp.arrays import Ints
 from ldp.decoding.direct import estimate_counts, known_points
 from ldp.mechanisms.addressing import CellSets
 from ldp.tables.estimates import Estimates, Rule
@@ -16,4 +23,24 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule) -> Estimates:
     known = known_points(table.mechanism, candidates)
     addressing = table.mechanism.addressing
     assert isinstance(addressing, CellSets)
-    return estimate_counts(table, candidates, count_sets(addressing, table.counts[0], known), rule)
+    counts = count_sets(addressing, table.counts[0], known)
+    estimates = estimate_counts(table, candidates, counts, rule)
+    return replace(estimates, sum_std_error=_sum_std_error(table, addressing, known, estimates))
+
+
+def _sum_std_error(
+    table: Table, addressing: CellSets, known: Sequence[int], estimates: Estimates
+) -> float:
+    """Return the standard error of the sum of the candidates' estimates. A report adds D = (number
+    of their sets that hold its column - s u) / gain to it, with s candidates and u the probability
+    that another's set does: on average 1 if its value is a candidate, else 0. The squares of these
+    means are no error."""
+    from ldp.bulk import count_sets  # late: numba takes half a second to import
+
+    columns, channel = np.flatnonzero(table.counts[0]), table.mechanism.support
+    is_candidate: Ints = np.zeros(table.mechanism.shape.columns, np.int64)
+    is_candidate[np.array(known) + addressing.first_row] = 1
+    named = count_sets(addressing, is_candidate, (columns - addressing.first_row).tolist())
+    added = (named - len(known) * float(channel.untouched)) / channel.gain
+    held = float(np.clip(estimates.count.sum(), 0, table.total))
+    return math.sqrt(max(0.0, float(table.counts[0, columns] @ added**2) - held))

@@ -4,13 +4,17 @@ A bucket has a bit in as many rows as a report has bits: where C of the n_v repo
 (C - n_v q) / (p - q) of them hold it, and n / n_v times as many of all n.
 """
 
+import math
+
 import numpy as np
 
-from ldp.arrays import Ints
+from ldp.arrays import Floats, Ints
 from ldp.decoding.binomials import BinomialBounds
 from ldp.decoding.direct import pooled_variance
 from ldp.errors import DecodeError
 from ldp.mechanisms.bit_flip import BitFlip
+from ldp.mechanisms.memoisation import MemoisedMechanism
+from ldp.protocol.channel import Channel
 from ldp.tables.estimates import Estimates, Normal, Rule
 from ldp.tables.table import Table
 
@@ -55,6 +59,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
         law=Normal(),
         bounds=None if more else exact,
         rule=rule,
+        sum_std_error=_sum_std_error(table, bucket, share, scale[bucket], more),
     )
 
 
@@ -69,3 +74,35 @@ def counts_of_buckets(table: Table) -> tuple[Ints, Ints]:
     if not reports_about.all():
         raise DecodeError("no report is about one of the buckets: too few for estimates")
     return named_counts, reports_about
+
+
+def _sum_std_error(table: Table, bucket: Ints, share: Floats, scale: Floats, more: float) -> float:
+    """Return the standard error of the sum of the estimates of each `bucket`, held by `share` of
+    the reports and about by one in `scale`, shape (candidates,) each."""
+    mechanism = table.mechanism
+    variance = _sum_variance(table, mechanism.channel, bucket, share, scale)
+    if more:
+        assert isinstance(mechanism, MemoisedMechanism)
+        assert mechanism.permanent_channel
+        first = mechanism.permanent_channel
+        variance += more * _sum_variance(table, first, bucket, share, scale)
+    return math.sqrt(variance)
+
+
+def _sum_variance(
+    table: Table, channel: Channel, bucket: Ints, share: Floats, scale: Floats
+) -> float:
+    """Return the variance of the sum of the estimates from bits through `channel`. Bits are
+    independent, so their noise adds. Which holders are asked does not: a report of row v adds w on
+    average if v is about its bucket of scale w, else 0, where 1 is right. The deviation from 1 has
+    the mean square w - 1 over rows, and what it has in common in a row is fixed by the numbers of
+    reports, which are known."""
+    rows, bits = table.mechanism.shape
+    added, in_row = np.zeros(rows), np.zeros(rows)
+    added[bucket] = share * scale
+    for column in range(bits):
+        in_row += np.roll(added, -column)
+    weights = table.reports / table.total
+    common = float(weights @ (in_row - weights @ in_row) ** 2)
+    noise = float(scale @ channel.variance(share))
+    return table.total * (noise + max(0.0, float(share @ (scale - 1)) - common))

@@ -54,14 +54,13 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     columns: count = m/(m-1) (S - n/m). Time: candidates x rows hashes, 1 to 2 ns each, shared by
     all cores; memory: the table and the candidates. `more`: as for `direct.estimate_counts`.
     """
-    from ldp.bulk import gather_groups, points  # late: numba takes half a second to import
+    from ldp.bulk import points  # late: numba takes half a second to import
 
     mechanism, n = table.mechanism, table.total
     assert isinstance(mechanism, MeanSketch)
     cells, rows = table.named_counts(), mechanism.rows
     places = points(mechanism.addressing, rows, candidates)
-    bounds = np.linspace(0, rows, min(rows, GROUPS) + 1).astype(int)
-    named_counts, sums = gather_groups(mechanism.addressing, cells, places, bounds.tolist())
+    named_counts, error = gather_with_error(table, cells, places, more=more)
     measured = measure(table, cells, named_counts, more)
     details: dict[str, Any] = {"sum_of_squared_counts": measured.squares}
     if rows < MIN_ROWS:
@@ -77,8 +76,29 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
         bounds=SketchBounds(measured, n),
         rule=rule,
         details=details,
-        sum_std_error=_sum_std_error(table, len(candidates), sums, bounds, more),
+        sum_std_error=error,
     )
+
+
+def gather_with_error(
+    table: Table,
+    cells: AnyInts,
+    points: Points,
+    polynomials: Points | None = None,
+    more: float = 0.0,
+) -> tuple[Ints, float | None]:
+    """Return the number of reports that name the cells of each point, shape (points,), and the
+    standard error of the sum of the points' estimates. Arguments as for `measure` and
+    `ldp.bulk.gather`."""
+    from ldp.bulk import gather_groups  # late: numba takes half a second to import
+
+    mechanism = table.mechanism
+    assert isinstance(mechanism, MeanSketch)
+    bounds = np.linspace(0, len(cells), min(len(cells), GROUPS) + 1).astype(int)
+    named_counts, sums = gather_groups(
+        mechanism.addressing, cells, points, bounds.tolist(), polynomials
+    )
+    return named_counts, _sum_std_error(table, points.size, sums, bounds, more)
 
 
 def _sum_std_error(

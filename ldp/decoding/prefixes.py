@@ -5,11 +5,18 @@ length. Here a beginning is kept when it is significant, and the reports about w
 which words are discovered: their noise is independent of the words' choice.
 """
 
+import math
 from typing import Any
 
 import numpy as np
 
-from ldp.decoding.mean_sketch import MIN_ROWS, Measurement, SketchBounds, measure_block
+from ldp.decoding.mean_sketch import (
+    MIN_ROWS,
+    Measurement,
+    SketchBounds,
+    gather_with_error,
+    measure,
+)
 from ldp.decoding.puzzle import fragment_number, fragments_of
 from ldp.errors import DecodeError
 from ldp.mechanisms.local_hashing import LocalHashing
@@ -53,7 +60,7 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
             for word in words
             for ending in (endings if not word.endswith(PAD) else [PAD * spelling.fragment])
         ]
-        group_table, measured = _measure_group(table, mechanism, group, candidates)
+        group_table, measured, sum_error = _measure_group(table, mechanism, group, candidates)
         if group == mechanism.groups - 1:
             break
         significant = np.flatnonzero(measured.p_value <= min(0.5, CHANCE / len(candidates)))
@@ -75,6 +82,8 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
     )
     sampling = table.total * share * (1 - share) * (scale - 1)
     std_error = np.sqrt((measured.std_error * scale) ** 2 + sampling)
+    held = min(max(float(count.sum()) / table.total, 0.0), 1.0)
+    sampled = table.total * held * (1 - held) * (scale - 1)
     return Estimates(
         values=tuple(word.rstrip(PAD) for word in candidates),
         count=count,
@@ -86,14 +95,15 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
         bounds=SketchBounds(measured, table.total, scale, std_error),
         rule=rule or Rule(control="bonferroni"),
         details=details,
+        sum_std_error=math.sqrt(sum_error**2 * scale**2 + sampled),
     )
 
 
 def _measure_group(
     table: Table, mechanism: PrefixExtension, group: int, candidates: list[str]
-) -> tuple[Table, Measurement]:
-    """Return the group's rows as a table of local hashing, and the estimates of its candidates.
-    Raises DecodeError for a group without reports."""
+) -> tuple[Table, Measurement, float]:
+    """Return the group's rows as a table of local hashing, the estimates of its candidates, and the
+    standard error of their sum. Raises DecodeError for a group without reports."""
     from ldp.bulk import coefficients  # late: numba takes half a second to import
 
     rows = mechanism.rows // mechanism.groups
@@ -103,7 +113,9 @@ def _measure_group(
     points = np.fromiter(map(value_point, candidates), dtype=np.uint64, count=len(candidates))
     polynomials = coefficients(mechanism.addressing.rows, mechanism.rows)
     block = slice(group * rows, (group + 1) * rows)
-    group_table, measured = measure_block(table, sketch, block, polynomials, points)
-    if measured is None:
+    part = Table(sketch, table.counts[block], table.reports[block])
+    if not part.total:
         raise DecodeError("one of the lengths has no reports")
-    return group_table, measured
+    named_counts, error = gather_with_error(part, part.counts, points, polynomials[block])
+    assert error is not None  # of MIN_ROWS rows or more
+    return part, measure(part, part.counts, named_counts), error

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from math import comb
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from ldp.errors import ParameterError
 from ldp.protocol.hashing import Value as Value
@@ -121,7 +121,10 @@ class Identity:
 
 class CellSets(Identity, ABC):
     """Addressing with a set of columns for each category, all of one size; any two sets share
-    equally many columns."""
+    equally many columns. Category i stands for row i + `first_row` of a symmetric matrix of zeros
+    and ones, whose ones are the set's columns."""
+
+    first_row: ClassVar[int] = 0
 
     @abstractmethod
     def cells(self, point: int, row: int) -> ManyCells: ...

@@ -77,6 +77,8 @@ class HadamardRows(CellSets):
     """Addressing with the columns of row i + 1 of a Hadamard matrix that hold a plus, for the i-th
     category."""
 
+    first_row: ClassVar[int] = 1
+
     def cells(self, point: int, row: int) -> ManyCells:
         return PlusColumns(point + 1, 1 << len(self.categories).bit_length())
 
