@@ -24,8 +24,19 @@ from ldp.mechanisms import (
     SubsetSelection,
     UnaryEncoding,
 )
+from ldp.mechanisms.addressing import Identity
+from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.sketch import MeanSketch
-from ldp.planning import CANDIDATES, Question, candidates, lower_bound, plan, report_bytes, tuned
+from ldp.planning import (
+    CANDIDATES,
+    Question,
+    bound_ratio,
+    candidates,
+    lower_bound,
+    plan,
+    report_bytes,
+    tuned,
+)
 from ldp.planning.candidates import FLOOR_SHARE, MOST_CELLS, NEAR_BEST, best_mechanism
 from ldp.planning.plan import least_number
 from ldp.planning.question import registry_parameters, zipf_squares
@@ -34,6 +45,7 @@ from ldp.server import Table, decode
 from ldp.simulation import draw_estimates, draw_table
 from simulations import plan as campaign
 from tests.command_line import run
+from tests.examples import CATALOGUED
 from tests.statistics import ALPHA, mean_p
 
 NAMES = tuple("abcdef")
@@ -88,6 +100,27 @@ def test_the_bound_keeps_its_digits_at_the_largest_epsilon() -> None:
     assert lower_bound(10, 64.0) == pytest.approx(2 * 0.9 / math.exp(64.0))
     answer = plan(domain=10, users=1000, epsilon=64.0, frequency=0.1)
     assert all(row.bound_ratio >= 1 - 1e-9 for row in answer.forecasts)
+
+
+@pytest.mark.exact
+def test_nothing_of_the_catalogue_that_has_a_list_of_values_is_below_the_bound() -> None:
+    """Those of words and sketches take any value; RAPPOR's filters state the variance of a bit. The
+    twin has a lower variance than its epsilon allows."""
+    seen = set()
+    for mechanism in (example.mechanism for example in CATALOGUED):
+        addressing = mechanism.addressing
+        if isinstance(addressing, Identity | Buckets):
+            values = (
+                len(addressing.categories) + len(addressing.untouching)
+                if isinstance(addressing, Identity)
+                else addressing.buckets
+            )
+            seen.add(mechanism.name)
+            assert bound_ratio(mechanism, values) >= 1 - 1e-9
+    assert {"rr", "coin", "unary", "subset", "pgr", "hadamard", "bit-flip", "rappor"} <= seen
+    assert {"memoised-rr", "memoised-bit-flip"} <= seen
+    loud = RandomizedResponse(categories=("a", "b", "c"), epsilon=2.0)
+    assert loud.variance(1, 1 / 3) < lower_bound(3, 1.0)
 
 
 @pytest.mark.exact

@@ -3,7 +3,7 @@
 from ldp.planning.candidates import CANDIDATES, candidates, tuned
 from ldp.planning.percentiles import PercentilePlan, plan_percentile
 from ldp.planning.plan import Forecast, Plan, plan
-from ldp.planning.question import Question, lower_bound, report_bytes
+from ldp.planning.question import Question, bound_ratio, lower_bound, report_bytes
 
 __all__ = [
     "CANDIDATES",
@@ -11,6 +11,7 @@ __all__ = [
     "PercentilePlan",
     "Plan",
     "Question",
+    "bound_ratio",
     "candidates",
     "lower_bound",
     "plan",

@@ -16,7 +16,7 @@ from ldp.planning.candidates import NEAR_BEST, best_mechanism, candidates, small
 from ldp.planning.question import (
     MOST_USERS,
     Question,
-    lower_bound,
+    bound_ratio,
     registry_parameters,
     report_bytes,
 )
@@ -187,7 +187,6 @@ def _forecast(question: Question, mechanism: Mechanism, best: str) -> Forecast:
     n, d = question.users, question.domain
     rare = question.with_(frequency=0.0)
     squares = question.frequency**2 + question.others_squared
-    mean = float(mechanism.variance(n, 1 / d, squares * (d - 1) / d))  # it is linear in both
     return Forecast(
         mechanism=mechanism.name,
         parameters=dict(registry_parameters(mechanism)),
@@ -195,7 +194,7 @@ def _forecast(question: Question, mechanism: Mechanism, best: str) -> Forecast:
         std_error_rare=math.sqrt(rare.variance(mechanism)),
         std_error=math.sqrt(question.variance(mechanism)),
         detectable_frequency=_detectable(question, mechanism),
-        bound_ratio=mean / (n * lower_bound(d, mechanism.cost.epsilon)),
+        bound_ratio=bound_ratio(mechanism, d, n, squares),
         report_bytes=report_bytes(mechanism),
         table_cells=math.prod(mechanism.shape),
         fakes_move=mechanism.fakes_move(),
