@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ldp.report import Results
+from ldp.report.values import MOST_FEW
 from ldp.tables.estimates import Estimates, Rule
 
 DETAILS = {
@@ -50,6 +51,14 @@ def results(
     (folder / name).parent.mkdir(exist_ok=True)
     estimates.to_csv(folder / name)
     return Results.load(folder / name)
+
+
+def long_list(
+    folder: Path, count: Sequence[float] = (600, 300, 10, -10), **details: Any
+) -> Results:
+    """The estimates of `results`, with as many more that nobody holds as make a long list."""
+    values = [*details.pop("values", NAMES), *(f"nobody {i}" for i in range(MOST_FEW))]
+    return results(folder, [*count, *[-30.0] * MOST_FEW], values, **details)
 
 
 def words(page: str) -> str:

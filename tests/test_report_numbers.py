@@ -13,6 +13,7 @@ from ldp import CountMeanSketch
 from ldp.errors import DecodeError
 from ldp.mechanisms import BitFlip, Piecewise, RegressionMoments
 from ldp.report import Numbers, Results, load, render
+from ldp.report.formats import quantity
 from ldp.server import Table, decode, decode_mean, decode_regression
 from ldp.simulation import draw_table
 from ldp.tables.estimates import OVERFULL
@@ -59,12 +60,12 @@ def test_a_mean_has_a_section_of_its_own(mean: Path, tmp_path: Path) -> None:
     assert isinstance(read, Numbers)
     page = words(render([read]))
     for number in ("mean", "low", "high"):
-        assert f"{read.summary[number]:.6g}" in page
-    assert f"could move the mean by {read.summary['fakes_move']:.3g}" in page
+        assert quantity(read.summary[number]) in page
+    assert f"could move the mean by {quantity(read.summary['fakes_move'])}" in page
     assert "at most 88.1 times in 100" in page
     both = words(render([results(tmp_path), read]))
-    assert "wait : a mean of 4,000 reports" in both
-    assert "discovered" in both
+    assert "wait : a number in 4,000 reports" in both
+    assert "2 values found" in both
 
 
 @pytest.mark.exact
@@ -81,7 +82,7 @@ def test_a_regression_has_a_section_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "fit.json").write_text(json.dumps(found.summary()))
     page = words(render([load(tmp_path / "fit.csv")]))
     assert "x1" in page
-    assert f"{found.intercept:.6g}" in page
+    assert quantity(found.intercept) in page
 
 
 @pytest.mark.exact

@@ -22,7 +22,7 @@ from tests.pages import results, words
 
 
 def unexplained(page: str) -> str:
-    return words("</style>" + page.split(">Unexplained<")[1]).split("Privacy label")[0]
+    return words("</style>" + page.split(">On no list<")[1]).split("Privacy label")[0]
 
 
 @pytest.mark.exact
@@ -157,7 +157,7 @@ def test_the_privacy_label_says_what_a_report_costs_and_what_a_device_may_spend(
 @pytest.mark.exact
 def test_no_epsilon_of_the_page_is_rounded_down(tmp_path: Path) -> None:
     page = words(render([results(tmp_path, epsilon=2.0433024)]))
-    assert "2.044 epsilon of one report" in page
+    assert "Epsilon of one report: 2.044." in page
     assert page.count("2.044") == 3
     assert "2.043" not in page
 

@@ -72,8 +72,8 @@ def test_three_days_are_compared_in_turn_and_end_with_beginning(tmp_path: Path) 
 def test_days_that_differ_by_noise_alone_are_said_to(tmp_path: Path) -> None:
     page = render(days_of(tmp_path, [(0.3, 0.1), (0.301, 0.1)]))
     assert "No difference is more than noise , of 2 values" in words(page)
-    assert 'fill="#b04a08"' not in page
-    assert 'fill="#b04a08"' in render(days_of(tmp_path, [(0.3, 0.1), (0.5, 0.1)]))
+    assert 'class="changed"' not in page
+    assert 'class="changed"' in render(days_of(tmp_path, [(0.3, 0.1), (0.5, 0.1)]))
 
 
 @pytest.mark.exact

@@ -9,29 +9,37 @@ from ldp.cli.options import FILE
 
 @click.command()
 @click.argument("estimates", nargs=-1, required=True, type=FILE)
-@click.option("--title", help="Heading; the files' names without it.")
+@click.option("--title", help="Heading; metrics and days without it.")
 @click.option(
     "--truth",
     multiple=True,
     help="CSV value,count: drawn beside the estimates of a simulation. One for all, or each.",
 )
+@click.option("--registry", type=FILE, help="metrics.toml: what metrics are about, their owners.")
 @click.option("--out", required=True, type=FILE, help="HTML file to write.")
 def report(
-    estimates: tuple[Path, ...], title: str | None, truth: tuple[str, ...], out: Path
+    estimates: tuple[Path, ...],
+    title: str | None,
+    truth: tuple[str, ...],
+    registry: Path | None,
+    out: Path,
 ) -> None:
     """Make one self-contained HTML page of ESTIMATES: no network, opens from disk.
 
-    Files of one metric on different days are compared: which differences are more than noise.
+    Takes files of decode, discover and associate. Those of one metric on different days are
+    compared: which differences are more than noise.
 
     \b
     Example: ldp report estimates.csv --out report.html
     Example: ldp report monday.csv tuesday.csv --title Cities --out report.html
     """
     from ldp.files import write_whole
+    from ldp.registry import Registry
     from ldp.report import load, render
     from ldp.simulation import Population
 
     known = [Population.from_csv(path).truth() for path in truth]
     results = [load(path) for path in estimates]
-    write_whole(out, render(results, known[0] if len(known) == 1 else known or None, title))
+    about = Registry.load(registry) if registry else None
+    write_whole(out, render(results, known[0] if len(known) == 1 else known or None, title, about))
     click.echo(f"{out}")

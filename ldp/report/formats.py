@@ -1,6 +1,9 @@
-"""How numbers and values are written on a page."""
+"""How numbers and values are written on a page, and where they stand on an axis."""
 
+import math
 import unicodedata
+from collections.abc import Sequence
+from typing import Any
 
 JOINERS = {"\N{ZERO WIDTH JOINER}", *map(chr, range(0xE0020, 0xE0080))}
 """Characters that join the parts of one symbol."""
@@ -30,3 +33,53 @@ def _visible(letter: str) -> str:
 
 def whole_number(number: float) -> str:
     return f"{number:,.0f}".replace("-", "−")
+
+
+def counted(number: float, noun: str, nouns: str = "") -> str:
+    """Return a `number` with its `noun`, of which `nouns` is the plural where it is no "s" more."""
+    return f"{whole_number(number)} {noun if number == 1 else nouns or f'{noun}s'}"
+
+
+def quantity(number: float) -> str:
+    """Return a `number` in some unit as text of four digits, or all those before the point."""
+    if number and not 1e-5 <= abs(number) < 1e15:
+        return f"{number:.3e}".replace("-", "\N{MINUS SIGN}")
+    digits = max(0, 3 - math.floor(math.log10(abs(number)))) if number else 0
+    text = f"{number:,.{digits}f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", "\N{MINUS SIGN}")
+
+
+def span(low: float | None, high: float | None) -> str:
+    """Return an interval as text; an end that is None is open."""
+    if low is None:
+        return "not known" if high is None else f"at most {quantity(high)}"
+    return f"at least {quantity(low)}" if high is None else f"{quantity(low)} to {quantity(high)}"
+
+
+def p_text(p_value: float) -> str:
+    """Return a `p_value` as text; what is printed is not below 1e-15."""
+    return f"{p_value:.2g}" if p_value >= 1e-15 else "< 1e-15"
+
+
+def tenths(parts: Sequence[float]) -> list[str]:
+    """Return percentages with one decimal of `parts`, at least 0, which as they are printed add to
+    100: those that lose most by rounding down are rounded up."""
+    shares = [1000 * part / (sum(parts) or 1) for part in parts]
+    whole = [math.floor(share) for share in shares]
+    missing = round(sum(shares)) - sum(whole)
+    for place in sorted(range(len(parts)), key=lambda i: whole[i] - shares[i])[:missing]:
+        whole[place] += 1
+    return [f"{number / 10:.1f}\N{NO-BREAK SPACE}%" for number in whole]
+
+
+def ticks(low: float, high: float, most: int = 5) -> list[dict[str, Any]]:
+    """Return round numbers from `low` to `high`, with at most `most` equal steps between them: each
+    with its `text`, and its place `at` on a linear axis in shares of it."""
+    length = (high - low) or 1.0
+    step = 10.0 ** math.floor(math.log10(length / most))
+    step *= next(times for times in (1, 2, 5, 10) if length / (times * step) <= most + 1e-9)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [
+        {"text": quantity(number * step), "at": round((number * step - low) / length, 5)}
+        for number in range(first, last + 1)
+    ]

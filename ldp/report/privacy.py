@@ -6,6 +6,7 @@ from typing import Any
 from ldp.accounting.explain import caps_sentence, guess_sentence, upwards
 from ldp.accounting.label import Label
 from ldp.registry.explaining import NOT_COVERED, REMEMBERED
+from ldp.report.reading import ResultFile
 
 NO_LABEL = (
     "Not known: the table does not carry what its metric may spend. Tables that `ldp aggregate` "
@@ -13,26 +14,36 @@ NO_LABEL = (
 )
 
 
-def labels(summary: Mapping[str, Any]) -> list[Label]:
-    """Return the labels that the summary carries."""
-    return [Label.of(fields) for fields in summary.get("labels", [])]
+def report_epsilon(file: ResultFile) -> float:
+    """Return the epsilon of one whole report of a `file`, which for a part of a joint metric is
+    more than the part's own."""
+    epsilon: float = file.summary["epsilon"]
+    return max([epsilon, *(label.report_epsilon for label in file.labels)])
 
 
-def report_epsilon(summary: Mapping[str, Any]) -> float:
-    """Return the epsilon of one whole report, which for a part of a joint metric is more than the
-    part's own."""
-    epsilon: float = summary["epsilon"]
-    return max([epsilon, *(label.report_epsilon for label in labels(summary))])
+def in_short(file: ResultFile) -> str:
+    """Return the label of a `file` in a sentence or two."""
+    caps = [
+        f"Group {label.group}: "
+        f"{caps_sentence(label.window, label.window_epsilon, label.lifetime_epsilon)}."
+        for label in file.labels
+    ]
+    first = f"Epsilon of one report: {upwards(report_epsilon(file))}."
+    return " ".join([first, *dict.fromkeys(caps)])
 
 
-def questions(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the statements of the label: a question and its answer, one after the other."""
-    epsilon, known = report_epsilon(summary), labels(summary)
+def questions(file: ResultFile) -> Iterator[tuple[str, str]]:
+    """Yield the statements of the label of a `file`: a question and its answer, one after the
+    other."""
+    epsilon = report_epsilon(file)
     yield "One report", guess_sentence(epsilon)
-    yield "Several reports of one person", " ".join(_several(summary, epsilon, known))
+    yield (
+        "Several reports of one person",
+        " ".join(_several(file.summary, epsilon, file.labels)),
+    )
     yield (
         "The most a device may ever say",
-        " ".join(_capped(label) for label in known) or NO_LABEL,
+        " ".join(map(_capped, file.labels)) or NO_LABEL,
     )
     yield "Not covered", NOT_COVERED
 

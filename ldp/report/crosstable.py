@@ -1,0 +1,189 @@
+"""A cross table on the page: which values of two or more questions go together."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from ldp.report.formats import counted, p_text, percent, quantity, whole_number
+from ldp.report.reading import (
+    Checks,
+    ResultFile,
+    are_texts,
+    csv_lines,
+    is_amount,
+    is_number,
+    is_share,
+    numbers_in,
+    or_none,
+    read_summary,
+    reading,
+)
+from ldp.tables.estimates import CONTROLS
+
+NUMBERS = ("count", "std_error", "low", "high", "p_value", "detected")
+"""Columns of a file of a cross table, after those of the values."""
+LAST = "(other)"
+"""Name of all values that are not listed: the last row and column."""
+MOST_LINES, MOST_COLUMNS, MOST_LAYERS = 40, 16, 8
+"""Most rows, columns and heat maps that are drawn; the list has more."""
+WIDE = 8
+"""Number of columns from which a cell holds its share alone, without the interval."""
+
+_SUMMARY: Checks = {
+    "members": are_texts,
+    **dict.fromkeys(("level", "alpha"), is_share),
+    "control": lambda value: value in CONTROLS,
+    "independence": lambda value: (
+        isinstance(value, dict)
+        and all(is_amount(value.get(name)) for name in ("statistic", "freedom"))
+        and or_none(is_number)(value.get("p_value"))
+    ),
+}
+_SINCE: Checks = {
+    "fakes_move": or_none(is_number),
+    "warnings": are_texts,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossTable(ResultFile):
+    """A file of `ldp associate` read back: `rows`, each a combination of `values`, a tuple with
+    one of each member, and its numbers; largest count first."""
+
+    rows: Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def load(cls, path: Path) -> "CrossTable":
+        """Read the CSV file `path` and the summary beside it; raise DecodeError naming the file
+        that is wrong."""
+        with reading(path):
+            content = path.read_bytes()
+            header, *lines = csv_lines(content)
+            rows = [_row(cells, len(header) - len(NUMBERS)) for cells in lines]
+        summary = read_summary(path, _SUMMARY, _SINCE)
+        with reading(path):
+            if len(summary["members"]) != len(header) - len(NUMBERS) or not rows:
+                raise ValueError
+        rows.sort(key=lambda row: -row["count"])
+        return cls(name=path.stem, path=str(path), summary=summary, content=content, rows=rows)
+
+
+def _row(cells: Sequence[str], members: int) -> dict[str, Any]:
+    numbers = numbers_in(dict(zip(NUMBERS, cells[members:], strict=True)))
+    if any(numbers[name] is None for name in NUMBERS if name != "p_value"):
+        raise ValueError
+    return {"values": tuple(cells[:members]), **numbers}
+
+
+def is_header(header: Sequence[str]) -> bool:
+    """Return whether a `header` is that of a cross table: letters, then the numbers."""
+    members = len(header) - len(NUMBERS)
+    return members >= 2 and tuple(header[members:]) == NUMBERS
+
+
+def facts(file: CrossTable) -> Iterator[tuple[str, str]]:
+    """Yield what must be trusted of a `file`: a question and its answer, one after the other."""
+    summary = file.summary
+    alpha, level = percent(summary["alpha"]), percent(summary["level"])
+    yield (
+        "Error rate",
+        {
+            "fdr": f"On average at most {alpha} of the marked combinations are held by nobody.",
+            "bonferroni": f"With probability {percent(1 - summary['alpha'])} or more, somebody "
+            "holds each of the marked combinations.",
+        }.get(summary["control"], f"Each combination was tested at {alpha} by itself."),
+    )
+    yield (
+        "Intervals",
+        f"{level}, for a combination that was chosen beforehand, not for the largest picked here.",
+    )
+    test = summary["independence"]
+    if test["p_value"] is not None:
+        does = "does not show" if test["p_value"] > summary["alpha"] else "shows"
+        yield (
+            "Do the answers go together?",
+            f"A test {does} that they do: chi-square {quantity(test['statistic'])}, "
+            f"{counted(test['freedom'], 'degree')} of freedom, p-value {p_text(test['p_value'])}.",
+        )
+    if summary.get("fakes_move") is not None:
+        yield (
+            "Made-up reports",
+            f"1 % of them could move a count by {whole_number(summary['fakes_move'])}.",
+        )
+
+
+def face(file: CrossTable, most: int) -> dict[str, Any]:
+    """Return the data of the page of a `file`: heat maps, one for each value of a third member, and
+    a list of at most `most` combinations."""
+    summary = file.summary
+    n = max(1, summary["reports"])
+    members = list(summary["members"])
+    rows = [
+        {
+            **row,
+            "share": row["count"] / n,
+            "span": f"{100 * row['low'] / n:.3g} to {percent(row['high'] / n)}",
+        }
+        for row in file.rows
+    ]
+    top = max(1e-12, *(row["share"] for row in rows))
+    maps = []
+    if len(members) <= 3:
+        layers = _ordered(rows, 2) if len(members) == 3 else [None]
+        layers = layers if len(layers) <= MOST_LAYERS else []
+        for value in layers:
+            inside = [row for row in rows if value is None or row["values"][2] == value]
+            maps.append({"value": value, **_map(inside, members, top)})
+    return {
+        "members": members,
+        "maps": maps,
+        "rows": rows[:most],
+        "more": len(rows) - len(rows[:most]),
+        "detected": sum(bool(row["detected"]) for row in rows),
+        "top": top,
+    }
+
+
+def _map(rows: Sequence[Mapping[str, Any]], members: list[str], top: float) -> dict[str, Any]:
+    """Return one heat map, the member with more values down its side."""
+    axes = [_ordered(rows, 0), _ordered(rows, 1)]
+    side, across = (0, 1) if len(axes[0]) >= len(axes[1]) else (1, 0)
+    columns = axes[across][:MOST_COLUMNS]
+    cells = {(row["values"][side], row["values"][across]): row for row in rows}
+    lines = [
+        {
+            "value": value,
+            "cells": [_cell(cells.get((value, column)), top) for column in columns],
+        }
+        for value in axes[side][:MOST_LINES]
+    ]
+    return {
+        "side": members[side],
+        "across": members[across],
+        "columns": columns,
+        "lines": lines,
+        "is_wide": len(columns) > WIDE,
+        "is_cut": len(axes[side]) > MOST_LINES or len(axes[across]) > MOST_COLUMNS,
+    }
+
+
+def _cell(row: Mapping[str, Any] | None, top: float) -> dict[str, Any] | None:
+    return (
+        None
+        if row is None
+        else {**row, "shade": round(100 * min(max(row["share"] / top, 0.0), 1.0), 1)}
+    )
+
+
+def _ordered(rows: Sequence[Mapping[str, Any]], member: int) -> list[Any]:
+    """Return the values of a member, the most frequent first;
+    other values last."""
+
+    def value(row: Mapping[str, Any]) -> str:
+        return str(row["values"][member])
+
+    groups = groupby(sorted(rows, key=value), key=value)
+    counts = {name: sum(row["count"] for row in group) for name, group in groups}
+    return sorted(counts, key=lambda name: (name == LAST, -counts[name], name))

@@ -1,0 +1,284 @@
+"""A number on the page: its statistics with intervals, and its histogram in the order of bins."""
+
+import math
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from ldp.errors import DecodeError
+from ldp.report.formats import percent, quantity, span, ticks
+from ldp.report.reading import (
+    Checks,
+    ResultFile,
+    are_texts,
+    csv_lines,
+    is_number,
+    is_share,
+    numbers_in,
+    read_summary,
+    reading,
+)
+
+HEADER = ("statistic", "bin_low", "bin_high", "estimate", "std_error", "low", "high")
+"""Columns of a file of numbers."""
+MEAN_HEADER = ("mean", "std_error", "low", "high", "reports")
+"""Columns of a file with a mean alone, as version 0.1 wrote it before there were percentiles."""
+MOST_LABELS = 8
+"""Most bin edges that are written below a histogram."""
+
+_SUMMARY: Checks = {"level": is_share, "windows": are_texts}
+_SINCE: Checks = {
+    "kind": lambda value: value == "numbers",
+    "fakes_move": lambda value: value is None or is_number(value) or isinstance(value, dict),
+}
+_MEAN = dict.fromkeys(("mean", "std_error", "low", "high"), is_number)
+_PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers(ResultFile):
+    """A file of numbers read back: `statistics` (mean, variance, percentiles) and `bins`, in their
+    order, each with `estimate`, `std_error`, `low` and `high`; bins have `bin_low` and `bin_high`,
+    too. An end that is open is None."""
+
+    statistics: Sequence[Mapping[str, Any]]
+    bins: Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def load(cls, path: Path) -> "Numbers":
+        """Read the CSV file `path` and the summary beside it; raise DecodeError naming the file
+        that is wrong."""
+        with reading(path):
+            content = path.read_bytes()
+            header, *lines = csv_lines(content)
+            rows = [] if tuple(header) == MEAN_HEADER else [_row(cells) for cells in lines]
+        needed = _SUMMARY if rows else {**_SUMMARY, **_MEAN}
+        summary = read_summary(path, needed, _SINCE)
+        if not rows:
+            mean = {name: summary[name] for name in ("std_error", "low", "high")}
+            rows = [{"statistic": "mean", "estimate": summary["mean"], **mean}]
+        bins = [row for row in rows if row["statistic"] == "count"]
+        statistics = [row for row in rows if row["statistic"] != "count"]
+        with reading(path):
+            _check_order(bins)
+        return cls(
+            name=path.stem,
+            path=str(path),
+            summary=summary,
+            content=content,
+            statistics=statistics,
+            bins=bins,
+        )
+
+
+def _row(cells: Sequence[str]) -> dict[str, Any]:
+    """Return one line as numbers; raise ValueError unless all are there that must be."""
+    named = dict(zip(HEADER, cells, strict=True))
+    statistic = named.pop("statistic")
+    numbers = numbers_in(named)
+    is_bin = statistic == "count"
+    if not statistic or (is_bin and numbers["estimate"] is None):
+        raise ValueError
+    return {"statistic": statistic, **numbers}
+
+
+def _check_order(bins: Sequence[Mapping[str, Any]]) -> None:
+    """Raise ValueError unless bins follow each other, and only the outermost edges are open."""
+    edges = [edge for row in bins for edge in (row["bin_low"], row["bin_high"])]
+    inner = edges[1:-1]
+    closed = [edge for edge in edges if edge is not None]
+    if None in inner or closed != sorted(closed):
+        raise ValueError
+
+
+def facts(file: Numbers) -> list[tuple[str, str]]:
+    """Return what must be trusted of a file: pairs of a question and its answer."""
+    summary = file.summary
+    level, fakes = percent(summary["level"]), summary.get("fakes_move")
+    answers = [
+        (
+            "Intervals",
+            f"Each holds the number of the population that the reports come from with probability "
+            f"{level}, by itself. \u201cAt least\u201d and \u201cat most\u201d: the reports set no "
+            "other end.",
+        )
+    ]
+    if fakes is not None:
+        moves = fakes if isinstance(fakes, dict) else {"mean": fakes}
+        moved = ", ".join(
+            f"{'the mean' if name == 'mean' else name} by {quantity(far)}"
+            for name, far in moves.items()
+            if is_number(far)
+        )
+        answers.append(("Made-up reports", f"1 % of them could move {moved}."))
+    return answers
+
+
+def face(file: Numbers, truth: Mapping[float, int] | None) -> dict[str, Any]:
+    """Return the data of the page of a `file`: rows of statistics, and a histogram. `truth`: number
+    -> count of a simulation, drawn beside."""
+    bins, is_even = _shown(file), _is_even(file.bins)
+    place = _places(bins)
+    true = None if truth is None else _Truth(truth)
+    statistics = []
+    for row in file.statistics:
+        known = true.statistic(row["statistic"]) if true else None
+        has_place = bool(bins) and (row["statistic"] != "variance")
+        statistics.append(
+            {
+                **row,
+                "about": _meaning(row["statistic"]),
+                "text": "beyond the bins" if row["estimate"] is None else quantity(row["estimate"]),
+                "span": span(row["low"], row["high"]),
+                "truth": known,
+                "holds": known is None or _holds(row, known),
+                "at": place(row["estimate"], 1.0) if has_place else None,
+                "start": place(row["low"], 0.0) if has_place else 0.0,
+                "end": place(row["high"], 1.0) if has_place else 1.0,
+            }
+        )
+    return {
+        "statistics": statistics,
+        "histogram": _histogram(file, bins, true, is_even) if bins else None,
+        "has_truth": true is not None,
+        "left_out": len(file.bins) - len(bins),
+        "is_even": is_even,
+    }
+
+
+def _meaning(statistic: str) -> str:
+    percentile = _PERCENTILE.fullmatch(statistic)
+    if statistic == "p50":
+        return "the median"
+    return f"{percentile[1]} % are at or below" if percentile else ""
+
+
+def _holds(row: Mapping[str, Any], known: float) -> bool:
+    is_above = row["low"] is None or row["low"] <= known
+    return is_above and (row["high"] is None or known <= row["high"])
+
+
+def _shown(file: Numbers) -> Sequence[Mapping[str, Any]]:
+    """Return the bins from the first to the last in which something stands out from the noise, with
+    one more on each side; all where nothing does."""
+    places = [i for i, row in enumerate(file.bins) if (row["low"] or 0.0) > 0]
+    return file.bins[max(0, places[0] - 1) : places[-1] + 2] if places else file.bins
+
+
+def _is_even(bins: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether all bins with two edges are as wide as each other."""
+    ends = [(row["bin_low"], row["bin_high"]) for row in bins]
+    widths = [high - low for low, high in ends if low is not None and high is not None]
+    return not widths or max(widths) - min(widths) <= 1e-3 * max(widths)
+
+
+def _places(bins: Sequence[Mapping[str, Any]]) -> Callable[[float | None, float], float]:
+    """Return the function from a number to its place on an axis on which all `bins` are drawn as
+    wide as each other, from 0 to 1; of None it is `otherwise`."""
+    edges = [row["bin_low"] for row in bins] + [row["bin_high"] for row in bins[-1:]]
+
+    def place(number: float | None, otherwise: float) -> float:
+        if number is None:
+            return otherwise
+        lows = [-math.inf if edge is None else edge for edge in edges[:-1]]
+        at = max(0, bisect_right(lows, number) - 1)
+        low, high = edges[at], edges[at + 1]
+        inside = 0.5
+        if low is not None and high is not None and high > low:
+            inside = min(max((number - low) / (high - low), 0.0), 1.0)
+        return round((at + inside) / len(bins), 5)
+
+    return place
+
+
+def _histogram(
+    file: Numbers, bins: Sequence[Mapping[str, Any]], true: "_Truth | None", is_even: bool
+) -> dict[str, Any]:
+    n = max(1, file.summary["reports"])
+    top = max([1e-9, *((row["high"] or row["estimate"]) / n for row in bins)])
+    columns = []
+    for row in bins:
+        low, high = max(row["low"] or 0.0, 0.0), min(n if row["high"] is None else row["high"], n)
+        count = None if true is None else true.between(row["bin_low"], row["bin_high"])
+        columns.append(
+            {
+                "from": row["bin_low"],
+                "to": row["bin_high"],
+                "bin": _bin(row["bin_low"], row["bin_high"]),
+                "count": row["estimate"],
+                "share": row["estimate"] / n,
+                "low": low,
+                "high": high,
+                "at": round(min(max(row["estimate"] / n / top, 0.0), 1.0), 5),
+                "start": round(low / n / top, 5),
+                "end": round(min(high / n / top, 1.0), 5),
+                "truth": count,
+                "truth_at": None if count is None else round(min(count / n / top, 1.0), 5),
+                "holds": count is None or low <= count <= high,
+            }
+        )
+    every = math.ceil((len(bins) + 1) / MOST_LABELS)
+    edges = [row["bin_low"] for row in bins] + [bins[-1]["bin_high"]]
+    labels = [
+        {"text": quantity(edge), "at": round(i / len(bins), 5)}
+        for i, edge in enumerate(edges)
+        if edge is not None and i % every == 0
+    ]
+    scale = "linear scale" if is_even else "not linear: bins of different widths are drawn alike"
+    return {
+        "columns": columns,
+        "labels": labels,
+        "ticks": ticks(0.0, 100 * top),
+        "scale": scale,
+        "is_fine": len(bins) <= 60,
+    }
+
+
+def _bin(low: float | None, high: float | None) -> str:
+    if low is not None and low == high:
+        return quantity(low)
+    return span(low, high).replace("at most", "below").replace("at least", "from")
+
+
+class _Truth:
+    """Numbers that people of a simulation hold: number -> count."""
+
+    def __init__(self, counts: Mapping[float, int]) -> None:
+        self._numbers = sorted(counts)
+        self._sums = [0, *accumulate(counts[number] for number in self._numbers)]
+        self._counts = counts
+
+    def statistic(self, name: str) -> float | None:
+        """Return the statistic of this `name`, None for a name that is not known."""
+        n, percentile = self._sums[-1], _PERCENTILE.fullmatch(name)
+        mean = math.fsum(number * count for number, count in self._counts.items()) / n
+        if name == "variance":
+            squares = ((x - mean) ** 2 * count for x, count in self._counts.items())
+            return math.fsum(squares) / n
+        if percentile:
+            rank = bisect_left(self._sums, float(percentile[1]) / 100 * n - 1e-9)
+            return self._numbers[max(0, min(rank, len(self._numbers)) - 1)]
+        return mean if name == "mean" else None
+
+    def between(self, low: float | None, high: float | None) -> int:
+        """Return how many hold a number from `low` to below `high`; of one edge twice, that one."""
+        start = 0 if low is None else bisect_left(self._numbers, low)
+        end = len(self._numbers) if high is None else bisect_left(self._numbers, high)
+        if low == high and low is not None:
+            end = bisect_right(self._numbers, low)
+        return self._sums[end] - self._sums[start]
+
+
+def true_numbers(truth: Mapping[str, int], path: str = "the truth") -> Mapping[float, int] | None:
+    """Return a `truth` whose values are numbers, with a count above 0; None for another."""
+    try:
+        counts = {float(value): count for value, count in truth.items() if count > 0}
+    except ValueError:
+        return None
+    if not all(map(is_number, counts)):
+        raise DecodeError(f"{path} names a number that is not finite")
+    return counts or None

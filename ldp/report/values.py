@@ -1,0 +1,251 @@
+"""Values on the page: few categories all together, a long list from its largest, or words."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from statistics import NormalDist
+from typing import Any
+
+from ldp.protocol.spelling import Spelling
+from ldp.report.formats import counted, percent, tenths, ticks, whole_number
+from ldp.report.results import Results
+
+MOST_FEW = 25
+"""Candidates up to which all of them stand in one table."""
+
+TESTED = {
+    "direct": "The count of each candidate was tested against the law that it has if nobody holds "
+    "it: binomial, exactly, or normal where reports share a permanent response.",
+    "geometry": "The reports that name a point of each candidate's hyperplane were tested against "
+    "the law that their number has if nobody holds it: binomial, exactly.",
+    "histogram": "The count of each bucket was tested against the law that it has if nobody is in "
+    "it: binomial, exactly.",
+    "mean-sketch": "The average of each candidate's cells was tested against the law of noise and "
+    "collisions that it has if nobody holds it.",
+    "regression": "The candidates were fitted together, by a lasso whose shrinkage was given back "
+    "or by least squares where bits are few, and each was tested against a count of 0.",
+    "lasso-ols": "A non-negative lasso chose candidates, least squares estimated those that it "
+    "chose, and each was tested against a count of 0.",
+    "ngrams": "Strings were put together from fragments of which every two stand out together, and "
+    "each was then tested on a table of its own, whose noise had no part in choosing it.",
+    "prefixes": "Words were put together from the beginnings that stand out, and each was then "
+    "tested on the reports about whole words, whose noise had no part in choosing it.",
+    "puzzle": "Words were put together from the fragments that stand out, and each word was then "
+    "tested on a table of its own, whose noise had no part in choosing it.",
+}
+"""Sentences that explain each method on the page."""
+
+UNLISTED = ("puzzle", "prefixes", "ngrams")
+"""Methods whose candidates nobody listed, and may all be held by nobody."""
+UNKNOWN = {
+    "geometry": "every report names a point of many candidates at once, so their errors hang "
+    "together",
+    "histogram": "every report is about some of the buckets only",
+    "mean-sketch": "with fewer than 64 rows it is not known how collisions add up",
+    "puzzle": "with fewer than 64 rows it is not known how collisions add up",
+    **dict.fromkeys(
+        ("regression", "lasso-ols", "ngrams"),
+        "candidates are fitted together, and how their errors hang together is not worked out",
+    ),
+    "prefixes": "only some of the reports are about whole words",
+}
+"""Reasons, by method, why the error of the unexplained reports is not known."""
+
+
+def cleaned(truth: Mapping[str, int], spelling: Mapping[str, Any] | None) -> Mapping[str, int]:
+    """Return the counts of words as devices clean them by `spelling`; those of a `truth` without
+    one stay."""
+    if spelling is None:
+        return truth
+    counts = Counter[str]()
+    for value, count in truth.items():
+        counts[Spelling(**spelling).clean(value)] += count
+    return counts
+
+
+def face(results: Results, truth: Mapping[str, int] | None, most: int) -> dict[str, Any]:
+    """Return the data of the page of `results`, with at most `most` rows of discoveries and as many
+    others. `truth`: value -> count of a simulation."""
+    summary, found = results.summary, results.discovered
+    is_few = len(results.rows) <= MOST_FEW
+    shown = list(results.rows) if is_few else found[:most]
+    low_name, high_name = ("low", "high") if is_few else ("selected_low", "selected_high")
+    n, floor = max(1, summary["reports"]), summary["noise_floor"]
+    is_findable = summary["threshold"] is not None or not summary.get("warning")
+    tops: list[float] = [row[high_name] for row in shown]
+    tops += [truth.get(row["value"], 0) for row in shown] if truth else []
+    if is_findable and any(row["detected"] for row in shown):
+        tops.append(floor)
+    top: float = max([1e-9, *tops])
+
+    def along(count: float) -> float:
+        return round(min(max(count / top, 0.0), 1.0), 5)
+
+    def drawn(rank: int, row: Mapping[str, Any]) -> dict[str, Any]:
+        low, high = row[low_name], row[high_name]
+        held = None if truth is None else truth.get(row["value"], 0)
+        count = min(max(row["count"], 0), summary["reports"])
+        return {
+            **row,
+            "rank": rank,
+            "shown": count,
+            "share": count / n,
+            "low": low,
+            "high": high,
+            "at": along(count),
+            "start": along(low),
+            "end": along(high),
+            "truth": held,
+            "truth_at": None if held is None else along(held),
+            "holds": held is None or low <= held <= high,
+        }
+
+    rest = ((i, row) for i, row in enumerate(results.rows, 1) if not row["detected"])
+    others = [
+        {**row, "rank": rank, "truth": None if truth is None else truth.get(row["value"], 0)}
+        for rank, row in islice(rest, 0 if is_few else most)
+    ]
+    return {
+        "is_few": is_few,
+        "bars": [drawn(rank, row) for rank, row in enumerate(shown, 1)],
+        "others": others,
+        "found": len(found),
+        "rest": len(results.rows) - len(found),
+        "parts": _parts(results),
+        "unexplained": _unexplained(results),
+        "answers": _answers(summary),
+        "comparison": None if truth is None else results.compared(truth),
+        "tested": TESTED.get(summary["method"], ""),
+        "is_findable": is_findable,
+        "is_unlisted": summary["method"] in UNLISTED,
+        "floor": along(floor) if is_findable else None,
+        "ticks": ticks(0.0, 100 * top / n),
+        "is_clipped": any(row["count"] > summary["reports"] or row["count"] < 0 for row in shown),
+        "from_zero": sum(row[low_name] < 0.5 for row in shown if row["detected"]),
+    }
+
+
+def _parts(results: Results) -> list[tuple[str, str, float]]:
+    """Return what all reports hold, in three parts that add to 100 %: name, percentage as text, and
+    share. None of sets of answers, of which a report tells several."""
+    summary = results.summary
+    if "at_most" in summary or not summary["reports"]:
+        return []
+    found = math.fsum(row["count"] for row in results.discovered)
+    unlisted = _count_of_unexplained(results)
+    below = summary["reports"] - found - unlisted
+    is_unlisted = summary["method"] in UNLISTED
+    names = ["found", "listed, but below the noise", "on no list"]
+    if summary["threshold"] is not None:
+        names[1] = "listed, but below the threshold"
+    if is_unlisted:
+        names[1:] = ["put together, but below the noise", "other words"]
+    counts = [max(0.0, count) for count in (found, below, unlisted)]
+    total = sum(counts) or 1.0
+    shares = [round(count / total, 5) for count in counts]
+    return list(zip(names, tenths(counts), shares, strict=True)) if sum(counts) else []
+
+
+def _count_of_unexplained(results: Results) -> float:
+    count = results.summary.get("unexplained")
+    if count is None:
+        count = results.summary["reports"] - math.fsum(row["count"] for row in results.rows)
+    return float(count)
+
+
+def facts(results: Results, page: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what must be trusted of `results`, with the data of its `page`: a question and its
+    answer, one after the other."""
+    summary, comparison = results.summary, page["comparison"]
+    alpha, n = percent(summary["alpha"]), max(1, summary["reports"])
+    floor = f"{whole_number(summary['noise_floor'])} reports"
+    yield (
+        "Error rate",
+        _error_rate(summary, alpha),
+    )
+    if summary.get("warning"):
+        yield "Intervals", "How often they hold the true count is not claimed."
+    elif page["is_few"]:
+        yield (
+            "Intervals",
+            f"Each holds the true count with probability {percent(summary['level'])}, by itself.",
+        )
+    else:
+        yield (
+            "Intervals",
+            f"On average {percent(summary['level'])} of those of found values hold the true "
+            "count, although only the largest are listed.",
+        )
+    error = whole_number(summary["noise_std_error"])
+    noise = f"The standard error of a value that nobody holds is {error} reports."
+    if page["is_findable"] and summary["noise_floor"] > summary["reports"]:
+        noise += f" To be found half of the time a value would need {floor}, more than there are."
+    elif page["is_findable"] and summary["noise_floor"] > 0:
+        share = percent(summary["noise_floor"] / n)
+        noise += f" A value needs about {floor} ({share} of all) to be found half of the time."
+    yield "Noise", noise
+    if summary.get("fakes_move") is not None:
+        moved = f"{whole_number(summary['fakes_move'])} ({percent(summary['fakes_move'] / n)})"
+        yield (
+            "Made-up reports",
+            f"1 % of them could move every count that they name by {moved}, and one of them may "
+            "name many values.",
+        )
+    if comparison is not None:
+        held = comparison["intervals_hold" if page["is_few"] else "selected_hold"]
+        false, found = comparison["false"], counted(summary["detected"], "found value")
+        verb = "was" if false == 1 else "were"
+        kept = "" if held is None else f"{percent(held)} of the intervals hold the true count. "
+        yield "Against the truth", f"{kept}Of the {found}, {false} {verb} held by nobody."
+
+
+def _error_rate(summary: Mapping[str, Any], alpha: str) -> str:
+    if summary["threshold"] is not None:
+        threshold = whole_number(summary["threshold"])
+        return f"None is claimed: found is every value whose estimate reaches {threshold} reports."
+    if summary["control"] == "fdr":
+        return f"On average at most {alpha} of the found values are false: held by nobody."
+    if summary["control"] == "bonferroni":
+        return (
+            f"With probability {percent(1 - summary['alpha'])} or more, somebody holds each of the "
+            "found values."
+        )
+    listed = whole_number(summary["alpha"] * summary["candidates"])
+    return (
+        f"Each candidate was tested at {alpha} by itself, with no control for how many there are: "
+        f"of {whole_number(summary['candidates'])} values that nobody holds, about {listed} would "
+        "be found."
+    )
+
+
+def _unexplained(results: Results) -> dict[str, Any]:
+    """Return how many reports no candidate explains, with standard error, or why it has none;
+    `zero`: whether it may be none."""
+    summary = results.summary
+    count, error = _count_of_unexplained(results), summary.get("unexplained_std_error")
+    why = "" if error is not None else "the summary beside the file does not tell it"
+    if "unexplained_std_error" in summary and error is None:
+        why = UNKNOWN.get(summary["method"], "not worked out for this method")
+        if "decoys" in summary:
+            why = "only the sum of candidates and decoys has a known one"
+    is_zero = count <= _reach(summary) * (error or 0.0)
+    return {"count": count, "std_error": error, "why": why, "exact": error == 0, "zero": is_zero}
+
+
+def _reach(summary: Mapping[str, Any]) -> float:
+    """Return how many standard errors an interval of the summary's level reaches."""
+    level: float = summary["level"]
+    return -NormalDist().inv_cdf((1 - level) / 2)
+
+
+def _answers(summary: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return how many answers people have on average, with an interval; None where a value is not a
+    set of answers."""
+    keys = ("at_most", "answers_each", "answers_each_std_error")
+    if not summary.keys() >= {*keys}:
+        return None
+    most, each, error = (summary[key] for key in keys)
+    reach = _reach(summary) * error
+    low, high = (min(max(end, 0.0), most) for end in (each - reach, each + reach))
+    return {"at_most": most, "each": each, "low": low, "high": high}
