@@ -75,9 +75,8 @@ vectors: .venv/.ready ## rewrite the golden vectors
 tables: .venv/.ready ## rewrite the tables of mechanisms in docs/wire.md and docs/registry.md
 	$(BIN)/python -m tests.tables
 
-picture: demo ## redraw the picture in the README; needs Chromium
-	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1100,1350 \
-	  --user-data-dir=$$(mktemp -d) --screenshot=docs/images/report.png file://$(CURDIR)/demo/report.html
+pictures: .venv/.ready ## redraw the pictures of the report page in docs/images; needs Chromium
+	$(BIN)/python -m simulations.pictures
 
 clean:
 	rm -rf .venv demo docs/_build .mypy_cache .pytest_cache .ruff_cache

@@ -112,7 +112,7 @@ def demo(users: int, out: Path, control: str, first_act: bool, seed: int | None)
     files = [estimates for estimates, _ in acts]
     truths = [word for _, truth in acts for word in ("--truth", truth)]
     title = "Emoji" if first_act else "What people type, write and browse with"
-    _run("report", *files, *truths, "--title", title, "--out", page)
+    _run("report", *files, *truths, "--registry", marker, "--title", title, "--out", page)
     click.echo(f"\nOpen {page}. {time.monotonic() - started:.0f} s in total.")
 
 

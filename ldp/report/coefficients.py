@@ -91,7 +91,7 @@ def face(file: Coefficients) -> dict[str, Any]:
     def along(number: float) -> float:
         return round((number - low) / reach, 5)
 
-    def drawn(row: Mapping[str, Any]) -> dict[str, Any]:
+    def places(row: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "at": along(row["coefficient"]),
             "start": 0.0 if row["low"] is None else along(row["low"]),
@@ -104,7 +104,7 @@ def face(file: Coefficients) -> dict[str, Any]:
                 **row,
                 "text": quantity(row["coefficient"]),
                 "span": span(row["low"], row["high"]),
-                **(drawn(row) if row["term"] != "intercept" else {"at": None}),
+                **(places(row) if row["term"] != "intercept" else {"at": None}),
             }
             for row in rows
         ],

@@ -77,9 +77,9 @@ class Numbers(ResultFile):
 
 def _row(cells: Sequence[str]) -> dict[str, Any]:
     """Return one line as numbers; raise ValueError unless all are there that must be."""
-    named = dict(zip(HEADER, cells, strict=True))
-    statistic = named.pop("statistic")
-    numbers = numbers_in(named)
+    columns = dict(zip(HEADER, cells, strict=True))
+    statistic = columns.pop("statistic")
+    numbers = numbers_in(columns)
     is_bin = statistic == "count"
     if not statistic or (is_bin and numbers["estimate"] is None):
         raise ValueError
@@ -121,7 +121,7 @@ def facts(file: Numbers) -> list[tuple[str, str]]:
 def face(file: Numbers, truth: Mapping[float, int] | None) -> dict[str, Any]:
     """Return the data of the page of a `file`: rows of statistics, and a histogram. `truth`: number
     -> count of a simulation, drawn beside."""
-    bins, is_even = _shown(file), _is_even(file.bins)
+    bins, is_even = _visible_bins(file), _is_even(file.bins)
     place = _places(bins)
     true = None if truth is None else _Truth(truth)
     statistics = []
@@ -162,7 +162,7 @@ def _holds(row: Mapping[str, Any], known: float) -> bool:
     return is_above and (row["high"] is None or known <= row["high"])
 
 
-def _shown(file: Numbers) -> Sequence[Mapping[str, Any]]:
+def _visible_bins(file: Numbers) -> Sequence[Mapping[str, Any]]:
     """Return the bins from the first to the last in which something stands out from the noise, with
     one more on each side; all where nothing does."""
     places = [i for i, row in enumerate(file.bins) if (row["low"] or 0.0) > 0]

@@ -96,7 +96,10 @@
         found += here;
         all += table.tBodies[0].rows.length;
       }
-      status.textContent = input.value.trim() ? `${found} of ${all} rows` : "";
+      const more = Number(tools.dataset.more);
+      status.textContent = input.value.trim()
+        ? `${found} of ${all} rows${more ? `; ${more.toLocaleString("en")} more are only in the CSV file` : ""}`
+        : "";
     };
     input.addEventListener("input", search);
     if (asked.has("find")) {

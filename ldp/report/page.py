@@ -136,20 +136,22 @@ def _may_have_truth(file: ResultFile) -> bool:
 
 def _truths(files_read: Sequence[ResultFile], truth: Truths | None) -> list[Any]:
     """Return the truth of each of the files, None where it is not known."""
-    told = [file for file in files_read if _may_have_truth(file)]
-    if truth is None:
-        return [None] * len(files_read)
-    truths = [truth] * len(told) if isinstance(truth, Mapping) else list(truth)
-    if len(truths) != len(told):
-        raise DecodeError(f"{len(truths)} truths for {len(told)} files: give one, or one for each")
-    pairs = [
-        _matched(*pair, not isinstance(truth, Mapping)) for pair in zip(told, truths, strict=True)
-    ]
-    is_named = [pair is not None for pair in pairs]
-    if told and not (any(is_named) if isinstance(truth, Mapping) else all(is_named)):
+    places = [i for i, file in enumerate(files_read) if _may_have_truth(file)]
+    matched: list[Any] = [None] * len(files_read)
+    if truth is None or not places:
+        return matched
+    is_one = isinstance(truth, Mapping)
+    truths = [truth] * len(places) if isinstance(truth, Mapping) else list(truth)
+    if len(truths) != len(places):
+        raise DecodeError(
+            f"{len(truths)} truths for {len(places)} files: give one, or one for each"
+        )
+    for place, known in zip(places, truths, strict=True):
+        matched[place] = _matched(files_read[place], known, is_its_own=not is_one)
+    has_names = [matched[place] is not None for place in places]
+    if not (any(has_names) if is_one else all(has_names)):
         raise DecodeError("no candidate is named in the truth")
-    matched = iter(pairs)
-    return [next(matched) if _may_have_truth(file) else None for file in files_read]
+    return matched
 
 
 def _matched(file: ResultFile, truth: Mapping[str, int], is_its_own: bool) -> Any:

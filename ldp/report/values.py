@@ -67,22 +67,22 @@ def cleaned(truth: Mapping[str, int], spelling: Mapping[str, Any] | None) -> Map
 def face(results: Results, truth: Mapping[str, int] | None, most: int) -> dict[str, Any]:
     """Return the data of the page of `results`, with at most `most` rows of discoveries and as many
     others. `truth`: value -> count of a simulation."""
-    summary, found = results.summary, results.discovered
+    summary, discoveries = results.summary, results.discovered
     is_few = len(results.rows) <= MOST_FEW
-    shown = list(results.rows) if is_few else found[:most]
+    listing = list(results.rows) if is_few else discoveries[:most]
     low_name, high_name = ("low", "high") if is_few else ("selected_low", "selected_high")
     n, floor = max(1, summary["reports"]), summary["noise_floor"]
     is_findable = summary["threshold"] is not None or not summary.get("warning")
-    tops: list[float] = [row[high_name] for row in shown]
-    tops += [truth.get(row["value"], 0) for row in shown] if truth else []
-    if is_findable and any(row["detected"] for row in shown):
+    tops: list[float] = [row[high_name] for row in listing]
+    tops += [truth.get(row["value"], 0) for row in listing] if truth else []
+    if is_findable and any(row["detected"] for row in listing):
         tops.append(floor)
     top: float = max([1e-9, *tops])
 
     def along(count: float) -> float:
         return round(min(max(count / top, 0.0), 1.0), 5)
 
-    def drawn(rank: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    def bar(rank: int, row: Mapping[str, Any]) -> dict[str, Any]:
         low, high = row[low_name], row[high_name]
         held = None if truth is None else truth.get(row["value"], 0)
         count = min(max(row["count"], 0), summary["reports"])
@@ -108,10 +108,11 @@ def face(results: Results, truth: Mapping[str, int] | None, most: int) -> dict[s
     ]
     return {
         "is_few": is_few,
-        "bars": [drawn(rank, row) for rank, row in enumerate(shown, 1)],
+        "left_out": 0 if is_few else len(results.rows) - len(listing) - len(others),
+        "bars": [bar(rank, row) for rank, row in enumerate(listing, 1)],
         "others": others,
-        "found": len(found),
-        "rest": len(results.rows) - len(found),
+        "found": len(discoveries),
+        "rest": len(results.rows) - len(discoveries),
         "parts": _parts(results),
         "unexplained": _unexplained(results),
         "answers": _answers(summary),
@@ -121,8 +122,8 @@ def face(results: Results, truth: Mapping[str, int] | None, most: int) -> dict[s
         "is_unlisted": summary["method"] in UNLISTED,
         "floor": along(floor) if is_findable else None,
         "ticks": ticks(0.0, 100 * top / n),
-        "is_clipped": any(row["count"] > summary["reports"] or row["count"] < 0 for row in shown),
-        "from_zero": sum(row[low_name] < 0.5 for row in shown if row["detected"]),
+        "is_clipped": any(row["count"] > summary["reports"] or row["count"] < 0 for row in listing),
+        "from_zero": sum(row[low_name] < 0.5 for row in listing if row["detected"]),
     }
 
 
@@ -132,16 +133,16 @@ def _parts(results: Results) -> list[tuple[str, str, float]]:
     summary = results.summary
     if "at_most" in summary or not summary["reports"]:
         return []
-    found = math.fsum(row["count"] for row in results.discovered)
+    found_sum = math.fsum(row["count"] for row in results.discovered)
     unlisted = _count_of_unexplained(results)
-    below = summary["reports"] - found - unlisted
+    below = summary["reports"] - found_sum - unlisted
     is_unlisted = summary["method"] in UNLISTED
     names = ["found", "listed, but below the noise", "on no list"]
     if summary["threshold"] is not None:
         names[1] = "listed, but below the threshold"
     if is_unlisted:
         names[1:] = ["put together, but below the noise", "other words"]
-    counts = [max(0.0, count) for count in (found, below, unlisted)]
+    counts = [max(0.0, count) for count in (found_sum, below, unlisted)]
     total = sum(counts) or 1.0
     shares = [round(count / total, 5) for count in counts]
     return list(zip(names, tenths(counts), shares, strict=True)) if sum(counts) else []
@@ -194,10 +195,10 @@ def facts(results: Results, page: Mapping[str, Any]) -> Iterator[tuple[str, str]
         )
     if comparison is not None:
         held = comparison["intervals_hold" if page["is_few"] else "selected_hold"]
-        false, found = comparison["false"], counted(summary["detected"], "found value")
-        verb = "was" if false == 1 else "were"
-        kept = "" if held is None else f"{percent(held)} of the intervals hold the true count. "
-        yield "Against the truth", f"{kept}Of the {found}, {false} {verb} held by nobody."
+        false = counted(comparison["false"], "was", "were")
+        coverage = "" if held is None else f"{percent(held)} of the intervals hold the true count. "
+        values = counted(summary["detected"], "found value")
+        yield "Against the truth", f"{coverage}Of the {values}, {false} held by nobody."
 
 
 def _error_rate(summary: Mapping[str, Any], alpha: str) -> str:

@@ -1,0 +1,108 @@
+"""`python -m simulations.pictures`: draws docs/images/page-NAME.png, a picture of each face of the
+report page, from the files of the commands; needs Chromium, and half a minute."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from PIL import Image
+
+TOP = Path(__file__).resolve().parent.parent
+IMAGES, SAMPLES = TOP / "docs" / "images", TOP / "tests" / "data" / "report"
+WIDTH = 1000
+"""Pixels of a picture, and colours of its palette."""
+COLOURS = 200
+
+REGISTRY = """\
+[product]
+name = "maps"
+
+[group.app]
+window = "1d"
+window_epsilon = 8.0
+lifetime_epsilon = 64.0
+
+[metric.theme]
+version = 1
+group = "app"
+description = "Colours that people draw the map in"
+owners = ["map-team@example.org"]
+expires = 2030-12-31
+mechanism = "rr"
+categories = ["light", "dark", "system", "sepia", "night red", "high contrast", "satellite"]
+epsilon = 1.0
+
+[metric.start]
+version = 1
+group = "app"
+description = "Start-up seconds by size of the map and age of the device"
+owners = ["speed-team@example.org"]
+expires = 2030-12-31
+mechanism = "moments"
+features = 2
+bounds = [[0, 10], [0, 8], [0, 20]]
+epsilon = 4.0
+"""
+
+POPULATIONS = {
+    "theme": "value,count\nlight,9200\ndark,6100\nsystem,3300\nsepia,840\nnight red,310\n"
+    "high contrast,240\nsatellite,10\n",
+    "start": "a,b,c,count\n1,2,3,40000\n8,2,12,40000\n1,7,9,40000\n4,4,7,40000\n",
+}
+
+
+def run(*words: object) -> None:
+    """Run one public command."""
+    subprocess.run([sys.executable, "-m", "ldp", *map(str, words)], check=True, cwd=TOP)
+
+
+def pages(folder: Path) -> Iterator[tuple[str, Path, int]]:
+    """The name, page and height in pixels of each face."""
+    demo, registry = folder / "demo", folder / "metrics.toml"
+    registry.write_text(REGISTRY, encoding="utf-8")
+    for metric, text in POPULATIONS.items():
+        population, table = folder / f"{metric}-people.csv", folder / f"{metric}.table"
+        population.write_text(text, encoding="utf-8")
+        drawn = ("--table", table, "--truth", folder / f"{metric}-truth.csv", "--seed", 1)
+        run("simulate", metric, "--registry", registry, "--population", population, *drawn)
+        run("decode", table, "--out", folder / f"{metric}.csv")
+    run("demo", "--out", demo, "--seed", 1)
+    faces: dict[str, tuple[int, tuple[object, ...]]] = {
+        "categories": (1000, (folder / "theme.csv", "--truth", folder / "theme-truth.csv")),
+        "list": (1360, (demo / "browsers.csv", "--truth", demo / "browsers-truth.csv")),
+        "words": (1360, (demo / "words.csv",)),
+        "number": (900, (SAMPLES / "latency.csv",)),
+        "table": (1080, (SAMPLES / "network.csv",)),
+        "regression": (560, (folder / "start.csv",)),
+    }
+    for name, (height, words) in faces.items():
+        known = demo / "metrics.toml" if name in ("list", "words") else registry
+        page = folder / f"{name}.html"
+        run("report", *words, "--registry", known, "--out", page)
+        yield name, page, height
+
+
+def draw(page: Path, height: int, picture: Path, profile: Path) -> None:
+    """Draw the top of a page as a small PNG file."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        raise SystemExit("pictures need Chromium on the PATH")
+    options = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars")
+    shot = (f"--screenshot={picture}", f"--window-size={WIDTH},{height}")
+    subprocess.run(
+        [chromium, *options, f"--user-data-dir={profile}", *shot, page.as_uri()],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    with Image.open(picture) as image:
+        image.convert("RGB").quantize(COLOURS).save(picture, optimize=True)
+
+
+if __name__ == "__main__":
+    with TemporaryDirectory() as temporary:
+        for name, page, height in pages(Path(temporary)):
+            draw(page, height, IMAGES / f"page-{name}.png", Path(temporary) / "profile")
