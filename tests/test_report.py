@@ -419,7 +419,7 @@ def test_all_discovered_leaves_no_rest(tmp_path: Path) -> None:
 @pytest.mark.exact
 def test_an_interval_from_zero_is_explained(tmp_path: Path) -> None:
     read = words(render([long_list(tmp_path, (600, 18, 0, 0), rule=Rule(control="none"))]))
-    assert "1 interval starts at 0 although the value is listed" in read
+    assert "1 interval starts at 0 although the value is found" in read
 
 
 @pytest.mark.exact
