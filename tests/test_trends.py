@@ -77,6 +77,18 @@ def test_days_that_differ_by_noise_alone_are_said_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.exact
+def test_days_of_one_metric_are_named_by_metric_and_days(tmp_path: Path) -> None:
+    epsilons = dict.fromkeys(("report_epsilon", "window_epsilon", "lifetime_epsilon"), 1.0)
+    label = {"metric": "city", "group": "g", "window": "1 day", **epsilons}
+    files = days_of(tmp_path, [(0.3, 0.1), (0.3, 0.1)], labels=[label])
+    page = render(files)
+    assert "<h1>city, 2026-01-01 to 2026-01-02</h1>" in page
+    assert ">city, 2026-01-02</a>:" in page
+    assert "<h1>city, 2026-01-01</h1>" in render(files[:1])
+    assert "<h1>One city</h1>" in render(files, title="One city")
+
+
+@pytest.mark.exact
 def test_only_different_days_of_one_mechanism_are_compared(tmp_path: Path) -> None:
     one, two = days_of(tmp_path, [(0.3, 0.1), (0.3, 0.1)])
     other = results(tmp_path, name="other.csv", fingerprint="ff")

@@ -32,7 +32,6 @@ WIDE = 8
 """Number of columns from which a cell holds its share alone, without the interval."""
 
 _SUMMARY: Checks = {
-    "members": are_texts,
     **dict.fromkeys(("level", "alpha"), is_share),
     "control": lambda value: value in CONTROLS,
     "independence": lambda value: (
@@ -42,6 +41,7 @@ _SUMMARY: Checks = {
     ),
 }
 _SINCE: Checks = {
+    "members": are_texts,
     "fakes_move": or_none(is_number),
     "warnings": are_texts,
 }
@@ -62,9 +62,10 @@ class CrossTable(ResultFile):
             content = path.read_bytes()
             header, *lines = csv_lines(content)
             rows = [_row(cells, len(header) - len(NUMBERS)) for cells in lines]
-        summary = read_summary(path, _SUMMARY, _SINCE)
+        letters = header[: -len(NUMBERS)]
+        summary = {"members": letters, **read_summary(path, _SUMMARY, _SINCE)}
         with reading(path):
-            if len(summary["members"]) != len(header) - len(NUMBERS) or not rows:
+            if len(summary["members"]) != len(letters) or not rows:
                 raise ValueError
         rows.sort(key=lambda row: -row["count"])
         return cls(name=path.stem, path=str(path), summary=summary, content=content, rows=rows)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 from ldp.errors import DecodeError
@@ -29,6 +30,8 @@ MEAN_HEADER = ("mean", "std_error", "low", "high", "reports")
 """Columns of a file with a mean alone, as version 0.1 wrote it before there were percentiles."""
 MOST_LABELS = 8
 """Most bin edges that are written below a histogram."""
+MOST_WHISKERS = 120
+"""Number of bins up to which their intervals are drawn."""
 
 _SUMMARY: Checks = {"level": is_share, "windows": are_texts}
 _SINCE: Checks = {
@@ -110,7 +113,8 @@ def facts(file: Numbers) -> list[tuple[str, str]]:
     if fakes is not None:
         moves = fakes if isinstance(fakes, dict) else {"mean": fakes}
         moved = ", ".join(
-            f"{'the mean' if name == 'mean' else name} by {quantity(far)}"
+            f"{'the mean' if name == 'mean' else name} by "
+            f"{percent(far) if 'share' in name else quantity(far)}"
             for name, far in moves.items()
             if is_number(far)
         )
@@ -163,10 +167,23 @@ def _holds(row: Mapping[str, Any], known: float) -> bool:
 
 
 def _visible_bins(file: Numbers) -> Sequence[Mapping[str, Any]]:
-    """Return the bins from the first to the last in which something stands out from the noise, with
-    one more on each side; all where nothing does."""
-    places = [i for i, row in enumerate(file.bins) if (row["low"] or 0.0) > 0]
+    """Return the bins from the first to the last in which something stands out from the noise of
+    all, or a statistic lies, with one more on each side; all where there are none."""
+    miss = (1 - file.summary["level"]) / max(1, len(file.bins))
+    reach = NormalDist().inv_cdf(1 - miss)
+    numbers = [row["estimate"] for row in file.statistics if row["statistic"] != "variance"]
+    places = [
+        i
+        for i, row in enumerate(file.bins)
+        if row["estimate"] > reach * (row["std_error"] or math.inf)
+        or any(_is_inside(number, row) for number in numbers if number is not None)
+    ]
     return file.bins[max(0, places[0] - 1) : places[-1] + 2] if places else file.bins
+
+
+def _is_inside(number: float, row: Mapping[str, Any]) -> bool:
+    low, high = row["bin_low"], row["bin_high"]
+    return (low is None or low <= number) and (high is None or number < high)
 
 
 def _is_even(bins: Sequence[Mapping[str, Any]]) -> bool:
@@ -234,7 +251,7 @@ def _histogram(
         "labels": labels,
         "ticks": ticks(0.0, 100 * top),
         "scale": scale,
-        "is_fine": len(bins) <= 60,
+        "is_fine": len(bins) <= MOST_WHISKERS,
     }
 
 

@@ -105,22 +105,34 @@ def render(
     )
 
 
+def _metric(file: ResultFile) -> str:
+    """Return the metric of a file; "" where it is of none or several."""
+    metrics = {label.metric for label in file.labels}
+    return metrics.pop() if len(metrics) == 1 else ""
+
+
 def _names(files_read: Sequence[ResultFile]) -> list[str]:
-    """Return a name for each: its metric, or its file, or that with its folder; the first that
-    tells all of them apart."""
-    metrics = [{label.metric for label in file.labels} for file in files_read]
+    """Return a name for each: its metric, that with its days, its file, or that with its folder;
+    the first that tells all of them apart."""
+    metrics = [_metric(file) for file in files_read]
+    dated = [f"{metric}, {file.days}" for metric, file in zip(metrics, files_read, strict=True)]
     for names in (
-        [metric.pop() if len(metric) == 1 else "" for metric in metrics],
+        metrics,
+        dated if all(metrics) else [],
         [file.name for file in files_read],
     ):
-        if all(names) and len({*names}) == len(names):
+        if names and all(names) and len({*names}) == len(names):
             return names
     return [file.path or file.name for file in files_read]
 
 
 def _title(files_read: Sequence[ResultFile], names: Sequence[str]) -> str:
-    days = {file.days for file in files_read}
-    return ", ".join([*dict.fromkeys(names), *(days if len(days) == 1 else ())]).rstrip(", ")
+    """Return the metrics, or the names of files without, and the days where all tell theirs."""
+    subjects = [_metric(file) or name for file, name in zip(files_read, names, strict=True)]
+    days = sorted({day for file in files_read for day in file.summary["windows"]})
+    span = [" to ".join(dict.fromkeys((days[0], days[-1])))] if days else []
+    has_days = all(file.summary["windows"] for file in files_read)
+    return ", ".join([*dict.fromkeys(subjects), *(span if has_days else [])])
 
 
 def _about(file: ResultFile, registry: Registry | None) -> list[tuple[str, str]]:
