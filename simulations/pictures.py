@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 from PIL import Image
 
 TOP = Path(__file__).resolve().parent.parent
 IMAGES, SAMPLES = TOP / "docs" / "images", TOP / "tests" / "data" / "report"
+PEOPLE = 400_000
 WIDTH = 1000
 """Pixels of a picture, and colours of its palette."""
 COLOURS = 200
@@ -35,6 +37,15 @@ mechanism = "rr"
 categories = ["light", "dark", "system", "sepia", "night red", "high contrast", "satellite"]
 epsilon = 1.0
 
+[metric.latency]
+version = 1
+group = "app"
+description = "Milliseconds until the map is drawn"
+owners = ["speed-team@example.org"]
+expires = 2030-12-31
+mechanism = "hierarchical-histogram"
+epsilon = 4.0
+
 [metric.start]
 version = 1
 group = "app"
@@ -47,9 +58,21 @@ bounds = [[0, 10], [0, 8], [0, 20]]
 epsilon = 4.0
 """
 
+
+def latencies() -> str:
+    """A population of latencies: most are lognormal, and one in twenty waits for a server."""
+    generator = np.random.default_rng(1)
+    slow = generator.random(PEOPLE) < 0.05
+    logarithms = np.where(
+        slow, generator.normal(8, 0.4, PEOPLE), generator.normal(5.3, 0.8, PEOPLE)
+    )
+    return "\n".join(["value", *(f"{number:.1f}" for number in np.exp(logarithms)), ""])
+
+
 POPULATIONS = {
     "theme": "value,count\nlight,9200\ndark,6100\nsystem,3300\nsepia,840\nnight red,310\n"
     "high contrast,240\nsatellite,10\n",
+    "latency": latencies(),
     "start": "a,b,c,count\n1,2,3,40000\n8,2,12,40000\n1,7,9,40000\n4,4,7,40000\n",
 }
 
@@ -74,7 +97,7 @@ def pages(folder: Path) -> Iterator[tuple[str, Path, int]]:
         "categories": (1000, (folder / "theme.csv", "--truth", folder / "theme-truth.csv")),
         "list": (1360, (demo / "browsers.csv", "--truth", demo / "browsers-truth.csv")),
         "words": (1360, (demo / "words.csv",)),
-        "number": (900, (SAMPLES / "latency.csv",)),
+        "number": (900, (folder / "latency.csv", "--truth", folder / "latency-truth.csv")),
         "table": (1080, (SAMPLES / "network.csv",)),
         "regression": (560, (folder / "start.csv",)),
     }

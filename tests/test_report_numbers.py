@@ -89,10 +89,12 @@ def test_a_regression_has_a_section_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "spoil",
     [
-        lambda summary: {**summary, "mean": "high"},
+        lambda summary: {**summary, "kind": "words"},
+        lambda summary: {**summary, "fakes_move": "far"},
+        lambda summary: {**summary, "labels": [{}]},
         lambda summary: {**summary, "level": 95},
         lambda summary: {**summary, "windows": None},
-        lambda summary: {key: value for key, value in summary.items() if key != "low"},
+        lambda summary: {key: value for key, value in summary.items() if key != "epsilon"},
         lambda summary: [summary],
     ],
 )
@@ -100,6 +102,19 @@ def test_a_wrong_summary_of_numbers_is_one_line(mean: Path, spoil: Callable[[Any
     beside = mean.with_suffix(".json")
     beside.write_text(json.dumps(spoil(json.loads(beside.read_text()))))
     with pytest.raises(DecodeError, match=r"wait\.json: .* as `ldp decode`"):
+        load(mean)
+
+
+@pytest.mark.exact
+def test_a_mean_as_version_01_wrote_it_is_still_read(mean: Path) -> None:
+    summary = json.loads(mean.with_suffix(".json").read_text())
+    numbers = ("mean", "std_error", "low", "high")
+    line = ",".join(f"{summary[name]:.6g}" for name in numbers)
+    mean.write_text(f"mean,std_error,low,high,reports\n{line},4000\n")
+    page = words(render([load(mean)]))
+    assert f"mean {quantity(summary['mean'])} {quantity(summary['low'])} to" in page
+    mean.with_suffix(".json").write_text(json.dumps({**summary, "mean": "high"}))
+    with pytest.raises(DecodeError, match=r"wait\.json: mean is not as `ldp decode`"):
         load(mean)
 
 
