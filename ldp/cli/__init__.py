@@ -17,7 +17,18 @@ from ldp.cli.outputs import guarded
 from ldp.errors import LdpError, MissingPackage
 
 _COMMANDS = (
-    *("demo", "registry", "explain", "plan", "compare", "regress", "central", "amplify", "audit"),
+    *(
+        "demo",
+        "try",
+        "registry",
+        "explain",
+        "plan",
+        "compare",
+        "regress",
+        "central",
+        "amplify",
+        "audit",
+    ),
     *(
         "simulate",
         "aggregate",
@@ -31,6 +42,8 @@ _COMMANDS = (
     ),
 )
 """Each is a file beside this one and a function in it."""
+_FILES = {"try": "trial"}
+"""Names of files and functions where Python keeps the command's for itself."""
 _LOADED: dict[str, click.Command] = {}
 
 
@@ -49,13 +62,15 @@ class _Commands(click.Group):
         if name not in _COMMANDS:
             return None
         if name not in _LOADED:
-            _LOADED[name] = guarded(name, getattr(import_module(f"ldp.cli.{name}"), name))
+            file = _FILES.get(name, name)
+            _LOADED[name] = guarded(name, getattr(import_module(f"ldp.cli.{file}"), file))
         return _LOADED[name]
 
 
 def _first_sentence(name: str, width: int) -> str:
-    text = files("ldp.cli").joinpath(f"{name}.py").read_text("utf-8")
-    documented = re.search(rf'^def {name}\(.*?"""(.*?)"""', text, re.DOTALL | re.MULTILINE)
+    file = _FILES.get(name, name)
+    text = files("ldp.cli").joinpath(f"{file}.py").read_text("utf-8")
+    documented = re.search(rf'^def {file}\(.*?"""(.*?)"""', text, re.DOTALL | re.MULTILINE)
     sentence = (documented[1] if documented else "").split(".\n")[0].split(". ")[0]
     return shorten(sentence, width, placeholder="...")
 

@@ -1,4 +1,4 @@
-"""Columns of numbers, and their public bounds, read from CSV files."""
+"""Columns of data, and public bounds of numbers, read from files."""
 
 import csv
 import io
@@ -10,6 +10,37 @@ import numpy as np
 
 from ldp.errors import ParameterError
 from ldp.files import read_lines
+
+
+def read_column(path: Path, column: str | None) -> tuple[str, list[str]]:
+    """Return name and cells of a column of a CSV or Parquet file: the one named `column`, or the
+    only one. Raise ParameterError for a file that is neither, or lacks the column."""
+    if path.suffix == ".parquet":
+        return _read_parquet(path, column)
+    header, rows = _read_csv(path)
+    name = _chosen(path, header, column)
+    place = header.index(name)
+    return name, [row[place] for _, row in rows]
+
+
+def _read_parquet(path: Path, column: str | None) -> tuple[str, list[str]]:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        name = _chosen(path, parquet.read_schema(path).names, column)
+        cells = parquet.read_table(path, columns=[name])[name].to_pylist()
+    except (pyarrow.ArrowInvalid, KeyError):
+        raise ParameterError(f"{path} is not a Parquet file of one table") from None
+    return name, ["" if cell is None else str(cell) for cell in cells]
+
+
+def _chosen(path: Path, header: list[str], column: str | None) -> str:
+    if column is None and len(header) == 1:
+        return header[0]
+    if column is None or column not in header:
+        raise ParameterError(f"{path}: give --column, one of {', '.join(header)}")
+    return column
 
 
 def read_bounds(path: Path) -> dict[str, tuple[float, float]]:

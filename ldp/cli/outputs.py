@@ -26,9 +26,10 @@ OUTPUTS = {
     "regress": ("out",),
     "report": ("out",),
     "simulate": ("table", "truth", "reports"),
+    "try": ("out",),
 }
 """The options of a command that name what it writes; all others that name a file are read."""
-SILENT = ("audit", "compare", "decode", "discover", "plan", "regress")
+SILENT = ("audit", "compare", "decode", "discover", "plan", "regress", "try")
 """Commands that can take many seconds and have no progress of their own."""
 READ_AS_TEXT = (
     *("candidates", "population", "source", "truth"),

@@ -1,0 +1,175 @@
+"""A trial: what reports of one column of data would say, beside the data and a curator.
+
+A simulation of one report a person. Nothing in it is private: it is made from the data, and so is
+the list of values.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from ldp.accounting import Neighbours
+from ldp.arrays import Floats, Ints
+from ldp.central import Simulated, noisy_histogram
+from ldp.decoding import decode
+from ldp.decoding.distribution import Distribution, decode_distribution
+from ldp.decoding.statistics import Statistic
+from ldp.errors import ParameterError
+from ldp.mechanisms import Mechanism
+from ldp.mechanisms.bins import Bins
+from ldp.mechanisms.numeric import number_of
+from ldp.planning.candidates import best_mechanism
+from ldp.planning.percentiles import plan_percentile
+from ldp.planning.question import Question
+from ldp.simulation import Population, draw_table
+from ldp.tables.estimates import Estimates
+
+FEW_NUMBERS = 20
+"""Largest number of different numbers that are taken for categories."""
+REPLACE = Neighbours.REPLACE_VALUE
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfValues:
+    """Trial of values at one epsilon. `detected`: number of values told from noise, `false` of them
+    held by nobody; `held`: share of people whose value is among them; `curator_std_error`: of a
+    trusted curator's histogram of the same epsilon."""
+
+    epsilon: float
+    mechanism: Mechanism
+    estimates: Estimates
+    detected: int
+    held: float
+    curator_std_error: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfNumbers:
+    """Trial of numbers at one epsilon: for each quantile the statistic that reports give, that of
+    the data, and that of a curator's noisy histogram of the same bins."""
+
+    epsilon: float
+    mechanism: Mechanism
+    distribution: Distribution
+    quantiles: tuple[float, ...]
+    statistics: tuple[Statistic, ...]
+    true: tuple[float, ...]
+    curator: tuple[float, ...]
+
+
+def are_numbers(people: Population) -> bool:
+    """Return whether the values are to be taken for numbers: all are, and there are more than
+    FEW_NUMBERS different ones."""
+    return len(people.values) > FEW_NUMBERS and all(map(_is_number, people.values))
+
+
+def try_values(
+    people: Population, epsilons: Sequence[float], generator: np.random.Generator
+) -> list[OfValues]:
+    """Return a trial at each epsilon, with the mechanism that a plan recommends. Raises
+    ParameterError for fewer than two different values and an epsilon out of range."""
+    counts, users = np.array([*people.truth().values()]), people.users
+    if len(counts) < 2:
+        raise ParameterError("the column holds one value only: there is nothing to ask")
+    trials = []
+    for epsilon in epsilons:
+        question = Question(
+            domain=len(counts), users=users, epsilon=epsilon, frequency=1 / len(counts)
+        )
+        mechanism = best_mechanism(question)
+        table = draw_table(mechanism, question.categories, counts=counts, generator=generator)
+        estimates = decode(table, question.categories)
+        estimates = replace(estimates, values=people.values)
+        detected = estimates.detected()
+        curator = noisy_histogram(
+            people.truth(),
+            categories=people.values,
+            epsilon=epsilon,
+            neighbours=REPLACE,
+            noise=Simulated(generator),
+        )
+        trials.append(
+            OfValues(
+                epsilon=epsilon,
+                mechanism=mechanism,
+                estimates=estimates,
+                detected=int(detected.sum()),
+                held=float(counts[detected].sum() / users),
+                curator_std_error=curator.std_error,
+            )
+        )
+    return trials
+
+
+def try_numbers(
+    people: Population,
+    epsilons: Sequence[float],
+    quantiles: tuple[float, ...],
+    generator: np.random.Generator,
+) -> list[OfNumbers]:
+    """Return a trial at each epsilon of numbers whose range no device knows. Raises ParameterError
+    for a value that is no number, and quantiles or epsilons out of range."""
+    numbers = people.mapped(lambda value: repr(float(number_of(value))))
+    counts = np.array([*numbers.truth().values()])
+    values = np.array([*map(float, numbers.values)])
+    trials = []
+    for epsilon in epsilons:
+        plan = plan_percentile(users=people.users, epsilon=epsilon, q=max(quantiles), people=people)
+        mechanism = plan.best.mechanism
+        table = draw_table(mechanism, numbers.values, counts=counts, generator=generator)
+        distribution = decode_distribution(table)
+        bins = distribution.bins
+        names = tuple(map(str, range(len(bins))))
+        release = noisy_histogram(
+            numbers.mapped(partial(_bin_name, bins)).truth(),
+            categories=names,
+            epsilon=epsilon,
+            neighbours=REPLACE,
+            noise=Simulated(generator),
+        )
+        noisy = np.array(release.counts, np.float64)
+        order = np.argsort(values)
+        trials.append(
+            OfNumbers(
+                epsilon=epsilon,
+                mechanism=mechanism,
+                distribution=distribution,
+                quantiles=quantiles,
+                statistics=tuple(map(distribution.quantile, quantiles)),
+                true=tuple(_held(values[order], counts[order], q) for q in quantiles),
+                curator=tuple(_from_bins(bins, noisy, q) for q in quantiles),
+            )
+        )
+    return trials
+
+
+def _bin_name(bins: Bins, value: str) -> str:
+    return str(bins.place(value))
+
+
+def _held(values: Floats, counts: Ints, q: float) -> float:
+    """Return the least of `values`, in increasing order, with a share of at least q at or below."""
+    below = np.cumsum(counts)
+    return float(values[np.searchsorted(below, q * below[-1])])
+
+
+def _from_bins(bins: Bins, counts: Floats, q: float) -> float:
+    """Return the q-quantile of noisy counts of bins, by a line in the bin where their sum passes
+    q; the finite edge of an open bin."""
+    below = np.concatenate([[0.0], np.maximum.accumulate(np.cumsum(counts))])
+    wanted = q * counts.sum()
+    place = min(int(np.searchsorted(below[1:], wanted)), len(bins) - 1)
+    low, high = bins.edges[place : place + 2]
+    if not np.isfinite(low) or not np.isfinite(high):
+        return float(high if np.isfinite(high) else low)
+    part = (wanted - below[place]) / max(1.0, below[place + 1] - below[place])
+    return float(low + (high - low) * min(max(part, 0.0), 1.0))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
