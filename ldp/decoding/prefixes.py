@@ -72,6 +72,7 @@ def discover_prefixes(table: Table, *, rule: Rule | None = None) -> Estimates:
     scale = table.total / group_table.total
     details: dict[str, Any] = {
         **table_details(table, "prefixes"),
+        "fakes_move": table.total * mechanism.fakes_move(),
         "kept": kept_beginnings,
         "reports_about_words": group_table.total,
     }

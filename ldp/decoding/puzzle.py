@@ -212,13 +212,14 @@ def _points(spelling: Spelling) -> NDArray[np.uint64]:
 
 def no_estimates(table: JointTable, rule: Rule) -> Estimates:
     """Return the estimates where no word was assembled."""
-    empty = np.empty(0)
+    empty, mechanism = np.empty(0), table["words"].mechanism
     return Estimates(
         values=(),
         count=empty,
         std_error=empty,
         p_value=empty,
         reports=table.total,
-        noise=table["words"].mechanism.std_error(table.total),
+        noise=mechanism.std_error(table.total),
         rule=rule,
+        details={"fakes_move": table.total * mechanism.fakes_move()},
     )

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Example, Setting
+from ldp.mechanisms.base import FAKES, Example, Setting
 from ldp.mechanisms.local_hashing import LocalHashing
 from ldp.mechanisms.words import LETTERS
 from ldp.protocol.spelling import Prefixes, Spelling
@@ -60,6 +60,12 @@ class PrefixExtension(LocalHashing):
         prefixes = Prefixes(self.seed, self.buckets, self.rows // self.groups, self.spelling)
         _ = prefixes.rows  # raises for an invalid seed
         return prefixes
+
+    def fakes_move(self, share: float = FAKES) -> float:
+        """Return what `Mechanism.fakes_move` does. All fake reports are about whole words, but only
+        one in `groups` of the honest ones."""
+        honest = (1 - share) / self.groups
+        return super().fakes_move(share / (honest + share))
 
     @staticmethod
     def examples() -> tuple[Example, ...]:

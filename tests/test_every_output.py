@@ -1,0 +1,153 @@
+"""Every file of estimates has an error and an interval a row, its level and a bound on damage.
+
+The commands run on the examples of every mechanism of the catalogue, or make the same file by the
+call that they make it by where they read a store.
+"""
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from ldp import JointReport, PrefixExtension, RapporNgrams, RegressionMoments
+from ldp.cli import commands
+from ldp.mechanisms import CATALOGUE, SequenceFragmentPuzzle
+from ldp.mechanisms.addressing import Identity, Rounding
+from ldp.mechanisms.base import Example, Mechanism
+from ldp.mechanisms.bit_flip import Buckets
+from ldp.mechanisms.joint_base import JointMechanism
+from ldp.server import Patterns, associate, discover_ngrams
+from ldp.simulation import Population, simulate
+from ldp.simulation.tables import draw_tables
+from tests.examples import WHOLE, for_everything
+
+EACH = 20_000
+"""Number of reports about each value of an example."""
+
+
+def lacking(path: Path) -> list[str]:
+    """Return what a file of estimates lacks."""
+    rows = list(csv.reader(path.read_text().splitlines()))
+    summary = json.loads(path.with_suffix(".json").read_text())
+    columns = [name for name in ("std_error", "low", "high") if name not in rows[0]]
+    cells = [
+        f"{name} of {row[0]}"
+        for row in rows[1:]
+        for name, cell in zip(rows[0], row, strict=True)
+        if name in ("std_error", "low", "high") and not cell
+    ]
+    keys = [name for name in ("level", "fakes_move") if summary.get(name) in (None, [])]
+    return columns + cells + keys
+
+
+def ldp(*words: object) -> None:
+    """Run a command in this process; it must succeed."""
+    done = CliRunner().invoke(commands, [*map(str, words)])
+    assert done.exit_code == 0, done.output
+
+
+def text(value: Any) -> Any:
+    """Return a number, or a tuple of them, as populations have it."""
+    if isinstance(value, tuple) and not isinstance(value[0], str):
+        return ",".join(map(str, value))
+    return str(value) if isinstance(value, int | float) else value
+
+
+def outputs(example: Example, folder: Path) -> Iterator[Path]:
+    """Write what every command makes of reports about the example's values; yield the files."""
+    mechanism: Any = example.mechanism
+    if isinstance(mechanism, PrefixExtension):
+        mechanism = replace(mechanism, rows=256)
+    values = tuple(map(text, example.values))
+    generator, counts = np.random.default_rng(1), np.full(len(values), EACH)
+    table, made = folder / "a.table", folder / "made.csv"
+    if not mechanism.is_whole:  # a part of a report, which is decoded with the whole
+        return
+    draw_tables(mechanism, values, counts, generator).save(table)
+    if isinstance(mechanism, JointReport | RapporNgrams):
+        people = Population(values, counts=counts)
+        patterns = Patterns.of(mechanism, simulate(mechanism, people, generator))
+        if isinstance(mechanism, JointReport):
+            names = [
+                None if isinstance(part.addressing, Identity) else [value[i] for value in values]
+                for i, part in enumerate(mechanism.of)
+            ]
+            associate(patterns, names).to_csv(made)
+        else:
+            discover_ngrams(patterns).to_csv(made)
+        yield made
+    if isinstance(mechanism, PrefixExtension | SequenceFragmentPuzzle):
+        top = ("--top", 3) if isinstance(mechanism, SequenceFragmentPuzzle) else ()
+        ldp("discover", table, *top, "--out", made)
+        yield made
+    if isinstance(mechanism, RegressionMoments):
+        ldp("regress", table, "--out", made)
+        yield made
+    for name, part, part_values in decoded_parts(mechanism, values):
+        listed = folder / "candidates.txt"
+        listed.write_text("".join(f"{value}\n" for value in part_values if value))
+        has_list = isinstance(part.candidate_addressing, Identity | Buckets | Rounding)
+        ldp(
+            *("decode", table, "--out", made),
+            *(("--part", name) if name else ()),
+            *(() if has_list else ("--candidates", listed)),
+        )
+        yield made
+
+
+def decoded_parts(
+    mechanism: Any, values: tuple[Any, ...]
+) -> Iterator[tuple[str, Mechanism, list[Any]]]:
+    """Yield the name, mechanism and values of every part whose counts `ldp decode` tells."""
+    if not isinstance(mechanism, JointMechanism):
+        if not isinstance(mechanism, PrefixExtension):
+            yield "", mechanism, list(values)
+        return
+    for number, (name, part) in enumerate(mechanism.parts):
+        if part.is_whole:
+            split = [mechanism.part_values(value)[number] for value in values]
+            yield name, part, list(dict.fromkeys(split))
+
+
+@pytest.mark.exact
+@for_everything
+def test_every_output_has_errors_intervals_level_and_damage(
+    example: Example, tmp_path: Path
+) -> None:
+    files = 0
+    for path in outputs(example, tmp_path):
+        files += 1
+        assert lacking(path) == []
+        path.unlink()
+    assert files >= 1 or not example.mechanism.is_whole
+
+
+@pytest.mark.exact
+def test_the_whole_catalogue_is_tried() -> None:
+    assert {example.mechanism.name for example in WHOLE} == set(CATALOGUE)
+
+
+@pytest.mark.exact
+def test_a_file_without_one_of_them_is_told(tmp_path: Path) -> None:
+    """The twin: each column, a cell, each key."""
+    whole = {"std_error": "1.5", "low": "0.1", "high": "9"}
+    made, beside = tmp_path / "made.csv", {"level": 0.95, "fakes_move": 3.0}
+
+    def write(row: dict[str, str], summary: dict[str, Any]) -> list[str]:
+        made.write_text(f"value,{','.join(row)}\nOslo,{','.join(row.values())}\n")
+        made.with_suffix(".json").write_text(json.dumps(summary))
+        return lacking(made)
+
+    assert write(whole, beside) == []
+    for name in whole:
+        assert write({k: v for k, v in whole.items() if k != name}, beside) == [name]
+        assert write({**whole, name: ""}, beside) == [f"{name} of Oslo"]
+    for key in beside:
+        assert write(whole, {k: v for k, v in beside.items() if k != key}) == [key]
+        assert write(whole, {**beside, key: None}) == [key]
