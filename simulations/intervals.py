@@ -15,14 +15,25 @@ from dataclasses import dataclass, replace
 from itertools import islice, product
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from scipy.stats import binom
 
-from ldp import JointReport, OneBitMean, Piecewise, Rappor, RegressionMoments, UnaryEncoding
+from ldp import (
+    JointReport,
+    LocalHashing,
+    OneBitMean,
+    Piecewise,
+    RandomizedResponse,
+    Rappor,
+    RegressionMoments,
+    SubsetSelection,
+    UnaryEncoding,
+)
 from ldp.arrays import Floats
 from ldp.decoding.association import OTHER, associate
+from ldp.mechanisms import Mechanism
 from ldp.mechanisms.numeric import Numeric
 from ldp.server import Table, decode, decode_mean, decode_regression
 from ldp.simulation import Population, draw_table, simulate
@@ -99,7 +110,7 @@ class Pairs:
     asked for are named beforehand."""
 
     name: str
-    parts: tuple[Rappor | UnaryEncoding, ...]
+    parts: tuple[Mechanism, ...]
     shares: Floats
     reports: int
     cells: tuple[tuple[int, int], ...]
@@ -111,6 +122,7 @@ def listed_part(values: int, epsilon: float) -> UnaryEncoding:
 
 
 FILTERS = Rappor(bits=8, hashes=2, cohorts=16, f=0.0, p=0.25, q=0.75, seed="00")
+HASHED = LocalHashing(epsilon=2.0, rows=64, seed="00")
 STRINGS = np.outer([0.4, 0.3, 0.3], [0.4, 0.3, 0.3])
 DIAGONAL = np.diag([0.4, 0.25, 0.15, 0.1, 0.07, 0.03])
 ASSOCIATIONS = (
@@ -143,6 +155,17 @@ ASSOCIATIONS = (
         ((0, 0), (1, 1), (2, 1)),
         listed=3,
     ),
+    Pairs(
+        "a column and a set",
+        (
+            RandomizedResponse(categories=tuple("012"), epsilon=1.5),
+            SubsetSelection(categories=tuple("0123"), epsilon=1.0, size=2),
+        ),
+        np.array([[0.3, 0.1, 0.1, 0.0], [0.1, 0.2, 0.0, 0.098], [0.1, 0.0, 0.0, 0.002]]),
+        5_000,
+        ((0, 0), (2, 3), (2, 2)),
+    ),
+    Pairs("hashed columns", (HASHED, HASHED), STRINGS, 5_000, ((0, 0), (2, 2)), listed=3),
     Pairs("strings", (FILTERS, FILTERS), STRINGS, 5_000, ((0, 0), (2, 2)), listed=3),
     Pairs(
         "strings, 30 % on no list",
@@ -222,6 +245,10 @@ def held_regression(
     return held
 
 
+def is_hashed(part: Mechanism) -> TypeGuard[Rappor | LocalHashing]:
+    return isinstance(part, Rappor | LocalHashing)
+
+
 def held_association(pairs: Pairs, tables: int, seed: np.random.SeedSequence) -> list[int]:
     """In how many tables the interval of each of the cells holds the number of reports in it, or in
     the cell of OTHER that takes it where a value is not detected."""
@@ -230,14 +257,14 @@ def held_association(pairs: Pairs, tables: int, seed: np.random.SeedSequence) ->
     everybody: Any = tuple(product(*names))
     for _ in range(tables):
         drawn = [
-            replace(part, seed=generator.bytes(16).hex()) if isinstance(part, Rappor) else part
+            replace(part, seed=generator.bytes(16).hex()) if is_hashed(part) else part
             for part in pairs.parts
         ]
         mechanism = JointReport(of=tuple(drawn))
         counts = generator.multinomial(pairs.reports, pairs.shares.ravel())
         people = Population(everybody, counts=counts)
         listed = [
-            axis[: pairs.listed] if isinstance(part, Rappor) else None
+            axis[: pairs.listed] if is_hashed(part) else None
             for part, axis in zip(drawn, names, strict=True)
         ]
         found = associate(Patterns.of(mechanism, simulate(mechanism, people, generator)), listed)

@@ -13,23 +13,39 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldp import CountMeanSketch, JointReport, Rappor, UnaryEncoding, cli
+from ldp import (
+    CountMeanSketch,
+    HadamardResponse,
+    JointReport,
+    LocalHashing,
+    ProjectiveGeometry,
+    RandomizedResponse,
+    Rappor,
+    SubsetSelection,
+    UnaryEncoding,
+    cli,
+)
 from ldp.arrays import Floats
 from ldp.collection import ReportWriter, read_patterns
 from ldp.decoding.association import (
     OTHER,
     Association,
+    Variable,
     _any_filter_likelihood,
     associate,
     covariance,
     independence,
     likelihoods,
     part_weights,
+    touch_matrix,
     variable,
 )
 from ldp.decoding.cells import PartWeights, cell_counts
 from ldp.decoding.mixtures import Mixture, accelerated_em, fit_shares, newton
 from ldp.errors import DecodeError, MergeError, ParameterError, ReportError
+from ldp.mechanisms import Mechanism
+from ldp.protocol.randomness import SeededBits
+from ldp.protocol.wire import split_report
 from ldp.registry import Registry
 from ldp.simulation import Population, encode_batch, points_of, simulate
 from ldp.tables.estimates import Rule
@@ -303,6 +319,64 @@ def test_reports_that_hardly_lie_are_said_to_be_few_for_normal_errors() -> None:
     for mechanism, each, said in ((loud, 50, True), (loud, 5000, False), (BOTH, 50, False)):
         found = associate(patterns_of(mechanism, PAIRS, [each] * 5 + [0], generator))
         assert any("not promised" in line for line in found.details["warnings"]) == said
+
+
+NAMING = (
+    RandomizedResponse(categories=("a", "b", "c"), epsilon=1.5),
+    SubsetSelection(categories=("a", "b", "c", "d", "e"), epsilon=1.0, size=2),
+    ProjectiveGeometry(categories=("a", "b", "c", "d"), epsilon=1.5),
+    HadamardResponse(categories=("a", "b", "c"), epsilon=1.5),
+)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("part", NAMING, ids=lambda part: part.name)
+def test_likelihoods_of_a_report_that_names_a_column_or_a_set_are_in_the_laws_ratio(
+    part: Mechanism,
+) -> None:
+    """The twin takes every column for a bit of its own, as in unary encoding."""
+    values = part.addressing.categories  # type: ignore[attr-defined]
+    touched = touch_matrix(part, values)
+    numbers = [*part.layout.numbers()]
+    size = part.layout.payload_bytes
+    payloads = np.array([[*number.to_bytes(size, "little")] for number in numbers], np.uint8)
+    rows = np.zeros(len(numbers), np.uint32)
+    found = likelihoods(Variable(part, values, touched), rows, payloads)
+    p, q = part.channel.touched, part.channel.untouched
+    law = np.array(
+        [
+            [float(part.layout.probability(number, part.cells(value, 0), p, q)) for value in values]
+            for number in numbers
+        ]
+    )
+    law /= law.sum(axis=1, keepdims=True)
+    assert np.allclose(found / found.sum(axis=1, keepdims=True), law)
+    bits = np.where(found > 1, float(p / q), float((1 - p) / (1 - q)))
+    assert not np.allclose(bits / bits.sum(axis=1, keepdims=True), law)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("first", NAMING, ids=lambda part: part.name)
+def test_members_that_name_a_column_or_a_set_go_from_encoder_to_association(
+    first: Mechanism,
+) -> None:
+    """No cell of 3 x 3 is off by more than 6 standard errors; the seed is fixed."""
+    hashed = LocalHashing(epsilon=3.0, rows=64, seed="00")
+    mechanism = JointReport(of=(first, hashed))
+    pairs = tuple(product("abc", ("lol", "brb", "afk")))
+    counts = np.array([60, 10, 0, 10, 50, 0, 0, 20, 50])
+    encode = mechanism.encoder(SeededBits(b"joint")).encode
+    reports = [encode(pair) for pair, n in zip(pairs, 20 * counts, strict=True) for _ in range(n)]
+    split = [split_report(report, mechanism.header, mechanism.layout) for report in reports]
+    rows = np.array([row for row, _ in split], np.uint32)
+    payloads = np.array([[*payload] for _, payload in split], np.uint8)
+    patterns = Patterns.of(mechanism, [(rows, payloads)])
+    found = associate(patterns, [None, ["lol", "brb", "afk"]])
+    assert found.values[1] == ("lol", "brb", "afk", OTHER)
+    off = found.unbiased[:3, :3] - 20 * counts.reshape(3, 3)
+    assert np.abs(off / found.std_error[:3, :3]).max() < 6
+    assert found.detected()[0, 0]
+    assert found.independence.p_value < 1e-6
 
 
 @pytest.mark.statistical

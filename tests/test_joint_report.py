@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldp import JointReport, RandomizedResponse, Rappor, UnaryEncoding
+from ldp import JointReport, MemoisedResponse, Rappor, UnaryEncoding
 from ldp.audit import audit_encoder
 from ldp.audit.black_box import part_numbers
 from ldp.client import Client, Declined, Recorded
@@ -68,7 +68,10 @@ def test_a_joint_report_costs_what_its_parts_cost_together() -> None:
         ((KINDS,), "a joint report is of 2 to 4 mechanisms"),
         ((KINDS,) * 5, "a joint report is of 2 to 4 mechanisms"),
         ("ab", "a joint report is of 2 to 4 mechanisms"),
-        ((KINDS, RandomizedResponse(categories=("a", "b"), epsilon=1.0)), "not 'rr'"),
+        (
+            (KINDS, MemoisedResponse(categories=("a", "b"), epsilon=1.0, lifetime_epsilon=2.0)),
+            "not 'memoised-rr'",
+        ),
         ((KINDS, CoinResponse(alpha=0.5, beta=0.5)), "not 'coin'"),
         ((KINDS, HadamardCountMeanSketch(epsilon=1, rows=1, width=2, seed="00")), "not 'hcms'"),
         ((KINDS, BANNER), "not 'joint'"),

@@ -12,6 +12,7 @@ p-values are those of unbiased counts (`ldp.decoding.cells`): maxima are not nor
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property, reduce
 from itertools import chain, product
 from pathlib import Path
@@ -30,6 +31,7 @@ from ldp.files import csv_text
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.addressing import Answers, Identity
 from ldp.mechanisms.base import FAKES
+from ldp.protocol.kinds import Index, Subset
 from ldp.tables.estimates import Normal, Rule, spread, write_with_summary
 from ldp.tables.patterns import Patterns, group_reports
 from ldp.tables.table import Table
@@ -303,13 +305,20 @@ def likelihoods(axis: Variable, rows: NDArray[np.uint32], payloads: NDArray[np.u
 
 
 def cell_ratios(mechanism: Mechanism, payloads: NDArray[np.uint8]) -> Floats:
-    """Return for every bit of the reports its probability if the value touches the cell over that
-    if it does not: float64, shape (reports, columns)."""
-    channel, columns = mechanism.channel, mechanism.shape.columns
-    ratio_of_ones = float(channel.touched / channel.untouched)
-    ratio_of_zeros = float((1 - channel.touched) / (1 - channel.untouched))
+    """Return for every cell of the reports' rows the probability of the report if the value touches
+    the cell over that if it does not: float64, shape (reports, columns)."""
+    channel, columns, layout = mechanism.channel, mechanism.shape.columns, mechanism.layout
+    ratio, rest = channel.touched / channel.untouched, Fraction(1)
+    if isinstance(layout, Index):
+        column = payloads @ (1 << 8 * np.arange(payloads.shape[1]))
+        return np.where(column[:, None] == np.arange(columns), float(ratio), 1.0)
+    if isinstance(layout, Subset):
+        with_cell, without = (layout.probability(n, (0,), channel.touched, 0) for n in (1, 0))
+        ratio = with_cell / without
+    else:
+        rest = (1 - channel.touched) / (1 - channel.untouched)
     bits = np.unpackbits(payloads, axis=1, bitorder="little")[:, :columns]
-    return np.where(bits, ratio_of_ones, ratio_of_zeros)
+    return np.where(bits, float(ratio), float(rest))
 
 
 def value_likelihoods(touched: Floats, rows: NDArray[np.uint32], ratio: Floats) -> Floats:

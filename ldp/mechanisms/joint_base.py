@@ -4,6 +4,7 @@ and table; parts are drawn independently, and their costs add."""
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -43,7 +44,7 @@ class JointMechanism(Catalogued, ABC):
     @cached_property
     def layout(self) -> JointLayout:
         first, *others = parts_of(self)
-        block = first.kind(first.shape.rows // self.blocks, first.shape.columns)
+        block = replace(first.layout, rows=first.shape.rows // self.blocks)
         return JointLayout(self.blocks, (block, *(part.layout for part in others)))
 
     def part_values(self, value: Any) -> tuple[Value, ...]:

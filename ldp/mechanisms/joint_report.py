@@ -15,9 +15,14 @@ from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Example, Mechanism
 from ldp.mechanisms.catalogue import from_parameters
 from ldp.mechanisms.joint_base import JointMechanism, Part
+from ldp.mechanisms.local_hashing import LocalHashing
+from ldp.mechanisms.memoisation import MemoisedMechanism
+from ldp.mechanisms.randomized_response import RandomizedResponse
 from ldp.mechanisms.rappor import Rappor
+from ldp.mechanisms.subset_selection import SubsetSelection
 from ldp.mechanisms.unary import UnaryEncoding
 from ldp.protocol.hashing import Md5Bloom, PolynomialBloom, PolynomialRows, Value
+from ldp.protocol.kinds import Sign
 
 ADDRESSINGS = (Identity, PolynomialRows, PolynomialBloom, Md5Bloom)
 """Addressings in which every value touches a cell of every row."""
@@ -39,9 +44,10 @@ class JointReport(JointMechanism):
     >>> len(both.encoder().encode(("yes", "no")))
     12
 
-    `of`: 2 to 4 mechanisms, or their `parameters()`, whose reports are bits and in which every
-    value touches a cell: RAPPOR, unary encoding, CMS. Memoised responses are not possible: see
-    docs/mechanisms/joint.md. Raises ParameterError.
+    `of`: 2 to 4 mechanisms about one value each, or their `parameters()`: RAPPOR, unary encoding,
+    CMS, randomised response, subset selection, local hashing, projective geometry, Hadamard
+    response. Memoised responses are not possible: see docs/mechanisms/joint.md. Raises
+    ParameterError.
     """
 
     name: ClassVar[str] = "joint"
@@ -74,6 +80,12 @@ class JointReport(JointMechanism):
 
     @staticmethod
     def examples() -> tuple[Example, ...]:
+        kinds = (
+            RandomizedResponse(categories=("a", "b"), epsilon=1.0),
+            SubsetSelection(categories=tuple("xyz"), epsilon=1.0),
+            LocalHashing(epsilon=1.0, rows=2, seed="0a"),
+        )
+        others: Any = (("a", "x", "lol"), ("b", "z", "brb"))
         bloom = Rappor(bits=4, hashes=2, cohorts=2, f=0.0, p=0.25, q=0.75, seed="08")
         lists = [UnaryEncoding(categories=tuple(text), epsilon=1.0) for text in ("ab", "xyz")]
         pairs: Any = (("lol", "a"), ("brb", "b"), ("afk", "b"))
@@ -81,6 +93,7 @@ class JointReport(JointMechanism):
         return (
             Example(JointReport(of=(bloom, lists[0])), pairs),
             Example(JointReport(of=(lists[0], lists[1], lists[0])), triples),
+            Example(JointReport(of=kinds), others),
         )
 
 
@@ -90,12 +103,14 @@ def _part(mechanism: Any) -> Mechanism:
     if (
         not isinstance(part, Mechanism)
         or not part.is_whole
-        or not part.kind.has_independent_bits
+        or part.kind is Sign
+        or (isinstance(part, MemoisedMechanism) and not part.kind.has_independent_bits)
         or not isinstance(part.addressing, ADDRESSINGS)
         or (isinstance(part.addressing, Identity) and part.addressing.untouching)
     ):
         name = getattr(part, "name", "no mechanism")
         raise ParameterError(
-            f"a joint report is of rappor, unary or cms about one answer (no at_most), not {name!r}"
+            "a joint report is of rappor, unary, cms, rr, subset, local-hashing, pgr or hadamard "
+            f"about one answer (no at_most), not {name!r}"
         )
     return part
