@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 TOP = Path(__file__).resolve().parent.parent
-IMAGES, SAMPLES = TOP / "docs" / "images", TOP / "tests" / "data" / "report"
+IMAGES = TOP / "docs" / "images"
 PEOPLE = 400_000
 WIDTH = 1000
 """Pixels of a picture, and colours of its palette."""
@@ -46,6 +46,35 @@ expires = 2030-12-31
 mechanism = "hierarchical-histogram"
 epsilon = 4.0
 
+[metric.version]
+version = 1
+group = "app"
+description = "Version of the app"
+owners = ["map-team@example.org"]
+expires = 2030-12-31
+mechanism = "unary"
+categories = ["9.4", "9.3", "9.2", "8.0"]
+epsilon = 2.0
+
+[metric.connection]
+version = 1
+group = "app"
+description = "How the device is connected"
+owners = ["map-team@example.org"]
+expires = 2030-12-31
+mechanism = "unary"
+categories = ["wifi", "mobile", "ethernet", "none"]
+epsilon = 2.0
+
+[metric.network]
+version = 1
+group = "app"
+description = "Connections by version"
+owners = ["map-team@example.org"]
+expires = 2030-12-31
+mechanism = "joint"
+of = ["version", "connection"]
+
 [metric.start]
 version = 1
 group = "app"
@@ -73,6 +102,9 @@ POPULATIONS = {
     "theme": "value,count\nlight,9200\ndark,6100\nsystem,3300\nsepia,840\nnight red,310\n"
     "high contrast,240\nsatellite,10\n",
     "latency": latencies(),
+    "network": "a,b,count\n9.4,wifi,26000\n9.4,mobile,15000\n9.4,ethernet,4000\n9.3,wifi,14000\n"
+    "9.3,mobile,9000\n9.3,ethernet,4000\n9.2,wifi,5000\n9.2,mobile,5000\n9.2,none,300\n"
+    "8.0,wifi,1000\n8.0,mobile,100\n8.0,ethernet,7000\n8.0,none,40\n",
     "start": "a,b,c,count\n1,2,3,40000\n8,2,12,40000\n1,7,9,40000\n4,4,7,40000\n",
 }
 
@@ -89,17 +121,24 @@ def pages(folder: Path) -> Iterator[tuple[str, Path, int]]:
     for metric, text in POPULATIONS.items():
         population, table = folder / f"{metric}-people.csv", folder / f"{metric}.table"
         population.write_text(text, encoding="utf-8")
-        drawn = ("--table", table, "--truth", folder / f"{metric}-truth.csv", "--seed", 1)
-        run("simulate", metric, "--registry", registry, "--population", population, *drawn)
-        run("decode", table, "--out", folder / f"{metric}.csv")
+        known = ("--registry", registry)
+        drawn = ("--truth", folder / f"{metric}-truth.csv", "--seed", 1)
+        out = ("--out", folder / f"{metric}.csv")
+        if metric == "network":
+            store = folder / "store"
+            run("simulate", metric, *known, "--population", population, *drawn, "--reports", store)
+            run("associate", metric, *known, store, *out)
+        else:
+            run("simulate", metric, *known, "--population", population, *drawn, "--table", table)
+            run("decode", table, *out)
     run("demo", "--out", demo, "--seed", 1)
     faces: dict[str, tuple[int, tuple[object, ...]]] = {
         "categories": (1000, (folder / "theme.csv", "--truth", folder / "theme-truth.csv")),
         "list": (1360, (demo / "browsers.csv", "--truth", demo / "browsers-truth.csv")),
         "words": (1360, (demo / "words.csv",)),
-        "number": (900, (folder / "latency.csv", "--truth", folder / "latency-truth.csv")),
-        "table": (1080, (SAMPLES / "network.csv",)),
-        "regression": (560, (folder / "start.csv",)),
+        "number": (1080, (folder / "latency.csv", "--truth", folder / "latency-truth.csv")),
+        "table": (900, (folder / "network.csv",)),
+        "regression": (640, (folder / "start.csv",)),
     }
     for name, (height, words) in faces.items():
         known = demo / "metrics.toml" if name in ("list", "words") else registry

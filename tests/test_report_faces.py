@@ -73,24 +73,45 @@ def test_a_number_has_statistics_and_a_histogram_in_the_order_of_its_bins(tmp_pa
     assert [cells[0][0] for cells in table] == ["below 0", "0 to 10", "10 to 20", "from 20"]
     assert [cells[2][0] for cells in table] == ["0", "600", "300", "100"]
     assert [cells[4][0] for cells in table] == ["0", "590", "310", "100"]
-    heights = [float(at) for at in re.findall(r'<i title="[^"]*" style="--at:([\d.]+)', page)]
+    heights = [
+        float(at) for at in re.findall(r'<i title="[^"]*" style="--w:1.0;--at:([\d.]+)', page)
+    ]
     assert heights == pytest.approx([0, 600 / 620, 300 / 620, 100 / 620], abs=1e-4)
-    assert "own unit, linear scale." in text
+    assert "in the order of the bins; linear scales." in text
     marks = re.findall(r'class="mark[^"]*" style="--at:([\d.]+)', page)
     assert [float(at) for at in marks] == pytest.approx([1.95 / 4, 1.83 / 4, 1], abs=1e-4)
 
 
 @pytest.mark.exact
-def test_bins_of_different_widths_are_said_not_to_be_linear(files: Path) -> None:
+def test_bins_of_different_widths_have_a_logarithmic_axis_that_says_so(files: Path) -> None:
     page = words(render([load(files / "latency.csv")]))
     assert page.startswith(" latency, 2026-11-02 ")
-    assert "not linear: bins of different widths are drawn alike" in page
+    assert "on a logarithmic scale" in page
     assert (
         "11 bins on the outside, in which nothing stands out from the noise, are not drawn" in page
     )
     assert "at least 11,389" in page
     assert "1 % of them could move the mean by 31.5." in page
     assert "Group speed: at most epsilon 4" in page
+
+
+@pytest.mark.exact
+def test_areas_are_shares_whatever_the_widths_of_bins(tmp_path: Path) -> None:
+    edges = ["", 0, 1, 2, 4, 16, ""]
+    counts = (10, 0, 100, 200, 400, 290)
+    rows = [
+        ("count", low, high, count, 1, count, count)
+        for low, high, count in zip(edges, edges[1:], counts, strict=False)
+    ]
+    page = render([load(numbers(tmp_path / "a.csv", [*rows, ("p50", "", "", 8, 1, 2, 16)]))])
+    drawn = re.findall(r'title="([^"]*)" style="--w:([\d.]+);--at:([\d.]+)', page)
+    assert [name.split(":")[0] for name, _, _ in drawn][1:4] == ["0 to 1", "1 to 2", "2 to 4"]
+    widths = [float(width) for _, width, _ in drawn]
+    assert widths == pytest.approx([4 / 3, 4 / 3, 1, 1, 2, 4 / 3], abs=1e-4)
+    areas = [width * float(at) for width, (_, _, at) in zip(widths, drawn, strict=True)]
+    assert areas == pytest.approx([count * areas[4] / 400 for count in counts], abs=1e-4)
+    (mark,) = re.findall(r'class="mark[^"]*" style="--at:([\d.]+)', page)
+    assert float(mark) == pytest.approx((4 / 3 + 4 / 3 + 2 + 1) / sum(widths), abs=1e-4)
 
 
 @pytest.mark.exact

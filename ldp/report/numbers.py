@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 from typing import Any
 
 from ldp.errors import DecodeError
@@ -125,7 +125,7 @@ def facts(file: Numbers) -> list[tuple[str, str]]:
 def face(file: Numbers, truth: Mapping[float, int] | None) -> dict[str, Any]:
     """Return the data of the page of a `file`: rows of statistics, and a histogram. `truth`: number
     -> count of a simulation, drawn beside."""
-    bins, is_even = _visible_bins(file), _is_even(file.bins)
+    bins = _visible_bins(file)
     place = _places(bins)
     true = None if truth is None else _Truth(truth)
     statistics = []
@@ -147,10 +147,9 @@ def face(file: Numbers, truth: Mapping[float, int] | None) -> dict[str, Any]:
         )
     return {
         "statistics": statistics,
-        "histogram": _histogram(file, bins, true, is_even) if bins else None,
+        "histogram": _histogram(file, bins, true) if bins else None,
         "has_truth": true is not None,
         "left_out": len(file.bins) - len(bins),
-        "is_even": is_even,
     }
 
 
@@ -193,66 +192,95 @@ def _is_even(bins: Sequence[Mapping[str, Any]]) -> bool:
     return not widths or max(widths) - min(widths) <= 1e-3 * max(widths)
 
 
+def _widths(bins: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Return how wide each of the bins is drawn: 1 where all are as wide as each other; else the
+    doublings from edge to edge, of a bin at 0 or with an open edge those of the others on
+    average."""
+    if _is_even(bins):
+        return [1.0] * len(bins)
+    spans = [_doublings(row["bin_low"], row["bin_high"]) for row in bins]
+    usual = fmean([span for span in spans if span] or [1.0])
+    return [span or usual for span in spans]
+
+
+def _doublings(low: float | None, high: float | None) -> float:
+    """Return how often one edge doubles up to the other; 0 where that is no number."""
+    return abs(math.log2(high / low)) if low and high and low * high > 0 else 0.0
+
+
 def _places(bins: Sequence[Mapping[str, Any]]) -> Callable[[float | None, float], float]:
-    """Return the function from a number to its place on an axis on which all `bins` are drawn as
-    wide as each other, from 0 to 1; of None it is `otherwise`."""
-    edges = [row["bin_low"] for row in bins] + [row["bin_high"] for row in bins[-1:]]
+    """Return the function from a number to its place on the axis of `bins`, from 0 to 1; of None it
+    is `otherwise`."""
+    widths, is_even = _widths(bins), _is_even(bins)
+    starts = [0.0, *accumulate(widths)]
+    lows = [-math.inf if row["bin_low"] is None else row["bin_low"] for row in bins]
 
     def place(number: float | None, otherwise: float) -> float:
         if number is None:
             return otherwise
-        lows = [-math.inf if edge is None else edge for edge in edges[:-1]]
         at = max(0, bisect_right(lows, number) - 1)
-        low, high = edges[at], edges[at + 1]
+        low, high = bins[at]["bin_low"], bins[at]["bin_high"]
         inside = 0.5
         if low is not None and high is not None and high > low:
             inside = min(max((number - low) / (high - low), 0.0), 1.0)
-        return round((at + inside) / len(bins), 5)
+            if not is_even and 0 < inside < 1 and low * high > 0:
+                inside = math.log(number / low) / math.log(high / low)
+        return round((starts[at] + inside * widths[at]) / starts[-1], 5)
 
     return place
 
 
 def _histogram(
-    file: Numbers, bins: Sequence[Mapping[str, Any]], true: "_Truth | None", is_even: bool
+    file: Numbers, bins: Sequence[Mapping[str, Any]], true: "_Truth | None"
 ) -> dict[str, Any]:
-    n = max(1, file.summary["reports"])
-    top = max([1e-9, *((row["high"] or row["estimate"]) / n for row in bins)])
+    """Return the columns of a histogram, whose areas are shares, and its axes."""
+    n, widths = max(1, file.summary["reports"]), _widths(bins)
+    ends = [
+        (max(row["low"] or 0.0, 0.0), min(n if row["high"] is None else row["high"], n))
+        for row in bins
+    ]
+    top = max([1e-9, *(high / n / width for (_, high), width in zip(ends, widths, strict=True))])
     columns = []
-    for row in bins:
-        low, high = max(row["low"] or 0.0, 0.0), min(n if row["high"] is None else row["high"], n)
+    for row, width, (low, high) in zip(bins, widths, ends, strict=True):
         count = None if true is None else true.between(row["bin_low"], row["bin_high"])
+        at, start, end, truth_at = (
+            round(min(max((number or 0.0) / n / width / top, 0.0), 1.0), 5)
+            for number in (row["estimate"], low, high, count)
+        )
         columns.append(
             {
-                "from": row["bin_low"],
-                "to": row["bin_high"],
                 "bin": _bin(row["bin_low"], row["bin_high"]),
                 "count": row["estimate"],
                 "share": row["estimate"] / n,
                 "low": low,
                 "high": high,
-                "at": round(min(max(row["estimate"] / n / top, 0.0), 1.0), 5),
-                "start": round(low / n / top, 5),
-                "end": round(min(high / n / top, 1.0), 5),
+                "width": round(width, 5),
+                "at": at,
+                "start": start,
+                "end": end,
                 "truth": count,
-                "truth_at": None if count is None else round(min(count / n / top, 1.0), 5),
+                "truth_at": truth_at,
                 "holds": count is None or low <= count <= high,
             }
         )
-    every = math.ceil((len(bins) + 1) / MOST_LABELS)
-    edges = [row["bin_low"] for row in bins] + [bins[-1]["bin_high"]]
-    labels = [
-        {"text": quantity(edge), "at": round(i / len(bins), 5)}
-        for i, edge in enumerate(edges)
-        if edge is not None and i % every == 0
-    ]
-    scale = "linear scale" if is_even else "not linear: bins of different widths are drawn alike"
     return {
         "columns": columns,
-        "labels": labels,
+        "labels": _edges(bins, widths),
         "ticks": ticks(0.0, 100 * top),
-        "scale": scale,
+        "is_even": _is_even(bins),
         "is_fine": len(bins) <= MOST_WHISKERS,
     }
+
+
+def _edges(bins: Sequence[Mapping[str, Any]], widths: Sequence[float]) -> list[dict[str, Any]]:
+    """Return the edges that are written below a histogram, as many as do not touch."""
+    labels: list[dict[str, Any]] = []
+    edges = [row["bin_low"] for row in bins] + [bins[-1]["bin_high"]]
+    for edge, start in zip(edges, [0.0, *accumulate(widths)], strict=True):
+        at = round(start / sum(widths), 5)
+        if edge is not None and (not labels or at - labels[-1]["at"] >= 1 / MOST_LABELS):
+            labels.append({"text": quantity(edge), "at": at})
+    return labels
 
 
 def _bin(low: float | None, high: float | None) -> str:
