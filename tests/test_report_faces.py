@@ -30,6 +30,37 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
+JOINT = """
+[product]
+name = "p"
+[group.g]
+window = "1d"
+window_epsilon = 8.0
+lifetime_epsilon = 64.0
+[metric.both]
+version = 1
+group = "g"
+description = "Who says what"
+owners = ["team@example.org"]
+expires = 2030-12-31
+mechanism = "joint"
+of = ["first", "second"]
+""" + "".join(
+    f"""
+[metric.{name}]
+version = 1
+group = "g"
+description = "A part"
+owners = ["team@example.org"]
+expires = 2030-12-31
+mechanism = "unary"
+categories = {categories}
+epsilon = 4.0
+"""
+    for name, categories in (("first", ["x", "y"]), ("second", ["yes", "no"]))
+)
+
+
 def changed(path: Path, **keys: Any) -> Path:
     """The CSV file, after keys of the summary beside it were changed."""
     beside = path.with_suffix(".json")
@@ -194,6 +225,22 @@ def test_a_cross_table_marks_the_cells_that_are_more_than_noise(files: Path) -> 
     assert "1 % of them could move a count by 5,210." in text
     (rows,) = Page.read(page).tables
     assert [cells[0][0].split()[0] for cells in rows] == [row["values"][0] for row in read.rows]
+
+
+@pytest.mark.exact
+def test_what_associate_writes_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("metrics.toml").write_text(JOINT)
+    Path("people.csv").write_text("a,b,count\nx,yes,900\nx,no,300\ny,no,800\n")
+    simulate = "simulate both --registry metrics.toml --population people.csv --seed 1"
+    assert run(f"{simulate} --day 2026-11-02 --reports store", monkeypatch) == 0
+    assert run("associate both --registry metrics.toml store --out both.csv", monkeypatch) == 0
+    assert run("report both.csv --registry metrics.toml --out page.html", monkeypatch) == 0
+    page = words(Path("page.html").read_text("utf-8"))
+    assert page.startswith(" both, 2026-11-02 ")
+    assert "Who says what. Owned by team@example.org." in page
+    assert "first by second" in page
+    assert "Group g: at most epsilon 8" in page
 
 
 def cross(path: Path, cells: list[tuple[Any, ...]], members: list[str], **keys: Any) -> Path:

@@ -1,5 +1,6 @@
 """`ldp associate`: from the reports of a joint metric to the joint distribution of its members."""
 
+from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 
@@ -54,6 +55,7 @@ def associate(
     from ldp.collection import read_patterns, report_files
     from ldp.mechanisms import JointReport
     from ldp.registry import Registry, read_values
+    from ldp.registry.explaining import label
     from ldp.server import associate as associated
 
     rule = Rule(alpha=alpha, control=control)
@@ -93,11 +95,17 @@ def associate(
         on_file=lambda _: advance(1),
     )
     association = associated(patterns, listed, rule=rule)
+    metric = {
+        "members": names,
+        "windows": sorted({day for day, _ in files}),
+        "labels": [asdict(label(known, joint))],
+    }
+    association = replace(association, details={**association.details, **metric})
     for warning in association.details["warnings"]:
         click.echo(f"ldp: {warning}", err=True)
     text = association.to_csv(None if out == "-" else out, level)
     tested, cells = association.independence, " x ".join(map(str, association.shares.shape))
-    summary = {**association.summary(level), "members": names}
+    summary = association.summary(level)
     words = (
         f"{summary['detected']} of {cells} cells of {' x '.join(names)} discovered among "
         f"{association.reports:,} reports -> {out}\n1 % of made-up reports could move a cell by "
