@@ -121,15 +121,15 @@ def pages(folder: Path) -> Iterator[tuple[str, Path, int]]:
     for metric, text in POPULATIONS.items():
         population, table = folder / f"{metric}-people.csv", folder / f"{metric}.table"
         population.write_text(text, encoding="utf-8")
-        known = ("--registry", registry)
+        source = ("--registry", registry)
         drawn = ("--truth", folder / f"{metric}-truth.csv", "--seed", 1)
         out = ("--out", folder / f"{metric}.csv")
         if metric == "network":
             store = folder / "store"
-            run("simulate", metric, *known, "--population", population, *drawn, "--reports", store)
-            run("associate", metric, *known, store, *out)
+            run("simulate", metric, *source, "--population", population, *drawn, "--reports", store)
+            run("associate", metric, *source, store, *out)
         else:
-            run("simulate", metric, *known, "--population", population, *drawn, "--table", table)
+            run("simulate", metric, *source, "--population", population, *drawn, "--table", table)
             run("decode", table, *out)
     run("demo", "--out", demo, "--seed", 1)
     faces: dict[str, tuple[int, tuple[object, ...]]] = {

@@ -110,14 +110,13 @@ def facts(file: Numbers) -> list[tuple[str, str]]:
             "other end.",
         )
     ]
-    if fakes is not None:
-        moves = fakes if isinstance(fakes, dict) else {"mean": fakes}
-        moved = ", ".join(
-            f"{'the mean' if name == 'mean' else name} by "
-            f"{percent(far) if 'share' in name else quantity(far)}"
-            for name, far in moves.items()
-            if is_number(far)
-        )
+    moves = fakes if isinstance(fakes, dict) else {"the mean": fakes}
+    moved = ", ".join(
+        f"{name} by {percent(far) if 'share' in name else quantity(far)}"
+        for name, far in moves.items()
+        if is_number(far)
+    )
+    if moved:
         answers.append(("Made-up reports", f"1 % of them could move {moved}."))
     return answers
 

@@ -52,8 +52,9 @@ _SUMMARY: Checks = {
 
 
 _SINCE: Checks = {
-    **dict.fromkeys(("unexplained", "tail", "fakes_move"), is_number),
+    **dict.fromkeys(("unexplained", "tail"), is_number),
     "unexplained_std_error": or_none(is_amount),
+    "fakes_move": or_none(is_number),
     **dict.fromkeys(("answers_each", "answers_each_std_error"), is_number),
     "at_most": lambda value: type(value) is int and value >= 1,
     "spelling": _is_spelling,
