@@ -37,6 +37,7 @@ COLOURS = {"local": "tab:orange", "shuffled": "tab:green", "central": "tab:blue"
 @click.option(
     "--bounds", type=(float, float), metavar="LOW HIGH", help="The values are numbers: their mean."
 )
+@click.option("--quantile", type=float, help="The values are numbers: this quantile of theirs.")
 @click.option(
     "--mechanism",
     type=click.Choice([*CANDIDATES, *OF_NUMBERS]),
@@ -52,6 +53,7 @@ def compare(
     users: int,
     delta: float,
     bounds: tuple[float, float] | None,
+    quantile: float | None,
     mechanism: str | None,
     out: Path | None,
     figure: Path | None,
@@ -66,11 +68,14 @@ def compare(
     \b
     Example: ldp compare --population cities.csv --epsilon 2 --users 100000
     Example: ldp compare --population minutes.csv --bounds 0 1440 --epsilon 2 --users 100000
+    Example: ldp compare --population minutes.csv --quantile 0.95 --epsilon 2 --users 100000
     """
     if figure is not None and figure.suffix not in (".svg", ".png", ".pdf"):
         raise ParameterError("--figure must end in .svg, .png or .pdf")
     if figure is not None and find_spec("matplotlib") is None:
         raise MissingPackage.of("--figure", "matplotlib", "figures")
+    if quantile is not None and (out or figure):
+        raise ParameterError("--out and --figure are of counts and means, not of a quantile")
     if bounds is None and mechanism in OF_NUMBERS:
         raise ParameterError(f"--mechanism {mechanism} goes with --bounds LOW HIGH")
     people = Population.from_csv(population)
@@ -80,6 +85,7 @@ def compare(
         "delta": delta,
         "mechanism": mechanism,
         "bounds": bounds,
+        "quantile": quantile,
         "generator": generator(seed),
     }
     comparison = compare_models(people, **shared)
@@ -101,6 +107,7 @@ def compare(
         "delta": delta,
         "values": len(people.values),
         "bounds": bounds,
+        "quantile": quantile,
         "models": [asdict(row) for row in comparison.rows],
         "price_of_no_trust": comparison.price,
         "times_more_users": comparison.more_users,
@@ -110,19 +117,27 @@ def compare(
     }
     say(
         result,
-        _words(comparison, len(people.values), conditions, of_mean=bounds is not None),
+        _words(comparison, len(people.values), conditions, bounds is not None, quantile),
         as_json,
     )
 
 
-def _words(comparison: Comparison, values: int, conditions: Sequence[str], *, of_mean: bool) -> str:
+def _words(
+    comparison: Comparison,
+    values: int,
+    conditions: Sequence[str],
+    of_mean: bool,
+    quantile: float | None,
+) -> str:
     local, shuffled, central = comparison.rows
     unit = (
         "in the units of the numbers"
-        if of_mean
+        if of_mean or quantile
         else "in reports, root mean squares over all values"
     )
     share, wanted = ("range", "mean") if of_mean else ("frequency", "frequency")
+    if quantile is not None:
+        share, wanted = (f"p{100 * quantile:g}", "percentile")
     lines = [
         f"A simulation: {values:,} values, {local.users:,} users, epsilon {local.epsilon:g}; "
         "neighbours: replace one value.",

@@ -6,7 +6,8 @@ mechanism that a plan names for it (another one might do better). *Central*: a
 curator is trusted with the values and adds discrete Laplace noise to the histogram. Neighbours are
 replace-one throughout, the only relation of the local model. All is simulated, nothing is a
 release. Errors are root mean squares over all values of the population, in reports; with public
-bounds the values are numbers, and errors those of their mean over these people, in their units.
+bounds, or a quantile, the values are numbers, and errors those of their mean over these people, or
+of the quantile, in their units.
 """
 
 import math
@@ -22,9 +23,9 @@ from ldp.arrays import Floats, Ints
 from ldp.central import DiscreteLaplace, Simulated
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
-from ldp.mechanisms.numeric import Numeric
 from ldp.planning.candidates import best_mechanism, tuned
 from ldp.planning.numbers import Numbers
+from ldp.planning.percentiles import Percentile
 from ldp.planning.plan import least_number
 from ldp.planning.question import MOST_USERS, Question, registry_parameters
 from ldp.privacy_loss import amplify_by_shuffling, shuffled_delta
@@ -37,8 +38,6 @@ MOST_LOCAL = 16.0
 LEAST_USERS = 100
 LATTICE = 1 << 17
 """Number of points for certifying a batch; fewer certify less, never more."""
-STEPS = 2**20
-"""Number of steps of the range of numbers that a curator adds."""
 VALUES, DRAWS = 50, 400
 """Number of values measured, of the most common and of the rest; and number of draws of each."""
 
@@ -98,10 +97,12 @@ def compare_models(
     generator: np.random.Generator,
     mechanism: str | None = None,
     bounds: tuple[float, float] | None = None,
+    quantile: float | None = None,
 ) -> Comparison:
     """Return the three models at one point; `mechanism`: name of the local one, by default the
     planner's choice. With public `bounds` the values are numbers, clipped to them; the mechanism is
-    then one of `OF_NUMBERS`, by default that of the smaller error.
+    then one of `OF_NUMBERS`, by default that of the smaller error. With a `quantile` it is asked
+    for in place of the mean, and the range may be unknown: the mechanism is then the planner's.
 
     Raises ParameterError for `delta` outside (0, 1), `users` outside LEAST_USERS to MOST_USERS, a
     population of fewer than 2 values, and whatever a plan or an amplification refuses.
@@ -111,9 +112,15 @@ def compare_models(
     if not LEAST_USERS <= users <= MOST_USERS:
         raise ParameterError(f"users must be from {LEAST_USERS} to {MOST_USERS}")
     people = population.sample(users, generator)
-    if bounds is not None:
-        return _of_means(
-            Numbers.of(people, bounds),
+    if quantile is not None or bounds is not None:
+        asked: Numbers | Percentile
+        if quantile is None:
+            assert bounds is not None
+            asked = Numbers.of(people, bounds)
+        else:
+            asked = Percentile.of(people, quantile, bounds, epsilon)
+        return _of_numbers(
+            asked,
             epsilon=epsilon,
             delta=delta,
             generator=generator,
@@ -175,50 +182,46 @@ def _allowed(
     return round(epsilon + ((steps or 1) - 1) / 100, 9)
 
 
-def _of_means(
-    numbers: Numbers,
+def _of_numbers(
+    question: Numbers | Percentile,
     *,
     epsilon: float,
     delta: float,
     generator: np.random.Generator,
     mechanism: str | None,
 ) -> Comparison:
-    chosen = partial(numbers.chosen, mechanism)
-    local, users = chosen(epsilon), numbers.users
+    chosen = partial(question.chosen, mechanism)
+    local, users = chosen(epsilon), question.users
     shuffled = chosen(_allowed(chosen, users, epsilon, delta))
-    central = DiscreteLaplace(
-        epsilon=epsilon, sensitivity=float(STEPS), neighbours=Neighbours.REPLACE_VALUE
-    )
-    noise = central.release(np.zeros(DRAWS * VALUES, dtype=np.int64), Simulated(generator))
-    unit = numbers.range / (STEPS * users)
-    shared: dict[str, Any] = {"users": users, "epsilon": epsilon, "whole": numbers.range}
+    shared: dict[str, Any] = {"users": users, "epsilon": epsilon, "whole": question.range}
 
-    def row(model: str, one: Numeric) -> Row:
-        measured, error = _root_mean_square(numbers.errors(one, DRAWS, generator))
+    def row(model: str, one: Any) -> Row:
+        measured, error = _root_mean_square(question.errors(one, question.draws, generator))
         return Row(
             model=model,
             mechanism=one.name,
             parameters=dict(registry_parameters(one)),
             local_epsilon=one.cost.epsilon,
-            predicted=numbers.std_error(one),
+            predicted=question.std_error(one),
             measured=measured,
             sampling_error=error,
             **shared,
         )
 
-    measured, error = _root_mean_square(unit * noise.astype(np.float64))
-    curator = Row(
+    curator = question.curator(epsilon, DRAWS * VALUES, generator)
+    measured, error = _root_mean_square(curator.errors)
+    central = Row(
         model="central",
-        mechanism="discrete-laplace",
-        parameters={"sensitivity": numbers.range / users},
+        mechanism=curator.mechanism,
+        parameters=curator.parameters,
         local_epsilon=None,
-        predicted=unit * central.std_error,
+        predicted=curator.std_error,
         measured=measured,
         sampling_error=error,
         **shared,
     )
     return Comparison(
-        rows=(row("local", local), row("shuffled", shuffled), curator),
+        rows=(row("local", local), row("shuffled", shuffled), central),
         mechanisms=(local, shuffled),
         delta=delta,
     )

@@ -1,10 +1,13 @@
 """The mean of a population's numbers, as the mechanisms of the local model tell it."""
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
+from ldp.accounting import Neighbours
 from ldp.arrays import Floats
+from ldp.central import DiscreteLaplace, Simulated
 from ldp.decoding.numeric import decode_mean
 from ldp.errors import ParameterError
 from ldp.mechanisms import OneBitMean, Piecewise
@@ -15,6 +18,21 @@ OF_NUMBERS = {kind.name: kind for kind in (OneBitMean, Piecewise)}
 """Mechanisms of a mean, by name."""
 
 
+STEPS = 2**20
+"""Number of steps of the range of numbers that a curator adds."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Curator:
+    """What a curator would do: the name and parameters of the mechanism, its standard error, and
+    simulated `errors`, shape (draws,)."""
+
+    mechanism: str
+    parameters: dict[str, Any]
+    std_error: float
+    errors: Floats
+
+
 @dataclass(frozen=True, eq=False)
 class Numbers:
     """Numbers of `people`, with counts, clipped to public `bounds`; `places`, shape (values,):
@@ -23,6 +41,8 @@ class Numbers:
     people: Population
     bounds: tuple[float, float]
     places: Floats
+    draws: ClassVar[int] = 400
+    """Number of tables from which an error is measured."""
 
     @classmethod
     def of(cls, people: Population, bounds: tuple[float, float]) -> "Numbers":
@@ -68,3 +88,17 @@ class Numbers:
             for _ in range(draws)
         ]
         return np.array(means) - truth
+
+    def curator(self, epsilon: float, draws: int, generator: np.random.Generator) -> Curator:
+        """Return what a curator says of the mean, with discrete Laplace noise."""
+        mechanism = DiscreteLaplace(
+            epsilon=epsilon, sensitivity=float(STEPS), neighbours=Neighbours.REPLACE_VALUE
+        )
+        noise = mechanism.release(np.zeros(draws, dtype=np.int64), Simulated(generator))
+        unit = self.range / (STEPS * self.users)
+        return Curator(
+            mechanism="discrete-laplace",
+            parameters={"sensitivity": self.range / self.users},
+            std_error=unit * mechanism.std_error,
+            errors=unit * noise.astype(np.float64),
+        )

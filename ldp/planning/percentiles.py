@@ -7,22 +7,32 @@ percentile that this table has is the one to expect.
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ldp.decoding.distribution import Distribution, bins_of, expected_distribution
+from ldp.accounting import Neighbours
+from ldp.arrays import Floats
+from ldp.central import Exponential
+from ldp.decoding.distribution import (
+    Distribution,
+    bins_of,
+    decode_distribution,
+    expected_distribution,
+)
 from ldp.decoding.statistics import Statistic
 from ldp.errors import ParameterError
+from ldp.mechanisms.bins import Bins, EqualBins, RelativeBins
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.hierarchical_histogram import MAGNITUDES, HierarchicalHistogram
-from ldp.mechanisms.numeric import Range, require_range
-from ldp.planning.numbers import OF_NUMBERS
+from ldp.mechanisms.numeric import Range, number_of, require_range
+from ldp.planning.numbers import OF_NUMBERS, Curator
 from ldp.planning.question import MOST_USERS, registry_parameters, report_bytes
 from ldp.protocol.channel import require_epsilon, require_whole
-from ldp.simulation import Population
+from ldp.simulation import Population, draw_table
 
 Histogram = HierarchicalHistogram | BitFlip
 OF_DOUBLING = (4, 8, 16, 32)
@@ -31,6 +41,8 @@ OF_RANGE, FLIPS = (64, 256, 1024), (16, 64, 256)
 """Numbers of bins of a range that are tried: in levels, and as bit flips."""
 PEOPLE = 1000
 """Number of people who are taken for all where no population is given."""
+FINEST = 1024
+"""Number of bins of a doubling among which a curator chooses."""
 WITHIN = 1.05
 """A report is preferred to a longer one if its interval is at most so many times as long."""
 
@@ -156,11 +168,7 @@ def _typical(bounds: Range | None) -> list[float]:
 
 
 def _forecast(mechanism: Histogram, people: Population, users: int, q: float) -> PercentileForecast:
-    bins = bins_of(mechanism)
-    share = np.zeros(len(bins))
-    places = [bins.place(value) for value in people.values]
-    np.add.at(share, places, people.shares)
-    expected = expected_distribution(mechanism, share, users)
+    expected = _expected(mechanism, people, users)
     percentile = expected.quantile(q)
     moments = expected.moments()
     return PercentileForecast(
@@ -171,7 +179,114 @@ def _forecast(mechanism: Histogram, people: Population, users: int, q: float) ->
     )
 
 
+def _expected(mechanism: Histogram, people: Population, users: int | None = None) -> Distribution:
+    bins = bins_of(mechanism)
+    share = np.zeros(len(bins))
+    np.add.at(share, [bins.place(value) for value in people.values], people.shares)
+    return expected_distribution(mechanism, share, users or people.users)
+
+
+def _finer(bins: Bins) -> Bins:
+    """Return bins of the same range, but so fine that they hardly matter."""
+    if isinstance(bins, RelativeBins):
+        return replace(bins, parts=FINEST)
+    assert isinstance(bins, EqualBins)
+    return replace(bins, number=FINEST**2 // 16)
+
+
 def _share_std_error(expected: Distribution, percentile: Statistic) -> float:
     errors = expected.below[1]
     place = expected.bins.place(percentile.estimate)
     return float(errors[min(place, len(errors) - 1)])
+
+
+@dataclass(frozen=True, eq=False)
+class Percentile:
+    """Quantile `q` of the numbers of `people`, with counts, and the way that a plan recommends for
+    it, `way`."""
+
+    people: Population
+    q: float
+    way: Histogram
+    draws: ClassVar[int] = 40
+    """Number of tables from which an error is measured."""
+
+    @classmethod
+    def of(cls, people: Population, q: float, bounds: Range | None, epsilon: float) -> "Percentile":
+        """Return the quantile, with the way for numbers in `bounds`, or without a known range;
+        raises ParameterError for a value that is not a number, and for numbers out of range."""
+        planned = plan_percentile(
+            users=people.users, epsilon=epsilon, q=q, bounds=bounds, people=people
+        )
+        return cls(people, q, planned.best.mechanism)
+
+    @property
+    def users(self) -> int:
+        """Number of people."""
+        return self.people.users
+
+    @cached_property
+    def _sorted(self) -> tuple[Floats, Floats]:
+        """The numbers, increasing, and the share of people up to each."""
+        numbers = np.array([number_of(value) for value in self.people.values], dtype=np.float64)
+        order = np.argsort(numbers)
+        return numbers[order], np.cumsum(self.people.shares[order])
+
+    @cached_property
+    def truth(self) -> float:
+        """The quantile of these people."""
+        numbers, share = self._sorted
+        place = int(np.searchsorted(share, self.q - 1e-12))
+        return float(numbers[min(place, len(numbers) - 1)])
+
+    @property
+    def range(self) -> float:
+        """What errors are a share of: the quantile."""
+        return abs(self.truth) or 1.0
+
+    def chosen(self, name: str | None, epsilon: float) -> Histogram:
+        """Return the way at this `epsilon`. Raises ParameterError for the name of another."""
+        if name is not None:
+            raise ParameterError("the mechanism of a percentile is the plan's")
+        if isinstance(self.way, HierarchicalHistogram):
+            return replace(self.way, epsilon=epsilon, branching=0)
+        return replace(self.way, epsilon=epsilon)
+
+    def std_error(self, mechanism: Histogram) -> float:
+        """Return the standard error of the quantile: half the distance between the quantiles that
+        lie a standard error of the share to each side."""
+        expected = _expected(mechanism, self.people)
+        share, error = expected.below
+        edges = np.array(expected.bins.edges[1:-1])
+        here = float(np.interp(self.truth, edges, error))
+        ends = np.interp([self.q - here, self.q + here], np.maximum.accumulate(share), edges)
+        return float(ends[1] - ends[0]) / 2
+
+    def errors(self, mechanism: Histogram, draws: int, generator: np.random.Generator) -> Floats:
+        """Draw the error of the quantile of these people: shape (draws,)."""
+        bins, one_of = bins_of(mechanism), dict[int, str]()
+        people = self.people.mapped(lambda value: one_of.setdefault(bins.place(value), value))
+        tables = (
+            draw_table(mechanism, people.values, counts=people.counts, generator=generator)
+            for _ in range(draws)
+        )
+        found = [decode_distribution(table).quantile(self.q).estimate for table in tables]
+        return np.array(found) - self.truth
+
+    def curator(self, epsilon: float, draws: int, generator: np.random.Generator) -> Curator:
+        """Return what a curator says of the quantile: an edge of fine bins, by the exponential
+        mechanism, whose score is how many people are missing to q below it (Smith 2011)."""
+        edges = np.array([*filter(math.isfinite, _finer(bins_of(self.way)).edges)])
+        numbers, share = self._sorted
+        below = np.concatenate([[0.0], share])[np.searchsorted(numbers, edges)]
+        exponential = Exponential(
+            epsilon=epsilon, sensitivity=1.0, neighbours=Neighbours.REPLACE_VALUE
+        )
+        chances = exponential.probabilities(-np.abs(below - self.q) * self.users)
+        errors = edges - self.truth
+        return Curator(
+            mechanism="exponential",
+            parameters={"sensitivity": 1.0},
+            std_error=float((chances @ errors**2) ** 0.5),
+            errors=generator.choice(errors, size=draws, p=chances),
+        )
