@@ -199,14 +199,14 @@ def bars(rows: Sequence[Row]) -> Iterator[Bar]:
             continue
         what = f"p{100 * row.quantile:g} of {row.numbers}, epsilon {row.epsilon:g}, {row.users:,}"
         least = binom.ppf(ERROR, row.tables, LOW)
-        yield Bar(f"{what} holds", row.held / row.tables, f">= {LOW}", row.held >= least)
+        yield Bar(f"{what} holds", row.held / row.tables, f">= {LOW}", bool(row.held >= least))
         if row.wide > row.tables / 2:
             most = binom.isf(ERROR, row.wide, HIGH)
             share = row.wide_held / row.wide
-            yield Bar(f"{what} holds, if wide", share, f"<= {HIGH}", row.wide_held <= most)
+            yield Bar(f"{what} holds, if wide", share, f"<= {HIGH}", bool(row.wide_held <= most))
         if row.quantile < 0.99 and row.width is not None:
             ratio = row.width / flips.get(_of(row), np.inf)
-            yield Bar(f"{what}: width over bit flips'", ratio, f"<= {WIDER}", ratio <= WIDER)
+            yield Bar(f"{what}: width over bit flips'", ratio, f"<= {WIDER}", bool(ratio <= WIDER))
 
 
 def _of(row: Row) -> tuple[Any, ...]:
