@@ -206,6 +206,7 @@ METRICS = {
     "home": 'mechanism = "rr"\nepsilon = 3.0\ncategories = ["a", "b", "c"]',
     "minutes": 'mechanism = "one-bit-mean"\nbounds = [0, 100]\nepsilon = 1.0',
     "buckets": 'mechanism = "bit-flip"\nbounds = [0, 100]\nbuckets = 5\nbits = 2\nepsilon = 2.0',
+    "waits": 'mechanism = "hierarchical-histogram"\nepsilon = 1.0',
     "page": 'mechanism = "cms"\nepsilon = 4.0\nrows = 128\nwidth = 256',
     "fit": 'mechanism = "moments"\nfeatures = 1\nbounds = [[0, 1], [0, 1]]\nepsilon = 2.0',
 }
@@ -301,6 +302,7 @@ def test_a_table_of_real_reports_takes_the_place_of_simulated_ones(
     ("words", "sentence"),
     [
         (CENTRAL.format("fit", "minutes"), "is about tuples"),
+        (CENTRAL.format("waits", "minutes"), "compare --quantile"),
         (CENTRAL.format("home", "minutes"), "not one of the"),
         (CENTRAL.format("home", "shares"), "are frequencies"),
         (CENTRAL.format("home", "home") + " --table minutes.table", "is not of the metric 'home'"),

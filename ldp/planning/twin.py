@@ -17,6 +17,7 @@ from ldp.decoding.numeric import decode_mean
 from ldp.errors import LdpError, ParameterError
 from ldp.mechanisms.addressing import CellSets, Identity
 from ldp.mechanisms.bit_flip import BitFlip
+from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.mechanisms.joint_report import JointReport
 from ldp.mechanisms.moments import RegressionMoments
 from ldp.mechanisms.numeric import Numeric
@@ -89,6 +90,10 @@ def central_twin(
         raise ParameterError(
             f"metric {metric.name!r} is about tuples: name one of its members; a regression is "
             "released by ldp regress"
+        )
+    if isinstance(mechanism, HierarchicalHistogram):
+        raise ParameterError(
+            f"metric {metric.name!r} is about percentiles: ldp compare --quantile has a curator's"
         )
     if people.counts is None:
         raise ParameterError("the data are frequencies: a curator counts people, value,count")
