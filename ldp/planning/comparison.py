@@ -113,14 +113,13 @@ def compare_models(
         raise ParameterError(f"users must be from {LEAST_USERS} to {MOST_USERS}")
     people = population.sample(users, generator)
     if quantile is not None or bounds is not None:
-        asked: Numbers | Percentile
-        if quantile is None:
-            assert bounds is not None
-            asked = Numbers.of(people, bounds)
-        else:
-            asked = Percentile.of(people, quantile, bounds, epsilon)
+        numbers: Numbers | Percentile
+        if quantile is not None:
+            numbers = Percentile.of(people, quantile, bounds, epsilon)
+        elif bounds is not None:
+            numbers = Numbers.of(people, bounds)
         return _of_numbers(
-            asked,
+            numbers,
             epsilon=epsilon,
             delta=delta,
             generator=generator,

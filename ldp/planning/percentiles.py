@@ -270,8 +270,8 @@ class Percentile:
             draw_table(mechanism, people.values, counts=people.counts, generator=generator)
             for _ in range(draws)
         )
-        found = [decode_distribution(table).quantile(self.q).estimate for table in tables]
-        return np.array(found) - self.truth
+        estimates = [decode_distribution(table).quantile(self.q).estimate for table in tables]
+        return np.array(estimates) - self.truth
 
     def curator(self, epsilon: float, draws: int, generator: np.random.Generator) -> Curator:
         """Return what a curator says of the quantile: an edge of fine bins, by the exponential
