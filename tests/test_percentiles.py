@@ -248,6 +248,18 @@ def test_bit_flips_have_percentiles_where_they_are_asked_for(
     assert sum(line.startswith("count,") for line in lines) == 10
     summary = json.loads(Path("t.json").read_text())
     assert (summary["kind"], summary["quantiles"]) == ("numbers", [0.95, 0.5])
+    option = "decode t.table --quantile 0.5 --consistency"
+    assert run(f"{option} sum-to-n --out v.csv", monkeypatch) == 0
+    assert "flatter" in json.loads(Path("v.json").read_text())["consistency_bias"]
+    rows = [line.split(",") for line in Path("v.csv").read_text().splitlines()]
+    counts = [float(row[3]) for row in rows if row[0] == "count"]
+    assert min(counts) >= 0
+    assert sum(counts) == pytest.approx(10_000, rel=1e-3)
+    raw = [line.split(",") for line in lines]
+    assert [row[5:] for row in rows if row[0] == "count"] == [
+        row[5:] for row in raw if row[0] == "count"
+    ]
+    assert run(f"{option} non-negative --out v.csv", monkeypatch) != 0
     assert run("decode t.table --out u.csv", monkeypatch) == 0
     assert Path("u.csv").read_text().startswith("value,count")
 

@@ -134,7 +134,7 @@ def decode(
         if rappor_map is not None:
             names, places = read_map(rappor_map, counted)
     if quantiles or isinstance(counted.mechanism.addressing, Rounding | Levels):
-        _write_numbers(counted, out, level, quantiles, as_json)
+        _write_numbers(counted, out, level, quantiles, consistency, as_json)
         return
     decoding = decoded if decoys is None else partial(decode_with_decoys, decoys=decoys)
     estimates = decoding(
@@ -178,13 +178,22 @@ def _weighted(option: str | None) -> float | None:
 
 
 def _write_numbers(
-    table: "Table", out: str, level: float, quantiles: tuple[float, ...], as_json: bool
+    table: "Table",
+    out: str,
+    level: float,
+    quantiles: tuple[float, ...],
+    consistency: str,
+    as_json: bool,
 ) -> None:
     """Write the mean, the regression or the distribution of a table of numbers."""
     from ldp.decoding.distribution import QUANTILES, Distribution, decode_distribution
     from ldp.decoding.numeric import decode_numbers
 
     numbers = decode_distribution(table) if quantiles else decode_numbers(table)
+    if isinstance(numbers, Distribution) and consistency == "sum-to-n":
+        numbers = numbers.monotone()
+    elif consistency != "none":
+        raise ParameterError("of numbers only those in bins have a consistency, sum-to-n")
     if isinstance(numbers, Distribution):
         chosen = quantiles or QUANTILES
         summary, text = numbers.summary(chosen, level), numbers.to_csv(None, chosen, level)

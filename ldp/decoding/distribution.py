@@ -13,7 +13,7 @@ open at an end that the reports do not close.
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import NormalDist
@@ -36,6 +36,10 @@ from ldp.tables.table import Table
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 """Quantiles that are written unless others are asked for."""
+BIAS = (
+    "counts are those of the nearest increasing distribution function: what noise puts into empty "
+)
+BIAS += "bins is shared with their neighbours, and single bins that many hold are made flatter"
 DRAWS = 500
 """Number of draws of the error from which the tests of bins have their law."""
 TAIL = 0.025
@@ -70,6 +74,8 @@ class Distribution:
     nodes: Nodes
     reports: int
     details: dict[str, Any]
+    is_monotone: bool = False
+    """True if the counts of the histogram are 0 or more, and biased; see `monotone`."""
 
     @cached_property
     def _edges(self) -> Floats:
@@ -182,13 +188,23 @@ class Distribution:
         row = _normal("share", *self.linear(weight), level, 0.0, 1.0)
         return row._replace(bin_low=self.bins.edges[first], bin_high=self.bins.edges[last])
 
+    def monotone(self) -> "Distribution":
+        """Return the distribution with counts that could be counts: 0 or more, and adding to the
+        reports, from the nearest increasing distribution function. The error of the whole histogram
+        falls, and each count is biased: what noise put into empty bins is shared with neighbours.
+        Intervals and percentiles stay as they are."""
+        return replace(self, is_monotone=True)
+
     def histogram(self, level: float = 0.95) -> list[Statistic]:
         """Return the number of reports whose number is in each bin, in order."""
         n, edges = self.reports, self.bins.edges
+        shares = self.share
+        if self.is_monotone:
+            shares = np.diff(self._monotone, prepend=0.0, append=1.0)
         errors = self._variance(self._fit[0]) ** 0.5
         return [
             _normal("count", n * share, n * error, level, 0.0, n)._replace(
-                bin_low=edges[i], bin_high=edges[i + 1]
+                estimate=n * float(shares[i]), bin_low=edges[i], bin_high=edges[i + 1]
             )
             for i, (share, error) in enumerate(zip(self.share, errors.tolist(), strict=True))
         ]
@@ -239,9 +255,11 @@ class Distribution:
         self, quantiles: tuple[float, ...] = QUANTILES, level: float = 0.95
     ) -> dict[str, Any]:
         """Return what the file beside the CSV says: kind, table, level, damage by fake reports."""
+        bias = {"consistency": "sum-to-n", "consistency_bias": BIAS} if self.is_monotone else {}
         return {
             "kind": "numbers",
             **self.details,
+            **bias,
             "reports": self.reports,
             "level": level,
             "quantiles": list(quantiles),

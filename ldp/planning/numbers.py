@@ -24,8 +24,8 @@ STEPS = 2**20
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Curator:
-    """What a curator would do: the name and parameters of the mechanism, its standard error, and
-    simulated `errors`, shape (draws,)."""
+    """Curator's way: the name and parameters of the mechanism, its standard error, and simulated
+    `errors`, shape (draws,)."""
 
     mechanism: str
     parameters: dict[str, Any]

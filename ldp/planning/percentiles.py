@@ -49,7 +49,7 @@ WITHIN = 1.05
 
 @dataclass(frozen=True, kw_only=True)
 class PercentileForecast:
-    """What one way would say: the expected `percentile` with its interval, which may be open, the
+    """Forecast of one way: the expected `percentile` with its interval, which may be open, the
     standard error of the share of people below it, and of the mean, if it has one."""
 
     mechanism: Histogram
@@ -241,7 +241,7 @@ class Percentile:
 
     @property
     def range(self) -> float:
-        """What errors are a share of: the quantile."""
+        """Size of the quantile, of which errors are a share."""
         return abs(self.truth) or 1.0
 
     def chosen(self, name: str | None, epsilon: float) -> Histogram:
