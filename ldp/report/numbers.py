@@ -110,7 +110,7 @@ def facts(file: Numbers) -> list[tuple[str, str]]:
             "other end.",
         )
     ]
-    moves = fakes if isinstance(fakes, dict) else {"the mean": fakes}
+    moves: Mapping[str, Any] = fakes if isinstance(fakes, dict) else {"the mean": fakes}
     moved = ", ".join(
         f"{name} by {percent(far) if 'share' in name else quantity(far)}"
         for name, far in moves.items()
