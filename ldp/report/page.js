@@ -50,7 +50,7 @@
     addButton(shown, isAll ? `Show the first ${FIRST}` : `Show all ${all}`, () => {
       isAll ? unfolded.delete(table) : unfolded.add(table);
       show(table);
-      table.nextElementSibling.querySelector("button").focus();
+      table.nextElementSibling.querySelector("button").focus({ preventScroll: true });
     });
     return found;
   }
