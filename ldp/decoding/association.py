@@ -188,14 +188,14 @@ def associate(
         variable(table, names, rule, f"part {letter!r}")
         for letter, table, names in zip(ascii_lowercase, tables, listed, strict=False)
     ]
-    parts = patterns.parts()
-    factors = [likelihoods(axis, *part) for axis, part in zip(variables, parts, strict=True)]
-    shape = tuple(factor.shape[1] for factor in factors)
+    shape = tuple(len(axis.values) for axis in variables)
     if math.prod(shape) > MOST_CELLS:
         raise DecodeError(
             f"{' x '.join(map(str, shape))} cells are more than {MOST_CELLS:,}: give fewer "
             "candidates, or a stricter rule"
         )
+    parts = patterns.parts()
+    factors = [likelihoods(axis, *part) for axis, part in zip(variables, parts, strict=True)]
     warnings = [axis.warning for axis in variables if axis.warning]
     if patterns.total < ENOUGH * math.prod(shape):
         warnings.append(
