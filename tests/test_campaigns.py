@@ -64,7 +64,7 @@ def test_a_sample_of_the_words_campaign_meets_its_bars() -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_a_sample_of_the_association_campaign_meets_its_bars() -> None:
-    """Seeds of the populations are fixed; with free ones each of its five counts would miss its bar
+    """Seeds of the populations are fixed; with free ones each of its ten counts would miss its bar
     with probability 1e-6 at most. Its twin, the published law of unlisted strings, is beside it."""
     done = module("simulations.association", "--sample")
     assert done.returncode == 0, done.stdout + done.stderr
