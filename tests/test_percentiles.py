@@ -63,7 +63,7 @@ def test_bins_are_as_wide_as_said_where_the_range_is_unknown() -> None:
     ("wrong", "named"),
     [
         ({"buckets": 3}, "power of two"),
-        ({"buckets": 256}, "4096 bins"),
+        ({"buckets": 256}, "2048 bins"),
         ({"bounds": (0, 1), "buckets": 1}, "buckets"),
         ({"bounds": (0, 1), "signed": True}, "unknown range"),
         ({"bounds": (0, 1), "magnitudes": (1.0, 2.0)}, "unknown range"),

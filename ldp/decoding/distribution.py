@@ -38,8 +38,9 @@ QUANTILES = (0.5, 0.9, 0.95, 0.99)
 """Quantiles that are written unless others are asked for."""
 BIAS = (
     "counts are those of the nearest increasing distribution function: what noise puts into empty "
+    "bins is shared with their neighbours, and single bins that many hold are made flatter"
 )
-BIAS += "bins is shared with their neighbours, and single bins that many hold are made flatter"
+"""What `Distribution.monotone` does to counts, in words."""
 DRAWS = 500
 """Number of draws of the error from which the tests of bins have their law."""
 TAIL = 0.025

@@ -28,8 +28,8 @@ from ldp.protocol.channel import (
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Bits, Kind
 
-MOST_BINS = 1 << 12
-"""Largest number of bins: a report has a bit for each."""
+MOST_BINS = 1 << 11
+"""Largest number of bins: a report has a bit for each, and decoding takes seconds."""
 MAGNITUDES = (1e-6, 1e9)
 """Magnitudes between which the bins of an unknown range lie by default."""
 
@@ -77,7 +77,7 @@ class HierarchicalHistogram(Mechanism):
     (0.421875, 0.4375)
 
     `branching`: 2 or more, by default nearest to e**(epsilon/2), at least 4. `epsilon` and
-    `outside` as for `Numeric`. Raises ParameterError for anything else, and for more than 4096
+    `outside` as for `Numeric`. Raises ParameterError for anything else, and for more than 2048
     bins.
     """
 
