@@ -291,7 +291,7 @@ def decode_distribution(table: Table) -> Distribution:
     elif isinstance(mechanism, BitFlip) and not table.memoised:
         nodes = _of_buckets(table, mechanism)
     else:
-        raise DecodeError(f"a {mechanism.name} table has no percentiles: its numbers have no bins")
+        raise DecodeError(f"a {mechanism.name} table has no percentiles")
     details = table_details(table, "distribution")
     return Distribution(bins_of(mechanism), nodes, table.total, details)
 
