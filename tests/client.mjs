@@ -341,6 +341,42 @@ function bitFlip(p, thresholds) {
   };
   return part(BITS, p.buckets, p.bits, thresholds, truth);
 }
+// Bins of numbers, equal or parts of every doubling, and a tree of them
+function exponent(x) {
+  const near = Math.floor(Math.log2(x));
+  return [near - 1, near, near + 1].findLast((e) => 2 ** e <= x);
+}
+function doublings({ magnitudes: [low, high], buckets, signed, outside }) {
+  const least = exponent(low);
+  const most = Math.max(least + 1, exponent(high) + (2 ** exponent(high) < high ? 1 : 0));
+  const bins = (most - least) * buckets + 2;
+  const magnitude = (size) => {
+    if (size < 2 ** least) return 0;
+    if (size >= 2 ** most) return bins - 1;
+    const e = exponent(size);
+    return 1 + (e - least) * buckets + Math.floor(buckets * (size / 2 ** e - 1));
+  };
+  const bin = (text) => {
+    const x = number(text);
+    if (outside !== "clip" && (Math.abs(x) >= 2 ** most || (x < 0 && !signed))) refuse("value");
+    if (!signed) return x > 0 ? magnitude(x) : 0;
+    return bins - 1 + (x < 0 ? -magnitude(-x) : magnitude(x));
+  };
+  return [signed ? 2 * bins - 1 : bins, bin];
+}
+function equalBins(p) {
+  return [p.buckets, (text) => {
+    const [n, d] = fraction(text, p.bounds, p.outside);
+    return Math.min(p.buckets - 1, Number((n * BigInt(p.buckets)) / d));
+  }];
+}
+function levels(p, epsilon) {
+  const [bins, bin] = p.bounds ? equalBins(p) : doublings(p);
+  const rows = range(64).find((k) => k > 0 && p.branching ** k >= bins);
+  const thresholds = [keep(epsilon / 4n, 1n), ONE - keep((3n * epsilon) / 4n, 1n)];
+  return part(BITS, rows, bins, thresholds,
+    (value, row) => [Math.floor(bin(value) / p.branching ** (rows - 1 - row))]);
+}
 // Projective geometry: vectors of t numbers below the prime s
 const points = (s, t) => range(t).reduce((sum, i) => sum + s ** i, 0);
 function vector(point, s, t) {
@@ -437,6 +473,7 @@ const MECHANISMS = {
   subset: [15, (p, epsilon) => [subset(p, epsilon)]],
   "bit-flip": [16, (p, epsilon) => [bitFlip(p, answers(perBit(p, epsilon), 1))]],
   "memoised-bit-flip": [22, memoisedBitFlip],
+  "hierarchical-histogram": [25, (p, epsilon) => [levels(p, epsilon)]],
 };
 // Section 8: the fingerprint, of the one form of JSON
 const DOUBLES = ["alpha", "beta", "epsilon", "fragment_epsilon", "lifetime_epsilon", "f", "p", "q"];
@@ -447,7 +484,7 @@ const ascii = (value) => JSON.stringify(value).replace(/[^ -~]/g, escaped);
 function oneForm(p) {
   const pairs = (x) => (Array.isArray(x) ? `[${x.map(pairs)}]` : double(x));
   const listed = (parts) => `[${parts.map(oneForm)}]`;
-  const nested = { bounds: pairs, of: listed };
+  const nested = { bounds: pairs, magnitudes: pairs, of: listed };
   const form = (key) => (nested[key] ?? (DOUBLES.includes(key) ? double : ascii))(p[key]);
   return `{${Object.keys(p).sort().map((key) => `"${key}":${form(key)}`)}}`;
 }

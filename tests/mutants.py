@@ -638,6 +638,8 @@ def thresholds_rounded_the_wrong_way(mechanism: Mechanism) -> Mechanism:
     elif channel.touched == Fraction(1, 2):
         wrong.__dict__["channel"] = replace(channel, untouched=lies - step)
         return wrong
+    elif mechanism.kind is Bits:
+        lies -= step
     wrong.__dict__["channel"] = replace(channel, touched=channel.touched + step, untouched=lies)
     return wrong
 

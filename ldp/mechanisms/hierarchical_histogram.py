@@ -129,8 +129,8 @@ class HierarchicalHistogram(Mechanism):
         if self.bounds is not None:
             return EqualBins(self.bounds, self.outside, self.buckets)
         low, high = self.magnitudes
-        most = (Fraction(high).__ceil__() - 1).bit_length()
-        least = math.frexp(low)[1] - 1
+        mantissa, exponent = math.frexp(high)
+        most, least = exponent - (mantissa == 0.5), math.frexp(low)[1] - 1
         return RelativeBins(least, max(most, least + 1), self.buckets, self.signed, self.outside)
 
     @cached_property
