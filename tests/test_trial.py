@@ -172,3 +172,18 @@ def test_the_page_has_a_section_for_each_epsilon_beside_the_truth(
     for words in (f"{column}, epsilon 1", f"{column}, epsilon 4", shown, "truth"):
         assert words in page.text
     assert not page.loaded
+
+
+@pytest.mark.exact
+def test_a_columns_name_is_no_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor is it HTML; an epsilon given twice is tried once."""
+    monkeypatch.chdir(tmp_path)
+    name = "../../<b>x</b>" + "y" * 300
+    rows = "\n".join(["a", "b"] * 500)
+    Path("odd.csv").write_text(f"{name}\n{rows}\n")
+    assert run("try odd.csv --epsilon 2,2 --seed 1 --out try.html", monkeypatch) == 0
+    assert capsys.readouterr().out.count(" rr ") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["odd.csv", "try.html"]
+    assert "<b>x</b>" not in Path("try.html").read_text("utf-8")

@@ -1,5 +1,6 @@
 """`ldp try`: what reports of a column of data would say, before anybody is asked."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from ldp.files import write_whole
 if TYPE_CHECKING:
     from ldp.planning.trial import OfNumbers, OfValues
 
-WIDTH = 96
+WIDTH, LONGEST = 96, 60
 QUANTILES = (0.5, 0.95)
 
 
@@ -85,6 +86,7 @@ def trial(
     if not held:
         raise ParameterError(f"{data}: the column {name} has no values")
     people = Population(tuple(held), counts=np.array([*held.values()], dtype=np.int64))
+    epsilons = tuple(dict.fromkeys(epsilons))
     of_numbers = kind == "numbers" or (kind == "auto" and are_numbers(people))
     randomness = generator(seed)
     read_as = "numbers" if of_numbers else "categories"
@@ -198,9 +200,10 @@ def _write_page(trials: Sequence[Any], people: Any, name: str, out: Path) -> Non
     from ldp.cli.estimates import write_numbers
     from ldp.report import load, render
 
+    section = re.sub(r"[/\\\0]", "_", name)[:LONGEST]  # becomes the name of a file
     with TemporaryDirectory() as folder:
         paths = [
-            Path(folder) / f"{name}, epsilon {one_trial.epsilon:g}.csv" for one_trial in trials
+            Path(folder) / f"{section}, epsilon {one_trial.epsilon:g}.csv" for one_trial in trials
         ]
         for one_trial, path in zip(trials, paths, strict=True):
             if hasattr(one_trial, "estimates"):
