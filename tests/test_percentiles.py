@@ -276,7 +276,13 @@ def test_a_column_of_values_is_a_population(tmp_path: Path) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("bounds", [None, (0.0, 100.0)], ids=["unknown", "range"])
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        pytest.param(None, marks=pytest.mark.slow, id="unknown"),
+        pytest.param((0.0, 100.0), id="range"),
+    ],
+)
 def test_a_plan_says_what_reports_then_say(bounds: tuple[float, float] | None) -> None:
     """20 tables of the recommended way: their median interval is as long as planned, within a bin
     at each end; a plan for a hundredth of the users says another length."""
@@ -321,6 +327,7 @@ def test_a_plan_for_numbers_by_command(
     assert run("plan --users 9 --epsilon 1", monkeypatch) != 0
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_a_curator_has_less_error_of_a_percentile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

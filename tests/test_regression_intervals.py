@@ -131,7 +131,13 @@ def coverage(
 @pytest.mark.parametrize("of_laplace", [False, True])
 @pytest.mark.parametrize(
     ("columns", "least", "length"),
-    [(2, 3.0, 3.0), (2, 6.0, 3.0), (2, 24.0, 0.3), (6, 8.0, 1.0), (6, 24.0, 3.0)],
+    [
+        pytest.param(2, 3.0, 3.0, marks=pytest.mark.slow),
+        (2, 6.0, 3.0),
+        (2, 24.0, 0.3),
+        (6, 8.0, 1.0),
+        (6, 24.0, 3.0),
+    ],
 )
 def test_intervals_hold_far_from_the_noise_and_near_it(
     columns: int, least: float, length: float, of_laplace: bool
