@@ -12,7 +12,6 @@ open at an end that the reports do not close.
 """
 
 import math
-import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -45,7 +44,9 @@ DRAWS = 500
 """Number of draws of the error from which the tests of bins have their law."""
 TAIL = 0.025
 """Probability, of one end, at which that law is drawn; other levels are scaled from it."""
-NORMAL = NormalDist()
+NORMAL, LEVEL, LEAST_MISS = NormalDist(), 0.95, 1e-200
+"""The normal law; the level of the interval from which a percentile has its standard error; the
+least probability that it is asked for."""
 CLEAR = 4.5
 """Standardised excess from which a bin is left out without a draw."""
 
@@ -102,6 +103,9 @@ class Distribution:
         """Variances of the nodes' shares from noise, and those from sampling of each alone."""
         nodes = self.nodes
         share = np.clip(nodes.groups @ self.share, 0.0, 1.0)
+        for number in np.unique(nodes.row[nodes.row >= 0]):
+            at = nodes.row == number
+            share[at] /= max(1.0, float(share[at].sum()))  # of few reports: noise, clipped at 0
         return nodes.channel.variance(share) / nodes.reports, share / nodes.reports
 
     def _variance(self, weights: Floats) -> Floats:
@@ -142,7 +146,7 @@ class Distribution:
         return np.asarray(np.clip(fitted, 0.0, 1.0))
 
     @cached_property
-    def _noise(self) -> Floats:
+    def error_draws(self) -> Floats:
         """Draws of the error of `below`, in standard errors: shape (DRAWS, bins - 1). From a fixed
         seed: a table has one interval."""
         generator = np.random.default_rng(0)
@@ -152,7 +156,9 @@ class Distribution:
         for number in np.unique(self.nodes.row[self.nodes.row >= 0]):
             at = self.nodes.row == number
             share = (per_report * self.nodes.reports)[at]
-            sampled[:, at] -= share * sampled[:, at].sum(axis=1, keepdims=True)
+            total = float(share.sum())  # 1 at most; then the covariance is diag(p) - p p'
+            taken = (1 - max(0.0, 1 - total) ** 0.5) / total if total else 0.0
+            sampled[:, at] -= taken * share * sampled[:, at].sum(axis=1, keepdims=True)
         return np.asarray((error + sampled) @ self._cumulative.T / self.below[1])
 
     def quantile(self, q: float, level: float = 0.95) -> Statistic:
@@ -160,29 +166,35 @@ class Distribution:
         between edges by a line. Raises ParameterError for q or level outside (0, 1)."""
         if not 0 < q < 1 or not 0 < level < 1:
             raise ParameterError("a quantile and its level must lie strictly between 0 and 1")
-        (share, error), monotone, noise = self.below, self._monotone, self._noise
+        edges, monotone = self.bins.edges, self._monotone
         place = int(np.searchsorted(monotone, q))
-        last = _last_bin(share, monotone, error, noise, q, level)
-        first = len(share) - _last_bin(
-            1 - share[::-1], 1 - monotone[::-1], error[::-1], -noise[:, ::-1], 1 - q, level
-        )
-        edges = self.bins.edges
-        low, high = edges[min(first, place)], edges[max(last, place) + 1]
+        low, high = self._ends(q, place, level)
         heights = np.concatenate([[0.0], monotone, [1.0]])[place : place + 2]
         ends = [*filter(math.isfinite, edges[place : place + 2])]
         estimate = ends[0]
         if len(ends) == 2:
             estimate += (ends[1] - ends[0]) * (q - heights[0]) / (heights[1] - heights[0])
         name = f"p{100 * q:.10g}"
-        return Statistic(name, float(estimate), _half(low, high, level), low, high)
+        error = _half(*(self._ends(q, place, LEVEL) if level != LEVEL else (low, high)))
+        return Statistic(name, float(estimate), error, low, high)
+
+    def _ends(self, q: float, place: int, level: float) -> tuple[float, float]:
+        """Return the ends of the interval of the q-quantile, which was estimated in bin `place`."""
+        (share, error), monotone, noise = self.below, self._monotone, self.error_draws
+        last = _last_bin(share, monotone, error, noise, q, level)
+        first = len(share) - _last_bin(
+            1 - share[::-1], 1 - monotone[::-1], error[::-1], -noise[:, ::-1], 1 - q, level
+        )
+        edges = self.bins.edges
+        return edges[min(first, place)], edges[max(last, place) + 1]
 
     def between(self, low: float, high: float, level: float = 0.95) -> Statistic:
         """Return the share of numbers from `low` to below `high`, each taken for the nearest edge
-        of a bin: the edges are those of the result. Raises ParameterError for `low` >= `high`, and
-        where both are nearest to one edge."""
-        edges, (start, end) = _finite(self._edges), _finite(np.array([low, high]))
-        first, last = (int(np.abs(edges / 2 - place / 2).argmin()) for place in (start, end))
-        if not low < high or first == last:
+        of a bin: the edges are those of the result. Where numbers below 0 have no bins, 0 is taken
+        for the beginning of the first. Bins below 0 hold their upper edge, not their lower one.
+        Raises ParameterError for `low` >= `high`, and where both are nearest to one edge."""
+        first, last = map(self._nearest_edge, (low, high))
+        if not low < high or first >= last:
             raise ParameterError("the range must have a lower and an upper end, in different bins")
         weight = np.zeros(len(self.share))
         weight[first:last] = 1.0
@@ -195,6 +207,16 @@ class Distribution:
         falls, and each count is biased: what noise put into empty bins is shared with neighbours.
         Intervals and percentiles stay as they are."""
         return replace(self, is_monotone=True)
+
+    def _nearest_edge(self, place: float) -> int:
+        if not math.isfinite(place):
+            return len(self._edges) - 1 if place > 0 else 0
+        if place <= 0 and self._edges[1] > 0:
+            return 0
+        above = min(max(1, int(np.searchsorted(self._edges, place))), len(self._edges) - 1)
+        low, high = self.bins.edges[above - 1 : above + 1]
+        is_below = math.isinf(high) or (math.isfinite(low) and place - low < high - place)
+        return above - 1 if is_below else above
 
     def histogram(self, level: float = 0.95) -> list[Statistic]:
         """Return the number of reports whose number is in each bin, in order."""
@@ -373,8 +395,9 @@ def _last_bin(
         near = drift > -CLEAR
         largest = (drift[near] + noise[:, :t][:, near]).max(axis=1)
         critical = float(np.quantile(largest, 1 - TAIL))
-        tests = TAIL / NORMAL.cdf(-critical)  # how many independent ones would do the same
-        if excess[t - 1] <= _reach(1 - (1 - level) / max(1.0, tests)):
+        # how many independent ones would do the same
+        tests = max(1.0, TAIL / max(NORMAL.cdf(-critical), LEAST_MISS))
+        if excess[t - 1] <= _beyond((1 - level) / tests):
             return t
     return first
 
@@ -393,16 +416,17 @@ def _widened(row: Statistic, by: float, least: float, most: float) -> Statistic:
 
 def _reach(level: float) -> float:
     """Return half the length of a normal interval, in standard errors."""
-    return -NORMAL.inv_cdf((1 - level) / 2)
+    return _beyond(1 - level)
 
 
-def _half(low: float, high: float, level: float) -> float:
-    """Return the standard error of a normal interval of this length; nan for an open one."""
+def _beyond(miss: float) -> float:
+    """Return the standard errors that a normal number is farther off with probability `miss`."""
+    return -NORMAL.inv_cdf(max(miss, LEAST_MISS) / 2)
+
+
+def _half(low: float, high: float) -> float:
+    """Return the standard error of a normal interval at LEVEL of this length; nan for an open
+    one."""
     if not math.isfinite(high - low):
         return math.nan
-    return (high - low) / 2 / _reach(level)
-
-
-def _finite(edges: Floats) -> Floats:
-    """Return the edges with the largest doubles for infinities."""
-    return np.clip(edges, -sys.float_info.max, sys.float_info.max)
+    return (high - low) / 2 / _reach(LEVEL)
