@@ -617,3 +617,17 @@ def test_a_damaged_report_is_named_with_its_file(store: Path) -> None:
     whole = read_patterns([store / "store"], "banner", 1, asked)
     assert whole.total == 10_500
     assert isinstance(associate(whole, [["cookies"], None]), Association)
+
+
+@pytest.mark.exact
+def test_one_report_discovers_nothing() -> None:
+    """Its counts have no spread, and that is no certainty."""
+    mixed = JointReport(
+        of=(
+            RandomizedResponse(categories=("a", "b"), epsilon=1.5),
+            SubsetSelection(categories=tuple("wxyz"), epsilon=1.0),
+        )
+    )
+    people = Population((("a", "w"),), counts=np.array([1]))  # type: ignore[arg-type]
+    patterns = Patterns.of(mixed, simulate(mixed, people, np.random.default_rng(1)))
+    assert not associate(patterns, [None, None]).detected().any()

@@ -70,7 +70,8 @@ class Association:
     `shares`: float64, an axis for each part, the maximum of the likelihood, 0 or more and adding to
     1. `unbiased`, `std_error`: of the shape of `shares`, in reports, an estimate of the number of
     these reports that held the cell, sometimes negative, and its error; intervals, p-values and
-    discoveries are of it. `reports`: number of reports. `details`: mechanism and fit.
+    discoveries are of it. `are_few`: too few reports for normal errors; an error of 0 is then no
+    certainty. `reports`: their number. `details`: mechanism and fit.
     """
 
     values: tuple[tuple[str, ...], ...]
@@ -80,6 +81,7 @@ class Association:
     reports: int
     independence: Independence
     rule: Rule = field(default_factory=Rule)
+    are_few: bool = False
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -93,7 +95,8 @@ class Association:
         from scipy.special import ndtr
 
         least = LEAST_ERROR * self.reports  # of reports without noise
-        return np.asarray(ndtr(-self.unbiased / np.maximum(self.std_error, least)))
+        tails = ndtr(-self.unbiased / np.maximum(self.std_error, least))
+        return np.where(self.are_few & (self.std_error <= least), 1.0, tails)
 
     def detected(self, rule: Rule | None = None) -> Bools:
         """Return the mask of the cells that `rule` (default: `self.rule`) discovers among all:
@@ -210,7 +213,8 @@ def associate(
         for part in zip(variables, parts, factors, margins, strict=True)
     ]
     cells = cell_counts(weights, patterns.counts)
-    if cells.reports_that_tell < FEW:
+    are_few = cells.reports_that_tell < FEW
+    if are_few:
         warnings.append(
             "too few reports tell of the rarest cells for errors that are normal: their intervals "
             "and p-values are not promised"
@@ -223,6 +227,7 @@ def associate(
         reports=patterns.total,
         independence=independence(factors, patterns.counts, margins),
         rule=rule,
+        are_few=are_few,
         details={
             "mechanism": mechanism.name,
             "fingerprint": mechanism.fingerprint.hex(),
