@@ -249,7 +249,7 @@ def test_clients_reports_are_summed_highest_bit_first(tmp_path: Path) -> None:
     table = read_reports(tmp_path / "params.csv", tmp_path / "reports.csv")
     assert table.counts.tolist() == [[1, 0, 0, 0], [0, 1, 0, 2]]
     assert table.reports.tolist() == [1, 2]
-    short = "client,cohort,bloom\n9,1,0110\n"
+    short = "client,cohort,bloom\n9,1,0110\n\n"
     (tmp_path / "reports.csv").write_text(short)
     assert read_reports(tmp_path / "params.csv", tmp_path / "reports.csv").total == 1
 

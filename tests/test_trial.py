@@ -168,7 +168,7 @@ def test_the_page_has_a_section_for_each_epsilon_beside_the_truth(
     assert capsys.readouterr().out.endswith("-> try.html\n")
     page = Headings()
     page.feed(Path("try.html").read_text("utf-8"))
-    assert f"{column}: a simulation" in page.text
+    assert f"{column}: a simulation, made from the data and not private" in page.text
     for words in (f"{column}, epsilon 1", f"{column}, epsilon 4", shown, "truth"):
         assert words in page.text
     assert not page.loaded

@@ -32,7 +32,7 @@ def _read_parquet(path: Path, column: str | None) -> tuple[str, list[str]]:
         cells = parquet.read_table(path, columns=[name])[name].to_pylist()
     except (pyarrow.ArrowInvalid, KeyError):
         raise ParameterError(f"{path} is not a Parquet file of one table") from None
-    return name, ["" if cell is None else str(cell) for cell in cells]
+    return name, ["" if cell is None or cell != cell else str(cell) for cell in cells]
 
 
 def _chosen(path: Path, header: list[str], column: str | None) -> str:

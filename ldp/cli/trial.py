@@ -19,7 +19,7 @@ from ldp.files import write_whole
 if TYPE_CHECKING:
     from ldp.planning.trial import OfNumbers, OfValues
 
-WIDTH, LONGEST = 96, 60
+WIDTH, LONGEST = 96, 40
 QUANTILES = (0.5, 0.95)
 
 
@@ -78,7 +78,8 @@ def trial(
     Example: ldp try trips.csv --column destination --out try.html
     Example: ldp try trips.csv --column minutes --epsilon 1,4
     """
-    from ldp.planning.trial import are_numbers, try_numbers, try_values
+    from ldp.mechanisms.numeric import number_of
+    from ldp.planning.trial import are_numbers, other_than_numbers, try_numbers, try_values
     from ldp.simulation import Population
 
     name, cells = read_column(data, column)
@@ -86,11 +87,13 @@ def trial(
     if not held:
         raise ParameterError(f"{data}: the column {name} has no values")
     people = Population(tuple(held), counts=np.array([*held.values()], dtype=np.int64))
-    epsilons = tuple(dict.fromkeys(epsilons))
+    epsilons = tuple({f"{epsilon:g}": epsilon for epsilon in epsilons}.values())
     of_numbers = kind == "numbers" or (kind == "auto" and are_numbers(people))
     randomness = generator(seed)
     read_as = "numbers" if of_numbers else "categories"
     head = f"{name}: {people.users:,} people, {len(held):,} different values, read as {read_as}"
+    if not of_numbers and (others := other_than_numbers(people)):
+        head += f", because {others:,} of them are no numbers"
     if empty := len(cells) - people.users:
         head += f"; {empty:,} empty cells left out"
     trials: Sequence[Any]
@@ -106,6 +109,8 @@ def trial(
             _value_lines(trials, people.users),
             [_of_values(one_trial) for one_trial in trials],
         )
+    if of_numbers and any(number_of(value) < 0 for value in people.values):
+        lines.append("Numbers below 0 are taken for 0 here: `signed = true` gives them bins.")
     lines = [head, "A simulation, made from the data: nothing here is private.", "", *lines]
     if out is not None:
         _write_page(trials, people, name, out)
@@ -212,5 +217,9 @@ def _write_page(trials: Sequence[Any], people: Any, name: str, out: Path) -> Non
                 quantiles = one_trial.quantiles
                 summary = one_trial.distribution.summary(quantiles)
                 write_numbers(summary, one_trial.distribution.to_csv(None, quantiles), str(path))
-        page = render([load(path) for path in paths], people.truth(), f"{name}: a simulation")
+        page = render(
+            [load(path) for path in paths],
+            people.truth(),
+            f"{name}: a simulation, made from the data and not private",
+        )
     write_whole(out, page)

@@ -5,6 +5,7 @@ the list of values.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -63,6 +64,12 @@ def are_numbers(people: Population) -> bool:
     """Return whether the values are to be taken for numbers: all are, and there are more than
     FEW_NUMBERS different ones."""
     return len(people.values) > FEW_NUMBERS and all(map(_is_number, people.values))
+
+
+def other_than_numbers(people: Population) -> int:
+    """Return how many values are no numbers, where more than FEW_NUMBERS are; else 0."""
+    numbers = sum(map(_is_number, people.values))
+    return len(people.values) - numbers if numbers > FEW_NUMBERS else 0
 
 
 def try_values(
@@ -169,7 +176,6 @@ def _from_bins(bins: Bins, counts: Floats, q: float) -> float:
 
 
 def _is_number(text: str) -> bool:
-    try:
-        return bool(np.isfinite(float(text)))
-    except ValueError:
-        return False
+    with suppress(ParameterError):
+        return bool(np.isfinite(number_of(text)))
+    return False

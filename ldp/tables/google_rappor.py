@@ -65,6 +65,9 @@ def read_reports(params: str | Path, reports: str | Path, scheme: str = SCHEME) 
     cohort_at, bits_at = header.index("cohort"), header.index(bits_name)
     cohorts = {str(row): row for row in range(rows)}
     while some := list(islice(lines, AT_ONCE)):
+        some = [(line, row) for line, row in some if row]
+        if not some:
+            continue
         for line, row in some:
             if len(row) != len(header) or row[cohort_at] not in cohorts:
                 raise DecodeError(f"{reports}: line {line} names no cohort from 0 to {rows - 1}")
