@@ -151,6 +151,7 @@ def test_intervals_hold_far_from_the_noise_and_near_it(
         assert ended == 800
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_where_the_sandwich_fails_the_interval_holds() -> None:
     """2,000 releases, a smallest eigenvalue of one standard deviation and long coefficients: the
