@@ -125,7 +125,7 @@ def test_standard_errors_are_those_of_the_law_of_one_report() -> None:
     found = decode_distribution(table)
     weight = np.cumsum(np.ones(len(SMALL.bins)))
     p, q = float(SMALL.channel.touched), float(SMALL.channel.untouched)
-    held, matrix = np.clip(found.nodes.groups @ found.share, 0, 1), found._fit[0]
+    held, matrix = np.clip(found.nodes.groups @ found.share, 0, 1), found.fit[0]
     variance = twin = 0.0
     for row, n in enumerate(table.reports.tolist()):
         at = found.nodes.row == row
@@ -314,8 +314,8 @@ def test_a_plan_for_numbers_by_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    asked = "plan --numbers --unknown-range --users 100000 --epsilon 2"
-    assert run(f"{asked} --quantile 0.5", monkeypatch) == 0
+    command = "plan --numbers --unknown-range --users 100000 --epsilon 2"
+    assert run(f"{command} --quantile 0.5", monkeypatch) == 0
     assert 'mechanism = "hierarchical-histogram"' in capsys.readouterr().out
     Path("people.csv").write_text("value\n" + "\n".join(VALUES) + "\n")
     with_people = "plan --numbers --range 0 1000 --users 9000 --epsilon 4 --population people.csv"
@@ -337,16 +337,16 @@ def test_a_curator_has_less_error_of_a_percentile(
     probability below 1e-6."""
     monkeypatch.chdir(tmp_path)
     Path("people.csv").write_text("value\n" + "\n".join(VALUES) + "\n")
-    asked = "compare --population people.csv --quantile 0.5 --epsilon 2 --users 50000 --seed 1"
-    assert run(f"{asked} --bounds 0 1000 --json", monkeypatch) == 0
+    command = "compare --population people.csv --quantile 0.5 --epsilon 2 --users 50000 --seed 1"
+    assert run(f"{command} --bounds 0 1000 --json", monkeypatch) == 0
     models = json.loads(capsys.readouterr().out)["models"]
     local, shuffled, central = (model["predicted"] for model in models)
     assert central < shuffled < local
     for model in models:
         assert model["measured"] == pytest.approx(model["predicted"], rel=1.0)
         assert model["measured"] > model["predicted"] / 2
-    assert run(f"{asked} --out curves.csv", monkeypatch) != 0
-    assert run(f"{asked} --mechanism rr", monkeypatch) != 0
+    assert run(f"{command} --out curves.csv", monkeypatch) != 0
+    assert run(f"{command} --mechanism rr", monkeypatch) != 0
 
 
 @pytest.mark.statistical

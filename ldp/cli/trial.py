@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import wrap
@@ -96,24 +96,20 @@ def trial(
         head += f", because {others:,} of them are no numbers"
     if empty := len(cells) - people.users:
         head += f"; {empty:,} empty cells left out"
-    trials: Sequence[Any]
+    trials: Sequence[OfNumbers | OfValues]
     if of_numbers:
         trials = try_numbers(people, epsilons, QUANTILES, randomness)
-        lines, rows = (
-            _number_lines(trials),
-            [row for one_trial in trials for row in _of_numbers(one_trial)],
-        )
+        rows = [row for one_trial in trials for row in _of_numbers(one_trial)]
+        lines = _number_lines(rows)
     else:
         trials = try_values(people, epsilons, randomness)
-        lines, rows = (
-            _value_lines(trials, people.users),
-            [_of_values(one_trial) for one_trial in trials],
-        )
+        rows = [_of_values(one_trial) for one_trial in trials]
+        lines = _value_lines(rows, people.users)
     if of_numbers and any(number_of(value) < 0 for value in people.values):
         lines.append("Numbers below 0 are taken for 0 here: `signed = true` gives them bins.")
     lines = [head, "A simulation, made from the data: nothing here is private.", "", *lines]
     if out is not None:
-        _write_page(trials, people, name, out)
+        _write_page(trials, people.truth(), name, out)
         lines.append(f"-> {out}")
     result = {
         "simulation": True,
@@ -142,12 +138,12 @@ def _of_values(one_trial: "OfValues") -> dict[str, Any]:
     }
 
 
-def _value_lines(trials: "Sequence[OfValues]", users: int) -> list[str]:
+def _value_lines(rows: Sequence[dict[str, Any]], users: int) -> list[str]:
     lines = [
         "                         values    people in   a value needs    std.   curator's",
         "epsilon  mechanism        found         them       about       error  std. error",
     ]
-    for row in map(_of_values, trials):
+    for row in rows:
         lines.append(
             f"{row['epsilon']:7g}  {row['mechanism']:<13} {row['detected']:8,} "
             f"{100 * row['people_in_detected']:10.1f} % {row['noise_floor']:11,.0f} "
@@ -181,12 +177,12 @@ def _of_numbers(one_trial: "OfNumbers") -> list[dict[str, Any]]:
     ]
 
 
-def _number_lines(trials: "Sequence[OfNumbers]") -> list[str]:
+def _number_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     lines = [
         f"{'epsilon':>7}  {'mechanism':<23} {'':<5} {'in the data':>12} {'estimate':>10} "
         f"{'95 % interval':>24} {'curator':>10}",
     ]
-    for row in (row for one_trial in trials for row in _of_numbers(one_trial)):
+    for row in rows:
         interval = f"{row['low']:.5g} to {row['high']:.5g}"
         lines.append(
             f"{row['epsilon']:7g}  {row['mechanism']:<23} {row['statistic']:<5} "
@@ -194,15 +190,16 @@ def _number_lines(trials: "Sequence[OfNumbers]") -> list[str]:
         )
     notes = (
         "No device knows the range of the numbers. An infinite end: the reports set none. Curator: "
-        "from a histogram of the same bins by somebody who is trusted with the numbers, at the "
-        "same epsilon. With a known range see ldp plan --numbers --range."
+        "what somebody who is trusted with the numbers would release, at the same epsilon a "
+        "percentile. With a known range see ldp plan --numbers --range."
     )
     return [*lines, "", *wrap(notes, WIDTH)]
 
 
-def _write_page(trials: Sequence[Any], people: Any, name: str, out: Path) -> None:
+def _write_page(
+    trials: "Sequence[OfNumbers | OfValues]", truth: Mapping[str, int], name: str, out: Path
+) -> None:
     """Write the page of `ldp report` with a section an epsilon, and the truth beside it."""
-    from ldp.cli.estimates import write_numbers
     from ldp.report import load, render
 
     section = re.sub(r"[/\\\0]", "_", name)[:LONGEST]  # becomes the name of a file
@@ -211,15 +208,10 @@ def _write_page(trials: Sequence[Any], people: Any, name: str, out: Path) -> Non
             Path(folder) / f"{section}, epsilon {one_trial.epsilon:g}.csv" for one_trial in trials
         ]
         for one_trial, path in zip(trials, paths, strict=True):
-            if hasattr(one_trial, "estimates"):
-                one_trial.estimates.to_csv(path)
-            else:
-                quantiles = one_trial.quantiles
-                summary = one_trial.distribution.summary(quantiles)
-                write_numbers(summary, one_trial.distribution.to_csv(None, quantiles), str(path))
+            one_trial.save(path)
         page = render(
             [load(path) for path in paths],
-            people.truth(),
+            truth,
             f"{name}: a simulation, made from the data and not private",
         )
     write_whole(out, page)

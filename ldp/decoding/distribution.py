@@ -24,13 +24,12 @@ from ldp.arrays import Floats, Ints
 from ldp.decoding.histogram import counts_of_buckets
 from ldp.decoding.statistics import Statistic, numbers_csv
 from ldp.errors import DecodeError, ParameterError
-from ldp.files import write_whole
 from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.bins import Bins, EqualBins
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.protocol.channel import Channel
-from ldp.tables.estimates import table_details
+from ldp.tables.estimates import table_details, write_with_summary
 from ldp.tables.table import Table
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
@@ -84,7 +83,7 @@ class Distribution:
         return np.array(self.bins.edges)
 
     @cached_property
-    def _fit(self) -> tuple[Floats, Floats]:
+    def fit(self) -> tuple[Floats, Floats]:
         """Matrix and constant from the nodes' shares to those of the bins, which add to 1."""
         groups, weight = self.nodes.groups, self.nodes.reports
         inverse = np.linalg.inv((groups.T * weight) @ groups)
@@ -95,7 +94,7 @@ class Distribution:
     @cached_property
     def share(self) -> Floats:
         """Estimated share of each bin, unbiased, so that some lie below 0: shape (bins,)."""
-        matrix, constant = self._fit
+        matrix, constant = self.fit
         return np.asarray(matrix @ self.nodes.share + constant)
 
     @cached_property
@@ -121,7 +120,7 @@ class Distribution:
 
     def linear(self, weight: Floats) -> tuple[float, float]:
         """Return the sum of the bins' shares by `weight`, shape (bins,), and its standard error."""
-        variance = self._variance((weight @ self._fit[0])[None, :])
+        variance = self._variance((weight @ self.fit[0])[None, :])
         return float(weight @ self.share), float(variance[0] ** 0.5)
 
     @cached_property
@@ -134,7 +133,7 @@ class Distribution:
 
     @cached_property
     def _cumulative(self) -> Floats:
-        return np.asarray(np.cumsum(self._fit[0], axis=0)[:-1])
+        return np.asarray(np.cumsum(self.fit[0], axis=0)[:-1])
 
     @cached_property
     def _monotone(self) -> Floats:
@@ -224,7 +223,7 @@ class Distribution:
         shares = self.share
         if self.is_monotone:
             shares = np.diff(self._monotone, prepend=0.0, append=1.0)
-        errors = self._variance(self._fit[0]) ** 0.5
+        errors = self._variance(self.fit[0]) ** 0.5
         return [
             _normal("count", n * share, n * error, level, 0.0, n)._replace(
                 estimate=n * float(shares[i]), bin_low=edges[i], bin_high=edges[i + 1]
@@ -295,10 +294,11 @@ class Distribution:
         quantiles: tuple[float, ...] = QUANTILES,
         level: float = 0.95,
     ) -> str:
-        """Return `statistics` as CSV text, empty where an end is open; with `path`, write it."""
+        """Return `statistics` as CSV text, empty where an end is open; with `path`, write it there
+        and `summary` beside it."""
         text = numbers_csv(self.statistics(quantiles, level))
         if path is not None:
-            write_whole(Path(path), text.encode())
+            write_with_summary(Path(path), text, self.summary(quantiles, level))
         return text
 
 

@@ -7,22 +7,20 @@ the list of values.
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 from ldp.accounting import Neighbours
-from ldp.arrays import Floats, Ints
 from ldp.central import Simulated, noisy_histogram
 from ldp.decoding import decode
 from ldp.decoding.distribution import Distribution, decode_distribution
 from ldp.decoding.statistics import Statistic
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
-from ldp.mechanisms.bins import Bins
 from ldp.mechanisms.numeric import number_of
 from ldp.planning.candidates import best_mechanism
-from ldp.planning.percentiles import plan_percentile
+from ldp.planning.percentiles import Percentile, plan_percentile
 from ldp.planning.question import Question
 from ldp.simulation import Population, draw_table
 from ldp.tables.estimates import Estimates
@@ -45,11 +43,15 @@ class OfValues:
     held: float
     curator_std_error: float
 
+    def save(self, path: Path) -> None:
+        """Write the estimates to `path`, and their summary beside it."""
+        self.estimates.to_csv(path)
+
 
 @dataclass(frozen=True, kw_only=True)
 class OfNumbers:
     """Trial of numbers at one epsilon: for each quantile the statistic that reports give, that of
-    the data, and that of a curator's noisy histogram of the same bins."""
+    the data, and what a trusted curator would say at the same epsilon."""
 
     epsilon: float
     mechanism: Mechanism
@@ -58,6 +60,10 @@ class OfNumbers:
     statistics: tuple[Statistic, ...]
     true: tuple[float, ...]
     curator: tuple[float, ...]
+
+    def save(self, path: Path) -> None:
+        """Write the distribution to `path`, and its summary beside it."""
+        self.distribution.to_csv(path, self.quantiles)
 
 
 def are_numbers(people: Population) -> bool:
@@ -119,25 +125,17 @@ def try_numbers(
     """Return a trial at each epsilon of numbers whose range no device knows. Raises ParameterError
     for a value that is no number, and quantiles or epsilons out of range."""
     numbers = people.mapped(lambda value: repr(float(number_of(value))))
-    counts = np.array([*numbers.truth().values()])
-    values = np.array([*map(float, numbers.values)])
     trials = []
     for epsilon in epsilons:
-        plan = plan_percentile(users=people.users, epsilon=epsilon, q=max(quantiles), people=people)
-        mechanism = plan.best.mechanism
-        table = draw_table(mechanism, numbers.values, counts=counts, generator=generator)
-        distribution = decode_distribution(table)
-        bins = distribution.bins
-        names = tuple(map(str, range(len(bins))))
-        release = noisy_histogram(
-            numbers.mapped(partial(_bin_name, bins)).truth(),
-            categories=names,
-            epsilon=epsilon,
-            neighbours=REPLACE,
-            noise=Simulated(generator),
+        plan = plan_percentile(
+            users=numbers.users, epsilon=epsilon, q=max(quantiles), people=numbers
         )
-        noisy = np.array(release.counts, np.float64)
-        order = np.argsort(values)
+        mechanism = plan.best.mechanism
+        table = draw_table(mechanism, numbers.values, counts=numbers.counts, generator=generator)
+        distribution = decode_distribution(table)
+        questions = [Percentile(numbers, q, mechanism) for q in quantiles]
+        true = tuple(question.truth for question in questions)
+        errors = [question.curator(epsilon, 1, generator).errors for question in questions]
         trials.append(
             OfNumbers(
                 epsilon=epsilon,
@@ -145,34 +143,11 @@ def try_numbers(
                 distribution=distribution,
                 quantiles=quantiles,
                 statistics=tuple(map(distribution.quantile, quantiles)),
-                true=tuple(_held(values[order], counts[order], q) for q in quantiles),
-                curator=tuple(_from_bins(bins, noisy, q) for q in quantiles),
+                true=true,
+                curator=tuple(q + float(error[0]) for q, error in zip(true, errors, strict=True)),
             )
         )
     return trials
-
-
-def _bin_name(bins: Bins, value: str) -> str:
-    return str(bins.place(value))
-
-
-def _held(values: Floats, counts: Ints, q: float) -> float:
-    """Return the least of `values`, in increasing order, with a share of at least q at or below."""
-    below = np.cumsum(counts)
-    return float(values[np.searchsorted(below, q * below[-1])])
-
-
-def _from_bins(bins: Bins, counts: Floats, q: float) -> float:
-    """Return the q-quantile of noisy counts of bins, by a line in the bin where their sum passes
-    q; the finite edge of an open bin."""
-    below = np.concatenate([[0.0], np.maximum.accumulate(np.cumsum(counts))])
-    wanted = q * counts.sum()
-    place = min(int(np.searchsorted(below[1:], wanted)), len(bins) - 1)
-    low, high = bins.edges[place : place + 2]
-    if not np.isfinite(low) or not np.isfinite(high):
-        return float(high if np.isfinite(high) else low)
-    part = (wanted - below[place]) / max(1.0, below[place + 1] - below[place])
-    return float(low + (high - low) * min(max(part, 0.0), 1.0))
 
 
 def _is_number(text: str) -> bool:
