@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import NormalDist, fmean
 from typing import Any
 
+from ldp.decoding.statistics import COLUMNS
 from ldp.errors import DecodeError
 from ldp.report.formats import percent, quantity, span, ticks
 from ldp.report.reading import (
@@ -24,7 +25,7 @@ from ldp.report.reading import (
     reading,
 )
 
-HEADER = ("statistic", "bin_low", "bin_high", "estimate", "std_error", "low", "high")
+HEADER = COLUMNS
 """Columns of a file of numbers."""
 MEAN_HEADER = ("mean", "std_error", "low", "high", "reports")
 """Columns of a file with a mean alone, as version 0.1 wrote it before there were percentiles."""
