@@ -102,20 +102,20 @@ def tried(
     values, counts = np.unique(numbers, return_counts=True)
     texts, shares = [repr(float(value)) for value in values], counts / counts.sum()
     truths = values[np.searchsorted(np.cumsum(shares), np.array(QUANTILES) - 1e-12)]
-    found: list[Sequence[Statistic]] = []
+    by_table: list[Sequence[Statistic]] = []
     for _ in range(tables):
         if way == "haar":
-            found.append(_haar(mechanism, numbers, users, generator))
+            by_table.append(_haar(mechanism, numbers, users, generator))
             continue
         table = draw_table(mechanism, texts, frequencies=shares, users=users, generator=generator)
         if way == "square-wave":
-            found.append(_smoothed(table))
+            by_table.append(_smoothed(table))
         else:
             distribution = decode_distribution(table)
-            found.append([distribution.quantile(q) for q in QUANTILES])
+            by_table.append([distribution.quantile(q) for q in QUANTILES])
     edges = mechanism.bins.edges if isinstance(mechanism, HierarchicalHistogram) else ()
     return [
-        _row((name, epsilon, users, way, q), truth, [each[i] for each in found], np.array(edges))
+        _row((name, epsilon, users, way, q), truth, [each[i] for each in by_table], np.array(edges))
         for i, (q, truth) in enumerate(zip(QUANTILES, truths.tolist(), strict=True))
     ]
 
@@ -123,18 +123,18 @@ def tried(
 def _row(
     setting: tuple[str, float, int, str, float],
     truth: float,
-    found: Sequence[Statistic],
+    by_table: Sequence[Statistic],
     edges: Floats,
 ) -> Row:
-    low, high = np.array([row.low for row in found]), np.array([row.high for row in found])
-    estimate = np.array([row.estimate for row in found])
+    low, high = np.array([row.low for row in by_table]), np.array([row.high for row in by_table])
+    estimate = np.array([row.estimate for row in by_table])
     holds, is_closed = (low <= truth) & (truth <= high), np.isfinite(high - low)
     bins = np.searchsorted(edges, high) - np.searchsorted(edges, low)
     is_wide = is_closed & (bins >= FEWEST_BINS)
     width = float(np.median(high - low))
     return Row(
         *setting,
-        tables=len(found),
+        tables=len(by_table),
         held=int(holds.sum()),
         open=int((~is_closed).sum()),
         wide=int(is_wide.sum()),

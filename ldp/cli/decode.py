@@ -15,6 +15,7 @@ from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import read_lines
+from ldp.protocol.hashing import MD5_SCHEMES
 from ldp.tables.estimates import CONTROLS, Rule
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ldp.tables.table import Table
 
 
-HASHES = ("rappor-md5-1byte", "rappor-md5-le", "rappor-md5-be16", "chromium-city64")
+HASHES = (*MD5_SCHEMES, "chromium-city64")
 
 
 @click.command()
