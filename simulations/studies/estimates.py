@@ -28,10 +28,12 @@ from ldp import (
     SequenceFragmentPuzzle,
     UnaryEncoding,
 )
+from ldp.mechanisms import Mechanism
 from ldp.mechanisms.numeric import Numeric
 from ldp.server import (
     JointTable,
     Patterns,
+    Table,
     associate,
     decode,
     decode_distribution,
@@ -81,33 +83,30 @@ def _shares_bits(setting: variance.Setting) -> bool:
     return isinstance(setting.mechanism, Rappor) and not setting.mechanism.categories
 
 
+def _drawn_anew(mechanism: Mechanism, generator: np.random.Generator) -> Table:
+    """A table of numbers of people drawn anew."""
+    return draw_table(
+        mechanism,
+        intervals.NUMBERS,
+        frequencies=intervals.SHARES,
+        users=intervals.PEOPLE,
+        generator=generator,
+    )
+
+
 def _mean(mechanism: Numeric, generator: np.random.Generator) -> Drawn:
     """The mean of people drawn anew for every table."""
     while True:
-        table = draw_table(
-            mechanism,
-            intervals.NUMBERS,
-            frequencies=intervals.SHARES,
-            users=intervals.PEOPLE,
-            generator=generator,
-        )
-        found = decode_mean(table)
-        yield found.mean, found.std_error
+        mean = decode_mean(_drawn_anew(mechanism, generator))
+        yield mean.mean, mean.std_error
 
 
 def _share(generator: np.random.Generator) -> Drawn:
     """The share of people drawn anew who hold a number below 5."""
     mechanism = HierarchicalHistogram(bounds=(0.0, 10.0), buckets=64, epsilon=2.0)
     while True:
-        table = draw_table(
-            mechanism,
-            intervals.NUMBERS,
-            frequencies=intervals.SHARES,
-            users=intervals.PEOPLE,
-            generator=generator,
-        )
-        found = decode_distribution(table).between(0.0, 5.0)
-        yield found.estimate, found.std_error
+        share = decode_distribution(_drawn_anew(mechanism, generator)).between(0.0, 5.0)
+        yield share.estimate, share.std_error
 
 
 PRODUCT = 0.4
