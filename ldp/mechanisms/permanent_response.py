@@ -14,6 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 from ldp.errors import ParameterError
@@ -99,9 +100,13 @@ class PermanentFilter(Memory):
     def round_f(f: Fraction) -> Fraction:
         """Return the multiple of this client's step that is used for `f`."""
 
+    @cached_property
+    def _low(self) -> int:
+        return threshold(self.f / 2)
+
     def draw(self, source: BitSource, true_response: int) -> int:
-        low = threshold(self.f / 2)
-        return bernoulli(source, low, self.bits, true_response, PROBABILITY_ONE - low)
+        high = PROBABILITY_ONE - self._low
+        return bernoulli(source, self._low, self.bits, true_response, high)
 
 
 class KeyedFilter(KeyedMemory, PermanentFilter):

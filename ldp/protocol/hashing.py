@@ -11,7 +11,8 @@ import re
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from struct import Struct
 from typing import Any, Literal, NamedTuple
 
 import mmh3
@@ -20,6 +21,7 @@ from ldp.errors import ParameterError
 
 FIELD = (1 << 61) - 1
 MAX_WIDTH = 1 << 24
+_COEFFICIENTS = Struct("<3Q")
 
 Value = str | bytes | int | float | tuple[Any, ...] | AbstractSet[str | bytes]
 """Value of a person: text or bytes; for some mechanisms a number, a tuple, or a set of answers."""
@@ -52,6 +54,12 @@ def derived_seed(*parts: str) -> str:
     return digest.hexdigest()
 
 
+@lru_cache(maxsize=64)
+def _keyed_rows(seed: str) -> "hashlib.blake2b":
+    """Return the hash of `PolynomialRows` before it is given a row; to be copied."""
+    return hashlib.blake2b(digest_size=24, key=bytes.fromhex(seed), person=b"ldp rows v1")
+
+
 @dataclass(frozen=True)
 class PolynomialRows:
     """Addressing in which row j maps the point x to the column
@@ -71,21 +79,17 @@ class PolynomialRows:
 
     def row_digest(self, row: int) -> bytes:
         """Return 24 bytes: a, b, c of `row`, 8 bytes little-endian each, not yet reduced."""
-        return hashlib.blake2b(
-            row.to_bytes(4, "little"),
-            digest_size=24,
-            key=bytes.fromhex(self.seed),
-            person=b"ldp rows v1",
-        ).digest()
+        digest = _keyed_rows(self.seed).copy()
+        digest.update(row.to_bytes(4, "little"))
+        return digest.digest()
 
     def point(self, value: Value) -> int:
         return value_point(value)
 
     def column(self, point: int, row: int) -> int:
         """Return the column, 0 .. width - 1, of `point` in `row`."""
-        digest = self.row_digest(row)
-        a, b, c = (int.from_bytes(digest[i : i + 8], "little") % FIELD for i in (0, 8, 16))
-        hashed = ((a * point + b) * point + c) % FIELD
+        a, b, c = _COEFFICIENTS.unpack(self.row_digest(row))
+        hashed: int = ((a * point + b) * point + c) % FIELD
         return ((hashed >> 29) * self.width) >> 32
 
     def cells(self, point: int, row: int) -> tuple[int, ...]:

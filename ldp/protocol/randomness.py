@@ -22,6 +22,9 @@ _TOP = 1 << (PROBABILITY_BITS + 1)
 FEW_LANES = 64
 """Largest number of lanes whose uniforms are drawn whole: with so few, the time of drawing would
 depend on a lane that is decided early."""
+FEWEST_LANES = 16
+"""Lanes from which comparing 64 words at once is faster than adding up lane by lane."""
+_DOUBLINGS = (1, 2, 4, 8, 16, 32)
 
 
 class BitSource(Protocol):
@@ -116,10 +119,16 @@ def bernoulli(
     a lane, so that the stream is used as by more lanes.
     """
     if lanes <= FEW_LANES and isinstance(source, KeyedBits):
-        return _bernoulli_keyed(source, threshold, lanes, chosen, chosen_threshold)
+        size = (lanes + 7) >> 3
+        words = int.from_bytes(source.peek(PROBABILITY_BITS * size), "little")
+        below, needed = _compare(words, 8 * size, threshold, lanes, chosen, chosen_threshold)
+        source.skip(needed * size)
+        return below
     if lanes <= FEW_LANES and isinstance(source, SystemBits):
-        word = source.draw(PROBABILITY_BITS * lanes)
-        return _bernoulli_whole(word, threshold, lanes, chosen, chosen_threshold)
+        words = source.draw(PROBABILITY_BITS * lanes)
+        if lanes < FEWEST_LANES:
+            return _add_up(words, threshold, lanes, chosen, chosen_threshold)
+        return _compare(words, lanes, threshold, lanes, chosen, chosen_threshold)[0]
     all_lanes = (1 << lanes) - 1
     low, high = all_lanes & ~chosen, chosen
     below = low * (threshold >> PROBABILITY_BITS) | high * (chosen_threshold >> PROBABILITY_BITS)
@@ -135,9 +144,7 @@ def bernoulli(
     return below  # lanes still undecided have U >= threshold, which is not below
 
 
-def _bernoulli_whole(
-    word: int, threshold: int, lanes: int, chosen: int, chosen_threshold: int
-) -> int:
+def _add_up(word: int, threshold: int, lanes: int, chosen: int, chosen_threshold: int) -> int:
     """Return the bits of `bernoulli` for the uniforms in `word`, 64 bits a lane.
 
     U >= threshold exactly where U + 2**64 - threshold reaches 2**64: the time of a sum of integers
@@ -150,6 +157,44 @@ def _bernoulli_whole(
         below |= (~(total >> PROBABILITY_BITS) & 1) << lane
         word, chosen = word >> PROBABILITY_BITS, chosen >> 1
     return below
+
+
+def _compare(
+    words: int, width: int, threshold: int, lanes: int, chosen: int, chosen_threshold: int
+) -> tuple[int, int]:
+    """Return the bits of `bernoulli` and how many words decide them. `words`: all 64, `width` bits
+    each, the first lowest.
+
+    All words are compared at once: integers of one length, whose time does not tell the result.
+    """
+    undecided = (1 << lanes) - 1
+    low = undecided & ~chosen
+    below = low * (threshold >> PROBABILITY_BITS) | chosen * (chosen_threshold >> PROBABILITY_BITS)
+    undecided &= ~below
+    ones = low * _spread(threshold, width) | chosen * _spread(chosen_threshold, width)
+    everywhere = undecided * _spread(_LOW, width)
+    differs = decided = (words ^ ones) & everywhere
+    for shift in _DOUBLINGS:
+        decided |= decided << shift * width
+    bits = differs & ~(decided << width) & ones  # where a lane's first difference is a 0 below a 1
+    for shift in _DOUBLINGS:
+        bits |= bits >> shift * width
+    open_words = -((everywhere & ~decided).bit_length() // -width)
+    needed = min(open_words + 1, _length(threshold | chosen_threshold)) if undecided else 0
+    return below | bits & undecided, needed
+
+
+@lru_cache(maxsize=64)
+def _spread(threshold: int, width: int) -> int:
+    """Return the 64 bits of `threshold`, the top one lowest, `width` bits apart."""
+    places = range(PROBABILITY_BITS)
+    return sum((threshold >> place & 1) << (63 - place) * width for place in places)
+
+
+def _length(thresholds: int) -> int:
+    """Return how many of 64 bits from the top end at the lowest 1."""
+    rest = thresholds & _LOW
+    return PROBABILITY_BITS + 1 - (rest & -rest).bit_length() if rest else 0
 
 
 def _words_ahead(lanes: int) -> Iterator[int]:
@@ -171,25 +216,6 @@ def _comparisons(threshold: int, chosen_threshold: int) -> tuple[tuple[int, bool
         (threshold >> i & 1 | (chosen_threshold >> i & 1) << 1, bool(rest & ((2 << i) - 1)))
         for i in range(PROBABILITY_BITS - 1, -1, -1)
     )
-
-
-def _bernoulli_keyed(
-    source: SeededBits, threshold: int, lanes: int, chosen: int, chosen_threshold: int
-) -> int:
-    """Return the bits of `bernoulli` from a stream, after comparing all 64 words."""
-    all_lanes, size = (1 << lanes) - 1, (lanes + 7) >> 3
-    stream = source.peek(PROBABILITY_BITS * size)
-    low, high = all_lanes & ~chosen, chosen
-    below = low * (threshold >> PROBABILITY_BITS) | high * (chosen_threshold >> PROBABILITY_BITS)
-    undecided, words, ones_of = all_lanes & ~below, 0, (0, low, high, all_lanes)
-    for place, (bits, is_read) in enumerate(_comparisons(threshold, chosen_threshold)):
-        words += (undecided != 0) & is_read
-        word = int.from_bytes(stream[place * size : (place + 1) * size], "little")
-        ones = ones_of[bits]
-        below |= undecided & ones & ~word
-        undecided &= ~(word ^ ones)
-    source.skip(words * size)
-    return below
 
 
 def uniform_below(source: BitSource, bound: int) -> int:
