@@ -25,7 +25,7 @@ from ldp.tables.table import Table, TableBuilder, smallest_type
 
 _BLOCK = 2048
 _SPARSE = 4
-_VALUES, _CHUNK = 256, 4096
+_VALUES, _CHUNK, _HOLDERS = 256, 4096, 1 << 18
 
 
 def draw_table(
@@ -111,7 +111,10 @@ def _draw_block(
         return _draw_subsets(mechanism, points, counts, generator)
     held = np.zeros((size, mechanism.shape.columns), dtype=np.int64)
     reports = np.zeros(size, dtype=np.int64)
-    present = np.flatnonzero(counts)
+    is_number = isinstance(mechanism.addressing, Rounding)
+    is_few = (counts < size) & (mechanism.touches == 1 and not is_number)
+    _add_few(mechanism, held, reports, points[is_few], counts[is_few], start, generator)
+    present = np.flatnonzero((counts > 0) & ~is_few)
     for first in range(0, present.size, _VALUES):  # memory: that many values, not all
         some = present[first : first + _VALUES]
         by_value = _spread(counts[some], size, generator)
@@ -135,6 +138,29 @@ def _draw_block(
         rest = reports - cells.sum(axis=1)
         cells += generator.multinomial(rest, np.full(columns, 1 / columns))
     return cells.astype(smallest_type(int(reports.max()))), reports
+
+
+def _add_few(
+    mechanism: Mechanism,
+    held: Ints,
+    reports: Ints,
+    points: Points,
+    counts: Ints,
+    start: int,
+    generator: np.random.Generator,
+) -> None:
+    """Add to `held` and `reports` the holders of values that have fewer of them than there are
+    rows, holder by holder: cheaper than a binomial for each row."""
+    (rows, _), size = mechanism.shape, reports.size
+    ends = np.cumsum(counts)
+    for first in range(0, int(ends[-1]) if ends.size else 0, _HOLDERS):
+        holders = np.arange(first, min(first + _HOLDERS, ends[-1]))
+        at = generator.integers(0, size, size=holders.size, dtype=np.uint32)
+        reports += np.bincount(at, minlength=size)
+        of = points[np.searchsorted(ends, holders, side="right")]
+        for cells in bulk.columns(mechanism.addressing, rows, of, start + at).T:
+            is_cell = cells != bulk.NO_COLUMN
+            np.add.at(held, (at[is_cell], cells[is_cell]), 1)
 
 
 def _draw_subsets(
