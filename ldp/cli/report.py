@@ -36,10 +36,15 @@ def report(
     from ldp.files import write_whole
     from ldp.registry import Registry
     from ldp.report import load, render
-    from ldp.simulation import Population
 
-    known = [Population.from_csv(path).truth() for path in truth]
+    known = [_counts(path) for path in truth]
     results = [load(path) for path in estimates]
     about = Registry.load(registry) if registry else None
     write_whole(out, render(results, known[0] if len(known) == 1 else known or None, title, about))
     click.echo(f"{out}")
+
+
+def _counts(truth: str) -> dict[str, int]:
+    from ldp.simulation import Population  # late: it loads what compiles
+
+    return Population.from_csv(truth).truth()

@@ -32,7 +32,7 @@ from ldp.mechanisms import Mechanism
 from ldp.mechanisms.addressing import Answers, Identity
 from ldp.mechanisms.base import FAKES
 from ldp.protocol.kinds import Index, Subset
-from ldp.tables.estimates import Normal, Rule, spread, write_with_summary
+from ldp.tables.estimates import CELL_COLUMNS, Normal, Rule, spread, write_with_summary
 from ldp.tables.patterns import Patterns, group_reports
 from ldp.tables.table import Table
 
@@ -49,8 +49,6 @@ DECOYS, AT_ONCE = 64, 8
 the likelihoods of so many are in memory."""
 LEAST_ERROR = 1e-9
 """Least standard error that a p-value is computed from, for each report."""
-COLUMNS = ("count", "std_error", "low", "high", "p_value", "detected")
-"""Columns of the CSV after those of the values."""
 
 
 class Independence(NamedTuple):
@@ -119,8 +117,8 @@ class Association:
         return np.asarray(self.shares.sum(axis=others))
 
     def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """Return a dictionary for each cell: the value of every part, then COLUMNS, the interval
-        clipped to [0, reports]; largest count first."""
+        """Return a dictionary for each cell: the value of every part, then CELL_COLUMNS, with the
+        interval clipped to [0, reports]; largest count first."""
         low, high = (np.clip(end, 0, self.reports) for end in self.interval(level))
         columns = [self.count, self.std_error, low, high, self.p_value, self.detected().astype(int)]
         numbers = [column.ravel().tolist() for column in columns]
@@ -128,7 +126,7 @@ class Association:
         return [
             {
                 **dict(zip(ascii_lowercase, combinations[i], strict=False)),
-                **{name: column[i] for name, column in zip(COLUMNS, numbers, strict=True)},
+                **{name: column[i] for name, column in zip(CELL_COLUMNS, numbers, strict=True)},
             }
             for i in np.argsort(-self.count, axis=None, kind="stable").tolist()
         ]
@@ -153,7 +151,7 @@ class Association:
     def to_csv(self, path: str | Path | None = None, level: float = 0.95) -> str:
         """Return `rows` as CSV text; with `path`, write it there and `summary` beside it."""
         rows = self.rows(level)
-        forms = dict.fromkeys(COLUMNS, ".2f") | {"p_value": ".4g", "detected": "d"}
+        forms = dict.fromkeys(CELL_COLUMNS, ".2f") | {"p_value": ".4g", "detected": "d"}
         cells = ([format(cell, forms.get(name, "")) for name, cell in row.items()] for row in rows)
         text = csv_text(chain([rows[0]], cells))
         if path is not None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ldp.files import csv_text
+from ldp.tables.estimates import NUMBER_COLUMNS
 
 
 class Statistic(NamedTuple):
@@ -21,17 +22,13 @@ class Statistic(NamedTuple):
     bin_high: float = math.nan
 
 
-COLUMNS = ("statistic", "bin_low", "bin_high", "estimate", "std_error", "low", "high")
-"""Columns of a file of numbers."""
-
-
 def numbers_csv(statistics: Iterable[Statistic]) -> str:
     """Return a file of numbers: a line for each of `statistics`; open ends are empty."""
     rows = (
         (row.name, *(_cell(x, 10) for x in row[5:7]), *(_cell(x, 6) for x in row[1:5]))
         for row in statistics
     )
-    return csv_text([COLUMNS, *rows])
+    return csv_text([NUMBER_COLUMNS, *rows])
 
 
 def _cell(number: float, digits: int) -> str:

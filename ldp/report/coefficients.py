@@ -14,7 +14,6 @@ from ldp.report.reading import (
     is_share,
     or_none,
     read_summary,
-    reading,
 )
 
 HEADERS = (
@@ -43,12 +42,10 @@ class Coefficients(ResultFile):
 
     @classmethod
     def load(cls, path: Path) -> "Coefficients":
-        """Read the CSV file `path` and the summary beside it; raise DecodeError naming the file
-        that is wrong."""
-        with reading(path):
-            content = path.read_bytes()
+        """Read the summary beside the CSV file `path`, which says the same; raise DecodeError
+        naming what is wrong."""
         summary = read_summary(path, _SUMMARY, _SINCE)
-        return cls(name=path.stem, path=str(path), summary=summary, content=content)
+        return cls(name=path.stem, path=str(path), summary=summary)
 
     @property
     def rows(self) -> list[dict[str, Any]]:

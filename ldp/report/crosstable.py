@@ -20,10 +20,8 @@ from ldp.report.reading import (
     read_summary,
     reading,
 )
-from ldp.tables.estimates import CONTROLS
+from ldp.tables.estimates import CELL_COLUMNS, CONTROLS
 
-NUMBERS = ("count", "std_error", "low", "high", "p_value", "detected")
-"""Columns of a file of a cross table, after those of the values."""
 LAST = "(other)"
 """Name of all values that are not listed: the last row and column."""
 MOST_LINES, MOST_COLUMNS, MOST_LAYERS = 40, 16, 8
@@ -59,29 +57,29 @@ class CrossTable(ResultFile):
         """Read the CSV file `path` and the summary beside it; raise DecodeError naming the file
         that is wrong."""
         with reading(path):
-            content = path.read_bytes()
-            header, *lines = csv_lines(content)
-            rows = [_row(cells, len(header) - len(NUMBERS)) for cells in lines]
-        letters = header[: -len(NUMBERS)]
+            with csv_lines(path) as cells_by_line:
+                header, *lines = cells_by_line
+            rows = [_row(cells, len(header) - len(CELL_COLUMNS)) for cells in lines]
+        letters = header[: -len(CELL_COLUMNS)]
         summary = {"members": letters, **read_summary(path, _SUMMARY, _SINCE)}
         with reading(path):
             if len(summary["members"]) != len(letters) or not rows:
                 raise ValueError
         rows.sort(key=lambda row: -row["count"])
-        return cls(name=path.stem, path=str(path), summary=summary, content=content, rows=rows)
+        return cls(name=path.stem, path=str(path), summary=summary, rows=rows)
 
 
 def _row(cells: Sequence[str], members: int) -> dict[str, Any]:
-    numbers = numbers_in(dict(zip(NUMBERS, cells[members:], strict=True)))
-    if any(numbers[name] is None for name in NUMBERS if name != "p_value"):
+    numbers = numbers_in(dict(zip(CELL_COLUMNS, cells[members:], strict=True)))
+    if any(numbers[name] is None for name in CELL_COLUMNS if name != "p_value"):
         raise ValueError
     return {"values": tuple(cells[:members]), **numbers}
 
 
 def is_header(header: Sequence[str]) -> bool:
     """Return whether a `header` is that of a cross table: letters, then the numbers."""
-    members = len(header) - len(NUMBERS)
-    return members >= 2 and tuple(header[members:]) == NUMBERS
+    members = len(header) - len(CELL_COLUMNS)
+    return members >= 2 and tuple(header[members:]) == CELL_COLUMNS
 
 
 def facts(file: CrossTable) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from statistics import NormalDist, fmean
 from typing import Any
 
-from ldp.decoding.statistics import COLUMNS
 from ldp.errors import DecodeError
 from ldp.report.formats import percent, quantity, span, ticks
 from ldp.report.reading import (
@@ -24,8 +23,9 @@ from ldp.report.reading import (
     read_summary,
     reading,
 )
+from ldp.tables.estimates import NUMBER_COLUMNS
 
-HEADER = COLUMNS
+HEADER = NUMBER_COLUMNS
 """Columns of a file of numbers."""
 MEAN_HEADER = ("mean", "std_error", "low", "high", "reports")
 """Columns of a file with a mean alone, as version 0.1 wrote it before there were percentiles."""
@@ -57,8 +57,8 @@ class Numbers(ResultFile):
         """Read the CSV file `path` and the summary beside it; raise DecodeError naming the file
         that is wrong."""
         with reading(path):
-            content = path.read_bytes()
-            header, *lines = csv_lines(content)
+            with csv_lines(path) as cells_by_line:
+                header, *lines = cells_by_line
             rows = [] if tuple(header) == MEAN_HEADER else [_row(cells) for cells in lines]
         needed = _SUMMARY if rows else {**_SUMMARY, **_MEAN}
         summary = read_summary(path, needed, _SINCE)
@@ -73,7 +73,6 @@ class Numbers(ResultFile):
             name=path.stem,
             path=str(path),
             summary=summary,
-            content=content,
             statistics=statistics,
             bins=bins,
         )

@@ -6,8 +6,11 @@ becomes part of the page, sorts, searches and folds long tables; everything can 
 """
 
 import base64
+import csv
 import gzip
 import hashlib
+import io
+import shutil
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -24,7 +27,7 @@ from ldp.report.coefficients import Coefficients
 from ldp.report.crosstable import CrossTable
 from ldp.report.formats import counted, p_text, percent, quantity, visible_label, whole_number
 from ldp.report.numbers import Numbers
-from ldp.report.reading import ResultFile, csv_lines
+from ldp.report.reading import ResultFile
 from ldp.report.results import Results
 from ldp.report.trends import in_order, trend
 
@@ -42,9 +45,9 @@ def load(path: str | Path) -> ResultFile:
     it; raises DecodeError naming the file that is wrong."""
     path = Path(path)
     try:
-        with path.open("rb") as file:
-            header = tuple(next(csv_lines(file.readline(10_000)), ()))
-    except (OSError, ValueError):
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header = tuple(next(csv.reader([file.readline(10_000)]), ()))
+    except (OSError, ValueError, csv.Error):
         header = ()
     if header in (numbers.HEADER, numbers.MEAN_HEADER):
         return Numbers.load(path)
@@ -172,7 +175,7 @@ def _matched(file: ResultFile, truth: Mapping[str, int], is_its_own: bool) -> An
         return numbers.true_numbers(truth)
     words = values.cleaned(truth, file.summary.get("spelling"))
     is_unlisted = is_its_own and file.summary["method"] in values.UNLISTED
-    return words if is_unlisted or any(row["value"] in words for row in file.rows) else None
+    return words if is_unlisted or not words.keys().isdisjoint(file.rows.values) else None
 
 
 def _section(file: ResultFile, truth: Any, most: int) -> dict[str, Any]:
@@ -200,9 +203,17 @@ def _section(file: ResultFile, truth: Any, most: int) -> dict[str, Any]:
         "privacy": list(privacy.questions(file)),
         "epsilon": epsilon,
         "beliefs": [(prior, posterior(prior, epsilon)) for prior in PRIORS],
-        "csv": base64.b64encode(gzip.compress(file.content, mtime=0)).decode(),
+        "csv": _packed(file.path),
         "csv_name": Path(file.path).name,
     }
+
+
+def _packed(path: str) -> str:
+    """Return the bytes of a file, compressed, as base64."""
+    packed = io.BytesIO()
+    with open(path, "rb") as file, gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as into:
+        shutil.copyfileobj(file, into)
+    return base64.b64encode(packed.getbuffer()).decode()
 
 
 def _warnings(summary: Mapping[str, Any]) -> list[str]:

@@ -1,11 +1,10 @@
 """Files that commands wrote, a CSV and the summary beside it, and what is wrong with them."""
 
 import csv
-import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,12 @@ Checks = Mapping[str, Callable[[Any], bool]]
 
 @dataclass(frozen=True, kw_only=True)
 class ResultFile:
-    """A result that a command wrote, read back: the `summary` beside it and the bytes of the CSV.
-    `path` names the file where `name` does not tell two apart."""
+    """A result that a command wrote, read back, with the `summary` beside it. `path` names the file
+    where `name` does not tell two apart."""
 
     name: str
     summary: Mapping[str, Any]
     path: str = ""
-    content: bytes = field(default=b"", repr=False)
 
     @property
     def days(self) -> str:
@@ -123,10 +121,12 @@ def reading(path: Path) -> Iterator[None]:
         raise DecodeError(f"{path}: not as `ldp decode` wrote it") from None
 
 
-def csv_lines(content: bytes) -> Iterator[list[str]]:
-    """Return the lines of a CSV file of these bytes, cell by cell, without empty ones. Raises
-    ValueError for bytes that are no UTF-8 text."""
-    return filter(None, csv.reader(io.StringIO(content.decode("utf-8-sig"), newline="")))
+@contextmanager
+def csv_lines(path: Path) -> Iterator[Iterator[list[str]]]:
+    """Open a CSV file: its lines, cell by cell, without empty ones. Reading them raises ValueError
+    for bytes that are no UTF-8 text."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        yield filter(None, csv.reader(file))
 
 
 def numbers_in(cells: Mapping[str, str]) -> dict[str, float | None]:

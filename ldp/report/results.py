@@ -2,11 +2,15 @@
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, overload
 
+import numpy as np
+
+from ldp.arrays import Floats
 from ldp.errors import DecodeError, ParameterError
 from ldp.protocol.spelling import Spelling
 from ldp.report.reading import (
@@ -27,10 +31,11 @@ from ldp.tables.estimates import COLUMNS, CONTROLS
 _NUMBERS = [name for name in COLUMNS if name != "value"]
 
 
-_NEVER_EMPTY = {"count", "std_error", "low", "high", "detected"}
-
-
-_SELECTED = {"selected_low", "selected_high"}
+_STD_ERROR, _DETECTED = _NUMBERS.index("std_error"), _NUMBERS.index("detected")
+_NEVER_EMPTY = [_NUMBERS.index(name) for name in ("count", "std_error", "low", "high", "detected")]
+_SELECTED = [_NUMBERS.index(name) for name in ("selected_low", "selected_high")]
+_LINES = 10_000
+"""Lines that are read at once."""
 
 
 def _is_spelling(value: object) -> bool:
@@ -64,20 +69,22 @@ _SINCE: Checks = {
 
 
 class Rows(Sequence[Mapping[str, Any]]):
-    """Lines of an estimates file, kept by column, 8 bytes a number; a row is made when it is asked
-    for. Raises ValueError for a line that `ldp decode` does not write."""
+    """Lines of an estimates file, kept by column: `values`, and `columns` of float64 by name, NaN
+    where empty; a row is made when it is asked for. Raises ValueError for a line that `ldp decode`
+    does not write."""
 
-    def __init__(self, lines: Iterable[Sequence[str]]) -> None:
-        self._values: list[str] = []
-        self._numbers = tuple(array("d") for _ in _NUMBERS)
-        for cells in lines:
-            row = _row(dict(zip(COLUMNS, cells, strict=True)))
-            self._values.append(row["value"])
-            for column, name in zip(self._numbers, _NUMBERS, strict=True):
-                column.append(math.nan if row[name] is None else row[name])
+    def __init__(self, lines: Iterator[Sequence[str]]) -> None:
+        self.values: list[str] = []
+        columns = {name: array("d") for name in _NUMBERS}
+        while some := list(islice(lines, _LINES)):
+            values, *cells = zip(*some, strict=True)
+            self.values += values
+            for column, numbers in zip(columns.values(), _numbers(cells), strict=True):
+                column.frombytes(numbers.tobytes())
+        self.columns = {name: np.frombuffer(column) for name, column in columns.items()}
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self.values)
 
     @overload
     def __getitem__(self, place: int) -> Mapping[str, Any]: ...
@@ -86,73 +93,67 @@ class Rows(Sequence[Mapping[str, Any]]):
     def __getitem__(self, place: int | slice) -> Any:
         if isinstance(place, slice):
             return [self[index] for index in range(*place.indices(len(self)))]
-        numbers = (column[place] for column in self._numbers)
-        row = {name: None if x != x else x for name, x in zip(_NUMBERS, numbers, strict=True)}
-        return {"value": self._values[place], **row}
+        numbers = {name: column[place].item() for name, column in self.columns.items()}
+        row = {name: None if math.isnan(x) else x for name, x in numbers.items()}
+        return {"value": self.values[place], **row}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Results(ResultFile):
     """An estimates file read back: `rows` of its columns as numbers (None where empty)."""
 
-    rows: Sequence[Mapping[str, Any]]
+    rows: Rows
 
     @classmethod
     def load(cls, path: str | Path) -> "Results":
         """Read E.csv and the summary beside it; raises DecodeError naming the file that is
         wrong."""
         path = Path(path)
-        with reading(path):
-            content = path.read_bytes()
-            lines = csv_lines(content)
+        with reading(path), csv_lines(path) as lines:
             if tuple(next(lines, ())) != COLUMNS:
                 raise DecodeError(f"{path}: not an estimates file")
             rows = Rows(lines)
         summary = read_summary(path, _SUMMARY, _SINCE)
-        return cls(name=path.stem, rows=rows, summary=summary, path=str(path), content=content)
+        return cls(name=path.stem, rows=rows, summary=summary, path=str(path))
 
     @property
     def discovered(self) -> list[Mapping[str, Any]]:
-        return [row for row in self.rows if row["detected"]]
+        return [self.rows[i] for i in np.flatnonzero(self.rows.columns["detected"]).tolist()]
 
     def compared(self, truth: Mapping[str, int]) -> dict[str, Any]:
         """Return how the estimates stand to the truth: counts of discoveries, false ones and
         intervals that hold, for simulations. A candidate that the truth does not name is held by
         nobody."""
-        discoveries, level = self.discovered, self.summary["level"]
-        holds = [row["low"] <= truth.get(row["value"], 0) <= row["high"] for row in self.rows]
-        selected = [
-            row["selected_low"] <= truth.get(row["value"], 0) <= row["selected_high"]
-            for row in discoveries
-        ]
-        values = [row["value"] for row in self.rows]
-        typed = [row for row in self.rows if truth.get(row["value"], 0) > 0]
-        floor = self.summary["noise_floor"]
+        values, columns = self.rows.values, self.rows.columns
+        held = np.array([truth.get(value, 0) for value in values])
+        is_typed, detected = held > 0, columns["detected"] > 0
+        holds = (columns["low"] <= held) & (held <= columns["high"])
+        selected = (columns["selected_low"] <= held) & (held <= columns["selected_high"])
         unlisted = {*truth}.difference(values)
         whole = sum(truth.values()) == self.summary["reports"]
         return {
-            "level": level,
-            "held_by_somebody": len(typed),
+            "level": self.summary["level"],
+            "held_by_somebody": int(is_typed.sum()),
             "unnamed": sum(value not in truth for value in values),
             "unlisted": sum(truth[value] > 0 for value in unlisted) if whole else None,
             "unexplained": sum(truth[value] for value in unlisted) if whole else None,
-            "below_floor": sum(truth[row["value"]] < floor for row in typed),
-            "false": sum(truth.get(row["value"], 0) == 0 for row in discoveries),
-            "missed": sum(not row["detected"] for row in typed),
-            "intervals_hold": sum(holds) / len(holds) if holds else None,
-            "selected_hold": sum(selected) / len(selected) if selected else None,
+            "below_floor": int((held[is_typed] < self.summary["noise_floor"]).sum()),
+            "false": int((detected & ~is_typed).sum()),
+            "missed": int((is_typed & ~detected).sum()),
+            "intervals_hold": float(holds.mean()) if values else None,
+            "selected_hold": float(selected[detected].mean()) if detected.any() else None,
         }
 
 
-def _row(cells: Mapping[str, str]) -> dict[str, Any]:
-    """Return one line of the file as numbers; raises ValueError unless all are there that must
-    be."""
-    numbers = {name: float(cells[name]) if cells[name] else None for name in _NUMBERS}
-    needed = _NEVER_EMPTY | (_SELECTED if numbers["detected"] else set())
-    told_apart = {**numbers, "std_error": 0.0} if numbers["std_error"] == math.inf else numbers
-    if not all(
-        name not in needed if number is None else is_number(number)
-        for name, number in told_apart.items()
-    ):
+def _numbers(cells: Sequence[Sequence[str]]) -> Floats:
+    """Return the `cells` of each column but the values' as numbers, NaN where empty; raise
+    ValueError unless all are there that must be."""
+    numbers = np.array([[float(cell or "nan") for cell in column] for column in cells])
+    is_empty = np.array([[not cell for cell in column] for column in cells])
+    is_wrong = ~is_empty & ~(np.abs(numbers) < 1e300)
+    is_wrong[_STD_ERROR] &= numbers[_STD_ERROR] != np.inf
+    is_wrong[_NEVER_EMPTY] |= is_empty[_NEVER_EMPTY]
+    is_wrong[_SELECTED] |= is_empty[_SELECTED] & (numbers[_DETECTED] != 0)
+    if len(numbers) != len(_NUMBERS) or is_wrong.any():
         raise ValueError
-    return {"value": cells["value"], **numbers}
+    return numbers

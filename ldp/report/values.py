@@ -146,7 +146,7 @@ def _parts(results: Results) -> list[tuple[str, str, float]]:
 def _count_of_unexplained(results: Results) -> float:
     count = results.summary.get("unexplained")
     if count is None:
-        count = results.summary["reports"] - math.fsum(row["count"] for row in results.rows)
+        count = results.summary["reports"] - math.fsum(results.rows.columns["count"])
     return float(count)
 
 

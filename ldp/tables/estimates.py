@@ -29,6 +29,11 @@ COLUMNS = (
     *("value", "count", "std_error", "low", "high", "p_value"),
     *("detected", "selected_low", "selected_high"),
 )
+"""Columns of a file of estimates."""
+CELL_COLUMNS = ("count", "std_error", "low", "high", "p_value", "detected")
+"""Columns of a file of an association, after those of the values."""
+NUMBER_COLUMNS = ("statistic", "bin_low", "bin_high", "estimate", "std_error", "low", "high")
+"""Columns of a file of numbers."""
 
 
 def table_details(table: "Table | JointTable", method: str) -> dict[str, Any]:
