@@ -321,7 +321,10 @@ def test_what_a_plan_prints_is_a_metric_of_the_registry(name: str, tmp_path: Pat
         ({"users": 0, "epsilon": 1.0, "frequency": 0.5}, "users must be"),
         ({"users": 9, "epsilon": 0.0, "frequency": 0.5}, "epsilon must be"),
         ({"users": 9, "epsilon": 1.0, "frequency": 0.5, "power": 1.0}, "alpha and power"),
-        ({"users": 9, "epsilon": 1.0, "frequency": 0.5, "max_report_bytes": 10}, "that small"),
+        (
+            {"users": 9, "epsilon": 1.0, "frequency": 0.5, "max_report_bytes": 10},
+            "have 11 bytes or more",
+        ),
     ],
 )
 def test_a_question_without_an_answer_is_refused(arguments: dict[str, float], reason: str) -> None:
@@ -330,6 +333,21 @@ def test_a_question_without_an_answer_is_refused(arguments: dict[str, float], re
 
 
 @pytest.mark.exact
+def test_a_billion_values_leave_the_mechanisms_without_a_list() -> None:
+    question = Question(domain=10**9, users=10**6, epsilon=2.0, frequency=0.01)
+    mechanisms, refused = candidates(question)
+    assert {mechanism.name for mechanism in mechanisms} == {"local-hashing", "cms", "hcms"}
+    assert "too many for one" in refused["subset"]
+    with pytest.raises(ParameterError, match="privset: it needs a list"):
+        candidates(question.with_(answers=3))
+
+
+def test_zipf_squares_of_many_values_are_the_sum() -> None:
+    weights = 1 / np.arange(1, 10**6 + 1)
+    exact = float((weights**2).sum() / weights.sum() ** 2)
+    assert zipf_squares(10**6) == pytest.approx(exact, rel=2e-8)
+
+
 def test_zipf_squares() -> None:
     weights = 1 / np.arange(1, 51)
     assert zipf_squares(50) == pytest.approx(float(((weights / weights.sum()) ** 2).sum()))

@@ -215,7 +215,8 @@ def candidates(question: Question) -> tuple[list[Mechanism], dict[str, str]]:
         except ParameterError as reason:
             refused[name] = str(reason)
     if not tuned_mechanisms:
-        raise ParameterError("no mechanism has reports that small")
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+        raise ParameterError(f"no mechanism is left ({reasons})")
     return sorted(tuned_mechanisms, key=question.variance), refused
 
 

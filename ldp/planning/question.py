@@ -17,7 +17,8 @@ from ldp.mechanisms.addressing import require_at_most, require_categories
 from ldp.protocol.channel import require_epsilon
 from ldp.protocol.wire import HEADER_BYTES
 
-MOST_CATEGORIES = 1_000_000
+MOST_VALUES, MOST_CATEGORIES = 10**9, 10**6
+"""Most values of a question, and most that a list names for a mechanism that needs one."""
 MOST_USERS = 10**15
 
 
@@ -43,8 +44,8 @@ class Question:
     answers: int | None = None
 
     def __post_init__(self) -> None:
-        if type(self.domain) is not int or not 2 <= self.domain <= MOST_CATEGORIES:
-            raise ParameterError(f"domain must be from 2 to {MOST_CATEGORIES} values")
+        if type(self.domain) is not int or not 2 <= self.domain <= MOST_VALUES:
+            raise ParameterError(f"domain must be from 2 to {MOST_VALUES:,} values")
         if type(self.users) is not int or not 1 <= self.users <= MOST_USERS:
             raise ParameterError(f"users must be from 1 to {MOST_USERS}")
         if not 0 <= self.frequency <= 1:
@@ -122,12 +123,18 @@ def registry_parameters(mechanism: Mechanism) -> Iterable[tuple[str, Any]]:
 
 @cache
 def zipf_squares(values: int) -> float:
-    """Return the sum of the squared frequencies of `values` values, 1, 1/2, 1/3, ... of all."""
-    total = math.fsum(1 / rank for rank in range(1, values + 1))
-    return math.fsum(1 / rank**2 for rank in range(1, values + 1)) / total**2
+    """Return the sum of the squared frequencies of `values` values, 1, 1/2, 1/3, ... of all: beyond
+    the first thousand by the midpoints of the sums' integrals, to eight digits."""
+    listed = range(1, min(values, 1000) + 1)
+    first, last = listed[-1] + 0.5, values + 0.5
+    total = math.fsum(1 / rank for rank in listed) + math.log(last / first)
+    return (math.fsum(1 / rank**2 for rank in listed) + 1 / first - 1 / last) / total**2
 
 
 @cache
 def category_names(domain: int) -> tuple[str, ...]:
-    """Return `domain` names; the tuple is checked once and shared."""
+    """Return `domain` names; the tuple is checked once and shared. Raises ParameterError for more
+    than MOST_CATEGORIES."""
+    if domain > MOST_CATEGORIES:
+        raise ParameterError(f"it needs a list, and {domain:,} values are too many for one")
     return require_categories(tuple(map(str, range(domain))))
