@@ -22,6 +22,7 @@ OUTPUTS = {
     "decode": ("out",),
     "discover": ("out",),
     "merge": ("out",),
+    "plan": ("out",),
     "rappor": ("out",),
     "regress": ("out",),
     "report": ("out",),

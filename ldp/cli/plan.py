@@ -1,12 +1,13 @@
 """`ldp plan`: what each mechanism would see, before anybody is asked for data."""
 
 import math
+from pathlib import Path
 from textwrap import wrap
 
 import click
 
 from ldp.accounting.explain import in_words
-from ldp.cli.options import JSON, say
+from ldp.cli.options import FILE, JSON, say
 from ldp.errors import ParameterError
 from ldp.planning import Forecast, Plan, report_bytes
 from ldp.planning import plan as planned
@@ -15,6 +16,7 @@ WIDTH = 96
 
 
 @click.command()
+@click.argument("questions", required=False, type=FILE)
 @click.option("--domain", type=int, help="Number of possible values.")
 @click.option("--numbers", is_flag=True, help="The values are numbers: plan for a percentile.")
 @click.option(
@@ -32,8 +34,10 @@ WIDTH = 96
 @click.option(
     "--power", type=float, default=0.5, show_default=True, help="Chance that detectable means."
 )
+@click.option("--out", type=FILE, help="Of QUESTIONS: folder for metrics.toml and its lists.")
 @JSON
 def plan(
+    questions: Path | None,
     domain: int | None,
     numbers: bool,
     bounds: tuple[float, float] | None,
@@ -47,9 +51,11 @@ def plan(
     max_report_bytes: int | None,
     alpha: float,
     power: float,
+    out: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare the mechanisms, each tuned to the question, and recommend one.
+    """Compare the mechanisms, each tuned to the question, and recommend one; or plan all QUESTIONS
+    of a product below one person's caps, and write their registry.
 
     Leave out one of --users, --epsilon and --frequency, and it is solved for: the least with which
     the recommended mechanism detects a value that this share of the users holds.
@@ -60,7 +66,17 @@ def plan(
     Example: ldp plan --domain 2600 --users 1000000 --epsilon 4
     Example: ldp plan --domain 2600 --epsilon 4 --frequency 0.001 --max-report-bytes 20
     Example: ldp plan --numbers --unknown-range --users 100000 --epsilon 2 --quantile 0.95
+    Example: ldp plan questions.toml --out registry
     """
+    if questions is not None:
+        if domain or numbers or users or epsilon or frequency:
+            raise ParameterError("a file of questions states what options say; give no options")
+        from ldp.cli.portfolio import plan_questions
+
+        plan_questions(questions, out, as_json)
+        return
+    if out is not None:
+        raise ParameterError("--out goes with a file of questions")
     if numbers:
         if (bounds is None) != unknown_range:
             raise ParameterError("--numbers goes with either --range LOW HIGH or --unknown-range")

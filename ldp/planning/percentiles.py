@@ -127,9 +127,7 @@ def plan_percentile(
         raise ParameterError("a quantile must lie strictly between 0 and 1")
     epsilon = require_epsilon(epsilon)
     bounds = None if bounds is None else require_range(bounds, "range")
-    held = people or Population(
-        tuple(map(repr, _typical(bounds))), counts=np.ones(PEOPLE, dtype=np.int64)
-    )
+    held = people or typical_people(bounds)
     rows = [_forecast(mechanism, held, users, q) for mechanism in _ways(epsilon, bounds)]
     shortest = min(row.width for row in rows)
     rows.sort(key=lambda row: (row.width > WITHIN * shortest, _cost(row, shortest), row.width))
@@ -159,12 +157,16 @@ def _ways(epsilon: float, bounds: Range | None) -> Iterator[Histogram]:
         yield BitFlip(epsilon=epsilon, bounds=bounds, buckets=buckets, bits=buckets)
 
 
-def _typical(bounds: Range | None) -> list[float]:
+def typical_people(bounds: Range | None, times: int = 1) -> Population:
+    """Return PEOPLE numbers, `times` people of each: spread evenly over `bounds`, lognormal where
+    no range is known."""
     places = [(i + 0.5) / PEOPLE for i in range(PEOPLE)]
     if bounds is not None:
-        return [bounds[0] + (bounds[1] - bounds[0]) * place for place in places]
-    middle = math.sqrt(MAGNITUDES[0] * MAGNITUDES[1])
-    return [middle * math.exp(NormalDist().inv_cdf(place)) for place in places]
+        numbers = [bounds[0] + (bounds[1] - bounds[0]) * place for place in places]
+    else:
+        middle = math.sqrt(MAGNITUDES[0] * MAGNITUDES[1])
+        numbers = [middle * math.exp(NormalDist().inv_cdf(place)) for place in places]
+    return Population(tuple(map(repr, numbers)), counts=np.full(PEOPLE, times))
 
 
 def _forecast(mechanism: Histogram, people: Population, users: int, q: float) -> PercentileForecast:

@@ -1,0 +1,73 @@
+"""`ldp plan QUESTIONS`: the questions of one product, below one person's caps."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from textwrap import wrap
+
+from ldp.cli.options import say
+from ldp.errors import ParameterError
+from ldp.files import write_whole
+from ldp.planning.portfolio import Answer, Portfolio, Product, Refusal
+
+WIDTH = 96
+
+
+def plan_questions(questions: Path, out: Path | None, as_json: bool) -> None:
+    """Print which questions fit, and write their registry to the folder `out`. Raises
+    ParameterError where none fits, and for a folder that has a registry already."""
+    portfolio = Product.load(questions, datetime.now(UTC).date()).answer()
+    lines = _words(portfolio)
+    if out is not None:
+        if (out / "metrics.toml").exists():
+            raise ParameterError(f"{out / 'metrics.toml'} exists; name another folder for --out")
+        if not portfolio.accepted:
+            raise ParameterError("no question fits: nothing was written")
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in portfolio.files().items():
+            write_whole(out / name, text)
+        lines += ["", f"written: {', '.join(str(out / name) for name in portfolio.files())}"]
+        lines.append(f"next: ldp registry check {out / 'metrics.toml'}")
+    say(portfolio.to_dict(), "\n".join(lines), as_json)
+
+
+def _words(portfolio: Portfolio) -> list[str]:
+    product = portfolio.product
+    lines = [f"{product.name}: {product.users:,} users, from {product.start}", ""]
+    if portfolio.accepted:
+        lines.append(
+            f"{'question':<16} {'mechanism':<22} {'every':>5} {'epoch':>5} {'epsilon':>8} "
+            f"{'times':>5} {'for life':>8}  std. error      asked"
+        )
+        lines += [_line(answer) for answer in portfolio.accepted]
+        lines.append("")
+    for refusal in portfolio.refused:
+        lines += wrap(_refusal(refusal), WIDTH)
+    last = max((answer.ask.until for answer in portfolio.accepted), default=product.start)
+    notes = (
+        f"A person loses at most {portfolio.day:.4g} in any 24 hours (cap "
+        f"{product.day_epsilon:g}) and {portfolio.life:.4g} until {last} (cap "
+        f"{product.lifetime_epsilon:g}). Epsilon: of a charge, one for every window or epoch. Std. "
+        "error: of the value of a list, or the place in a range, where it is largest; of a "
+        "percentile relative, and expected. Questions are taken in the order of the file."
+    )
+    return [*lines, *wrap(notes, WIDTH)]
+
+
+def _line(answer: Answer) -> str:
+    ask, epoch = answer.ask, f"{answer.keep_days}d" if answer.keep_days else "-"
+    return (
+        f"{ask.name:<16} {answer.mechanism.name:<22} {f'{ask.days}d':>5} {epoch:>5} "
+        f"{answer.price:8.3g} {answer.charges:5} {answer.life:8.3g}  {answer.error:10.4g} "
+        f"{ask.within:10.4g}"
+    )
+
+
+def _refusal(refusal: Refusal) -> str:
+    ask, affordable = refusal.ask, refusal.affordable
+    text = f"{ask.name} does not fit: {refusal.reason}."
+    if affordable is None:
+        return text
+    return text + (
+        f" What is left pays a standard error of {affordable.error:.3g} where {ask.within:g} is "
+        "asked; a longer window (every) or more users take less."
+    )

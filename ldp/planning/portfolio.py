@@ -1,0 +1,264 @@
+"""Several questions of one product under one person's caps: what each takes, and which fit.
+
+Prices add: a question costs a person its epsilon once for every window, or every epoch, until its
+end date. So each question takes the least epsilon with which its answer is as exact as asked, and
+questions are accepted in the order of the file while the sums stay below the caps.
+"""
+
+import json
+import tomllib
+from bisect import bisect_left
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date, timedelta
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ldp.accounting.composition import exact_sum
+from ldp.accounting.policy import periods_touched
+from ldp.errors import ParameterError
+from ldp.mechanisms import Mechanism
+from ldp.planning.question import MOST_USERS, registry_parameters
+from ldp.planning.questions import Ask, Keys, read_ask
+from ldp.protocol.channel import require_whole, round_up
+
+EPSILONS = tuple(0.02 * 1.02**step for step in range(340))
+"""Prices that are tried: 0.02 to 16.5 in steps of 2 %."""
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Product:
+    """Name of the product, how many `users` report in a window, from which day `start` on, the caps
+    of a person in any 24 hours and for life, and the questions, most important first."""
+
+    name: str
+    users: int
+    start: date
+    day_epsilon: float
+    lifetime_epsilon: float
+    questions: tuple[Ask, ...]
+
+    @classmethod
+    def load(cls, path: Path, today: date) -> "Product":
+        """Read a file of questions; they begin `today` unless it has a `start`. Raises
+        ParameterError naming the question and key that is wrong."""
+        try:
+            document = tomllib.loads(path.read_text("utf-8"))
+        except OSError as error:
+            raise ParameterError(f"cannot read {path}: {error.strerror}") from None
+        except ValueError as error:
+            raise ParameterError(f"{path} is not TOML: {error}") from None
+        keys = Keys(path, "[product]", document.get("product", {}))
+        users = keys.take("users")
+        require_whole(users, "users", 1, MOST_USERS)
+        product = cls(
+            name=keys.text("name"),
+            users=users,
+            start=keys.day("start", today),
+            day_epsilon=keys.amount("day_epsilon"),
+            lifetime_epsilon=keys.amount("lifetime_epsilon"),
+            questions=tuple(
+                read_ask(name, Keys(path, f"[question.{name}]", about))
+                for name, about in document.get("question", {}).items()
+            ),
+        )
+        keys.require_end()
+        if not product.questions:
+            raise ParameterError(f"{path} has no [question.NAME]")
+        return product
+
+    def answer(self) -> "Portfolio":
+        """Return which questions fit below the caps, each with its mechanism."""
+        accepted, refused = list[Answer](), list[Refusal]()
+        for ask in self.questions:
+            left = (
+                self.day_epsilon - sum(answer.day for answer in accepted),
+                self.lifetime_epsilon - sum(answer.life for answer in accepted),
+            )
+            best = self._least(ask)
+            if best is not None and best.day <= left[0] and best.life <= left[1]:
+                accepted.append(best)
+            else:
+                refused.append(Refusal(ask, best, *left, self._affordable(ask, *left)))
+        return Portfolio(self, tuple(accepted), tuple(refused))
+
+    def _least(self, ask: Ask) -> "Answer | None":
+        """Return the answer that costs a life least among those that are exact enough."""
+        ways = (self._cheapest(ask, keep) for keep in sorted({0, ask.keep_days}))
+        return min(filter(None, ways), key=lambda answer: answer.life, default=None)
+
+    def _cheapest(self, ask: Ask, keep_days: int) -> "Answer | None":
+        def answer(epsilon: float) -> Answer | None:
+            return self.answer_at(ask, keep_days, epsilon)
+
+        def is_exact(epsilon: float) -> bool:
+            at = answer(epsilon)
+            return at is not None and at.error <= ask.within
+
+        place = bisect_left(EPSILONS, True, key=is_exact)
+        return answer(EPSILONS[place]) if place < len(EPSILONS) else None
+
+    def answer_at(self, ask: Ask, keep_days: int, epsilon: float) -> "Answer | None":
+        """Return the answer with the least error at this price; None if no mechanism has it."""
+        ways = list[tuple[Mechanism, float]]()
+        with suppress(ParameterError):  # of a mechanism that does not exist at this epsilon
+            ways += (ask.memoised if keep_days else ask.mechanisms)(self.users, epsilon)
+        if not ways:
+            return None
+        mechanism, error = min(ways, key=lambda way: way[1])
+        return Answer(ask, mechanism, epsilon, error, keep_days, self.start)
+
+    def _affordable(self, ask: Ask, day: float, life: float) -> "Answer | None":
+        """Return the most exact answer that what is left pays."""
+        answers = list[Answer]()
+        for keep_days in sorted({0, ask.keep_days}):
+            unit = self.answer_at(ask, keep_days, 1.0)
+            if unit is not None:
+                price = min(day / unit.day, life / unit.life)
+                place = bisect_left(EPSILONS, price) - 1
+                at = self.answer_at(ask, keep_days, EPSILONS[place]) if place >= 0 else None
+                answers += filter(None, [at])
+        return min(answers, key=lambda answer: answer.error, default=None)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a question is answered: the mechanism, `epsilon` of a charge, the standard error, and for
+    how many days a charge lasts if it is memoised (else 0)."""
+
+    ask: Ask
+    mechanism: Mechanism
+    epsilon: float
+    error: float
+    keep_days: int
+    start: date
+
+    @property
+    def charges(self) -> int:
+        """Number of windows, or of epochs, from the start to the end."""
+        length = self.keep_days or self.ask.days
+        first, last = (_day_number(day) // length for day in (self.start, self.ask.until))
+        return last - first + 1
+
+    @cached_property
+    def price(self) -> float:
+        """Epsilon of one charge, as the mechanism states it."""
+        cost = self.mechanism.cost
+        return cost.lifetime if self.keep_days else cost.epsilon
+
+    @property
+    def day(self) -> float:
+        """Epsilon of any 24 hours, as `ldp registry check` prints it."""
+        length = timedelta(days=self.keep_days or self.ask.days)
+        return self.price * periods_touched(DAY, length)
+
+    @property
+    def life(self) -> float:
+        """Epsilon until the end date."""
+        return round_up(Fraction(self.price) * self.charges)
+
+    def registry_lines(self) -> str:
+        """Return the group and the metric of metrics.toml."""
+        ask, name = self.ask, self.ask.name
+        memoised = f'memoise = "epoch"\nepoch = "{self.keep_days}d"\n' if self.keep_days else ""
+        parameters = registry_parameters(self.mechanism)
+        return (
+            f'\n[group.{name}]\nwindow = "{ask.days}d"\nwindow_epsilon = {self.price!r}\n'
+            f"lifetime_epsilon = {self.life!r}\n\n[metric.{name}]\nversion = 1\n"
+            f'group = "{name}"\ndescription = {json.dumps(ask.about)}\n'
+            f"owners = {json.dumps(list(ask.owners))}\nexpires = {ask.until}\n"
+            + "".join(f"{key} = {json.dumps(value)}\n" for key, value in parameters)
+            + ask.lines(self.mechanism)
+            + memoised
+        )
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Question that does not fit: what it would take at `best` (None: no epsilon is enough), the
+    `day` and the `life` that are left for it, and the answer that these pay, if any."""
+
+    ask: Ask
+    best: Answer | None
+    day: float
+    life: float
+    affordable: Answer | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why it does not fit."""
+        if self.best is None:
+            return f"no epsilon up to {EPSILONS[-1]:.3g} is enough"
+        dear = [
+            f"{cost:.3g} {of}, where {max(left, 0.0):.3g} is left"
+            for cost, left, of in (
+                (self.best.day, self.day, "in any 24 hours"),
+                (self.best.life, self.life, "for life"),
+            )
+            if cost > left
+        ]
+        return "it takes " + " and ".join(dear)
+
+
+@dataclass(frozen=True)
+class Portfolio:
+    """Questions of a `product` that are `accepted`, and those that are `refused`."""
+
+    product: Product
+    accepted: tuple[Answer, ...]
+    refused: tuple[Refusal, ...]
+
+    @property
+    def life(self) -> float:
+        """Epsilon of a person until the last end date."""
+        return exact_sum(answer.life for answer in self.accepted)
+
+    @property
+    def day(self) -> float:
+        """Epsilon of a person in any 24 hours."""
+        return exact_sum(answer.day for answer in self.accepted)
+
+    def files(self) -> dict[str, str]:
+        """Return metrics.toml and the files that it names: name -> text."""
+        product = self.product
+        head = f"[product]\nname = {json.dumps(product.name)}\nlifetime_epsilon = {self.life!r}\n"
+        files = {"metrics.toml": head + "".join(map(Answer.registry_lines, self.accepted))}
+        for answer in self.accepted:
+            files |= answer.ask.files()
+        return files
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the portfolio as JSON-ready data."""
+        return {
+            "day_epsilon": self.day,
+            "lifetime_epsilon": self.life,
+            "accepted": [_as_dict(answer) for answer in self.accepted],
+            "refused": [
+                {
+                    "question": refusal.ask.name,
+                    "reason": refusal.reason,
+                    "affordable": refusal.affordable and _as_dict(refusal.affordable),
+                }
+                for refusal in self.refused
+            ],
+        }
+
+
+def _as_dict(answer: Answer) -> dict[str, Any]:
+    return {
+        "question": answer.ask.name,
+        **answer.mechanism.parameters(),
+        "epoch_days": answer.keep_days,
+        "charges": answer.charges,
+        "day_epsilon": answer.day,
+        "lifetime_epsilon": answer.life,
+        "std_error": answer.error,
+        "within": answer.ask.within,
+    }
+
+
+def _day_number(day: date) -> int:
+    return (day - date(1970, 1, 1)).days

@@ -1,0 +1,249 @@
+"""The kinds of questions that a file of questions asks, and how each is answered at an epsilon."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ldp.errors import ParameterError
+from ldp.mechanisms import Mechanism, MemoisedHashing, MemoisedResponse
+from ldp.planning.candidates import SEED, best_mechanism
+from ldp.planning.numbers import OF_NUMBERS
+from ldp.planning.percentiles import Percentile, plan_percentile, typical_people
+from ldp.planning.question import Question, category_names
+from ldp.registry.definitions import read_values
+from ldp.simulation import Population
+
+BELOW = 0.99
+"""Epsilon of one memoised report, over that of all: the instantaneous noise is hardly any."""
+MEMOISED_ROWS = 4096
+"""Hash functions of memoised hashing, of which a person has one."""
+MARGIN = 1.06
+"""Root mean squared error of simulated percentiles, at most, over the standard error that a flat
+density around them gives: bins are not infinitely small."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """One question: an answer for every `days` days until the day `until`, with a standard error of
+    `within`. `keep_days`: for how long a person's first answer may stand for later ones; 0: each
+    report is about its own window."""
+
+    name: str
+    about: str
+    owners: tuple[str, ...]
+    days: int
+    until: date
+    within: float
+    keep_days: int = 0
+    of: ClassVar[str]
+    """Unit of `within`, in words."""
+
+    @abstractmethod
+    def mechanisms(self, users: int, epsilon: float) -> Iterator[tuple[Mechanism, float]]:
+        """Yield mechanisms whose report is fresh, each with its standard error."""
+
+    def memoised(self, users: int, lifetime: float) -> Iterator[tuple[Mechanism, float]]:
+        """Yield mechanisms that memoise by epoch, each with its standard error."""
+        return iter(())
+
+    def files(self) -> Mapping[str, str]:
+        """Return the files that metrics.toml names for this question: name -> text."""
+        return {}
+
+    def lines(self, mechanism: Mechanism) -> str:
+        """Return the lines of metrics.toml that name these files."""
+        return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareAsk(Ask):
+    """Question for the share of people who hold each of `values`."""
+
+    values: tuple[str, ...]
+    of: ClassVar[str] = "of a share"
+
+    def mechanisms(self, users: int, epsilon: float) -> Iterator[tuple[Mechanism, float]]:
+        question = self._question(users, epsilon)
+        mechanism = best_mechanism(question)
+        yield mechanism, _worst_share_error(mechanism, question)
+
+    def memoised(self, users: int, lifetime: float) -> Iterator[tuple[Mechanism, float]]:
+        question = self._question(users, lifetime)
+        epsilon = BELOW * lifetime
+        hashed = MemoisedHashing(
+            epsilon=epsilon, lifetime_epsilon=lifetime, rows=MEMOISED_ROWS, seed=SEED
+        )
+        listed = MemoisedResponse(
+            categories=category_names(len(self.values)), epsilon=epsilon, lifetime_epsilon=lifetime
+        )
+        for mechanism in (listed, hashed):
+            yield mechanism, _worst_share_error(mechanism, question)
+
+    def _question(self, users: int, epsilon: float) -> Question:
+        return Question(domain=len(self.values), users=users, epsilon=epsilon, frequency=0.5)
+
+    def files(self) -> Mapping[str, str]:
+        return {f"{self.name}.txt": "".join(f"{value}\n" for value in self.values)}
+
+    def lines(self, mechanism: Mechanism) -> str:
+        is_list = any(entry.name == "categories" for entry in fields(mechanism))
+        return f'{"categories" if is_list else "dictionary"} = "{self.name}.txt"\n'
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanAsk(Ask):
+    """Question for the mean of a number in `bounds`."""
+
+    bounds: tuple[float, float]
+    of: ClassVar[str] = "of the mean"
+
+    def mechanisms(self, users: int, epsilon: float) -> Iterator[tuple[Mechanism, float]]:
+        for kind in OF_NUMBERS.values():
+            mechanism = kind(bounds=self.bounds, epsilon=epsilon)
+            variance = max(mechanism.mean_variance(place) for place in (0.0, 0.5, 1.0))
+            yield mechanism, (self.bounds[1] - self.bounds[0]) * math.sqrt(variance / users)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PercentileAsk(Ask):
+    """Question for the `q`-quantile of a number, in `bounds` or of an unknown range; `within` is a
+    share of the quantile. `people` hold numbers like those to come."""
+
+    q: float
+    bounds: tuple[float, float] | None
+    people: Population | None
+    of: ClassVar[str] = "of the percentile, relative"
+
+    def mechanisms(self, users: int, epsilon: float) -> Iterator[tuple[Mechanism, float]]:
+        people = self.people or typical_people(self.bounds)
+        way = plan_percentile(
+            users=users, epsilon=epsilon, q=self.q, bounds=self.bounds, people=people
+        ).best.mechanism
+        counts = np.maximum(np.rint(people.shares * users).astype(np.int64), 1)
+        percentile = Percentile(Population(people.values, counts=counts), self.q, way)
+        yield way, MARGIN * percentile.std_error(way) / percentile.range
+
+
+def _worst_share_error(mechanism: Mechanism, question: Question) -> float:
+    """Return the larger standard error of a share of 0 and of 1: the variance is linear between."""
+    ends = (question.with_(frequency=share) for share in (0.0, 1.0))
+    return math.sqrt(max(end.variance(mechanism) for end in ends)) / question.users
+
+
+@dataclass
+class Keys:
+    """Keys of a section of the file, taken one by one; raises ParameterError naming the section."""
+
+    path: Path
+    where: str
+    keys: Any
+    left: dict[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.keys, dict):
+            raise ParameterError(f"{self.path}: {self.where} is not a section")
+        self.left = dict(self.keys)
+
+    def error(self, what: str) -> ParameterError:
+        return ParameterError(f"{self.path}: {self.where}: {what}")
+
+    def take(self, name: str, otherwise: Any = None) -> Any:
+        value = self.left.pop(name, otherwise)
+        if value is None:
+            raise self.error(f"{name} is missing")
+        return value
+
+    def text(self, name: str) -> str:
+        value = self.take(name)
+        if not isinstance(value, str) or not value:
+            raise self.error(f"{name} must be a text")
+        return value
+
+    def amount(self, name: str) -> float:
+        value = self.take(name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
+            raise self.error(f"{name} must be a number above 0")
+        return float(value)
+
+    def day(self, name: str, otherwise: date | None = None) -> date:
+        value = self.take(name, otherwise)
+        if not isinstance(value, date) or isinstance(value, datetime):
+            raise self.error(f"{name} must be a date, as 2027-06-30")
+        return value
+
+    def length(self, name: str, otherwise: str | None = None) -> int:
+        text = str(self.take(name, otherwise))
+        if not text.removesuffix("d").isdecimal() or not text.endswith("d") or not int(text[:-1]):
+            raise self.error(f'{name} must be whole days, as "7d"')
+        return int(text[:-1])
+
+    def texts(self, name: str, otherwise: Sequence[str] | None = None) -> tuple[str, ...]:
+        value = self.take(name, otherwise)
+        if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+            raise self.error(f"{name} must be a list of texts")
+        return tuple(value)
+
+    def bounds(self, name: str) -> tuple[float, float]:
+        value = self.take(name)
+        is_pair = isinstance(value, list) and len(value) == 2
+        if not is_pair or not all(type(end) in (int, float) for end in value):
+            raise self.error(f"{name} must be two numbers, as [0, 10]")
+        return float(value[0]), float(value[1])
+
+    def require_end(self) -> None:
+        if self.left:
+            raise self.error(f"unknown key {min(self.left)}")
+
+
+def read_ask(name: str, keys: Keys) -> Ask:
+    days = keys.length("every")
+    common: dict[str, Any] = {
+        "name": name,
+        "about": keys.text("ask"),
+        "owners": keys.texts("owners", ["team@example.org"]),
+        "days": days,
+        "until": keys.day("until"),
+        "within": keys.amount("within"),
+        "keep_days": 0,
+    }
+    if "keep" in keys.left:
+        common["keep_days"] = keys.length("keep") // days * days
+    kinds = [kind for kind in ("values", "mean", "percentile") if kind in keys.left]
+    if len(kinds) != 1:
+        raise keys.error("give one of values, mean and percentile")
+    ask: Ask
+    if kinds == ["values"]:
+        ask = ShareAsk(**common, values=_values(keys))
+    elif kinds == ["mean"]:
+        ask = MeanAsk(**common, bounds=keys.bounds("mean"))
+    else:
+        ask = PercentileAsk(
+            **common,
+            q=keys.amount("percentile"),
+            bounds=keys.bounds("range") if "range" in keys.left else None,
+            people=_people(keys),
+        )
+    keys.require_end()
+    return ask
+
+
+def _values(keys: Keys) -> tuple[str, ...]:
+    if isinstance(keys.left["values"], str):
+        values = tuple(read_values(keys.path.parent / keys.text("values")))
+    else:
+        values = keys.texts("values")
+    if len(values) < 2 or len({*values}) < len(values) or any("\n" in value for value in values):
+        raise keys.error("values must be two different texts or more")
+    return values
+
+
+def _people(keys: Keys) -> Population | None:
+    if "population" not in keys.left:
+        return None
+    return Population.from_csv(keys.path.parent / keys.text("population"))

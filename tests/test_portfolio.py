@@ -1,0 +1,249 @@
+"""Questions of a product: prices are the registry's, and answers as exact as asked, not more."""
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from ldp.errors import ParameterError
+from ldp.planning.percentiles import Percentile, typical_people
+from ldp.planning.portfolio import EPSILONS, Answer, Portfolio, Product
+from ldp.planning.questions import PercentileAsk, ShareAsk
+from ldp.registry import Registry
+from ldp.server import decode, decode_mean
+from ldp.simulation import draw_table
+from tests.command_line import run
+
+TODAY = date(2026, 11, 23)
+PRODUCT = """
+[product]
+name = "weather"
+users = 50_000
+start = 2026-12-01
+day_epsilon = 9.0
+lifetime_epsilon = 50.0
+"""
+THEME = """
+[question.theme]
+ask = "How many use dark mode?"
+values = ["light", "dark", "system"]
+within = 0.02
+every = "30d"
+until = 2027-06-30
+"""
+BATTERY = """
+[question.battery]
+ask = "How much battery is left?"
+mean = [0, 100]
+within = 2.0
+every = "7d"
+until = 2027-03-31
+"""
+CITY = """
+[question.city]
+ask = "Where do people ask for the weather?"
+values = "cities.txt"
+within = 0.01
+every = "7d"
+keep = "90d"
+until = 2027-12-31
+"""
+START = """
+[question.start]
+ask = "How long does the app take to start?"
+percentile = 0.9
+range = [0, 10]
+within = 0.03
+every = "30d"
+until = 2027-02-28
+"""
+ALPHA = 1e-6
+"""Probability with which a statistical test fails for a right implementation, at most."""
+
+
+def product(folder: Path, *questions: str, head: str = PRODUCT) -> Product:
+    (folder / "cities.txt").write_text("".join(f"city {number}\n" for number in range(40)))
+    (folder / "questions.toml").write_text(head + "".join(questions))
+    return Product.load(folder / "questions.toml", TODAY)
+
+
+def written(portfolio: Portfolio, folder: Path) -> Registry:
+    folder.mkdir()
+    for name, text in portfolio.files().items():
+        (folder / name).write_text(text)
+    return Registry.load(folder / "metrics.toml")
+
+
+def test_prices_are_those_of_the_registry_that_is_written(tmp_path: Path) -> None:
+    portfolio = product(tmp_path, THEME, BATTERY, CITY).answer()
+    registry = written(portfolio, tmp_path / "out")
+    worst = registry.worst_case_of_all()
+    assert (worst["day"], worst["life"]) == (portfolio.day, portfolio.life)
+    for answer in portfolio.accepted:
+        metric = registry.metric(answer.ask.name)
+        group = registry.worst_case(answer.ask.name)
+        assert metric.price == answer.price
+        assert (group["day"], group["life"]) == (answer.day, answer.life)
+        assert metric.expires == answer.ask.until
+
+
+def test_windows_are_counted_as_devices_count_them(tmp_path: Path) -> None:
+    """From 1 December 2026, day 20,788 since 1970, to 31 March 2027, day 20,908: weeks 2,969 to
+    2,986."""
+    (answer,) = product(tmp_path, BATTERY).answer().accepted
+    assert answer.charges == 2986 - 2969 + 1
+
+
+def test_no_smaller_price_is_exact_enough(tmp_path: Path) -> None:
+    asked = product(tmp_path, THEME, BATTERY, CITY)
+    for answer in asked.answer().accepted:
+        place = EPSILONS.index(answer.epsilon)
+        below = asked.answer_at(answer.ask, answer.keep_days, EPSILONS[place - 1])
+        assert below is not None
+        assert answer.error <= answer.ask.within < below.error
+
+
+def test_an_answer_that_stands_for_later_ones_is_paid_once(tmp_path: Path) -> None:
+    """With `keep` an epoch is one charge, where fresh reports are charged in every window."""
+    (memoised,) = product(tmp_path, CITY).answer().accepted
+    (refusal,) = product(tmp_path, CITY.replace('keep = "90d"\n', "")).answer().refused
+    fresh = refusal.best
+    assert fresh is not None
+    assert (memoised.keep_days, fresh.keep_days) == (84, 0)
+    assert memoised.charges == 5 + 1
+    assert memoised.life < fresh.life / 5
+
+
+def test_a_question_that_is_too_dear_says_what_is_left(tmp_path: Path) -> None:
+    dear = THEME.replace("0.02", "0.0005").replace("question.theme", "question.exact")
+    portfolio = product(tmp_path, THEME, dear).answer()
+    assert [answer.ask.name for answer in portfolio.accepted] == ["theme"]
+    (refusal,) = portfolio.refused
+    assert "in any 24 hours, where" in refusal.reason
+    affordable = refusal.affordable
+    assert affordable is not None
+    assert affordable.error > 0.0005
+    assert affordable.life <= refusal.life
+    assert affordable.day <= refusal.day
+    larger = EPSILONS[EPSILONS.index(affordable.epsilon) + 1]
+    again = Answer(affordable.ask, affordable.mechanism, larger, 0.0, 0, affordable.start)
+    assert larger * again.charges > refusal.life or 2 * larger > refusal.day
+
+
+def test_what_no_epsilon_answers_is_said(tmp_path: Path) -> None:
+    (refusal,) = product(tmp_path, THEME.replace("0.02", "1e-12")).answer().refused
+    assert refusal.reason == "no epsilon up to 16.5 is enough"
+
+
+def squared_errors(answer: Answer, users: int, draws: int) -> np.ndarray[Any, Any]:
+    """Squared errors of simulated windows, over the square of the error that the plan states, at
+    the population where it is largest."""
+    generator = np.random.default_rng(8)
+    mechanism: Any = answer.mechanism
+    errors: list[tuple[float, ...]] = []
+    for _ in range(draws):
+        if isinstance(answer.ask, ShareAsk):
+            names = tuple(map(str, range(len(answer.ask.values))))
+            held = ([users] + [0] * (len(names) - 1), [0] + [users] + [0] * (len(names) - 2))
+            shares = []
+            for counts in held:  # somebody's value is held by all, and by nobody
+                table = draw_table(mechanism, names, counts=np.array(counts), generator=generator)
+                estimates = decode(table, names)
+                shares.append(
+                    dict(zip(estimates.values, estimates.count, strict=True))["0"] / users
+                )
+            errors.append((shares[0] - 1, shares[1]))
+        else:
+            places = ("0", "50", "100")
+            means = [
+                decode_mean(
+                    draw_table(mechanism, [place], counts=np.array([users]), generator=generator)
+                ).mean
+                - float(place)
+                for place in places
+            ]
+            errors.append(tuple(means))
+    worst: np.ndarray[Any, Any] = np.array(errors) ** 2 / answer.error**2
+    return worst
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("question", [THEME, BATTERY, CITY], ids=["share", "mean", "memoised"])
+def test_answers_are_as_exact_as_the_plan_says(question: str, tmp_path: Path) -> None:
+    """The sum of 100 squared errors, in those of the plan, is chi-square at most where the error is
+    largest (false failure: ALPHA); and it is not that of a plan with errors 1.6 times smaller."""
+    (answer,) = product(tmp_path, question).answer().accepted
+    sums = squared_errors(answer, 50_000, 100).sum(axis=0)
+    assert chi2.sf(sums.max(), 100) > ALPHA
+    assert chi2.sf(sums.max() * 1.6**2, 100) < ALPHA  # the twin
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_a_percentile_is_as_exact_as_the_plan_says(tmp_path: Path) -> None:
+    """Of 60 windows (false failure: ALPHA, if errors are normal)."""
+    (answer,) = product(tmp_path, START).answer().accepted
+    assert isinstance(answer.ask, PercentileAsk)
+    way: Any = answer.mechanism
+    people = Percentile(typical_people((0.0, 10.0), 50), 0.9, way)
+    errors = people.errors(way, 60, np.random.default_rng(9)) / people.range / answer.error
+    assert chi2.sf(float((errors**2).sum()), 60) > ALPHA
+    assert chi2.sf(float((errors**2).sum()) * 1.8**2, 60) < ALPHA  # the twin
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("within = 0.02", "within = -1"), "[question.theme]: within must be a number above 0"),
+        (("within = 0.02", ""), "[question.theme]: within is missing"),
+        (('every = "30d"', 'every = "1h"'), '[question.theme]: every must be whole days, as "7d"'),
+        (("until = 2027-06-30", 'until = "June"'), "until must be a date, as 2027-06-30"),
+        (('"dark", ', '"light", '), "values must be two different texts or more"),
+        (("within", "mean = [0, 1]\nwithin"), "give one of values, mean and percentile"),
+        (("within", "colour = 1\nwithin"), "[question.theme]: unknown key colour"),
+        (("users = 50_000", "users = 0"), "users must be"),
+        (("[question.theme]", "[questions.theme]"), "has no [question.NAME]"),
+        (("[product]", "[product"), "is not TOML"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_mistakes_are_named(change: tuple[str, str], message: str, tmp_path: Path) -> None:
+    text = (PRODUCT + THEME).replace(*change)
+    with pytest.raises(ParameterError) as error:
+        product(tmp_path, head=text)
+    assert message in str(error.value)
+
+
+def test_the_command_writes_a_registry_that_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    product(tmp_path, THEME, CITY)
+    monkeypatch.chdir(tmp_path)
+    assert run("plan questions.toml --out out", monkeypatch) == 0
+    assert "next: ldp registry check out/metrics.toml" in capsys.readouterr().out
+    assert run("registry check out/metrics.toml", monkeypatch) == 0
+    capsys.readouterr()
+    assert run("plan questions.toml --out out", monkeypatch) == 2
+    assert "exists; name another folder" in capsys.readouterr().err
+    assert run("plan questions.toml --json", monkeypatch) == 0
+    accepted = json.loads(capsys.readouterr().out)["accepted"]
+    assert [row["question"] for row in accepted] == ["theme", "city"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("plan missing.toml", "cannot read missing.toml"),
+        ("plan q.toml --users 5", "give no options"),
+        ("plan --domain 5 --out x", "--out goes with a file of questions"),
+    ],
+)
+def test_wrong_calls_are_one_line(
+    words: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words, monkeypatch) == 2
+    assert message in capsys.readouterr().err
