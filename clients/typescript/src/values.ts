@@ -1,0 +1,102 @@
+// What an app may record: texts, listed answers, sets of them, and numbers.
+
+import { utf8 } from "./bytes.js";
+import type { Columns, Value } from "./kinds.js";
+import { type BitSource, bernoulli, indexBelow, ONE } from "./randomness.js";
+import type { Fraction } from "./probability.js";
+
+/** Error: the mechanism does not know the value, which the message does not show. */
+export class ValueError extends Error {}
+
+export const refuse = (why: string): never => {
+  throw new ValueError(why);
+};
+
+/** The bytes of a text, or bytes as they are. */
+export function bytesOf(value: Value): Uint8Array {
+  if (value instanceof Uint8Array) return value;
+  if (typeof value !== "string") return refuse("a value must be text");
+  try {
+    return utf8(value);
+  } catch {
+    return refuse("a value has no UTF-8 form");
+  }
+}
+
+/** The place of an answer in a list. */
+export function place(list: readonly string[], value: Value): number {
+  const text = value instanceof Uint8Array ? new TextDecoder().decode(value) : value;
+  const at = typeof text === "string" ? list.indexOf(text) : -1;
+  return at < 0 ? refuse("a value is not among the answers") : at;
+}
+
+/** The places of a set of answers, ascending; of more than `most` so many, drawn at random. */
+export function places(
+  list: readonly string[],
+  value: Value,
+  most: number,
+  bits: BitSource,
+): number[] {
+  if (!Array.isArray(value)) return refuse("a value must be a list of answers");
+  const all = [...new Set(value.map((answer) => place(list, answer)))];
+  while (all.length > most) all.splice(indexBelow(bits, all.length), 1);
+  return all.sort((a, b) => a - b);
+}
+
+/** How a categorical mechanism finds columns: one answer, or with `most` a set. */
+export const answerColumns =
+  (list: readonly string[], most?: number) =>
+  (value: Value, _row: number, bits: BitSource): Columns =>
+    most ? places(list, value, most, bits) : [place(list, value)];
+
+const DECIMAL = /^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *$/;
+
+export function numberOf(value: Value): number {
+  if (typeof value === "number" && !Number.isNaN(value)) return value;
+  const isText = typeof value === "string" && value.length <= 1000 && DECIMAL.test(value);
+  return isText ? Number(value) : refuse("a value must be a number");
+}
+
+export interface Bounds {
+  bounds: readonly [number, number];
+  outside: "refuse" | "clip";
+}
+
+/** A double as an exact fraction. */
+function fraction(x: number): Fraction {
+  let below = 1n;
+  for (; !Number.isInteger(x); x *= 2) below *= 2n;
+  return [BigInt(x), below];
+}
+
+/** The place of a number between its bounds, as an exact fraction of 0 to 1. */
+export function placeBetween({ bounds: [low, high], outside }: Bounds, value: Value): Fraction {
+  const x = numberOf(value);
+  if ((x < low || x > high) && outside !== "clip") refuse("a number is out of bounds");
+  const [a, b] = fraction(low);
+  const from = ([c, d]: Fraction): Fraction => [c * b - a * d, b * d];
+  const [top, bottom] = from(fraction(Math.min(Math.max(x, low), high)));
+  const [length, unit] = from(fraction(high));
+  return [top * unit, bottom * length];
+}
+
+/** A whole number next to a fraction: the upper with the probability of what is left over. */
+export function roundAtRandom([top, bottom]: Fraction, bits: BitSource): number {
+  const at = (top * ONE) / bottom;
+  return Number(at / ONE + bernoulli(bits, at % ONE, 1));
+}
+
+/** The bin of a number among equal ones. */
+export function equalBin(range: Bounds, bins: number, value: Value): number {
+  const [top, bottom] = placeBetween(range, value);
+  return Math.min(bins - 1, Number((top * BigInt(bins)) / bottom));
+}
+
+/** The letters of a word, padded with character 0. */
+export function paddedLetters(length: number, alphabet: string, value: Value): string[] {
+  const letters = typeof value === "string" ? [...value] : refuse("a word must be text");
+  const known = new Set(alphabet);
+  if (letters.some((letter) => !known.has(letter))) refuse("a word has another letter");
+  if (letters.length > length) refuse(`a word has more than ${length} letters`);
+  return [...letters, ...Array<string>(length - letters.length).fill("\0")];
+}

@@ -1,0 +1,30 @@
+"""The TypeScript client: its own tests run where Node is installed."""
+
+import re
+
+import pytest
+
+from tests.web_client import FOLDER, require_web_client, run
+
+pytestmark = pytest.mark.exact
+
+
+def test_the_typescript_client_passes_its_tests_and_every_vector() -> None:
+    require_web_client()
+    tests = sorted(str(path) for path in (FOLDER / "test").glob("*.test.mjs"))
+    done = run("node", "--test", "--test-reporter=tap", *tests)
+    assert done.returncode == 0, done.stdout[-4000:]
+    passed = re.search(r"^# pass (\d+)$", done.stdout, re.MULTILINE)
+    assert passed, done.stdout[-400:]
+    assert int(passed[1]) >= 28
+    assert "golden vectors: primitives.json" in done.stdout
+
+
+def test_the_typescript_client_draws_from_one_source_only() -> None:
+    sources = {path.name: path.read_text("utf-8") for path in (FOLDER / "src").rglob("*.ts")}
+    assert not [name for name, text in sources.items() if "Math.random" in text]
+    drawing = [name for name, text in sources.items() if "getRandomValues" in text]
+    assert drawing == ["randomness.ts"]
+    imported = {name for text in sources.values() for name in re.findall(r'from "([^."]+)', text)}
+    assert imported == {"@noble/hashes/blake2", "@noble/hashes/hmac", "@noble/hashes/legacy",
+                        "@noble/hashes/sha2", "@noble/hashes/sha3"}  # fmt: skip
