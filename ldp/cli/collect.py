@@ -96,6 +96,12 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]  # not subscriptable
     show_default=True,
     help="MiB of waiting reports and ids of batches; beyond it senders are told to come later.",
 )
+@click.option(
+    "--allow-origin",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Origin of pages whose browsers may send, as https://app.example; may be repeated.",
+)
 @click.option("--trust-clock", is_flag=True, help="It went ahead by a month, and is right.")
 @click.option("--drain", is_flag=True, help="Serve nobody: move all that waits, and end.")
 @JSON
@@ -112,6 +118,7 @@ def collect(
     rate: int,
     most_requests: int,
     most_buffer: int,
+    allow_origin: tuple[str, ...],
     trust_clock: bool,
     drain: bool,
     as_json: bool,
@@ -151,6 +158,7 @@ def collect(
             ),
             retain=retain,
             trust_clock=trust_clock,
+            origins=allow_origin,
         )
         if drain:
             moved, left = collector.drain()

@@ -1,5 +1,6 @@
-"""`ldp registry`: check and lock metrics.toml."""
+"""`ldp registry`: check, lock and export metrics.toml."""
 
+import hashlib
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import click
 
 from ldp.accounting.explain import upwards
 from ldp.cli.options import FILE, JSON, say
+from ldp.files import write_whole
 from ldp.registry import Registry
 
 _FILE = click.argument("file", type=FILE)
@@ -14,7 +16,7 @@ _FILE = click.argument("file", type=FILE)
 
 @click.group()
 def registry() -> None:
-    """Check and lock metrics.toml.
+    """Check, lock and export metrics.toml.
 
     \b
     Example: ldp registry lock metrics.toml && ldp registry check metrics.toml
@@ -89,3 +91,22 @@ def lock(file: Path, as_json: bool) -> None:
     loaded.lock(datetime.now(UTC).date())
     result = {"locked": list(loaded.metrics), "written": str(loaded.lock_path)}
     say(result, f"metrics pinned: {', '.join(loaded.metrics)} -> {loaded.lock_path}", as_json)
+
+
+@registry.command()
+@_FILE
+@JSON
+def export(file: Path, as_json: bool) -> None:
+    """Write the registry beside FILE as JSON, which clients in other languages read.
+
+    An app bundles the file, or fetches it from a collector and pins its SHA-256.
+
+    \b
+    Example: ldp registry export metrics.toml
+    """
+    from ldp.registry.resolved import resolved_bytes
+
+    body, out = resolved_bytes(Registry.load(file)), file.with_suffix(".json")
+    write_whole(out, body)
+    digest = hashlib.sha256(body).hexdigest()
+    say({"written": str(out), "sha256": digest}, f"{out}\nsha256 {digest}", as_json)

@@ -10,7 +10,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -26,19 +26,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ldp.collection.buffer import Buffer, BufferUnusable, PendingBatch
 from ldp.collection.counts import Counts, exposition
+from ldp.collection.cross_origin import CrossOrigin
 from ldp.collection.ingest import clean
 from ldp.collection.intake import collected_metrics, days, sort_batch
 from ldp.collection.workers import Ingestor, Shuffling, Writer
 from ldp.errors import LdpError, ReportError
 from ldp.protocol.batch import MEDIA_TYPE, MOST_BYTES
 from ldp.registry import Registry
+from ldp.registry.resolved import resolved_bytes
 
 JSON_TYPE, TEXT_TYPE = "application/json", "text/plain; version=0.0.4"
 SLOW_SECONDS = 0.2
 """Seconds after which an incomplete body is given up when there are too many requests."""
 WEEK = timedelta(days=7)
 """Lateness of a registry without groups."""
-REPORTS, _MEDIA_TYPE = "/v1/reports", MEDIA_TYPE.encode()
+REPORTS, REGISTRY, _MEDIA_TYPE = "/v1/reports", "/v1/registry.json", MEDIA_TYPE.encode()
 
 
 class DrainResult(NamedTuple):
@@ -78,9 +80,9 @@ class Collector:
     """Service as an ASGI application (`app`), with its writer and ingestor.
 
     `store` and `buffer`: folders, whose locks the caller holds; `today`: the clock; `retain`: how
-    long files are kept, None for ever; `trust_clock`: skip the check that the clock did not leap.
-    The application's lifespan starts and stops the threads. Raises BufferUnusable and
-    RegistryError.
+    long files are kept, None for ever; `trust_clock`: skip the check that the clock did not leap;
+    `origins`: of the pages whose browsers may send. The application's lifespan starts and stops the
+    threads. Raises BufferUnusable, RegistryError and ParameterError.
     """
 
     def __init__(
@@ -95,12 +97,14 @@ class Collector:
         retain: timedelta | None = None,
         trust_clock: bool = False,
         synchronous: str = "FULL",
+        origins: Iterable[str] = (),
     ) -> None:
+        origins = list(origins)
         self._limits, self._today = limits or Limits(), today
         self._expected = collected_metrics(registry)
         self._counts = Counts()
-        self._registry = registry.path.read_bytes()
-        self._tag = f'"{hashlib.sha256(self._registry).hexdigest()}"'
+        self._registry = _Page.of(registry.path.read_bytes(), "application/toml")
+        self._resolved = _Page.of(resolved_bytes(registry), JSON_TYPE)
         self._openapi = files("ldp.collection").joinpath("openapi.json").read_bytes()
         lateness = max((days(group.lateness) for group in registry.groups.values()), default=WEEK)
         self._buffer = Buffer(buffer, synchronous)
@@ -127,8 +131,10 @@ class Collector:
         self._bucket, self._filled_at = self._limits.rate, time.monotonic()
         self.app = _Application(
             self._reports,
+            CrossOrigin(origins) if origins else None,
             routes=[
-                Route("/v1/registry", self._get_registry),
+                Route("/v1/registry", self._registry.get),
+                Route(REGISTRY, self._resolved.get),
                 Route("/v1/health", self._health),
                 Route("/v1/metrics", self._metrics),
                 Route("/v1/openapi.json", self._get_openapi),
@@ -259,13 +265,6 @@ class Collector:
     def _is_full(self) -> bool:
         return self._ingestor.buffer_bytes > self._limits.buffer_bytes
 
-    async def _get_registry(self, request: Request) -> Response:
-        headers = {"ETag": self._tag, "Cache-Control": "max-age=3600"}
-        etags = request.headers.get("if-none-match", "")
-        if etags == "*" or self._tag in etags:
-            return Response(status_code=304, headers=headers)
-        return Response(self._registry, headers=headers, media_type="application/toml")
-
     async def _get_openapi(self, _: Request) -> Response:
         return Response(self._openapi, media_type=JSON_TYPE)
 
@@ -293,16 +292,41 @@ class Collector:
         return Response(exposition(self._counts, gauges), media_type=TEXT_TYPE)
 
 
+class _Page(NamedTuple):
+    """Page that does not change while the collector runs. `tag`: its SHA-256, as an ETag."""
+
+    body: bytes
+    media_type: str
+    tag: str
+
+    @classmethod
+    def of(cls, body: bytes, media_type: str) -> "_Page":
+        return cls(body, media_type, f'"{hashlib.sha256(body).hexdigest()}"')
+
+    async def get(self, request: Request) -> Response:
+        headers = {"ETag": self.tag, "Cache-Control": "max-age=3600"}
+        etags = request.headers.get("if-none-match", "")
+        if etags == "*" or self.tag in etags:
+            return Response(status_code=304, headers=headers)
+        return Response(self.body, headers=headers, media_type=self.media_type)
+
+
 class _Application(Starlette):
     """The framework, but for the one page that is not rare: its routing takes longer than sorting a
-    batch."""
+    batch. `cross_origin`: of the pages that browsers may use."""
 
-    def __init__(self, reports: ASGIApp, **settings: Any) -> None:
+    def __init__(self, reports: ASGIApp, cross_origin: CrossOrigin | None, **settings: Any) -> None:
         super().__init__(**settings)
-        self._reports = reports
+        self._reports, self._cross_origin = reports, cross_origin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] == REPORTS:
+        allowed, preflight = self._cross_origin, None
+        if allowed and scope["type"] == "http" and scope["path"] in (REPORTS, REGISTRY):
+            send = allowed.answering(scope, send)
+            preflight = allowed.preflight(scope)
+        if preflight:
+            await preflight(scope, receive, send)
+        elif scope["type"] == "http" and scope["path"] == REPORTS:
             await self._reports(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)

@@ -1,0 +1,80 @@
+"""Requests from pages of other origins (CORS): which browsers may send, and read the answer.
+
+This decides for browsers only. It admits nobody and stops no forged report: what is not a browser
+sends what it likes.
+"""
+
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from starlette.responses import Response
+from starlette.types import Message, Scope, Send
+
+from ldp.errors import ParameterError
+
+_DEFAULT_PORTS = {"https": 443, "http": 80}
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+def checked_origin(text: str) -> str:
+    """Return an origin as a browser writes it; raise ParameterError for any other text, such as
+    `*`, `null`, a path or a default port."""
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        host, port, parts = "", None, urlsplit("")
+    is_local = host in _LOCAL
+    is_plain = text == f"{parts.scheme}://{parts.netloc}" == text.lower() and text.isascii()
+    is_exact = is_plain and not set("*@") & set(text) and port != _DEFAULT_PORTS.get(parts.scheme)
+    if (
+        not host
+        or not is_exact
+        or not (parts.scheme == "https" or (parts.scheme == "http" and is_local))
+    ):
+        raise ParameterError(
+            f"{text!r} is no exact origin: write https://app.example, with a port if it is not 443 "
+            "(http on this machine only)"
+        )
+    return text
+
+
+class CrossOrigin:
+    """Headers of answers to pages of these `origins`. Raises ParameterError for an origin that is
+    not exact."""
+
+    def __init__(self, origins: Iterable[str]) -> None:
+        self._origins = {checked_origin(text).encode() for text in origins}
+
+    def preflight(self, scope: Scope) -> Response | None:
+        """Return the answer to a browser that asks whether it may send; None for other requests."""
+        headers = dict(scope["headers"])
+        if scope["method"] != "OPTIONS" or b"access-control-request-method" not in headers:
+            return None
+        if headers.get(b"origin") not in self._origins:
+            return Response(status_code=403)
+        return Response(
+            status_code=204,
+            headers={
+                "Access-Control-Allow-Methods": "GET, POST",
+                "Access-Control-Allow-Headers": "Content-Type",
+                "Access-Control-Max-Age": "7200",
+            },
+        )
+
+    def answering(self, scope: Scope, send: Send) -> Send:
+        """Return `send` with the headers of this request's origin on its answer, whatever it is."""
+        added = [(b"vary", b"Origin")]
+        origin = dict(scope["headers"]).get(b"origin")
+        if origin in self._origins:
+            added += [
+                (b"access-control-allow-origin", origin),
+                (b"access-control-expose-headers", b"Retry-After"),
+            ]
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *added]}
+            await send(message)
+
+        return send_with_headers

@@ -1,0 +1,89 @@
+"""Registry as JSON for clients in other languages: nothing is left to compute but the reports.
+
+`ldp registry export` writes these bytes, and a collector serves them; an app bundles them or pins
+their SHA-256. `docs/wire.md`, section 13, is the specification.
+"""
+
+import json
+import math
+from datetime import timedelta
+from typing import Any
+
+from ldp.mechanisms.base import threshold
+from ldp.mechanisms.joint_base import parts_of
+from ldp.protocol.channel import Channel
+from ldp.registry.definitions import Group, Metric
+from ldp.registry.registry import Registry
+
+FORMAT = 1
+"""Version of the JSON's form."""
+
+
+def resolved_bytes(registry: Registry) -> bytes:
+    """Return the registry as JSON in UTF-8, always the same bytes for the same metrics: categories
+    and seeds in full, thresholds of section 4 as decimal text, lengths of time in seconds.
+    Dictionaries and owners are left out."""
+    product: dict[str, Any] = {"name": registry.product}
+    if registry.lifetime_epsilon != math.inf:
+        product["lifetime_epsilon"] = registry.lifetime_epsilon
+    document = {
+        "format": FORMAT,
+        "product": product,
+        "groups": {name: _group(group) for name, group in registry.groups.items()},
+        "metrics": {name: _metric(metric) for name, metric in registry.metrics.items()},
+    }
+    return json.dumps(document, separators=(",", ":"), default=_as_list).encode() + b"\n"
+
+
+def _group(group: Group) -> dict[str, Any]:
+    caps = group.caps
+    return _stated(
+        window=_seconds(caps.window),
+        window_epsilon=caps.window_epsilon,
+        lifetime_epsilon=caps.lifetime_epsilon,
+        report_epsilon=caps.report_epsilon,
+        lateness=_seconds(group.lateness),
+    )
+
+
+def _metric(metric: Metric) -> dict[str, Any]:
+    mechanism = metric.mechanism
+    return _stated(
+        version=metric.version,
+        group=metric.group,
+        description=metric.description,
+        expires=metric.expires.isoformat(),
+        reports_per_window=metric.reports_per_window,
+        memoise=metric.memoise or None,
+        epoch=_seconds(metric.epoch) if metric.epoch else None,
+        presence=metric.presence,
+        none=mechanism.placeholder if metric.presence == "hidden" else None,
+        cleans=metric.cleans or None,
+        other=metric.other,
+        of=[member.name for member in metric.members] or None,
+        mechanism=mechanism.parameters(),
+        fingerprint=mechanism.fingerprint.hex(),
+        thresholds=[_thresholds(part.channel) for part in parts_of(mechanism)],
+        epsilon=mechanism.cost.epsilon,
+        price=metric.price,
+    )
+
+
+def _thresholds(channel: Channel) -> dict[str, str]:
+    return {
+        "touched": str(threshold(channel.touched)),
+        "untouched": str(threshold(channel.untouched)),
+    }
+
+
+def _seconds(span: timedelta) -> int:
+    return round(span.total_seconds())
+
+
+def _stated(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _as_list(value: Any) -> list[Any]:
+    """Return a set of answers as a list, for JSON."""
+    return sorted(value)
