@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from ldp.registry import Registry
+from ldp.registry.resolved import resolved_bytes
 from tests.web_client import FOLDER, require_web_client, run
 
 pytestmark = pytest.mark.exact
@@ -16,8 +18,13 @@ def test_the_typescript_client_passes_its_tests_and_every_vector() -> None:
     assert done.returncode == 0, done.stdout[-4000:]
     passed = re.search(r"^# pass (\d+)$", done.stdout, re.MULTILINE)
     assert passed, done.stdout[-400:]
-    assert int(passed[1]) >= 28
+    assert int(passed[1]) >= 53
     assert "golden vectors: primitives.json" in done.stdout
+
+
+def test_its_tests_read_the_registry_that_is_exported() -> None:
+    registry = Registry.load(FOLDER / "test" / "metrics.toml")
+    assert resolved_bytes(registry) == (FOLDER / "test" / "metrics.json").read_bytes()
 
 
 def test_the_typescript_client_draws_from_one_source_only() -> None:
@@ -27,4 +34,7 @@ def test_the_typescript_client_draws_from_one_source_only() -> None:
     assert drawing == ["randomness.ts"]
     imported = {name for text in sources.values() for name in re.findall(r'from "([^."]+)', text)}
     assert imported == {"@noble/hashes/blake2", "@noble/hashes/hmac", "@noble/hashes/legacy",
-                        "@noble/hashes/sha2", "@noble/hashes/sha3"}  # fmt: skip
+                        "@noble/hashes/sha2", "@noble/hashes/sha3", "node:fs", "node:sqlite",
+                        "node:v8"}  # fmt: skip
+    uses_node = [name for name, text in sources.items() if 'from "node:' in text]
+    assert uses_node == ["sqlite.ts"]

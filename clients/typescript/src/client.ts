@@ -1,0 +1,453 @@
+// The client that an app embeds: consent, records, uploads, and answers about them. Its rules are the
+// numbered sentences of docs/device-protocol.md; no method rejects or throws into the app.
+
+import { unpackBatch } from "./batch.js";
+import { toBytes } from "./bytes.js";
+import { lifeLeft, termsOf, unasked } from "./charges.js";
+import {
+  dayOf,
+  type Device,
+  newDevice,
+  type SealedBatch,
+  type Storage,
+  StorageError,
+} from "./device.js";
+import type { Mechanisms, Value } from "./encoder.js";
+import { type Explanation, explanation, inText, rest } from "./explain.js";
+import { accountSecret, modeOf } from "./modes.js";
+import { type BitSource, systemBits } from "./randomness.js";
+import { fetchRegistry, Registry, type RegistryDocument, RegistryError } from "./registry.js";
+import {
+  drop,
+  hiddenPeriods,
+  publicPeriods,
+  sceneOf,
+  seal,
+  settle,
+  type Surroundings,
+  withdraw,
+} from "./sealing.js";
+import {
+  acknowledge,
+  Collector,
+  type Destination,
+  nextBatch,
+  noteFailure,
+  Unreachable,
+} from "./sending.js";
+import { type Statement, statementOf } from "./statements.js";
+import { ValueError } from "./values.js";
+
+export type Consent = "unknown" | "granted" | "withdrawn";
+export type Reason =
+  | "consent" | "registry" | "unknown metric" | "value" | "expired" | "cap" | "busy" | "storage"
+  | "error";
+/** Whether a record took part in its period's draw; whether it was drawn is not said. */
+export type Recorded = { recorded: true } | { recorded: false; reason: Reason; details: string };
+
+export interface Uploaded {
+  acknowledged: number;
+  refused: number;
+  waiting: number;
+  /** Why no more were sent; "" when none waits. */
+  why: string;
+}
+
+export interface Status {
+  consent: Consent;
+  storage: string;
+  registry: string;
+  pooled: number;
+  waiting: number;
+  acknowledged: number;
+  dropped: number;
+  refused: number;
+  /** What is new, or allows more than the owner was shown: ask, and call `grant` again. */
+  unasked: string[];
+}
+
+/** A sealed batch, and what its reports say while it waits. */
+export interface Sent extends Pick<SealedBatch, "day" | "reports" | "state"> {
+  statements: Statement[];
+}
+
+export interface Options {
+  /** The registry that the app bundles, or its address, with its SHA-256. */
+  registry: RegistryDocument | string;
+  /** SHA-256 of the registry at the address, in hexadecimal digits. */
+  registrySha256?: string;
+  /** Address of a collector, or a destination of your own. */
+  collector?: string | Destination;
+  mechanisms: Mechanisms;
+  storage: Storage;
+  /** Seconds that a sealed batch waits at most before it may leave: an hour. */
+  jitter?: number;
+  /** An account's, for devices that share per-value responses; 16 bytes or more. */
+  secret?: Uint8Array;
+  bits?: BitSource;
+  /** Milliseconds since 1970. */
+  clock?: () => number;
+}
+
+const MOST_BATCHES = 20;
+/** Latest time that a clock is believed to show: the year 9000. */
+const LAST_SECOND = 221_845_392_000;
+
+export class Client {
+  readonly #options: Options;
+  readonly #bits: BitSource;
+  readonly #clock: () => number;
+  readonly #destination: Destination | undefined;
+  #loaded: Registry | undefined;
+  #consent: Consent = "unknown";
+  #isWithdrawing = false;
+  #isClosed = false;
+  #sending: Promise<unknown> = Promise.resolve();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  /** Throws TypeError or RegistryError for options that cannot be meant. */
+  constructor(options: Options) {
+    const { registry, registrySha256, collector, secret } = options;
+    if (typeof registry === "string" && !/^[0-9a-f]{64}$/.test(registrySha256 ?? "")) {
+      throw new TypeError("a registry at an address needs its registrySha256");
+    }
+    if (secret && secret.length < 16) throw new TypeError("a secret has 16 bytes or more");
+    this.#options = options;
+    this.#bits = options.bits ?? systemBits();
+    this.#clock = options.clock ?? Date.now;
+    this.#destination = typeof collector === "string" ? new Collector(collector) : collector;
+    if (typeof registry !== "string") this.#loaded = new Registry(registry, options.mechanisms);
+  }
+
+  /** Note that the owner agrees to the caps of this registry; whether that was written. */
+  grant(): Promise<boolean> {
+    return this.#safely(async () => {
+      const registry = await this.#registry();
+      await this.#transaction((kept) => {
+        const device = kept ?? newDevice();
+        if (this.#isWithdrawing) withdraw(device); // what waits was recorded before the withdrawal
+        device.consent = "granted";
+        device.terms = termsOf(registry);
+        hiddenPeriods(device, registry, this.#now(device));
+        return { device, result: null };
+      }, true);
+      this.#isWithdrawing = false;
+      this.#consent = "granted";
+      return true;
+    }, () => false);
+  }
+
+  /** Note that the owner does not agree, and delete what waits. When this resolves, the client
+   * sends nothing more. Charges stay. Resolves to whether that was written. */
+  async withdraw(): Promise<boolean> {
+    this.#isWithdrawing = true;
+    const isWritten = await this.#safely(() => this.#writeWithdrawal(), () => false);
+    await this.#sending;
+    return isWritten;
+  }
+
+  /** Take one record. The value of a joint metric is a list, one value for each member. */
+  record(metric: string, value: Value): Promise<Recorded> {
+    return this.#safely(() => this.#record(metric, value), declined);
+  }
+
+  /** Seal the periods that are over, and send what waits. */
+  upload(): Promise<Uploaded> {
+    return this.#safely(
+      async () => {
+        if (this.#isWithdrawing) await this.#writeWithdrawal();
+        const work = this.#options.storage.alone(() => this.#upload());
+        this.#sending = work.catch(() => null);
+        return (await work) ?? { ...NOTHING_SENT, why: "another tab uploads" };
+      },
+      (error) => ({ ...NOTHING_SENT, why: errorLine(error) }),
+    );
+  }
+
+  /** Upload within a minute, then every so many seconds, until `close`. */
+  start(every = 3600): void {
+    const again = (seconds: number) => {
+      if (this.#isClosed) return;
+      this.#timer = setTimeout(() => void this.upload().then(() => again(every)), 1000 * seconds);
+      (this.#timer as { unref?: () => void }).unref?.();
+    };
+    if (this.#timer === undefined) again(Math.min(every, 60));
+  }
+
+  /** Epsilon that every group could still spend in its current window; none where it is unknown. */
+  remaining(): Promise<Record<string, number>> {
+    return this.#safely(async () => {
+      const registry = await this.#registry();
+      return this.#read((device) =>
+        Object.fromEntries(
+          Object.entries(registry.groups).map(([group, caps]) => [
+            group,
+            device ? rest(device, registry, group, this.#now(device)) : caps.window_epsilon,
+          ]),
+        ),
+      );
+    }, () => ({}));
+  }
+
+  /** Consent, what is wrong with storage and registry, and counts. */
+  async status(): Promise<Status> {
+    const registry = await this.#safely<Registry | string>(() => this.#knownRegistry(), errorLine);
+    const isRead = typeof registry === "object";
+    const empty = {
+      ...{ consent: this.#consent, storage: "", registry: isRead ? "" : registry },
+      ...{ pooled: 0, waiting: 0, acknowledged: 0, dropped: 0, refused: 0, unasked: [] },
+    };
+    return this.#safely(
+      () =>
+        this.#read((device) => {
+          if (!device) return empty;
+          const count = (state: string) => device.batches.filter((b) => b.state === state).length;
+          const pools = device.periods.map(({ pool }) => Object.keys(pool).length);
+          return {
+            ...{ ...empty, consent: this.#consentOf(device), refused: device.refused },
+            pooled: pools.reduce((sum, n) => sum + n, 0),
+            ...{ waiting: count("waiting"), acknowledged: count("acknowledged") },
+            ...{ dropped: count("dropped"), unasked: isRead ? unasked(device, registry) : [] },
+          };
+        }),
+      (error) => ({ ...empty, storage: errorLine(error) }),
+    );
+  }
+
+  /** What the sealed reports that wait to be sent say. */
+  async pending(): Promise<Statement[]> {
+    const batches = await this.sent();
+    return batches.flatMap(({ statements }) => statements);
+  }
+
+  /** Every batch that was sealed, with what its reports say while it waits. */
+  sent(): Promise<Sent[]> {
+    return this.#safely(async () => {
+      const registry = await this.#registry();
+      return this.#read((device) =>
+        (device?.batches ?? []).map(({ day, reports, state, body }) => ({
+          ...{ day, reports, state },
+          statements: body ? unpackBatch(body).map((item) => statementOf(registry, item)) : [],
+        })),
+      );
+    }, () => []);
+  }
+
+  /** What the client may send and what that tells, for the owner; null where it is not known. */
+  explanation(): Promise<Explanation | null> {
+    return this.#safely(async () => {
+      const registry = await this.#registry();
+      return this.#read((device) => {
+        const now = this.#now(device ?? newDevice());
+        return explanation(registry, device, this.#consentOf(device), now);
+      });
+    }, () => null);
+  }
+
+  /** The same as text. */
+  async explain(): Promise<string> {
+    const data = await this.explanation();
+    return data ? inText(data) : "What may be sent is not known: the registry cannot be read.";
+  }
+
+  /** Stop, after the batch that is on its way. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    await this.#sending;
+    this.#options.storage.close();
+  }
+
+  async #record(name: string, value: Value): Promise<Recorded> {
+    if (this.#isWithdrawing) await this.#writeWithdrawal();
+    const consent = await this.#read((device) => this.#consentOf(device));
+    if (consent !== "granted") return refusal("consent", "the owner does not agree");
+    const registry = await this.#registry();
+    if (Object.hasOwn(registry.problems, name)) return refusal("registry", registry.problems[name]!);
+    if (!Object.hasOwn(registry.metrics, name)) {
+      return refusal("unknown metric", "no such metric is registered");
+    }
+    const metric = registry.metrics[name]!;
+    const cleaned = registry.cleaned(metric, value);
+    metric.encoder.check(cleaned);
+    const around = this.#surroundings(registry);
+    // a hidden record decides nothing about sending
+    for (let maySeal = metric.presence === "public"; ; maySeal = false) {
+      const done = await this.#transaction<Recorded | null>((device) => {
+        if (!device || this.#consentOf(device) !== "granted") {
+          return { result: refusal("consent", "the owner does not agree") };
+        }
+        settle(device, registry);
+        const now = this.#now(device);
+        if (maySeal && publicPeriods(device, registry, now).length) return { result: null };
+        if (metric.expires < dayOf(now)) {
+          return { result: refusal("expired", `it expired on ${metric.expires}`) };
+        }
+        if (!device.terms.metrics.includes(name)) {
+          return { result: refusal("consent", "the metric is new: ask again") };
+        }
+        const [scene, mode] = [sceneOf(around, device, metric), modeOf(metric)];
+        const epoch = mode.current?.(scene, now);
+        if (epoch && !epoch.response) {
+          return { result: refusal("cap", "this epoch sends nothing more after the withdrawal") };
+        }
+        if (!epoch?.charged && metric.cost > lifeLeft(device, registry, metric.group)) {
+          return unasked(device, registry).includes(metric.group)
+            ? { result: refusal("consent", "the group allows more now: ask again") }
+            : { result: refusal("cap", `group ${metric.group} has spent its lifetime`) };
+        }
+        if (metric.presence === "public") this.#keepTime(device, registry, now);
+        mode.enter(scene, cleaned, now);
+        return { device, result: { recorded: true } };
+      }, false);
+      if (done) return done;
+      await this.#seal(registry, false);
+    }
+  }
+
+  /** Seal the periods that are over; of hidden groups only in an upload. */
+  #seal(registry: Registry, isUpload: boolean): Promise<null> {
+    return this.#transaction((device) => {
+      if (!device || this.#consentOf(device) !== "granted") return { result: null };
+      settle(device, registry);
+      const now = this.#now(device);
+      const due = publicPeriods(device, registry, now);
+      if (isUpload) due.push(...hiddenPeriods(device, registry, now));
+      if (due.length) {
+        this.#keepTime(device, registry, now);
+        seal(device, this.#surroundings(registry), due, now);
+      }
+      drop(device, now);
+      return { device, result: null };
+    }, true);
+  }
+
+  async #upload(): Promise<Uploaded> {
+    const total = { ...NOTHING_SENT };
+    const consent = await this.#read((device) => this.#consentOf(device));
+    if (consent !== "granted") return { ...total, why: "consent" };
+    await this.#seal(await this.#registry(), true);
+    for (let sent = 0; sent < MOST_BATCHES; sent += 1) {
+      const clock = Math.floor(this.#clock() / 1000);
+      const next = await this.#read((device) => {
+        if (!device || this.#isClosed || this.#consentOf(device) !== "granted") return "consent";
+        total.waiting = device.batches.filter(({ state }) => state === "waiting").length;
+        return nextBatch(device, this.#now(device), clock, this.#bits);
+      });
+      if (typeof next === "string") return { ...total, why: next };
+      if (!this.#destination) return { ...total, why: "there is no collector" };
+      try {
+        const refused = await this.#destination.send(next.body!);
+        if (!Number.isInteger(refused) || refused < 0) throw new TypeError();
+        await this.#change((device) => acknowledge(device, next.id, refused), true);
+        total.acknowledged += 1;
+        total.refused += refused;
+        total.waiting -= 1;
+      } catch (error) {
+        if (error instanceof StorageError) throw error;
+        await this.#change((device) => noteFailure(device, error, clock, this.#bits), false);
+        return { ...total, why: errorLine(error) };
+      }
+    }
+    return { ...total, why: total.waiting ? "enough for one call" : "" };
+  }
+
+  async #writeWithdrawal(): Promise<boolean> {
+    await this.#transaction((kept) => {
+      const device = kept ?? newDevice();
+      withdraw(device);
+      return { device, result: null };
+    }, true);
+    this.#isWithdrawing = false;
+    this.#consent = "withdrawn";
+    return true;
+  }
+
+  async #registry(): Promise<Registry> {
+    if (this.#loaded) return this.#loaded;
+    const { registry, registrySha256, mechanisms } = this.#options;
+    const document = await fetchRegistry(registry as string, registrySha256!);
+    return (this.#loaded = new Registry(document, mechanisms));
+  }
+
+  /** The registry, without a request before the owner agreed. */
+  async #knownRegistry(): Promise<Registry | string> {
+    if (this.#loaded) return this.#loaded;
+    const consent = await this.#read((device) => this.#consentOf(device));
+    return consent === "granted" ? this.#registry() : "";
+  }
+
+  #surroundings(registry: Registry): Surroundings {
+    const { secret, jitter = 3600 } = this.#options;
+    return {
+      ...{ registry, jitter, bits: this.#bits },
+      secret: (device) =>
+        secret
+          ? accountSecret(secret, registry.product)
+          : (device.secret ??= toBytes(this.#bits.draw(256), 32)),
+    };
+  }
+
+  /** Seconds since 1970, never before the latest beginning of a period that was kept. */
+  #now(device: Device): number {
+    return Math.max(Math.min(Math.floor(this.#clock() / 1000), LAST_SECOND), device.latest);
+  }
+
+  #keepTime(device: Device, registry: Registry, now: number): void {
+    const windows = Object.values(registry.groups).map(({ window }) => now - (now % window));
+    device.latest = Math.max(device.latest, ...windows);
+  }
+
+  #consentOf(device: Device | null): Consent {
+    this.#consent = this.#isWithdrawing ? "withdrawn" : (device?.consent ?? "unknown");
+    return this.#consent;
+  }
+
+  #transaction<T>(work: (device: Device | null) => { device?: Device; result: T }, durable: boolean) {
+    if (this.#isClosed) return Promise.reject(new StorageError("the client is closed"));
+    return this.#options.storage.transaction(work, durable);
+  }
+
+  #read<T>(work: (device: Device | null) => T): Promise<T> {
+    return this.#transaction((device) => ({ result: work(device) }), false);
+  }
+
+  #change(work: (device: Device) => void, durable: boolean): Promise<null> {
+    return this.#options.storage.transaction((device) => {
+      if (!device) return { result: null };
+      work(device);
+      return { device, result: null };
+    }, durable);
+  }
+
+  async #safely<T>(work: () => Promise<T>, otherwise: (error: unknown) => T): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      return otherwise(error);
+    }
+  }
+}
+
+const NOTHING_SENT: Uploaded = { acknowledged: 0, refused: 0, waiting: 0, why: "" };
+
+const refusal = (reason: Reason, details: string): Recorded => ({
+  ...{ recorded: false, reason, details },
+});
+
+/** The text of an error of ours; of any other only its type, which shows no value. */
+const errorLine = (error: unknown): string => {
+  const isOurs = [StorageError, Unreachable, RegistryError, ValueError].some(
+    (type) => error instanceof type,
+  );
+  return isOurs ? (error as Error).message : ((error as Error)?.name ?? "error");
+};
+
+const declined = (error: unknown): Recorded => {
+  if (error instanceof StorageError) {
+    return refusal(error.isBusy ? "busy" : "storage", error.message);
+  }
+  if (error instanceof ValueError) return refusal("value", error.message);
+  return refusal(error instanceof RegistryError ? "registry" : "error", errorLine(error));
+};
+

@@ -1,0 +1,133 @@
+// What a device keeps: one document, read and written whole in one transaction. No value, no order
+// and no time finer than the beginning of a period is in it; reports are randomised before.
+
+import type { Caps, Metric } from "./registry.js";
+
+/** What reports were recorded under: they are never sent under anything else. */
+export interface Key {
+  readonly ends: number;
+  readonly metric: string;
+  readonly version: number;
+  readonly meaning: string;
+}
+
+export interface Pooled {
+  report: Uint8Array;
+  /** Of a response that is memoised per value: a keyed digest of its filter. */
+  tag?: string;
+}
+
+/** One metric's draw of one period: how many records took part, and the winners by slot. */
+export interface Period extends Key {
+  records: number;
+  pool: Record<number, Pooled>;
+}
+
+/** The response of an epoch; null after a withdrawal: the epoch sends nothing more. */
+export interface Epoch extends Key {
+  records: number;
+  charged: boolean;
+  response: { row: number; number: bigint } | null;
+}
+
+export interface Charge {
+  group: string;
+  metric: string;
+  price: number;
+  times: number;
+  /** End of the period, in seconds since 1970. */
+  at: number;
+}
+
+export interface SealedBatch {
+  id: string;
+  /** Day of sealing, and the last on which a collector takes it. */
+  day: string;
+  lastDay: string;
+  notBefore: number;
+  reports: Record<string, number>;
+  body: Uint8Array | null;
+  state: "waiting" | "acknowledged" | "dropped" | "withdrawn";
+}
+
+/** What the owner was shown with the consent. */
+export interface Terms {
+  lifetime: number;
+  groups: Record<string, Caps>;
+  metrics: string[];
+}
+
+export interface Device {
+  format: 1;
+  consent: "granted" | "withdrawn";
+  terms: Terms;
+  /** Latest beginning of a period, in seconds since 1970: the device's time never runs back. */
+  latest: number;
+  /** Group and window of every metric. */
+  layout: Record<string, string>;
+  periods: Period[];
+  epochs: Epoch[];
+  tags: string[];
+  charges: Charge[];
+  batches: SealedBatch[];
+  /** End of the last sealed period of groups with hidden presence. */
+  calendars: Record<string, number>;
+  secret: Uint8Array | null;
+  refused: number;
+  failures: number;
+  nextTry: number;
+}
+
+export const newDevice = (): Device => ({
+  ...{ format: 1, consent: "withdrawn", latest: 0, secret: null },
+  ...{ refused: 0, failures: 0, nextTry: 0 },
+  ...{ periods: [], epochs: [], tags: [], charges: [], batches: [], layout: {}, calendars: {} },
+  terms: { lifetime: 0, groups: {}, metrics: [] },
+});
+
+/** Error: the storage cannot be used now. */
+export class StorageError extends Error {
+  constructor(
+    message: string,
+    readonly isBusy = false,
+  ) {
+    super(message);
+  }
+}
+
+/** Where a device's document is kept. */
+export interface Storage {
+  /**
+   * Run `work` on the document, alone, and write what it returns as `device`: all or nothing. Work
+   * gets null where nothing was ever written, and may run again. With `durable` it is on the disk
+   * when the promise resolves. Rejects with StorageError.
+   */
+  transaction<T>(work: Work<T>, durable: boolean): Promise<T>;
+  /** Run `work` unless another tab or process does; resolve to null then. */
+  alone<T>(work: () => Promise<T>): Promise<T | null>;
+  close(): void;
+}
+
+export type Work<T> = (device: Device | null) => { device?: Device; result: T };
+
+/** The document, if it is one of this format; throws StorageError. */
+export function checkedDevice(content: unknown): Device | null {
+  if (content === undefined || content === null) return null;
+  if ((content as Device).format !== 1) {
+    throw new StorageError("the storage is foreign, damaged or of a newer version");
+  }
+  return content as Device;
+}
+
+export const isOf =
+  ({ name, version, meaning }: Metric, ends?: number) =>
+  (key: Key): boolean =>
+    key.metric === name &&
+    key.version === version &&
+    key.meaning === meaning &&
+    (ends === undefined || key.ends === ends);
+
+export const DAY = 86_400;
+export const dayOf = (seconds: number): string => new Date(1000 * seconds).toISOString().slice(0, 10);
+/** The end of the period or epoch of that length which holds `now`; each begins at a multiple. */
+export const ending = (now: number, length: number): number => now - (now % length) + length;

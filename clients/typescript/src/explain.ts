@@ -1,0 +1,108 @@
+// What a device may send and what that tells, for its owner: as data, and as the text of that data.
+
+import { budget, rounded } from "./charges.js";
+import { DAY, type Device, ending } from "./device.js";
+import type { Registry } from "./registry.js";
+
+export interface Explanation {
+  readonly product: string;
+  readonly consent: string;
+  readonly questions: readonly Question[];
+  readonly groups: readonly Allowance[];
+  /** Why metrics of the registry are never recorded, by name. */
+  readonly problems: Readonly<Record<string, string>>;
+}
+
+export interface Question {
+  readonly name: string;
+  readonly description: string;
+  readonly group: string;
+  readonly reports: number;
+  readonly window: number;
+  readonly epsilon: number;
+  /** What a report's receiver can believe at most who believed in an answer with 50 percent. */
+  readonly belief: number;
+  readonly memoise: string;
+  readonly presence: string;
+  readonly expires: string;
+}
+
+export interface Allowance {
+  readonly name: string;
+  readonly window: number;
+  readonly windowEpsilon: number;
+  readonly lifetimeEpsilon: number;
+  readonly remaining: number;
+}
+
+export function explanation(
+  registry: Registry,
+  device: Device | null,
+  consent: string,
+  now: number,
+): Explanation {
+  const questions = Object.values(registry.metrics).map((metric) => ({
+    ...{ name: metric.name, description: metric.description, group: metric.group },
+    ...{ reports: metric.reports_per_window, window: registry.groups[metric.group]!.window },
+    ...{ epsilon: metric.epsilon, belief: 1 / (1 + Math.exp(-metric.epsilon)) },
+    ...{ memoise: metric.memoise ?? "", presence: metric.presence, expires: metric.expires },
+  }));
+  const groups = Object.entries(registry.groups).map(([name, caps]) => ({
+    ...{ name, window: caps.window, windowEpsilon: caps.window_epsilon },
+    lifetimeEpsilon: caps.lifetime_epsilon,
+    remaining: device ? rest(device, registry, name, now) : caps.window_epsilon,
+  }));
+  return { product: registry.product, consent, questions, groups, problems: registry.problems };
+}
+
+/** Epsilon that a group could still spend in its current window, rounded down. */
+export function rest(device: Device, registry: Registry, group: string, now: number): number {
+  const end = ending(now, registry.groups[group]!.window);
+  const { life, window } = budget(device, registry, group, end);
+  const inWindow = window + registry.setAside(group, new Date(1000 * now).toISOString().slice(0, 10));
+  return rounded(life < inWindow ? life : inWindow);
+}
+
+const span = (seconds: number): string => {
+  const [size, unit] = ([[DAY, "day"], [3600, "hour"], [60, "minute"]] as const).find(
+    ([length]) => seconds % length === 0,
+  ) ?? [1, "second"];
+  const count = seconds / size;
+  return count === 1 ? unit : `${count} ${unit}s`;
+};
+
+const percent = (share: number): string => `${Math.ceil(1000 * share) / 10} %`;
+
+const MEMOISED: Record<string, string> = {
+  "": "Every report has fresh noise, and what several tell adds up.",
+  epoch: "All reports of an epoch are about one value and count once, together.",
+  "per-value": "A value is always answered from the same randomised response, and counted once.",
+};
+
+export function inText({ product, consent, questions, groups, problems }: Explanation): string {
+  const lines = [`What ${product} may send from here. Your consent: ${consent}.`, ""];
+  for (const q of questions) {
+    const most = q.presence === "hidden" ? "exactly" : "at most";
+    lines.push(
+      `${q.name}: ${q.description}`,
+      `  ${most} ${q.reports} ${q.reports === 1 ? "report" : "reports"} each ${span(q.window)}, ` +
+        `until ${q.expires}, each randomised before it is kept (epsilon ${q.epsilon}).`,
+      `  Who believed in an answer of yours with 50 % believes it with at most ` +
+        `${percent(q.belief)} after one report. ${MEMOISED[q.memoise]}`,
+    );
+  }
+  for (const group of groups) {
+    lines.push(
+      `${group.name}: at most epsilon ${group.windowEpsilon} each ${span(group.window)} and ` +
+        `${group.lifetimeEpsilon} per stored site data; ${group.remaining} is left now.`,
+    );
+  }
+  for (const [name, why] of Object.entries(problems)) lines.push(`${name}: never sent, ${why}.`);
+  lines.push(
+    "",
+    "No epsilon here covers that you take part, when your device sends, and from which address; " +
+      "nor what your other browsers and devices send, each with allowances of its own. Clearing " +
+      "this site's data deletes what waits, and begins new allowances.",
+  );
+  return lines.join("\n");
+}

@@ -1,0 +1,180 @@
+// The registry as JSON (docs/wire.md, section 13): what is asked, and what it may cost.
+
+import { sha256 } from "@noble/hashes/sha2.js";
+import { toHex } from "./bytes.js";
+import { Encoder, type Mechanisms, type Parameters, type Value } from "./encoder.js";
+import { exact, isWithin } from "./probability.js";
+
+export interface Caps {
+  /** In seconds, like every length of time here. */
+  readonly window: number;
+  readonly window_epsilon: number;
+  readonly lifetime_epsilon: number;
+  readonly report_epsilon?: number;
+}
+
+export interface Group extends Caps {
+  readonly lateness: number;
+}
+
+interface MetricDocument {
+  readonly version: number;
+  readonly group: string;
+  readonly description: string;
+  readonly expires: string;
+  readonly reports_per_window: number;
+  readonly memoise?: "epoch" | "per-value";
+  readonly epoch?: number;
+  readonly presence: "public" | "hidden";
+  readonly none?: Value;
+  readonly cleans?: true;
+  readonly other?: string;
+  readonly of?: readonly string[];
+  readonly mechanism: Parameters;
+  readonly fingerprint: string;
+  readonly thresholds: readonly { touched: string; untouched: string }[];
+  readonly epsilon: number;
+  readonly price: number;
+}
+
+export interface RegistryDocument {
+  readonly format: number;
+  readonly product: { readonly name: string; readonly lifetime_epsilon?: number };
+  readonly groups: Readonly<Record<string, Group>>;
+  readonly metrics: Readonly<Record<string, MetricDocument>>;
+}
+
+export interface Metric extends MetricDocument {
+  readonly name: string;
+  readonly encoder: Encoder;
+  /** What reports depend on: those of one meaning are never sent under another. */
+  readonly meaning: string;
+  /** One charge, in 1 / UNIT. */
+  readonly cost: bigint;
+}
+
+/** Error: the registry is not what the app bundled or pinned, or says what does not hold. */
+export class RegistryError extends Error {}
+
+export class Registry {
+  readonly product: string;
+  /** Cap of all groups together, or infinity. */
+  readonly lifetime: number;
+  readonly groups: Readonly<Record<string, Group>>;
+  readonly metrics: Readonly<Record<string, Metric>>;
+  /** Why a metric is never recorded, by name. */
+  readonly problems: Readonly<Record<string, string>>;
+
+  /** Raises RegistryError for a document that is not a registry. */
+  constructor(document: RegistryDocument, mechanisms: Mechanisms) {
+    if (document?.format !== 1) throw new RegistryError("not a registry of format 1");
+    this.product = document.product.name;
+    this.lifetime = document.product.lifetime_epsilon ?? Infinity;
+    this.groups = document.groups;
+    const metrics: Record<string, Metric> = {};
+    const problems: Record<string, string> = {};
+    for (const [name, metric] of Object.entries(document.metrics)) {
+      try {
+        metrics[name] = checked(name, metric, document, mechanisms);
+      } catch (error) {
+        problems[name] = (error as Error).message;
+      }
+    }
+    this.metrics = metrics;
+    this.problems = problems;
+  }
+
+  metricsOf(group: string): Metric[] {
+    return Object.values(this.metrics).filter((metric) => metric.group === group);
+  }
+
+  groupOf(metric: string): string {
+    return this.metrics[metric]?.group ?? "";
+  }
+
+  isHidden(group: string): boolean {
+    return this.metricsOf(group).some(({ presence }) => presence === "hidden");
+  }
+
+  /** What every window of a group reserves for its metrics memoised by epoch. */
+  setAside(group: string, day: string): bigint {
+    const reserved = this.metricsOf(group).filter(({ epoch, expires }) => epoch && expires >= day);
+    return reserved.reduce((sum, { cost }) => sum + cost, 0n);
+  }
+
+  /** The value to encode: cleaned, or `other`. What is no value of the metric stays as it is. */
+  cleaned(metric: Metric, value: Value): Value {
+    if (!Array.isArray(value)) return cleanedText(metric, value);
+    const members = metric.of?.map((name) => this.metrics[name]!);
+    return members?.length === value.length
+      ? value.map((part, i) => this.cleaned(members[i]!, part))
+      : value.map((answer) => cleanedText(metric, answer));
+  }
+}
+
+function checked(
+  name: string,
+  document: MetricDocument,
+  { groups }: RegistryDocument,
+  mechanisms: Mechanisms,
+): Metric {
+  const require = (holds: unknown, why: string) => {
+    if (!holds) throw new RegistryError(why);
+  };
+  require(groups[document.group], "its group is missing");
+  const encoder = new Encoder(document.mechanism, mechanisms);
+  require(encoder.fingerprint === document.fingerprint, "its fingerprint is not its mechanism's");
+  const thresholds = encoder.parts.map(({ touched, untouched }) => [touched, untouched]);
+  const stated = document.thresholds.map((t) => [BigInt(t.touched), BigInt(t.untouched)]);
+  require(`${thresholds}` === `${stated}`, "its thresholds are not its mechanism's");
+  require(isWithin(encoder.ratio, document.epsilon), "a report tells more than its epsilon");
+  const { lifetimeRatio } = encoder;
+  const isPaid = document.memoise
+    ? lifetimeRatio && isWithin(lifetimeRatio, document.price)
+    : document.price >= document.epsilon;
+  require(isPaid, "it is charged less than it tells");
+  const { memoise = "", epoch = "", presence } = document;
+  const meaning = [encoder.fingerprint, memoise, epoch, presence].join(" ");
+  return { ...document, name, encoder, meaning, cost: exact(document.price) };
+}
+
+function cleanedText(metric: Metric, value: Value): Value {
+  if (typeof value !== "string") return value;
+  const { alphabet, length } = metric.mechanism as { alphabet?: string; length?: number };
+  if (metric.cleans && alphabet) {
+    return [...value.normalize("NFC")].flatMap((letter) => letters(letter, alphabet))
+      .slice(0, length).join("");
+  }
+  const { categories } = metric.mechanism as { categories?: string[] };
+  const isListed = metric.other === undefined || categories?.includes(value);
+  return isListed ? value : metric.other!;
+}
+
+/** The letters of the alphabet that stand for a letter: itself, its lower case, its base. */
+function letters(letter: string, alphabet: string): string[] {
+  const lower = letter.toLowerCase();
+  for (const form of [letter, lower, lower.normalize("NFKD")]) {
+    const known = [...form].filter((part) => alphabet.includes(part));
+    if (known.length) return known;
+  }
+  return [];
+}
+
+/** Fetch a registry whose bytes have this SHA-256; throws RegistryError for any others. */
+export async function fetchRegistry(url: string, pin: string): Promise<RegistryDocument> {
+  const bytes = async (cache: RequestCache): Promise<Uint8Array> => {
+    const response = await fetch(url, {
+      ...{ cache, credentials: "omit", referrerPolicy: "no-referrer", redirect: "error" },
+      signal: AbortSignal.timeout(20_000),
+    });
+    return new Uint8Array(await response.arrayBuffer());
+  };
+  try {
+    let body = await bytes("force-cache"); // any copy will do whose digest is right
+    if (toHex(sha256(body)) !== pin) body = await bytes("no-cache");
+    if (toHex(sha256(body)) === pin) return JSON.parse(new TextDecoder().decode(body));
+  } catch (error) {
+    throw new RegistryError(`the registry cannot be reached: ${(error as Error).name}`);
+  }
+  throw new RegistryError("the registry is not the one whose SHA-256 this app pins");
+}

@@ -1,0 +1,170 @@
+// Sealing: what a period may send is charged in the transaction that makes it a batch.
+
+import { packBatch, splitIntoBatches, type Item } from "./batch.js";
+import { budget, charge } from "./charges.js";
+import { DAY, dayOf, type Device, ending, isOf, type Key } from "./device.js";
+import { toBytes, toHex } from "./bytes.js";
+import { modeOf, type Scene } from "./modes.js";
+import { type BitSource, indexBelow } from "./randomness.js";
+import type { Metric, Registry } from "./registry.js";
+
+/** Most bytes of batches that wait: beyond it the oldest are dropped, and counted. */
+const MOST_WAITING = 4 << 20;
+/** Most periods of a hidden group that are sealed at once: the latest. */
+const MOST_PERIODS = 30;
+
+/** A period of a group: its end in seconds since 1970. "": metrics that are gone. */
+export interface Due {
+  readonly end: number;
+  readonly group: string;
+}
+
+/** What sealing needs to know beside the device. */
+export interface Surroundings {
+  readonly registry: Registry;
+  readonly bits: BitSource;
+  /** Seconds that a sealed batch waits at most before it may leave. */
+  readonly jitter: number;
+  secret(device: Device): Uint8Array;
+}
+
+export const sceneOf = (around: Surroundings, device: Device, metric: Metric): Scene => ({
+  ...{ device, metric, bits: around.bits, secret: () => around.secret(device) },
+  window: around.registry.groups[metric.group]!.window,
+});
+
+/** The periods that are over and have records, of groups with public presence. */
+export function publicPeriods(device: Device, registry: Registry, now: number): Due[] {
+  const due = new Map<string, Due>();
+  for (const { ends: end, metric } of device.periods) {
+    const group = registry.groupOf(metric);
+    if (end <= now && !registry.isHidden(group)) due.set(`${end} ${group}`, { end, group });
+  }
+  return [...due.values()].sort((a, b) => a.end - b.end);
+}
+
+/** The periods that are over of hidden groups, by their calendars; one that has none begins now. */
+export function hiddenPeriods(device: Device, registry: Registry, now: number): Due[] {
+  return Object.entries(registry.groups)
+    .filter(([group]) => registry.isHidden(group) && device.terms.groups[group])
+    .flatMap(([group, { window }]) => {
+      const current = ending(now, window) - window;
+      const last = (device.calendars[group] ??= current);
+      const first = Math.max(ending(last, window), current - (MOST_PERIODS - 1) * window);
+      const count = Math.max(0, (current - first) / window + 1);
+      return Array.from({ length: count }, (_, i) => ({ end: first + i * window, group }));
+    });
+}
+
+/** Charge what these periods may send, add it as sealed batches, and delete all else of them. */
+export function seal(device: Device, around: Surroundings, due: readonly Due[], now: number) {
+  const { registry, bits } = around;
+  const items: Item[] = [];
+  for (const { end, group } of [...due].sort((a, b) => a.end - b.end)) {
+    if (registry.groups[group]) items.push(...chargedItems(device, around, group, end));
+    forget(device, registry, group, end);
+  }
+  forgetOthers(device, registry, dayOf(Math.max(...due.map(({ end }) => end)) - 1));
+  for (const content of splitIntoBatches(inRandomOrder(items, bits))) {
+    const groups = content.map(({ metric }) => registry.groups[registry.groupOf(metric)]!);
+    const lateness = Math.min(...groups.map((group) => group.lateness));
+    const id = toHex(toBytes(bits.draw(128), 16));
+    const reports: Record<string, number> = {};
+    for (const { metric } of content) reports[metric] = (reports[metric] ?? 0) + 1;
+    device.batches.push({
+      ...{ id, reports, state: "waiting", day: dayOf(now) },
+      lastDay: dayOf(now - (now % DAY) + lateness - (lateness % DAY)),
+      notBefore: now + indexBelow(bits, 1 + around.jitter),
+      body: packBatch(id, Math.floor(now / DAY), content),
+    });
+  }
+}
+
+/** The reports of one period of a group, charged. The order of its metrics is drawn first. */
+function chargedItems(device: Device, around: Surroundings, group: string, end: number): Item[] {
+  const { registry, bits } = around;
+  const day = dayOf(end - 1);
+  const metrics = registry.metricsOf(group).filter(({ name, expires }) =>
+    expires >= day && device.terms.metrics.includes(name),
+  );
+  let left = budget(device, registry, group, end);
+  return inRandomOrder(metrics, bits).flatMap((metric) => {
+    const [scene, mode] = [sceneOf(around, device, metric), modeOf(metric)];
+    const grant = mode.grant(scene, end, left);
+    left = { ...left, life: left.life - grant.life, window: left.window - grant.window };
+    const { reports, times } = mode.take(scene, end, grant);
+    charge(device, metric, end, times);
+    const { name, version } = metric;
+    return reports.map((report) => ({ metric: name, version, report }));
+  });
+}
+
+/** Delete what a period pooled, and the epochs that ended before it. */
+function forget(device: Device, registry: Registry, group: string, end: number): void {
+  device.periods = device.periods.filter(
+    ({ ends, metric }) => ends > end || registry.groupOf(metric) !== group,
+  );
+  device.epochs = device.epochs.filter(
+    ({ ends, metric }) => ends >= end || ![group, ""].includes(registry.groupOf(metric)),
+  );
+  if (registry.isHidden(group)) device.calendars[group] = end;
+}
+
+/** Delete responses that were not charged, of metrics that changed, are gone, or expired. */
+function forgetOthers(device: Device, registry: Registry, day: string): void {
+  const current = Object.values(registry.metrics).filter(({ expires }) => expires >= day);
+  const isCurrent = (key: Key) => current.some((metric) => isOf(metric)(key));
+  const stale = device.epochs.filter((epoch) => !epoch.charged && !isCurrent(epoch));
+  device.epochs = device.epochs.filter((epoch) => !stale.includes(epoch));
+  const isStale = (key: Key) =>
+    stale.some((old) => old.metric === key.metric && old.version === key.version &&
+      old.meaning === key.meaning);
+  device.periods = device.periods.filter((period) => !isStale(period));
+}
+
+/** Delete what metrics recorded whose group or window changed: their periods overlap today's. */
+export function settle(device: Device, registry: Registry): void {
+  for (const { name, group } of Object.values(registry.metrics)) {
+    const place = `${group} ${registry.groups[group]!.window}`;
+    if ((device.layout[name] ??= place) === place) continue;
+    device.layout[name] = place;
+    device.periods = device.periods.filter(({ metric }) => metric !== name);
+    device.epochs = device.epochs.filter(({ metric, charged }) => metric !== name || charged);
+  }
+}
+
+/** Drop batches that no collector takes any more, and the oldest beyond MOST_WAITING bytes. */
+export function drop(device: Device, now: number): void {
+  let total = 0;
+  for (const batch of [...device.batches].reverse()) {
+    if (batch.state !== "waiting") continue;
+    total += batch.body!.length;
+    if (batch.lastDay >= dayOf(now) && total <= MOST_WAITING) continue;
+    Object.assign(batch, { state: "dropped", body: null, notBefore: 0 });
+  }
+}
+
+/** Delete all that waits after a withdrawal. Charges stay; a charged epoch sends nothing more. */
+export function withdraw(device: Device): void {
+  device.consent = "withdrawn";
+  device.periods = [];
+  device.epochs = device.epochs.filter(({ charged }) => charged);
+  for (const epoch of device.epochs) epoch.response = null;
+  device.calendars = {};
+  device.secret?.fill(0);
+  device.secret = null;
+  for (const batch of device.batches) {
+    if (batch.state === "waiting") Object.assign(batch, { state: "withdrawn", notBefore: 0 });
+    batch.body = null;
+  }
+}
+
+/** The items in a uniformly random order (Durstenfeld 1964). */
+export function inRandomOrder<T>(items: readonly T[], bits: BitSource): T[] {
+  const order = [...items];
+  for (let i = order.length - 1; i > 0; i -= 1) {
+    const j = indexBelow(bits, i + 1);
+    [order[i], order[j]] = [order[j]!, order[i]!];
+  }
+  return order;
+}

@@ -1,0 +1,89 @@
+// Sending: one sealed batch at a time to a collector, with longer waits after every failure.
+
+import { MEDIA_TYPE } from "./batch.js";
+import type { Device, SealedBatch } from "./device.js";
+import { type BitSource, indexBelow } from "./randomness.js";
+
+const TIMEOUT = 20_000;
+/** Bounds of the waits after failures, in seconds; the bound doubles with every failure. */
+const [FIRST_WAIT, LONGEST_WAIT] = [60, 6 * 3600];
+
+/** Where sealed batches go; it must accept the same bytes again. */
+export interface Destination {
+  /** How many reports of the batch will never be counted. Rejects where it is not taken now. */
+  send(body: Uint8Array): Promise<number>;
+}
+
+/** Error: the destination did not take the batch, whose bytes are sent again later. */
+export class Unreachable extends Error {
+  constructor(
+    message: string,
+    readonly retryAfter = 0,
+  ) {
+    super(message);
+  }
+}
+
+/** A collector that is sent batches with `POST url/v1/reports`; 202 acknowledges. */
+export class Collector implements Destination {
+  private readonly address: string;
+
+  /** `url`: https, or http on this machine. Throws TypeError. */
+  constructor(url: string) {
+    const { protocol, hostname, username, password, search, hash } = new URL(url);
+    const isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(hostname);
+    const isSafe = protocol === "https:" || (protocol === "http:" && isLocal);
+    if (!isSafe || username || password || search || hash) {
+      throw new TypeError("a collector's address must be https (http on this machine only)");
+    }
+    this.address = `${url.replace(/\/+$/, "")}/v1/reports`;
+  }
+
+  async send(body: Uint8Array): Promise<number> {
+    const response = await fetch(this.address, {
+      ...{ method: "POST", headers: { "Content-Type": MEDIA_TYPE }, redirect: "error" },
+      ...{ credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store" },
+      body: body as Uint8Array<ArrayBuffer>,
+      signal: AbortSignal.timeout(TIMEOUT),
+    }).catch((error: Error) => {
+      throw new Unreachable(`the collector cannot be reached: ${error.name}`);
+    });
+    if (response.status !== 202) {
+      await response.body?.cancel();
+      const seconds = response.headers.get("Retry-After") ?? "";
+      const wait = /^\d{1,9}$/.test(seconds) ? Number(seconds) : 0;
+      throw new Unreachable(`the collector answered ${response.status}`, wait);
+    }
+    const answer = await response.json().catch(() => null);
+    if (!Array.isArray(answer?.refused)) {
+      throw new Unreachable("the collector's answer cannot be read");
+    }
+    return answer.refused.length;
+  }
+}
+
+/** A batch that may leave now, each as likely; or why none may. */
+export function nextBatch(device: Device, now: number, clock: number, bits: BitSource) {
+  const waiting = device.batches.filter(({ state }) => state === "waiting");
+  if (!waiting.length) return "";
+  const { nextTry } = device;
+  if (clock < nextTry && nextTry <= clock + LONGEST_WAIT) return "waits after a failure";
+  const ready = waiting.filter(({ notBefore }) => notBefore <= now);
+  return ready.length ? ready[indexBelow(bits, ready.length)]! : "waits for its random moment";
+}
+
+export function acknowledge(device: Device, id: string, refused: number): void {
+  const batch = device.batches.find((other) => other.id === id);
+  device.failures = device.nextTry = 0;
+  if (!batch || !["waiting", "withdrawn"].includes(batch.state)) return;
+  Object.assign(batch, { state: "acknowledged", body: null, notBefore: 0 } as Partial<SealedBatch>);
+  device.refused += refused;
+}
+
+/** Set the next try: exponential back-off with full jitter. */
+export function noteFailure(device: Device, error: unknown, clock: number, bits: BitSource): void {
+  device.failures += 1;
+  const longest = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** Math.min(device.failures, 16));
+  const asked = error instanceof Unreachable ? Math.min(error.retryAfter, LONGEST_WAIT) : 0;
+  device.nextTry = clock + Math.max(indexBelow(bits, longest + 1), asked);
+}

@@ -1,0 +1,83 @@
+// The document in IndexedDB: one record of one store. Browsers run transactions that write one after
+// the other, whichever tab they come from; "strict" asks for the disk before they are done.
+
+import { checkedDevice, type Storage, StorageError, type Work } from "../device.js";
+
+const STORE = "device";
+const RECORD = 0;
+
+/** Raises nothing: where storage is blocked or full, transactions reject with StorageError. */
+export function indexedDbStorage(name = "ldp-telemetry"): Storage {
+  let opened: IDBDatabase | null = null;
+
+  const open = async (mayCreate: boolean): Promise<IDBDatabase | null> => {
+    if (opened) return opened;
+    return new Promise((resolve, reject) => {
+      const request = indexedDB.open(name, 1);
+      request.onupgradeneeded = () => {
+        // before the owner agreed nothing is written, not even an empty database
+        if (mayCreate) request.result.createObjectStore(STORE);
+        else request.transaction!.abort();
+      };
+      request.onsuccess = () => {
+        opened = request.result;
+        opened.onversionchange = opened.onclose = () => {
+          opened?.close();
+          opened = null;
+        };
+        resolve(opened);
+      };
+      request.onerror = () =>
+        !mayCreate && request.error?.name === "AbortError"
+          ? resolve(null)
+          : reject(request.error);
+      request.onblocked = () => reject(new StorageError("another tab uses the storage", true));
+    });
+  };
+
+  const inTransaction = <T>(database: IDBDatabase, work: Work<T>, isDurable: boolean): Promise<T> =>
+    new Promise((resolve, reject) => {
+      const durability = isDurable ? "strict" : "relaxed";
+      const transaction = database.transaction(STORE, "readwrite", { durability });
+      const store = transaction.objectStore(STORE);
+      let done: { result: T };
+      let failure: unknown;
+      const request = store.get(RECORD);
+      request.onsuccess = () => {
+        try {
+          const { device, result } = work(checkedDevice(request.result));
+          done = { result };
+          if (device) store.put(device, RECORD);
+        } catch (error) {
+          failure = error;
+          transaction.abort();
+        }
+      };
+      transaction.oncomplete = () => resolve(done.result);
+      transaction.onabort = () => reject(failure ?? transaction.error);
+    });
+
+  return {
+    async transaction(work, isDurable) {
+      try {
+        const database = await open(false);
+        if (database) return await inTransaction(database, work, isDurable);
+        const { device, result } = work(null);
+        return device ? await inTransaction((await open(true))!, work, isDurable) : result;
+      } catch (error) {
+        if (error instanceof StorageError || !(error instanceof DOMException)) throw error;
+        throw new StorageError(`the browser's storage cannot be used: ${error.name}`);
+      }
+    },
+    alone: (work) =>
+      globalThis.navigator?.locks
+        ? navigator.locks.request(`${name} upload`, { ifAvailable: true }, (lock) =>
+            lock ? work() : null,
+          )
+        : work(),
+    close() {
+      opened?.close();
+      opened = null;
+    },
+  };
+}

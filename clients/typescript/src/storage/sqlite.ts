@@ -1,0 +1,80 @@
+// The document in a SQLite file, for Node 22.13 or newer: one row, whole transactions or none.
+
+import { chmodSync, existsSync } from "node:fs";
+import { DatabaseSync } from "node:sqlite";
+import { deserialize, serialize } from "node:v8";
+import { checkedDevice, type Storage, StorageError } from "../device.js";
+
+const APPLICATION = 0x6c647074;
+const SCHEMA = "CREATE TABLE device (id INTEGER PRIMARY KEY CHECK (id = 0), content BLOB NOT NULL)";
+
+/** `path`: made when consent is given. Processes may share it. */
+export function sqliteStorage(path: string): Storage {
+  let opened: DatabaseSync | null = null;
+  let isSending = false;
+
+  const open = (): DatabaseSync => {
+    if (opened) return opened;
+    const isNew = !existsSync(path);
+    const database = new DatabaseSync(path);
+    try {
+      if (isNew) chmodSync(path, 0o600);
+      database.exec("PRAGMA busy_timeout = 250; PRAGMA secure_delete = ON");
+      database.exec("BEGIN IMMEDIATE");
+      const [tables] = database.prepare("SELECT count(*) AS n FROM sqlite_master").all();
+      if (!tables!.n) database.exec(`${SCHEMA}; PRAGMA application_id = ${APPLICATION}`);
+      const [id] = database.prepare("PRAGMA application_id").all();
+      if (id!.application_id !== APPLICATION) throw new StorageError(`${path} is not a device's file`);
+      database.exec("COMMIT");
+    } catch (error) {
+      database.close();
+      throw error;
+    }
+    return (opened = database);
+  };
+
+  return {
+    async transaction(work, isDurable) {
+      try {
+        if (!opened && !existsSync(path)) {
+          const { device, result } = work(null);
+          if (!device) return result;
+        }
+        const database = open();
+        database.exec(`PRAGMA synchronous = ${isDurable ? "FULL" : "NORMAL"}`);
+        database.exec("BEGIN IMMEDIATE");
+        try {
+          const row = database.prepare("SELECT content FROM device").get();
+          const kept = row ? deserialize(row.content as Uint8Array) : null;
+          const { device, result } = work(checkedDevice(kept));
+          if (device) {
+            const write = database.prepare("INSERT OR REPLACE INTO device VALUES (0, ?)");
+            write.run(serialize(device));
+          }
+          database.exec("COMMIT");
+          return result;
+        } catch (error) {
+          database.exec("ROLLBACK");
+          throw error;
+        }
+      } catch (error) {
+        const { code, message } = error as { code?: string; message: string };
+        if (error instanceof StorageError || code !== "ERR_SQLITE_ERROR") throw error;
+        throw new StorageError(`the device's file cannot be used: ${message}`, /locked/.test(message));
+      }
+    },
+    async alone(work) {
+      if (isSending) return null;
+      isSending = true;
+      try {
+        return await work();
+      } finally {
+        isSending = false;
+      }
+    },
+    close() {
+      opened?.close();
+      opened = null;
+    },
+  };
+}

@@ -1,0 +1,385 @@
+// The numbered sentences of docs/device-protocol.md that hold in a browser: each names its test here.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { unpackBatch } from "../dist/batch.js";
+import { Client, memoryStorage, StorageError, Unreachable } from "../dist/index.js";
+import { everyMechanism } from "../dist/mechanisms/index.js";
+import { localHashing } from "../dist/mechanisms/local-hashing.js";
+import { rr } from "../dist/mechanisms/rr.js";
+import { DAY, Device, publicRegistry, registry } from "./devices.mjs";
+
+const yes = { recorded: true };
+
+async function granted(options) {
+  const device = new Device(options);
+  assert.equal(await device.client.grant(), true);
+  return device;
+}
+
+test("1 before consent nothing is written, recorded or sent", async () => {
+  const device = new Device();
+  assert.equal((await device.client.record("city", "Oslo")).reason, "consent");
+  assert.equal((await device.client.upload()).why, "consent");
+  assert.equal((await device.client.status()).consent, "unknown");
+  assert.equal(device.document, null);
+  assert.deepEqual(device.inbox.tries, []);
+});
+
+test("2 a withdrawal deletes what waits and keeps what was spent", async () => {
+  const device = await granted();
+  await device.client.record("city", "Oslo");
+  await device.client.record("font", "serif");
+  device.sleep(1);
+  await device.client.record("city", "Oslo"); // seals the day before
+  const spent = structuredClone(device.document.charges);
+  assert.ok(spent.length > 0);
+  assert.equal(await device.client.withdraw(), true);
+  assert.deepEqual(device.document.periods, []);
+  assert.equal(device.document.secret, null);
+  assert.ok(device.document.batches.every(({ body, state }) => !body && state === "withdrawn"));
+  assert.equal((await device.client.upload()).why, "consent");
+  await device.client.grant();
+  await device.client.upload();
+  assert.deepEqual(device.document.charges, spent);
+  assert.deepEqual(device.inbox.items, []);
+});
+
+test("2 a withdrawal that cannot be written down holds all the same", async () => {
+  const device = await granted();
+  await device.client.record("city", "Oslo");
+  device.sleep(1);
+  const { storage } = device.options;
+  const { transaction } = storage;
+  storage.transaction = async () => { throw new StorageError("the disk is full"); };
+  assert.equal(await device.client.withdraw(), false);
+  storage.transaction = transaction;
+  assert.equal((await device.client.upload()).why, "consent");
+  assert.deepEqual(device.inbox.items, []);
+  assert.equal(device.document.consent, "withdrawn");
+});
+
+test("a cap that was raised or a metric that is new waits for a new consent", async () => {
+  const device = await granted();
+  const raised = registry();
+  raised.groups.places.window_epsilon = 100;
+  raised.groups.places.lifetime_epsilon = 1000;
+  raised.metrics.novel = { ...raised.metrics.city };
+  device.restart({ registry: raised });
+  assert.deepEqual((await device.client.status()).unasked, ["places", "novel"]);
+  assert.equal((await device.client.record("novel", "Oslo")).reason, "consent");
+  for (let day = 0; day < 20; day += 1) {
+    for (const _ of Array(3)) await device.client.record("city", "Oslo");
+    await device.client.record("word", "snow");
+    device.sleep(1);
+  }
+  await device.client.upload();
+  assert.ok(Object.values(device.charges("places")).every((epsilon) => epsilon <= 8));
+  const life = Object.values(device.charges("places")).reduce((a, b) => a + b, 0);
+  assert.ok(life <= 64 && life > 60, `${life}`);
+  assert.equal((await device.client.record("city", "Oslo")).reason, "consent");
+  await device.client.grant();
+  assert.deepEqual(await device.client.record("novel", "Oslo"), yes);
+});
+
+test("3 a period is sealed by the first call after its end, and charged at that end", async () => {
+  const device = await granted();
+  assert.deepEqual(await device.client.record("city", "Oslo"), yes);
+  device.sleep(0.4);
+  await device.client.upload();
+  assert.deepEqual(device.document.batches, []);
+  device.sleep(0.2);
+  await device.client.record("city", "Oslo");
+  assert.deepEqual(device.document.batches[0].reports, { city: 1 });
+  assert.deepEqual(Object.keys(device.charges("places")), [`${Date.UTC(2026, 10, 22) / 1000}`]);
+});
+
+test("4 each period that was missed has a sample of its own", async () => {
+  const device = await granted();
+  const { collector, ...offline } = device.options;
+  device.restart({ ...offline, collector: undefined });
+  for (let day = 0; day < 5; day += 1) {
+    await device.client.record("city", "Oslo");
+    device.sleep(1);
+  }
+  await device.client.upload();
+  assert.equal(Object.keys(device.charges("places")).length, 5);
+});
+
+test("5 a record that is not drawn is never encoded", async () => {
+  let draws = 0;
+  const counting = { ...rr, parts: (...given) => rr.parts(...given).map((part) => ({
+    ...part, draw: (...rest) => { draws += 1; return part.draw(...rest); },
+  })) };
+  const device = await granted({ mechanisms: [counting, localHashing] });
+  for (let i = 0; i < 200; i += 1) await device.client.record("city", "Oslo");
+  const [{ records, pool }] = device.document.periods;
+  assert.deepEqual([records, Object.keys(pool).length], [200, 2]);
+  // expected 2 + 2 (H(200) - H(2)) = 10.8, standard deviation below 3.3: beyond 40 once in 1e9
+  assert.ok(draws < 40, `${draws}`);
+});
+
+test("6 early and late records are as likely to be sent", async () => {
+  let first = 0;
+  const runs = 100;
+  const honest = { ...rr, parts: (...given) => rr.parts(...given).map((part) => ({
+    ...part, draw: ([column]) => BigInt(column),
+  })) };
+  for (let run = 0; run < runs; run += 1) {
+    const device = await granted({ mechanisms: [honest] });
+    for (const city of ["Oslo", "Bergen", "Bergen", "Bergen"]) {
+      await device.client.record("city", city);
+    }
+    const [{ pool }] = device.document.periods;
+    first += Object.values(pool).filter(({ report }) => report.at(-1) === 0).length;
+  }
+  // 100 runs of probability 2/4: standard deviation 5, beyond 31 once in 1e9
+  assert.ok(Math.abs(first - runs / 2) < 31, `${first}`);
+});
+
+test("7 the document holds no value and no time finer than a period", async () => {
+  const device = await granted();
+  for (const [metric, value] of [["city", "Oslo"], ["word", "snow"], ["font", "serif"]]) {
+    await device.client.record(metric, value);
+  }
+  const text = JSON.stringify(device.document, (_, v) => (typeof v === "bigint" ? `${v}` : v));
+  assert.ok(!/Oslo|snow|serif/.test(text));
+  const times = text.match(/\d{10,}/g).filter((n) => n.length === 10).map(Number);
+  assert.ok(times.length > 0 && times.every((time) => time % DAY === 0), `${times}`);
+});
+
+test("8 and 9 no window and no life holds more than its cap", async () => {
+  const device = await granted();
+  for (let day = 0; day < 60; day += 1) {
+    for (const [metric, value] of [
+      ["city", "Oslo"], ["city", "Hell"], ["city", "nowhere"], ["word", `w${day}`],
+      ["theme", day % 2 ? "dark" : "light"], ["font", ["sans", "serif", "mono"][day % 3]],
+      ["smile", "good"], ["visits", "yes"],
+    ]) await device.client.record(metric, value);
+    device.sleep(day % 7 === 3 ? 2 : 1);
+    await device.client.upload();
+  }
+  for (const [group, caps] of Object.entries(registry().groups)) {
+    const spent = Object.values(device.charges(group));
+    assert.ok(spent.every((epsilon) => epsilon <= caps.window_epsilon), `${group}: ${spent}`);
+    const life = spent.reduce((a, b) => a + b, 0);
+    assert.ok(life <= caps.lifetime_epsilon && life > 0, `${group}: ${life}`);
+  }
+  assert.equal((await device.client.record("city", "Oslo")).reason, "cap");
+  const paid = device.document.charges.filter(({ metric }) => metric === "city");
+  const reports = device.inbox.items.filter(({ metric }) => metric === "city").length;
+  assert.equal(paid.reduce((sum, { times }) => sum + times, 0), reports);
+});
+
+test("10 and 11 a retry repeats the batch byte for byte, and nothing is sent twice", async () => {
+  const device = await granted({ registry: publicRegistry() });
+  await device.client.record("city", "Oslo");
+  device.sleep(1);
+  device.inbox.error = new Unreachable("no");
+  assert.equal((await device.client.upload()).why, "no");
+  assert.equal((await device.client.upload()).why, "waits after a failure");
+  device.sleep(1);
+  device.restart();
+  device.inbox.error = null;
+  assert.equal((await device.client.upload()).acknowledged, 1);
+  assert.deepEqual(device.inbox.tries[0], device.inbox.tries[1]);
+  assert.equal(device.document.batches[0].body, null);
+  assert.equal((await device.client.upload()).acknowledged, 0);
+  assert.equal(device.inbox.batches.length, 1);
+});
+
+test("12 batches that are too old are dropped and counted", async () => {
+  const device = await granted({ registry: publicRegistry() });
+  await device.client.record("city", "Oslo");
+  device.sleep(1);
+  device.inbox.error = new Unreachable("no");
+  await device.client.upload();
+  device.sleep(9);
+  device.inbox.error = null;
+  assert.deepEqual((await device.client.upload()).acknowledged, 0);
+  assert.equal((await device.client.status()).dropped, 1);
+});
+
+test("13 a batch waits at random, has one of a few sizes, and names no device", async () => {
+  const device = await granted({ jitter: 3600 });
+  for (let i = 0; i < 5; i += 1) await device.client.record("city", "Oslo");
+  device.sleep(0.5);
+  assert.equal((await device.client.upload()).why, "waits for its random moment");
+  device.sleep(1 / 24);
+  assert.equal((await device.client.upload()).acknowledged, 1);
+  const [body] = device.inbox.batches;
+  assert.equal(body.length, 1024);
+  assert.equal(new DataView(body.buffer).getUint32(26, true), Date.UTC(2026, 10, 22) / 864e5);
+});
+
+test("13 failures are followed by longer random waits, and Retry-After is kept", async () => {
+  const device = await granted();
+  await device.client.record("city", "Oslo");
+  device.sleep(1);
+  device.inbox.error = new Unreachable("later", 5000);
+  await device.client.upload();
+  assert.ok(device.document.nextTry >= device.now + 5000);
+  device.now = device.document.nextTry;
+  device.inbox.error = new Unreachable("later");
+  for (let failures = 2; failures < 12; failures += 1) {
+    await device.client.upload();
+    const bound = Math.min(6 * 3600, 60 * 2 ** failures);
+    assert.equal(device.document.failures, failures);
+    assert.ok(device.document.nextTry <= device.now + bound);
+    device.now = Math.max(device.now, device.document.nextTry);
+  }
+});
+
+test("14 an epoch tells of its first value and is charged once", async () => {
+  const device = await granted();
+  for (let day = 0; day < 8; day += 1) {
+    await device.client.record("theme", day ? "light" : "dark");
+    const [epoch] = device.document.epochs.filter(({ metric }) => metric === "theme");
+    device.first ??= epoch.response;
+    assert.deepEqual(epoch.response, device.first);
+    device.sleep(1);
+  }
+  await device.client.upload();
+  const charges = device.document.charges.filter(({ metric }) => metric === "theme");
+  assert.deepEqual(charges.map(({ price, times }) => [price, times]), [[3, 1]]);
+  assert.equal(device.inbox.items.filter(({ metric }) => metric === "theme").length, 8);
+});
+
+test("15 a value that returns costs nothing, and a new one is charged", async () => {
+  const device = await granted();
+  const days = ["sans", "sans", "serif", "sans", "serif"];
+  for (const value of days) {
+    await device.client.record("font", value);
+    device.sleep(1);
+  }
+  await device.client.upload();
+  const charges = device.document.charges.filter(({ metric }) => metric === "font");
+  assert.equal(charges.reduce((sum, { times }) => sum + times, 0), 2);
+  assert.equal(device.inbox.items.filter(({ metric }) => metric === "font").length, 5);
+  assert.equal(device.document.tags.length, 2);
+});
+
+test("18 devices of one account give one response, in one product", async () => {
+  const secret = new Uint8Array(32).fill(7);
+  const tags = [];
+  for (const own of [secret, secret, new Uint8Array(32).fill(8)]) {
+    const device = await granted({ secret: own });
+    await device.client.record("font", "serif");
+    tags.push(device.document.periods[0].pool[0].tag);
+    assert.equal(device.document.secret, null);
+  }
+  assert.equal(tags[0], tags[1]);
+  assert.notEqual(tags[0], tags[2]);
+});
+
+test("20 and 21 hidden: every period sends the same number, whatever was recorded", async () => {
+  for (const records of [0, 1, 9]) {
+    const device = await granted();
+    device.sleep(1);
+    for (let i = 0; i < records; i += 1) {
+      assert.deepEqual(await device.client.record("smile", "good"), yes);
+      assert.deepEqual(await device.client.record("visits", "yes"), yes);
+    }
+    assert.deepEqual(device.document.batches, []); // a hidden record seals nothing
+    device.sleep(2);
+    await device.client.upload();
+    const counts = {};
+    for (const { metric } of device.inbox.items) counts[metric] = (counts[metric] ?? 0) + 1;
+    assert.deepEqual(counts, { smile: 6, visits: 3 });
+    const charged = Object.entries(device.charges("mood")).map(([end, epsilon]) => epsilon);
+    assert.deepEqual(charged, [6, 4, 4]);
+  }
+});
+
+test("23 a clock that was set back waits", async () => {
+  const device = await granted({ registry: publicRegistry() });
+  device.sleep(1);
+  await device.client.record("city", "Oslo");
+  device.sleep(-365);
+  assert.deepEqual(await device.client.record("city", "Oslo"), yes);
+  await device.client.upload();
+  assert.deepEqual(device.document.batches, []);
+  assert.equal(device.document.periods.length, 1);
+});
+
+test("27 a storage that is foreign, of a later format or blocked declines records", async () => {
+  const device = await granted();
+  const { storage } = device.options;
+  for (const transaction of [
+    async () => { throw new StorageError("the browser's storage cannot be used: QuotaExceededError"); },
+    async () => { throw new StorageError("another tab uses the storage", true); },
+    async () => { throw new Error("boom"); },
+  ]) {
+    storage.transaction = transaction;
+    const { recorded, reason } = await device.client.record("city", "Oslo");
+    assert.ok(!recorded && ["storage", "busy", "error"].includes(reason));
+  }
+});
+
+test("28 nothing that fails reaches the app", async () => {
+  const broken = { transaction: () => { throw new Error("secret Oslo"); }, alone: (w) => w(), close() {} };
+  const client = new Client({ registry: registry(), mechanisms: everyMechanism, storage: broken });
+  const answers = [
+    await client.grant(), await client.withdraw(), await client.record("city", "Oslo"),
+    await client.upload(), await client.remaining(), await client.status(), await client.pending(),
+    await client.sent(), await client.explain(),
+  ];
+  assert.ok(!JSON.stringify(answers).includes("Oslo"));
+  await client.close();
+});
+
+test("a mistake of the app is declined, and its value is in no message", async () => {
+  const device = await granted();
+  for (const [metric, value, reason] of [
+    ["town", "Oslo", "unknown metric"], ["toString", "Oslo", "unknown metric"],
+    ["theme", "purple", "value"], ["word", 7, "value"], ["city", null, "value"],
+    ["word", "\ud800", "value"],
+  ]) {
+    const answer = await device.client.record(metric, value);
+    assert.equal(answer.reason, reason);
+    assert.ok(!answer.details.includes("purple"));
+  }
+  assert.deepEqual(await device.client.record("city", "Atlantis"), yes); // counts as other
+});
+
+test("a registry that says what does not hold is declined, metric by metric", async () => {
+  const attempts = {
+    "its fingerprint is not its mechanism's": (m) => { m.mechanism.categories.reverse(); },
+    "its thresholds are not its mechanism's": (m) => { m.thresholds[0].touched += "1"; },
+    "a report tells more than its epsilon": (m) => { m.epsilon = m.price = 1.999999; },
+    "it is charged less than it tells": (m) => { m.price = 1; },
+    "its group is missing": (m) => { m.group = "nowhere"; },
+    "mechanism rr is not imported": () => {},
+  };
+  for (const [why, change] of Object.entries(attempts)) {
+    const changed = registry();
+    change(changed.metrics.city);
+    const mechanisms = why.includes("imported") ? [localHashing] : everyMechanism;
+    const device = await granted({ registry: changed, mechanisms });
+    const answer = await device.client.record("city", "Oslo");
+    assert.deepEqual([answer.reason, answer.details], ["registry", why]);
+    assert.deepEqual(await device.client.record("word", "snow"), yes);
+  }
+  assert.throws(() => new Client({ ...new Device().options, registry: { format: 2 } }), /format 1/);
+});
+
+test("pending says what waits, explain what it tells", async () => {
+  const device = await granted({ collector: undefined });
+  await device.client.record("city", "Oslo");
+  await device.client.record("word", "snow");
+  device.sleep(1);
+  await device.client.upload();
+  const pending = await device.client.pending();
+  assert.match(pending.find(({ metric }) => metric === "city").text, /^names "\w+" of 4 answers$/);
+  assert.match(pending.find(({ metric }) => metric === "word").text, /^names 1 of the 8 cells/);
+  const text = await device.client.explain();
+  assert.match(text, /at most epsilon 8 each day and 64 per stored site data; 8 is left now/);
+  assert.match(text, /with 50 % believes it with at most 88\.1 % after one report/);
+  assert.equal((await device.client.sent())[0].state, "waiting");
+});
+
+test("a fetched registry needs its SHA-256", () => {
+  const options = { ...new Device().options, registry: "https://x.example/v1/registry.json" };
+  assert.throws(() => new Client(options), /registrySha256/);
+  assert.throws(() => new Client({ ...new Device().options, collector: "http://x.example" }), /https/);
+});
