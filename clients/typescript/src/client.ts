@@ -114,7 +114,7 @@ export class Client {
     if (secret && secret.length < 16) throw new TypeError("a secret has 16 bytes or more");
     this.#options = options;
     this.#bits = options.bits ?? systemBits();
-    this.#clock = options.clock ?? Date.now;
+    this.#clock = options.clock ?? (() => Date.now());
     this.#destination = typeof collector === "string" ? new Collector(collector) : collector;
     if (typeof registry !== "string") this.#loaded = new Registry(registry, options.mechanisms);
   }

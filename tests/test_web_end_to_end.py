@@ -1,0 +1,137 @@
+"""The TypeScript client against a real `ldp collect`: simulated browsers, and a real one."""
+
+import hashlib
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from ldp.registry import Registry
+from ldp.registry.resolved import resolved_bytes
+from ldp.server import decode
+from ldp.tables.table import Table
+from tests.collecting import Process, counted, drain
+from tests.web_client import FOLDER, require_web_client, run
+
+ROOT = FOLDER.parents[1]
+METRICS = """
+[product]
+name = "weather"
+[group.places]
+window = "1h"
+window_epsilon = 1000.0
+lifetime_epsilon = 10000.0
+"""
+METRIC = """
+[metric.{name}]
+version = 1
+group = "places"
+description = "The city whose weather was asked for"
+owners = ["team@example.org"]
+expires = 2999-12-31
+reports_per_window = 34
+{rest}
+"""
+CITIES = 'categories = ["Oslo", "Bergen", "Hell"]'
+CITY = METRIC.format(name="city", rest=f'mechanism = "rr"\nepsilon = 2.0\n{CITIES}')
+ALL = CITY + "".join(
+    METRIC.format(name=name, rest=rest)
+    for name, rest in {
+        "word": 'mechanism = "cms"\nepsilon = 3.0\nrows = 64\nwidth = 64',
+        "colour": f'mechanism = "unary"\nvariant = "optimized"\nepsilon = 2.0\n{CITIES}',
+    }.items()
+)
+
+
+def registry(folder: Path, metrics: str) -> Registry:
+    path = folder / "metrics.toml"
+    path.write_text(METRICS + metrics)
+    return Registry.load(path)
+
+
+class Handler(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def site() -> Iterator[str]:
+    """The checkout as a static site, on another origin than the collector."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=ROOT))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://localhost:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_10_000_reports_of_100_simulated_browsers_decode_within_their_intervals(
+    tmp_path: Path,
+) -> None:
+    """9 intervals of level 1 - 1e-9: fails falsely less than once in 1e8 runs."""
+    require_web_client()
+    asked = registry(tmp_path, ALL)
+    (tmp_path / "metrics.json").write_bytes(resolved_bytes(asked))
+    serving = Process(tmp_path, "--listen", "127.0.0.1:0")
+    done = run(
+        *("node", "test/send.mjs", serving.url, str(tmp_path / "metrics.json"), "100", "34"),
+        timeout=120,
+    )
+    assert serving.end() == 0
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["acknowledged"] == 100
+    drain(tmp_path)
+    for name, truth in said["recorded"].items():
+        table = counted(tmp_path / "reports", asked, name)
+        assert isinstance(table, Table)
+        assert table.total == 3400
+        estimates = decode(table, list(truth))
+        low, high = estimates.interval(1 - 1e-9)
+        bounds = dict(zip(estimates.values, zip(low, high, strict=True), strict=True))
+        for value, (least, most) in bounds.items():
+            assert least <= truth[value] <= most, (name, value)
+        assert not bounds["Hell"][0] <= truth["Oslo"] <= bounds["Hell"][1]  # twin: another value's
+
+
+BROWSERS = {"chrome": ("chromium", "chromium-browser"), "firefox": ("firefox-esr", "firefox")}
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+@pytest.mark.parametrize("browser", BROWSERS)
+def test_the_example_runs_in_a_real_browser(tmp_path: Path, browser: str) -> None:
+    """Vectors, consent, two tabs, a closed page, an upload to another origin, a withdrawal."""
+    require_web_client()
+    path = next(filter(None, map(shutil.which, BROWSERS[browser])), None)
+    if path is None:
+        pytest.skip(f"{BROWSERS[browser][0]} is not on the PATH")
+    asked = registry(tmp_path, CITY)
+    vectors = sorted(path.name for path in (ROOT / "tests" / "vectors").glob("*.json"))
+    with site() as origin:
+        serving = Process(tmp_path, "--listen", "127.0.0.1:0", "--allow-origin", origin)
+        digest = hashlib.sha256(resolved_bytes(asked)).hexdigest()
+        page = f"{origin}/clients/typescript/example/index.html"
+        address = f"{page}?collector={serving.url}&sha256={digest}"
+        done = run(
+            *("node", "test/browser.mjs", browser, path, address, ",".join(vectors)), timeout=90
+        )
+        assert serving.end() == 0
+    assert done.returncode == 0, done.stdout + done.stderr
+    steps = [json.loads(line) for line in done.stdout.splitlines()]
+    assert steps[0]["checked"] > 400
+    assert len(steps) == 5
+    drain(tmp_path)
+    table = counted(tmp_path / "reports", asked, "city")
+    assert isinstance(table, Table)
+    assert table.total == 3
+    assert round(sum(decode(table, ["Oslo", "Bergen", "Hell"]).count), 6) == 3
