@@ -105,7 +105,39 @@ def audited(
         checks += way_checks(mechanism, way, trials, generator, dictionary)
     for way in ways[:1] if is_noisy else ways[:2]:
         checks += repeat_checks(mechanism, values[0], way, trials)
-    audit = judge(checks, ALPHA)
+    return _verdict(name, mechanism, checks, encode, trials, held)
+
+
+def audited_from_outside(
+    name: str,
+    mechanism: Catalogued,
+    encode: Callable[[Value], bytes],
+    trials: int,
+    *,
+    dictionary: Sequence[Value] = (),
+    seed: int = 0,
+) -> Verdict:
+    """Audit an encoder of which only the bytes are seen, such as a client's in another language.
+
+    It encodes what `audited` has one device encode, with fresh noise; what is memoised is not
+    tried. Raises ReportError for bytes that are no report of the mechanism. An honest encoder fails
+    with probability 2 ALPHA at most.
+    """
+    checks = way_checks(mechanism, encode, trials, np.random.default_rng(seed), dictionary)
+    checks += repeat_checks(mechanism, tried(mechanism)[0], encode, trials)
+    return _verdict(name, mechanism, checks, encode, trials)
+
+
+def _verdict(
+    name: str,
+    mechanism: Catalogued,
+    checks: list[Checks],
+    encode: Callable[[Value], bytes],
+    trials: int,
+    held: Memoised | None = None,
+) -> Verdict:
+    """Return the verdict of these checks, of the exact law, and of a bound from outside."""
+    values, audit = tried(mechanism), judge(checks, ALPHA)
     worst = sorted(audit.findings, key=lambda finding: finding.p_value)
     return Verdict(
         name=name,

@@ -3,10 +3,11 @@
 import json
 import math
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ import numpy as np
 import ldp
 from ldp.audit.certificate import FORMAT, Subject, certified, differences, subject_of
 from ldp.audit.client import audit_client
-from ldp.audit.verdict import ALPHA, DAYS, MOST_FINDINGS, Verdict
+from ldp.audit.foreign import ForeignEncoder
+from ldp.audit.verdict import ALPHA, DAYS, MOST_FINDINGS, Verdict, audited_from_outside
 from ldp.cli.options import FILE, JSON, say
 from ldp.errors import ParameterError
 from ldp.files import write_whole
@@ -30,6 +32,7 @@ from ldp.registry import Registry
 @click.argument("metric", required=False)
 @click.option("--registry", type=FILE, help="metrics.toml, for METRIC.")
 @click.option("--preset", type=click.Choice(sorted(PRESETS)), help="A published setting.")
+@click.option("--encoder", metavar="COMMAND", help="Audit this program's reports instead.")
 @click.option("--client", "of_client", is_flag=True, help="The client: what leaves a device.")
 @click.option("--all", "everything", is_flag=True, help="Every example and preset, and the client.")
 @click.option("--verify", type=FILE, help="Repeat a certificate, and say what differs.")
@@ -41,6 +44,7 @@ def audit(
     metric: str | None,
     registry: Path | None,
     preset: str | None,
+    encoder: str | None,
     of_client: bool,
     everything: bool,
     verify: Path | None,
@@ -58,6 +62,9 @@ def audit(
     what is memoised, the secret. An honest encoder fails with probability 3e-6 at most, an honest
     client with 1e-6. docs/audit.md says what is checked, and what no audit can see.
 
+    --encoder holds a program in another language to the mechanism of METRIC or --preset, by its
+    bytes alone: it reads the parameters, then one value a line, and answers with reports.
+
     --report writes a certificate: what was audited, its law in fractions, what was tried, what was
     found, which cheats were caught. --verify repeats one, with its trials and seed.
 
@@ -72,6 +79,8 @@ def audit(
         )
     if (metric is None) != (registry is None):
         raise ParameterError("METRIC and --registry go together")
+    if encoder is not None and (report or of_client or everything or verify):
+        raise ParameterError("--encoder goes with METRIC or --preset, and has no certificate")
     certificate: dict[str, Any] = {}
     if verify is not None:
         certificate = _read(verify)
@@ -87,6 +96,13 @@ def audit(
         subjects += _examples()
         of_client = True
     result = _provenance() | {"trials": trials, "seed": seed, "alpha": ALPHA}
+    if encoder is not None:
+        verdicts = [_of_program(encoder, subject, trials, seed) for subject in subjects]
+        audits = [{**asdict(verdict), "passed": verdict.passed} for verdict in verdicts]
+        passed = all(verdict.passed for verdict in verdicts)
+        text = "\n".join(_line(verdict, {}) for verdict in verdicts)
+        say({"passed": passed, **result, "audits": audits}, text, as_json)
+        sys.exit(0 if passed else 1)
     pairs = [
         certified(subject, trials, seed, with_cheats=bool(report or verify)) for subject in subjects
     ]
@@ -108,6 +124,14 @@ def audit(
         write_whole(report, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
     say(result, "\n".join(lines), as_json)
     sys.exit(0 if passed else 1)
+
+
+def _of_program(command: str, subject: Subject, trials: int, seed: int) -> Verdict:
+    name, mechanism, dictionary = subject
+    with ForeignEncoder(shlex.split(command), mechanism) as foreign:
+        return audited_from_outside(
+            name, mechanism, foreign.encode, trials, dictionary=dictionary, seed=seed
+        )
 
 
 CLIENT = "client"

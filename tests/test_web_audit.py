@@ -1,0 +1,79 @@
+"""`ldp audit` holds the TypeScript package to each mechanism's law, and catches its mutants."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ldp.audit.foreign import ForeignEncoder
+from ldp.audit.verdict import audited_from_outside
+from ldp.cli.audit import audit
+from ldp.errors import ParameterError, ReportError
+from ldp.mechanisms import CATALOGUE, Catalogued, CountMeanSketch, RandomizedResponse, UnaryEncoding
+from ldp.mechanisms.base import Example
+from tests.web_client import FOLDER, require_web_client
+
+RESPONSE = RandomizedResponse(categories=("a", "b"), epsilon=0.49)
+UNARY = UnaryEncoding(categories=("a", "b", "c"), epsilon=1.0)
+SKETCH = CountMeanSketch(epsilon=4.0, rows=64, width=64, seed="00ff")
+NOT_BUILT = ("chromium-city64",)
+EXAMPLES = [
+    pytest.param(example, id=f"{name}-{number}")
+    for name, kind in CATALOGUE.items()
+    for number, example in enumerate(kind.examples(), 1)
+    if example.mechanism.parameters().get("scheme") not in NOT_BUILT
+]
+
+
+def passed(mechanism: Catalogued, mutant: str, trials: int) -> bool:
+    require_web_client()
+    command = ["node", str(FOLDER / "test" / "mutants.mjs"), mutant]
+    with ForeignEncoder(command, mechanism) as foreign:
+        return audited_from_outside("one", mechanism, foreign.encode, trials).passed
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_shipped_encoder_has_the_law_that_it_claims(example: Example) -> None:
+    """Fails falsely less than once in 5e5 runs of an example; the mutants below are the twins."""
+    assert passed(example.mechanism, "honest", 100)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("mechanism", "mutant", "trials"),
+    [
+        (UNARY, "unnoisedBit", 300),
+        (RESPONSE, "floatThreshold", 1500),
+        (SKETCH, "reusedBlock", 300),
+    ],
+    ids=lambda given: str(given) if isinstance(given, str) else "",
+)
+def test_the_audit_catches_the_mutant(mechanism: Catalogued, mutant: str, trials: int) -> None:
+    """A twin of each: the honest encoder passes where the mutant is caught."""
+    assert not passed(mechanism, mutant, trials)
+    assert passed(mechanism, "honest", min(trials, 300))
+
+
+@pytest.mark.exact
+def test_the_command_audits_a_program(tmp_path: Path) -> None:
+    require_web_client()
+    metrics = str(FOLDER / "test" / "metrics.toml")
+    program = f"{shutil.which('node')} {FOLDER / 'dist' / 'encode-lines.js'}"
+    words = ["city", "--registry", metrics, "--trials", "200"]
+    done = CliRunner().invoke(audit, [*words, "--encoder", program])
+    assert done.exit_code == 0, done.output
+    assert "epsilon 2 claimed" in done.output
+    with pytest.raises(ParameterError, match="no certificate"):
+        audit.main([*words, "--encoder", program, "--report", "x.json"], standalone_mode=False)
+
+
+@pytest.mark.exact
+def test_a_program_that_answers_with_no_report_is_refused() -> None:
+    with ForeignEncoder(["cat"], RESPONSE) as foreign, pytest.raises(ReportError):
+        foreign.encode("a")
+    with pytest.raises(ParameterError, match="cannot be started"):
+        ForeignEncoder(["/no/such/program"], RESPONSE)
