@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import re
 import shutil
+import textwrap
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +13,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from ldp.cli.registry import export
 from ldp.registry import Registry
 from ldp.registry.resolved import resolved_bytes
 from ldp.server import decode
@@ -61,9 +65,9 @@ class Handler(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def site() -> Iterator[str]:
-    """The checkout as a static site, on another origin than the collector."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=ROOT))
+def site(folder: Path) -> Iterator[str]:
+    """A folder as a static site, on another origin than the collector."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://localhost:{server.server_port}"
@@ -117,7 +121,7 @@ def test_the_example_runs_in_a_real_browser(tmp_path: Path, browser: str) -> Non
         pytest.skip(f"{BROWSERS[browser][0]} is not on the PATH")
     asked = registry(tmp_path, CITY)
     vectors = sorted(path.name for path in (ROOT / "tests" / "vectors").glob("*.json"))
-    with site() as origin:
+    with site(ROOT) as origin:
         serving = Process(tmp_path, "--listen", "127.0.0.1:0", "--allow-origin", origin)
         digest = hashlib.sha256(resolved_bytes(asked)).hexdigest()
         page = f"{origin}/clients/typescript/example/index.html"
@@ -135,3 +139,37 @@ def test_the_example_runs_in_a_real_browser(tmp_path: Path, browser: str) -> Non
     assert isinstance(table, Table)
     assert table.total == 3
     assert round(sum(decode(table, ["Oslo", "Bergen", "Hell"]).count), 6) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_what_the_page_tells_a_web_developer_leads_to_a_count(tmp_path: Path) -> None:
+    """The blocks of docs/embedding-web.md, in a folder of their own, with the packed package."""
+    require_web_client()
+    chromium = next(filter(None, map(shutil.which, BROWSERS["chrome"])), None)
+    if chromium is None:
+        pytest.skip("chromium is not on the PATH")
+    text = (ROOT / "docs" / "embedding-web.md").read_text("utf-8")
+    toml, html = (
+        re.search(rf"```{language}\n(.*?)```", text, re.DOTALL)[1]  # type: ignore[index]
+        for language in ("toml", "html")
+    )
+    (tmp_path / "metrics.toml").write_text(textwrap.dedent(toml))
+    assert run("npm", "pack", "--silent", "--pack-destination", str(tmp_path)).returncode == 0
+    (package,) = tmp_path.glob("*.tgz")
+    installed = run("npm", "install", "--silent", "--prefix", str(tmp_path), str(package))
+    if installed.returncode:
+        pytest.skip(f"npm install failed: {installed.stderr[-200:]}")
+    assert CliRunner().invoke(export, [str(tmp_path / "metrics.toml")]).exit_code == 0
+    with site(tmp_path) as origin:
+        serving = Process(tmp_path, "--listen", "127.0.0.1:0", "--allow-origin", origin)
+        page = textwrap.dedent(html).replace("http://127.0.0.1:8787", serving.url)
+        (tmp_path / "index.html").write_text(page)
+        done = run("node", "test/quickstart.mjs", chromium, f"{origin}/index.html", timeout=60)
+        assert serving.end() == 0
+    assert done.returncode == 0, done.stderr
+    assert "acknowledged 1" in done.stdout
+    drain(tmp_path)
+    assert (
+        counted(tmp_path / "reports", Registry.load(tmp_path / "metrics.toml"), "city").total == 1
+    )

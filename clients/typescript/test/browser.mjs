@@ -2,39 +2,17 @@
 // One line of JSON a step on standard output; exit code 1 where a step is not as it should be.
 
 import assert from "node:assert/strict";
-import puppeteer from "puppeteer-core";
+import { launch, open as openTab, until } from "./browsing.mjs";
 
-const [name, executablePath, address, vectors] = process.argv.slice(2);
-const browser = await puppeteer.launch({
-  ...{ browser: name, executablePath, headless: true, protocol: "webDriverBiDi" },
-  args: name === "chrome" ? ["--no-sandbox", "--disable-dev-shm-usage"] : [],
-});
+const [name, executable, address, vectors] = process.argv.slice(2);
+const browser = await launch(name, executable);
 const collector = new URL(address).searchParams.get("collector");
 const say = (step, details = {}) => console.log(JSON.stringify({ step, ...details }));
 
-/** A new tab, whose clock is so many hours ahead. */
-async function open(hours = 0) {
-  const page = await browser.newPage();
-  await page.evaluateOnNewDocument((hours) => {
-    const real = Date.now;
-    Date.now = () => real() + 3_600_000 * hours;
-  }, hours);
-  page.requests = [];
-  page.on("request", (request) => page.requests.push(request.url()));
-  page.on("pageerror", (error) => console.error(error));
-  await page.goto(address);
+async function open(hours) {
+  const page = await openTab(browser, address, hours);
   await until(page, "status", /consent: /);
   return page;
-}
-
-async function until(page, id, pattern) {
-  let text = "";
-  for (let tries = 0; tries < 100; tries += 1) {
-    text = await page.evaluate((id) => document.getElementById(id).textContent, id);
-    if (pattern.test(text)) return text;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  throw new Error(`${id} never said ${pattern}, but ${text}`);
 }
 
 async function click(page, id, pattern) {
