@@ -155,7 +155,8 @@ def test_what_the_page_tells_a_web_developer_leads_to_a_count(tmp_path: Path) ->
         for language in ("toml", "html")
     )
     (tmp_path / "metrics.toml").write_text(textwrap.dedent(toml))
-    assert run("npm", "pack", "--silent", "--pack-destination", str(tmp_path)).returncode == 0
+    packed = run("npm", "pack", "--ignore-scripts", "--silent", "--pack-destination", str(tmp_path))
+    assert packed.returncode == 0, packed.stderr
     (package,) = tmp_path.glob("*.tgz")
     installed = run("npm", "install", "--silent", "--prefix", str(tmp_path), str(package))
     if installed.returncode:

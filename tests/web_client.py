@@ -1,5 +1,6 @@
 """The TypeScript client of `clients/typescript`, built once for the tests that run it."""
 
+import fcntl
 import os
 import re
 import shutil
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "clients" / "typescript"
+CACHE = FOLDER / ".test_cache"
+BUILT = CACHE / "built"
 LEAST_NODE = 20
 
 
@@ -35,13 +38,25 @@ def missing() -> str:
     version = run("node", "--version").stdout.strip()
     if int((re.findall(r"\d+", version) or ["0"])[0]) < LEAST_NODE:
         return f"Node {LEAST_NODE} or newer is needed, this is {version}"
-    if not (FOLDER / "node_modules").exists():
-        installed = run("npm", "ci", timeout=180)
-        if installed.returncode:
-            return f"npm ci failed: {installed.stderr.strip().splitlines()[-1:]}"
-    built = run("npm", "run", "--silent", "build")
-    assert built.returncode == 0, built.stdout + built.stderr
+    CACHE.mkdir(exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:  # tests run in several processes
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (FOLDER / "node_modules" / "@noble").exists():
+            installed = run("npm", "ci", timeout=180)
+            if installed.returncode:
+                return f"npm ci failed: {installed.stderr.strip().splitlines()[-1:]}"
+        if not is_built():
+            built = run("npm", "run", "--silent", "build")
+            assert built.returncode == 0, built.stdout + built.stderr
+            BUILT.touch()
     return ""
+
+
+def is_built() -> bool:
+    """Whether the client was built after its last change."""
+    sources = [*(FOLDER / "src").rglob("*.ts"), FOLDER / "tsconfig.json", FOLDER / "package.json"]
+    latest = max(path.stat().st_mtime for path in sources)
+    return BUILT.exists() and (FOLDER / "dist").exists() and BUILT.stat().st_mtime > latest
 
 
 def require_web_client() -> None:
