@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import shutil
+import subprocess
 import textwrap
 import threading
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from ldp.registry import Registry
 from ldp.registry.resolved import resolved_bytes
 from ldp.server import decode
 from ldp.tables.table import Table
+from simulations.web import kill_browsers, kill_processes, node_with_sqlite
 from tests.collecting import Process, counted, drain
 from tests.web_client import FOLDER, require_web_client, run
 
@@ -174,3 +176,24 @@ def test_what_the_page_tells_a_web_developer_leads_to_a_count(tmp_path: Path) ->
     assert (
         counted(tmp_path / "reports", Registry.load(tmp_path / "metrics.toml"), "city").total == 1
     )
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_a_node_process_that_is_killed_loses_nothing_sealed(tmp_path: Path) -> None:
+    """Also every test of the file in SQLite; `make campaign-web` kills a hundred times."""
+    require_web_client()
+    try:
+        node_with_sqlite(tmp_path)
+    except subprocess.CalledProcessError:
+        pytest.skip("npm cannot install a Node that has node:sqlite")
+    assert kill_processes(10, tmp_path)["sent"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_a_browser_that_is_killed_loses_nothing_sealed() -> None:
+    require_web_client()
+    if not any(map(shutil.which, BROWSERS["chrome"])):
+        pytest.skip("chromium is not on the PATH")
+    assert kill_browsers(3)["kills"] == 3

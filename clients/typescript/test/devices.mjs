@@ -16,6 +16,14 @@ export function publicRegistry() {
   return { ...rest, metrics: Object.fromEntries(Object.entries(metrics).filter(isPublic)) };
 }
 
+/** The public registry, with caps for life that are never reached. */
+export function lastingRegistry() {
+  const { groups, product, ...rest } = publicRegistry();
+  const lasting = Object.entries(groups).map(([name, caps]) =>
+    [name, { ...caps, lifetime_epsilon: 1e6 }]);
+  return { ...rest, product: { name: product.name }, groups: Object.fromEntries(lasting) };
+}
+
 /** A destination that takes batches, or rejects while `error` is set. */
 export class Inbox {
   batches = [];

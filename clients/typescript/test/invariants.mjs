@@ -1,0 +1,45 @@
+// What must hold of a device's document and of what arrived, whatever ended the client, and when.
+
+import assert from "node:assert/strict";
+import { unpackBatch } from "../dist/batch.js";
+
+const idOf = (body) => Buffer.from(body.subarray(10, 26)).toString("hex");
+
+/** `bodies`: every batch that arrived, in order, repeated ones too. */
+export function check({ batches, charges }, bodies, registry) {
+  const sent = new Map();
+  for (const body of bodies) {
+    const id = idOf(body);
+    assert.deepEqual(Buffer.from(sent.get(id) ?? body), Buffer.from(body), "a retry has other bytes");
+    sent.set(id, body);
+  }
+  const known = new Map(batches.map((batch) => [batch.id, batch]));
+  for (const [id, body] of sent) {
+    const batch = known.get(id);
+    assert.ok(batch, "what left was not sealed");
+    if (batch.body) assert.deepEqual(Buffer.from(batch.body), Buffer.from(body));
+  }
+  for (const { id, state } of batches) {
+    assert.ok(["waiting", "dropped"].includes(state) || sent.has(id), `a ${state} batch is lost`);
+  }
+  for (const [group, caps] of Object.entries(registry.groups)) {
+    const own = charges.filter((charge) => charge.group === group);
+    const spent = {};
+    for (const { at, price, times } of own) spent[at] = (spent[at] ?? 0) + price * times;
+    const windows = Object.values(spent);
+    assert.ok(windows.every((epsilon) => epsilon <= caps.window_epsilon), "more than a window");
+    const life = windows.reduce((a, b) => a + b, 0);
+    assert.ok(life <= caps.lifetime_epsilon, "more than a life");
+  }
+  const reports = batches.flatMap((batch) => Object.entries(batch.reports));
+  for (const [name, { memoise }] of Object.entries(registry.metrics)) {
+    if (memoise) continue; // fresh noise: each report is charged once
+    const sum = (list) => list.reduce((total, n) => total + n, 0);
+    const paid = sum(charges.filter(({ metric }) => metric === name).map(({ times }) => times));
+    const sealed = sum(reports.filter(([metric]) => metric === name).map(([, count]) => count));
+    assert.equal(paid, sealed, `${name}: charged otherwise than sealed`);
+  }
+  const contents = [...sent.values()].flatMap(unpackBatch).length;
+  const waiting = batches.filter(({ state }) => state === "waiting").length;
+  return { batches: batches.length, sent: sent.size, deliveries: bodies.length, contents, waiting };
+}

@@ -1,0 +1,87 @@
+// The document in SQLite, on Node 22.13 or newer.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { test } from "node:test";
+import { DAY, Device, lastingRegistry, publicRegistry } from "./devices.mjs";
+import { check } from "./invariants.mjs";
+
+const [major, minor] = process.versions.node.split(".").map(Number);
+const skip = (major > 22 || (major === 22 && minor >= 13)) ? false : "needs Node 22.13";
+const { sqliteStorage } = skip ? {} : await import("../dist/storage/sqlite.js");
+const place = () => join(mkdtempSync(join(tmpdir(), "ldp-")), "device.ldp");
+
+test("sqlite: nothing before consent, then a file of the owner's that a restart goes on with",
+  { skip }, async () => {
+    const path = place();
+    const device = new Device({ storage: sqliteStorage(path), registry: publicRegistry() });
+    await device.client.record("city", "Oslo");
+    await device.client.status();
+    assert.equal(existsSync(path), false);
+    await device.client.grant();
+    assert.equal(statSync(path).mode & 0o777, 0o600);
+    await device.client.record("city", "Oslo");
+    await device.client.record("theme", "dark");
+    await device.client.close();
+    device.restart({ storage: sqliteStorage(path) });
+    device.sleep(1);
+    assert.equal((await device.client.upload()).acknowledged, 1);
+    assert.deepEqual(device.inbox.items.map(({ metric }) => metric).sort(), ["city", "theme"]);
+    await device.client.close();
+    assert.equal((await device.client.record("city", "Oslo")).reason, "storage");
+  });
+
+test("sqlite: a foreign or damaged file is declined and left alone", { skip }, async () => {
+  for (const content of ["not a database, but long enough to look at".repeat(30), ""]) {
+    const path = place();
+    writeFileSync(path, content);
+    const device = new Device({ storage: sqliteStorage(path) });
+    assert.equal(await device.client.grant(), content === "");
+    if (content) assert.equal(readFileSync(path, "utf8"), content);
+    await device.client.close();
+  }
+});
+
+test("sqlite: a file that another process holds is busy", { skip }, async () => {
+  const path = place();
+  const device = new Device({ storage: sqliteStorage(path) });
+  await device.client.grant();
+  const { DatabaseSync } = await import("node:sqlite");
+  const other = new DatabaseSync(path);
+  other.exec("BEGIN IMMEDIATE");
+  assert.equal((await device.client.record("city", "Oslo")).reason, "busy");
+  other.exec("COMMIT");
+  other.close();
+  assert.deepEqual(await device.client.record("city", "Oslo"), { recorded: true });
+  await device.client.close();
+});
+
+test("sqlite: processes that are killed lose nothing sealed and charge nothing twice",
+  { skip }, async () => {
+    const kills = Number(process.env.KILLS ?? 10);
+    const path = place();
+    const inbox = `${path}.inbox`;
+    const script = fileURLToPath(new URL("life.mjs", import.meta.url));
+    let day = Math.floor(Date.UTC(2026, 10, 21) / 1000 / DAY);
+    for (let kill = 0; kill < kills; kill += 1) {
+      const child = spawn(process.execPath, [script, path, inbox, `${day}`]);
+      await new Promise((resolve) => child.stdout.once("data", resolve));
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 250));
+      const ended = new Promise((resolve) => child.once("exit", resolve));
+      child.kill("SIGKILL");
+      await ended;
+      day += 3;
+    }
+    const device = new Device({ storage: sqliteStorage(path) });
+    const document = await device.options.storage.transaction((d) => ({ result: d }), false);
+    const lines = readFileSync(inbox, "utf8").split("\n").filter(Boolean);
+    const bodies = lines.map((line) => Buffer.from(line, "hex"));
+    const said = check(document, bodies, lastingRegistry());
+    assert.ok(said.sent > 0);
+    console.log(JSON.stringify({ kills, ...said }));
+    await device.client.close();
+  });

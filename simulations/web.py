@@ -1,0 +1,89 @@
+"""Does the TypeScript client keep its promises when its tab or its process is killed?
+
+`python -m simulations.web` kills Chromium and Node 100 times each at random, in the middle of
+recording, sealing and sending. After that only the device's document and what arrived are looked
+at: what left was sealed, a batch that is sent twice is the same bytes, nothing sealed is lost,
+every report of fresh noise is charged once, no cap is passed (`clients/typescript/test/
+invariants.mjs`). Prints every bar, writes all as JSON and exits 1 when one is missed.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from simulations import campaign
+from simulations.campaign import Bar
+
+CLIENT = Path(__file__).parent.parent / "clients" / "typescript"
+LEAST_NODE, NEWER_NODE = (22, 13), "node@24.21.0"
+KILLS = 100
+
+
+def run(*command: str, **environment: str) -> str:
+    """What a command prints in the client's folder; raises CalledProcessError."""
+    done = subprocess.run(
+        command,
+        cwd=CLIENT,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=1800,
+    )
+    return done.stdout
+
+
+def node_with_sqlite(folder: Path) -> str:
+    """A Node that has `node:sqlite`: the one on the PATH, or one that npm installs in a folder."""
+    major, minor = map(int, re.findall(r"\d+", run("node", "--version"))[:2])
+    if (major, minor) >= LEAST_NODE:
+        return "node"
+    words = ("--prefix", str(folder), "--ignore-scripts=false", "--silent", NEWER_NODE)
+    run("npm", "install", *words)
+    return str(folder / "node_modules" / ".bin" / "node")
+
+
+def kill_processes(kills: int, folder: Path) -> dict[str, int]:
+    """What was left by a Node process that was killed so many times."""
+    node = node_with_sqlite(folder)
+    words = ("--test", "--test-reporter=tap", "test/sqlite.test.mjs")
+    printed = run(node, *words, KILLS=str(kills))
+    assert "# fail 0" in printed
+    assert "# skipped 0" in printed
+    return dict(json.loads(re.findall(r'\{"kills.*\}', printed)[-1]))
+
+
+def kill_browsers(kills: int) -> dict[str, int]:
+    """What was left by a browser that was killed so many times."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or "chromium"
+    return dict(json.loads(run("node", "test/kill-tabs.mjs", chromium, str(kills))))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args()
+    made, bars = campaign.provenance(), list[Bar]()
+    run("npm", "ci", "--silent")
+    run("npm", "run", "--silent", "build")
+    with tempfile.TemporaryDirectory() as folder:
+        results = {
+            "Node": kill_processes(KILLS, Path(folder)),
+            "Chromium": kill_browsers(KILLS),
+        }
+    for what, result in results.items():
+        sent = result["sent"]
+        line = f"batches sent over {KILLS} kills of {what}, every promise held"
+        bars.append(Bar(line, sent, "> 50", sent > 50))
+    campaign.write(asked.out, made, {"bars": bars, "results": results})
+    return campaign.shown(bars)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
