@@ -40,3 +40,17 @@ def test_the_typescript_client_draws_from_one_source_only() -> None:
     }
     uses_node = sorted(name for name, text in sources.items() if 'from "node:' in text)
     assert uses_node == ["encode-lines.ts", "sqlite.ts"]
+
+
+def test_every_sentence_of_the_protocol_has_a_test_or_a_reason_here() -> None:
+    """Titles of the client's tests begin with the sentences that they hold; docs/embedding-web.md
+    lists those that cannot hold in a browser."""
+    titles = [
+        title
+        for path in (FOLDER / "test").glob("*.test.mjs")
+        for title in re.findall(r'^test\("(\d+(?: and \d+)*) ', path.read_text("utf-8"), re.M)
+    ]
+    page = (FOLDER.parents[1] / "docs" / "embedding-web.md").read_text("utf-8")
+    reasons = re.findall(r"^\| ([\d, ]+): ", page, re.M)
+    covered = {int(number) for text in titles + reasons for number in re.findall(r"\d+", text)}
+    assert covered == set(range(1, 29))

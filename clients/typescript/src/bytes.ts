@@ -45,9 +45,13 @@ export function toBytes(n: bigint | number, length: number): Uint8Array {
 }
 
 export function toInteger(bytes: Uint8Array): bigint {
-  const padded = new Uint8Array(8 * Math.ceil(bytes.length / 8));
-  padded.set(bytes);
-  return words(padded).reduceRight((n, word) => (n << 64n) | word, 0n);
+  let n = 0n;
+  for (let end = bytes.length, at = end - (end % 6); at >= 0; end = at, at -= 6) {
+    let part = 0; // 6 bytes are a whole number that a double holds
+    for (let i = end - 1; i >= at; i -= 1) part = part * 256 + bytes[i]!;
+    n = (n << 48n) | BigInt(part);
+  }
+  return n;
 }
 
 /** The 64-bit words of whole blocks of 8 bytes. */

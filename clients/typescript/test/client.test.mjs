@@ -11,6 +11,13 @@ import { DAY, Device, publicRegistry, registry } from "./devices.mjs";
 
 const yes = { recorded: true };
 
+/** A registry whose group of settings has a life of 8. */
+function tight() {
+  const document = publicRegistry();
+  document.groups.settings.lifetime_epsilon = 8;
+  return document;
+}
+
 async function granted(options) {
   const device = new Device(options);
   assert.equal(await device.client.grant(), true);
@@ -289,6 +296,64 @@ test("20 and 21 hidden: every period sends the same number, whatever was recorde
     const charged = Object.entries(device.charges("mood")).map(([end, epsilon]) => epsilon);
     assert.deepEqual(charged, [6, 4, 4]);
   }
+});
+
+test("16 and 17 a metric stops for all values once a new one would not fit", async () => {
+  const device = await granted({ registry: tight() });
+  for (let day = 0; day < 12; day += 1) {
+    await device.client.record("font", day % 2 ? "sans" : "serif");
+    device.sleep(1);
+    await device.client.upload();
+  }
+  const charges = device.document.charges.filter(({ metric }) => metric === "font");
+  const times = charges.reduce((sum, charge) => sum + charge.times, 0);
+  assert.equal(times, 2); // 3 each; a third would pass 8, and so no known value is sent either
+  const sent = device.inbox.items.filter(({ metric }) => metric === "font").length;
+  assert.equal(sent, 2);
+  assert.equal((await device.client.record("font", "serif")).reason, "cap");
+});
+
+test("19 a record is never sent under another memoisation or fingerprint", async () => {
+  const device = await granted({ registry: publicRegistry() });
+  await device.client.record("font", "serif");
+  await device.client.record("city", "Oslo");
+  const changed = publicRegistry();
+  delete changed.metrics.font.memoise;
+  changed.metrics.font.price = changed.metrics.font.epsilon;
+  changed.metrics.city = { ...changed.metrics.city, version: 2 };
+  device.restart({ registry: changed });
+  device.sleep(1);
+  await device.client.upload();
+  assert.deepEqual(device.inbox.items, []);
+  assert.deepEqual(device.document.charges, []);
+});
+
+test("22 hidden: the value of an epoch is drawn uniformly from the one before", async () => {
+  let yes = 0;
+  const runs = 60;
+  const document = registry();
+  for (let run = 0; run < runs; run += 1) {
+    const device = await granted({ registry: document });
+    for (const value of ["yes", "none", "none"]) await device.client.record("visits", value);
+    const [next] = device.document.epochs;
+    assert.equal(next.records, 3);
+    assert.equal(next.charged, false);
+    yes += Number(next.response.number === 1n);
+  }
+  // P(yes) = (1/3) 0.88 + (2/3) 0.12 = 0.37: mean 22, standard deviation 3.7, beyond 24 once in 1e9
+  assert.ok(Math.abs(yes - 0.373 * runs) < 24, `${yes}`);
+});
+
+test("26 two clients of one storage share one pool and one budget", async () => {
+  const device = await granted({ registry: publicRegistry() });
+  const other = new Client(device.options);
+  const both = [device.client, other];
+  await Promise.all([...Array(20)].map((_, i) => both[i % 2].record("city", "Oslo")));
+  assert.equal(device.document.periods[0].records, 20);
+  device.sleep(1);
+  await Promise.all(both.map((client) => client.upload()));
+  assert.deepEqual(device.document.charges.map(({ times }) => times), [2]);
+  assert.equal(device.inbox.batches.length, 1);
 });
 
 test("23 a clock that was set back waits", async () => {

@@ -1,0 +1,85 @@
+// What a collector may answer, and a registry that is fetched.
+
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { createServer } from "node:http";
+import { after, before, test } from "node:test";
+import { Device, publicRegistry } from "./devices.mjs";
+
+const BODY = JSON.stringify(publicRegistry());
+const PIN = createHash("sha256").update(BODY).digest("hex");
+let answer = (response) => response.end();
+const requests = [];
+const server = createServer((request, response) => {
+  request.on("data", () => {}).on("end", () => {
+    requests.push({ ...request.headers, method: request.method, url: request.url });
+    answer(response);
+  });
+});
+let url;
+before(() => new Promise((resolve) => server.listen(0, "127.0.0.1", () => {
+  url = `http://127.0.0.1:${server.address().port}`;
+  resolve();
+})));
+after(() => {
+  server.closeAllConnections();
+  server.close();
+});
+
+const head = (status, body, headers = {}) => (response) =>
+  response.writeHead(status, headers).end(body);
+
+async function waiting() {
+  const device = new Device({ collector: url, registry: publicRegistry() });
+  await device.client.grant();
+  await device.client.record("city", "Oslo");
+  device.sleep(1);
+  return device;
+}
+
+test("28 whatever the collector answers, the batch waits until it is acknowledged", async () => {
+  const device = await waiting();
+  for (const [reply, why] of [
+    [head(500, "oops"), "the collector answered 500"],
+    [head(200, "<html>hello"), "the collector answered 200"],
+    [head(202, "<html>hello"), "the collector's answer cannot be read"],
+    [head(202, '{"refused": 3}'), "the collector's answer cannot be read"],
+    [head(307, "", { Location: "/elsewhere" }), "the collector cannot be reached: TypeError"],
+    [(response) => response.destroy(), "the collector cannot be reached: TypeError"],
+    [head(503, "", { "Retry-After": "7" }), "the collector answered 503"],
+  ]) {
+    answer = reply;
+    const uploaded = await device.client.upload();
+    assert.deepEqual([uploaded.why, uploaded.waiting], [why, 1]);
+    device.now = Math.max(device.now, device.document.nextTry);
+  }
+  answer = head(202, '{"refused": [{"item": 0, "code": "expired"}]}');
+  const { acknowledged, refused } = await device.client.upload();
+  assert.deepEqual([acknowledged, refused], [1, 1]);
+  assert.equal((await device.client.status()).refused, 1);
+  const last = requests.at(-1);
+  assert.deepEqual([last.method, last.url], ["POST", "/v1/reports"]);
+  assert.equal(last["content-type"], "application/vnd.ldp.batch");
+  assert.ok(!("cookie" in last) && !("referer" in last));
+});
+
+test("a registry that is fetched must have the bytes that the app pins", async () => {
+  for (const [reply, pin, why] of [
+    [head(200, BODY), PIN, ""],
+    [head(200, BODY.replace('"window_epsilon":8', '"window_epsilon":80')), PIN, /pins/],
+    [head(200, "<html>"), PIN, /pins/],
+    [head(500, "oops"), PIN, /pins/],
+    [(response) => response.destroy(), PIN, /cannot be reached/],
+    [head(200, BODY), "0".repeat(64), /pins/],
+  ]) {
+    answer = reply;
+    const device = new Device({ registry: `${url}/v1/registry.json`, registrySha256: pin });
+    const asked = requests.length;
+    assert.equal((await device.client.record("city", "Oslo")).reason, "consent");
+    assert.equal((await device.client.status()).registry, "");
+    assert.equal(requests.length, asked); // before the owner agreed nobody is asked
+    assert.equal(await device.client.grant(), why === "");
+    if (!why) assert.deepEqual(await device.client.record("city", "Oslo"), { recorded: true });
+    else assert.match((await device.client.explain()), /cannot be read/);
+  }
+});
