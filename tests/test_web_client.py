@@ -1,9 +1,14 @@
 """The TypeScript client: its own tests run where Node is installed."""
 
+import itertools
+import json
 import re
+import subprocess
 
 import pytest
 
+import ldp
+from ldp.mechanisms import Rappor
 from ldp.registry import Registry
 from ldp.registry.resolved import resolved_bytes
 from tests.web_client import FOLDER, require_web_client, run
@@ -20,6 +25,12 @@ def test_the_typescript_client_passes_its_tests_and_every_vector() -> None:
     assert passed, done.stdout[-400:]
     assert int(passed[1]) >= 53
     assert "golden vectors: primitives.json" in done.stdout
+
+
+def test_the_package_has_the_version_of_the_other() -> None:
+    package = json.loads((FOLDER / "package.json").read_text("utf-8"))
+    assert package["version"] == ldp.__version__
+    assert package["dependencies"].keys() == {"@noble/hashes"}
 
 
 def test_its_tests_read_the_registry_that_is_exported() -> None:
@@ -40,6 +51,41 @@ def test_the_typescript_client_draws_from_one_source_only() -> None:
     }
     uses_node = sorted(name for name, text in sources.items() if 'from "node:' in text)
     assert uses_node == ["encode-lines.ts", "sqlite.ts"]
+
+
+SCHEMES = {"rappor-md5-le": 300, "rappor-md5-be16": 100, "chromium-city64": 128}
+VALUES = [
+    "é😂ab"[i % 4] * i for i in (0, 1, 2, 3, 4, 7, 8, 9, 16, 17, 32, 33, 63, 64, 65, 128, 129)
+]
+
+
+def test_the_hashes_and_responses_without_vectors_are_those_of_python() -> None:
+    require_web_client()
+    settings = {"f": 0.5, "p": 0.25, "q": 0.75, "hashes": 3, "cohorts": 4}
+    asked, expected = [], []
+    for scheme, bits in SCHEMES.items():
+        rappor = Rappor(scheme=scheme, bits=bits, permanent="keyed", **settings)
+        for value, row in itertools.product(VALUES, (0, 3)):
+            asked.append([rappor.parameters(), value, row])
+            expected.append([*rappor.addressing.cells(rappor.addressing.point(value), row)])
+    responses, secret = [], bytes(range(32))
+    for bits in (8, 32, 40, 128):
+        rappor = Rappor(scheme="rappor-md5-le", bits=bits, permanent="rappor-cpp", **settings)
+        cell = (1 << bits) - 12
+        response = rappor.memory.response(secret, "words/1", cell)
+        pair = [rappor.memory.cohort(secret, "words/1"), str(response)]
+        responses.append(([rappor.parameters(), secret.hex(), "words/1", str(cell)], pair))
+    content = {"columns": asked, "responses": [question for question, _ in responses]}
+    done = subprocess.run(
+        ["node", str(FOLDER / "test" / "filters.mjs")],
+        input=json.dumps(content),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    said = json.loads(done.stdout)
+    assert said["columns"] == expected
+    assert said["responses"] == [pair for _, pair in responses]
 
 
 def test_every_sentence_of_the_protocol_has_a_test_or_a_reason_here() -> None:

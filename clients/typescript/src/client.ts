@@ -66,7 +66,7 @@ export interface Status {
   unasked: string[];
 }
 
-/** A sealed batch, and what its reports say while it waits. */
+/** A sealed batch, and what its reports say while its bytes are kept. */
 export interface Sent extends Pick<SealedBatch, "day" | "reports" | "state"> {
   statements: Statement[];
 }
@@ -82,6 +82,8 @@ export interface Options {
   storage: Storage;
   /** Seconds that a sealed batch waits at most before it may leave: an hour. */
   jitter?: number;
+  /** Days for which the bytes of what was sent are kept for `sent`: none. */
+  keepSent?: number;
   /** An account's, for devices that share per-value responses; 16 bytes or more. */
   secret?: Uint8Array;
   bits?: BitSource;
@@ -217,10 +219,10 @@ export class Client {
   /** What the sealed reports that wait to be sent say. */
   async pending(): Promise<Statement[]> {
     const batches = await this.sent();
-    return batches.flatMap(({ statements }) => statements);
+    return batches.flatMap(({ state, statements }) => (state === "waiting" ? statements : []));
   }
 
-  /** Every batch that was sealed, with what its reports say while it waits. */
+  /** Every batch that was sealed, with what its reports say while it waits, or is kept. */
   sent(): Promise<Sent[]> {
     return this.#safely(async () => {
       const registry = await this.#registry();
@@ -231,6 +233,16 @@ export class Client {
         })),
       );
     }, () => []);
+  }
+
+  /** Delete the bytes of what was sent, which `keepSent` kept; whether that was written. */
+  forget(): Promise<boolean> {
+    return this.#safely(async () => {
+      await this.#change((device) => {
+        for (const batch of device.batches) if (batch.state === "acknowledged") batch.body = null;
+      }, true);
+      return true;
+    }, () => false);
   }
 
   /** What the client may send and what that tells, for the owner; null where it is not known. */
@@ -317,7 +329,7 @@ export class Client {
         this.#keepTime(device, registry, now);
         seal(device, this.#surroundings(registry), due, now);
       }
-      drop(device, now);
+      drop(device, now, this.#options.keepSent ?? 0);
       return { device, result: null };
     }, true);
   }
@@ -339,7 +351,8 @@ export class Client {
       try {
         const refused = await this.#destination.send(next.body!);
         if (!Number.isInteger(refused) || refused < 0) throw new TypeError();
-        await this.#change((device) => acknowledge(device, next.id, refused), true);
+        const keeps = !!this.#options.keepSent;
+        await this.#change((device) => acknowledge(device, next.id, refused, keeps), true);
         total.acknowledged += 1;
         total.refused += refused;
         total.waiting -= 1;

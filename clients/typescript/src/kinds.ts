@@ -35,6 +35,13 @@ export interface Memory {
   cell(columns: Columns): bigint;
   permanent(cell: bigint, bits: BitSource): bigint;
   instantaneous(response: bigint, bits: BitSource): bigint;
+  /** Where rows and permanent responses are another function of a secret than ours. */
+  readonly keyed?: KeyedMemory;
+}
+
+export interface KeyedMemory {
+  row(secret: Uint8Array): number;
+  response(secret: Uint8Array, metric: string, cell: bigint): bigint;
 }
 
 export interface Shape {

@@ -39,8 +39,8 @@ export class KeyedResponses {
   ) {
     if (secret.length < 16) throw new RangeError("a secret has 16 bytes or more");
     this.secret = epoch === undefined ? secret : digest(secret, message("epoch", epoch));
-    const [part] = memorised(encoder);
-    this.row = indexBelow(this.noise("cohort"), part.rows);
+    const [part, { keyed }] = memorised(encoder);
+    this.row = keyed ? keyed.row(this.secret) : indexBelow(this.noise("cohort"), part.rows);
   }
 
   /** The bytes of the true response: values with the same ones share a permanent response. */
@@ -54,6 +54,9 @@ export class KeyedResponses {
     const [part, memory] = memorised(this.encoder);
     const columns = part.touches(value, this.row, this.noise("answers"));
     const cell = memory.cell(columns);
+    if (memory.keyed) {
+      return { row: this.row, number: memory.keyed.response(this.secret, this.metric, cell) };
+    }
     const noise = this.noise("permanent", toBytes(cell, sizeBelow(part.limit)));
     return { row: this.row, number: memory.permanent(cell, noise) };
   }

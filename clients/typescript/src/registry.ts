@@ -141,7 +141,7 @@ function checked(
 function cleanedText(metric: Metric, value: Value): Value {
   if (typeof value !== "string") return value;
   const { alphabet, length } = metric.mechanism as { alphabet?: string; length?: number };
-  if (metric.cleans && alphabet) {
+  if (metric.cleans && alphabet && !/\p{Cs}/u.test(value)) {
     return [...value.normalize("NFC")].flatMap((letter) => letters(letter, alphabet))
       .slice(0, length).join("");
   }
@@ -152,7 +152,8 @@ function cleanedText(metric: Metric, value: Value): Value {
 
 /** The letters of the alphabet that stand for a letter: itself, its lower case, its base. */
 function letters(letter: string, alphabet: string): string[] {
-  const lower = letter.toLowerCase();
+  // case folding: the dotless i stays, "ß" becomes "ss"
+  const lower = letter === "ı" ? letter : letter.toLowerCase().toUpperCase().toLowerCase();
   for (const form of [letter, lower, lower.normalize("NFKD")]) {
     const known = [...form].filter((part) => alphabet.includes(part));
     if (known.length) return known;

@@ -133,11 +133,15 @@ export function settle(device: Device, registry: Registry): void {
   }
 }
 
-/** Drop batches that no collector takes any more, and the oldest beyond MOST_WAITING bytes. */
-export function drop(device: Device, now: number): void {
+/** Drop batches that no collector takes any more, and the oldest beyond MOST_WAITING bytes; delete
+ * the bytes of those that were sent and kept for `keepSent` days. */
+export function drop(device: Device, now: number, keepSent: number): void {
   let total = 0;
   for (const batch of [...device.batches].reverse()) {
-    if (batch.state !== "waiting") continue;
+    if (batch.state !== "waiting") {
+      if (!keepSent || batch.day < dayOf(Math.max(0, now - keepSent * DAY))) batch.body = null;
+      continue;
+    }
     total += batch.body!.length;
     if (batch.lastDay >= dayOf(now) && total <= MOST_WAITING) continue;
     Object.assign(batch, { state: "dropped", body: null, notBefore: 0 });

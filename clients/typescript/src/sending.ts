@@ -72,11 +72,13 @@ export function nextBatch(device: Device, now: number, clock: number, bits: BitS
   return ready.length ? ready[indexBelow(bits, ready.length)]! : "waits for its random moment";
 }
 
-export function acknowledge(device: Device, id: string, refused: number): void {
+/** Note that a batch was taken; its bytes stay where the app keeps what was sent. */
+export function acknowledge(device: Device, id: string, refused: number, keeps: boolean): void {
   const batch = device.batches.find((other) => other.id === id);
   device.failures = device.nextTry = 0;
   if (!batch || !["waiting", "withdrawn"].includes(batch.state)) return;
-  Object.assign(batch, { state: "acknowledged", body: null, notBefore: 0 } as Partial<SealedBatch>);
+  const body = keeps ? batch.body : null;
+  Object.assign(batch, { state: "acknowledged", body, notBefore: 0 } as Partial<SealedBatch>);
   device.refused += refused;
 }
 

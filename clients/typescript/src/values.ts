@@ -23,9 +23,18 @@ export function bytesOf(value: Value): Uint8Array {
   }
 }
 
+/** The text that bytes are in UTF-8. */
+function textOf(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return refuse("a value is not text");
+  }
+}
+
 /** The place of an answer in a list. */
 export function place(list: readonly string[], value: Value): number {
-  const text = value instanceof Uint8Array ? new TextDecoder().decode(value) : value;
+  const text = value instanceof Uint8Array ? textOf(value) : value;
   const at = typeof text === "string" ? list.indexOf(text) : -1;
   return at < 0 ? refuse("a value is not among the answers") : at;
 }

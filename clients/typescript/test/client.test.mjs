@@ -5,15 +5,17 @@ import { test } from "node:test";
 import { unpackBatch } from "../dist/batch.js";
 import { Client, memoryStorage, StorageError, Unreachable } from "../dist/index.js";
 import { everyMechanism } from "../dist/mechanisms/index.js";
+import { Registry } from "../dist/registry.js";
 import { localHashing } from "../dist/mechanisms/local-hashing.js";
 import { rr } from "../dist/mechanisms/rr.js";
 import { DAY, Device, publicRegistry, registry } from "./devices.mjs";
 
 const yes = { recorded: true };
 
-/** A registry whose group of settings has a life of 8. */
+/** A registry whose group of settings has a life of 8, and no other metric that is granted some. */
 function tight() {
   const document = publicRegistry();
+  delete document.metrics.theme;
   document.groups.settings.lifetime_epsilon = 8;
   return document;
 }
@@ -193,6 +195,25 @@ test("10 and 11 a retry repeats the batch byte for byte, and nothing is sent twi
   assert.equal(device.document.batches[0].body, null);
   assert.equal((await device.client.upload()).acknowledged, 0);
   assert.equal(device.inbox.batches.length, 1);
+});
+
+test("11 what was sent is said as long as it is kept", async () => {
+  const device = await granted({ registry: publicRegistry(), keepSent: 3 });
+  await device.client.record("city", "Oslo");
+  device.sleep(1);
+  await device.client.upload();
+  const said = async () => (await device.client.sent())[0];
+  assert.match((await said()).statements[0].text, /^names "\w+" of 4 answers$/);
+  assert.deepEqual([(await said()).state, await device.client.pending()], ["acknowledged", []]);
+  device.sleep(4);
+  await device.client.upload();
+  assert.deepEqual((await said()).statements, []);
+  await device.client.record("city", "Oslo");
+  device.sleep(1);
+  await device.client.upload();
+  assert.equal((await device.client.sent())[1].statements.length, 1);
+  assert.equal(await device.client.forget(), true);
+  assert.ok(device.document.batches.every(({ body }) => !body));
 });
 
 test("12 batches that are too old are dropped and counted", async () => {
@@ -405,6 +426,16 @@ test("a mistake of the app is declined, and its value is in no message", async (
     assert.ok(!answer.details.includes("purple"));
   }
   assert.deepEqual(await device.client.record("city", "Atlantis"), yes); // counts as other
+});
+
+test("words are cleaned as in Python, byte by byte", () => {
+  const alphabet = "abcdefghijklmnopqrstuvwxyz";
+  const metric = { cleans: true, mechanism: { alphabet, length: 10 } };
+  const clean = (word) => Registry.prototype.cleaned(metric, word);
+  assert.deepEqual(
+    ["Straße", "naïve", "İstanbul", "ıx", "ΛΟΓΟΣ", "a-b c", "ﬁne", "abcdefghijkl"].map(clean),
+    ["strasse", "naive", "istanbul", "x", "", "abc", "fine", "abcdefghij"],
+  );
 });
 
 test("a registry that says what does not hold is declined, metric by metric", async () => {

@@ -22,7 +22,6 @@ function table({ rows, columns, vote }, reports) {
 }
 
 function memoisedPairs(encoder, { secret_hex, metric, epoch, seed_hex, reports }) {
-  if (encoder.parameters.permanent === "rappor-cpp") return []; // not built here
   const keyed = new KeyedResponses(encoder, fromHex(secret_hex), metric, epoch ?? undefined);
   const bits = seeded(seed_hex);
   const first = keyed.response(reports[0][0]);

@@ -2,12 +2,14 @@
 
 import { md5 } from "@noble/hashes/legacy.js";
 import { concat, range, toBytes } from "../bytes.js";
+import { cityHash } from "../cityhash.js";
 import type { Mechanism } from "../encoder.js";
 import { bits, type Columns, type Value } from "../kinds.js";
 import { bitRatio, exact, UNIT } from "../probability.js";
 import { type BitSource, ONE } from "../randomness.js";
 import { answerColumns, bytesOf } from "../values.js";
 import { type Filter, filterColumns } from "./bloom.js";
+import { cppMemory } from "./rappor-cpp.js";
 import { bitMemory, inTwoSteps } from "./two-steps.js";
 
 interface Rappor extends Filter {
@@ -38,6 +40,11 @@ const SCHEMES: Record<string, (p: Rappor) => (value: Value, row: number, b: BitS
     "rappor-md5-le": (p) => (value, row) =>
       md5Columns(p, row, value, p.bits > 65536 ? 3 : p.bits > 256 ? 2 : 1, false),
     "rappor-md5-be16": (p) => (value, row) => md5Columns(p, row, value, 2, true),
+    "chromium-city64": (p) => (value, row) =>
+      range(p.hashes).map((i) => {
+        const hash = cityHash(bytesOf(value), row * p.hashes + i);
+        return Number(BigInt.asUintN(32, hash)) % p.bits;
+      }),
   };
 
 export const rappor: Mechanism = {
@@ -45,7 +52,7 @@ export const rappor: Mechanism = {
   id: 5,
   parts(p: Rappor) {
     const scheme = SCHEMES[p.scheme];
-    if (!scheme) throw new RangeError(`RAPPOR's scheme ${p.scheme} is not built here`);
+    if (!scheme) throw new RangeError(`RAPPOR has no scheme ${p.scheme}`);
     const [lie, low, high] = [p.f / 2, p.p, p.q].map((x) => (ONE * exact(x)) / UNIT) as
       [bigint, bigint, bigint];
     const mixed = (mostly: bigint, seldom: bigint) => mostly * (ONE - lie) + seldom * lie;
@@ -59,8 +66,9 @@ export const rappor: Mechanism = {
     const part = bits({ rows: p.cohorts, columns: p.bits, touches: scheme(p) }, channel);
     const lifetimeRatio = bitRatio(ONE - lie, lie, ONE, ...differing);
     const twice = inTwoSteps(part, bitMemory(lifetimeRatio, p.bits, ONE - lie, low, high));
+    const { memory, ...fresh } = twice;
     if (p.permanent === "keyed") return [twice];
-    const { memory: _, ...fresh } = twice; // the responses of google/rappor are not memoised here
-    return [fresh];
+    if (p.permanent === "rappor-cpp") return [{ ...fresh, memory: { ...memory!, keyed: cppMemory(p) } }];
+    return [fresh]; // the responses of google/rappor's Java and Python clients are not memoised here
   },
 };

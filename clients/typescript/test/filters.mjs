@@ -1,0 +1,18 @@
+// Columns and permanent responses of RAPPOR, for tests/test_web_client.py: JSON in, JSON out.
+
+import { readFileSync } from "node:fs";
+import { fromHex } from "../dist/bytes.js";
+import { Encoder } from "../dist/encoder.js";
+import { everyMechanism } from "../dist/mechanisms/index.js";
+
+const partOf = (parameters) => new Encoder(parameters, everyMechanism).parts[0];
+const { columns, responses } = JSON.parse(readFileSync(0, "utf8"));
+console.log(JSON.stringify({
+  columns: columns.map(([parameters, value, row]) =>
+    [...new Set(partOf(parameters).touches(value, row))].sort((a, b) => a - b)),
+  responses: responses.map(([parameters, secret, metric, cell]) => {
+    const { keyed } = partOf(parameters).memory;
+    const response = keyed.response(fromHex(secret), metric, BigInt(cell));
+    return [keyed.row(fromHex(secret)), `${response}`];
+  }),
+}));
