@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,7 @@ VALUES = [
 
 def test_the_hashes_and_responses_without_vectors_are_those_of_python() -> None:
     require_web_client()
-    settings = {"f": 0.5, "p": 0.25, "q": 0.75, "hashes": 3, "cohorts": 4}
+    settings: dict[str, Any] = {"f": 0.5, "p": 0.25, "q": 0.75, "hashes": 3, "cohorts": 4}
     asked, expected = [], []
     for scheme, bits in SCHEMES.items():
         rappor = Rappor(scheme=scheme, bits=bits, permanent="keyed", **settings)
