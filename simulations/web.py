@@ -1,7 +1,7 @@
 """Does the TypeScript client keep its promises when its tab or its process is killed?
 
-`python -m simulations.web` kills tabs of Chromium and Node 100 times each at random, in the middle of
-recording, sealing and sending. After that only the device's document and what arrived are looked
+`python -m simulations.web` kills tabs of Chromium and Node, 100 times each at random, in the middle
+of recording, sealing and sending. After that only the device's document and what arrived are looked
 at: what left was sealed, a batch that is sent twice is the same bytes, nothing sealed is lost,
 every report of fresh noise is charged once, no cap is passed (`clients/typescript/test/
 invariants.mjs`). Prints every bar, writes all as JSON and exits 1 when one is missed.

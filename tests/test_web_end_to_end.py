@@ -21,7 +21,7 @@ from ldp.registry import Registry
 from ldp.registry.resolved import resolved_bytes
 from ldp.server import decode
 from ldp.tables.table import Table
-from simulations.web import kill_tabs, kill_processes, node_with_sqlite
+from simulations.web import kill_processes, kill_tabs, node_with_sqlite
 from tests.collecting import Process, counted, drain
 from tests.web_client import FOLDER, require_web_client, run
 
