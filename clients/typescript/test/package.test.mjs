@@ -15,6 +15,11 @@ test("a page loads at most 20 KB with two mechanisms, and 40 KB with all", () =>
   assert.ok(two < all);
 });
 
+test("the types are those that an app expects, checked with strict", () => {
+  const tsc = fileURLToPath(new URL("../node_modules/.bin/tsc", import.meta.url));
+  execFileSync(tsc, ["-p", "test"], { cwd: FOLDER, stdio: "pipe" });
+});
+
 test("the package holds what is needed and nothing else", () => {
   const words = ["pack", "--dry-run", "--json", "--ignore-scripts"];
   const said = JSON.parse(execFileSync("npm", words, { cwd: FOLDER, encoding: "utf8" }));
