@@ -1,6 +1,6 @@
-"""Does the TypeScript client keep its promises when its tab or its process is killed?
+"""Does the TypeScript client keep its promises when its browser or process is killed?
 
-`python -m simulations.web` kills tabs of Chromium and Node, 100 times each at random, in the middle
+`python -m simulations.web` kills Chromium and Node, 100 times each at random, in the middle
 of recording, sealing and sending. After that only the device's document and what arrived are looked
 at: what left was sealed, a batch that is sent twice is the same bytes, nothing sealed is lost,
 every report of fresh noise is charged once, no cap is passed (`clients/typescript/test/
@@ -59,10 +59,10 @@ def kill_processes(kills: int, folder: Path) -> dict[str, int]:
     return dict(json.loads(re.findall(r'\{"kills.*\}', printed)[-1]))
 
 
-def kill_tabs(kills: int) -> dict[str, int]:
-    """What was left by tabs that were killed so many times."""
+def kill_browser(kills: int) -> dict[str, int]:
+    """What was left by a browser that was killed so many times, tabs and all."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or "chromium"
-    return dict(json.loads(run("node", "test/kill-tabs.mjs", chromium, str(kills))))
+    return dict(json.loads(run("node", "test/kill-browser.mjs", chromium, str(kills))))
 
 
 def main() -> int:
@@ -75,7 +75,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         results = {
             "Node": kill_processes(KILLS, Path(folder)),
-            "tabs of Chromium": kill_tabs(KILLS),
+            "Chromium": kill_browser(KILLS),
         }
     for what, result in results.items():
         sent = result["sent"]

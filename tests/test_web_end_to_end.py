@@ -21,7 +21,7 @@ from ldp.registry import Registry
 from ldp.registry.resolved import resolved_bytes
 from ldp.server import decode
 from ldp.tables.table import Table
-from simulations.web import kill_processes, kill_tabs, node_with_sqlite
+from simulations.web import kill_browser, kill_processes, node_with_sqlite
 from tests.collecting import Process, counted, drain
 from tests.web_client import FOLDER, require_web_client, run
 
@@ -192,8 +192,8 @@ def test_a_node_process_that_is_killed_loses_nothing_sealed(tmp_path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.exact
-def test_a_tab_that_is_killed_loses_nothing_sealed() -> None:
+def test_a_browser_that_is_killed_loses_nothing_sealed() -> None:
     require_web_client()
     if not any(map(shutil.which, BROWSERS["chrome"])):
         pytest.skip("chromium is not on the PATH")
-    assert kill_tabs(5)["sent"] > 0
+    assert kill_browser(3)["sent"] > 0

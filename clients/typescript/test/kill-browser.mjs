@@ -1,4 +1,5 @@
-// Kills tabs in the middle of their work, again and again: node test/kill-tabs.mjs EXECUTABLE KILLS
+// Kills a browser in the middle of its work, again and again:
+// node test/kill-browser.mjs EXECUTABLE KILLS
 // One profile lives through all; prints what held of its document and of what arrived.
 
 import { mkdtemp, readFile, rm } from "node:fs/promises";
@@ -64,44 +65,40 @@ const readDocument = () =>
     };
   });
 
-/** Kill every tab of the browser: what draws pages, and whatever it was doing. */
-async function killTabs() {
-  const session = await browser.target().createCDPSession();
-  const { processInfo } = await session.send("SystemInfo.getProcessInfo");
-  for (const { type, id } of processInfo) if (type === "renderer") process.kill(id, "SIGKILL");
-  await session.detach();
+async function open() {
+  const browser = await puppeteer.launch({
+    ...{ executablePath, userDataDir, headless: true, handleSIGINT: false },
+    args: ["--no-sandbox", "--disable-dev-shm-usage"],
+  });
+  const page = await browser.newPage();
+  await page.goto(`${site}/example/index.html`);
+  return { browser, page };
 }
 
-const browser = await puppeteer.launch({
-  ...{ executablePath, userDataDir, headless: true },
-  args: ["--no-sandbox", "--disable-dev-shm-usage"],
-});
-async function open() {
-  const page = await browser.newPage();
-  page.on("error", () => {}); // it crashes, as it should
-  await page.goto(`${site}/example/index.html`);
-  return page;
+/** Kill every process of a browser; one that was left would write beside the next. */
+async function killAll(browser) {
+  const ended = new Promise((resolve) => browser.process().once("exit", resolve));
+  process.kill(-browser.process().pid, "SIGKILL");
+  await ended;
+  await new Promise((resolve) => setTimeout(resolve, 300));
 }
 
 try {
   for (let kill = 0; kill < Number(kills); kill += 1) {
-    const page = await open();
+    const { browser, page } = await open();
     await page.evaluate(live, lastingRegistry(), site, 20_778 + 60 * kill);
-    await new Promise((resolve) => setTimeout(resolve, 20 + 200 * Math.random()));
-    const crashed = new Promise((resolve) => page.once("error", resolve));
-    await killTabs();
-    await crashed;
-    await page.close();
+    await new Promise((resolve) => setTimeout(resolve, 20 + 300 * Math.random()));
+    await killAll(browser);
   }
-  const page = await open();
+  const { browser, page } = await open();
   const document = JSON.parse(await page.evaluate(readDocument), (_, value) =>
     value?.bytes ? Uint8Array.from(value.bytes) : value);
+  await browser.close();
   console.log(JSON.stringify({ kills: Number(kills), ...check(document, bodies, lastingRegistry()) }));
 } catch (error) {
   console.error(error.message);
   process.exitCode = 1;
 } finally {
-  await browser.close();
   server.closeAllConnections();
   server.close();
   await rm(userDataDir, { recursive: true, force: true, maxRetries: 5 });
