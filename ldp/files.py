@@ -1,9 +1,11 @@
 """Atomic replacement of files: a killed run leaves the old file or none, never a part."""
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from ldp.errors import ParameterError
 
@@ -66,6 +68,15 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
+
+
+def finite(result: Any) -> Any:
+    """Return the `result`, JSON-ready data, with None for every number that is not finite."""
+    if isinstance(result, Mapping):
+        return {name: finite(value) for name, value in result.items()}
+    if isinstance(result, list | tuple):
+        return [finite(value) for value in result]
+    return None if isinstance(result, float) and not math.isfinite(result) else result
 
 
 def read_lines(text: str) -> list[str]:

@@ -1,6 +1,5 @@
 """`ldp associate`: from the reports of a joint metric to the joint distribution of its members."""
 
-from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 
@@ -53,10 +52,10 @@ def associate(
     Example: ldp associate banner --registry metrics.toml store --out banner.csv
     """
     from ldp.collection import read_patterns, report_files
+    from ldp.decoding.outcome import associate_members
     from ldp.mechanisms import JointReport
     from ldp.registry import Registry, read_values
     from ldp.registry.explaining import label
-    from ldp.server import associate as associated
 
     rule = Rule(alpha=alpha, control=control)
     check_output(out, level)
@@ -94,13 +93,9 @@ def associate(
         until=until,
         on_file=lambda _: advance(1),
     )
-    association = associated(patterns, listed, rule=rule)
-    metric = {
-        "members": names,
-        "windows": sorted({day for day, _ in files}),
-        "labels": [asdict(label(known, joint))],
-    }
-    association = replace(association, details={**association.details, **metric})
+    windows = sorted({day for day, _ in files})
+    by_member = dict(zip(names, listed, strict=True))
+    association = associate_members(patterns, by_member, windows, label(known, joint), rule)
     for warning in association.details["warnings"]:
         click.echo(f"ldp: {warning}", err=True)
     text = association.to_csv(None if out == "-" else out, level)

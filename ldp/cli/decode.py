@@ -96,8 +96,7 @@ def decode(
                  --rappor-map map.csv --out estimates.csv
     Example: ldp decode latency.table --quantile 0.5 --quantile 0.95 --out latency.csv
     """
-    from ldp.mechanisms.addressing import Rounding
-    from ldp.mechanisms.hierarchical_histogram import Levels
+    from ldp.decoding.outcome import is_about_numbers
     from ldp.registry import read_values
     from ldp.server import consistent, decode_with_decoys
     from ldp.server import decode as decoded
@@ -134,7 +133,7 @@ def decode(
             counted = read_table(rappor_params, rappor_counts, scheme)
         if rappor_map is not None:
             names, places = read_map(rappor_map, counted)
-    if quantiles or isinstance(counted.mechanism.addressing, Rounding | Levels):
+    if quantiles or is_about_numbers(counted.mechanism):
         _write_numbers(counted, out, level, quantiles, consistency, as_json)
         return
     decoding = decoded if decoys is None else partial(decode_with_decoys, decoys=decoys)
@@ -187,19 +186,9 @@ def _write_numbers(
     as_json: bool,
 ) -> None:
     """Write the mean, the regression or the distribution of a table of numbers."""
-    from ldp.decoding.distribution import QUANTILES, Distribution, decode_distribution
-    from ldp.decoding.numeric import decode_numbers
+    from ldp.decoding.outcome import numbers_outcome
 
-    numbers = decode_distribution(table) if quantiles else decode_numbers(table)
-    if isinstance(numbers, Distribution) and consistency == "sum-to-n":
-        numbers = numbers.monotone()
-    elif consistency != "none":
-        raise ParameterError("of numbers only those in bins have a consistency, sum-to-n")
-    if isinstance(numbers, Distribution):
-        chosen = quantiles or QUANTILES
-        summary, text = numbers.summary(chosen, level), numbers.to_csv(None, chosen, level)
-    else:
-        summary, text = numbers.summary(level), numbers.to_csv(None, level)
+    text, summary = numbers_outcome(table, level, quantiles, consistency)
     write_numbers(summary, text, out)
     if out != "-":
         lines = (line for line in text.splitlines() if not line.startswith("count,"))

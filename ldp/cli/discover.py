@@ -55,10 +55,9 @@ def discover(
     Example: ldp discover words --registry metrics.toml store --out words.csv
     """
     from ldp.collection import aggregate, read_patterns
+    from ldp.decoding.outcome import discover_words
     from ldp.registry import Registry
     from ldp.registry.explaining import label
-    from ldp.server import discover as discovered
-    from ldp.server import discover_ngrams, discover_prefixes
     from ldp.tables.joint_table import JointTable, load_table
     from ldp.tables.patterns import Patterns
 
@@ -86,13 +85,8 @@ def discover(
     is_puzzle = isinstance(reports.mechanism, SequenceFragmentPuzzle)
     if not is_puzzle and (top is not None or screen != "chance"):
         raise ParameterError("--top and --screen go with a puzzle (sfp)")
-    if isinstance(reports, JointTable):
-        screen_rule = None if screen == "chance" else Rule(alpha=alpha, control=screen)
-        estimates = discovered(reports, rule=rule, screen=screen_rule, top=top)
-    elif isinstance(reports, Patterns):
-        estimates = discover_ngrams(reports, rule=rule)
-    else:
-        estimates = discover_prefixes(reports, rule=rule)
+    screen_rule = None if screen == "chance" else Rule(alpha=alpha, control=screen)
+    estimates = discover_words(reports, rule, screen_rule, top)
     if registry is not None:
         labels = [asdict(label(known, source))]
         estimates = replace(estimates, details={**estimates.details, "labels": labels})

@@ -1,15 +1,13 @@
 """How commands write estimates."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ldp.cli.options import finite, say
+from ldp.cli.options import say
 from ldp.errors import ParameterError
-from ldp.files import write_together
-from ldp.tables.estimates import Estimates, summary_path
+from ldp.tables.estimates import Estimates, summary_path, write_with_summary
 
 
 def check_output(out: str, level: float) -> None:
@@ -52,5 +50,4 @@ def write_estimates(
 def write_numbers(summary: dict[str, Any], text: str, out: str) -> None:
     """Write the CSV `text` to `out`, and the summary beside it; nothing for "-"."""
     if out != "-":
-        beside = json.dumps(finite(summary), indent=1) + "\n"
-        write_together({Path(out): text, summary_path(Path(out)): beside})
+        write_with_summary(Path(out), text, summary)

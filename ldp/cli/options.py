@@ -1,11 +1,10 @@
 """What several commands share: options, the seeded generator, progress, results as JSON."""
 
 import json
-import math
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldp.errors import ParameterError
+from ldp.files import finite
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,15 +74,6 @@ def say(result: dict[str, Any], words: str, as_json: bool) -> None:
     """Print the result of a command for a program or for a person. JSON knows no infinity: what is
     infinite is null there."""
     click.echo(json.dumps(finite(result), allow_nan=False) if as_json else words)
-
-
-def finite(result: Any) -> Any:
-    """Return the result with None for every number that is not finite."""
-    if isinstance(result, Mapping):
-        return {name: finite(value) for name, value in result.items()}
-    if isinstance(result, list | tuple):
-        return [finite(value) for value in result]
-    return None if isinstance(result, float) and not math.isfinite(result) else result
 
 
 @contextmanager

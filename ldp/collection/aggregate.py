@@ -40,8 +40,32 @@ def aggregate(
     files the table so far is written to `checkpoint`; a later run with the same question goes on
     from there, and a run that succeeds deletes it.
     """
-    dated_files = report_files(stores, metric, version, since, until)
-    question = f"{metric} {version} {mechanism.fingerprint.hex()} {since} {until}"
+    return count_files(
+        report_files(stores, metric, version, since, until),
+        mechanism,
+        workers=workers,
+        on_damaged=on_damaged,
+        on_file=on_file,
+        checkpoint=checkpoint,
+        question=f"{metric} {version} {mechanism.fingerprint.hex()} {since} {until}",
+        every=every,
+    ).of_metric(dictionary, memoised)
+
+
+def count_files(
+    dated_files: Sequence[tuple[str, Path]],
+    mechanism: Catalogued,
+    *,
+    workers: int = 1,
+    on_damaged: Callable[[ReportError], None] | None = None,
+    on_file: Callable[[Path], None] | None = None,
+    checkpoint: Path | None = None,
+    question: str = "",
+    every: int = EVERY,
+) -> Table | JointTable:
+    """Return the table of `dated_files`, pairs (day, file) as from `report_files`, of one
+    mechanism. The other arguments and the errors are those of `aggregate`; a checkpoint is only
+    used by a run with the same `question`."""
     names = [str(path.resolve()) for _, path in dated_files]
     start = checkpoint and Checkpoint.load(checkpoint, question, names)
     table = start.table if start else None
@@ -60,7 +84,7 @@ def aggregate(
     table = _sum(table, builder.build())
     if checkpoint:
         checkpoint.unlink(missing_ok=True)
-    return table.of_metric(dictionary, memoised)
+    return table
 
 
 def _sum(total: Table | JointTable | None, table: Table | JointTable) -> Table | JointTable:

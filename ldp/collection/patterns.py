@@ -24,7 +24,16 @@ def read_patterns(
     """Return the patterns of a metric's stored reports. A damaged or foreign file raises
     ReportError with its name; `on_file` is called with each file that was read. Memory: all
     different reports."""
-    dated_files = report_files(stores, metric, version, since, until)
+    return patterns_of(report_files(stores, metric, version, since, until), mechanism, on_file)
+
+
+def patterns_of(
+    dated_files: Sequence[tuple[str, Path]],
+    mechanism: JointMechanism,
+    on_file: Callable[[Path], None] | None = None,
+) -> Patterns:
+    """Return the patterns of `dated_files`, pairs (day, file) as from `report_files`, of one
+    mechanism; otherwise as `read_patterns`."""
 
     def batches() -> Iterator[StoredBatch]:
         for _, path in dated_files:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ldp.arrays import Bools, Floats
 from ldp.errors import MissingPackage, ParameterError
-from ldp.files import csv_text, write_together
+from ldp.files import csv_text, finite, write_together
 
 if TYPE_CHECKING:
     from ldp.tables.joint_table import JointTable
@@ -323,8 +323,9 @@ def spread(count: Floats, std_error: Floats, sample: int) -> Floats:
 
 
 def write_with_summary(path: Path, text: str, summary: Mapping[str, Any]) -> None:
-    """Write the CSV `text` to `path` and its `summary` beside it, both or none."""
-    json_text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
+    """Write the CSV `text` to `path` and its `summary` beside it, both or none; null stands for a
+    number that is not finite."""
+    json_text = json.dumps(finite(summary), indent=2, allow_nan=False) + "\n"
     write_together({path: text, summary_path(path): json_text})
 
 
