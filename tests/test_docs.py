@@ -118,6 +118,7 @@ def test_the_three_uses_of_the_readme_run_in_order(tmp_path: Path) -> None:
         "planning",
         "central",
         "mechanisms/percentiles",
+        "publishing",
     ],
 )
 def test_a_page_can_be_typed_along(name: str, tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ _COMMANDS = (
         "decode",
         "discover",
         "associate",
+        "publish",
         "report",
         "rappor",
         "collect",

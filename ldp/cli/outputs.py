@@ -23,6 +23,7 @@ OUTPUTS = {
     "discover": ("out",),
     "merge": ("out",),
     "plan": ("out",),
+    "publish": ("out", "csv", "duckdb"),
     "rappor": ("out",),
     "regress": ("out",),
     "report": ("out",),

@@ -1,0 +1,143 @@
+"""Copies of the results data set: a CSV file, a DuckDB file, tables of a PostgreSQL database.
+
+The data set is the Parquet files. A copy is brought up to date from them, whatever it holds: a
+database remembers the digest of each period that it has, and takes over those that differ, each in
+a transaction of its own.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+
+from ldp.errors import LdpError, MissingPackage
+from ldp.files import open_replacement
+from ldp.publishing.rows import KEY, SCHEMA
+from ldp.publishing.state import load_states, results_path
+
+_TYPES = {
+    pa.string(): "TEXT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE PRECISION",
+    pa.bool_(): "BOOLEAN",
+    pa.date32(): "DATE",
+}
+"""SQL types of the columns, in DuckDB and PostgreSQL alike."""
+_PERIOD = ("metric", "version", "period")
+
+
+class OutputUnusable(LdpError):
+    """Error: a copy of the data set cannot be written."""
+
+
+class Part(NamedTuple):
+    """Part of the data set: the rows of one period, in the file `path`, whose digest is
+    `digest`."""
+
+    metric: str
+    version: int
+    period: date
+    digest: str
+    path: Path
+
+    @property
+    def key(self) -> tuple[str, int, date]:
+        """Metric, version and first day."""
+        return self.metric, self.version, self.period
+
+
+def parts(out: Path) -> Iterator[Part]:
+    """Yield the parts of the data set in `out`, sorted by metric, version and period."""
+    folders = [(path.parent.name, int(path.name[1:]), path) for path in out.glob("tables/*/v*")]
+    for metric, version, folder in sorted(folders):
+        for period, state in load_states(folder).items():
+            path = results_path(out, metric, version, period)
+            yield Part(metric, version, period, state.digest, path)
+
+
+def write_csv(out: Path, path: Path) -> None:
+    """Write the data set in `out` as one CSV file, replaced whole."""
+    with open_replacement(path) as temporary, csv.CSVWriter(temporary, SCHEMA) as writer:
+        for part in parts(out):
+            writer.write_table(pq.read_table(part.path, schema=SCHEMA))
+
+
+def update_duckdb(out: Path, path: Path) -> int:
+    """Bring the tables `results` and `periods` of a DuckDB file up to date with the data set in
+    `out`, and return the number of periods that were written. Raises MissingPackage, and
+    OutputUnusable for a file that cannot be opened or written."""
+    try:
+        import duckdb
+    except ModuleNotFoundError as error:
+        raise MissingPackage.of("--duckdb", error.name, "publish") from None
+    with _errors(f"{path}", duckdb.Error), duckdb.connect(str(path)) as database:
+        return _update(database, out, "", "?", _insert_parquet)
+
+
+def update_postgres(out: Path, conninfo: str) -> int:
+    """Bring the tables `ldp_results` and `ldp_periods` of a PostgreSQL database up to date with the
+    data set in `out`, and return the number of periods that were written. `conninfo`: as libpq
+    reads it. Raises MissingPackage, and OutputUnusable for a database that cannot be written."""
+    try:
+        import psycopg
+    except ModuleNotFoundError as error:
+        raise MissingPackage.of("--postgres", error.name, "publish") from None
+    with (
+        _errors("--postgres", psycopg.Error),
+        psycopg.connect(conninfo, autocommit=True) as connection,
+        connection.cursor() as cursor,
+    ):
+        return _update(cursor, out, "ldp_", "%s", _copy_rows)
+
+
+def _update(database: Any, out: Path, prefix: str, mark: str, insert: Any) -> int:
+    """Take over the parts that `database` does not have. `prefix`: of the names of its tables;
+    `mark`: for an argument; `insert`: writes the rows of a part into a table."""
+    results, periods = f"{prefix}results", f"{prefix}periods"
+    columns = ", ".join(f"{field.name} {_TYPES[field.type]}" for field in SCHEMA)
+    key = "metric TEXT, version INTEGER, period DATE, digest TEXT"
+    database.execute(f"CREATE TABLE IF NOT EXISTS {results} ({columns}{_primary(KEY, prefix)})")
+    database.execute(f"CREATE TABLE IF NOT EXISTS {periods} ({key}{_primary(_PERIOD, prefix)})")
+    database.execute(f"SELECT metric, version, period, digest FROM {periods}")
+    known = {*database.fetchall()}
+    changed = [part for part in parts(out) if (*part.key, part.digest) not in known]
+    where = " AND ".join(f"{name} = {mark}" for name in _PERIOD)
+    for part in changed:
+        database.execute("BEGIN")
+        for table in (results, periods):
+            database.execute(f"DELETE FROM {table} WHERE {where}", part.key)
+        insert(database, results, part.path)
+        values = ", ".join([mark] * 4)
+        database.execute(f"INSERT INTO {periods} VALUES ({values})", (*part.key, part.digest))
+        database.execute("COMMIT")
+    return len(changed)
+
+
+def _primary(key: Sequence[str], prefix: str) -> str:
+    """Return the primary key of a table: of PostgreSQL only, as DuckDB does not let a transaction
+    write a key again that it deleted."""
+    return f", PRIMARY KEY ({', '.join(key)})" if prefix else ""
+
+
+def _insert_parquet(database: Any, table: str, path: Path) -> None:
+    database.execute(f"INSERT INTO {table} SELECT * FROM read_parquet(?)", [str(path)])
+
+
+def _copy_rows(cursor: Any, table: str, path: Path) -> None:
+    with cursor.copy(f"COPY {table} FROM STDIN") as copy:
+        for row in pq.read_table(path, schema=SCHEMA).to_pylist():
+            copy.write_row([*row.values()])
+
+
+@contextmanager
+def _errors(name: str, kind: type[Exception]) -> Iterator[None]:
+    try:
+        yield
+    except kind as error:
+        raise OutputUnusable(f"{name}: {str(error).strip().splitlines()[0]}") from None

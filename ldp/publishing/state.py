@@ -1,0 +1,82 @@
+"""Tables that a publication keeps, and which files of the store each of them counts.
+
+`PERIOD.json` is written last and names the table: until then a period is as it was before, so a
+run that is killed leaves nothing half done, and the next one does its work again.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from ldp.decoding.outcome import Members
+from ldp.errors import DecodeError
+from ldp.files import write_whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeriodState:
+    """State of a period that was published. `path`: its JSON file; `files`: names of the counted
+    files of the store, as DAY/NAME; `table`: name of the table's file; `revision`: how often the
+    period was re-opened; `digest`: of its rows of the data set; `members`: those of its subject."""
+
+    path: Path = field(compare=False)
+    files: tuple[str, ...]
+    table: str
+    revision: int
+    digest: str
+    members: Members = field(default_factory=dict)
+
+    @property
+    def table_path(self) -> Path:
+        """Path of the table."""
+        return self.path.with_name(self.table)
+
+    @classmethod
+    def load(cls, path: Path) -> "PeriodState":
+        """Read the state of a period; raises DecodeError for a file that `save` did not write."""
+        try:
+            fields = json.loads(path.read_text("utf-8"))
+            files, members = tuple(fields.pop("files")), fields.pop("members")
+            return cls(path=path, files=files, members=members, **fields)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            raise DecodeError(
+                f"{path}: damaged; restore it and the table that it names from a backup, or delete "
+                "it: its period is then counted again from the store"
+            ) from None
+
+    def save(self) -> None:
+        """Write the state to `path`, atomically."""
+        names = ("table", "revision", "digest", "files", "members")
+        fields = {name: getattr(self, name) for name in names}
+        write_whole(self.path, json.dumps(fields, indent=1) + "\n")
+
+
+def state_folder(out: Path, metric: str, version: int) -> Path:
+    """Return the folder of the tables of one version of a metric."""
+    return out / "tables" / metric / f"v{version}"
+
+
+def load_states(folder: Path) -> Mapping[date, PeriodState]:
+    """Return the states of the periods in `folder`, by first day, in the order of time."""
+    paths = sorted(folder.glob("*.json"))
+    return {date.fromisoformat(path.stem): PeriodState.load(path) for path in paths}
+
+
+def estimates_path(out: Path, metric: str, version: int, first: date) -> Path:
+    """Return the file of the estimates of one period, as the command for them writes it."""
+    return out / "estimates" / metric / f"v{version}" / f"{first}.csv"
+
+
+def results_path(out: Path, metric: str, version: int, first: date) -> Path:
+    """Return the file of the data set with the rows of one period."""
+    return out / "results" / metric / f"v{version}" / f"{first}.parquet"
+
+
+def remove_orphans(folder: Path, states: Mapping[date, PeriodState]) -> None:
+    """Delete the tables in `folder` that none of the `states` names: a killed run left them."""
+    names = {state.table for state in states.values()}
+    for path in folder.glob("*.table"):
+        if path.name not in names:
+            path.unlink()

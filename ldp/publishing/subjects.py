@@ -1,0 +1,85 @@
+"""Subjects of a publication: one version of one metric each, from the registry or a kept table."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ldp.accounting.label import Label
+from ldp.decoding.outcome import Members
+from ldp.mechanisms import Catalogued
+from ldp.publishing.state import PeriodState, load_states, state_folder
+from ldp.registry import Registry
+from ldp.registry.explaining import label
+from ldp.tables.joint_table import JointTable, load_table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """One version of a metric: what its reports are counted and decoded with. `members`: the
+    candidates of each member of a joint metric, else empty."""
+
+    metric: str
+    version: int
+    mechanism: Catalogued
+    dictionary: tuple[str, ...] | None
+    memoised: bool
+    label: Label
+    members: Members
+
+    @classmethod
+    def of_registry(cls, registry: Registry, metric: str) -> "Subject":
+        """Return the version of `metric` that the registry has; raises RegistryError."""
+        definition = registry.metric(metric)
+        return cls(
+            metric=metric,
+            version=definition.version,
+            mechanism=definition.mechanism,
+            dictionary=definition.candidates(),
+            memoised=bool(definition.memoise),
+            label=label(registry, metric),
+            members={member.name: member.candidates() for member in definition.members},
+        )
+
+    @classmethod
+    def of_state(cls, metric: str, version: int, state: PeriodState) -> "Subject":
+        """Return an earlier `version` of `metric` from the table of one of its periods."""
+        table = load_table(state.table_path)
+        part = table.tables[0] if isinstance(table, JointTable) else table
+        return cls(
+            metric=metric,
+            version=version,
+            mechanism=table.mechanism,
+            dictionary=part.dictionary,
+            memoised=table.memoised,
+            label=table.labels[0],
+            members=state.members,
+        )
+
+
+def stored_versions(stores: Sequence[Path], metric: str) -> list[int]:
+    """Return the versions of which `stores` have reports of `metric`, sorted."""
+    names = {
+        path.name.removeprefix("version=")
+        for store in stores
+        for path in (store / f"metric={metric}").glob("version=*")
+    }
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def subjects(
+    registry: Registry, stores: Sequence[Path], out: Path, unknown: list[str]
+) -> Iterator[Subject]:
+    """Yield the metrics of the registry, each in all versions that can be counted: the registry's,
+    and earlier ones of which a table is kept in `out`. A sentence for each version that cannot be
+    is added to `unknown`."""
+    for metric, definition in registry.metrics.items():
+        for version in stored_versions(stores, metric):
+            if version == definition.version:
+                yield Subject.of_registry(registry, metric)
+            elif states := load_states(state_folder(out, metric, version)):
+                yield Subject.of_state(metric, version, states[max(states)])
+            else:
+                unknown.append(
+                    f"{metric}: the store has reports of version {version}, the registry version "
+                    f"{definition.version}; publish once with the registry that had it"
+                )

@@ -1,0 +1,433 @@
+"""`ldp publish`: what is in the data set is what the commands say of the same reports, whenever it
+was run, killed, or given reports that came late."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.dataset as ds
+import pytest
+from click.testing import CliRunner
+
+from ldp.cli import commands
+from ldp.collection import aggregate
+from ldp.collection.lock import InUse
+from ldp.errors import ParameterError
+from ldp.publishing import Job, Publication, opened, outputs, publish
+from ldp.publishing.rows import KEY, SCHEMA
+from ldp.report import load
+from ldp.tables.joint_table import load_table
+from simulations.publish import REPORTED, START, write_registry, write_reports
+
+TODAY = START + timedelta(days=30)
+Rows = list[dict[str, Any]]
+
+
+class World:
+    """A registry, a store and a publication in one folder."""
+
+    def __init__(self, top: Path, version: int = 1) -> None:
+        self.top, self.store, self.out = top, top / "store", top / "out"
+        self.registry = write_registry(top, version)
+        self.random = np.random.default_rng(7)
+
+    def write(self, metric: str, day: int = 0, part: str = "a", people: int = 400) -> None:
+        at = START + timedelta(days=day)
+        write_reports(self.store, self.registry, metric, at, self.random, part, people)
+
+    def publish(self, out: Path | None = None, **options: Any) -> Publication:
+        settings: dict[str, Any] = {"today": TODAY, "registry": self.registry, **options}
+        out = out or self.out
+        job = Job(stores=[self.store], out=out, **settings)
+        with opened(out, job.period):
+            return publish(job)
+
+    def folder(self, metric: str, version: int = 1, out: Path | None = None) -> Path:
+        return (out or self.out) / "tables" / metric / f"v{version}"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def rows(out: Path) -> Rows:
+    """The whole data set, in the order of its key."""
+    found = ds.dataset(out / "results", schema=SCHEMA).to_table().to_pylist()
+    return sorted(found, key=lambda row: [str(row[name]) for name in KEY])
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def run(*words: object) -> Any:
+    return CliRunner().invoke(commands, [*map(str, words)], catch_exceptions=True)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("metric", REPORTED)
+def test_estimates_are_those_of_the_commands(world: World, metric: str) -> None:
+    """`ldp aggregate` and `decode`, or `associate`, of the same day write the same bytes."""
+    world.write(metric, people=2_000)
+    assert world.publish().problems == []
+    mine = world.out / "estimates" / metric / "v1" / f"{START}.csv"
+    registry, theirs = world.top / "metrics.toml", world.top / "by-hand.csv"
+    if metric == "network":
+        done = run("associate", metric, world.store, "--registry", registry, "--out", theirs)
+    else:
+        table = world.top / "by-hand.table"
+        run("aggregate", metric, world.store, "--registry", registry, "--out", table)
+        done = run("decode", table, "--out", theirs)
+        assert load_table(world.folder(metric) / f"{START}.0.table") == load_table(table)
+    assert done.exit_code == 0, done.output
+    assert mine.read_bytes() == theirs.read_bytes()
+    assert mine.with_suffix(".json").read_bytes() == theirs.with_suffix(".json").read_bytes()
+
+
+@pytest.mark.exact
+def test_rows_have_the_numbers_of_the_estimates(world: World) -> None:
+    for metric in REPORTED:
+        world.write(metric)
+    assert world.publish().problems == []
+    found = rows(world.out)
+    assert {row["metric"] for row in found} == {*REPORTED}
+    assert len({tuple(row[name] for name in KEY) for row in found}) == len(found)
+    theme = {row["value"]: row for row in found if row["metric"] == "theme"}
+    file: Any = load(world.out / "estimates" / "theme" / "v1" / f"{START}.csv")
+    for row in file.rows:
+        mine = theme[row["value"]]
+        assert (mine["estimate"], mine["low"], mine["high"]) == (
+            *(row[name] for name in ("count", "low", "high")),
+        )
+        assert mine["discovered"] == bool(row["detected"])
+        assert mine["noise_floor"] == file.summary["noise_floor"]
+        assert (mine["epsilon"], mine["reports"]) == (2.0, 400)
+        assert mine["fakes_move"] == file.summary["fakes_move"]
+    cells = [json.loads(row["value"]) for row in found if row["metric"] == "network"]
+    assert ["9.4", "wifi"] in cells
+    statistics = {row["statistic"] for row in found if row["metric"] == "latency"}
+    assert statistics == {"count", "mean", "variance", "p50", "p90", "p95", "p99"}
+    (mean,) = (row for row in found if row["metric"] == "battery")
+    assert mean["statistic"] == "mean"
+    assert mean["low"] < mean["estimate"] < mean["high"]
+
+
+@pytest.mark.exact
+def test_a_second_run_does_nothing(world: World) -> None:
+    world.write("theme")
+    assert [change.reports for change in world.publish().counted] == [400]
+    before = {path: path.stat().st_mtime_ns for path in world.out.rglob("*")}
+    assert world.publish().counted == []
+    assert before == {path: path.stat().st_mtime_ns for path in world.out.rglob("*")}
+
+
+@pytest.mark.exact
+def test_only_days_that_have_ended_are_counted(world: World) -> None:
+    for day in range(3):
+        world.write("theme", day)
+    second = START + timedelta(days=2)
+    assert [change.period for change in world.publish(today=second).counted] == [
+        *(START + timedelta(days=day) for day in range(2)),
+    ]
+    assert [change.period for change in world.publish(today=TODAY).counted] == [second]
+
+
+@pytest.mark.exact
+def test_days_before_since_are_left_alone(world: World) -> None:
+    for day in range(3):
+        world.write("theme", day)
+    since = START + timedelta(days=1)
+    assert [change.period for change in world.publish(since=since).counted] == [
+        *(START + timedelta(days=day) for day in (1, 2)),
+    ]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("metric", ["theme", "network"])
+def test_late_reports_reopen_their_day(world: World, metric: str) -> None:
+    """The table, the estimates and the rows are those of a run that had all reports at once."""
+    world.write(metric, 0, "a")
+    world.write(metric, 1, "a")
+    world.publish()
+    world.write(metric, 0, "b", people=100)
+    (change,) = world.publish().counted
+    assert (change.period, change.reports, change.revision) == (START, 500, 1)
+    assert [path.name for path in world.folder(metric).glob("*.table")].count(
+        f"{START}.1.table"
+    ) == 1
+    assert len([*world.folder(metric).glob("*.table")]) == 2
+    other = world.top / "at once"
+    world.publish(other)
+    assert without_revision(rows(world.out)) == without_revision(rows(other))
+    kept = world.folder(metric) / f"{START}.1.table"
+    assert load_table(kept) == load_table(world.folder(metric, out=other) / f"{START}.0.table")
+
+
+def without_revision(found: Rows) -> Rows:
+    return [{name: cell for name, cell in row.items() if name != "revision"} for row in found]
+
+
+@pytest.mark.exact
+def test_late_reports_are_added_when_the_first_are_no_longer_stored(world: World) -> None:
+    """`ldp collect --retain` deletes reports; the kept table still has them. A cross table cannot
+    be made of a table, so there the problem is named and nothing changes."""
+    for metric in ("theme", "network"):
+        world.write(metric, 0, "a")
+    world.publish()
+    before = files(world.out / "results" / "network")
+    shutil.rmtree(world.store)
+    for metric in ("theme", "network"):
+        world.write(metric, 0, "b", people=100)
+    result = world.publish()
+    assert [(change.metric, change.reports) for change in result.counted] == [("theme", 500)]
+    (problem,) = result.problems
+    assert "network, 2026-01-01: 1 late files cannot be added" in problem
+    assert files(world.out / "results" / "network") == before
+
+
+@pytest.mark.exact
+def test_a_metric_goes_on_in_its_new_version(tmp_path: Path) -> None:
+    """The last day of the old version is counted with what its kept tables say of it."""
+    world = World(tmp_path)
+    world.write("theme", 0)
+    world.publish()
+    world.write("theme", 1)
+    old = world.registry
+    world.registry = write_registry(tmp_path, version=2)
+    world.write("theme", 1, "c")
+    result = world.publish()
+    assert result.problems == []
+    second = START + timedelta(days=1)
+    assert [(change.version, change.period) for change in result.counted] == [
+        (1, second),
+        (2, second),
+    ]
+    assert {row["version"] for row in rows(world.out)} == {1, 2}
+    table = load_table(world.folder("theme") / f"{second}.0.table")
+    by_hand = aggregate([world.store], "theme", 1, old.metric("theme").mechanism, since=second)
+    assert np.array_equal(table.counts, by_hand.counts)  # type: ignore[union-attr]
+    (problem,) = world.publish(tmp_path / "another").problems
+    assert "the store has reports of version 1, the registry version 2" in problem
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def dies_at(number: int, monkeypatch: pytest.MonkeyPatch, world: World, is_after: bool) -> bool:
+    """Whether a run has as many files to put in their place: it is ended before or after one."""
+    original, left = Path.replace, number
+
+    def replace(path: Path, target: Path) -> Path:
+        nonlocal left
+        left -= 1
+        if not left and not is_after:
+            raise Killed
+        moved = original(path, target)
+        if not left:
+            raise Killed
+        return moved
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", replace)
+        try:
+            world.publish()
+        except Killed:
+            return True
+    return False
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("is_after", [False, True])
+@pytest.mark.parametrize("metric", ["theme", "network"])
+def test_a_run_that_dies_at_any_file_is_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric: str, is_after: bool
+) -> None:
+    """Both the first count of a day and one that re-opens it, at every file that is put in place;
+    nothing that a killed run wrote stays."""
+    for number in range(1, 20):
+        world = World(tmp_path / f"{number}")
+        world.write(metric, 0, "a")
+        dies_at(number, monkeypatch, world, is_after)
+        world.publish()
+        world.write(metric, 0, "b", people=100)
+        was_killed = dies_at(number, monkeypatch, world, is_after)
+        world.publish()
+        other = world.top / "undisturbed"
+        world.publish(other)
+        assert without_revision(rows(world.out)) == without_revision(rows(other))
+        (table,) = world.folder(metric).glob("*.table")
+        assert load_table(table).total == 500
+        assert not [*world.out.rglob("*.part")]
+        if not was_killed:
+            break
+    assert 4 <= number < 19
+
+
+@pytest.mark.exact
+def test_a_second_run_beside_the_first_is_turned_away(world: World) -> None:
+    world.write("theme")
+    with opened(world.out, "day"), pytest.raises(InUse, match="another ldp publish uses it"):
+        world.publish()
+
+
+@pytest.mark.exact
+def test_weeks_begin_on_mondays(world: World) -> None:
+    for day in range(5):  # Thursday to Monday
+        world.write("theme", day)
+    result = world.publish(period="week", today=date(2026, 1, 12))
+    assert [(str(change.period), change.reports) for change in result.counted] == [
+        ("2025-12-29", 1600),
+        ("2026-01-05", 400),
+    ]
+    assert {row["days"] for row in rows(world.out)} == {7}
+    with pytest.raises(ParameterError, match="another --period"):
+        world.publish()
+
+
+@pytest.mark.exact
+def test_a_damaged_file_holds_up_its_day_only(world: World) -> None:
+    for day in range(2):
+        world.write("theme", day)
+    world.write("theme", 0, "b", people=100)
+    (damaged,) = world.store.rglob(f"day={START}/b.parquet")
+    damaged.write_bytes(damaged.read_bytes()[:200])
+    registry = world.top / "metrics.toml"
+    words = ("publish", "--registry", registry, "--store", world.store, "--out", world.out)
+    done = run(*words)
+    assert done.exit_code != 0
+    assert "b.parquet: damaged" in done.output
+    assert {str(row["period"]) for row in rows(world.out)} == {"2026-01-02"}
+    done = run(*words, "--skip-damaged")
+    assert "left out" in done.output
+    assert {row["reports"] for row in rows(world.out)} == {400}
+    assert world.publish(skip_damaged=True).counted == []
+
+
+@pytest.mark.exact
+def test_two_stores_are_counted_together_and_copies_refused(world: World) -> None:
+    world.write("theme", 0, "a")
+    first, second = world.store, world.top / "second"
+    shutil.copytree(first, second)
+    world.store = second
+    world.write("theme", 0, "b")
+    job = Job(registry=world.registry, stores=[first, second], out=world.out, today=TODAY)
+    with opened(world.out, "day"):
+        (problem,) = publish(job).problems
+    assert "publish one of the copies" in problem
+    (copy,) = second.rglob("a.parquet")
+    copy.unlink()
+    with opened(world.out, "day"):
+        (change,) = publish(job).counted
+    assert change.reports == 800
+
+
+@pytest.mark.exact
+def test_a_damaged_state_is_named(world: World) -> None:
+    world.write("theme")
+    world.publish()
+    (state,) = world.folder("theme").glob("*.json")
+    state.write_text("{}")
+    done = run(
+        *("publish", "--registry", world.top / "metrics.toml"),
+        *("--store", world.store, "--out", world.out),
+    )
+    assert done.exit_code != 0
+    assert str(state) in str(done.exception)
+
+
+def csv_rows(path: Path) -> Rows:
+    strings = pyarrow.csv.ConvertOptions(
+        column_types=SCHEMA, strings_can_be_null=False, null_values=[""]
+    )
+    found: Rows = pyarrow.csv.read_csv(path, convert_options=strings).to_pylist()
+    return sorted(found, key=lambda row: [str(row[name]) for name in KEY])
+
+
+@pytest.mark.exact
+def test_copies_hold_the_data_set(world: World) -> None:
+    """CSV and DuckDB, after the first run, a late report, and a copy that missed a run."""
+    duckdb = pytest.importorskip("duckdb")
+    csv, database = world.top / "results.csv", world.top / "results.duckdb"
+    words = (
+        *("publish", "--registry", world.top / "metrics.toml", "--store", world.store),
+        *("--out", world.out, "--csv", csv, "--duckdb", database),
+    )
+    for step in range(3):
+        for metric in ("theme", "network", "latency"):
+            world.write(metric, step // 2, f"{step}")
+        if step == 1:
+            world.publish()  # without copies
+        done = run(*words)
+        assert done.exit_code == 0, done.output
+        expected = rows(world.out)
+        with duckdb.connect(str(database)) as connection:
+            cursor = connection.execute("SELECT * FROM results")
+            names = [column[0] for column in cursor.description]
+            found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        assert sorted(found, key=lambda row: [str(row[name]) for name in KEY]) == expected
+        assert csv_rows(csv) == expected
+    assert outputs.update_duckdb(world.out, database) == 0
+    database.write_bytes(b"no database")
+    with pytest.raises(outputs.OutputUnusable, match=r"results\.duckdb"):
+        outputs.update_duckdb(world.out, database)
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a PostgreSQL server of its own, which listens on a socket only."""
+    pytest.importorskip("psycopg")
+    programs = ("initdb", "pg_ctl")
+    if not all(map(shutil.which, programs)):
+        pytest.skip("PostgreSQL is not installed")
+    folder = Path(gettempdir(), f"ldp-postgres-{os.getpid()}")  # short: a socket's
+    folder.mkdir(mode=0o700)
+    user: dict[str, Any] = {"check": True, "stdout": subprocess.DEVNULL, "cwd": folder}
+    if os.getuid() == 0:  # the server does not run as root
+        shutil.chown(folder, "postgres", "postgres")
+        user |= {"user": "postgres", "group": "postgres"}
+    data = folder / "data"
+    subprocess.run(["initdb", "-D", data, "-U", "tester", "-A", "trust", "-N"], **user)
+    control: list[str | Path] = ["pg_ctl", "-D", data, "-w", "-l", folder / "log"]
+    options = f"-k {folder} -c listen_addresses= -c fsync=off"
+    subprocess.run([*control, "-o", options, "start"], **user)
+    yield f"host={folder} user=tester dbname=postgres"
+    subprocess.run([*control, "-m", "immediate", "stop"], **user)
+    shutil.rmtree(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_postgres_holds_the_data_set(world: World, postgres: str) -> None:
+    import psycopg
+
+    for step in range(3):
+        for metric in ("theme", "network", "latency"):
+            world.write(metric, step // 2, f"{step}")
+        done = run(
+            *("publish", "--registry", world.top / "metrics.toml", "--store", world.store),
+            *("--out", world.out, "--postgres", postgres),
+        )
+        assert done.exit_code == 0, done.output
+        with psycopg.connect(postgres) as connection:
+            cursor = connection.execute("SELECT * FROM ldp_results")
+            assert cursor.description is not None
+            names = [column.name for column in cursor.description]
+            found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        assert sorted(found, key=lambda row: [str(row[name]) for name in KEY]) == rows(world.out)
+    assert outputs.update_postgres(world.out, postgres) == 0
+    with pytest.raises(outputs.OutputUnusable, match="--postgres: "):
+        outputs.update_postgres(world.out, "host=/nowhere")
