@@ -13,56 +13,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow.csv
-import pyarrow.dataset as ds
 import pytest
-from click.testing import CliRunner
 
-from ldp.cli import commands
 from ldp.collection import aggregate
 from ldp.collection.lock import InUse
 from ldp.errors import ParameterError
-from ldp.publishing import Job, Publication, opened, outputs, publish
+from ldp.publishing import Job, opened, outputs, publish
 from ldp.publishing.rows import KEY, SCHEMA
 from ldp.report import load
 from ldp.tables.joint_table import load_table
-from simulations.publish import REPORTED, START, write_registry, write_reports
-
-TODAY = START + timedelta(days=30)
-Rows = list[dict[str, Any]]
-
-
-class World:
-    """A registry, a store and a publication in one folder."""
-
-    def __init__(self, top: Path, version: int = 1) -> None:
-        self.top, self.store, self.out = top, top / "store", top / "out"
-        self.registry = write_registry(top, version)
-        self.random = np.random.default_rng(7)
-
-    def write(self, metric: str, day: int = 0, part: str = "a", people: int = 400) -> None:
-        at = START + timedelta(days=day)
-        write_reports(self.store, self.registry, metric, at, self.random, part, people)
-
-    def publish(self, out: Path | None = None, **options: Any) -> Publication:
-        settings: dict[str, Any] = {"today": TODAY, "registry": self.registry, **options}
-        out = out or self.out
-        job = Job(stores=[self.store], out=out, **settings)
-        with opened(out, job.period):
-            return publish(job)
-
-    def folder(self, metric: str, version: int = 1, out: Path | None = None) -> Path:
-        return (out or self.out) / "tables" / metric / f"v{version}"
+from simulations.publish import REPORTED, START, write_registry
+from tests.publications import TODAY, Rows, World, rows, run
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path)
-
-
-def rows(out: Path) -> Rows:
-    """The whole data set, in the order of its key."""
-    found = ds.dataset(out / "results", schema=SCHEMA).to_table().to_pylist()
-    return sorted(found, key=lambda row: [str(row[name]) for name in KEY])
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -71,10 +37,6 @@ def files(folder: Path) -> dict[str, bytes]:
         for path in folder.rglob("*")
         if path.is_file()
     }
-
-
-def run(*words: object) -> Any:
-    return CliRunner().invoke(commands, [*map(str, words)], catch_exceptions=True)
 
 
 @pytest.mark.exact
@@ -194,7 +156,7 @@ def test_late_reports_are_added_when_the_first_are_no_longer_stored(world: World
     result = world.publish()
     assert [(change.metric, change.reports) for change in result.counted] == [("theme", 500)]
     (problem,) = result.problems
-    assert "network, 2026-01-01: 1 late files cannot be added" in problem
+    assert "2026-01-01: 1 late files cannot be added" in problem.text
     assert files(world.out / "results" / "network") == before
 
 
@@ -220,7 +182,7 @@ def test_a_metric_goes_on_in_its_new_version(tmp_path: Path) -> None:
     by_hand = aggregate([world.store], "theme", 1, old.metric("theme").mechanism, since=second)
     assert np.array_equal(table.counts, by_hand.counts)  # type: ignore[union-attr]
     (problem,) = world.publish(tmp_path / "another").problems
-    assert "the store has reports of version 1, the registry version 2" in problem
+    assert "the store has reports of version 1, the registry version 2" in problem.text
 
 
 class Killed(BaseException):
@@ -327,7 +289,7 @@ def test_two_stores_are_counted_together_and_copies_refused(world: World) -> Non
     job = Job(registry=world.registry, stores=[first, second], out=world.out, today=TODAY)
     with opened(world.out, "day"):
         (problem,) = publish(job).problems
-    assert "publish one of the copies" in problem
+    assert "publish one of the copies" in problem.text
     (copy,) = second.rglob("a.parquet")
     copy.unlink()
     with opened(world.out, "day"):

@@ -59,6 +59,7 @@ def publish(
     """
     from ldp.publishing import Job, opened, outputs
     from ldp.publishing import publish as published
+    from ldp.publishing.site import write_site
     from ldp.registry import Registry
 
     today = datetime.now(UTC).date()
@@ -78,6 +79,7 @@ def publish(
     )
     with opened(out, period):
         result = published(job)
+        write_site(job, result)
         if csv:
             outputs.write_csv(out, csv)
         if duckdb:
@@ -88,6 +90,6 @@ def publish(
         click.echo(f"ldp: {problem}", err=True)
     counted = [asdict(item) | {"period": str(item.period)} for item in result.counted]
     words = f"{len(counted)} {period}{'' if len(counted) == 1 else 's'} counted -> {out}"
-    say({"counted": counted, "problems": result.problems}, words, as_json)
+    say({"counted": counted, "problems": [*map(str, result.problems)]}, words, as_json)
     if result.problems:
         raise ReportError(f"{len(result.problems)} problems, each on a line above")

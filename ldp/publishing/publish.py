@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow.parquet as pq
 
@@ -64,13 +65,22 @@ class CountedPeriod:
         return f"{self.metric} v{self.version} {self.period}: {again}{self.reports:,} reports"
 
 
+class Problem(NamedTuple):
+    """What went wrong with a metric, in words."""
+
+    metric: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.metric}: {self.text}"
+
+
 @dataclass
 class Publication:
-    """Results of a run: the periods that were counted, and a sentence for everything that could not
-    be."""
+    """Results of a run: the periods that were counted, and everything that could not be."""
 
     counted: list[CountedPeriod] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,8 +126,9 @@ def publish(job: Job) -> Publication:
     What goes wrong with one period is a sentence among the `problems` and leaves the others alone.
     The caller holds the lock (`opened`).
     """
+    unknown: list[tuple[str, str]] = []
     result = Publication()
-    for subject in subjects(job.registry, job.stores, job.out, result.problems):
+    for subject in subjects(job.registry, job.stores, job.out, unknown):
         folder = state_folder(job.out, subject.metric, subject.version)
         states = load_states(folder)
         remove_orphans(folder, states)
@@ -126,11 +137,12 @@ def publish(job: Job) -> Publication:
             try:
                 counted = work.run(files)
             except (LdpError, OSError) as error:
-                result.problems.append(f"{subject.metric}, {first}: {error}")
+                result.problems.append(Problem(subject.metric, f"{first}: {error}"))
                 continue
             if counted:
                 result.counted.append(counted)
                 job.on_period(counted)
+    result.problems += [Problem(*item) for item in unknown]
     return result
 
 
@@ -211,7 +223,7 @@ class _Work:
         return table, counted
 
     def _skip(self, error: ReportError) -> None:
-        self.result.problems.append(f"{self.subject.metric}: left out {error}")
+        self.result.problems.append(Problem(self.subject.metric, f"left out {error}"))
 
     def _write(
         self, table: Table | JointTable, patterns: Patterns | None, names: set[str]

@@ -67,11 +67,11 @@ def stored_versions(stores: Sequence[Path], metric: str) -> list[int]:
 
 
 def subjects(
-    registry: Registry, stores: Sequence[Path], out: Path, unknown: list[str]
+    registry: Registry, stores: Sequence[Path], out: Path, unknown: list[tuple[str, str]]
 ) -> Iterator[Subject]:
     """Yield the metrics of the registry, each in all versions that can be counted: the registry's,
-    and earlier ones of which a table is kept in `out`. A sentence for each version that cannot be
-    is added to `unknown`."""
+    and earlier ones of which a table is kept in `out`. A metric and a sentence for each version
+    that cannot be is added to `unknown`."""
     for metric, definition in registry.metrics.items():
         for version in stored_versions(stores, metric):
             if version == definition.version:
@@ -79,7 +79,8 @@ def subjects(
             elif states := load_states(state_folder(out, metric, version)):
                 yield Subject.of_state(metric, version, states[max(states)])
             else:
-                unknown.append(
-                    f"{metric}: the store has reports of version {version}, the registry version "
+                sentence = (
+                    f"the store has reports of version {version}, the registry version "
                     f"{definition.version}; publish once with the registry that had it"
                 )
+                unknown.append((metric, sentence))

@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ldp.accounting.explain import PRIORS, posterior, upwards
@@ -56,30 +56,37 @@ def load(path: str | Path) -> ResultFile:
     return CrossTable.load(path) if crosstable.is_header(header) else Results.load(path)
 
 
-def render(
-    files_read: Sequence[ResultFile],
-    truth: Truths | None = None,
-    title: str | None = None,
-    registry: Registry | None = None,
-) -> str:
-    """Return the page as HTML text, a section a file.
-
-    `truth` (value -> count), one for all or one for each of the results about values and numbers,
-    is drawn beside the estimates; `title` (by default metrics and days) stands above; `registry`
-    tells what metrics are about and who owns them. Raises DecodeError when a truth names no
-    candidate; a file that the only truth does not touch, beside others that it does, is shown
-    without it.
-    """
-    environment = Environment(
-        loader=PackageLoader("ldp.report", "."),
+def environment(loader: BaseLoader) -> Environment:
+    """Return the templates of a `loader`, with the filters of pages."""
+    templates = Environment(
+        loader=loader,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"count": whole_number, "percent": percent, "counted": counted}
-    environment.filters |= {"label": visible_label, "upwards": upwards, "quantity": quantity}
-    environment.filters["p_value"] = p_text
+    templates.filters |= {"count": whole_number, "percent": percent, "counted": counted}
+    templates.filters |= {"label": visible_label, "upwards": upwards, "quantity": quantity}
+    templates.filters["p_value"] = p_text
+    return templates
+
+
+def render(
+    files_read: Sequence[ResultFile],
+    truth: Truths | None = None,
+    title: str | None = None,
+    registry: Registry | None = None,
+    above: Markup | None = None,
+) -> str:
+    """Return the page as HTML text, a section a file.
+
+    `truth` (value -> count), one for all or one for each of the results about values and numbers,
+    is drawn beside the estimates; `title` (by default metrics and days) stands above; `registry`
+    tells what metrics are about and who owns them; `above`: HTML that stands before the sections.
+    Raises DecodeError when a truth names no
+    candidate; a file that the only truth does not touch, beside others that it does, is shown
+    without it.
+    """
     names = _names(files_read)
     known = _truths(files_read, truth)
     series = [
@@ -99,7 +106,9 @@ def render(
     ]
     script = (files("ldp.report") / "page.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return environment.get_template("page.html").render(
+    templates = environment(PackageLoader("ldp.report", "."))
+    return templates.get_template("page.html").render(
+        above=above or "",
         title=title or _title(files_read, names),
         sections=sections,
         series=series,

@@ -1,0 +1,186 @@
+"""History of a metric: what the data set says of all its periods, as lines to draw."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ldp.publishing.outputs import Part, parts
+from ldp.publishing.rows import SCHEMA
+from ldp.report.formats import percent, quantity, span
+
+MOST_LINES = 30
+"""Most lines of a history; the data set has all."""
+STATISTICS = ("mean", "p50", "p90", "p95", "p99", "coefficient", "count")
+"""Statistics that have a line, in their order; `variance` has none."""
+WIDTH, HEIGHT, EDGE = 240, 44, 4
+"""Size of the drawing of a line and its margin, in its own units."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One period of a line: `at`, `low`, `high` are shares of the period's reports, or in the
+    number's own unit; None where an end is open."""
+
+    period: date
+    at: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """History of one value, statistic or coefficient."""
+
+    statistic: str
+    value: str
+    points: Sequence[Point]
+
+    @property
+    def name(self) -> str:
+        """Text that names the line."""
+        with suppress(ValueError):
+            cell = json.loads(self.value)
+            if isinstance(cell, list):  # of a cross table
+                return " × ".join(map(str, cell))
+        return self.value or self.statistic
+
+    @property
+    def latest(self) -> str:
+        """Latest number as text."""
+        return self._text(self.points[-1].at)
+
+    @property
+    def interval(self) -> str:
+        """Interval of the latest number as text."""
+        low, high = self.points[-1].low, self.points[-1].high
+        if self.statistic != "count":
+            return span(low, high)
+        return f"{percent(low or 0.0)} to {percent(1.0 if high is None else high)}"
+
+    def _text(self, number: float) -> str:
+        return percent(number) if self.statistic == "count" else quantity(number)
+
+    def drawing(self, first: date, last: date) -> Mapping[str, Any]:
+        """Return where the line stands in a drawing that reaches from `first` to `last`: `line` and
+        `band`, the intervals, as points of SVG; `end` and `whisker`, where the latest and the ends
+        of its interval are; and the same in `words`."""
+        ends = [end for p in self.points for end in (p.at, p.low, p.high) if end is not None]
+        bottom, top = min(0.0, *ends), max(1e-12, *ends)
+        days = max(1, (last - first).days)
+
+        def x(point: Point) -> str:
+            return f"{EDGE + (WIDTH - 2 * EDGE) * (point.period - first).days / days:.1f}"
+
+        def y(number: float | None, otherwise: float) -> str:
+            share = ((otherwise if number is None else number) - bottom) / (top - bottom)
+            return f"{HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * share:.1f}"
+
+        upper = [f"{x(p)},{y(p.high, top)}" for p in self.points]
+        lower = [f"{x(p)},{y(p.low, bottom)}" for p in reversed(self.points)]
+        start, end = self.points[0], self.points[-1]
+        return {
+            "line": " ".join(f"{x(p)},{y(p.at, 0.0)}" for p in self.points),
+            "band": " ".join(upper + lower),
+            "end": x(end),
+            "whisker": (y(end.low, bottom), y(end.high, top)),
+            "words": f"{self._text(start.at)} on {start.period}, {self.latest} on {end.period}",
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Period:
+    """One period as a whole. `discovered`: number of values that are more than noise, None where
+    the metric has no values."""
+
+    first: date
+    days: int
+    reports: int
+    discovered: int | None
+    noise_floor: float | None
+    revision: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """All periods of one version of a metric, in the order of time, and its lines."""
+
+    metric: str
+    version: int
+    periods: Sequence[Period]
+    lines: Sequence[Line]
+
+    @property
+    def first(self) -> date:
+        """First day of the first period."""
+        return self.periods[0].first
+
+    @property
+    def last(self) -> date:
+        """First day of the last period."""
+        return self.periods[-1].first
+
+
+def histories(out: Path) -> Mapping[str, Sequence[History]]:
+    """Return the histories of all metrics in the folder of a publication, by metric; of each the
+    latest version first."""
+    listed = dict[tuple[str, int], list[Part]]()
+    for part in parts(out):
+        listed.setdefault((part.metric, part.version), []).append(part)
+    by_metric = dict[str, list[History]]()
+    for (metric, version), several in sorted(listed.items(), reverse=True):
+        by_metric.setdefault(metric, []).append(_history(metric, version, several))
+    return by_metric
+
+
+def _history(metric: str, version: int, several: Sequence[Part]) -> History:
+    tables = [pq.read_table(part.path, schema=SCHEMA) for part in several]
+    chosen = [(row["statistic"], row["value"]) for row in _largest(tables[-1])]
+    points: dict[tuple[str, str], list[Point]] = {key: [] for key in chosen}
+    values = pa.array(sorted({value for _, value in chosen}), pa.string())
+    for part, table in zip(several, tables, strict=True):
+        for row in table.filter(pc.is_in(table["value"], values)).to_pylist():
+            if (key := (row["statistic"], row["value"])) in points and row["estimate"] is not None:
+                points[key].append(_point(part.period, row))
+    lines = [
+        Line(statistic=statistic, value=value, points=line)
+        for (statistic, value), line in points.items()
+        if line
+    ]
+    periods = [_period(part.period, table) for part, table in zip(several, tables, strict=True)]
+    return History(metric=metric, version=version, periods=periods, lines=lines)
+
+
+def _largest(table: pa.Table) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of one period that have a line: statistics, then the largest counts; no bins
+    of numbers."""
+    is_listed = pc.is_in(table["statistic"], pa.array(STATISTICS))
+    has_line = pc.and_(is_listed, pc.is_null(table["bin_low"]))
+    rows = table.filter(pc.and_(has_line, pc.is_null(table["bin_high"]))).to_pylist()
+    rows.sort(key=lambda row: (STATISTICS.index(row["statistic"]), -(row["estimate"] or 0.0)))
+    yield from rows[:MOST_LINES]
+
+
+def _point(period: date, row: Mapping[str, Any]) -> Point:
+    unit = max(1, row["reports"]) if row["statistic"] == "count" else 1
+    at, low, high = (
+        None if row[name] is None else row[name] / unit for name in ("estimate", "low", "high")
+    )
+    assert at is not None
+    return Point(period=period, at=at, low=low, high=high)
+
+
+def _period(first: date, table: pa.Table) -> Period:
+    row = table.slice(0, 1).to_pylist()[0]
+    discovered = pc.sum(table["discovered"]).as_py()
+    return Period(first=first, discovered=discovered, **{name: row[name] for name in _SHARED})
+
+
+_SHARED = ("days", "reports", "noise_floor", "revision")

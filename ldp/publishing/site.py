@@ -1,0 +1,142 @@
+"""Site of a publication: an index of all metrics, and a page of each with its history.
+
+Static files that open from disk and load nothing. They say nothing of when they were written, so a
+page changes only with its numbers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from statistics import median
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import PackageLoader
+from markupsafe import Markup
+
+from ldp.files import write_whole
+from ldp.publishing.history import HEIGHT, WIDTH, History, Line, histories
+from ldp.publishing.publish import PERIODS, Job, Publication, first_day
+from ldp.publishing.state import estimates_path
+from ldp.registry import Registry
+from ldp.report import load, render
+from ldp.report.formats import counted
+from ldp.report.page import environment
+
+USUAL = 28
+"""Number of periods whose median is the usual number of reports."""
+FEW = 0.5
+"""Share of the usual reports below which a period has few."""
+
+
+@dataclass(frozen=True)
+class Health:
+    """State of a metric: a `word`, more `words`, and whether nothing needs to be looked at."""
+
+    word: str
+    words: str = ""
+    is_good: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """A metric in the index. `line`: of its largest value or main statistic."""
+
+    metric: str
+    about: str
+    link: str
+    health: Health
+    line: Line | None
+    first: date | None
+    last: date | None
+
+
+def write_site(job: Job, result: Publication) -> None:
+    """Write the site of a publication to `site` in its folder: pages that differ from what is
+    there. `result`: of the run, for its problems."""
+    folder, by_metric = job.out / "site", histories(job.out)
+    cards = []
+    for metric in sorted({*job.registry.metrics, *by_metric}):
+        versions = by_metric.get(metric, [])
+        if not versions and _is_member(job.registry, metric):
+            continue
+        problems = [problem.text for problem in result.problems if problem.metric == metric]
+        health = health_of(metric, versions, job, problems)
+        cards.append(_card(metric, versions, job.registry, health))
+        if versions:
+            page = _metric_page(job, versions, health)
+            _write(folder / "metrics" / f"{metric}.html", page)
+    fragment = _macros().index(cards, (WIDTH, HEIGHT), job.today - timedelta(days=1))
+    _write(folder / "index.html", render([], title=job.registry.product, above=Markup(fragment)))
+
+
+def health_of(
+    metric: str, versions: Sequence[History], job: Job, problems: Sequence[str]
+) -> Health:
+    """Return the state of a `metric` with these `versions`, the latest first, on the day of a
+    `job`."""
+    known = job.registry.metrics.get(metric)
+    yesterday = job.today - timedelta(days=1)
+    if problems:
+        return Health("problem", problems[0])
+    if known is None:
+        return Health("ended", "no longer in the registry", is_good=True)
+    if known.expires < yesterday:
+        return Health("ended", f"expired on {known.expires}", is_good=True)
+    if not versions:
+        return Health("no reports", "none was counted yet")
+    length = PERIODS[job.period]
+    latest = max(version.last for version in versions)
+    expected = first_day(job.today - timedelta(days=length), length)
+    if latest < expected:
+        missing = (expected - latest).days // length
+        return Health("silent", f"no reports for {counted(missing, job.period)}, since {latest}")
+    periods = [period for version in reversed(versions) for period in version.periods]
+    earlier = [period.reports for period in periods[:-1][-USUAL:]]
+    share = periods[-1].reports / median(earlier) if earlier else 1.0
+    reports = counted(periods[-1].reports, "report")
+    if share < FEW:
+        return Health("few reports", f"{reports}, {100 * share:.0f} % of the usual number")
+    return Health("fresh", f"{reports}, {latest}", is_good=True)
+
+
+def _is_member(registry: Registry, metric: str) -> bool:
+    """Return whether a metric is a member of a joint one, in whose reports its values are."""
+    listed = registry.metrics.values()
+    return any(member.name == metric for joint in listed for member in joint.members)
+
+
+def _card(metric: str, versions: Sequence[History], registry: Registry, health: Health) -> Card:
+    latest = versions[0] if versions else None
+    known = registry.metrics.get(metric)
+    return Card(
+        metric=metric,
+        about=known.description if known else "",
+        link=f"metrics/{quote(metric)}.html" if latest else "",
+        health=health,
+        line=latest.lines[0] if latest and latest.lines else None,
+        first=latest.first if latest else None,
+        last=latest.last if latest else None,
+    )
+
+
+def _metric_page(job: Job, versions: Sequence[History], health: Health) -> str:
+    """Return the page of a metric: its history, and the latest period as `ldp report` shows it."""
+    latest = versions[0]
+    estimates = estimates_path(job.out, latest.metric, latest.version, latest.last)
+    above = _macros().history(versions, "../index.html", health, (WIDTH, HEIGHT))
+    title = f"{latest.metric}, {latest.last}"
+    return render([load(estimates)], title=title, registry=job.registry, above=Markup(above))
+
+
+def _macros() -> Any:
+    """Return the macros of the site's template."""
+    loader = PackageLoader("ldp.publishing", ".")
+    return environment(loader).get_template("site.html").module
+
+
+def _write(path: Path, page: str) -> None:
+    """Write a page unless it is there already."""
+    if not path.exists() or path.read_text("utf-8") != page:
+        write_whole(path, page)

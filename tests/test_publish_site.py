@@ -1,0 +1,149 @@
+"""The site of a publication: an index of all metrics, a page of each, nothing from elsewhere."""
+
+import re
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldp.publishing.history import EDGE, HEIGHT, WIDTH, Line, Point
+from simulations.publish import REPORTED, START, write_registry
+from tests.pages import Page, words
+from tests.publications import World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def after(days: int) -> dict[str, Any]:
+    return {"today": START + timedelta(days=days)}
+
+
+def index(world: World) -> str:
+    return (world.out / "site" / "index.html").read_text("utf-8")
+
+
+def state(world: World, metric: str) -> str:
+    """What the index says of a metric, from its name to its trend."""
+    told = words(index(world))
+    return told[told.index(f" {metric} ") :].split("●")[0]
+
+
+@pytest.mark.exact
+def test_every_metric_has_a_page_with_its_face_and_history(world: World) -> None:
+    for day in range(2):
+        for metric in REPORTED:
+            world.write(metric, day)
+    world.publish(**after(2))
+    page = index(world)
+    links = re.findall(r'<a href="([^"]*)"', page)
+    assert links == [f"metrics/{metric}.html" for metric in sorted(REPORTED)]
+    faces = {
+        "theme": "All candidates",
+        "latency": "Statistics",
+        "network": "All combinations",
+    }
+    for metric, face in faces.items():
+        told = (world.out / "site" / "metrics" / f"{metric}.html").read_text("utf-8")
+        assert f"<h2>{face}</h2>" in told
+        assert '<a href="../index.html">' in told
+        assert "2 periods, 2026-01-01 to 2026-01-02" in words(told)
+    theme = (world.out / "site" / "metrics" / "theme.html").read_text("utf-8")
+    assert theme.count('class="history"') == 4
+    assert "9.4 × wifi" in words(page) or "9.4 × mobile" in words(page)
+
+
+@pytest.mark.exact
+def test_no_page_asks_anybody_for_anything(world: World) -> None:
+    for metric in REPORTED:
+        world.write(metric)
+    world.publish(**after(1))
+    pages = [*(world.out / "site").rglob("*.html")]
+    assert len(pages) == 1 + len(REPORTED)
+    for page in pages:
+        text = page.read_text("utf-8")
+        assert "default-src 'none'" in text
+        assert not re.findall(r'(?:src|href)="(?:https?:)?//', text)
+        for target in re.findall(r'href="([^"#:,]+)"', text):
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.exact
+def test_the_index_says_how_each_metric_is(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    for day in range(4):
+        world.write("theme", day)
+        world.write("search", day, people=400 if day < 3 else 100)
+    world.write("battery", 1)
+    world.write("latency", 3)
+    world.write("latency", 3, "b")
+    (damaged,) = world.store.rglob("metric=latency/**/b.parquet")
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    world.publish(**after(4))
+    assert "fresh 400 reports, 2026-01-04" in state(world, "theme")
+    assert "few reports 100 reports, 25 % of the usual number" in state(world, "search")
+    assert "silent no reports for 2 days, since 2026-01-02" in state(world, "battery")
+    assert "problem" in state(world, "latency")
+    assert "damaged" in state(world, "latency")
+    assert "no reports none was counted yet" in state(world, "network")
+    assert "release" not in words(index(world))  # a member of network, which has its values
+    text = (tmp_path / "metrics.toml").read_text("utf-8")
+    (tmp_path / "metrics.toml").write_text(text.replace("2999-12-31", "2026-01-02"), "utf-8")
+    world.registry = type(world.registry).load(tmp_path / "metrics.toml")
+    world.publish(**after(4))
+    assert "ended expired on 2026-01-02" in state(world, "battery")
+
+
+@pytest.mark.exact
+def test_a_new_version_stands_above_the_old_one(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.write("theme", 0)
+    world.publish(**after(1))
+    world.registry = write_registry(tmp_path, version=2)
+    world.write("theme", 1)
+    world.publish(**after(2))
+    told = words((world.out / "site" / "metrics" / "theme.html").read_text("utf-8"))
+    places = [told.index(f"History of version {version}") for version in (2, 1)]
+    assert places == sorted(places)
+    assert "night" in told
+
+
+@pytest.mark.exact
+def test_pages_that_stay_as_they_are_are_not_written(world: World) -> None:
+    world.write("theme")
+    world.publish(**after(1))
+    before = {path: path.stat().st_mtime_ns for path in (world.out / "site").rglob("*")}
+    world.publish(**after(1))
+    assert before == {path: path.stat().st_mtime_ns for path in (world.out / "site").rglob("*")}
+
+
+@pytest.mark.exact
+def test_a_value_is_text_and_nothing_else(world: World) -> None:
+    name = "<script>alert(1)</script>"
+    (world.top / "words.txt").write_text(f"{name}\nmap\n", "utf-8")
+    world.write("search")
+    world.publish(**after(1))
+    page = (world.out / "site" / "metrics" / "search.html").read_text("utf-8")
+    assert name not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert f"{name} not found" in str(Page.read(page).tables)
+
+
+@pytest.mark.exact
+def test_a_line_stands_where_its_numbers_are() -> None:
+    """From 0 at the bottom; days without reports leave their width; an open end reaches the top."""
+    days = [date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 5)]
+    points = [
+        Point(period=day, at=at, low=at / 2, high=high)
+        for day, at, high in zip(days, (1.0, 2.0, 4.0), (2.0, 3.0, None), strict=True)
+    ]
+    drawing = Line(statistic="p95", value="", points=points).drawing(days[0], days[-1])
+    tall, wide = HEIGHT - 2 * EDGE, WIDTH - 2 * EDGE
+    places = [(0, 1 / 4), (1 / 4, 2 / 4), (1, 1)]
+    expected = [f"{EDGE + wide * x:.1f},{HEIGHT - EDGE - tall * y:.1f}" for x, y in places]
+    assert drawing["line"].split() == expected
+    assert drawing["whisker"] == (f"{HEIGHT - EDGE - tall / 2:.1f}", f"{EDGE:.1f}")
+    assert drawing["words"] == "1 on 2026-01-01, 4 on 2026-01-05"
