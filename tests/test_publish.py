@@ -2,13 +2,9 @@
 was run, killed, or given reports that came late."""
 
 import json
-import os
 import shutil
-import subprocess
-from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any
 
 import numpy as np
@@ -346,29 +342,6 @@ def test_copies_hold_the_data_set(world: World) -> None:
     database.write_bytes(b"no database")
     with pytest.raises(outputs.OutputUnusable, match=r"results\.duckdb"):
         outputs.update_duckdb(world.out, database)
-
-
-@pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a PostgreSQL server of its own, which listens on a socket only."""
-    pytest.importorskip("psycopg")
-    programs = ("initdb", "pg_ctl")
-    if not all(map(shutil.which, programs)):
-        pytest.skip("PostgreSQL is not installed")
-    folder = Path(gettempdir(), f"ldp-postgres-{os.getpid()}")  # short: a socket's
-    folder.mkdir(mode=0o700)
-    user: dict[str, Any] = {"check": True, "stdout": subprocess.DEVNULL, "cwd": folder}
-    if os.getuid() == 0:  # the server does not run as root
-        shutil.chown(folder, "postgres", "postgres")
-        user |= {"user": "postgres", "group": "postgres"}
-    data = folder / "data"
-    subprocess.run(["initdb", "-D", data, "-U", "tester", "-A", "trust", "-N"], **user)
-    control: list[str | Path] = ["pg_ctl", "-D", data, "-w", "-l", folder / "log"]
-    options = f"-k {folder} -c listen_addresses= -c fsync=off"
-    subprocess.run([*control, "-o", options, "start"], **user)
-    yield f"host={folder} user=tester dbname=postgres"
-    subprocess.run([*control, "-m", "immediate", "stop"], **user)
-    shutil.rmtree(folder)
 
 
 @pytest.mark.slow

@@ -33,6 +33,7 @@ _COMMANDS = (
         "simulate",
         "aggregate",
         "merge",
+        "table",
         "decode",
         "discover",
         "associate",

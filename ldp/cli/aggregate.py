@@ -11,8 +11,9 @@ import click
 from ldp.cli.options import DAY, FILE, JSON, REGISTRY, check_days, progress, say
 from ldp.collection import aggregate as aggregated
 from ldp.collection import report_files
+from ldp.collection.sql import counting_query
 from ldp.collection.store import NoReports
-from ldp.errors import ReportError
+from ldp.errors import ParameterError, ReportError
 from ldp.registry import Registry
 from ldp.registry.explaining import label
 
@@ -21,7 +22,7 @@ from ldp.registry.explaining import label
 @click.argument("metric")
 @click.argument("stores", nargs=-1, required=True, type=FILE)
 @REGISTRY
-@click.option("--out", required=True, type=FILE, help="Table file to write.")
+@click.option("--out", type=FILE, help="Table file to write; needed without --sql.")
 @click.option("--since", type=DAY, help="First day.")
 @click.option("--until", type=DAY, help="Last day.")
 @click.option("--workers", type=click.IntRange(1, 256), default=2, show_default=True)
@@ -33,17 +34,23 @@ from ldp.registry.explaining import label
     help="This machine, or Spark as it is set up; the numbers are the same.",
 )
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged files out, naming each.")
+@click.option(
+    "--sql",
+    type=click.Choice(["duckdb", "postgres"]),
+    help="Print the query that makes the counts, for ldp table import; count nothing.",
+)
 @JSON
 def aggregate(
     metric: str,
     stores: tuple[Path, ...],
     registry: Path,
-    out: Path,
+    out: Path | None,
     since: date | None,
     until: date | None,
     workers: int,
     engine: str,
     skip_damaged: bool,
+    sql: str | None,
     as_json: bool,
 ) -> None:
     """Count the stored reports of METRIC into a table.
@@ -54,6 +61,7 @@ def aggregate(
     \b
     Example: ldp aggregate city --registry metrics.toml store --out city.table
     Example: ldp aggregate city --registry metrics.toml store --out city.table --engine spark
+    Example: ldp aggregate city --registry metrics.toml store --sql duckdb
     """
     known = Registry.load(registry)
     definition = known.metric(metric)
@@ -64,6 +72,14 @@ def aggregate(
         click.echo(f"skipped {error}", err=True)
 
     check_days(since, until)
+    if sql:
+        query = counting_query(
+            sql, metric, definition.version, definition.mechanism, stores, since, until
+        )
+        say({"query": query}, query.rstrip("\n"), as_json)
+        return
+    if out is None:
+        raise ParameterError("name the table file to write with --out")
     reports = stores, metric, definition.version, definition.mechanism
     shared: dict[str, Any] = {
         "since": since,

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldp.accounting.label import Label
 from ldp.arrays import AnyInts, Ints
-from ldp.errors import DecodeError, LdpError, MergeError, ReportError
+from ldp.errors import DecodeError, LdpError, MergeError, ParameterError, ReportError
 from ldp.files import write_whole
 from ldp.mechanisms import Catalogued, Mechanism, from_parameters
 from ldp.protocol import wire
@@ -96,6 +96,41 @@ class Table:
     def empty(cls, mechanism: Mechanism) -> "Table":
         """Return the table of no reports: the neutral element of `+`."""
         return TableBuilder(mechanism).build()
+
+    @classmethod
+    def from_counts(
+        cls,
+        mechanism: Mechanism,
+        counts: ArrayLike,
+        reports: ArrayLike,
+        windows: Iterable[str] = (),
+    ) -> "Table":
+        """Return the table of counts that another system made, as a database or a secure sum.
+
+        `counts`: integers, shape (rows, columns): of each cell the number of reports that name it,
+        or of SIGN reports the sum of their signs. `reports`: integers, shape (rows,), the reports
+        of each row; one integer will do for one row. `windows`: days of collection. Raises
+        ParameterError for other shapes or types, and for counts that no reports can make.
+
+        >>> from ldp import CoinResponse
+        >>> Table.from_counts(CoinResponse(alpha=0.5, beta=0.5), [[70]], 100).total
+        100
+        """
+        if not isinstance(mechanism, Mechanism):
+            raise ParameterError("reports of several parts have several tables: count each part")
+        cells, rows = np.asarray(counts), np.atleast_1d(np.asarray(reports))
+        if cells.shape != mechanism.shape or rows.shape != mechanism.shape[:1]:
+            raise ParameterError(
+                f"counts must have the shape {tuple(mechanism.shape)} and reports "
+                f"{mechanism.shape[:1]}, not {cells.shape} and {rows.shape}"
+            )
+        if cells.dtype.kind not in "iu" or rows.dtype.kind not in "iu":
+            raise ParameterError("counts and reports must be integers")
+        table = cls(mechanism, cells, rows.astype(np.int64), tuple(sorted({*windows})))
+        if reason := table._impossible():
+            raise ParameterError(f"no reports can make these counts: {reason}")
+        kind = smallest_type(int(table.reports.max()), mechanism.kind.is_signed)
+        return replace(table, counts=cells.astype(kind))
 
     @property
     def total(self) -> int:
@@ -184,16 +219,25 @@ class Table:
         """Return the table of a description and buffers as from `packed`; raises DecodeError."""
         with decode_errors():
             table = cls._read(part, buffers)
-        layout, reports = table.mechanism.layout, table.reports
-        most, least = table.counts.max(axis=1), table.counts.min(axis=1)
-        is_possible = (reports >= 0).all() and (most <= reports).all()
-        is_possible &= (least >= (-reports if layout.is_signed else 0)).all()
-        if layout.ones:
-            sums = table.counts.sum(axis=1, dtype=np.int64)
-            is_possible &= (sums == layout.ones * reports).all()
-        if not is_possible or sum(reports.tolist()) > MOST_REPORTS:
-            raise DecodeError("table file holds counts that no reports can make")
+        if reason := table._impossible():
+            raise DecodeError(f"table file holds counts that no reports can make: {reason}")
         return table
+
+    def _impossible(self) -> str:
+        """Return why no reports can make these counts, "" where some can."""
+        layout, reports = self.mechanism.layout, self.reports
+        if (reports < 0).any() or sum(reports.tolist()) > MOST_REPORTS:
+            return f"a row has fewer than 0 reports, or the table more than {MOST_REPORTS}"
+        if not layout.is_signed and (self.counts.min(axis=1) < 0).any():
+            return "a count is below 0"
+        if (self.counts.max(axis=1) > reports).any() or (self.counts.min(axis=1) < -reports).any():
+            return "a count is larger than the reports of its row"
+        sums = np.abs(self.counts.astype(np.int64)).sum(axis=1)
+        if layout.ones and (sums != layout.ones * reports).any():
+            return f"each report names {layout.ones}, so a row's counts add to that for each report"
+        if layout.is_signed and ((sums > reports) | ((sums - reports) % 2 != 0)).any():
+            return "the signs of a row's reports do not add to its counts"
+        return ""
 
     @classmethod
     def _read(cls, part: Mapping[str, Any], buffers: Sequence[memoryview]) -> "Table":

@@ -1,0 +1,57 @@
+"""`ldp table`: tables from the counts of other systems."""
+
+from datetime import date
+from pathlib import Path
+
+import click
+
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, say
+from ldp.errors import ParameterError
+
+
+@click.group()
+def table() -> None:
+    """Make a table from counts that a database or another system made.
+
+    \b
+    Example: ldp table import city counts.csv --registry metrics.toml --out city.table
+    """
+
+
+@table.command("import")
+@click.argument("metric")
+@click.argument("counts", type=FILE)
+@REGISTRY
+@click.option("--day", "days", type=DAY, multiple=True, help="Of collection; again for more.")
+@click.option("--out", required=True, type=FILE, help="Table file to write.")
+@JSON
+def import_counts(
+    metric: str,
+    counts: Path,
+    registry: Path,
+    days: tuple[date, ...],
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Make the table of METRIC from COUNTS, a CSV file row,column,count: a line for each cell, and
+    one without a column for the number of reports of each row.
+
+    \b
+    Example: ldp table import city counts.csv --registry metrics.toml --out city.table
+    """
+    from ldp.collection.sql import read_counts
+    from ldp.mechanisms import Mechanism
+    from ldp.registry import Registry
+    from ldp.registry.explaining import label
+
+    if out.resolve() == counts.resolve():
+        raise ParameterError(f"{out} is also an input; name another file for the output")
+    known = Registry.load(registry)
+    definition = known.metric(metric)
+    if not isinstance(definition.mechanism, Mechanism):
+        raise ParameterError(f"{metric}: its reports have several parts, and a table each")
+    counted = read_counts(counts, definition.mechanism, map(str, days))
+    counted = counted.of_metric(definition.candidates(), bool(definition.memoise))
+    counted.labelled(label(known, metric)).save(out)
+    words = f"{counted.total:,} reports of {metric!r} -> {out}"
+    say({"metric": metric, "reports": counted.total, "written": str(out)}, words, as_json)

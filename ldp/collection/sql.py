@@ -1,0 +1,184 @@
+"""Queries that count reports in a database, and the counts that such a query returns.
+
+A query returns `row,column,count`: the count of each cell that is not 0, and on lines without a
+column the number of reports of a row. DuckDB reads the files of a store; PostgreSQL a table with
+one whole report a row, as devices make them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ldp.collection.store import version_folder
+from ldp.errors import DecodeError, ParameterError
+from ldp.files import read_lines
+from ldp.mechanisms import Catalogued, Mechanism
+from ldp.mechanisms.sketch import MeanSketch
+from ldp.protocol.kinds import Layout
+from ldp.tables.table import Table
+
+DIALECTS: Mapping[str, Mapping[str, str]] = {
+    "duckdb": {
+        "byte": "('0x' || substr(hex(payload), {hex}, 2))::BIGINT",
+        "bit": "get_bit(payload::BIT, cell + 7 - 2 * (cell % 8))",
+        "cells": "(SELECT range::INTEGER FROM range({columns})) AS cells(cell)",
+    },
+    "postgres": {
+        "byte": "get_byte(payload, {byte})",
+        "bit": "get_bit(payload, cell)",
+        "cells": "generate_series(0, {columns} - 1) AS cells(cell)",
+    },
+}
+"""Expressions of each database: a byte of a payload, its bit `cell`, a row for every column."""
+COLUMNS = ("row", "column", "count")
+"""Columns of what a query returns."""
+
+
+def counting_query(
+    dialect: str,
+    metric: str,
+    version: int,
+    mechanism: Catalogued,
+    stores: Sequence[Path] = (),
+    since: date | None = None,
+    until: date | None = None,
+) -> str:
+    """Return the query of a `dialect` ("duckdb" or "postgres") that counts the reports of a metric:
+    in DuckDB those of `stores` from `since` to `until`; in PostgreSQL those of the table `reports`,
+    whose column `report` (bytea) has whole reports; those of other metrics are left out there.
+    Raises ParameterError for a mechanism whose table is too large for SQL, or has several parts."""
+    if not isinstance(mechanism, Mechanism):
+        raise ParameterError(
+            f"{metric}: its reports have several parts, and SQL counts one: use ldp aggregate"
+        )
+    if isinstance(mechanism, MeanSketch):
+        cells = mechanism.shape.rows * mechanism.shape.columns
+        raise ParameterError(
+            f"{metric}: mean sketches do not belong into SQL (a table of {cells:,} cells): "
+            "use ldp aggregate"
+        )
+    source = (
+        _stored(stores, metric, version, mechanism, since, until)
+        if dialect == "duckdb"
+        else _whole_reports(mechanism)
+    )
+    return (
+        f"-- Counts of {metric}, version {version}: {mechanism.describe()}\n"
+        f"WITH reports AS (\n{source}\n), counts AS (\n{_cells(dialect, mechanism.layout)}\n)\n"
+        'SELECT "row", "column", "count" FROM counts WHERE "count" <> 0\n'
+        'UNION ALL SELECT "row", NULL, count(*) FROM reports GROUP BY "row"\n'
+        "ORDER BY 1, 2;\n"
+    )
+
+
+def _stored(
+    stores: Sequence[Path],
+    metric: str,
+    version: int,
+    mechanism: Mechanism,
+    since: date | None,
+    until: date | None,
+) -> str:
+    """Return the reports of a store; the query fails where a file is of another mechanism."""
+    folders = [version_folder(store, metric, version) for store in stores]
+    globs = [str(folder / "day=*" / "*.parquet") for folder in folders]
+    files = "[" + ", ".join("'" + path.replace("'", "''") + "'" for path in globs) + "]"
+    days = [f"day >= DATE '{since}'"] * bool(since) + [f"day <= DATE '{until}'"] * bool(until)
+    chosen = "".join(f" AND {day}" for day in days)
+    return (
+        f'  SELECT "row"::INTEGER AS "row", payload\n'
+        f"  FROM read_parquet({files}, hive_partitioning = true)\n"
+        f"  WHERE (SELECT CASE WHEN bool_and(decode(value) = '{mechanism.fingerprint.hex()}')\n"
+        f"         THEN true ELSE error('reports of another mechanism') END\n"
+        f"         FROM parquet_kv_metadata({files})\n"
+        f"         WHERE decode(key) = 'ldp.fingerprint'){chosen}"
+    )
+
+
+def _whole_reports(mechanism: Mechanism) -> str:
+    """Return the reports of a table of PostgreSQL whose header is that of the mechanism."""
+    header, layout = mechanism.header, mechanism.layout
+    start = len(header)
+    row = _number("get_byte(report, {byte})", start, layout.row_bytes)
+    length = start + layout.body_bytes
+    payload = f"substring(report from {start + layout.row_bytes + 1})"
+    return (
+        f'  SELECT {row} AS "row", {payload} AS payload\n'
+        f"  FROM reports\n"
+        f"  WHERE substring(report from 1 for {start}) = '\\x{header.hex()}' "
+        f"AND octet_length(report) = {length}"
+    )
+
+
+def _cells(dialect: str, layout: Layout) -> str:
+    """Return the counts of the cells, by the kind of the reports."""
+    words = DIALECTS[dialect]
+    if layout.is_bitmap:
+        cells = words["cells"].format(columns=layout.columns)
+        return (
+            f'  SELECT "row", cell AS "column", count(*) AS "count"\n'
+            f"  FROM reports CROSS JOIN {cells}\n"
+            f'  WHERE {words["bit"]} = 1 GROUP BY "row", cell'
+        )
+    number = _number(words["byte"], 0, layout.payload_bytes)
+    column, count = "number", "count(*)"
+    if layout.is_signed:
+        column, count = "number / 2", "sum(1 - 2 * (number % 2))"
+    division = column.replace("/", "//") if dialect == "duckdb" else column
+    return (
+        f'  SELECT "row", {division} AS "column", {count} AS "count"\n'
+        f'  FROM (SELECT "row", {number} AS number FROM reports) AS numbers GROUP BY 1, 2'
+    )
+
+
+def _number(byte: str, start: int, size: int) -> str:
+    """Return the integer of `size` bytes, little-endian, from byte `start` on."""
+    terms = [
+        byte.format(byte=i, hex=2 * i + 1) + (f" * {1 << 8 * (i - start)}" if i > start else "")
+        for i in range(start, start + size)
+    ]
+    return f"({' + '.join(terms) or '0'})"
+
+
+def read_counts(path: Path, mechanism: Mechanism, windows: Iterable[str] = ()) -> Table:
+    """Return the table of a CSV file `row,column,count` as a query of `counting_query` returns it.
+    Raises DecodeError, naming the file and the line, for another file or impossible counts."""
+    rows, columns = mechanism.shape
+    counts, reports = np.zeros((rows, columns), np.int64), np.zeros(rows, np.int64)
+    try:
+        lines = read_lines(path.read_text("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise DecodeError(f"{path}: not UTF-8") from None
+    if not lines or tuple(lines[0].replace('"', "").split(",")) != COLUMNS:
+        raise DecodeError(f"{path}: must start with the line {','.join(COLUMNS)}")
+    seen = set[tuple[str, ...]]()
+    for line, text in enumerate(lines[1:], 2):
+        place = tuple(text.replace('"', "").split(","))[:2]
+        try:
+            row, column, count = _counted(text)
+            if place in seen:
+                raise IndexError
+            seen.add(place)
+            target: Any = reports if column is None else counts[row]
+            if min(row, column or 0) < 0:
+                raise IndexError
+            target[row if column is None else column] = count
+        except (ValueError, OverflowError):
+            raise DecodeError(f"{path}, line {line}: three whole numbers were expected") from None
+        except IndexError:
+            raise DecodeError(
+                f"{path}, line {line}: a cell that is not in a table of {rows} x {columns}, or a "
+                "second time"
+            ) from None
+    try:
+        return Table.from_counts(mechanism, counts, reports, windows)
+    except ParameterError as error:
+        raise DecodeError(f"{path}: {error}") from None
+
+
+def _counted(text: str) -> tuple[int, int | None, int]:
+    row, column, count = text.replace('"', "").split(",")
+    return int(row), int(column) if column else None, int(count)

@@ -1,0 +1,194 @@
+"""Counts that a database or another system made are the integers of `ldp aggregate`."""
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldp import CoinResponse, RandomizedResponse
+from ldp.collection import ReportWriter, aggregate
+from ldp.collection.sql import COLUMNS, counting_query, read_counts
+from ldp.errors import DecodeError, ParameterError
+from ldp.mechanisms import Mechanism
+from ldp.mechanisms.sketch import MeanSketch
+from ldp.protocol.wire import pack_report
+from ldp.server import Table
+from ldp.simulation import Population, simulate
+from tests.examples import WHOLE, SignToy
+from tests.publications import World, run
+
+DAYS = (date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3))
+COUNTABLE = [
+    (example.mechanism, example.values)
+    for example in (*WHOLE, *SignToy.examples())
+    if isinstance(example.mechanism, Mechanism) and not isinstance(example.mechanism, MeanSketch)
+]
+"""Mechanisms of every kind of report, each with values."""
+NAMES = [mechanism.describe() for mechanism, _ in COUNTABLE]
+
+
+def write(store: Path, mechanism: Mechanism, values: tuple[Any, ...]) -> None:
+    for number, day in enumerate(DAYS):
+        people = Population(values, counts=np.full(len(values), 40))
+        with ReportWriter(store, "m", 1, mechanism, day, f"{number}") as writer:
+            for rows, payloads in simulate(mechanism, people, np.random.default_rng(number)):
+                writer.write(rows, payloads)
+
+
+def counted(store: Path, mechanism: Mechanism, **days: Any) -> Table:
+    table = aggregate([store], "m", 1, mechanism, **days)
+    assert isinstance(table, Table)
+    return table
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("mechanism", "values"), COUNTABLE, ids=NAMES)
+def test_duckdb_counts_what_aggregate_counts(
+    tmp_path: Path, mechanism: Mechanism, values: tuple[Any, ...]
+) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    store, counts = tmp_path / "st'ore", tmp_path / "counts.csv"
+    write(store, mechanism, values)
+    since, until = DAYS[1], DAYS[2]
+    query = counting_query("duckdb", "m", 1, mechanism, [store], since, until)
+    with duckdb.connect() as database:
+        database.execute(f"COPY ({query.rstrip().rstrip(';')}) TO '{counts}' (HEADER)")
+    expected = counted(store, mechanism, since=since, until=until)
+    found = read_counts(counts, mechanism, [str(since), str(until)])
+    assert found == expected
+    assert found.counts.dtype == expected.counts.dtype
+
+
+@pytest.mark.exact
+def test_files_of_another_mechanism_fail_the_query(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    kinds = [RandomizedResponse(categories=("a", "b", "c"), epsilon=e) for e in (1.0, 2.0)]
+    for mechanism in kinds:
+        write(tmp_path / str(mechanism.epsilon), mechanism, ("a", "b"))
+    stores = [tmp_path / "1.0", tmp_path / "2.0"]
+    query = counting_query("duckdb", "m", 1, kinds[0], stores)
+    with duckdb.connect() as database, pytest.raises(duckdb.Error, match="another mechanism"):
+        database.sql(query).fetchall()
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_postgres_counts_what_aggregate_counts(tmp_path: Path, postgres: str) -> None:
+    """Whole reports of all examples in one table: each query counts its own."""
+    import psycopg
+
+    from ldp.collection.store import read_reports, report_files
+
+    expected = {}
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("CREATE TABLE reports (report bytea)")
+        for name, (mechanism, values) in zip(NAMES, COUNTABLE, strict=True):
+            store = tmp_path / name
+            write(store, mechanism, values)
+            expected[name] = counted(store, mechanism)
+            for _, path in report_files([store], "m", 1):
+                with connection.cursor().copy("COPY reports FROM STDIN") as copy:
+                    for rows, payloads in read_reports(path, mechanism):
+                        for report in whole(mechanism, rows, payloads):
+                            copy.write_row([report])
+        for name, (mechanism, _) in zip(NAMES, COUNTABLE, strict=True):
+            query = counting_query("postgres", "m", 1, mechanism)
+            found = connection.execute(query.encode()).fetchall()
+            text = "\n".join(
+                ",".join("" if cell is None else str(cell) for cell in row)
+                for row in [COLUMNS, *found]
+            )
+            counts = tmp_path / "counts.csv"
+            counts.write_text(text)
+            assert read_counts(counts, mechanism, map(str, DAYS)) == expected[name]
+
+
+def whole(mechanism: Mechanism, rows: Any, payloads: Any) -> Iterator[bytes]:
+    for row, payload in zip(rows.tolist(), payloads, strict=True):
+        number = int.from_bytes(payload.tobytes(), "little")
+        yield pack_report(mechanism.header, mechanism.layout, row, number)
+
+
+@pytest.mark.exact
+def test_a_sketch_and_a_joint_metric_say_what_counts_them(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    words = ("--registry", tmp_path / "metrics.toml", "--sql", "duckdb")
+    for metric, reason in (("search", "mean sketches do not belong"), ("network", "several parts")):
+        done = run("aggregate", metric, world.store, *words)
+        assert isinstance(done.exception, ParameterError)
+        assert reason in str(done.exception)
+        assert "use ldp aggregate" in str(done.exception)
+
+
+@pytest.mark.exact
+def test_the_commands_make_the_table_of_aggregate(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    world, registry = World(tmp_path), tmp_path / "metrics.toml"
+    world.write("theme")
+    query = run("aggregate", "theme", world.store, "--registry", registry, "--sql", "duckdb").output
+    duckdb.sql(query).write_csv(str(tmp_path / "counts.csv"))
+    words = ("--registry", registry, "--day", "2026-01-01", "--out", tmp_path / "mine.table")
+    done = run("table", "import", "theme", tmp_path / "counts.csv", *words)
+    assert "400 reports of 'theme'" in done.output
+    by_hand = tmp_path / "theirs.table"
+    run("aggregate", "theme", world.store, "--registry", registry, "--out", by_hand)
+    assert (tmp_path / "mine.table").read_bytes() == by_hand.read_bytes()
+    done = run("aggregate", "theme", world.store, "--registry", registry)
+    assert "--out" in str(done.exception)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("counts", "reports", "reason"),
+    [
+        ([[1, 2]], [3, 4], "must have the shape"),
+        ([[1.0, 2.0]], 3, "must be integers"),
+        ([[-1, 4]], 3, "below 0"),
+        ([[3, 3, 3]], 3, "must have the shape"),
+        ([[4, 0]], 3, "larger than the reports"),
+        ([[1, 1]], 3, "add to that"),
+        ([[0, 0]], -1, "fewer than 0 reports"),
+        ([[0, 0]], 2 * 10**18, "the table more than"),
+    ],
+)
+def test_impossible_counts_are_refused(counts: Any, reports: Any, reason: str) -> None:
+    with pytest.raises(ParameterError, match=reason):
+        Table.from_counts(RandomizedResponse(categories=("a", "b"), epsilon=1.0), counts, reports)
+
+
+@pytest.mark.exact
+def test_signs_add_to_what_their_reports_can() -> None:
+    from ldp import HadamardCountMeanSketch
+
+    sketch = HadamardCountMeanSketch(epsilon=1.0, rows=16, width=4, seed="00")
+    counts, reports = np.zeros((16, 4), int), np.full(16, 3)
+    counts[:, 0] = 2
+    counts[:, 1] = -1
+    assert Table.from_counts(sketch, counts, reports).total == 48
+    for wrong in (0, 3):
+        counts[0, 1] = wrong
+        with pytest.raises(ParameterError, match="signs"):
+            Table.from_counts(sketch, counts, reports)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "must start with"),
+        ("row,column\n0,0\n", "must start with"),
+        ("row,column,count\n0,0\n", "line 2: three whole"),
+        ("row,column,count\n0,zero,1\n", "line 2: three whole"),
+        ("row,column,count\n0,,1\n0,2,1\n", "line 3: a cell that is not in"),
+        ("row,column,count\n-1,,1\n", "line 2: a cell that is not in"),
+        ("row,column,count\n0,0,1\n0,0,1\n", "line 3: .*second time"),
+        ("row,column,count\n0,0,1\n", "no reports can make"),
+    ],
+)
+def test_another_file_is_named_with_its_line(tmp_path: Path, text: str, reason: str) -> None:
+    (tmp_path / "counts.csv").write_text(text)
+    with pytest.raises(DecodeError, match=reason):
+        read_counts(tmp_path / "counts.csv", CoinResponse(alpha=0.5, beta=0.5))
