@@ -1,24 +1,36 @@
 """Is a data set that was published through kills and late reports the one of an undisturbed run?
 
 `python -m simulations.publish` simulates 90 days of six metrics, one of which gets a second version
-on the way, and publishes every night: in one folder undisturbed, in another by processes that are
-killed at random moments, with reports that come late. It compares the two data sets row by row and
-exits 1 when they differ. `--days` takes a sample.
+on the way, with reports that come late, and publishes every night: in one folder undisturbed, in
+another by processes, of which 50 are killed at random moments. It compares the two data sets row by
+row, and the second with its copy in DuckDB, or with `--postgres` in a database of that address, and
+exits 1 when they differ. `--sample` takes three days and two kills.
 """
 
+import argparse
+import subprocess
+import sys
+import time
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pyarrow.dataset as ds
 
 from ldp.collection import ReportWriter
+from ldp.publishing import Job, opened, publish
+from ldp.publishing.rows import KEY, SCHEMA
 from ldp.registry import Registry
 from ldp.simulation import Population, simulate
+from simulations import campaign
 
 START = date(2026, 1, 1)
-DAYS, KILLS, LATE, PEOPLE = 90, 50, 40, 2_000
+PEOPLE, SEED = 2_000, 20260101
+OLDEST = 20
+"""Number of days that late reports are old at most; some come every second day."""
 METRIC = """
 [metric.{name}]
 version = {version}
@@ -124,3 +136,129 @@ def write_reports(
             definition.mechanism, values_of(metric, people, random), random
         ):
             file.write(rows, payloads)
+
+
+class Fleet:
+    """What comes to one store from day to day."""
+
+    def __init__(self, folder: Path, days: int) -> None:
+        self.folder, self.store, self.days = folder, folder / "store", days
+        self.random = np.random.default_rng(SEED)
+        self.registry = write_registry(folder)
+        self.known: list[Registry] = []
+        """Registry of each day."""
+        self.late = 0
+
+    def collect(self, day: int) -> None:
+        """Store the reports of one day, and late ones, which are of the version of their own day;
+        half-way the theme gets its second."""
+        at = START + timedelta(day)
+        if day == self.days // 2:
+            self.registry = write_registry(self.folder, version=2)
+        for metric in REPORTED:
+            write_reports(self.store, self.registry, metric, at, self.random, f"{day}")
+        self.known.append(self.registry)
+        if day % 2:
+            earlier = day - int(self.random.integers(1, min(day, OLDEST) + 1))
+            metric = str(self.random.choice(REPORTED))
+            when, known = START + timedelta(earlier), self.known[earlier]
+            write_reports(self.store, known, metric, when, self.random, f"late-{day}", 200)
+            self.late += 1
+
+    def command(self, out: Path, day: int, *words: str) -> list[str]:
+        """Return the words of the night after a day."""
+        files = ("--registry", str(self.folder / "metrics.toml"), "--store", str(self.store))
+        until = str(START + timedelta(day))
+        command = (sys.executable, "-m", "ldp", "publish", *files, "--out", str(out))
+        return [*command, "--until", until, *words]
+
+
+def rows(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of a data set in the order of their key, without how often they were
+    re-opened, which depends on when a run got to its end."""
+    listed = [{name: cell for name, cell in row.items() if name != "revision"} for row in cells]
+    return sorted(listed, key=lambda row: [str(row[name]) for name in KEY])
+
+
+def data_set(out: Path) -> list[dict[str, Any]]:
+    """Return the rows of a published data set."""
+    return rows(ds.dataset(out / "results", schema=SCHEMA).to_table().to_pylist())
+
+
+def copied(database: Path, conninfo: str) -> list[dict[str, Any]]:
+    """Return the rows of the copy in PostgreSQL if there is an address, else in DuckDB."""
+    if conninfo:
+        import psycopg
+
+        with psycopg.connect(conninfo) as connection:
+            found = connection.execute("SELECT * FROM ldp_results").fetchall()
+    else:
+        import duckdb
+
+        with duckdb.connect(str(database)) as connection:
+            found = connection.execute("SELECT * FROM results").fetchall()
+    return rows([dict(zip(SCHEMA.names, row, strict=True)) for row in found])
+
+
+def killed(command: list[str], after: float) -> bool:
+    """Run a command for so many seconds, then kill it; True if it had not ended."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        process.wait(after)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return True
+    return False
+
+
+def measure(folder: Path, days: int, kills: int, conninfo: str) -> tuple[list[campaign.Bar], Any]:
+    """Return the bars, and what happened on the way."""
+    fleet, moments = Fleet(folder, days), np.random.default_rng([SEED, 1])
+    calm, wild, database = folder / "calm", folder / "wild", folder / "copy.duckdb"
+    copy = ("--postgres", conninfo) if conninfo else ("--duckdb", str(database))
+    done, usual = 0, 4.0
+    for day in range(days):
+        fleet.collect(day)
+        at = START + timedelta(day + 1)
+        job = Job(registry=fleet.registry, stores=[fleet.store], out=calm, today=at)
+        with opened(calm, job.period):
+            assert publish(job).problems == []
+        command = fleet.command(wild, day, *copy)
+        left, nights = kills - done, days - day
+        for _ in range(-(-left // nights)):  # all kills by the last night
+            done += killed(command, float(moments.uniform(0.3, 1.0)) * usual)
+        if day in (0, days - 1) or moments.random() < 0.5:  # else the next night repeats it
+            started = time.monotonic()
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            usual = time.monotonic() - started
+    expected, found = data_set(calm), data_set(wild)
+    differing = sum(a != b for a, b in zip(expected, found, strict=False))
+    differing += abs(len(expected) - len(found))
+    in_copy = copied(database, conninfo)
+    name = "PostgreSQL" if conninfo else "DuckDB"
+    bars = [
+        campaign.Bar("rows that differ from an undisturbed run", differing, "0", differing == 0),
+        campaign.Bar(f"{name} holds the data set", in_copy == found, "1", in_copy == found),
+        campaign.Bar("runs that were killed", done, f"{kills}", done >= kills),
+        campaign.Bar("periods with late reports", fleet.late, "at least 1", fleet.late > 0),
+    ]
+    return bars, {"days": days, "metrics": len(REPORTED), "rows": len(found)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sample", action="store_true")
+    parser.add_argument("--postgres", default="", metavar="CONNINFO")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    made = campaign.provenance()
+    days, kills = (3, 2) if options.sample else (90, 50)
+    with TemporaryDirectory() as folder:
+        bars, result = measure(Path(folder), days, kills, options.postgres)
+    campaign.write(options.out, made, {**result, "bars": bars})
+    return campaign.shown(bars)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

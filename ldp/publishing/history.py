@@ -10,10 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ldp.publishing.outputs import Part, parts
-from ldp.publishing.rows import SCHEMA
+from ldp.publishing.rows import read_rows
 from ldp.report.formats import percent, quantity, span
 
 MOST_LINES = 30
@@ -141,7 +140,7 @@ def histories(out: Path) -> Mapping[str, Sequence[History]]:
 
 
 def _history(metric: str, version: int, several: Sequence[Part]) -> History:
-    tables = [pq.read_table(part.path, schema=SCHEMA) for part in several]
+    tables = [read_rows(part.path) for part in several]
     chosen = [(row["statistic"], row["value"]) for row in _largest(tables[-1])]
     points: dict[tuple[str, str], list[Point]] = {key: [] for key in chosen}
     values = pa.array(sorted({value for _, value in chosen}), pa.string())

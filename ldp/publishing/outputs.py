@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv as csv
-import pyarrow.parquet as pq
 
 from ldp.errors import LdpError, MissingPackage
 from ldp.files import open_replacement
-from ldp.publishing.rows import KEY, SCHEMA
+from ldp.publishing.rows import KEY, SCHEMA, read_rows
 from ldp.publishing.state import load_states, results_path
 
 _TYPES = {
@@ -65,7 +64,7 @@ def write_csv(out: Path, path: Path) -> None:
     """Write the data set in `out` as one CSV file, replaced whole."""
     with open_replacement(path) as temporary, csv.CSVWriter(temporary, SCHEMA) as writer:
         for part in parts(out):
-            writer.write_table(pq.read_table(part.path, schema=SCHEMA))
+            writer.write_table(read_rows(part.path))
 
 
 def update_duckdb(out: Path, path: Path) -> int:
@@ -131,7 +130,7 @@ def _insert_parquet(database: Any, table: str, path: Path) -> None:
 
 def _copy_rows(cursor: Any, table: str, path: Path) -> None:
     with cursor.copy(f"COPY {table} FROM STDIN") as copy:
-        for row in pq.read_table(path, schema=SCHEMA).to_pylist():
+        for row in read_rows(path).to_pylist():
             copy.write_row([*row.values()])
 
 

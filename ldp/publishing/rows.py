@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ldp.report import CrossTable, Numbers, Results
 from ldp.report.coefficients import Coefficients
@@ -49,6 +51,12 @@ def result_table(file: ResultFile, place: Mapping[str, Any]) -> pa.Table:
         "noise_floor": summary.get("noise_floor"),
     }
     return pa.Table.from_pylist([{**shared, **row} for row in _rows(file)], schema=SCHEMA)
+
+
+def read_rows(path: Path) -> pa.Table:
+    """Return the rows of one file of the data set."""
+    with pq.ParquetFile(path) as file:  # read_table loads pandas
+        return file.read()
 
 
 def _rows(file: ResultFile) -> Iterator[Mapping[str, Any]]:

@@ -12,7 +12,6 @@ from statistics import median
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import PackageLoader
 from markupsafe import Markup
 
 from ldp.files import write_whole
@@ -132,8 +131,7 @@ def _metric_page(job: Job, versions: Sequence[History], health: Health) -> str:
 
 def _macros() -> Any:
     """Return the macros of the site's template."""
-    loader = PackageLoader("ldp.publishing", ".")
-    return environment(loader).get_template("site.html").module
+    return environment("ldp.publishing").get_template("site.html").module
 
 
 def _write(path: Path, page: str) -> None:

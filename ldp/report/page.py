@@ -12,11 +12,12 @@ import hashlib
 import io
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ldp.accounting.explain import PRIORS, posterior, upwards
@@ -56,10 +57,11 @@ def load(path: str | Path) -> ResultFile:
     return CrossTable.load(path) if crosstable.is_header(header) else Results.load(path)
 
 
-def environment(loader: BaseLoader) -> Environment:
-    """Return the templates of a `loader`, with the filters of pages."""
+@cache
+def environment(package: str) -> Environment:
+    """Return the templates of a `package`, compiled once, with the filters of pages."""
     templates = Environment(
-        loader=loader,
+        loader=PackageLoader(package, "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -106,7 +108,7 @@ def render(
     ]
     script = (files("ldp.report") / "page.js").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    templates = environment(PackageLoader("ldp.report", "."))
+    templates = environment("ldp.report")
     return templates.get_template("page.html").render(
         above=above or "",
         title=title or _title(files_read, names),
