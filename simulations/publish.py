@@ -102,10 +102,11 @@ def write_registry(folder: Path, version: int = 1) -> Registry:
     return Registry.load(folder / "metrics.toml")
 
 
-def values_of(metric: str, people: int, random: np.random.Generator) -> Population:
-    """Return what `people` hold of a metric: the first of a list most often."""
+def values_of(metric: str, people: int, random: np.random.Generator, first: str = "") -> Population:
+    """Return what `people` hold of a metric: the first of a list most often, or `first`."""
 
     def drawn(values: tuple[Any, ...]) -> Population:
+        values = tuple(sorted(values, key=lambda value: value != first)) if first else values
         weights = 1 / np.arange(1.0, len(values) + 1)
         return Population(values, counts=random.multinomial(people, weights / weights.sum()))
 
@@ -128,12 +129,13 @@ def write_reports(
     random: np.random.Generator,
     part: str,
     people: int = PEOPLE,
+    first: str = "",
 ) -> None:
     """Write a file of the reports of `people` on one day, as a collector does."""
     definition = registry.metric(metric)
     with ReportWriter(store, metric, definition.version, definition.mechanism, day, part) as file:
         for rows, payloads in simulate(
-            definition.mechanism, values_of(metric, people, random), random
+            definition.mechanism, values_of(metric, people, random, first), random
         ):
             file.write(rows, payloads)
 

@@ -16,6 +16,7 @@ from hypothesis import settings
 from tests.command_line import CITIES, NAMES, REGISTRY
 from tests.devices import App
 from tests.memoising_devices import Home
+from tests.publications import World
 
 settings.register_profile("ldp", deadline=None, derandomize=True)
 settings.load_profile("ldp")
@@ -84,3 +85,9 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     yield f"host={folder} user=tester dbname=postgres"
     subprocess.run([*control, "-m", "immediate", "stop"], **user)
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A registry of eight metrics and a folder to publish them in."""
+    return World(tmp_path)

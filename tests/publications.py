@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from ldp.cli import commands
 from ldp.publishing import Job, Publication, opened, publish
+from ldp.publishing.changes import update_changes
 from ldp.publishing.rows import KEY, SCHEMA
 from ldp.publishing.site import write_site
 from simulations.publish import START, write_registry, write_reports
@@ -26,9 +27,11 @@ class World:
         self.registry = write_registry(top, version)
         self.random = np.random.default_rng(7)
 
-    def write(self, metric: str, day: int = 0, part: str = "a", people: int = 400) -> None:
+    def write(
+        self, metric: str, day: int = 0, part: str = "a", people: int = 400, first: str = ""
+    ) -> None:
         at = START + timedelta(days=day)
-        write_reports(self.store, self.registry, metric, at, self.random, part, people)
+        write_reports(self.store, self.registry, metric, at, self.random, part, people, first)
 
     def publish(self, out: Path | None = None, **options: Any) -> Publication:
         settings: dict[str, Any] = {"today": TODAY, "registry": self.registry, **options}
@@ -36,6 +39,7 @@ class World:
         job = Job(stores=[self.store], out=out, **settings)
         with opened(out, job.period):
             result = publish(job)
+            update_changes(out)
             write_site(job, result)
             return result
 

@@ -22,11 +22,6 @@ from simulations.publish import REPORTED, START, write_registry
 from tests.publications import TODAY, Rows, World, rows, run
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
-
-
 def files(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()

@@ -13,11 +13,6 @@ from tests.pages import Page, words
 from tests.publications import World
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
-
-
 def after(days: int) -> dict[str, Any]:
     return {"today": START + timedelta(days=days)}
 

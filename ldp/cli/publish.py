@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -59,6 +60,7 @@ def publish(
     """
     from ldp.publishing import Job, opened, outputs
     from ldp.publishing import publish as published
+    from ldp.publishing.changes import changes_of, update_changes
     from ldp.publishing.site import write_site
     from ldp.registry import Registry
 
@@ -79,6 +81,7 @@ def publish(
     )
     with opened(out, period):
         result = published(job)
+        update_changes(out)
         write_site(job, result)
         if csv:
             outputs.write_csv(out, csv)
@@ -88,8 +91,22 @@ def publish(
             outputs.update_postgres(out, postgres)
     for problem in result.problems:
         click.echo(f"ldp: {problem}", err=True)
-    counted = [asdict(item) | {"period": str(item.period)} for item in result.counted]
-    words = f"{len(counted)} {period}{'' if len(counted) == 1 else 's'} counted -> {out}"
-    say({"counted": counted, "problems": [*map(str, result.problems)]}, words, as_json)
+    changes = [*changes_of(out, result.counted)]
+    words = [*map(str, changes)]
+    words += [f"{len(result.counted)} {period}{'s'[: len(result.counted) != 1]} counted -> {out}"]
+    report = {
+        "counted": [asdict(counted) for counted in result.counted],
+        "changes": [asdict(change) for change in changes],
+        "problems": [*map(str, result.problems)],
+    }
+    say(_with_days_as_text(report), "\n".join(words), as_json)
     if result.problems:
         raise ReportError(f"{len(result.problems)} problems, each on a line above")
+
+
+def _with_days_as_text(report: Any) -> Any:
+    if isinstance(report, dict):
+        return {name: _with_days_as_text(item) for name, item in report.items()}
+    if isinstance(report, list):
+        return [*map(_with_days_as_text, report)]
+    return str(report) if isinstance(report, date) else report

@@ -1,6 +1,7 @@
 """History of a metric: what the data set says of all its periods, as lines to draw."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ldp.publishing.changes import Change, read_changes
 from ldp.publishing.outputs import Part, parts
 from ldp.publishing.rows import read_rows
 from ldp.report.formats import percent, quantity, span
@@ -41,6 +43,7 @@ class Line:
     statistic: str
     value: str
     points: Sequence[Point]
+    changes: Sequence[Change] = ()
 
     @property
     def name(self) -> str:
@@ -70,13 +73,16 @@ class Line:
     def drawing(self, first: date, last: date) -> Mapping[str, Any]:
         """Return where the line stands in a drawing that reaches from `first` to `last`: `line` and
         `band`, the intervals, as points of SVG; `end` and `whisker`, where the latest and the ends
-        of its interval are; and the same in `words`."""
+        of its interval are; `marks`, where changes began; and the same in `words`."""
         ends = [end for p in self.points for end in (p.at, p.low, p.high) if end is not None]
         bottom, top = min(0.0, *ends), max(1e-12, *ends)
         days = max(1, (last - first).days)
 
+        def x_of(day: date) -> str:
+            return f"{EDGE + (WIDTH - 2 * EDGE) * (day - first).days / days:.1f}"
+
         def x(point: Point) -> str:
-            return f"{EDGE + (WIDTH - 2 * EDGE) * (point.period - first).days / days:.1f}"
+            return x_of(point.period)
 
         def y(number: float | None, otherwise: float) -> str:
             share = ((otherwise if number is None else number) - bottom) / (top - bottom)
@@ -89,6 +95,7 @@ class Line:
             "line": " ".join(f"{x(p)},{y(p.at, 0.0)}" for p in self.points),
             "band": " ".join(upper + lower),
             "end": x(end),
+            "marks": [x_of(change.since) for change in self.changes],
             "whisker": (y(end.low, bottom), y(end.high, top)),
             "words": f"{self._text(start.at)} on {start.period}, {self.latest} on {end.period}",
         }
@@ -117,6 +124,12 @@ class History:
     lines: Sequence[Line]
 
     @property
+    def changes(self) -> Sequence[Change]:
+        """Changes of all lines, the latest first."""
+        listed = (change for line in self.lines for change in line.changes)
+        return sorted(listed, key=lambda change: change.period, reverse=True)
+
+    @property
     def first(self) -> date:
         """First day of the first period."""
         return self.periods[0].first
@@ -135,13 +148,20 @@ def histories(out: Path) -> Mapping[str, Sequence[History]]:
         listed.setdefault((part.metric, part.version), []).append(part)
     by_metric = dict[str, list[History]]()
     for (metric, version), several in sorted(listed.items(), reverse=True):
-        by_metric.setdefault(metric, []).append(_history(metric, version, several))
+        changes = read_changes(out, metric, version)
+        by_metric.setdefault(metric, []).append(_history(metric, version, several, changes))
     return by_metric
 
 
-def _history(metric: str, version: int, several: Sequence[Part]) -> History:
+def _history(
+    metric: str, version: int, several: Sequence[Part], changes: Sequence[Change]
+) -> History:
     tables = [read_rows(part.path) for part in several]
-    chosen = [(row["statistic"], row["value"]) for row in _largest(tables[-1])]
+    changed = defaultdict[tuple[str, str], list[Change]](list)
+    for change in changes:
+        changed[change.statistic, change.value].append(change)
+    largest = [(row["statistic"], row["value"]) for row in _largest(tables[-1])]
+    chosen = dict.fromkeys([*largest, *sorted(changed)])
     points: dict[tuple[str, str], list[Point]] = {key: [] for key in chosen}
     values = pa.array(sorted({value for _, value in chosen}), pa.string())
     for part, table in zip(several, tables, strict=True):
@@ -149,8 +169,8 @@ def _history(metric: str, version: int, several: Sequence[Part]) -> History:
             if (key := (row["statistic"], row["value"])) in points and row["estimate"] is not None:
                 points[key].append(_point(part.period, row))
     lines = [
-        Line(statistic=statistic, value=value, points=line)
-        for (statistic, value), line in points.items()
+        Line(statistic=key[0], value=key[1], points=line, changes=changed[key])
+        for key, line in points.items()
         if line
     ]
     periods = [_period(part.period, table) for part, table in zip(several, tables, strict=True)]

@@ -16,7 +16,7 @@ import pyarrow.csv as csv
 
 from ldp.errors import LdpError, MissingPackage
 from ldp.files import open_replacement
-from ldp.publishing.rows import KEY, SCHEMA, read_rows
+from ldp.publishing.rows import CHANGES_SCHEMA, KEY, SCHEMA, read_rows
 from ldp.publishing.state import load_states, results_path
 
 _TYPES = {
@@ -28,6 +28,9 @@ _TYPES = {
     pa.date32(): "DATE",
 }
 """SQL types of the columns, in DuckDB and PostgreSQL alike."""
+_PERIODS_SCHEMA = pa.schema(
+    [SCHEMA.field(name) for name in ("metric", "version", "period")] + [("digest", pa.string())]
+)
 _PERIOD = ("metric", "version", "period")
 
 
@@ -60,6 +63,11 @@ def parts(out: Path) -> Iterator[Part]:
             yield Part(metric, version, period, state.digest, path)
 
 
+def changes_path(out: Path, metric: str, version: int) -> Path:
+    """Return the file of the changes of one version of a metric."""
+    return out / "changes" / metric / f"v{version}.parquet"
+
+
 def write_csv(out: Path, path: Path) -> None:
     """Write the data set in `out` as one CSV file, replaced whole."""
     with open_replacement(path) as temporary, csv.CSVWriter(temporary, SCHEMA) as writer:
@@ -68,8 +76,8 @@ def write_csv(out: Path, path: Path) -> None:
 
 
 def update_duckdb(out: Path, path: Path) -> int:
-    """Bring the tables `results` and `periods` of a DuckDB file up to date with the data set in
-    `out`, and return the number of periods that were written. Raises MissingPackage, and
+    """Bring the tables `results`, `changes` and `periods` of a DuckDB file up to date with the data
+    set in `out`, and return the number of periods that were written. Raises MissingPackage, and
     OutputUnusable for a file that cannot be opened or written."""
     try:
         import duckdb
@@ -80,9 +88,10 @@ def update_duckdb(out: Path, path: Path) -> int:
 
 
 def update_postgres(out: Path, conninfo: str) -> int:
-    """Bring the tables `ldp_results` and `ldp_periods` of a PostgreSQL database up to date with the
-    data set in `out`, and return the number of periods that were written. `conninfo`: as libpq
-    reads it. Raises MissingPackage, and OutputUnusable for a database that cannot be written."""
+    """Bring the tables `ldp_results`, `ldp_changes` and `ldp_periods` of a PostgreSQL database up
+    to date with the data set in `out`, and return the number of periods that were written.
+    `conninfo`: as libpq reads it. Raises MissingPackage, and OutputUnusable for a database that
+    cannot be written."""
     try:
         import psycopg
     except ModuleNotFoundError as error:
@@ -98,20 +107,28 @@ def update_postgres(out: Path, conninfo: str) -> int:
 def _update(database: Any, out: Path, prefix: str, mark: str, insert: Any) -> int:
     """Take over the parts that `database` does not have. `prefix`: of the names of its tables;
     `mark`: for an argument; `insert`: writes the rows of a part into a table."""
-    results, periods = f"{prefix}results", f"{prefix}periods"
-    columns = ", ".join(f"{field.name} {_TYPES[field.type]}" for field in SCHEMA)
-    key = "metric TEXT, version INTEGER, period DATE, digest TEXT"
-    database.execute(f"CREATE TABLE IF NOT EXISTS {results} ({columns}{_primary(KEY, prefix)})")
-    database.execute(f"CREATE TABLE IF NOT EXISTS {periods} ({key}{_primary(_PERIOD, prefix)})")
+    results, periods, changes = (f"{prefix}{name}" for name in ("results", "periods", "changes"))
+    for table, schema, key in (
+        (results, SCHEMA, KEY),
+        (changes, CHANGES_SCHEMA, KEY),
+        (periods, _PERIODS_SCHEMA, _PERIOD),
+    ):
+        columns = ", ".join(f"{field.name} {_TYPES[field.type]}" for field in schema)
+        primary = _primary(key, prefix)
+        database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}{primary})")
     database.execute(f"SELECT metric, version, period, digest FROM {periods}")
     known = {*database.fetchall()}
     changed = [part for part in parts(out) if (*part.key, part.digest) not in known]
+    version = f"metric = {mark} AND version = {mark}"
     where = " AND ".join(f"{name} = {mark}" for name in _PERIOD)
     for part in changed:
         database.execute("BEGIN")
         for table in (results, periods):
             database.execute(f"DELETE FROM {table} WHERE {where}", part.key)
         insert(database, results, part.path)
+        if (path := changes_path(out, part.metric, part.version)).exists():
+            database.execute(f"DELETE FROM {changes} WHERE {version}", part.key[:2])
+            insert(database, changes, path)
         values = ", ".join([mark] * 4)
         database.execute(f"INSERT INTO {periods} VALUES ({values})", (*part.key, part.digest))
         database.execute("COMMIT")

@@ -66,7 +66,7 @@ class CountedPeriod:
 
 
 class Problem(NamedTuple):
-    """What went wrong with a metric, in words."""
+    """Problem of a metric, in words."""
 
     metric: str
     text: str

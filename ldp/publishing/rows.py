@@ -36,6 +36,19 @@ SCHEMA = pa.schema(
     ]
 )
 """Columns of the data set."""
+CHANGES_SCHEMA = pa.schema(
+    [
+        ("metric", pa.string()),
+        ("version", pa.int32()),
+        ("period", pa.date32()),
+        ("since", pa.date32()),
+        ("statistic", pa.string()),
+        ("value", pa.string()),
+        ("difference", pa.float64()),
+        ("std_error", pa.float64()),
+    ]
+)
+"""Columns of the changes: `period` in which one was said, `since` when it most likely began."""
 KEY = ("metric", "version", "period", "statistic", "value")
 """Columns that identify a row."""
 

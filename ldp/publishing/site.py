@@ -25,6 +25,8 @@ from ldp.report.page import environment
 
 USUAL = 28
 """Number of periods whose median is the usual number of reports."""
+RECENT = 7
+"""Number of periods for which a change is said in the index."""
 FEW = 0.5
 """Share of the usual reports below which a period has few."""
 
@@ -40,13 +42,15 @@ class Health:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """A metric in the index. `line`: of its largest value or main statistic."""
+    """A metric in the index. `line`: of its largest value or main statistic; `change`: its latest,
+    if that is of the last `RECENT` periods."""
 
     metric: str
     about: str
     link: str
     health: Health
     line: Line | None
+    change: str
     first: date | None
     last: date | None
 
@@ -115,9 +119,19 @@ def _card(metric: str, versions: Sequence[History], registry: Registry, health: 
         link=f"metrics/{quote(metric)}.html" if latest else "",
         health=health,
         line=latest.lines[0] if latest and latest.lines else None,
+        change=_recent_change(latest) if latest else "",
         first=latest.first if latest else None,
         last=latest.last if latest else None,
     )
+
+
+def _recent_change(history: History) -> str:
+    recent = {period.first for period in history.periods[-RECENT:]}
+    changes = [change for change in history.changes if change.period in recent]
+    if not changes:
+        return ""
+    more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
+    return f"{changes[0].value or changes[0].statistic} changed by {changes[0].size}{more}"
 
 
 def _metric_page(job: Job, versions: Sequence[History], health: Health) -> str:

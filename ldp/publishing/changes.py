@@ -1,0 +1,153 @@
+"""Changes of all metrics in a publication, in files beside its data set."""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ldp.files import open_replacement
+from ldp.publishing.detection import ALPHA, Detection, Series, detect
+from ldp.publishing.outputs import Part, changes_path, parts
+from ldp.publishing.publish import CountedPeriod
+from ldp.publishing.rows import CHANGES_SCHEMA, read_rows
+from ldp.publishing.state import estimates_path
+from ldp.report.formats import percent, quantity
+from ldp.report.values import UNLISTED
+
+WEEKDAYS = 7
+_DIGEST = b"ldp.digest"
+Key = tuple[str, str]
+"""Statistic and value of a line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A change of a value: said in `period` by its first day, most likely from `since` on, by
+    `difference` (of the share, or of a mean) with its standard error."""
+
+    metric: str
+    version: int
+    period: date
+    since: date
+    statistic: str
+    value: str
+    difference: float
+    std_error: float
+
+    @property
+    def size(self) -> str:
+        """Difference and standard error as text; of a share in points of a hundred."""
+        if self.statistic != "count":
+            return f"{_signed(quantity(self.difference))} ± {quantity(self.std_error)}"
+        points = percent(self.difference).removesuffix("\N{NO-BREAK SPACE}%")
+        error = percent(self.std_error).removesuffix("\N{NO-BREAK SPACE}%")
+        return f"{_signed(points)} ± {error} points"
+
+    def __str__(self) -> str:
+        name = self.value or self.statistic
+        return f"{self.metric}: {name} changed by {self.size}, since {self.since}"
+
+
+def _signed(text: str) -> str:
+    return text if text.startswith("\N{MINUS SIGN}") else f"+{text}"
+
+
+def update_changes(out: Path) -> None:
+    """Look for changes in every version of every metric in the folder of a publication that is not
+    as it was when they were looked for last, and write them."""
+    for (metric, version), several in groupby(parts(out), lambda part: (part.metric, part.version)):
+        listed = list(several)
+        path = changes_path(out, metric, version)
+        digest = hashlib.blake2b("".join(part.digest for part in listed).encode()).hexdigest()
+        if path.exists() and read_rows(path).schema.metadata[_DIGEST] == digest.encode():
+            continue
+        rows = [vars(change) for change in _changes(out, listed)]
+        table = pa.Table.from_pylist(rows, CHANGES_SCHEMA.with_metadata({_DIGEST: digest}))
+        with open_replacement(path) as temporary:
+            pq.write_table(table, temporary)
+
+
+def read_changes(out: Path, metric: str, version: int) -> list[Change]:
+    """Return the changes of one version of a metric, in the order of time."""
+    path = changes_path(out, metric, version)
+    return [Change(**row) for row in read_rows(path).to_pylist()] if path.exists() else []
+
+
+def changes_of(out: Path, counted: Iterable[CountedPeriod]) -> Iterator[Change]:
+    """Yield the changes that are said in the `counted` periods."""
+    periods = {(period.metric, period.version, period.period) for period in counted}
+    for metric, version in sorted({(metric, version) for metric, version, _ in periods}):
+        for change in read_changes(out, metric, version):
+            if (metric, version, change.period) in periods:
+                yield change
+
+
+def _changes(out: Path, listed: Sequence[Part]) -> Iterator[Change]:
+    """Yield the changes of one version of a metric."""
+    summaries = [_summary(out, part) for part in listed]
+    if summaries[-1].get("method") in UNLISTED:  # other words in each period
+        return
+    tables = [_numbers(read_rows(part.path), s) for part, s in zip(listed, summaries, strict=True)]
+    keys = [*tables[-1]]
+    if not keys:
+        return
+    cells = np.array([[table.get(key, _UNKNOWN) for key in keys] for table in tables])
+    days = read_rows(listed[0].path)["days"][0].as_py()
+    series = Series(
+        share=cells[:, :, 0],
+        std_error=cells[:, :, 1],
+        reports=np.array([max(1, summary["reports"]) for summary in summaries], np.float64),
+        season=np.array([part.period.weekday() if days < WEEKDAYS else 0 for part in listed]),
+        is_share=np.array([float(statistic == "count") for statistic, _ in keys]),
+        is_memoised=bool(summaries[-1].get("memoised")),
+    )
+    for detection in detect(series, ALPHA):
+        yield _change(listed, keys[detection.column], detection)
+
+
+def _change(listed: Sequence[Part], key: Key, detection: Detection) -> Change:
+    return Change(
+        metric=listed[0].metric,
+        version=listed[0].version,
+        period=listed[detection.at].period,
+        since=listed[detection.since].period,
+        statistic=key[0],
+        value=key[1],
+        difference=detection.difference,
+        std_error=detection.std_error,
+    )
+
+
+_UNKNOWN = (math.nan, math.nan)
+
+
+def _summary(out: Path, part: Part) -> Mapping[str, Any]:
+    path = estimates_path(out, part.metric, part.version, part.period).with_suffix(".json")
+    summary: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return summary
+
+
+def _numbers(table: pa.Table, summary: Mapping[str, Any]) -> Mapping[Key, tuple[float, float]]:
+    """Return estimate and standard error of each count, as shares of the reports, and mean of one
+    period; errors that reach further than a normal law's are widened as far. Of a period that
+    claims no error rate nothing is known."""
+    is_known = not summary.get("warning")
+    columns = (table[name].to_pylist() for name in ("statistic", "value", "estimate", "std_error"))
+    units = {"count": max(1, summary["reports"]), "mean": 1}
+    tail = summary.get("tail", 1.0)
+    return {
+        (statistic, value): (estimate / units[statistic], tail * error / units[statistic])
+        if is_known and estimate is not None and error is not None and math.isfinite(error)
+        else _UNKNOWN
+        for statistic, value, estimate, error in zip(*columns, strict=True)
+        if statistic in units
+    }
