@@ -1,6 +1,7 @@
 """Changes: never more often said than stated, whenever somebody looks, and found where they are."""
 
 import math
+import re
 from datetime import timedelta
 
 import numpy as np
@@ -11,7 +12,7 @@ from ldp.publishing.detection import ALPHA, TAU, Series, detect, weight
 from simulations.changes import JUMPS, alarms, delays, history
 from simulations.publish import START
 from tests.pages import words
-from tests.publications import World
+from tests.publications import World, run
 
 
 def series(share: list[list[float]], std_error: float = 1.0, **changes: object) -> Series:
@@ -127,13 +128,24 @@ def test_jumps_are_found_in_time() -> None:
 
 @pytest.mark.exact
 def test_a_change_is_in_the_data_set_on_the_site_and_in_the_command(world: World) -> None:
+    duckdb = pytest.importorskip("duckdb")
     for day in range(15):
         world.write("theme", day, people=3_000, first="light" if day < 12 else "sepia")
-    world.publish(today=START + timedelta(days=15))
+    database = world.top / "results.duckdb"
+    done = run(
+        *("publish", "--registry", world.top / "metrics.toml", "--store", world.store),
+        *("--out", world.out, "--until", START + timedelta(days=14), "--duckdb", database),
+    )
+    assert done.exit_code == 0, done.output
+    assert re.search(r"^theme: light changed by −[\d.]+ ± [\d.]+ points, since", done.output, re.M)
     changes = read_changes(world.out, "theme", 1)
     assert {change.value for change in changes} >= {"light", "sepia"}
     began = {change.since for change in changes if change.value in ("light", "sepia")}
     assert began == {START + timedelta(days=12)}
+    with duckdb.connect(str(database)) as connection:
+        found = connection.execute("SELECT * FROM changes ORDER BY period, value").fetchall()
+    listed = sorted(changes, key=lambda change: (change.period, change.value))
+    assert found == [tuple(vars(change).values()) for change in listed]
     before = (world.out / "changes" / "theme" / "v1.parquet").stat().st_mtime_ns
     update_changes(world.out)
     assert (world.out / "changes" / "theme" / "v1.parquet").stat().st_mtime_ns == before
