@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Coroutine, Iterable, Sequence
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import date
@@ -107,6 +108,14 @@ def same_counts(one: Table | JointTable, other: Table | JointTable) -> bool:
     assert isinstance(one, Table)
     assert isinstance(other, Table)
     return replace(one, windows=()) == replace(other, windows=())
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    """Returns when the condition holds; fails when it does not come to hold."""
+    ends = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < ends, "it did not come to pass"
+        time.sleep(0.05)
 
 
 class Got(NamedTuple):

@@ -38,6 +38,7 @@ from tests.collecting import (
     drain,
     items,
     registry,
+    wait_until,
 )
 
 WEEK = timedelta(days=7)
@@ -70,14 +71,6 @@ def test_what_was_acknowledged_is_counted_and_only_refusals_are_listed(tmp_path:
         table = counted(service.store, service.registry, "city")
     assert table.total == 3
     assert table.windows == (TODAY.isoformat(),)
-
-
-def wait_until(condition: object, seconds: float = 20.0) -> None:
-    assert callable(condition)
-    ends = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < ends, "it did not come to pass"
-        time.sleep(0.05)
 
 
 @pytest.mark.exact

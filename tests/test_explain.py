@@ -11,7 +11,7 @@ import pytest
 from ldp.accounting.explain import guess_sentence, odds, posterior
 from ldp.cli import main
 from ldp.registry import Registry
-from ldp.registry.explaining import NOT_COVERED, _length, explained
+from ldp.registry.explaining import NOT_COVERED, explained, length_in_words
 from simulations.device import registry_text
 
 
@@ -66,7 +66,7 @@ def test_a_guess_that_is_all_but_sure_is_not_rounded_to_certainty() -> None:
     ],
 )
 def test_lengths_are_said_in_the_largest_unit_that_fits(span: timedelta, said: str) -> None:
-    assert _length(span) == said
+    assert length_in_words(span) == said
 
 
 @pytest.mark.exact

@@ -19,7 +19,7 @@ LAYERS: list[set[str]] = [
     {"registry", "bulk", "privacy_loss", "regression"},
     {"client", "tables"},
     {"collection", "decoding", "report", "audit"},
-    {"simulation", "server", "publishing"},
+    {"simulation", "server", "publishing", "pytest_plugin"},
     {"planning"},
     {"cli"},
     {"__main__", "__init__"},

@@ -8,15 +8,17 @@ import time
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 
-from ldp.cli.options import FILE, JSON, REGISTRY, say
+from ldp.cli.options import FILE, JSON, say
 from ldp.errors import LdpError, MissingPackage, ParameterError
 from ldp.registry import Registry, duration
 
 GRACE_SECONDS, BACKLOG, LOG_SECONDS = 30, 128, 60.0
+LOOPBACK = ("127.0.0.1", "::1")
 
 
 class _Seldom(logging.Filter):
@@ -54,8 +56,19 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]  # not subscriptable
 
 
 @click.command()
-@REGISTRY
-@click.option("--store", required=True, type=FILE, help="Store to add the reports to.")
+@click.option(
+    "--registry",
+    type=FILE,
+    default="metrics.toml",
+    show_default=True,
+    help="The registry of metrics.",
+)
+@click.option(
+    "--store", type=FILE, help="Store to add the reports to; with --dev none, for this run only."
+)
+@click.option(
+    "--dev", is_flag=True, help="For a registry with development = true: say what comes, at once."
+)
 @click.option(
     "--listen",
     default="127.0.0.1:8787",
@@ -107,7 +120,8 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]  # not subscriptable
 @JSON
 def collect(
     registry: Path,
-    store: Path,
+    store: Path | None,
+    dev: bool,
     listen: str,
     buffer: Path | None,
     shuffle_least: int,
@@ -125,10 +139,12 @@ def collect(
 ) -> None:
     """Take sealed batches over HTTP into a store of reports, until interrupted.
 
-    A batch is answered when it is on the disk for good. docs/operating.md has the rest.
+    A batch is answered when it is on the disk for good. docs/operating.md has the rest. With --dev,
+    on this machine only: every report is printed in words, and a page shows what they estimate.
 
     \b
     Example: ldp collect --registry metrics.toml --store reports
+    Example: ldp collect --dev
     """
     try:
         from ldp.collection.collector import Collector, Limits
@@ -139,6 +155,16 @@ def collect(
 
     loaded = Registry.load(registry)
     loaded.check(datetime.now(UTC).date())
+    if dev:
+        _develop(loaded, store, listen)
+        return
+    if store is None:
+        raise ParameterError("--store names the folder of the reports")
+    if loaded.development:
+        raise ParameterError(
+            f"{registry} has development = true: run it with --dev, or take that line out for a "
+            "registry of people's reports"
+        )
     waiting = buffer or store.with_name(f"{store.name}.buffer")
     logging.basicConfig(format="ldp: %(message)s", level=logging.INFO)
     for name in ("uvicorn.error", "asyncio"):
@@ -173,6 +199,40 @@ def collect(
             _serve(collector.app, held.enter_context(_listening(listen)))
 
 
+def _develop(registry: Registry, store: Path | None, listen: str) -> None:
+    """Serve a developer's own machine: nothing waits, every batch is printed, a page shows all."""
+    from ldp.collection.collector import Collector
+    from ldp.collection.development import Development, require_development
+    from ldp.collection.lock import hold_lock
+    from ldp.collection.workers import Shuffling
+
+    require_development(registry)
+    with ExitStack() as held:
+        folder = Path(held.enter_context(TemporaryDirectory())) / "store"
+        place = store or folder
+        buffer = place.with_name(f"{place.name}.buffer")
+        for locked in (place, buffer):
+            held.enter_context(hold_lock(locked))
+        listening = held.enter_context(_listening(listen))
+        address, port = listening.getsockname()[:2]
+        if address not in LOOPBACK:
+            raise ParameterError("--dev listens on this machine only, as 127.0.0.1:8787")
+        application = Development(
+            registry,
+            Collector(
+                registry,
+                place,
+                buffer,
+                shuffling=Shuffling(least=1, longest=timedelta(0), smallest=1),
+            ).app,
+            store=place,
+            hosts=[f"{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]")],
+            say=click.echo,
+            clock=lambda: datetime.now().astimezone(),
+        )
+        _serve(application, listening, "look at it in a browser; Ctrl-C ends it")
+
+
 def _listening(listen: str) -> socket.socket:
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:
@@ -191,7 +251,7 @@ def _listening(listen: str) -> socket.socket:
     return listening
 
 
-def _serve(app: Any, listening: socket.socket) -> None:
+def _serve(app: Any, listening: socket.socket, note: str = "") -> None:
     import uvicorn
 
     from ldp.collection.connections import BACKLOG, connection_class, most_connections
@@ -203,6 +263,8 @@ def _serve(app: Any, listening: socket.socket) -> None:
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             click.echo(f"collecting on http://{place}:{port}")
+            if note:
+                click.echo(note)
 
     most = most_connections()
     server = Server(

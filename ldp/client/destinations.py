@@ -42,6 +42,9 @@ class Destination(Protocol):
 class Folder:
     """Folder with a file for each batch, named by its id once it is on the disk whole."""
 
+    is_local = True
+    """True: a registry for development may send here."""
+
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path).absolute()
 
@@ -71,7 +74,8 @@ class Collector:
     `url`: https, or http on this machine. `headers`: sent with every batch, for a proxy before the
     collector. `context`: TLS settings, for an authority or a client certificate of your own;
     without it certificates are checked as the system does. The proxy is the environment's
-    (`https_proxy`, `no_proxy`); redirects are not followed. Raises ParameterError.
+    (`https_proxy`, `no_proxy`); redirects are not followed. `is_local`: whether it is http on this
+    machine. Raises ParameterError.
     """
 
     def __init__(
@@ -97,6 +101,7 @@ class Collector:
         if "@" in parts.netloc:
             raise ParameterError("a collector's address must hold no password: use headers")
         self._secure, self._host = scheme == "https", parts.netloc
+        self.is_local = local
         self._path = parts.path.rstrip("/") + "/v1/reports"
         self._headers = {**(headers or {}), "Content-Type": MEDIA_TYPE, "User-Agent": "ldp"}
         for text in chain.from_iterable((headers or {}).items()):

@@ -1,6 +1,6 @@
 """Results: what the calls of a client return; none raises into the app."""
 
-from datetime import date
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ class Status(NamedTuple):
     many): batches; `refused`: reports; `unasked`: groups that are new, or allow more than the owner
     was shown ("[product]": the whole device): ask, and call `grant` again; `witnesses_lost`: times
     that the default witness was missing or could not be written, so that a restored copy of the
-    file would not have been noticed."""
+    file would not have been noticed; `why` nothing more is sent now, in words; `next_upload`: the
+    earliest time at which something can be, UTC, None where no clock decides it."""
 
     consent: Consent
     storage: str = ""
@@ -67,3 +68,5 @@ class Status(NamedTuple):
     dropped: int = 0
     unasked: tuple[str, ...] = ()
     witnesses_lost: int = 0
+    why: str = ""
+    next_upload: datetime | None = None

@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+NOBODY_AGREED = "nobody has agreed yet"
+DEVELOPMENT_WAIT = timedelta(seconds=2)
+"""Longest time between two uploads of a client's thread in development."""
+
+
 def system_clock() -> datetime:
     """Return the time by the system's clock, UTC."""
     return datetime.now(UTC)
@@ -49,7 +54,8 @@ class Client:
     """Client that draws reports from an app's records, and sends what the registry's caps allow.
 
     `path`: the device's file, made when consent is given. `registry`: metrics.toml, or one that is
-    loaded. `destination`: where sealed batches go. `clock`: the time, with a zone. `bits`: the
+    loaded; one for development sends to this machine only, without jitter, and keeps what was sent
+    for a day. `destination`: where sealed batches go. `clock`: the time, with a zone. `bits`: the
     source of private randomness. `jitter`: a sealed batch waits a uniform time up to this.
     `secret`: an account's, for devices that are to share permanent responses; without it the
     device makes its own, in `path` with `.secret` added, and a withdrawal deletes it. `witness`: a
@@ -90,6 +96,9 @@ class Client:
                 "these bits are known to whoever knows the seed: for tests and simulations only",
                 stacklevel=2,
             )
+        if self._registry.development:
+            _require_local(destination)
+            jitter, keep_sent = timedelta(0), max(keep_sent, timedelta(days=1))
         self._strict = strict
         for metric in self._registry.metrics.values():
             _require_sendable(metric)
@@ -144,10 +153,12 @@ class Client:
 
     def start(self, every: timedelta = timedelta(hours=1)) -> None:
         """Start uploads from a daemon thread, the first within a minute, then at intervals of
-        `every`. Raise ParameterError unless `every` is longer than nothing."""
+        `every`; in development, every DEVELOPMENT_WAIT. Raise ParameterError unless `every` is
+        longer than nothing."""
         if every <= timedelta(0):
             raise ParameterError("every must be longer than nothing")
-        self._safely(lambda: self._sender.start(self.upload, every), lambda _: None)
+        wait = min(every, DEVELOPMENT_WAIT) if self._registry.development else every
+        self._safely(lambda: self._sender.start(self.upload, wait), lambda _: None)
 
     def remaining(self) -> dict[str, float]:
         """Return the epsilon that every group could still spend in its current window, rounded
@@ -159,7 +170,8 @@ class Client:
         )
 
     def status(self) -> Status:
-        """Return consent, the state of the storage, and counts of batches."""
+        """Return consent, the state of the storage, counts of batches, and why nothing more is sent
+        now."""
         return self._safely(
             self._status, lambda error: Status(self._consent, storage=error_line(error))
         )
@@ -241,7 +253,7 @@ class Client:
         if metric is None:
             return self._declare(Declined("unknown metric", "no such metric is registered"))
         if not self._may_write():
-            return Declined("consent", "nobody has agreed yet")
+            return Declined("consent", NOBODY_AGREED)
         value = metric.cleaned(value)
         try:
             metric.mechanism.check(value)
@@ -384,13 +396,19 @@ class Client:
 
     def _status(self) -> Status:
         if not self._has_file():
-            return Status("unknown")
+            return Status("unknown", why=NOBODY_AGREED)
         with self._open_file().transaction(reads=True) as connection:
             rows = connection.execute("SELECT state, count(*) FROM batches GROUP BY state")
             states = dict(rows.fetchall())
+            storage = self._witness.problem(connection)
+            consent = "withdrawn" if self._is_withdrawing else self._read_consent(connection)
+            may_send = consent == "granted" and not storage
+            why, next_upload = self._sender.outlook(connection) if may_send else (consent, None)
             return Status(
-                storage=self._witness.problem(connection),
-                consent="withdrawn" if self._is_withdrawing else self._read_consent(connection),
+                storage=storage,
+                consent=consent,
+                why=storage or why,
+                next_upload=next_upload,
                 pooled=connection.execute("SELECT count(*) FROM pool").fetchone()[0],
                 waiting=states.get("waiting", 0),
                 acknowledged=states.get("acknowledged", 0),
@@ -447,6 +465,15 @@ def _witness(choice: str | Path | Literal[False] | None, device: Path) -> Witnes
     if choice is None:
         return DefaultWitness(device)
     return Witness(Path(choice).absolute(), DefaultWitness(device)) if choice else NoWitness()
+
+
+def _require_local(destination: Destination | None) -> None:
+    """Raise ParameterError for a destination beyond this machine."""
+    if destination is not None and not getattr(destination, "is_local", False):
+        raise ParameterError(
+            "a registry with development = true sends to a folder, to memory, or to "
+            'Collector("http://127.0.0.1:8787") of `ldp collect --dev` only'
+        )
 
 
 def _require_sendable(metric: Metric) -> None:

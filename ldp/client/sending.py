@@ -3,7 +3,7 @@
 import math
 import threading
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from sqlite3 import Connection
 
 from ldp.client.destinations import TIMEOUT_SECONDS, Destination, Unreachable
@@ -17,6 +17,8 @@ FIRST_WAIT, LONGEST_WAIT = 60, 6 * 3600
 bound doubles with every failure."""
 MOST_BATCHES = 20
 """Most batches of one upload."""
+FAILED, RANDOM_MOMENT = "waits after a failure", "waits for its random moment"
+NO_DESTINATION = "there is no destination"
 SOON = timedelta(minutes=1)
 """Longest time until a thread uploads first."""
 
@@ -88,6 +90,29 @@ class Sender:
                 return result._replace(acknowledged=acknowledged, refused=refused)
         return Uploaded(acknowledged, refused, result.waiting, "enough for one call")
 
+    def outlook(self, connection: Connection) -> tuple[str, datetime | None]:
+        """Return why nothing more is sent now, and the earliest time of the next batch, UTC, None
+        where no clock decides it."""
+        sealed = connection.execute(
+            "SELECT min(not_before) FROM batches WHERE state = 'waiting'"
+        ).fetchone()[0]
+        if sealed is None:
+            end = connection.execute("SELECT min(ends) FROM seen").fetchone()[0]
+            if end is None:
+                return "nothing is recorded that was not sent", None
+            return self._until(connection, end, "what was recorded is sealed after its period")
+        if self.destination is None:
+            return NO_DESTINATION, None
+        next_try = state(connection, "next_try", 0)
+        if self._clock().timestamp() < next_try:
+            return FAILED, datetime.fromtimestamp(next_try, UTC)
+        return self._until(connection, sealed, RANDOM_MOMENT)
+
+    def _until(self, connection: Connection, moment: int, why: str) -> tuple[str, datetime | None]:
+        if moment <= ledger_time(connection, self._clock()):
+            return "waits for the next call of upload", None
+        return why, datetime.fromtimestamp(moment, UTC)
+
     def _send_batch(
         self, device: Callable[[], DeviceFile], may_send: Callable[[Connection], bool]
     ) -> Uploaded:
@@ -101,16 +126,16 @@ class Sender:
             ).fetchone()[0]
             next_try = max(self._next_try, state(connection, "next_try", 0))
             if waiting and clock < next_try <= clock + LONGEST_WAIT:
-                return Uploaded(waiting=waiting, why="waits after a failure")
+                return Uploaded(waiting=waiting, why=FAILED)
             batch = connection.execute(
                 "SELECT id, body FROM batches WHERE state = 'waiting' AND not_before <= ? "
                 "ORDER BY random() LIMIT 1",
                 (ledger_time(connection, self._clock()),),
             ).fetchone()
         if batch is None:
-            return Uploaded(waiting=waiting, why="waits for its random moment" if waiting else "")
+            return Uploaded(waiting=waiting, why=RANDOM_MOMENT if waiting else "")
         if self.destination is None:
-            return Uploaded(waiting=waiting, why="there is no destination")
+            return Uploaded(waiting=waiting, why=NO_DESTINATION)
         try:
             refused = self.destination.send(*batch)
             if type(refused) is not int or refused < 0:

@@ -140,11 +140,11 @@ def label(registry: Registry, name: str) -> Label:
         metric=name,
         group=metric.group,
         report_epsilon=metric.mechanism.cost.epsilon,
-        window=_length(caps.window),
+        window=length_in_words(caps.window),
         window_epsilon=caps.window_epsilon,
         lifetime_epsilon=min(caps.lifetime_epsilon, registry.lifetime_epsilon),
         memoise=metric.memoise or "",
-        epoch=_length(metric.epoch) if metric.epoch else "",
+        epoch=length_in_words(metric.epoch) if metric.epoch else "",
     )
 
 
@@ -223,14 +223,18 @@ def _meaning(epsilon: float, belief: float) -> dict[str, float | None]:
 def _metric_lines(data: Mapping[str, Any], name: str) -> Iterator[str]:
     metric, belief = data["metrics"][name], data["belief"]
     window = timedelta(seconds=metric["window_seconds"])
-    epoch = _length(timedelta(seconds=metric["epoch_seconds"])) if metric["epoch_seconds"] else ""
+    epoch = (
+        length_in_words(timedelta(seconds=metric["epoch_seconds"]))
+        if metric["epoch_seconds"]
+        else ""
+    )
     answers = metric["answers"]
     quote = str if answers["kind"] == "text" else quoted
     first, second = map(quote, answers["pair"])
     yield f"{name}: {metric['description']}"
     yield f"Answers: {answers['text']}."
     yield SEEN[metric["presence"]].format(
-        reports=metric["reports_per_window"], window=_length(window)
+        reports=metric["reports_per_window"], window=length_in_words(window)
     )
     yield _naming_sentence(metric, first, second)
     yield guess_sentence(metric["report"]["epsilon"], "one report", (first, second), belief)
@@ -290,13 +294,13 @@ def _linked_sentence(
     if unit == "epochs":
         return f"{needs}; your device may tell of {linked['affordable']:,} in its life."
     return (
-        f"{needs}; your device sends so many in {_length(linked['windows'] * window)} at the "
-        f"earliest, and may send {linked['affordable']:,} in its life."
+        f"{needs}; your device sends so many in {length_in_words(linked['windows'] * window)} at "
+        f"the earliest, and may send {linked['affordable']:,} in its life."
     )
 
 
 def _group_lines(name: str, group: Mapping[str, Any], belief: float) -> Iterator[str]:
-    length = _length(timedelta(seconds=group["window_seconds"]))
+    length = length_in_words(timedelta(seconds=group["window_seconds"]))
     limits = caps_sentence(length, group["window_epsilon"], group["lifetime_epsilon"])
     metrics = ", ".join(group["metrics"])
     yield f"{name} ({metrics}): {limits}, on each device; what is not spent lapses."
@@ -310,7 +314,8 @@ def _seconds(span: timedelta) -> int:
     return round(span.total_seconds())
 
 
-def _length(span: timedelta) -> str:
+def length_in_words(span: timedelta) -> str:
+    """Return a length of time, a whole number of minutes, in words such as "1 day"."""
     sizes = {"day": timedelta(days=1), "hour": timedelta(hours=1), "minute": timedelta(minutes=1)}
     unit, size = next(pair for pair in sizes.items() if span % pair[1] == timedelta(0))
     return f"1 {unit}" if span == size else f"{span // size:,} {unit}s"

@@ -35,13 +35,15 @@ __all__ = ["Group", "Metric", "Registry", "duration", "read_values"]
 
 @dataclass(frozen=True, kw_only=True)
 class Registry:
-    """All metrics of one product. `lifetime_epsilon`: cap for life of all groups together."""
+    """All metrics of one product. `lifetime_epsilon`: cap for life of all groups together;
+    `development`: whether its reports are a developer's own, which no other registry counts."""
 
     path: Path
     product: str
     groups: Mapping[str, Group]
     metrics: Mapping[str, Metric]
     lifetime_epsilon: float = math.inf
+    development: bool = False
 
     @classmethod
     def load(cls, path: str | Path) -> "Registry":
@@ -61,8 +63,8 @@ class Registry:
 
     @property
     def lock_path(self) -> Path:
-        """Path of metrics.lock, beside the registry."""
-        return self.path.with_name("metrics.lock")
+        """Path of metrics.lock, or for development of development.lock, beside the registry."""
+        return self.path.with_name("development.lock" if self.development else "metrics.lock")
 
     @property
     def files(self) -> list[Path]:

@@ -27,6 +27,10 @@ METRIC_KEYS = {
 MOST_REPORTS_PER_WINDOW = 10_000
 MOST_NAME, MOST_VERSION = 255, 2**32 - 1
 """Longest name, in bytes, and largest version that a sealed batch can carry."""
+DEVELOPMENT = 2**31
+"""Number added to the versions of a registry for development, so that no other counts its reports.
+"""
+PRODUCT_KEYS = {"name", "lifetime_epsilon", "development"}
 REQUIRED = ("version", "group", "description", "owners", "expires")
 MEMOISE = (False, "epoch", "per-value")
 CHARGED_FOR: dict[Memoise, str] = {
@@ -40,6 +44,14 @@ PRESENCE = ("public", "hidden")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
+class Identity(NamedTuple):
+    """Registry that a metric is of: its path, its product, and what is added to versions."""
+
+    path: Path
+    product: str
+    added_version: int
+
+
 class Contents(NamedTuple):
     """Contents of a metrics.toml."""
 
@@ -47,6 +59,7 @@ class Contents(NamedTuple):
     groups: Mapping[str, Group]
     metrics: Mapping[str, Metric]
     lifetime_epsilon: float
+    development: bool
 
 
 def duration(text: object) -> timedelta:
@@ -91,27 +104,30 @@ def _contents(path: Path, document: dict[str, Any]) -> Contents:
         _require_known(document, {"product", "group", "metric"})
     product = _section(document, "product", "product")
     with _errors_in("[product]"):
-        _require_known(product, {"name", "lifetime_epsilon"})
+        _require_known(product, PRODUCT_KEYS)
     if not isinstance(product.get("name"), str) or not product["name"]:
         raise RegistryError("[product] needs a name")
     lifetime = _number(product["lifetime_epsilon"]) if "lifetime_epsilon" in product else math.inf
     if not lifetime > 0:
         raise RegistryError("[product]: lifetime_epsilon must be a number > 0")
+    if type(development := product.get("development", False)) is not bool:
+        raise RegistryError("[product]: development must be true or false")
     groups = dict[str, Group]()
     for name in (group_sections := _section(document, "group", "group")):
         keys = _section(group_sections, name, f"group.{name}")
         with _errors_in(f"[group.{name}]"):
             groups[name] = _group(name, keys)
     sections, known = _section(document, "metric", "metric"), dict[str, Metric]()
+    identity = Identity(path, product["name"], DEVELOPMENT if development else 0)
     for name in sorted(sections, key=lambda name: _is_joint(sections[name])):  # after their members
         keys = _section(sections, name, f"metric.{name}")
         with _errors_in(f"[metric.{name}]"):
-            known[name] = _metric(path, product["name"], groups, name, keys, known)
+            known[name] = _metric(identity, groups, name, keys, known)
     metrics = {name: known[name] for name in sections}
     _require_one_presence(metrics)
     for name, group in groups.items():
         _require_budget(name, group.caps, lifetime, metrics)
-    return Contents(product["name"], groups, metrics, lifetime)
+    return Contents(product["name"], groups, metrics, lifetime, development)
 
 
 def _is_joint(keys: Any) -> bool:
@@ -131,8 +147,7 @@ def _group(name: str, keys: dict[str, Any]) -> Group:
 
 
 def _metric(
-    path: Path,
-    product: str,
+    registry: Identity,
     groups: Mapping[str, Group],
     name: str,
     keys: dict[str, Any],
@@ -143,8 +158,10 @@ def _metric(
     _require_keys(keys, REQUIRED)
     if len(name.encode()) > MOST_NAME:
         raise RegistryError(f"a metric's name has {MOST_NAME} bytes at most")
-    if type(keys["version"]) is not int or not 1 <= keys["version"] <= MOST_VERSION:
-        raise RegistryError(f"version must be a whole number, 1 to {MOST_VERSION}")
+    path, product, added = registry
+    if type(keys["version"]) is not int or not 1 <= keys["version"] <= MOST_VERSION - added:
+        raise RegistryError(f"version must be a whole number, 1 to {MOST_VERSION - added}")
+    version = keys["version"] + added
     if "dictionary" in keys and not isinstance(keys["dictionary"], str):
         raise RegistryError("dictionary must be the name of a file")
     _one_of("group", keys["group"], groups)
@@ -158,14 +175,14 @@ def _metric(
         most = MOST_REPORTS_PER_WINDOW
         raise RegistryError(f"reports_per_window must be a whole number, 1 to {most}")
     members = _members(keys, metrics) if _is_joint(keys) else ()
-    mechanism = _mechanism(path, keys, (product, name, str(keys["version"])), members)
+    mechanism = _mechanism(path, keys, (product, name, str(version)), members)
     memoise, epoch = _memoisation(mechanism, keys, groups[keys["group"]].caps)
     presence = _presence(mechanism, keys, memoise)
     cleans, other = _replacement(mechanism, keys)
     dictionary = path.parent / keys["dictionary"] if "dictionary" in keys else None
     return Metric(
         name=name,
-        version=keys["version"],
+        version=version,
         group=keys["group"],
         description=str(keys["description"]),
         owners=tuple(owners),

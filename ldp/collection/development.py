@@ -1,0 +1,262 @@
+"""The collector of a developer's own machine: it says what every batch holds, and shows estimates.
+
+It takes registries for development only, answers requests whose `Host` and `Origin` are its own (a
+page of another site that has a name lead here is refused), and counts in memory beside the store.
+"""
+
+import csv
+import io
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import HTMLResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ldp.collection.aggregate import aggregate
+from ldp.collection.collector import REPORTS
+from ldp.collection.store import NoReports
+from ldp.decoding import decode
+from ldp.decoding.distribution import Distribution
+from ldp.decoding.numeric import MeanEstimate, RegressionEstimate, decode_numbers
+from ldp.errors import DecodeError, LdpError, RegistryError
+from ldp.mechanisms.addressing import Rounding
+from ldp.mechanisms.hierarchical_histogram import Levels
+from ldp.protocol.batch import Batch
+from ldp.registry import Metric, Registry
+from ldp.registry.answers import StatementReader, naming
+from ldp.registry.explaining import label
+from ldp.report import load, render
+from ldp.report.formats import visible_label
+from ldp.tables.estimates import Estimates, write_with_summary
+from ldp.tables.joint_table import JointTable, empty_builder
+from ldp.tables.table import batches
+
+LATEST, MOST_ROWS = 40, 12
+"""Numbers of sentences, and of rows of a metric, on the page."""
+ESTIMATE = ("count", "estimate", "coefficient")
+"""Columns with the estimate, in the files of values, numbers and regressions."""
+REPORT = "/report"
+SAFE = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+}
+
+
+class Reported:
+    """Reports of one metric that came: their table, how many were refused, and `true_share`, the
+    probability that a report names the true answer."""
+
+    def __init__(self, registry: Registry, metric: Metric, store: Path) -> None:
+        self.metric, self.refused = metric, 0
+        self.true_share = naming(metric.mechanism)[0]
+        self._label = label(registry, metric.name)
+        mechanism = metric.mechanism
+        self._table: Any = empty_builder(mechanism).build()
+        with suppress(NoReports):
+            self._table = aggregate([store], metric.name, metric.version, mechanism)
+
+    @property
+    def total(self) -> int:
+        """Number of reports."""
+        return int(self._table.total)
+
+    def add(self, reports: Sequence[bytes], day: date) -> None:
+        """Count reports that came on a day; raises ReportError."""
+        builder = empty_builder(self.metric.mechanism)
+        for rows, payloads in batches(self.metric.mechanism, reports):
+            builder.add_batch(rows, payloads, window=day.isoformat())
+        self._table = self._table + builder.build()
+
+    def decoded(self) -> Estimates | MeanEstimate | RegressionEstimate | Distribution:
+        """Return the estimates; raises DecodeError for a metric that has none by itself."""
+        if isinstance(self._table, JointTable):
+            raise DecodeError("decoded by ldp discover or ldp associate, from the store")
+        candidates = self.metric.candidates()
+        table = self._table.of_metric(candidates, bool(self.metric.memoise)).labelled(self._label)
+        if isinstance(table.mechanism.addressing, Rounding | Levels):
+            return decode_numbers(table)
+        return decode(table, candidates)
+
+
+class Development:
+    """Application that a developer looks at: `collector`'s, with a page at `/` of what came.
+
+    `store`: whose reports are counted from the beginning; `hosts`: values of `Host` that are
+    answered, as 127.0.0.1:8787; `say`: takes what is printed of every batch; `clock`: the local
+    time. Raises RegistryError unless the registry is for development.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        collector: ASGIApp,
+        *,
+        store: Path,
+        hosts: Sequence[str],
+        say: Callable[[str], object],
+        clock: Callable[[], datetime],
+    ) -> None:
+        require_development(registry)
+        self._registry, self._collector = registry, collector
+        self._hosts = {host.encode() for host in hosts}
+        self._origins = {f"http://{host}".encode() for host in hosts}
+        self._address, self._say, self._clock = f"http://{hosts[0]}", say, clock
+        self._reader = StatementReader(registry)
+        store.mkdir(parents=True, exist_ok=True)
+        self._latest: deque[tuple[str, str]] = deque(maxlen=LATEST)
+        self._seen: set[bytes] = set()
+        self._reported = {
+            name: Reported(registry, metric, store) for name, metric in registry.metrics.items()
+        }
+        environment = Environment(
+            loader=PackageLoader("ldp.collection", "."), autoescape=True, undefined=StrictUndefined
+        )
+        self._template = environment.get_template("development.html")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._collector(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        if not self._is_from_here(headers):
+            refusal = Response("this collector answers its own machine only\n", 403)
+            await refusal(scope, receive, send)
+        elif scope["path"] == REPORTS:
+            await self._take(scope, receive, send)
+        elif scope["path"] in ("/", REPORT) and scope["method"] == "GET":
+            page = self._page() if scope["path"] == "/" else self._report()
+            await page(scope, receive, send)
+        else:
+            await self._collector(scope, receive, send)
+
+    def _is_from_here(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Return whether a request names this collector as its host, and as its origin if any."""
+        origin = headers.get(b"origin")
+        return headers.get(b"host", b"") in self._hosts and (
+            origin is None or origin in self._origins
+        )
+
+    async def _take(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have the collector take a batch; note it when the collector did."""
+        body, answer, status = bytearray(), bytearray(), 0
+
+        async def receive_copy() -> Message:
+            message = await receive()
+            body.extend(message.get("body", b""))
+            return message
+
+        async def send_copy(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            answer.extend(message.get("body", b""))
+            await send(message)
+
+        await self._collector(scope, receive_copy, send_copy)
+        if status == 202:
+            self._note(Batch.from_bytes(bytes(body)), json.loads(answer)["refused"])
+
+    def _note(self, batch: Batch, refused: Sequence[Mapping[str, Any]]) -> None:
+        if batch.id in self._seen:  # a retry
+            return
+        self._seen.add(batch.id)
+        codes = {refusal["item"]: refusal["code"] for refusal in refused}
+        time = f"{self._clock():%H:%M:%S}"
+        self._say(f"{time}  a sealed batch with {_counted(len(batch.items), 'report')}")
+        taken: dict[str, list[bytes]] = {}
+        for number, item in enumerate(batch.items):
+            statement = self._reader.read(item)
+            if number in codes:
+                text = f"refused: {codes[number]}"
+                if item.metric in self._reported:
+                    self._reported[item.metric].refused += 1
+            else:
+                taken.setdefault(item.metric, []).append(item.report)
+                share = 100 * self._reported[item.metric].true_share
+                text = f"{statement.text} (a true answer is named {share:.3g} times in 100)"
+            self._say(visible_label(f"  {item.metric}: {text}"))
+            self._latest.appendleft((time, f"{item.metric}: {text}"))
+        for metric, reports in taken.items():
+            self._reported[metric].add(reports, self._clock().astimezone(UTC).date())
+
+    def _page(self) -> Response:
+        text = self._template.render(
+            product=self._registry.product,
+            address=self._address,
+            metrics=[_metric_facts(reported) for reported in self._reported.values()],
+            latest=[(time, visible_label(sentence)) for time, sentence in self._latest],
+            report=REPORT,
+        )
+        return HTMLResponse(text, headers=SAFE)
+
+    def _report(self) -> Response:
+        """Return the page of `ldp report` about all metrics with reports."""
+        with TemporaryDirectory() as folder:
+            paths = [*_written(self._reported.values(), Path(folder))]
+            if not paths:
+                return Response("nothing is there to report yet\n", 404)
+            page = render([load(path) for path in paths], registry=self._registry)
+        return HTMLResponse(page, headers={"Cache-Control": "no-store"})
+
+
+def require_development(registry: Registry) -> None:
+    """Raise RegistryError unless the registry is for development."""
+    if not registry.development:
+        raise RegistryError(
+            f"{registry.path} is a registry of people's reports: --dev takes one with "
+            "development = true in [product] only, as `ldp init --dev` writes it"
+        )
+
+
+def _metric_facts(reported: Reported) -> dict[str, Any]:
+    """Return what the page shows of a metric."""
+    total, metric = reported.total, reported.metric
+    facts = {"name": metric.name, "description": metric.description, "reports": total}
+    facts |= {"refused": reported.refused, "rows": [], "others": 0, "note": "", "column": ""}
+    if not total:
+        return facts
+    try:
+        lines = list(csv.DictReader(io.StringIO(reported.decoded().to_csv(), newline="")))
+    except LdpError as error:
+        return facts | {"note": str(error)}
+    name = next(iter(lines[0]))
+    column = next(column for column in ESTIMATE if column in lines[0])
+    rows = [
+        {
+            "name": visible_label(line[name]),
+            "estimate": line[column],
+            "low": line["low"] or "open",
+            "high": line["high"] or "open",
+            "share": _share(line[column], total) if column == "count" else None,
+        }
+        for line in lines
+        if line[name] != "count" or name != "statistic"
+    ]
+    others = max(0, len(rows) - MOST_ROWS)
+    return facts | {"rows": rows[:MOST_ROWS], "others": others, "column": column}
+
+
+def _share(count: str, total: int) -> float:
+    """Return a count as a share of the reports, within 0 and 1."""
+    return min(1.0, max(0.0, float(count) / total))
+
+
+def _written(listed: Iterable[Reported], folder: Path) -> Iterator[Path]:
+    """Write the estimates of every metric that has some; yield their paths."""
+    for reported in listed:
+        if reported.total:
+            with suppress(DecodeError):
+                path, decoded = folder / f"{reported.metric.name}.csv", reported.decoded()
+                write_with_summary(path, decoded.to_csv(), decoded.summary())
+                yield path
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -1,0 +1,173 @@
+"""`ldp collect --dev`: for registries for development, on this machine, everything in words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+from ldp.client import Collector
+from ldp.client.testing import Device
+from ldp.collection.development import LATEST, Development
+from ldp.collection.workers import Shuffling
+from ldp.errors import RegistryError
+from ldp.protocol.batch import Item
+from ldp.registry import Registry
+from tests.collecting import TODAY, Process, Service, batch, items, wait_until
+from tests.command_line import run
+from tests.developing import registry
+
+HOST = "127.0.0.1:8787"
+HERE = {"host": HOST}
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[tuple[Service, list[str]]]:
+    """A collector for development in this process, and what it prints."""
+    said: list[str] = []
+    development = registry(folder)
+    quick = Shuffling(least=1, longest=timedelta(0), smallest=1)
+    with Service(folder, shuffling=quick) as service:
+        service.collector.app = Development(  # type: ignore[assignment]
+            development,
+            service.collector.app,
+            store=service.store,
+            hosts=[HOST, "localhost:8787"],
+            say=said.append,
+            clock=lambda: datetime(TODAY.year, TODAY.month, TODAY.day, 12, tzinfo=UTC),
+        )
+        yield service, said
+
+
+@pytest.mark.exact
+def test_every_batch_is_said_in_words_and_shown_on_the_page(tmp_path: Path) -> None:
+    with served(tmp_path) as (service, said):
+        page = service.ask("GET", "/", headers=HERE)
+        assert "Nothing came since this collector started" in page.body.decode()
+        assert service.ask("GET", "/report", headers=HERE).status == 404
+        reports = items(service.registry, "city", "Oslo", 60)
+        reports += [Item("city", 7, b"x"), Item("none", 1, b"x")]
+        body = batch(reports)
+        assert service.send(body, **HERE).status == 202
+        assert service.send(body, **HERE).status == 202  # a retry is not said again
+        assert said[0] == "12:00:00  a sealed batch with 62 reports"
+        assert len(said) == 63
+        oslo = [line for line in said if 'names "Oslo" of 3 answers' in line]
+        assert len(oslo) > 40  # of 60 with probability 0.909 each: fewer by chance in 1e-8
+        assert oslo[0].endswith("(a true answer is named 90.9 times in 100)")
+        assert said[-2:] == ["  city: refused: wrong_version", "  none: refused: unknown_metric"]
+        text = service.ask("GET", "/", headers=HERE).body.decode()
+        assert "60 reports, 1 refused" in text
+        assert text.count("<li>") == LATEST
+        assert text.index("Oslo</bdi>") < text.index("Bergen</bdi>")
+        report = service.ask("GET", "/report", headers=HERE).body.decode()
+        assert "Where people ask for the weather" in report
+
+
+@pytest.mark.exact
+def test_what_the_store_holds_is_counted_after_a_restart(tmp_path: Path) -> None:
+    with served(tmp_path) as (service, _):
+        service.send(batch(items(service.registry, "city", "Oslo", 5)), **HERE)
+        wait_until(lambda: [*service.store.glob("*/*/*/*.parquet")])
+    with served(tmp_path) as (service, _):
+        page = service.ask("GET", "/", headers=HERE).body.decode()
+    assert "5 reports" in page
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"host": "evil.example:8787"},
+        {"host": "127.0.0.1:8788"},
+        {**HERE, "origin": "http://evil.example"},
+        {**HERE, "origin": "null"},
+    ],
+)
+def test_another_host_or_origin_is_refused(tmp_path: Path, headers: dict[str, str]) -> None:
+    with served(tmp_path) as (service, said):
+        body = batch(items(service.registry, "city", "Oslo", 1))
+        kind = {"content-type": "application/vnd.ldp.batch"}
+        for method, path in (("GET", "/"), ("GET", "/v1/registry"), ("POST", "/v1/reports")):
+            got = service.ask(method, path, body, {**headers, **kind})
+            assert got.status == 403
+        assert said == []
+
+
+@pytest.mark.exact
+def test_an_answer_allows_no_other_origin(tmp_path: Path) -> None:
+    with served(tmp_path) as (service, _):
+        for path in ("/", "/v1/health"):
+            own = {**HERE, "origin": f"http://{HOST}"}
+            headers = service.ask("GET", path, headers=own).headers
+            assert not any(name.startswith("access-control") for name in headers)
+        assert (
+            "frame-ancestors 'none'"
+            in service.ask("GET", "/", headers=HERE).headers["content-security-policy"]
+        )
+
+
+@pytest.mark.exact
+def test_what_a_device_sends_cannot_become_markup(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.toml"
+    registry(tmp_path)
+    path.write_text(path.read_text().replace('"Hell"', '"<b>\\u202e"'))
+    with Service(tmp_path) as service:
+        application = Development(
+            Registry.load(path),
+            service.collector.app,
+            store=service.store,
+            hosts=[HOST],
+            say=lambda _: None,
+            clock=lambda: datetime.now(UTC),
+        )
+        service.collector.app = application  # type: ignore[assignment]
+        service.send(batch(items(service.registry, "city", "<b>\u202e", 9)), **HERE)
+        text = service.ask("GET", "/", headers=HERE).body.decode()
+    assert "&lt;b&gt;\\u202e" in text
+    assert "<b>" not in text
+    assert "\u202e" not in text
+
+
+@pytest.mark.exact
+def test_neither_collector_takes_the_registry_of_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    live = registry(tmp_path, "")
+    with pytest.raises(RegistryError, match="development = true"):
+        Development(
+            live,
+            lambda *_: None,  # type: ignore[arg-type]
+            store=tmp_path,
+            hosts=[HOST],
+            say=print,
+            clock=lambda: datetime.now(UTC),
+        )
+    assert run("collect --dev", monkeypatch) == 2
+    assert "as `ldp init --dev` writes it" in capsys.readouterr().err
+    assert run("collect", monkeypatch) == 2
+    assert "--store names the folder" in capsys.readouterr().err
+    registry(tmp_path)
+    assert run("collect --store reports", monkeypatch) == 2
+    assert "run it with --dev" in capsys.readouterr().err
+    assert run("collect --dev --listen 0.0.0.0:0", monkeypatch) == 2
+    assert "on this machine only" in capsys.readouterr().err
+
+
+@pytest.mark.exact
+def test_a_developer_sees_a_report_in_a_browser(tmp_path: Path) -> None:
+    path = registry(tmp_path).path
+    process = Process(tmp_path, "--dev", "--listen", "127.0.0.1:0")
+    try:
+        assert process.url.startswith("http://127.0.0.1:")
+        with Device(tmp_path, registry=path, destination=Collector(process.url)) as device:
+            device.client.record("city", "Oslo")
+            assert len(device.sealed()) == 1
+        with urlopen(Request(process.url)) as answer:
+            assert "1 report<" in answer.read().decode()
+    finally:
+        process.end()
