@@ -112,6 +112,7 @@ def test_the_three_uses_of_the_readme_run_in_order(tmp_path: Path) -> None:
     "name",
     [
         "tutorials/simulate",
+        "tutorials/first-day",
         "tutorials/embed",
         "tutorials/aggregate",
         "longitudinal",

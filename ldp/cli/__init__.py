@@ -20,6 +20,7 @@ _COMMANDS = (
     *(
         "demo",
         "try",
+        "init",
         "registry",
         "explain",
         "plan",
@@ -41,6 +42,7 @@ _COMMANDS = (
         "report",
         "rappor",
         "collect",
+        "device",
     ),
 )
 """Each is a file beside this one and a function in it."""

@@ -1,0 +1,90 @@
+"""`ldp device`: what a device's file holds, in words."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ldp.accounting.explain import caps_sentence
+from ldp.cli.options import FILE, JSON, say
+from ldp.client import Client
+from ldp.errors import ParameterError
+from ldp.registry import Registry
+from ldp.registry.explaining import length_in_words
+
+ALWAYS = timedelta(days=36_500)
+CONSENT = {
+    "unknown": "nobody was asked",
+    "granted": "the owner agreed",
+    "withdrawn": "the owner does not agree",
+}
+
+
+@click.command()
+@click.argument("file", type=FILE)
+@click.option(
+    "--registry",
+    type=FILE,
+    default="metrics.toml",
+    show_default=True,
+    help="The registry of the app.",
+)
+@click.option("--witness", type=FILE, help="The witness, where the app names one.")
+@JSON
+def device(file: Path, registry: Path, witness: Path | None, as_json: bool) -> None:
+    """Say what a device stores, what it sent and will send, and why it waits.
+
+    FILE is the first argument of the app's Client. What was sent is there in words while the app
+    keeps it (keep_sent; a day in development); nothing in the file is an answer before its noise.
+
+    \b
+    Example: ldp device device.ldp
+    """
+    if not file.is_file():
+        raise ParameterError(f"{file} is not there: a device's file begins with consent")
+    loaded = Registry.load(registry)
+    with Client(file, registry=loaded, witness=witness, keep_sent=ALWAYS, strict=True) as client:
+        status, batches = client.status(), client.sent()
+        remaining = client.remaining()
+    result: dict[str, Any] = {
+        "product": loaded.product,
+        **status._asdict(),
+        "next_upload": status.next_upload and status.next_upload.isoformat(),
+        "remaining": remaining,
+        "batches": [
+            {
+                "day": batch.day.isoformat(),
+                "state": batch.state,
+                "reports": batch.reports,
+                "statements": [statement._asdict() for statement in batch.statements],
+            }
+            for batch in batches
+        ],
+    }
+    say(result, "\n".join(_lines(file, loaded, result)), as_json)
+
+
+def _lines(file: Path, registry: Registry, result: dict[str, Any]) -> list[str]:
+    lines = [f"{file}, a device of {registry.product}: {CONSENT[result['consent']]}"]
+    if result["storage"]:
+        lines.append(f"It sends nothing: {result['storage']}")
+    for name, group in registry.groups.items():
+        caps, span = group.caps, length_in_words(group.caps.window)
+        sentence = caps_sentence(span, caps.window_epsilon, caps.lifetime_epsilon)
+        lines.append(f"{name}: {sentence}; left now: {result['remaining'][name]:g}")
+    why, moment = result["why"], result["next_upload"]
+    lines.append(f"Now: {why}" + (f", at {moment} at the earliest" if moment else ""))
+    lines.append(
+        f"Stored: {result['pooled']} randomised reports of periods that run, {result['waiting']} "
+        f"sealed batches; taken: {result['acknowledged']} batches; refused: {result['refused']} "
+        f"reports; dropped: {result['dropped']} batches"
+    )
+    for state, head in (("waiting", "Will be sent"), ("acknowledged", "Was sent")):
+        batches = [batch for batch in result["batches"] if batch["state"] == state]
+        lines += [f"{head}:"] if batches else []
+        for batch in batches:
+            texts = [f"{said['metric']}: {said['text']}" for said in batch["statements"]]
+            counts = ", ".join(f"{metric}: {n}" for metric, n in batch["reports"].items())
+            lines += [f"  {batch['day']} {text}" for text in texts or [f"{counts}, not kept"]]
+    return lines

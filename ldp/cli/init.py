@@ -1,0 +1,223 @@
+"""`ldp init`: a registry, its lock and an app to start from."""
+
+import json
+import math
+import re
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from ldp.cli.options import FILE, JSON, say
+from ldp.errors import ParameterError
+from ldp.files import write_together
+from ldp.registry import Registry, read_values
+
+YEAR = timedelta(days=365)
+LIFE = 30
+"""Reports that the cap for life of a first registry pays for."""
+DEV_REPORTS, DEV_LIFE = 20, 1_000_000.0
+"""Reports of a minute, and cap for life, in development."""
+REGISTRY = """\
+# What is asked of devices, and what it may cost. Every key: docs/registry.md.
+[product]
+name = {product}
+{development}
+[group.{metric}]  # a budget: metrics about the same behaviour share one
+window = {window}
+window_epsilon = {window_epsilon}
+lifetime_epsilon = {lifetime_epsilon}
+
+[metric.{metric}]
+version = 1
+group = "{metric}"
+description = {question}
+owners = [{owner}]
+expires = {expires}
+{mechanism}
+epsilon = {epsilon}  # of one report: `ldp explain --registry metrics.toml` says what it means
+"""
+DEVELOPMENT = """\
+# For a developer's own screen. For people take this line out, and what "people:" says.
+development = true
+"""
+APP = """\
+\"\"\"Asks for {metric}, and sends the answers with noise. An empty line ends it.\"\"\"
+
+from pathlib import Path
+
+from ldp.client import Client, {destination_class}
+
+here = Path(__file__).parent
+with Client(
+    here / "device.ldp",
+    registry=here / "metrics.toml",
+    destination={destination},
+) as client:
+    client.start()  # sends from a thread
+    client.grant()  # in an app of yours: when its owner has read client.explain() and agreed
+    while answer := input({prompt}):
+        print(client.record("{metric}", answer))
+        print(client.status().why, client.status().next_upload or "")
+"""
+
+
+class Mechanism(NamedTuple):
+    """Lines of a metric's mechanism, and what an app may ask for."""
+
+    lines: str
+    prompt: str
+
+
+QUESTIONS = {
+    "product": "What is the product called?",
+    "metric": "One word for what you want to know, as theme?",
+    "question": "The whole question, as people would read it?",
+    "answers": "Its answers, with commas between (or: numbers, numbers 0 to 100, a file)?",
+    "owner": "Whom to ask about it (an e-mail address)?",
+}
+"""Questions of a terminal, by option."""
+
+
+@click.command()
+@click.argument("folder", type=FILE, default=".")
+@click.option("--product", help="Name of the product.")
+@click.option("--metric", help="Name of the metric: a word.")
+@click.option("--question", help="What people are asked, as they would read it.")
+@click.option(
+    "--answers", help="Answers with commas between; numbers; numbers LOW to HIGH; a file."
+)
+@click.option("--owner", help="E-mail address of who answers for the metric.")
+@click.option(
+    "--epsilon",
+    type=click.FloatRange(0, 64, min_open=True),
+    default=2.0,
+    show_default=True,
+    help="Privacy loss of one report.",
+)
+@click.option("--dev", is_flag=True, help="For your own screen: windows of a minute.")
+@JSON
+def init(folder: Path, epsilon: float, dev: bool, as_json: bool, **given_texts: Any) -> None:
+    """Write a first metrics.toml, its lock and an app that sends reports, in FOLDER.
+
+    Asks five questions on a terminal, or takes the options. With --dev the registry is for your own
+    screen: what is recorded leaves within a minute, and only `ldp collect --dev` takes it.
+
+    \b
+    Example: ldp init --dev
+    Example: ldp init --product weather --metric theme --question "Light or dark?" \\
+                 --answers light,dark --owner team@example.org
+    """
+    paths = [folder / name for name in ("metrics.toml", "app.py")]
+    for path in paths:
+        if path.exists():
+            raise ParameterError(f"{path} is there already: name another folder")
+    texts = _answered(given_texts)
+    folder.mkdir(parents=True, exist_ok=True)
+    today = datetime.now(UTC).date()
+    registry, app = _texts(folder, texts, epsilon, dev, today)
+    write_together(dict(zip(paths, (registry, app), strict=True)))
+    try:
+        loaded = Registry.load(paths[0])
+        loaded.lock(today)
+    except Exception:
+        for path in paths:
+            path.unlink()
+        raise
+    written = [*map(str, paths), str(loaded.lock_path)]
+    lines = [f"written: {', '.join(written)}"]
+    place = "" if folder == Path() else f"cd {folder} && "
+    following = f"{place}ldp collect --dev" if dev else f"ldp explain --registry {paths[0]}"
+    lines.append(f"next: {following}")
+    if dev:
+        lines.append(f"and in a second terminal: {place}{Path(sys.executable).name} app.py")
+    say({"written": written, "next": following}, "\n".join(lines), as_json)
+
+
+def _answered(texts: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the options, those that are missing asked for on a terminal."""
+    missing = [name for name in QUESTIONS if not texts[name]]
+    if missing and not sys.stdin.isatty():
+        options = ", ".join(f"--{name}" for name in missing)
+        raise ParameterError(f"missing: {options} (or run it on a terminal, where it asks)")
+    asked_for = {name: click.prompt(QUESTIONS[name]).strip() for name in missing}
+    return {name: asked_for.get(name) or str(texts[name]) for name in QUESTIONS}
+
+
+def _texts(
+    folder: Path, texts: Mapping[str, str], epsilon: float, dev: bool, today: date
+) -> tuple[str, str]:
+    """Return the registry and the app."""
+    metric = texts["metric"]
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_-]*", metric):
+        raise ParameterError("--metric has letters, digits, - and _, and begins with a letter")
+    mechanism, prompt = _mechanism(folder, texts["answers"], epsilon)
+    life = LIFE * epsilon
+    window, window_epsilon, lifetime_epsilon = '"1d"', f"{epsilon}", f"{life}  # {LIFE} reports"
+    destination = 'Folder(here / "outbox")'
+    if dev:
+        mechanism += f"\nreports_per_window = {DEV_REPORTS}  # people: without this line, 1"
+        window = f'"1m"  # people: {window}'
+        window_epsilon = f"{DEV_REPORTS * epsilon}  # people: {window_epsilon}"
+        lifetime_epsilon = f"{DEV_LIFE}  # people: {life}, for {LIFE} reports"
+        destination = 'Collector("http://127.0.0.1:8787")'
+    registry = REGISTRY.format(
+        **{name: _quoted(texts[name]) for name in ("product", "question", "owner")},
+        development=DEVELOPMENT if dev else "",
+        metric=metric,
+        window=window,
+        window_epsilon=window_epsilon,
+        lifetime_epsilon=lifetime_epsilon,
+        expires=today + YEAR,
+        mechanism=mechanism,
+        epsilon=epsilon,
+    )
+    app = APP.format(
+        metric=metric,
+        destination=destination,
+        destination_class=destination.partition("(")[0],
+        prompt=repr(f"{prompt}? "),
+    )
+    return registry, app
+
+
+def _mechanism(folder: Path, answers: str, epsilon: float) -> Mechanism:
+    """Return the mechanism for answers: of numbers a histogram, of a list the one with the least
+    error, which is randomised response for a short list."""
+    numbers = re.fullmatch(r"numbers(?:\s+(\S+)\s+to\s+(\S+))?", answers.strip())
+    if numbers:
+        lines = 'mechanism = "hierarchical-histogram"'
+        if numbers[1]:
+            lines += f"\nbounds = [{_number(numbers[1])}, {_number(numbers[2])}]"
+        return Mechanism(lines, "a number")
+    if (folder / answers).is_file():
+        values, categories = read_values(folder / answers), _quoted(answers)
+    else:
+        values = tuple(filter(None, map(str.strip, answers.split(","))))
+        categories = f"[{', '.join(map(_quoted, values))}]"
+    if len(set(values)) < 2 or len(set(values)) < len(values):
+        raise ParameterError(
+            "--answers must be two or more different texts with commas between, numbers, or the "
+            "name of a file in FOLDER with an answer a line"
+        )
+    is_short = round(len(values) / (math.exp(epsilon) + 1)) <= 1
+    lines = f'mechanism = "{"rr" if is_short else "subset"}"\ncategories = {categories}'
+    if "other" in values:
+        lines += '\nother = "other"  # stands for every answer that is not listed'
+    return Mechanism(lines, ", ".join(values[:5]) + (", ..." if len(values) > 5 else ""))
+
+
+def _number(text: str) -> float:
+    with suppress(ValueError):
+        if math.isfinite(number := float(text)):
+            return number
+    raise ParameterError(f"--answers: {text!r} is not a number")
+
+
+def _quoted(text: str) -> str:
+    """Return a text as TOML has it."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,162 @@
+"""`ldp init` and `ldp device`: from nothing to an app, and what its device holds."""
+
+import json
+import runpy
+import sys
+import tomllib
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from ldp import cli
+from ldp.cli import init
+from ldp.client.testing import Device
+from ldp.registry import Registry
+from tests.command_line import run
+from tests.developing import registry
+
+WORDS = [
+    *("init", "--product", 'The "best" app', "--metric", "theme"),
+    *("--question", "Light or dark?", "--owner", "team@example.org", "--answers"),
+]
+
+
+def started(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    """Exit status of `ldp init` with words that have spaces."""
+    monkeypatch.setattr(sys, "argv", ["ldp", *WORDS, *words])
+    try:
+        cli.main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("answers", "mechanism", "value"),
+    [
+        ("light, dark,other", "rr", "dark"),
+        (",".join(f"a{i}" for i in range(40)), "subset", "a3"),
+        ("values.txt", "rr", "dark"),
+        ("numbers", "hierarchical-histogram", "7.5"),
+        ("numbers 0 to 100", "hierarchical-histogram", "7.5"),
+    ],
+)
+@pytest.mark.parametrize("dev", [True, False])
+def test_a_first_registry_is_locked_and_its_app_records(
+    answers: str,
+    mechanism: str,
+    value: str,
+    dev: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "values.txt").write_text("light\ndark\n")
+    assert started(monkeypatch, answers, *(["--dev"] if dev else [])) == 0
+    output = capsys.readouterr().out
+    assert f"next: ldp {'collect --dev' if dev else 'explain --registry metrics.toml'}" in output
+    loaded = Registry.load("metrics.toml")
+    assert loaded.product == 'The "best" app'
+    assert loaded.development == dev
+    assert loaded.check() == []  # all is locked
+    metric = loaded.metric("theme")
+    assert metric.mechanism.name == mechanism
+    caps = loaded.groups["theme"].caps
+    assert caps.window == (timedelta(minutes=1) if dev else timedelta(days=1))
+    assert caps.window_epsilon == metric.price * metric.reports_per_window
+    assert caps.lifetime_epsilon == (init.DEV_LIFE if dev else 60.0)
+    monkeypatch.setattr("sys.stdin", StringIO(f"{value}\n\n"))
+    runpy.run_path("app.py")
+    assert "Recorded()" in capsys.readouterr().out
+    with Device(tmp_path / "device", registry=loaded) as device:
+        device.client.record("theme", value)
+        assert len(device.sealed()) == 1
+    assert run("device device.ldp", monkeypatch) == 0
+    assert "what was recorded is sealed after its period, at 20" in capsys.readouterr().out
+
+
+@pytest.mark.exact
+def test_a_registry_for_development_becomes_the_peoples_by_its_comments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert started(monkeypatch, "a,b") == 0
+    assert started(monkeypatch, "a,b", "dev", "--dev") == 0
+    live = (tmp_path / "metrics.toml").read_text()
+    changed = []
+    for line in (tmp_path / "dev" / "metrics.toml").read_text().splitlines():
+        if line == "development = true" or "people: without this line" in line:
+            continue
+        key, _, comment = line.partition("  # people: ")
+        changed.append(f"{key.split(' = ')[0]} = {comment.split(',')[0]}" if comment else line)
+    assert tomllib.loads("\n".join(changed)) == tomllib.loads(live)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ("dark", "two or more different texts"),
+        ("dark,dark", "two or more different texts"),
+        ("numbers 1 to x", "'x' is not a number"),
+        ("numbers 5 to 1", "bounds"),
+    ],
+)
+def test_a_wrong_answer_is_one_line_and_leaves_no_file(
+    answers: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert started(monkeypatch, answers) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.exact
+def test_nothing_is_replaced_and_what_is_missing_is_named_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("init --metric theme", monkeypatch) == 2
+    assert "missing: --product, --question, --answers, --owner" in capsys.readouterr().err
+    (tmp_path / "app.py").write_text("mine")
+    assert started(monkeypatch, "a,b") == 2
+    assert "app.py is there already" in capsys.readouterr().err
+    assert not (tmp_path / "metrics.toml").exists()
+
+
+@pytest.mark.exact
+def test_a_device_says_what_it_stores_sent_and_will_send(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    development = registry(tmp_path)
+    assert run("device device.ldp", monkeypatch) == 2
+    assert "a device's file begins with consent" in capsys.readouterr().err
+    with Device(tmp_path, registry=development) as device:
+        device.client.record("city", "Oslo")
+        (sent,) = device.sealed()
+        device.client.record("city", "Oslo")
+    before = (tmp_path / "device.ldp").read_bytes()
+    assert run("device device.ldp", monkeypatch) == 0
+    output = capsys.readouterr().out
+    assert "the owner agreed" in output
+    assert "at most epsilon 63 in every window of 1 minute" in output
+    assert "1 randomised reports of periods that run" in output
+    assert f"Was sent:\n  {device.clock.now.date()} city: {sent.text}" in output
+    assert run("device device.ldp --json", monkeypatch) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["consent"] == "granted"
+    assert data["batches"][0]["statements"][0]["answers"] == list(sent.answers)
+    assert (tmp_path / "device.ldp").read_bytes() == before
+    assert run("device metrics.toml", monkeypatch) == 2
+    assert "not a database" in capsys.readouterr().err
