@@ -1,15 +1,18 @@
-"""The tables of the documentation that list mechanisms, from the catalogue.
+"""The tables of the documentation that list mechanisms, from the catalogue, and JSON Schemas.
 
 `python -m tests.tables` (`make tables`) writes them into the pages, and `tests/test_docs.py` holds
 the pages to them. A table is found by its header. The ranges of parameters are prose, in a table by
 parameter on the same page.
 """
 
+import json
 import re
 from dataclasses import MISSING, fields
 from pathlib import Path
 
 from ldp.mechanisms import CATALOGUE, Catalogued, Mechanism
+from ldp.registry.schema import registry_schema
+from ldp.simulation.scenarios import scenario_schema
 
 DOCS = Path(__file__).parent.parent / "docs"
 HEADERS = {
@@ -78,7 +81,18 @@ def _code(words: list[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
 
 
+def schemas() -> dict[str, str]:
+    """Return the JSON Schemas of the documentation as text, by file."""
+    made = {"metrics": registry_schema(), "scenario": scenario_schema()}
+    return {
+        f"{name}.schema.json": json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+        for name, schema in made.items()
+    }
+
+
 def main() -> None:
+    for file, text in schemas().items():
+        (DOCS / "schemas" / file).write_text(text, "utf-8")
     for page in HEADERS:
         old, new = (HEADERS[page] + rows for rows in (committed(page), table(page)))
         text = (DOCS / page).read_text("utf-8")

@@ -233,7 +233,10 @@ def test_the_default_seed_depends_on_product_metric_and_version(tmp_path: Path) 
         ("rows = 128", "rows = 1.5", "rows must be a whole number"),
         ('group = "typing"', 'group = "other"', "group must be one of typing"),
         ("expires = 2027-12-31", 'expires = "2027-12-31"', "expires must be a date"),
-        ('mechanism = "rr"', 'mechanism = "grr"', "mechanism must be one of"),
+        ('mechanism = "rr"', 'mechanism = "grr"', "there is no mechanism 'grr'; did you mean 'rr'"),
+        ('mechanism = "rr"', 'mechanism = "sfp-fragments"', "is a part of others"),
+        ('mechanism = "rr"', 'mechansim = "rr"', "key 'mechansim'; did you mean 'mechanism'"),
+        ('mechanism = "rr"', "", "needs mechanism or preset"),
         ('window = "1d"', 'window = "1 day"', "length of time"),
         ("version = 2", "version = 0", "version must be"),
         ('owners = ["team@example.org"]', "owners = []", "owners must be"),
@@ -261,7 +264,7 @@ def test_the_default_seed_depends_on_product_metric_and_version(tmp_path: Path) 
         ("version = 1", "version = 1" + "0" * 5000, "not valid TOML"),
         ("version = 1", "version = " + "[" * 5000, "not valid TOML|nested too deeply"),
         ('name = "keyboard"', 'name = ""', "needs a name"),
-        ('mechanism = "rr"', 'mechanism = ["rr"]', "mechanism must be one of"),
+        ('mechanism = "rr"', 'mechanism = ["rr"]', "there is no mechanism"),
         ('group = "typing"', 'group = ["typing"]', "group must be one of typing"),
         ('mechanism = "rr"', "preset = [1]", "preset must be one of"),
         ('dictionary = "city.txt"', "dictionary = 5", "dictionary must be the name"),
@@ -281,8 +284,40 @@ def test_a_mistake_is_one_line_that_says_what_is_right(
     assert old in GOOD
     with pytest.raises(RegistryError, match=message) as caught:
         Registry.load(written(tmp_path, GOOD.replace(old, new)))
-    assert "\n" not in str(caught.value)
+    for line in str(caught.value).splitlines():  # of as many metrics as have the line
+        assert line.startswith(f"{tmp_path / 'metrics.toml'}: ")
     assert "metrics.toml" in str(caught.value)
+
+
+@pytest.mark.exact
+def test_all_mistakes_are_said_at_once_with_their_lines(tmp_path: Path) -> None:
+    text = GOOD.replace("rows = 128\n", "").replace('["chrome", "firefox"]', '["chrome"]')
+    with pytest.raises(RegistryError) as caught:
+        Registry.load(written(tmp_path, text))
+    path, lines = tmp_path / "metrics.toml", text.splitlines()
+    city, browser = (1 + lines.index(f"[metric.{name}]") for name in ("city", "browser"))
+    said = sorted(str(caught.value).splitlines())
+    assert said[0].startswith(f"{path}: line {city}: [metric.city]: mechanism 'cms' needs rows")
+    assert said[1].startswith(f"{path}: line {browser}: [metric.browser]: categories must be")
+    assert len(said) == 2
+
+
+@pytest.mark.exact
+def test_a_mistake_of_a_group_or_member_is_said_once(tmp_path: Path) -> None:
+    text = GOOD.replace('window = "1d"', 'window = "1 day"')
+    text += """
+[metric.both]
+version = 1
+group = "typing"
+description = "Both"
+owners = ["team@example.org"]
+expires = 2027-12-31
+mechanism = "joint"
+of = ["city", "browser"]
+"""
+    with pytest.raises(RegistryError, match="length of time") as caught:
+        Registry.load(written(tmp_path, text))
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.exact

@@ -126,5 +126,6 @@ def main() -> None:
 
 
 def _fail(message: str) -> None:
-    print(f"ldp: {' '.join(message.split())}", file=sys.stderr)
+    for line in message.splitlines():
+        print(f"ldp: {' '.join(line.split())}", file=sys.stderr)
     sys.exit(2)

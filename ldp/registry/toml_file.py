@@ -18,20 +18,15 @@ from ldp.mechanisms import CATALOGUE, Catalogued, from_parameters
 from ldp.mechanisms.presets import PRESETS
 from ldp.protocol.hashing import derived_seed
 from ldp.registry.definitions import Group, Memoise, Metric, Presence, read_bytes, read_values
+from ldp.registry.schema import GROUP, GROUP_REQUIRED, METRIC, METRIC_REQUIRED, PRODUCT
 
-GROUP_KEYS = {"window", "window_epsilon", "lifetime_epsilon", "report_epsilon", "lateness"}
-METRIC_KEYS = {
-    *("version", "group", "description", "owners", "expires", "mechanism", "preset"),
-    *("dictionary", "memoise", "epoch", "reports_per_window", "presence", "words", "other"),
-}
+PRODUCT_KEYS, GROUP_KEYS, METRIC_KEYS = {*PRODUCT}, {*GROUP}, {*METRIC}
 MOST_REPORTS_PER_WINDOW = 10_000
 MOST_NAME, MOST_VERSION = 255, 2**32 - 1
 """Longest name, in bytes, and largest version that a sealed batch can carry."""
 DEVELOPMENT = 2**31
 """Number added to the versions of a registry for development, so that no other counts its reports.
 """
-PRODUCT_KEYS = {"name", "lifetime_epsilon", "development"}
-REQUIRED = ("version", "group", "description", "owners", "expires")
 MEMOISE = (False, "epoch", "per-value")
 CHARGED_FOR: dict[Memoise, str] = {
     False: "a report costs",
@@ -71,7 +66,8 @@ def duration(text: object) -> timedelta:
 
 
 def read_registry(path: Path) -> Contents:
-    """Return the contents of a metrics.toml; raise RegistryError with the place and the remedy."""
+    """Return the contents of a metrics.toml; raise RegistryError with a line for each mistake: the
+    place and the remedy."""
     document = read_document(path)
     with _errors_in(str(path)):
         return _contents(path, document)
@@ -83,7 +79,34 @@ def _errors_in(place: str) -> Iterator[None]:
     try:
         yield
     except LdpError as error:
-        raise RegistryError(f"{place}: {error}") from None
+        lines = (f"{place}: {line}" for line in str(error).splitlines())
+        raise RegistryError("\n".join(lines)) from None
+
+
+@contextmanager
+def _noting(mistakes: dict[str, str], section: str) -> Iterator[None]:
+    """Note an error of the block as that of a section, to go on with the next."""
+    try:
+        yield
+    except LdpError as error:
+        mistakes[section] = f"[{section}]: {error}"
+
+
+def _depends(keys: Mapping[str, Any], mistakes: Mapping[str, str]) -> bool:
+    """Return whether a metric's group or a member of it has a mistake, which is said once."""
+    members = keys.get("of") if isinstance(keys.get("of"), list) else []
+    names = {f"group.{keys.get('group')}", *(f"metric.{member}" for member in members or ())}
+    return not names.isdisjoint(mistakes)
+
+
+def _with_line(path: Path, section: str) -> str:
+    """Return "line N: " of a section's header; "" where it is written in another way."""
+    kind, _, name = section.partition(".")
+    header = rf"\s*\[\s*{kind}\s*\.\s*([\"']?){re.escape(name)}\1\s*\]"
+    for number, line in enumerate(read_bytes(path).decode().splitlines(), 1):
+        if re.match(header, line):
+            return f"line {number}: "
+    return ""
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -112,17 +135,21 @@ def _contents(path: Path, document: dict[str, Any]) -> Contents:
         raise RegistryError("[product]: lifetime_epsilon must be a number > 0")
     if type(development := product.get("development", False)) is not bool:
         raise RegistryError("[product]: development must be true or false")
-    groups = dict[str, Group]()
+    groups, mistakes = dict[str, Group](), dict[str, str]()
     for name in (group_sections := _section(document, "group", "group")):
-        keys = _section(group_sections, name, f"group.{name}")
-        with _errors_in(f"[group.{name}]"):
-            groups[name] = _group(name, keys)
+        with _noting(mistakes, f"group.{name}"):
+            groups[name] = _group(name, _section(group_sections, name, f"group.{name}"))
     sections, known = _section(document, "metric", "metric"), dict[str, Metric]()
     identity = Identity(path, product["name"], DEVELOPMENT if development else 0)
     for name in sorted(sections, key=lambda name: _is_joint(sections[name])):  # after their members
-        keys = _section(sections, name, f"metric.{name}")
-        with _errors_in(f"[metric.{name}]"):
-            known[name] = _metric(identity, groups, name, keys, known)
+        with _noting(mistakes, f"metric.{name}"):
+            keys = _section(sections, name, f"metric.{name}")
+            if not _depends(keys, mistakes):
+                known[name] = _metric(identity, groups, name, keys, known)
+    if mistakes:
+        raise RegistryError(
+            "\n".join(_with_line(path, place) + mistakes[place] for place in mistakes)
+        )
     metrics = {name: known[name] for name in sections}
     _require_one_presence(metrics)
     for name, group in groups.items():
@@ -136,7 +163,7 @@ def _is_joint(keys: Any) -> bool:
 
 def _group(name: str, keys: dict[str, Any]) -> Group:
     _require_known(keys, GROUP_KEYS)
-    _require_keys(keys, ("window", "window_epsilon", "lifetime_epsilon"))
+    _require_keys(keys, GROUP_REQUIRED)
     caps = Caps(
         window=duration(keys["window"]),
         window_epsilon=_number(keys["window_epsilon"]),
@@ -155,7 +182,7 @@ def _metric(
 ) -> Metric:
     if not name.replace("-", "").replace("_", "").isalnum():
         raise RegistryError("a metric's name has letters, digits, - and _ only")
-    _require_keys(keys, REQUIRED)
+    _require_keys(keys, METRIC_REQUIRED)
     if len(name.encode()) > MOST_NAME:
         raise RegistryError(f"a metric's name has {MOST_NAME} bytes at most")
     path, product, added = registry
@@ -320,14 +347,14 @@ def _mechanism(
         parameters.update(PRESETS[_one_of("preset", keys["preset"], PRESETS)].parameters)
     if "mechanism" in keys:
         parameters["mechanism"] = keys["mechanism"]
-    label = "mechanism (the preset's was never published)" if "preset" in keys else "mechanism"
-    name = _one_of(label, parameters.get("mechanism"), CATALOGUE)
-    kind = CATALOGUE[name]
-    if not kind.is_whole:
-        raise RegistryError(f"mechanism {name!r} is a part of others and cannot be a metric")
+    parameter_names = {key for kind in CATALOGUE.values() for key in kind.__dataclass_fields__}
+    if "mechanism" not in parameters:
+        _require_known(keys, METRIC_KEYS | parameter_names)
+    kind = CATALOGUE[_mechanism_name(parameters.get("mechanism"), "preset" in keys)]
+    name = kind.name
     own_keys = {field.name: field for field in fields(kind)}
     for key in keys.keys() - own_keys - METRIC_KEYS:
-        if any(key in mechanism.__dataclass_fields__ for mechanism in CATALOGUE.values()):
+        if key in parameter_names:
             raise RegistryError(f"mechanism {name!r} takes {', '.join(own_keys)}, not {key!r}")
     _require_known(keys, METRIC_KEYS.union(own_keys))
     parameters.update({key: value for key, value in keys.items() if key in own_keys})
@@ -342,6 +369,19 @@ def _mechanism(
         note = " (never published)" if "preset" in keys else ""
         raise RegistryError(f"mechanism {name!r} needs {', '.join(sorted(missing_keys))}{note}")
     return from_parameters(parameters)
+
+
+def _mechanism_name(name: Any, has_preset: bool) -> str:
+    """Return the name of a mechanism that can be a metric; raise RegistryError."""
+    if name is None:
+        note = " (the preset's was never published)" if has_preset else " or preset"
+        raise RegistryError(f"needs mechanism{note}; docs/registry.md lists them")
+    if isinstance(name, str) and name in CATALOGUE and not CATALOGUE[name].is_whole:
+        raise RegistryError(f"mechanism {name!r} is a part of others and cannot be a metric")
+    if not isinstance(name, str) or name not in CATALOGUE:
+        whole = [name for name, kind in CATALOGUE.items() if kind.is_whole]
+        raise RegistryError(f"there is no mechanism {name!r}{nearest(str(name), whole)}")
+    return name
 
 
 def _section(parent: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import numpy as np
 from ldp.errors import LdpError, ParameterError
 from ldp.registry import Metric, Registry
 from ldp.registry.definitions import Memoise
+from ldp.registry.schema import DIALECT, named_sections, section_schema
 from ldp.registry.toml_file import nearest
 from ldp.simulation.averaging import affordable
 from ldp.simulation.people import Scenario, ScenarioMetric
@@ -25,10 +26,12 @@ _REQUIRED: Any = object()
 
 
 class _Key(NamedTuple):
-    """Key of a section: the test of its value, the words of that test, the default value."""
+    """Key of a section: the test of its value, the words of that test, its JSON Schema, the default
+    value."""
 
     is_right: Callable[[Any], bool]
     wanted: str
+    schema: Mapping[str, Any]
     default: Any = _REQUIRED
 
 
@@ -55,32 +58,71 @@ def _file(value: Any) -> bool:
     return isinstance(value, str) and value not in ("", "-")
 
 
-_SHARE = "a number from 0 to 1"
+def _whole_key(least: int, most: int, default: Any = _REQUIRED) -> _Key:
+    schema = {"type": "integer", "minimum": least, "maximum": most}
+    words = f"a whole number from {least:,} to {most:,}"
+    return _Key(_whole(least, most), words, schema, default)
+
+
+_SHARE_SCHEMA = {"type": "number", "minimum": 0, "maximum": 1}
+_SHARE_KEY = _Key(_share, "a number from 0 to 1", _SHARE_SCHEMA, 0.0)
 _TOP = {
-    "users": _Key(_whole(1, 10**7), "a whole number from 1 to 10,000,000"),
-    "days": _Key(_whole(1, 3660), "a whole number from 1 to 3,660"),
-    "start": _Key(_start, "a date from 1970 to 2999 such as 2026-01-01, without quotes"),
-    "churn": _Key(_share, _SHARE, 0.0),
+    "users": _whole_key(1, 10**7),
+    "days": _whole_key(1, 3660),
+    "start": _Key(
+        _start,
+        "a date from 1970 to 2999 such as 2026-01-01, without quotes",
+        {"type": "string", "format": "date"},
+    ),
+    "churn": _SHARE_KEY,
     "devices": _Key(
         _devices,
         f"a whole number from 1 to {MOST_DEVICES}, or the shares of people with 1, 2, ... devices, "
         "which add to 1",
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": MOST_DEVICES},
+                {
+                    "type": "array",
+                    "items": _SHARE_SCHEMA,
+                    "minItems": 1,
+                    "maxItems": MOST_DEVICES,
+                },
+            ]
+        },
         1,
     ),
-    "account": _Key(lambda value: type(value) is bool, "true or false", False),
+    "account": _Key(lambda value: type(value) is bool, "true or false", {"type": "boolean"}, False),
     "attacked": _Key(
         lambda value: value == 0 or _whole(100, 10**5)(value),
         "0, or a whole number from 100 to 100,000",
+        {"anyOf": [{"const": 0}, {"type": "integer", "minimum": 100, "maximum": 10**5}]},
         2000,
     ),
 }
 _METRIC = {
-    "population": _Key(_file, "the name of a CSV file"),
-    "change": _Key(_share, _SHARE, 0.0),
-    "records": _Key(_whole(1, 100), "a whole number from 1 to 100", 1),
-    "like": _Key(lambda value: isinstance(value, str), "the name of a metric", ""),
-    "correlation": _Key(_share, _SHARE, 0.0),
+    "population": _Key(_file, "the name of a CSV file", {"type": "string", "minLength": 1}),
+    "change": _SHARE_KEY,
+    "records": _whole_key(1, 100, 1),
+    "like": _Key(
+        lambda value: isinstance(value, str), "the name of a metric", {"type": "string"}, ""
+    ),
+    "correlation": _SHARE_KEY,
 }
+
+
+def scenario_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a scenario file."""
+    top, metric = (
+        section_schema(
+            {name: {**key.schema} | {"description": key.wanted} for name, key in keys.items()},
+            [name for name, key in keys.items() if key.default is _REQUIRED],
+        )
+        for keys in (_TOP, _METRIC)
+    )
+    top["properties"]["metric"] = named_sections(metric)
+    top["required"].append("metric")
+    return {"$schema": DIALECT, "title": "A scenario of ldp simulate", **top}
 
 
 def read_scenario(path: str | Path, registry: Registry) -> Scenario:
