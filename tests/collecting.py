@@ -139,7 +139,7 @@ class Service:
         settings.setdefault("shuffling", Shuffling(smallest=1))
         self.buffer = folder / "buffer"
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self.collector = Collector(self.registry, self.store, self.buffer, **settings)
         self._living = self.collector.app.router.lifespan_context(self.collector.app)

@@ -506,6 +506,8 @@ def test_amplify_says_what_is_missing(
         "",
         "registry check",
         "registry lock",
+        "registry page",
+        "registry sign",
         *sorted({*commands.list_commands(Context(commands))} - {"registry"}),
     ],
 )

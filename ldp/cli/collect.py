@@ -13,9 +13,9 @@ from typing import Any
 
 import click
 
-from ldp.cli.options import FILE, JSON, say
-from ldp.errors import LdpError, MissingPackage, ParameterError
-from ldp.registry import Registry, duration
+from ldp.cli.options import FILE, JSON, SPAN, say
+from ldp.errors import MissingPackage, ParameterError
+from ldp.registry import Registry
 
 GRACE_SECONDS, BACKLOG, LOG_SECONDS = 30, 128, 60.0
 LOOPBACK = ("127.0.0.1", "::1")
@@ -39,20 +39,6 @@ class _Seldom(logging.Filter):
         if missed:
             record.msg = f"{record.msg} ({missed} more like this)"
         return True
-
-
-class _Duration(click.ParamType):  # type: ignore[type-arg]  # not subscriptable before 8.4
-    name = "TIME"
-
-    def convert(
-        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
-    ) -> timedelta:
-        if isinstance(value, timedelta):
-            return value
-        try:
-            return duration(value)
-        except LdpError as error:
-            self.fail(str(error), parameter, context)
 
 
 @click.command()
@@ -86,7 +72,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]  # not subscriptable
 )
 @click.option(
     "--shuffle-longest",
-    type=_Duration(),
+    type=SPAN,
     default="1h",
     show_default=True,
     help="Or so long after the first of them.",
@@ -99,7 +85,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]  # not subscriptable
     help="Reports that a file has at least: fewer wait, however long.",
 )
 @click.option("--write-small", is_flag=True, help="Write files of fewer reports all the same.")
-@click.option("--retain", type=_Duration(), help="Delete reports after so long, as 90d; never.")
+@click.option("--retain", type=SPAN, help="Delete reports after so long, as 90d; never.")
 @click.option("--rate", type=click.IntRange(min=1), default=20_000, help="Requests a second.")
 @click.option("--most-requests", type=click.IntRange(min=1), default=512, help="At one time.")
 @click.option(

@@ -6,14 +6,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp.errors import ParameterError
+from ldp.errors import LdpError, ParameterError
 from ldp.files import finite
 
 if TYPE_CHECKING:
@@ -55,6 +55,26 @@ class _Day(click.DateTime):
 
 
 DAY = _Day(["%Y-%m-%d"])
+
+
+class _Span(click.ParamType):  # type: ignore[type-arg]  # not subscriptable before 8.4
+    name = "TIME"
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> timedelta:
+        from ldp.registry import duration  # late: most commands need no registry
+
+        if isinstance(value, timedelta):
+            return value
+        try:
+            return duration(value)
+        except LdpError as error:
+            self.fail(str(error), parameter, context)
+
+
+SPAN = _Span()
+"""A length of time, such as 90d."""
 
 
 def check_days(since: date | None, until: date | None) -> None:

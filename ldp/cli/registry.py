@@ -1,22 +1,29 @@
-"""`ldp registry`: check, lock and export metrics.toml."""
+"""`ldp registry`: check, lock, export and sign off metrics.toml."""
 
 import hashlib
-from datetime import UTC, datetime
+import json
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import click
 
-from ldp.accounting.explain import upwards
-from ldp.cli.options import FILE, JSON, say
+from ldp.accounting.explain import odds, touched_sentence, upwards
+from ldp.accounting.policy import periods_touched
+from ldp.cli.options import FILE, JSON, SPAN, say
+from ldp.errors import ParameterError, RegistryError
 from ldp.files import write_whole
 from ldp.registry import Registry
+from ldp.registry.explaining import length_in_words
+from ldp.registry.page import page as page_text
+from ldp.registry.sign_off import check_sign_off, read_certificates, read_sign_off
+from ldp.registry.sign_off import sign as sign_off
 
 _FILE = click.argument("file", type=FILE)
 
 
 @click.group()
 def registry() -> None:
-    """Check, lock and export metrics.toml.
+    """Check, lock, export and sign off metrics.toml.
 
     \b
     Example: ldp registry lock metrics.toml && ldp registry check metrics.toml
@@ -25,7 +32,7 @@ def registry() -> None:
 
 @registry.command()
 @_FILE
-@click.option("--against", type=FILE, help="An older registry to compare to.")
+@click.option("--against", type=FILE, help="An older registry, or the record of a sign-off.")
 @click.option(
     "--accept-growth",
     type=click.FloatRange(min=0),
@@ -33,22 +40,40 @@ def registry() -> None:
     metavar="EPSILON",
     help="With --against: accept that a life may lose so much more.",
 )
+@click.option("--fail-expiring", type=SPAN, help="Fail for a metric that expires within, as 30d.")
+@click.option(
+    "--most-odds",
+    type=click.FloatRange(min=1),
+    help="Fail where 24 hours of one device multiply odds by more.",
+)
 @JSON
-def check(file: Path, against: Path | None, accept_growth: float, as_json: bool) -> None:
+def check(
+    file: Path,
+    against: Path | None,
+    accept_growth: float,
+    fail_expiring: timedelta | None,
+    most_odds: float | None,
+    as_json: bool,
+) -> None:
     """Validate FILE, compare it with its lock, print each group's worst-case epsilon.
 
     Fails when a metric changed without a new version; with --against also when a metric moved to
     another group, a group is gone or allows more in a window than it did, or more can be lost in a
-    life than --accept-growth allows.
+    life than --accept-growth allows. Against the record of `ldp registry sign` it fails when
+    registry, lock or certificates are not those that were signed off.
 
     \b
     Example: ldp registry check metrics.toml --against main/metrics.toml
+    Example: ldp registry check metrics.toml --against metrics.signed.json --fail-expiring 30d
     """
     loaded = Registry.load(file)
     today = datetime.now(UTC).date()
     unlocked = loaded.check(today)
-    if against is not None:
+    if against is not None and against.suffix == ".json":
+        check_sign_off(loaded, read_sign_off(against), against.parent)
+    elif against is not None:
         loaded.check_against(Registry.load(against), accept_growth)
+    _check_limits(loaded, today, fail_expiring, most_odds)
     expired = loaded.expired(today)
     worst = {name: loaded.worst_case(name) for name in loaded.groups}
     of_all = loaded.worst_case_of_all()
@@ -61,6 +86,9 @@ def check(file: Path, against: Path | None, accept_growth: float, as_json: bool)
             ("all of one device", of_all),
         ]
     ]
+    for window in sorted({group.caps.window for group in loaded.groups.values()}):
+        windows = periods_touched(timedelta(days=1), window)
+        lines.append(f"note: {touched_sentence(length_in_words(window), windows)}")
     lines += [f"metric {name} has expired" for name in expired]
     silent = {name: metric.silent for name, metric in loaded.metrics.items() if metric.silent}
     lines += [
@@ -110,3 +138,95 @@ def export(file: Path, as_json: bool) -> None:
     write_whole(out, body)
     digest = hashlib.sha256(body).hexdigest()
     say({"written": str(out), "sha256": digest}, f"{out}\nsha256 {digest}", as_json)
+
+
+CERTIFICATES = click.option(
+    "--certificate",
+    "certificates",
+    type=FILE,
+    multiple=True,
+    help="Of `ldp audit --report`; again for more.",
+)
+
+
+@registry.command()
+@_FILE
+@click.option("--out", type=FILE, required=True, help="Page to write, as HTML.")
+@CERTIFICATES
+@click.option("--against", type=FILE, help="Record of the last sign-off: say what changed since.")
+@JSON
+def page(
+    file: Path, out: Path, certificates: tuple[Path, ...], against: Path | None, as_json: bool
+) -> None:
+    """Write the page that a privacy officer signs.
+
+    Metrics, owners and dates, the worst case of a day, a year and a life, what reports reveal in
+    the metrics' own answers, what is not covered, the audits' certificates, and what changed since
+    the last sign-off.
+
+    \b
+    Example: ldp registry page metrics.toml --certificate city.json --out page.html
+    """
+    loaded = Registry.load(file)
+    today = datetime.now(UTC).date()
+    loaded.check(today)
+    inputs = [*loaded.files, *certificates, *([against] if against else [])]
+    _require_other(out, inputs)
+    signed = read_sign_off(against) if against else None
+    write_whole(out, page_text(loaded, read_certificates(certificates), signed, today))
+    say({"written": str(out)}, f"{len(loaded.metrics)} metrics -> {out}", as_json)
+
+
+@registry.command()
+@_FILE
+@click.option("--name", required=True, help="Who agrees.")
+@CERTIFICATES
+@click.option("--out", type=FILE, help="Record to write; metrics.signed.json beside FILE without.")
+@JSON
+def sign(
+    file: Path, name: str, certificates: tuple[Path, ...], out: Path | None, as_json: bool
+) -> None:
+    """Write down who agreed to FILE, when, and the SHA-256 of registry, lock and certificates.
+
+    A record and no cryptographic signature: `ldp registry check --against` fails when one of them
+    is another. Every metric that has not expired needs a certificate of an audit that passed;
+    certificates belong beside the record.
+
+    \b
+    Example: ldp registry sign metrics.toml --name "A. Officer" --certificate city.json
+    """
+    loaded = Registry.load(file)
+    record = out or file.with_name("metrics.signed.json")
+    _require_other(record, [*loaded.files, *certificates])
+    for path in certificates:
+        if path.resolve().parent != record.resolve().parent:
+            raise ParameterError(f"{path}: a certificate belongs beside the record, {record}")
+    document = sign_off(loaded, name, certificates, datetime.now(UTC).date())
+    write_whole(record, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    words = f"{name} signed off {len(loaded.metrics)} metrics -> {record}"
+    say({"written": str(record), **document}, words, as_json)
+
+
+def _require_other(out: Path, inputs: list[Path]) -> None:
+    if out.resolve() in {path.resolve() for path in inputs}:
+        raise ParameterError(f"{out} is also an input; name another file for the output")
+
+
+def _check_limits(
+    loaded: Registry, today: date, within: timedelta | None, most_odds: float | None
+) -> None:
+    """Raise RegistryError for a metric that expires `within` a time, and for 24 hours of a device
+    that multiply odds by more than `most_odds`."""
+    if within is not None:
+        expiring = [x.name for x in loaded.metrics.values() if x.expires < today + within]
+        if expiring:
+            raise RegistryError(
+                f"{loaded.path}: by {today + within} these metrics will have expired: "
+                f"{', '.join(expiring)}"
+            )
+    epsilon = loaded.worst_case_of_all()["day"]
+    if most_odds is not None and odds(epsilon) > most_odds:
+        raise RegistryError(
+            f"{loaded.path}: any 24 hours of one device can multiply odds by "
+            f"{upwards(odds(epsilon))} (epsilon {upwards(epsilon)}), --most-odds is {most_odds:g}"
+        )

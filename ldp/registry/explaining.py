@@ -112,9 +112,9 @@ def in_text(data: Mapping[str, Any]) -> str:
     lines = [CONSENT[data["consent"]]] if "consent" in data else []
     if data["device"]:
         for name, group in data["groups"].items():
-            lines += _group_lines(name, group, data["belief"])
+            lines += group_lines(name, group, data["belief"])
             for metric in group["metrics"]:
-                lines += [f"  {line}" for line in _metric_lines(data, metric)]
+                lines += [f"  {line}" for line in metric_lines(data, metric)]
         day, life = (upwards(data["device"][span]["epsilon"]) for span in SPANS)
         lines.append(
             f"Groups add: all of them tell at most epsilon {day} about what was recorded in any 24 "
@@ -122,9 +122,9 @@ def in_text(data: Mapping[str, Any]) -> str:
         )
     else:
         for name in data["metrics"]:
-            lines += _metric_lines(data, name)
+            lines += metric_lines(data, name)
         for name, group in data["groups"].items():
-            lines += _group_lines(name, group, data["belief"])
+            lines += group_lines(name, group, data["belief"])
     lines += [" ".join(data["who"].values()), data["not_covered"]]
     if "remaining" in data:
         budgets = [f"{name}: {epsilon:g}" for name, epsilon in data["remaining"].items()]
@@ -220,7 +220,8 @@ def _meaning(epsilon: float, belief: float) -> dict[str, float | None]:
     }
 
 
-def _metric_lines(data: Mapping[str, Any], name: str) -> Iterator[str]:
+def metric_lines(data: Mapping[str, Any], name: str) -> Iterator[str]:
+    """Yield the sentences of an explanation about the metric of a name, first what it asks."""
     metric, belief = data["metrics"][name], data["belief"]
     window = timedelta(seconds=metric["window_seconds"])
     epoch = (
@@ -299,7 +300,8 @@ def _linked_sentence(
     )
 
 
-def _group_lines(name: str, group: Mapping[str, Any], belief: float) -> Iterator[str]:
+def group_lines(name: str, group: Mapping[str, Any], belief: float) -> Iterator[str]:
+    """Yield the sentences of an explanation about a group: its caps, and what they allow."""
     length = length_in_words(timedelta(seconds=group["window_seconds"]))
     limits = caps_sentence(length, group["window_epsilon"], group["lifetime_epsilon"])
     metrics = ", ".join(group["metrics"])

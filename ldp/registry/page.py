@@ -1,0 +1,171 @@
+"""The page that a privacy officer signs: what a registry asks of people, as one HTML file."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, timedelta
+from html import escape
+from typing import Any
+
+from ldp.accounting.explain import touched_sentence, upwards
+from ldp.accounting.policy import periods_touched
+from ldp.registry.definitions import Metric
+from ldp.registry.explaining import explanation, group_lines, length_in_words, metric_lines
+from ldp.registry.registry import Registry
+from ldp.registry.sign_off import Certified, changes, digest
+
+STYLE = """
+body { font: 15px/1.5 system-ui, "Segoe UI", sans-serif; max-width: 60rem; margin: 2rem auto;
+  padding: 0 1.25rem; color: #1d2733; background: #fff; }
+h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.2rem; margin: 1.8rem 0 .3rem; }
+h3 { font-size: 1rem; margin: 1.1rem 0 .2rem; } p { margin: .3rem 0; } .soft { color: #55606e; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem; margin: .4rem 0; }
+th, td { text-align: left; vertical-align: top; padding: .25rem .5rem; font-weight: normal;
+  border-bottom: 1px solid #d8dee6; overflow-wrap: anywhere; }
+thead th { color: #55606e; font-size: .82rem; } .number { text-align: right; }
+.bad { color: #b04a08; font-weight: 700; } .sign td { height: 2.6rem; width: 50%; }
+code { font-size: .82rem; } section { break-inside: avoid; }
+"""
+SPANS = {"day": "any 24 hours", "year": "any year", "life": "a life"}
+
+
+def page(
+    registry: Registry,
+    certified: Mapping[str, Certified],
+    signed: Mapping[str, Any] | None,
+    day: date,
+) -> str:
+    """Return the page as HTML text. `certified`: what certificates say, by fingerprint; `signed`:
+    the record of the last sign-off, None without; `day`: today."""
+    data = explanation(registry)
+    parts = [
+        f"<h1>{escape(registry.product)}: what is asked of people</h1>",
+        _line(f"{registry.path.name} on {day}, metrics: {len(registry.metrics)}", "soft"),
+        *_differences(registry, signed),
+        "<h2>Metrics</h2>",
+        _table(
+            [
+                "metric",
+                "question",
+                "owners",
+                "expires",
+                "epsilon of a report|number",
+                "charged|number",
+            ],
+            (_metric_cells(metric, day) for metric in registry.metrics.values()),
+        ),
+        "<h2>What one device can lose at most</h2>",
+        _worst_cases(registry),
+        *_touched(registry),
+        "<h2>What reports reveal</h2>",
+        *(part for name in registry.metrics for part in _section(metric_lines(data, name))),
+        *(
+            part
+            for name, group in data["groups"].items()
+            for part in _section(group_lines(name, group, data["belief"]))
+        ),
+        "<h2>What is not covered</h2>",
+        _line(data["not_covered"]),
+        _line(" ".join(data["who"].values())),
+        "<h2>Certificates of the audit</h2>",
+        _table(
+            ["metric", "fingerprint", "audit", "epsilon claimed|number", "seen|number", "by"],
+            (_audit_cells(metric, certified) for metric in registry.metrics.values()),
+        ),
+        _line("An audit sees what an encoder does, and not that devices run it: docs/audit.md."),
+        "<h2>Sign-off</h2>",
+        *_files(registry, certified),
+        '<table class="sign"><tr><td>Name</td><td>Date</td></tr></table>',
+        _line(
+            "ldp registry sign writes a record of it, which is no cryptographic signature.", "soft"
+        ),
+    ]
+    title = escape(f"{registry.product}: to sign off")
+    head = f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    head += f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+    return "\n".join([f"{head}<style>{STYLE}</style></head><body>", *parts, "</body></html>", ""])
+
+
+def _differences(registry: Registry, signed: Mapping[str, Any] | None) -> Iterator[str]:
+    if signed is not None:
+        yield f"<h2>Since {escape(signed['name'])} signed off on {escape(signed['date'])}</h2>"
+        lines = changes(signed, registry) or ["Nothing changed of what people are asked."]
+        yield f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
+
+
+def _metric_cells(metric: Metric, day: date) -> list[str]:
+    expires = f"{metric.expires}, expired" if metric.expires < day else str(metric.expires)
+    charged = {False: "each report", "per-value": "a value, once"}.get(metric.memoise)
+    epoch = charged or f"an epoch of {length_in_words(metric.epoch or timedelta())}"
+    return [
+        metric.name,
+        metric.description,
+        ", ".join(metric.owners),
+        expires,
+        upwards(metric.mechanism.cost.epsilon),
+        f"{upwards(metric.price)} {epoch}",
+    ]
+
+
+def _worst_cases(registry: Registry) -> str:
+    worst = {name: registry.worst_case(name) for name in registry.groups}
+    rows = [
+        [name, upwards(registry.groups[name].caps.window_epsilon), *map(upwards, spans.values())]
+        for name, spans in worst.items()
+    ]
+    rows.append(["all together", "", *map(upwards, registry.worst_case_of_all().values())])
+    heads = ["group", "cap of a window|number", *(f"epsilon of {x}|number" for x in SPANS.values())]
+    return _table(heads, rows)
+
+
+def _touched(registry: Registry) -> Iterator[str]:
+    for window in sorted({group.caps.window for group in registry.groups.values()}):
+        windows = periods_touched(timedelta(days=1), window)
+        sentence = touched_sentence(length_in_words(window), windows)
+        yield _line(f"{sentence[0].upper()}{sentence[1:]}.")
+
+
+def _section(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines with the first of them as a heading."""
+    first, *others = lines
+    yield f"<section><h3>{escape(first)}</h3>{''.join(map(_line, others))}</section>"
+
+
+def _audit_cells(metric: Metric, certified: Mapping[str, Certified]) -> list[str]:
+    fingerprint = metric.mechanism.fingerprint.hex()
+    audit = certified.get(fingerprint)
+    if audit is None:
+        return [metric.name, fingerprint, "no certificate", "", "", ""]
+    origin = f"ldp {audit.version} ({audit.commit or 'no commit'}), {audit.day}"
+    numbers = upwards(audit.claimed), f"{audit.at_least:.3g}"
+    return [metric.name, fingerprint, "passed" if audit.passed else "failed", *numbers, origin]
+
+
+def _files(registry: Registry, certified: Mapping[str, Certified]) -> Iterator[str]:
+    paths = [registry.path, *([registry.lock_path] if registry.lock_path.exists() else [])]
+    paths += dict.fromkeys(audit.path for audit in certified.values())
+    yield _table(["file", "SHA-256"], ([path.name, digest(path)] for path in paths))
+    if not registry.lock_path.exists():
+        yield _line("The registry is not locked.", "bad")
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table; a head that ends in "|number" is of a column of numbers."""
+    columns = [head.partition("|")[::2] for head in heads]
+
+    def cells(tag: str, texts: Iterable[str]) -> str:
+        pairs = zip(texts, columns, strict=True)
+        classes = {"number": ' class="number"', "": ""}
+        return "".join(f"<{tag}{classes[of]}>{_cell(text)}</{tag}>" for text, (_, of) in pairs)
+
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    head = cells("th", (text for text, _ in columns))
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(text: str) -> str:
+    is_bad = text in ("no certificate", "failed") or text.endswith(", expired")
+    return f'<b class="bad">{escape(text)}</b>' if is_bad else escape(text)
+
+
+def _line(text: str, kind: str = "") -> str:
+    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"

@@ -1,0 +1,173 @@
+"""Sign-off: who agreed to a registry, when, and to which bytes of it, its lock and certificates.
+
+It is a record and no cryptographic signature: whoever can write the file can write another. Kept in
+version control, it lets a build fail when the registry is no longer the one that was agreed to.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ldp.errors import RegistryError
+from ldp.registry.definitions import read_bytes
+from ldp.registry.registry import Registry
+
+FORMAT = 1
+NOTE = "a record, and no cryptographic signature"
+
+
+class Certified(NamedTuple):
+    """Entry of a certificate of `ldp audit --report` about one mechanism."""
+
+    path: Path
+    passed: bool
+    claimed: float
+    at_least: float
+    version: str
+    commit: str | None
+    day: str
+
+
+def read_certificates(paths: Sequence[Path]) -> dict[str, Certified]:
+    """Return what certificates say, by the fingerprint of the mechanism, as hexadecimal text. Raise
+    RegistryError for a file that is none."""
+    certified = dict[str, Certified]()
+    for path in paths:
+        try:
+            document = json.loads(read_bytes(path))
+            origin = document["version"], document["commit"], document["made"][:10]
+            for audit in document["audits"]:
+                numbers = bool(audit["passed"]), float(audit["claimed"]), float(audit["at_least"])
+                certified[audit["fingerprint"]] = Certified(path, *numbers, *origin)
+        except (ValueError, KeyError, TypeError):
+            raise RegistryError(f"{path}: not a certificate of `ldp audit --report`") from None
+    return certified
+
+
+def facts(registry: Registry) -> dict[str, Any]:
+    """Return what is agreed to, as JSON-ready data: every metric and group, and the worst case."""
+    metrics = {
+        name: {
+            **metric.pinned(),
+            "group": metric.group,
+            "description": metric.description,
+            "owners": list(metric.owners),
+            "expires": metric.expires.isoformat(),
+            "epsilon": metric.mechanism.cost.epsilon,
+            "price": metric.price,
+            "reports_per_window": metric.reports_per_window,
+        }
+        for name, metric in registry.metrics.items()
+    }
+    groups = {
+        name: {
+            "window_seconds": round(group.caps.window.total_seconds()),
+            "window_epsilon": group.caps.window_epsilon,
+            "lifetime_epsilon": group.caps.lifetime_epsilon,
+            "report_epsilon": group.caps.report_epsilon,
+            **registry.worst_case(name),
+        }
+        for name, group in registry.groups.items()
+    }
+    life = registry.lifetime_epsilon
+    device = {"cap for life": life if math.isfinite(life) else None, **registry.worst_case_of_all()}
+    return {"metrics": metrics, "groups": groups, "device": device}
+
+
+def sign(registry: Registry, name: str, certificates: Sequence[Path], day: date) -> dict[str, Any]:
+    """Return the record that `name` agreed on `day`. Raise RegistryError unless every metric is
+    locked and, if it has not expired, has passed an audit by one of the certificates."""
+    if unlocked := registry.check(day):
+        raise RegistryError(f"{registry.path}: run `ldp registry lock` first: {unlocked[0]}")
+    certified = read_certificates(certificates)
+    for metric in registry.metrics.values():
+        audit = certified.get(metric.mechanism.fingerprint.hex())
+        if metric.expires >= day and (audit is None or not audit.passed):
+            problem = "failed the audit of its certificate" if audit else "has no certificate"
+            raise RegistryError(
+                f"{registry.path}: metric {metric.name!r} {problem}: `ldp audit {metric.name} "
+                f"--registry {registry.path} --report FILE`, and name it with --certificate"
+            )
+    return {
+        "sign_off": FORMAT,
+        "note": NOTE,
+        "name": name,
+        "date": day.isoformat(),
+        "registry": {"file": registry.path.name, "sha256": digest(registry.path)},
+        "lock": {"file": registry.lock_path.name, "sha256": digest(registry.lock_path)},
+        "certificates": [{"file": path.name, "sha256": digest(path)} for path in certificates],
+        "facts": facts(registry),
+    }
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file as hexadecimal text; raise RegistryError."""
+    return hashlib.sha256(read_bytes(path)).hexdigest()
+
+
+def read_sign_off(path: Path) -> dict[str, Any]:
+    """Return the record of a sign-off; raise RegistryError for another file."""
+    try:
+        record: dict[str, Any] = json.loads(read_bytes(path))
+        is_whole = (
+            record["sign_off"] == FORMAT
+            and all(isinstance(record[key], str) for key in ("name", "date"))
+            and all(isinstance(record[key]["sha256"], str) for key in ("registry", "lock"))
+            and all(isinstance(record["facts"][key], dict) for key in facts_keys())
+        )
+    except (ValueError, KeyError, TypeError):
+        is_whole = False
+    if not is_whole:
+        raise RegistryError(f"{path}: not a record of `ldp registry sign`")
+    return record
+
+
+def facts_keys() -> tuple[str, ...]:
+    """Return the sections of `facts`."""
+    return "metrics", "groups", "device"
+
+
+def changes(record: Mapping[str, Any], registry: Registry) -> list[str]:
+    """Return what differs between what was agreed to and the registry, a line each."""
+    before, after = record["facts"], facts(registry)
+    lines = []
+    for section, word in (("metrics", "metric "), ("groups", "group ")):
+        old, new = before[section], after[section]
+        lines += [f"{word}{name} is new" for name in new if name not in old]
+        lines += [f"{word}{name} is gone" for name in old if name not in new]
+        for name in new:
+            if name in old:
+                lines += _differences(f"{word}{name}", old[name], new[name])
+    return lines + _differences("one device", before["device"], after["device"])
+
+
+def check_sign_off(registry: Registry, record: Mapping[str, Any], folder: Path) -> None:
+    """Raise RegistryError, with what differs, unless registry, lock and certificates (in `folder`)
+    are those that were agreed to."""
+    pairs = [(registry.path, record["registry"]), (registry.lock_path, record["lock"])]
+    pairs += [(folder / entry["file"], entry) for entry in record["certificates"]]
+    other = [path.name for path, entry in pairs if digest(path) != entry["sha256"]]
+    if other:
+        found_changes = changes(record, registry) or ["in comments, or the order of keys, only"]
+        raise RegistryError(
+            f"{', '.join(other)}: not as {record['name']} signed off on {record['date']}: "
+            f"{'; '.join(found_changes)}; look at `ldp registry page`, and sign again"
+        )
+
+
+def _differences(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{what}: {key.replace('_', ' ')} was {_text(old.get(key))}, is {_text(new.get(key))}"
+        for key in new
+        if old.get(key) != new.get(key)
+    ]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return ", ".join(value) if isinstance(value, list) else "none" if value is None else str(value)

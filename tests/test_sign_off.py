@@ -1,0 +1,197 @@
+"""Signing a registry off: its page, its record, and the build that fails when it changed."""
+
+import json
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from ldp.errors import RegistryError
+from ldp.registry import Registry
+from ldp.registry.page import page
+from ldp.registry.sign_off import Certified, changes, check_sign_off, read_certificates, sign
+from tests.command_line import REGISTRY, run
+
+TODAY = date(2026, 6, 1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A locked registry with a certificate of each metric."""
+    monkeypatch.chdir(tmp_path)
+    text = REGISTRY.replace("expires = 2027-12-31", "expires = 2999-12-31")
+    (tmp_path / "metrics.toml").write_text(text)
+    (tmp_path / "cities.txt").write_text("Oslo\nBergen\nHell\n")
+    registry = Registry.load(tmp_path / "metrics.toml")
+    registry.lock()
+    certify(tmp_path, registry)
+    return tmp_path
+
+
+def certify(folder: Path, registry: Registry, **changed: object) -> None:
+    """Write what `ldp audit --report` says, as far as it is read."""
+    audits = [
+        {
+            "fingerprint": metric.mechanism.fingerprint.hex(),
+            "passed": True,
+            "claimed": metric.mechanism.cost.epsilon,
+            "at_least": 2.5,
+            **changed,
+        }
+        for metric in registry.metrics.values()
+    ]
+    document = {"version": "0.1.0", "commit": None, "made": "2026-06-01T00:00:00", "audits": audits}
+    (folder / "audit.json").write_text(json.dumps(document))
+
+
+SIGN = "registry sign metrics.toml --name Officer --certificate audit.json"
+CHECK = "registry check metrics.toml --against metrics.signed.json"
+
+
+@pytest.mark.exact
+def test_a_build_fails_when_something_is_not_as_it_was_signed_off(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(SIGN, monkeypatch) == 0
+    assert "Officer signed off 2 metrics -> metrics.signed.json" in capsys.readouterr().out
+    assert run(CHECK, monkeypatch) == 0
+    record = json.loads((folder / "metrics.signed.json").read_text())
+    assert record["name"] == "Officer"
+    assert record["note"] == "a record, and no cryptographic signature"
+    text = (folder / "metrics.toml").read_text()
+    for old, new, said in (
+        ("epsilon = 3.0\n", "epsilon = 2.5\n", "metric home: epsilon was 3, is 2.5"),
+        (
+            "window_epsilon = 8.0",
+            "window_epsilon = 9.0",
+            "group places: window epsilon was 8, is 9",
+        ),
+        ("team@", "ops@", "owners was team@example.org, is ops@example.org"),
+        ("[product]", "# a comment\n[product]", "in comments, or the order of keys, only"),
+    ):
+        (folder / "metrics.toml").write_text(text.replace(old, new))
+        (folder / "metrics.lock").unlink()
+        assert run("registry lock metrics.toml", monkeypatch) == 0
+        capsys.readouterr()
+        assert run(CHECK, monkeypatch) == 2
+        assert said in capsys.readouterr().err
+    (folder / "metrics.toml").write_text(text)
+    (folder / "metrics.lock").unlink()
+    assert run("registry lock metrics.toml", monkeypatch) == 0
+    assert run(CHECK, monkeypatch) == 0
+    (folder / "audit.json").write_text("{}")
+    assert run(CHECK, monkeypatch) == 2
+    assert "audit.json: not as Officer signed off" in capsys.readouterr().err
+
+
+@pytest.mark.exact
+def test_nothing_is_signed_off_without_a_lock_and_a_passed_audit(folder: Path) -> None:
+    registry = Registry.load(folder / "metrics.toml")
+    audit = folder / "audit.json"
+    assert sign(registry, "Officer", [audit], TODAY)["date"] == "2026-06-01"
+    with pytest.raises(RegistryError, match="'city' has no certificate: `ldp audit city"):
+        sign(registry, "Officer", [], TODAY)
+    certify(folder, registry, passed=False)
+    with pytest.raises(RegistryError, match="'city' failed the audit"):
+        sign(registry, "Officer", [audit], TODAY)
+    assert sign(registry, "Officer", [], date(3000, 1, 1))  # of what expired nothing is asked
+    registry.lock_path.unlink()
+    with pytest.raises(RegistryError, match="registry lock"):
+        sign(registry, "Officer", [audit], TODAY)
+
+
+@pytest.mark.exact
+def test_the_page_has_all_that_an_officer_signs(folder: Path) -> None:
+    registry = Registry.load(folder / "metrics.toml")
+    certified = read_certificates([folder / "audit.json"])
+    text = page(registry, certified, None, TODAY)
+    for part in (
+        "Where people live",
+        "team@example.org",
+        "2999-12-31",
+        "&quot;Oslo&quot;, &quot;Bergen&quot; and &quot;Hell&quot;",
+        "the odds are multiplied by at most 20.09 (epsilon 3)",
+        "any 24 hours can touch 2 of them",
+        "What no epsilon here covers",
+        registry.metric("home").mechanism.fingerprint.hex(),
+        "passed",
+    ):
+        assert part in text, part
+    assert 'class="bad"' not in text
+    assert "://" not in text  # it loads nothing
+    without = page(registry, {}, None, date(3000, 1, 1))
+    assert without.count("no certificate") == 2
+    assert without.count(", expired") == 2
+
+
+@pytest.mark.exact
+def test_the_page_says_what_changed_since_the_last_sign_off(folder: Path) -> None:
+    registry = Registry.load(folder / "metrics.toml")
+    record = sign(registry, "<Officer>", [folder / "audit.json"], TODAY)
+    assert "Nothing changed of what people are asked" in page(registry, {}, record, TODAY)
+    path = folder / "metrics.toml"
+    path.write_text(path.read_text().replace("[metric.home]", "[metric.house]"))
+    changed = Registry.load(path)
+    assert changes(record, changed) == ["metric house is new", "metric home is gone"]
+    text = page(changed, {}, record, TODAY)
+    assert "&lt;Officer&gt; signed off on 2026-06-01" in text
+    assert "<li>metric home is gone</li>" in text
+
+
+@pytest.mark.exact
+def test_a_description_cannot_become_markup(folder: Path) -> None:
+    path = folder / "metrics.toml"
+    path.write_text(path.read_text().replace("Where people live", "<script>x</script>"))
+    certified = {"x": Certified(Path("audit.json"), True, 1.0, 1.0, "<b>", None, "<i>")}
+    text = page(Registry.load(path), certified, None, TODAY)
+    assert "<script>" not in text
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("check metrics.toml --fail-expiring 9999d", ""),
+        ("check metrics.toml --most-odds 3", "can multiply odds by 1,203,000 (epsilon 14)"),
+        ("check metrics.toml --against audit.json", "not a record of `ldp registry sign`"),
+        ("page metrics.toml --out metrics.lock", "is also an input"),
+        ("page metrics.toml --out p.html --certificate cities.txt", "not a certificate of"),
+        ("sign metrics.toml --name A --certificate audit.json --out cities.txt", "also an input"),
+        ("sign metrics.toml --name A --certificate audit.json --out sub/s.json", "belongs beside"),
+    ],
+)
+def test_a_promise_that_is_broken_is_one_line(
+    words: str,
+    said: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(f"registry {words}", monkeypatch) == (2 if said else 0)
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == bool(said)
+
+
+@pytest.mark.exact
+def test_a_metric_that_expires_soon_fails_the_build(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    today = datetime.now(UTC).date()
+    path = folder / "metrics.toml"
+    path.write_text(path.read_text().replace("2999-12-31", str(today), 1))
+    assert run("registry check metrics.toml", monkeypatch) == 0
+    assert run("registry check metrics.toml --fail-expiring 1d", monkeypatch) == 2
+    assert "these metrics will have expired: city" in capsys.readouterr().err
+
+
+@pytest.mark.exact
+def test_a_page_is_written_and_said_as_json(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "registry page metrics.toml --out page.html --certificate audit.json --json"
+    assert run(words, monkeypatch) == 0
+    assert json.loads(capsys.readouterr().out) == {"written": "page.html"}
+    assert run(f"{SIGN} --json", monkeypatch) == 0
+    record = json.loads(capsys.readouterr().out)
+    check_sign_off(Registry.load("metrics.toml"), record, folder)
