@@ -7,9 +7,14 @@ parameter on the same page.
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import MISSING, fields
+from inspect import cleandoc
 from pathlib import Path
 
+import click
+
+from ldp.cli import commands
 from ldp.mechanisms import CATALOGUE, Catalogued, Mechanism
 from ldp.registry.schema import registry_schema
 from ldp.simulation.scenarios import scenario_schema
@@ -90,7 +95,80 @@ def schemas() -> dict[str, str]:
     }
 
 
+def commands_page() -> str:
+    """Return the page of commands, from the commands themselves."""
+    parts = [COMMANDS_HEAD]
+    for name in commands.list_commands(click.Context(commands)):
+        command = commands.get_command(click.Context(commands), name)
+        assert command is not None
+        parts += _command(f"ldp {name}", command)
+        inner = command.commands if isinstance(command, click.Group) else {}
+        for inner_name, inner_command in inner.items():
+            parts += _command(f"ldp {name} {inner_name}", inner_command)
+    return "\n".join(parts)
+
+
+def _command(name: str, command: click.Command) -> Iterator[str]:
+    """Yield the lines of a command: its usage, its help, its options."""
+    context = click.Context(command, info_name=name)
+    yield f"## {name}\n"
+    usage = " ".join(command.collect_usage_pieces(context))
+    paragraphs = cleandoc(str(command.help)).split("\n\n")
+    for paragraph in paragraphs:
+        if paragraph.startswith("\b"):
+            lines = "\n".join(f"    {line}" for line in paragraph.splitlines()[1:])
+            yield f"{lines}\n"
+        else:
+            yield f"{_escaped(' '.join(paragraph.split()))}\n"
+    yield f"    {name} {usage}\n"
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    rows = [_option(option, context) for option in options]
+    if rows:
+        yield "| option | what it is |\n| --- | --- |"
+        yield "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _option(option: click.Option, context: click.Context) -> list[str]:
+    metavar = "" if option.is_flag else f" {option.make_metavar(context)}"
+    metavar = metavar.replace(" RANGE", "")
+    default = option.default if option.show_default else None
+    notes = [_escaped(option.help or "")]
+    notes += ["Required."] * option.required + [f"Default: {default}."] * (default is not None)
+    return [f"`{', '.join(option.opts)}{metavar}`".replace("|", "\\|"), " ".join(notes).strip()]
+
+
+def _escaped(text: str) -> str:
+    """Return a text of help as Markdown that shows the same."""
+    return re.sub(r"([|*<>_\[\]])", r"\\\1", text)
+
+
+COMMANDS_HEAD = """\
+# Commands
+
+All commands and their options, made from the code by `make tables`; `ldp NAME --help` says the
+same. What they read and write: [files](files.md).
+
+**Numbers** are taken as people write them: `1e6`, `200k`, `1.5M`, `1,000,000`, `1_000_000`.
+
+**Results.** Every command takes `--json`, which prints one object for a program. On a terminal the
+last line is often the command to go on with. A mistake is one line and exit status 2, a failed
+check status 1.
+
+**Completion.** Put the line of your shell into its start-up file, and the names of commands and
+options complete with the tabulator key:
+
+    eval "$(_LDP_COMPLETE=bash_source ldp)"     # ~/.bashrc
+    eval "$(_LDP_COMPLETE=zsh_source ldp)"      # ~/.zshrc
+    _LDP_COMPLETE=fish_source ldp | source      # ~/.config/fish/config.fish
+
+**A small installation.** `pip install '.[cli]'` brings click alone, without numpy: with it `ldp
+init`, `registry`, `explain` and `device` work. `[server]` has all but the collector, `[collector]`
+that too.
+"""
+
+
 def main() -> None:
+    (DOCS / "commands.md").write_text(commands_page(), "utf-8")
     for file, text in schemas().items():
         (DOCS / "schemas" / file).write_text(text, "utf-8")
     for page in HEADERS:

@@ -232,13 +232,15 @@ def test_the_true_counts_of_a_sample_are_kept(here: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.exact
-def test_tables_of_one_day_are_noted_when_merged(
+def test_tables_of_one_day_are_merged_if_that_is_meant(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(f"{SIMULATE} --reports store --day 2026-01-01", monkeypatch)
     run("aggregate city --registry metrics.toml store --out t", monkeypatch)
-    assert run("merge t t --out twice", monkeypatch) == 0
-    assert "some days are in more than one" in capsys.readouterr().err
+    assert run("merge t t --out twice", monkeypatch) == 2
+    assert "1 days are in more than one of these tables" in capsys.readouterr().err
+    assert not Path("twice").exists()
+    assert run("merge t t --out twice --overlapping", monkeypatch) == 0
 
 
 @pytest.mark.exact

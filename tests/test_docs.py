@@ -185,6 +185,13 @@ def test_the_tables_of_mechanisms_are_those_of_the_catalogue(page: str) -> None:
 
 
 @pytest.mark.exact
+def test_the_page_of_commands_is_made_from_the_commands() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text("utf-8")
+    assert page == tables.commands_page(), "run `python -m tests.tables`"
+    assert "    Example: ldp demo --out demo --seed 1\n" in page
+
+
+@pytest.mark.exact
 def test_every_row_of_what_was_criticised_names_its_test() -> None:
     page = (ROOT / "docs" / "privacy.md").read_text("utf-8")
     rows = page.split("| --- | --- | --- | --- |")[1].split("\n\n")[0].strip().splitlines()

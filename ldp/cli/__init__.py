@@ -14,6 +14,7 @@ import click
 
 import ldp
 from ldp.cli.outputs import guarded
+from ldp.cli.parsing import make_lenient, unknown_command
 from ldp.errors import LdpError, MissingPackage
 
 _COMMANDS = (
@@ -52,6 +53,13 @@ _LOADED: dict[str, click.Command] = {}
 
 
 class _Commands(click.Group):
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+            raise unknown_command(args[0], _COMMANDS, context)
+        return super().resolve_command(context, args)
+
     def list_commands(self, context: click.Context) -> list[str]:
         return list(_COMMANDS)
 
@@ -67,7 +75,8 @@ class _Commands(click.Group):
             return None
         if name not in _LOADED:
             file = _FILES.get(name, name)
-            _LOADED[name] = guarded(name, getattr(import_module(f"ldp.cli.{file}"), file))
+            command = getattr(import_module(f"ldp.cli.{file}"), file)
+            _LOADED[name] = make_lenient(guarded(name, command))
         return _LOADED[name]
 
 

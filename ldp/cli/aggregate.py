@@ -1,7 +1,5 @@
 """`ldp aggregate`: stored reports become a table."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -9,10 +7,10 @@ from typing import Any
 import click
 
 from ldp.cli.options import DAY, FILE, JSON, REGISTRY, check_days, progress, say
+from ldp.cli.stores import noting_what_waits
 from ldp.collection import aggregate as aggregated
 from ldp.collection import report_files
 from ldp.collection.sql import counting_query
-from ldp.collection.store import NoReports
 from ldp.errors import ParameterError, ReportError
 from ldp.registry import Registry
 from ldp.registry.explaining import label
@@ -88,7 +86,7 @@ def aggregate(
         "memoised": bool(definition.memoise),
         "on_damaged": skip if skip_damaged else None,
     }
-    with _noting_what_waits(stores, metric, definition.version):
+    with noting_what_waits(stores, metric, definition.version):
         if engine == "spark":
             from ldp.collection.spark import aggregate_on_spark
 
@@ -108,23 +106,9 @@ def aggregate(
     table.labelled(label(known, metric)).save(out)
     result = {"metric": metric, "reports": table.total, "skipped": skipped, "written": str(out)}
     days = f"{len(table.windows)} day{'s' if len(table.windows) > 1 else ''}"
-    say(result, f"{table.total:,} reports of {metric!r} from {days} -> {out}", as_json)
-
-
-@contextmanager
-def _noting_what_waits(stores: Sequence[Path], metric: str, version: int) -> Iterator[None]:
-    """Add to NoReports how many reports a collector of these stores has not moved yet."""
-    try:
-        yield
-    except NoReports as error:
-        from ldp.collection.buffer import waiting_reports
-
-        for store in stores:
-            folder = store.with_name(f"{store.name}.buffer")
-            if waiting := waiting_reports(folder, metric, version):
-                raise NoReports(
-                    f"{error}, but {waiting:,} wait in {folder}: ldp collect moves them after its "
-                    "--shuffle-longest (1h) if there are --shuffle-smallest (100) of them; to have "
-                    "them now, stop it and run it with --drain"
-                ) from None
-        raise
+    words = f"{table.total:,} reports of {metric!r} from {days} -> {out}"
+    has_words = hasattr(definition.mechanism, "spelling")
+    following = f"ldp {'discover' if has_words else 'decode'} {out} --out estimates.csv"
+    if definition.members:
+        following = f"ldp associate {metric} --registry {registry} {stores[0]} --out joint.csv"
+    say(result, words, as_json, following)

@@ -7,6 +7,7 @@ import click
 
 from ldp.cli.estimates import check_output
 from ldp.cli.options import DAY, FILE, JSON, REGISTRY, check_days, progress, say
+from ldp.cli.stores import noting_what_waits
 from ldp.errors import DecodeError, ParameterError
 from ldp.tables.estimates import CONTROLS, Rule
 
@@ -82,7 +83,8 @@ def associate(
         else [member.candidates() for member in definition.members]
     )
     check_days(since, until)
-    files = report_files(stores, joint, definition.version, since, until)
+    with noting_what_waits(stores, joint, definition.version):
+        files = report_files(stores, joint, definition.version, since, until)
     advance = progress("files", len(files))
     patterns = read_patterns(
         stores,
@@ -114,4 +116,4 @@ def associate(
     if out == "-":
         say({**summary, "cells": association.rows(level)}, text.rstrip("\n"), as_json)
     else:
-        say({**summary, "written": out}, words, as_json)
+        say({**summary, "written": out}, words, as_json, f"ldp report {out} --out report.html")

@@ -193,7 +193,8 @@ def _write_numbers(
     if out != "-":
         lines = (line for line in text.splitlines() if not line.startswith("count,"))
         text = "\n".join([*lines, f"-> {out}"])
-    say(summary, text.rstrip("\n"), as_json)
+    following = "" if out == "-" else f"ldp report {out} --out report.html"
+    say(summary, text.rstrip("\n"), as_json, following)
 
 
 def _single(path: Path, part: str | None) -> "tuple[Table, Spelling | None]":

@@ -8,6 +8,7 @@ import click
 
 from ldp.cli.estimates import check_output, write_estimates
 from ldp.cli.options import FILE, JSON
+from ldp.cli.stores import noting_what_waits
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import Catalogued, PrefixExtension, RapporNgrams, SequenceFragmentPuzzle
 from ldp.tables.estimates import CONTROLS, Rule
@@ -78,10 +79,11 @@ def discover(
         definition = known.metric(source)
         mechanism = definition.mechanism
         _require_words(f"metric {source!r}", mechanism)
-        if isinstance(mechanism, RapporNgrams):
-            reports = read_patterns(stores, source, definition.version, mechanism)
-        else:
-            reports = aggregate(stores, source, definition.version, mechanism, workers=2)
+        with noting_what_waits(stores, source, definition.version):
+            if isinstance(mechanism, RapporNgrams):
+                reports = read_patterns(stores, source, definition.version, mechanism)
+            else:
+                reports = aggregate(stores, source, definition.version, mechanism, workers=2)
     is_puzzle = isinstance(reports.mechanism, SequenceFragmentPuzzle)
     if not is_puzzle and (top is not None or screen != "chance"):
         raise ParameterError("--top and --screen go with a puzzle (sfp)")

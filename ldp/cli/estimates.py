@@ -44,7 +44,7 @@ def write_estimates(
     if "decoys" in summary:
         decoys, passed = summary["decoys"], summary["decoys_discovered"]
         words += f"\nof {decoys:,} decoys, which nobody holds, {passed:,} would be discovered"
-    say({**summary, "written": out}, words, as_json)
+    say({**summary, "written": out}, words, as_json, f"ldp report {out} --out report.html")
 
 
 def write_numbers(summary: dict[str, Any], text: str, out: str) -> None:

@@ -1,20 +1,26 @@
 """`ldp merge`: tables of one mechanism become one."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ldp.cli.options import FILE, JSON, say
+from ldp.errors import ParameterError
 from ldp.tables.joint_table import load_table
 
 
 @click.command()
 @click.argument("tables", nargs=-1, required=True, type=FILE)
 @click.option("--out", required=True, type=FILE, help="Table file to write.")
+@click.option("--overlapping", is_flag=True, help="Days may be in several: their reports differ.")
 @JSON
-def merge(tables: tuple[Path, ...], out: Path, as_json: bool) -> None:
+def merge(tables: tuple[Path, ...], out: Path, overlapping: bool, as_json: bool) -> None:
     """Add tables of the same mechanism; exact in any order.
+
+    A day that is in two of them may be counted twice: nobody can tell from tables whether their
+    reports are the same, so it is refused without --overlapping.
 
     \b
     Example: ldp merge monday.table tuesday.table --out week.table
@@ -25,8 +31,13 @@ def merge(tables: tuple[Path, ...], out: Path, as_json: bool) -> None:
         table: Any = load_table(path)
         windows += table.windows
         total += table
-    if len(set(windows)) < len(windows):
-        click.echo("note: some days are in more than one of these tables", err=True)
+    repeated = sorted(day for day, times in Counter(windows).items() if times > 1)
+    if repeated and not overlapping:
+        raise ParameterError(
+            f"{len(repeated)} days are in more than one of these tables, the first {repeated[0]}: "
+            "give --overlapping if their reports are others, or each table once"
+        )
     total.save(out)
     result = {"tables": len(tables), "reports": total.total, "written": str(out)}
-    say(result, f"{len(tables)} tables, {total.total:,} reports -> {out}", as_json)
+    words = f"{len(tables)} tables, {total.total:,} reports -> {out}"
+    say(result, words, as_json, f"ldp decode {out} --out estimates.csv")

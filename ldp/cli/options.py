@@ -90,10 +90,12 @@ def generator(seed: int | None) -> "np.random.Generator":
     return np.random.default_rng(seed)
 
 
-def say(result: dict[str, Any], words: str, as_json: bool) -> None:
-    """Print the result of a command for a program or for a person. JSON knows no infinity: what is
-    infinite is null there."""
+def say(result: dict[str, Any], words: str, as_json: bool, following: str = "") -> None:
+    """Print the result of a command for a program or for a person, who is told the command
+    `following` on a terminal. JSON knows no infinity: what is infinite is null there."""
     click.echo(json.dumps(finite(result), allow_nan=False) if as_json else words)
+    if following and not as_json and sys.stdout.isatty():
+        click.echo(f"next: {following}")
 
 
 @contextmanager

@@ -31,7 +31,10 @@ OUTPUTS = {
     "try": ("out",),
 }
 """The options of a command that name what it writes; all others that name a file are read."""
-SILENT = ("audit", "compare", "decode", "discover", "plan", "regress", "try")
+SILENT = (
+    *("amplify", "audit", "central", "compare", "decode", "discover", "explain"),
+    *("merge", "plan", "rappor", "regress", "report", "try"),
+)
 """Commands that can take many seconds and have no progress of their own."""
 READ_AS_TEXT = (
     *("candidates", "population", "source", "truth"),

@@ -10,6 +10,7 @@ import click
 from ldp.accounting.explain import odds, touched_sentence, upwards
 from ldp.accounting.policy import periods_touched
 from ldp.cli.options import FILE, JSON, SPAN, say
+from ldp.cli.parsing import unknown_command
 from ldp.errors import ParameterError, RegistryError
 from ldp.files import write_whole
 from ldp.registry import Registry
@@ -21,7 +22,16 @@ from ldp.registry.sign_off import sign as sign_off
 _FILE = click.argument("file", type=FILE)
 
 
-@click.group()
+class _Group(click.Group):
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            raise unknown_command(args[0], [*self.commands], context)
+        return super().resolve_command(context, args)
+
+
+@click.group(cls=_Group)
 def registry() -> None:
     """Check, lock, export and sign off metrics.toml.
 
@@ -103,7 +113,8 @@ def check(
         "worst_case_epsilon": worst,
         "worst_case_epsilon_of_all": of_all,
     }
-    say(result, "\n".join(lines), as_json)
+    following = f"ldp registry lock {file}" if unlocked else f"ldp explain --registry {file}"
+    say(result, "\n".join(lines), as_json, following)
 
 
 @registry.command()
@@ -118,7 +129,8 @@ def lock(file: Path, as_json: bool) -> None:
     loaded = Registry.load(file)
     loaded.lock(datetime.now(UTC).date())
     result = {"locked": list(loaded.metrics), "written": str(loaded.lock_path)}
-    say(result, f"metrics pinned: {', '.join(loaded.metrics)} -> {loaded.lock_path}", as_json)
+    words = f"metrics pinned: {', '.join(loaded.metrics)} -> {loaded.lock_path}"
+    say(result, words, as_json, f"ldp registry check {file}")
 
 
 @registry.command()

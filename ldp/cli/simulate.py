@@ -103,7 +103,10 @@ def simulate(
     if clipped := _clipped(mechanism, people):
         result["clipped"] = clipped
         words += f"\n{clipped:,} people hold a number out of bounds; their devices clip it"
-    say(result, words, as_json)
+    following = f"ldp aggregate {metric} --registry {registry} {reports} --out {metric}.table"
+    if table is not None:
+        following = f"ldp decode {table} --out estimates.csv"
+    say(result, words, as_json, following)
 
 
 def _clipped(mechanism: Catalogued, people: "Population") -> int:

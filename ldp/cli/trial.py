@@ -1,6 +1,7 @@
 """`ldp try`: what reports of a column of data would say, before anybody is asked."""
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -120,7 +121,11 @@ def trial(
         "empty": empty,
         "trials": rows,
     }
-    say(result, "\n".join(lines), as_json)
+    say(result, "\n".join(lines), as_json, "" if out else f"{_typed(data, column)} --out try.html")
+
+
+def _typed(data: Path, column: str | None) -> str:
+    return f"ldp try {data}" + (f" --column {shlex.quote(column)}" if column else "")
 
 
 def _of_values(one_trial: "OfValues") -> dict[str, Any]:

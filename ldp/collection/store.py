@@ -117,12 +117,31 @@ def report_files(
             if not path.name.startswith(".") and _is_within(day, path, since, until):
                 dated_files.append((day, path))
     if not dated_files:
-        folders = ", ".join(map(str, stores))
-        raise NoReports(f"no reports of metric {metric!r} version {version} in {folders}")
+        raise NoReports(_no_reports(stores, metric, version))
     files = dict[tuple[int, int] | Path, tuple[str, Path]]()
     for day, path in sorted(dated_files):
         files.setdefault(_identity(path), (day, path))
     return list(files.values())
+
+
+def _no_reports(stores: Sequence[str | Path], metric: str, version: int) -> str:
+    """Return that there are none in the days that were chosen, and which there are."""
+    places = [path for store in stores for path in Path(store).glob(f"metric={metric}/*/day=*")]
+    days: dict[str, list[str]] = {}
+    for path in sorted(path for path in places if any(path.glob("[!.]*.parquet"))):
+        number = path.parent.name.removeprefix("version=")
+        days.setdefault(number, []).append(path.name.removeprefix("day="))
+    known = "; ".join(
+        f"of version {number} there are {len(set(listed)):,} days, {min(listed)} to {max(listed)}"
+        for number, listed in days.items()
+    )
+    folders = ", ".join(map(str, stores))
+    text = f"no reports of metric {metric!r} version {version} in {folders}"
+    return (
+        f"{text} in these days; {known}"
+        if str(version) in days
+        else "; ".join(filter(None, (text, known)))
+    )
 
 
 def _identity(path: Path) -> tuple[int, int] | Path:

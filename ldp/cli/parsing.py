@@ -1,0 +1,105 @@
+"""How commands read what people type: numbers as they are written, and mistakes said together."""
+
+import re
+from collections.abc import Sequence
+from copy import copy
+from decimal import Decimal
+from typing import Any
+
+import click
+
+SUFFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+MOST_DIGITS = 18
+"""Digits up to which a power of ten is written out."""
+WRITTEN = re.compile(r"([+-]?)([0-9][0-9,_]*)(\.[0-9]+)?(?:e([+-]?[0-9]{1,3}))?([kmg]?)", re.I)
+GROUPED = re.compile(r"[0-9]{1,3}([,_][0-9]{3})+|[0-9]+")
+"""Digits with a comma or underscore before every three, or without."""
+
+
+def plain_number(text: str) -> str:
+    """Return a number as programs read it, from text such as 1e6, 200k, 1.5M, 1,000,000 or
+    1_000_000; any other text as it is.
+
+    >>> [plain_number(text) for text in ("1e6", "200k", "1,000", "0.5", "1,2", "1e-6")]
+    ['1000000', '200000', '1000', '0.5', '1,2', '1e-6']
+    """
+    match = WRITTEN.fullmatch(text.strip())
+    if match is None or not GROUPED.fullmatch(match[2]):
+        return text
+    sign, digits, fraction, exponent, suffix = match.groups(default="")
+    power = int(exponent or 0)
+    if abs(power) > MOST_DIGITS:
+        return text
+    digits = re.sub("[,_]", "", digits)
+    number = Decimal(f"{sign}{digits}{fraction}").scaleb(power) * SUFFIXES[suffix.lower()]
+    if number == number.to_integral_value():
+        return f"{number:.0f}"
+    return text if not suffix and digits == match[2] else f"{number.normalize():f}"
+
+
+def make_lenient(command: click.Command) -> click.Command:
+    """Return the command, which now reads numbers as people write them, and names all options that
+    are missing together; so do the commands of a group."""
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            make_lenient(inner)
+        return command
+    for parameter in command.params:
+        parameter.type = _lenient(parameter.type)
+    changed: Any = command
+    parse = command.parse_args
+
+    def parse_args(context: click.Context, args: list[str]) -> list[str]:
+        words = list(args)
+        try:
+            return parse(context, args)
+        except click.MissingParameter as error:
+            missing = _missing(command, context, words)
+            if len(missing) < 2:
+                raise
+            message = f"Missing {', '.join(missing)}"
+            raise click.UsageError(message, error.ctx) from None
+
+    changed.parse_args = parse_args
+    return command
+
+
+def unknown_command(name: str, names: Sequence[str], context: click.Context) -> click.UsageError:
+    """Return the error of a command that there is not, with the nearest."""
+    from difflib import get_close_matches  # late: for a mistake only
+
+    nearest = get_close_matches(name, names, n=1)
+    note = f"; did you mean {nearest[0]!r}?" if nearest else ""
+    return click.UsageError(f"No such command {name!r}{note}", context)
+
+
+def _missing(command: click.Command, context: click.Context, words: list[str]) -> list[str]:
+    """Return the names of required parameters that a command line lacks."""
+    values, _, _ = command.make_parser(context).parse_args(words)
+    return [
+        parameter.opts[-1]
+        if isinstance(parameter, click.Option)
+        else parameter.make_metavar(context)
+        for parameter in command.params
+        if parameter.required
+        and not isinstance(values.get(str(parameter.name)), str | list | tuple)
+    ]
+
+
+def _lenient(kind: click.ParamType) -> click.ParamType:  # type: ignore[type-arg]
+    """Return a type that reads numbers as people write them, if it reads numbers."""
+    if isinstance(kind, click.Tuple):
+        several: Any = copy(kind)
+        several.types = [_lenient(inner) for inner in kind.types]
+        return several  # type: ignore[no-any-return]
+    if not isinstance(kind, click.types.IntParamType | click.types.FloatParamType):
+        return kind
+    lenient: Any = copy(kind)
+    convert: Any = kind.convert
+
+    def read(value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        text = plain_number(value) if isinstance(value, str) else value
+        return convert(text, parameter, context)
+
+    lenient.convert = read
+    return lenient  # type: ignore[no-any-return]

@@ -1,0 +1,26 @@
+"""What commands say of stores of reports."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ldp.collection.store import NoReports
+
+
+@contextmanager
+def noting_what_waits(stores: Sequence[Path], metric: str, version: int) -> Iterator[None]:
+    """Add to NoReports how many reports a collector of these stores has not moved yet."""
+    try:
+        yield
+    except NoReports as error:
+        from ldp.collection.buffer import waiting_reports
+
+        for store in stores:
+            folder = store.with_name(f"{store.name}.buffer")
+            if waiting := waiting_reports(folder, metric, version):
+                raise NoReports(
+                    f"{error}, but {waiting:,} wait in {folder}: ldp collect moves them after its "
+                    "--shuffle-longest (1h) if there are --shuffle-smallest (100) of them; to have "
+                    "them now, stop it and run it with --drain"
+                ) from None
+        raise

@@ -1,0 +1,157 @@
+"""What the command line does for who types: numbers, names, what is missing, what comes next."""
+
+import os
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from ldp import RandomizedResponse
+from ldp.cli.parsing import plain_number
+from ldp.collection.store import NoReports, ReportWriter, report_files
+from tests.command_line import SIMULATE, run
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        *(("1e6", "1000000"), ("200k", "200000"), ("1.5M", "1500000"), ("2G", "2000000000")),
+        *(("1,000,000", "1000000"), ("1_000_000", "1000000"), ("1,234.5", "1234.5")),
+        *(("2.5e3", "2500"), ("0.5", "0.5"), ("1e-6", "1e-6"), ("-3", "-3"), ("+4", "4")),
+        *(("1,2", "1,2"), ("12,34", "12,34"), ("1e999", "1e999"), ("k", "k"), ("", "")),
+        *(("nan", "nan"), ("1.5kk", "1.5kk"), ("0.0015k", "1.5"), (" 7 ", "7")),
+    ],
+)
+def test_numbers_are_read_as_people_write_them(text: str, plain: str) -> None:
+    assert plain_number(text) == plain
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("users", ["2,000", "2k", "2e3", "2_000"])
+def test_a_command_takes_numbers_as_people_write_them(
+    users: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(f"{SIMULATE} --users {users} --table t", monkeypatch) == 0
+    assert capsys.readouterr().out.startswith("2,000 reports of 'city'")
+    assert run("decode t --out e.csv --threshold 1.5k --level 95e-2", monkeypatch) == 0
+    assert "noise floor 1,500" in capsys.readouterr().out
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("plan --domain 2.5 --users 1k --epsilon 1", "'2.5' is not a valid integer"),
+        ("audit --preset apple-emoji --trials 0.01k", "10 is not in the range"),
+        ("dcode t", "No such command 'dcode'; did you mean 'decode'?"),
+        ("zzz", "No such command 'zzz' (see"),
+        ("registry chek x", "No such command 'chek'; did you mean 'check'?"),
+        ("compare", "Missing --population, --epsilon, --users (see"),
+        ("compare --users 5 --epsilon 1", "Missing option '--population'"),
+        ("aggregate --registry x", "Missing METRIC, STORES..., --out (see"),
+        ("registry sign", "Missing FILE, --name (see"),
+    ],
+)
+def test_a_mistake_says_what_would_be_right(
+    words: str,
+    said: str,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(words, monkeypatch) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.exact
+def test_no_reports_says_which_days_there_are(tmp_path: Path) -> None:
+    mechanism = RandomizedResponse(categories=("a", "b"), epsilon=1.0)
+    for version, day in ((1, date(2026, 1, 5)), (1, date(2026, 1, 2)), (2, date(2026, 2, 1))):
+        with ReportWriter(tmp_path, "city", version, mechanism, day):
+            pass
+    with pytest.raises(NoReports) as caught:
+        report_files([tmp_path], "city", 1, date(2026, 3, 1), None)
+    assert str(caught.value) == (
+        f"no reports of metric 'city' version 1 in {tmp_path} in these days; of version 1 there "
+        "are 2 days, 2026-01-02 to 2026-01-05; of version 2 there are 1 days, 2026-02-01 to "
+        "2026-02-01"
+    )
+    with pytest.raises(NoReports, match=r"version 3 in .*; of version 1 there are 2 days"):
+        report_files([tmp_path], "city", 3)
+    with pytest.raises(NoReports, match=r"'other' version 1 in [^;]*$"):
+        report_files([tmp_path], "other", 1)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_on_a_terminal_the_last_line_is_the_next_command(
+    is_terminal: bool,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    words = f"{SIMULATE} --reports store --day 2026-01-01"
+    for _ in range(3):
+        assert run(words, monkeypatch) == 0
+        *_, last = capsys.readouterr().out.splitlines()
+        assert last.startswith("next: ldp ") == is_terminal
+        words = last.removeprefix("next: ldp ") if is_terminal else f"{SIMULATE} --table t"
+    assert run(words, monkeypatch) == 0
+    assert Path("report.html").exists() == is_terminal
+    assert run(f"{SIMULATE} --table t --json", monkeypatch) == 0
+    assert "next:" not in capsys.readouterr().out
+
+
+WITHOUT = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"numpy", "scipy", "sklearn", "numba", "pyarrow", "jinja2"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+from ldp.cli import main
+main()
+"""
+
+
+@pytest.mark.exact
+def test_click_alone_is_enough_for_registries(tmp_path: Path) -> None:
+    """The extra `cli`: everything else of the server is out of reach in these processes."""
+
+    def ldp(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", WITHOUT, *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    question = ("--question", "Light or dark?", "--answers", "light,dark")
+    start = ("init", "--product", "x", "--metric", "theme", "--owner", "me", *question)
+    for words in (
+        ("--help",),
+        start,
+        ("registry", "lock", "metrics.toml"),
+        ("registry", "check", "metrics.toml"),
+        ("registry", "page", "metrics.toml", "--out", "page.html"),
+        ("explain", "--registry", "metrics.toml"),
+        ("device", "--help"),
+    ):
+        done = ldp(*words)
+        assert done.returncode == 0, done.stderr
+    done = ldp("plan", "--domain", "4", "--users", "1k", "--epsilon", "1")
+    assert done.returncode == 2
+    assert "with the extra server" in done.stderr
+
+
+@pytest.mark.exact
+def test_a_shell_completes_commands() -> None:
+    environment = {**os.environ, "COMP_WORDS": "ldp reg", "COMP_CWORD": "1"}
+    environment["_LDP_COMPLETE"] = "bash_complete"
+    code = "import sys; sys.argv = ['ldp']; from ldp.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines() == ["plain,registry", "plain,regress"]
