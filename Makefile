@@ -72,7 +72,10 @@ studies-regression: .venv/.ready ## redraw every study of regression and the cen
 vectors: .venv/.ready ## rewrite the golden vectors
 	$(BIN)/python -m tests.vectors
 
-tables: .venv/.ready ## rewrite the tables of mechanisms in docs/wire.md and docs/registry.md
+notebooks: .venv/.ready ## run the example notebooks and rewrite docs/notebooks
+	$(BIN)/python -m tests.notebooks
+
+tables: .venv/.ready ## rewrite the tables of mechanisms in docs, the page of commands and the JSON Schemas
 	$(BIN)/python -m tests.tables
 
 pictures: .venv/.ready ## redraw the pictures of the report page in docs/images; needs Chromium

@@ -32,6 +32,7 @@ from ldp.mechanisms import Mechanism
 from ldp.mechanisms.addressing import Answers, Identity
 from ldp.mechanisms.base import FAKES
 from ldp.protocol.kinds import Index, Subset
+from ldp.tables.display import Displayed, Line
 from ldp.tables.estimates import CELL_COLUMNS, Normal, Rule, spread, write_with_summary
 from ldp.tables.patterns import Patterns, group_reports
 from ldp.tables.table import Table
@@ -60,8 +61,8 @@ class Independence(NamedTuple):
     p_value: float
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Association:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Association(Displayed):
     """Joint distribution of the parts of some reports.
 
     `values`: for each part the values of its axis, `OTHER` the last where values are hashed;
@@ -115,6 +116,27 @@ class Association:
         """Return the shares of the values of part number `part`: shape (values,)."""
         others = tuple(axis for axis in range(self.shares.ndim) if axis != part)
         return np.asarray(self.shares.sum(axis=others))
+
+    @property
+    def headline(self) -> str:
+        """One line: numbers of cells, of discoveries and of reports."""
+        cells = " x ".join(map(str, self.shares.shape))
+        detected = int(self.detected().sum())
+        return (
+            f"Association of {cells} cells, {detected:,} discovered, from {self.reports:,} reports"
+        )
+
+    def lines(self, level: float = 0.95) -> list[Line]:
+        """Return the cells, the largest count first."""
+        parts = ascii_lowercase[: self.shares.ndim]
+        return [
+            Line(
+                " + ".join(row[part] for part in parts),
+                *(row[column] for column in ("count", "low", "high")),
+                bool(row["detected"]),
+            )
+            for row in self.rows(level)
+        ]
 
     def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
         """Return a dictionary for each cell: the value of every part, then CELL_COLUMNS, with the

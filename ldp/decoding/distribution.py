@@ -14,6 +14,7 @@ open at an end that the reports do not close.
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -29,6 +30,7 @@ from ldp.mechanisms.bins import Bins, EqualBins
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.protocol.channel import Channel
+from ldp.tables.display import MOST_LINES, Displayed, Line, new_axes
 from ldp.tables.estimates import table_details, write_with_summary
 from ldp.tables.table import Table
 
@@ -46,6 +48,8 @@ TAIL = 0.025
 NORMAL, LEVEL, LEAST_MISS = NormalDist(), 0.95, 1e-200
 """The normal law; the level of the interval from which a percentile has its standard error; the
 least probability that it is asked for."""
+BEYOND, MANY_DOUBLINGS = 0.02, 50.0
+"""Share of reports beyond either end of a plot; ratio of its ends from which it is logarithmic."""
 CLEAR = 4.5
 """Standardised excess from which a bin is left out without a draw."""
 
@@ -63,8 +67,8 @@ class Nodes:
     channel: Channel
 
 
-@dataclass(frozen=True, eq=False)
-class Distribution:
+@dataclass(frozen=True, eq=False, repr=False)
+class Distribution(Displayed):
     """Distribution of a number over the `bins`, of the population from which the `reports` come.
 
     `nodes`: what was counted; `details`: of the table, for the summary. All intervals hold with the
@@ -256,6 +260,47 @@ class Distribution:
         """Return mean and variance, where they can be told, `quantiles`, and the histogram."""
         percentiles = [self.quantile(q, level) for q in quantiles]
         return [*self.moments(level), *percentiles, *self.histogram(level)]
+
+    @property
+    def headline(self) -> str:
+        """One line: numbers of bins and of reports."""
+        return f"Distribution over {len(self.bins):,} bins, from {self.reports:,} reports"
+
+    def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """Return `statistics` as dictionaries."""
+        return [row._asdict() for row in self.statistics(level=level)]
+
+    def lines(self, level: float = 0.95) -> list[Line]:
+        """Return mean and variance, where they can be told, and percentiles."""
+        rows = (*self.moments(level), *(self.quantile(q, level) for q in QUANTILES))
+        return [Line(row.name, row.estimate, row.low, row.high) for row in rows]
+
+    def plot(self, axes: Any = None, level: float = 0.95) -> Any:
+        """Draw the shares of at most MOST_LINES groups of neighbouring bins, from the least to the
+        largest number that a few reports in a hundred are beyond, with intervals, and the
+        percentiles; otherwise as `Displayed.plot`."""
+        axes = new_axes(axes)
+        ends = (self.quantile(BEYOND, level).estimate, self.quantile(1 - BEYOND, level).estimate)
+        edges = self._edges[np.isfinite(self._edges)]
+        first = max(0, int(np.searchsorted(edges, ends[0], "right")) - 1)
+        last = max(first + 1, min(len(edges) - 1, int(np.searchsorted(edges, ends[1]))))
+        edges = edges[first : last + 1]
+        step = -(-len(edges) // MOST_LINES)
+        groups = [*edges[:-1:step].tolist(), float(edges[-1])]
+        pairs = list(pairwise(groups))
+        bars = [self.between(*pair, level) for pair in pairs]
+        axes.stairs([bar.estimate for bar in bars], groups, fill=True, color="#7fa8dc")
+        middles = [(low + high) / 2 for low, high in pairs]
+        axes.vlines(middles, [bar.low for bar in bars], [bar.high for bar in bars], color="#17345f")
+        for line in self.lines(level):
+            if line.name.startswith("p") and groups[0] <= line.estimate <= groups[-1]:
+                axes.axvline(line.estimate, color="#7d3f99", linestyle="--")
+                axes.annotate(line.name, (line.estimate, 1), xycoords=("data", "axes fraction"))
+        if groups[0] > 0 and groups[-1] > MANY_DOUBLINGS * groups[0]:
+            axes.set_xscale("log")
+        axes.set_ylabel("share of the reports")
+        axes.set_title(self.headline, fontsize="medium", pad=16)
+        return axes
 
     def fakes_move(self, share: float = FAKES) -> float:
         """Return how far a `share` of fake reports can move the estimated share below any edge: all

@@ -26,6 +26,7 @@ from ldp.mechanisms.moments import RegressionMoments
 from ldp.mechanisms.numeric import Numeric
 from ldp.regression.ridge import floored
 from ldp.regression.signs import from_signs, unmapped_of
+from ldp.tables.display import Displayed, Line
 from ldp.tables.estimates import table_details
 from ldp.tables.table import Table
 
@@ -35,8 +36,8 @@ TILTS = np.geomspace(1e-3, 500.0, 400)
 """Exponents, for the range of all bins, at which Chernoff's bound is tried."""
 
 
-@dataclass(frozen=True)
-class MeanEstimate:
+@dataclass(frozen=True, repr=False)
+class MeanEstimate(Displayed):
     """Mean and its `std_error`, in the units of the numbers, from `reports` reports.
 
     The standard error is around the mean of the population from which the reporters were drawn at
@@ -75,10 +76,25 @@ class MeanEstimate:
         counted = {"reports": self.reports, "level": level, "quantiles": []}
         return {"kind": "numbers", **numbers, **counted, **self.details}
 
+    @property
+    def headline(self) -> str:
+        """One line: the mean, its standard error and the number of reports."""
+        return f"Mean {self.mean:.6g} +- {self.std_error:.2g} from {self.reports:,} reports"
+
+    def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """Return the mean as a statistic, a dictionary."""
+        return [self._statistic(level)._asdict()]
+
+    def lines(self, level: float = 0.95) -> list[Line]:
+        """Return the mean."""
+        return [Line("mean", self.mean, *self.interval(level))]
+
+    def _statistic(self, level: float) -> Statistic:
+        return Statistic("mean", self.mean, self.std_error, *self.interval(level))
+
     def to_csv(self, path: str | Path | None = None, level: float = 0.95) -> str:
         """Return the mean as the CSV text of a file of numbers; with `path`, write it there."""
-        mean = Statistic("mean", self.mean, self.std_error, *self.interval(level))
-        return _write(numbers_csv([mean]), path)
+        return _write(numbers_csv([self._statistic(level)]), path)
 
 
 def decode_mean(table: Table) -> MeanEstimate:
@@ -146,8 +162,8 @@ def _places_of_few(
     return float(ends[0].max()), float(ends[1].min())
 
 
-@dataclass(frozen=True, eq=False)
-class RegressionEstimate:
+@dataclass(frozen=True, eq=False, repr=False)
+class RegressionEstimate(Displayed):
     """Linear regression of the last number of each tuple on the others: `coef`, shape (features,),
     and `intercept`, in the units of the numbers.
 
@@ -195,11 +211,30 @@ class RegressionEstimate:
     def to_csv(self, path: str | Path | None = None, level: float = 0.95) -> str:
         """Return `term,coefficient,std_error,low,high` as CSV text, the intercept last; with
         `path`, write it there."""
+        rows = ([*row.values()] for row in self.rows(level))
+        lines = [",".join([term, *(f"{number:.6g}" for number in row)]) for term, *row in rows]
+        return _write("\n".join(["term,coefficient,std_error,low,high", *lines, ""]), path)
+
+    @property
+    def headline(self) -> str:
+        """One line: the numbers of features and of reports."""
+        return f"Regression on {len(self.coef)} features, from {self.reports:,} reports"
+
+    def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """Return a dictionary for each term, the intercept last."""
         terms = [*(f"x{i}" for i in range(1, len(self.coef) + 1)), "intercept"]
         columns = (np.append(self.coef, self.intercept), self.std_error, *self.interval(level))
-        rows = zip(terms, np.column_stack(columns), strict=True)
-        lines = [",".join([term, *(f"{number:.6g}" for number in row)]) for term, row in rows]
-        return _write("\n".join(["term,coefficient,std_error,low,high", *lines, ""]), path)
+        numbers = zip(*(column.tolist() for column in columns), strict=True)
+        names = ("coefficient", "std_error", "low", "high")
+        return [
+            {"term": term, **dict(zip(names, row, strict=True))}
+            for term, row in zip(terms, numbers, strict=True)
+        ]
+
+    def lines(self, level: float = 0.95) -> list[Line]:
+        """Return the terms, the intercept last."""
+        names = ("term", "coefficient", "low", "high")
+        return [Line(*(row[name] for name in names)) for row in self.rows(level)]
 
 
 def decode_regression(table: Table) -> RegressionEstimate:

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ldp.arrays import Bools, Floats
-from ldp.errors import MissingPackage, ParameterError
+from ldp.errors import ParameterError
 from ldp.files import csv_text, finite, write_together
+from ldp.tables.display import Displayed, Line
 
 if TYPE_CHECKING:
     from ldp.tables.joint_table import JointTable
@@ -133,8 +134,8 @@ OVERFULL = 5.0
 warning."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Estimates:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Estimates(Displayed):
     """Estimates of the candidates' counts, in the order of the candidates.
 
     `count`, `std_error`: float64, shape (candidates,), in reports, unbiased and therefore
@@ -218,6 +219,22 @@ class Estimates:
         p = self.rule.alpha / (2 * max(1, len(self.values)))
         return max(1.0, *(side(p) / Normal().upper(p) for side in (self.law.upper, self.law.lower)))
 
+    @property
+    def headline(self) -> str:
+        """One line: numbers of values, of discoveries and of reports."""
+        detected = int(self.detected().sum())
+        return (
+            f"Estimates of {len(self.values):,} values, {detected:,} discovered, from "
+            f"{self.reports:,} reports"
+        )
+
+    def lines(self, level: float = 0.95) -> list[Line]:
+        """Return the values, the largest estimate first."""
+        return [
+            Line(row["value"], row["count"], row["low"], row["high"], bool(row["detected"]))
+            for row in self.rows(level)
+        ]
+
     def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
         """Return the columns of the CSV as dictionaries, largest count first; intervals clipped to
         [0, reports]; None where a cell is empty."""
@@ -295,21 +312,6 @@ class Estimates:
         if path is not None:
             write_with_summary(Path(path), text, self.summary(level))
         return text
-
-    def to_arrow(self, level: float = 0.95) -> Any:
-        """Return the columns of the CSV as a pyarrow Table; intervals at `level`."""
-        import pyarrow
-
-        return pyarrow.Table.from_pylist(self.rows(level))
-
-    def to_pandas(self, level: float = 0.95) -> Any:
-        """Return the columns of the CSV as a pandas DataFrame; raises MissingPackage without
-        pandas."""
-        try:
-            import pandas
-        except ModuleNotFoundError:
-            raise MissingPackage("to_pandas needs pandas: pip install pandas") from None
-        return pandas.DataFrame(self.rows(level))
 
 
 def spread(count: Floats, std_error: Floats, sample: int) -> Floats:

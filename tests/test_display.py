@@ -1,0 +1,137 @@
+"""Results in notebooks: short names, tables, Arrow, pictures; and the example notebooks."""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pytest
+
+import ldp
+from ldp.decoding.association import Independence
+from ldp.errors import MissingPackage
+from ldp.server import (
+    Association,
+    TableBuilder,
+    decode,
+    decode_distribution,
+    decode_mean,
+    decode_regression,
+)
+from ldp.simulation import draw_table
+from ldp.tables.display import MOST_LINES, Displayed
+from tests import notebooks
+
+CITIES = tuple(f"city {i}" for i in range(30))
+GENERATOR = np.random.default_rng
+
+
+def results() -> Iterator[tuple[str, Any]]:
+    """A result of every kind, by its name."""
+    rr = ldp.RandomizedResponse(categories=CITIES, epsilon=4.0)
+    table = draw_table(rr, CITIES, counts=np.full(30, 100), generator=GENERATOR(1))
+    yield "Estimates of 30 values", decode(table)
+    numbers = ("1", "2", "3")
+    held = np.array([600, 300, 100])
+    histogram = ldp.HierarchicalHistogram(epsilon=2.0, bounds=(0.0, 10.0), buckets=32)
+    table = draw_table(histogram, numbers, counts=held, generator=GENERATOR(2))
+    yield "Distribution over 32 bins", decode_distribution(table)
+    moments = ldp.RegressionMoments(features=1, bounds=((0.0, 1.0), (0.0, 1.0)), epsilon=4.0)
+    encoder, builder = moments.encoder(), TableBuilder(moments)
+    builder.add_all(encoder.encode((x / 1000, x / 1000)) for x in range(1000))
+    yield "Regression on 1 features", decode_regression(builder.build())
+    shares = np.array([[0.4, 0.1], [0.1, 0.4]])
+    yield (
+        "Association of 2 x 2 cells",
+        Association(
+            values=(("a", "b"), ("c", "d")),
+            shares=shares,
+            unbiased=100 * shares,
+            std_error=np.full((2, 2), 5.0),
+            reports=100,
+            independence=Independence(1.0, 1, 0.3),
+        ),
+    )
+    mean = ldp.OneBitMean(bounds=(0.0, 10.0), epsilon=2.0)
+    yield "Mean ", decode_mean(draw_table(mean, numbers, counts=held, generator=GENERATOR(3)))
+
+
+RESULTS = [*results()]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("name", "result"), RESULTS, ids=lambda x: str(x)[:20])
+def test_a_result_is_short_a_table_and_a_stream(name: str, result: Displayed) -> None:
+    assert repr(result).startswith(f"<{name}")
+    assert len(repr(result)) < 100
+    html = result._repr_html_()
+    assert html.count("<tr") == 1 + min(MOST_LINES, len(result.lines()))
+    assert result.headline in html
+    frame = pyarrow.table(result)
+    assert frame.column_names == [*result.rows()[0]]
+    for streamed, row in zip(frame.to_pylist(), result.rows(), strict=True):
+        assert [*map(str, streamed.values())] == [*map(str, row.values())]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("name", "result"), RESULTS, ids=lambda x: str(x)[:20])
+def test_a_plot_shows_the_estimates(name: str, result: Displayed) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    axes = result.plot()
+    assert axes.get_title() == result.headline
+    assert axes.patches
+    _, mine = pyplot.subplots()
+    assert result.plot(mine) is mine
+    pyplot.close("all")
+
+
+@pytest.mark.exact
+def test_a_value_cannot_become_markup_or_mathematics() -> None:
+    categories = ("<b>$x$", "b")
+    mechanism = ldp.RandomizedResponse(categories=categories, epsilon=4.0)
+    table = draw_table(mechanism, categories, counts=np.array([60, 40]), generator=GENERATOR(1))
+    estimates = decode(table)
+    assert "<b>$" not in estimates._repr_html_()
+    assert "&lt;b&gt;$x$" in estimates._repr_html_()
+    pytest.importorskip("matplotlib").use("agg")
+    from matplotlib import pyplot
+
+    labels = estimates.plot().get_yticklabels()
+    assert [label.get_text() for label in labels] == ["<b>$x$", "b"]
+    assert not any(label.get_parse_math() for label in labels)
+    pyplot.close("all")
+
+
+@pytest.mark.exact
+def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    (_, result), *_ = RESULTS
+    with pytest.raises(MissingPackage, match="with the extra plot"):
+        result.plot()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("name", notebooks.NOTEBOOKS)
+def test_the_example_notebooks_run_and_show_what_they_show(name: str) -> None:
+    pytest.importorskip("matplotlib").use("agg")
+    from matplotlib import pyplot
+
+    notebook = json.loads((notebooks.FOLDER / f"{name}.ipynb").read_text("utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    sources = ["".join(cell["source"]) for cell in cells]
+    assert sources == [x for x in notebooks.NOTEBOOKS[name] if not x.startswith("# ")]
+    shown = notebooks.run(notebook)
+    pyplot.close("all")
+    assert [_unpictured(cell["outputs"]) for cell in cells] == list(map(_unpictured, shown))
+    assert "image/png" in shown[-1][0]["data"]
+
+
+def _unpictured(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Outputs without pictures, which differ between versions of matplotlib."""
+    data = [{k: v for k, v in one.get("data", {}).items() if k != "image/png"} for one in outputs]
+    return [{**one, "data": some} for one, some in zip(outputs, data, strict=True)]
