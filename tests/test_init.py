@@ -122,6 +122,21 @@ def test_a_wrong_answer_is_one_line_and_leaves_no_file(
 
 
 @pytest.mark.exact
+def test_a_terminal_is_asked_for_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answers = StringIO("weather\ndark mode\nLight or dark?\nlight,dark\nme@example.org\n")
+    monkeypatch.setattr(answers, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", answers)
+    assert run("init --dev", monkeypatch) == 0
+    output = capsys.readouterr().out
+    assert all(question in output for question in init.QUESTIONS.values())
+    loaded = Registry.load("metrics.toml")
+    assert loaded.metric("dark-mode").owners == ("me@example.org",)
+
+
+@pytest.mark.exact
 def test_nothing_is_replaced_and_what_is_missing_is_named_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

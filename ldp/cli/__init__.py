@@ -8,7 +8,6 @@ import re
 import sys
 from importlib import import_module
 from importlib.resources import files
-from textwrap import shorten
 
 import click
 
@@ -66,9 +65,8 @@ class _Commands(click.Group):
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands with the first sentence of each, read from the files as text: loading
         all of them takes a second."""
-        width = formatter.width - 6 - max(map(len, _COMMANDS))
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _first_sentence(name, width)) for name in _COMMANDS])
+            formatter.write_dl([(name, _first_sentence(name)) for name in _COMMANDS])
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in _COMMANDS:
@@ -80,12 +78,12 @@ class _Commands(click.Group):
         return _LOADED[name]
 
 
-def _first_sentence(name: str, width: int) -> str:
+def _first_sentence(name: str) -> str:
     file = _FILES.get(name, name)
     text = files("ldp.cli").joinpath(f"{file}.py").read_text("utf-8")
     documented = re.search(rf'^def {file}\(.*?"""(.*?)"""', text, re.DOTALL | re.MULTILINE)
     sentence = (documented[1] if documented else "").split(".\n")[0].split(". ")[0]
-    return shorten(sentence, width, placeholder="...")
+    return " ".join(sentence.rstrip(".").split())
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -95,6 +93,7 @@ def commands() -> None:
 
     \b
     Try it:      ldp demo
+    Begin:       ldp init --dev
     Simulate:    ldp simulate city --registry metrics.toml --population city.csv --reports store
     Aggregate:   ldp aggregate city --registry metrics.toml store --out city.table
     Decode:      ldp decode city.table --out estimates.csv

@@ -152,7 +152,7 @@ def _texts(
     folder: Path, texts: Mapping[str, str], epsilon: float, dev: bool, today: date
 ) -> tuple[str, str]:
     """Return the registry and the app."""
-    metric = texts["metric"]
+    metric = "-".join(texts["metric"].split())
     if not re.fullmatch("[A-Za-z][A-Za-z0-9_-]*", metric):
         raise ParameterError("--metric has letters, digits, - and _, and begins with a letter")
     mechanism, prompt = _mechanism(folder, texts["answers"], epsilon)

@@ -131,9 +131,11 @@ class Association(Displayed):
         parts = ascii_lowercase[: self.shares.ndim]
         return [
             Line(
-                " + ".join(row[part] for part in parts),
-                *(row[column] for column in ("count", "low", "high")),
-                bool(row["detected"]),
+                name=" + ".join(row[part] for part in parts),
+                estimate=row["count"],
+                low=row["low"],
+                high=row["high"],
+                detected=bool(row["detected"]),
             )
             for row in self.rows(level)
         ]
