@@ -143,6 +143,9 @@ def test_nothing_is_replaced_and_what_is_missing_is_named_together(
     monkeypatch.chdir(tmp_path)
     assert run("init --metric theme", monkeypatch) == 2
     assert "missing: --product, --question, --answers, --owner" in capsys.readouterr().err
+    assert started(monkeypatch, "a,b", "sub", "--json") == 0
+    written = json.loads(capsys.readouterr().out)["written"]
+    assert written == ["sub/metrics.toml", "sub/app.py", "sub/metrics.lock"]
     (tmp_path / "app.py").write_text("mine")
     assert started(monkeypatch, "a,b") == 2
     assert "app.py is there already" in capsys.readouterr().err

@@ -79,8 +79,11 @@ def facts(registry: Registry) -> dict[str, Any]:
 
 
 def sign(registry: Registry, name: str, certificates: Sequence[Path], day: date) -> dict[str, Any]:
-    """Return the record that `name` agreed on `day`. Raise RegistryError unless every metric is
-    locked and, if it has not expired, has passed an audit by one of the certificates."""
+    """Return the record that `name` agreed on `day`. Raise RegistryError for a registry for
+    development, and unless every metric is locked and, if it has not expired, has passed an audit
+    by one of the certificates."""
+    if registry.development:
+        raise RegistryError(f"{registry.path}: development = true asks nobody: nothing to sign off")
     if unlocked := registry.check(day):
         raise RegistryError(f"{registry.path}: run `ldp registry lock` first: {unlocked[0]}")
     certified = read_certificates(certificates)
