@@ -17,7 +17,7 @@ from pathlib import Path
 import ldp
 
 PACKAGE = Path(ldp.__file__).parent
-LOOSE = {"__init__", "__main__", "server", "errors", "files", "arrays", "pytest_plugin"}
+LOOSE = {"__init__", "__main__", "server", "errors", "files", "arrays"}
 NESTED = ("central/regression",)
 """Packages within others that are counted by themselves."""
 VERBS = frozenset(

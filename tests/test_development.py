@@ -112,7 +112,7 @@ def test_a_mistake_of_the_app_fails_its_test(tmp_path: Path) -> None:
 @pytest.mark.exact
 def test_the_fixture_of_pytest_is_a_device(pytester: pytest.Pytester) -> None:
     registry(pytester.path, "")
-    pytester.makeconftest('pytest_plugins = ["ldp.pytest_plugin"]')
+    pytester.makeconftest('pytest_plugins = ["ldp.client.pytest_plugin"]')
     pytester.makepyfile(
         """
         def test_the_app_asks_for_a_city(ldp_device):

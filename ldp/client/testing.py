@@ -2,7 +2,7 @@
 
 A device here draws with bits that its seed decides, so it sends to memory, to a folder, or, with a
 registry for development, to `ldp collect --dev` on this machine, and nowhere else. With
-`pytest_plugins = ["ldp.pytest_plugin"]` tests have one as the fixture `ldp_device`.
+`pytest_plugins = ["ldp.client.pytest_plugin"]` tests have one as the fixture `ldp_device`.
 """
 
 from datetime import UTC, datetime, timedelta

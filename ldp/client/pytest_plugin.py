@@ -1,4 +1,5 @@
-"""The fixture `ldp_device` of pytest: `pytest_plugins = ["ldp.pytest_plugin"]` in conftest.py.
+"""The fixture `ldp_device` of pytest, for `pytest_plugins = ["ldp.client.pytest_plugin"]` in an
+app's conftest.py.
 
 It reads the registry that `ldp_registry` in pytest's configuration names, metrics.toml without.
 """
