@@ -1,18 +1,24 @@
 """Is a data set that was published through kills and late reports the one of an undisturbed run?
 
 `python -m simulations.publish` simulates 90 days of six metrics, one of which gets a second version
-on the way, with reports that come late, and publishes every night: in one folder undisturbed, in
-another by processes, of which 50 are killed at random moments. It compares the two data sets row by
-row, and the second with its copy in DuckDB, or with `--postgres` in a database of that address, and
-exits 1 when they differ. `--sample` takes three days and two kills.
+on the way, with reports that come late every second day, and publishes them in two folders: in one
+undisturbed, every tenth night; in the other every night, by processes of which 50 are killed at
+random moments. It compares the two data sets row by row, and the second with its copy in DuckDB, or
+with `--postgres` in a database of that address, and exits 1 when they differ. `--sample` takes
+three days and two kills.
 """
 
 import argparse
-import subprocess
+import json
+import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass
 from datetime import date, timedelta
+from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,15 +26,21 @@ from typing import Any
 import numpy as np
 import pyarrow.dataset as ds
 
+from ldp.cli import commands
 from ldp.collection import ReportWriter
-from ldp.publishing import Job, opened, publish
 from ldp.publishing.rows import KEY, SCHEMA
 from ldp.registry import Registry
+from ldp.report.page import environment
 from ldp.simulation import Population, simulate
 from simulations import campaign
 
 START = date(2026, 1, 1)
 PEOPLE, SEED = 2_000, 20260101
+LOADED = (
+    *("ldp.cli.publish", "ldp.publishing.site", "ldp.publishing.changes", "ldp.bulk"),
+    *("ldp.server", "scipy.stats", "sklearn.linear_model", "duckdb"),
+)
+"""Modules that are loaded once for all processes, so that these are killed at their work."""
 OLDEST = 20
 """Number of days that late reports are old at most; some come every second day."""
 METRIC = """
@@ -140,39 +152,39 @@ def write_reports(
             file.write(rows, payloads)
 
 
+@dataclass(frozen=True)
 class Fleet:
-    """What comes to one store from day to day."""
+    """What comes to one store from day to day, for so many `days`, and is published in a folder."""
 
-    def __init__(self, folder: Path, days: int) -> None:
-        self.folder, self.store, self.days = folder, folder / "store", days
-        self.random = np.random.default_rng(SEED)
-        self.registry = write_registry(folder)
-        self.known: list[Registry] = []
-        """Registry of each day."""
-        self.late = 0
+    folder: Path
+    days: int
+
+    def registry(self, day: int) -> Registry:
+        """Return the registry of a day: half-way the theme gets its second version."""
+        version = 1 if day < self.days // 2 else 2
+        folder = self.folder / f"version-{version}"
+        path = folder / "metrics.toml"
+        return Registry.load(path) if path.exists() else write_registry(folder, version)
 
     def collect(self, day: int) -> None:
-        """Store the reports of one day, and late ones, which are of the version of their own day;
-        half-way the theme gets its second."""
+        """Store the reports of one day, and every second day late ones, of their own day's
+        version."""
+        random, store = np.random.default_rng([SEED, day]), self.folder / "store"
         at = START + timedelta(day)
-        if day == self.days // 2:
-            self.registry = write_registry(self.folder, version=2)
         for metric in REPORTED:
-            write_reports(self.store, self.registry, metric, at, self.random, f"{day}")
-        self.known.append(self.registry)
+            write_reports(store, self.registry(day), metric, at, random, f"{day}")
         if day % 2:
-            earlier = day - int(self.random.integers(1, min(day, OLDEST) + 1))
-            metric = str(self.random.choice(REPORTED))
-            when, known = START + timedelta(earlier), self.known[earlier]
-            write_reports(self.store, known, metric, when, self.random, f"late-{day}", 200)
-            self.late += 1
+            earlier = day - int(random.integers(1, min(day, OLDEST) + 1))
+            metric = str(random.choice(REPORTED))
+            when, known = START + timedelta(earlier), self.registry(earlier)
+            write_reports(store, known, metric, when, random, f"late-{day}", 200)
 
-    def command(self, out: Path, day: int, *words: str) -> list[str]:
-        """Return the words of the night after a day."""
-        files = ("--registry", str(self.folder / "metrics.toml"), "--store", str(self.store))
-        until = str(START + timedelta(day))
-        command = (sys.executable, "-m", "ldp", "publish", *files, "--out", str(out))
-        return [*command, "--until", until, *words]
+    def publish(self, out: str, day: int, *words: str) -> None:
+        """Run the command of the night after a day."""
+        files = ("--registry", self.registry(day).path, "--store", self.folder / "store")
+        where = ("--out", self.folder / out, "--until", START + timedelta(day))
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+            commands.main(["publish", *map(str, (*files, *where, *words))], standalone_mode=False)
 
 
 def rows(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -202,50 +214,60 @@ def copied(database: Path, conninfo: str) -> list[dict[str, Any]]:
     return rows([dict(zip(SCHEMA.names, row, strict=True)) for row in found])
 
 
-def killed(command: list[str], after: float) -> bool:
-    """Run a command for so many seconds, then kill it; True if it had not ended."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        process.wait(after)
-    except subprocess.TimeoutExpired:
+def run(work: Callable[..., None], *arguments: Any, after: float | None = None) -> bool:
+    """Do work in a process of its own, which is killed after so many seconds; True if it was.
+    Raises RuntimeError where it failed."""
+    process = get_context("fork").Process(target=work, args=arguments)
+    process.start()
+    process.join(after)
+    is_killed = process.is_alive()
+    if is_killed:
         process.kill()
-        process.wait()
-        return True
-    return False
+        process.join()
+    elif process.exitcode:
+        raise RuntimeError(f"{work} {arguments}: {process.exitcode}")
+    return is_killed
 
 
 def measure(folder: Path, days: int, kills: int, conninfo: str) -> tuple[list[campaign.Bar], Any]:
     """Return the bars, and what happened on the way."""
-    fleet, moments = Fleet(folder, days), np.random.default_rng([SEED, 1])
-    calm, wild, database = folder / "calm", folder / "wild", folder / "copy.duckdb"
+    for name in LOADED:
+        import_module(name)
+    environment("ldp.report").get_template("page.html")  # compiled once, too
+    fleet, moments = Fleet(folder, days), np.random.default_rng(SEED)
+    database = folder / "copy.duckdb"
     copy = ("--postgres", conninfo) if conninfo else ("--duckdb", str(database))
-    done, usual = 0, 4.0
+    done, usual = 0, 2.0
     for day in range(days):
-        fleet.collect(day)
-        at = START + timedelta(day + 1)
-        job = Job(registry=fleet.registry, stores=[fleet.store], out=calm, today=at)
-        with opened(calm, job.period):
-            assert publish(job).problems == []
-        command = fleet.command(wild, day, *copy)
+        run(fleet.collect, day)
+        if day % 10 == 0 or day in (days // 2 - 1, days - 1):
+            run(fleet.publish, "calm", day)
         left, nights = kills - done, days - day
         for _ in range(-(-left // nights)):  # all kills by the last night
-            done += killed(command, float(moments.uniform(0.3, 1.0)) * usual)
+            after = float(moments.random()) * usual
+            done += run(fleet.publish, "wild", day, *copy, after=after)
         if day in (0, days - 1) or moments.random() < 0.5:  # else the next night repeats it
             started = time.monotonic()
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            run(fleet.publish, "wild", day, *copy)
             usual = time.monotonic() - started
-    expected, found = data_set(calm), data_set(wild)
+    expected, found = data_set(folder / "calm"), data_set(folder / "wild")
     differing = sum(a != b for a, b in zip(expected, found, strict=False))
     differing += abs(len(expected) - len(found))
     in_copy = copied(database, conninfo)
     name = "PostgreSQL" if conninfo else "DuckDB"
+    late = sum(state["revision"] > 0 for state in states(folder / "calm"))
     bars = [
         campaign.Bar("rows that differ from an undisturbed run", differing, "0", differing == 0),
         campaign.Bar(f"{name} holds the data set", in_copy == found, "1", in_copy == found),
         campaign.Bar("runs that were killed", done, f"{kills}", done >= kills),
-        campaign.Bar("periods with late reports", fleet.late, "at least 1", fleet.late > 0),
+        campaign.Bar("periods with late reports", late, "at least 1", late > 0),
     ]
     return bars, {"days": days, "metrics": len(REPORTED), "rows": len(found)}
+
+
+def states(out: Path) -> list[Any]:
+    """Return the states of all periods."""
+    return [json.loads(path.read_text("utf-8")) for path in out.glob("tables/*/*/*.json")]
 
 
 def main() -> int:
