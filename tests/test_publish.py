@@ -271,6 +271,18 @@ def test_a_damaged_file_holds_up_its_day_only(world: World) -> None:
 
 
 @pytest.mark.exact
+def test_json_says_what_was_counted(world: World) -> None:
+    world.write("theme")
+    done = run(
+        *("publish", "--registry", world.top / "metrics.toml", "--store", world.store),
+        *("--out", world.out, "--json"),
+    )
+    counted = {"metric": "theme", "version": 1, "period": "2026-01-01", "reports": 400}
+    expected = {"counted": [{**counted, "revision": 0}], "changes": [], "problems": []}
+    assert json.loads(done.output) == expected
+
+
+@pytest.mark.exact
 def test_two_stores_are_counted_together_and_copies_refused(world: World) -> None:
     world.write("theme", 0, "a")
     first, second = world.store, world.top / "second"
