@@ -273,11 +273,13 @@ def states(out: Path) -> list[Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", action="store_true")
+    parser.add_argument("--days", type=int, default=90)
+    parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--postgres", default="", metavar="CONNINFO")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     made = campaign.provenance()
-    days, kills = (3, 2) if options.sample else (90, 50)
+    days, kills = (3, 2) if options.sample else (options.days, options.kills)
     with TemporaryDirectory() as folder:
         bars, result = measure(Path(folder), days, kills, options.postgres)
     campaign.write(options.out, made, {**result, "bars": bars})
