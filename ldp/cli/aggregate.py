@@ -10,17 +10,25 @@ from ldp.cli.options import DAY, FILE, JSON, REGISTRY, check_days, progress, say
 from ldp.cli.stores import noting_what_waits
 from ldp.collection import aggregate as aggregated
 from ldp.collection import report_files
-from ldp.collection.sql import counting_query
-from ldp.errors import ParameterError, ReportError
+from ldp.collection.sql import DIALECTS, counting_query
+from ldp.errors import ReportError
 from ldp.registry import Registry
 from ldp.registry.explaining import label
+
+
+class _Out(click.Option):
+    """Option that is required unless --sql is there."""
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        is_needed = ctx.params.get("sql") not in DIALECTS
+        return super().process_value(ctx, value) if is_needed else None
 
 
 @click.command()
 @click.argument("metric")
 @click.argument("stores", nargs=-1, required=True, type=FILE)
 @REGISTRY
-@click.option("--out", type=FILE, help="Table file to write; needed without --sql.")
+@click.option("--out", cls=_Out, required=True, type=FILE, help="Table file to write.")
 @click.option("--since", type=DAY, help="First day.")
 @click.option("--until", type=DAY, help="Last day.")
 @click.option("--workers", type=click.IntRange(1, 256), default=2, show_default=True)
@@ -34,7 +42,8 @@ from ldp.registry.explaining import label
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged files out, naming each.")
 @click.option(
     "--sql",
-    type=click.Choice(["duckdb", "postgres"]),
+    is_eager=True,  # before --out
+    type=click.Choice([*DIALECTS]),
     help="Print the query that makes the counts, for ldp table import; count nothing.",
 )
 @JSON
@@ -76,8 +85,7 @@ def aggregate(
         )
         say({"query": query}, query.rstrip("\n"), as_json)
         return
-    if out is None:
-        raise ParameterError("name the table file to write with --out")
+    assert out is not None  # _Out
     reports = stores, metric, definition.version, definition.mechanism
     shared: dict[str, Any] = {
         "since": since,
