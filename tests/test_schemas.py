@@ -52,7 +52,7 @@ def documented() -> list[str]:
     pages = [DOCS.parent / "README.md", *DOCS.rglob("*.md")]
     texts = "\n".join(page.read_text("utf-8") for page in pages)
     blocks = re.findall(r"^```toml\n(.*?)^```", texts, re.DOTALL | re.MULTILINE)
-    return [block for block in blocks if "[product]" in block]
+    return [block for block in blocks if "[group." in block]
 
 
 @pytest.mark.exact
