@@ -51,7 +51,7 @@ def test_a_command_takes_numbers_as_people_write_them(
         ("registry chek x", "No such command 'chek'; did you mean 'check'?"),
         ("compare", "Missing --population, --epsilon, --users (see"),
         ("compare --users 5 --epsilon 1", "Missing option '--population'"),
-        ("aggregate --registry x", "Missing METRIC, STORES..., --out (see"),
+        ("aggregate --registry x", "Missing METRIC, STORES"),
         ("registry sign", "Missing FILE, --name (see"),
     ],
 )

@@ -127,7 +127,8 @@ def test_the_example_notebooks_run_and_show_what_they_show(name: str) -> None:
     assert sources == [x for x in notebooks.NOTEBOOKS[name] if not x.startswith("# ")]
     shown = notebooks.run(notebook)
     pyplot.close("all")
-    assert [_unpictured(cell["outputs"]) for cell in cells] == list(map(_unpictured, shown))
+    written = [_unpictured(cell["outputs"]) for cell in cells]
+    assert written == list(map(_unpictured, shown)), "run `make notebooks`"
     assert "image/png" in shown[-1][0]["data"]
 
 
