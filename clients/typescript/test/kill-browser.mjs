@@ -1,6 +1,7 @@
 // Kills a browser in the middle of its work, again and again:
 // node test/kill-browser.mjs EXECUTABLE KILLS
-// One profile lives through all; prints what held of its document and of what arrived.
+// One profile lives through all; every document is checked against what arrived. Prints how many
+// batches were sent since the browser last discarded its storage, and how often it did.
 
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -54,8 +55,10 @@ const live = async (registry, site, day) => {
     }
   })();
 };
-const readDocument = () =>
-  new Promise((resolve) => {
+/** The document as JSON; null where the browser has no such database. */
+const readDocument = async () => {
+  if (!(await indexedDB.databases()).some(({ name }) => name === "kill")) return "null";
+  return new Promise((resolve) => {
     indexedDB.open("kill", 1).onsuccess = ({ target }) => {
       const store = target.result.transaction("device").objectStore("device");
       store.get(0).onsuccess = ({ target: { result } }) =>
@@ -64,6 +67,7 @@ const readDocument = () =>
             : value instanceof Uint8Array ? { bytes: Array.from(value) } : value));
     };
   });
+};
 
 async function open() {
   const browser = await puppeteer.launch({
@@ -83,18 +87,32 @@ async function killAll(browser) {
   await new Promise((resolve) => setTimeout(resolve, 300));
 }
 
+const total = { kills: Number(kills), discarded: 0, sent: 0 };
+/** Check what is there after a kill, or count that the browser discarded all of it. */
+async function checkAfterKill(page, kill) {
+  const document = JSON.parse(await page.evaluate(readDocument), (_, value) =>
+    value?.bytes ? Uint8Array.from(value.bytes) : value);
+  if (document) {
+    total.sent = check(document, bodies, lastingRegistry()).sent;
+  } else if (kill > 0) {
+    total.discarded += 1;
+    bodies.length = 0; // a new life: what left before was of another
+  }
+}
+
 try {
-  for (let kill = 0; kill < Number(kills); kill += 1) {
+  for (let kill = 0; kill <= Number(kills); kill += 1) {
     const { browser, page } = await open();
+    await checkAfterKill(page, kill);
+    if (kill === Number(kills)) {
+      await browser.close();
+      break;
+    }
     await page.evaluate(live, lastingRegistry(), site, 20_778 + 60 * kill);
     await new Promise((resolve) => setTimeout(resolve, 20 + 300 * Math.random()));
     await killAll(browser);
   }
-  const { browser, page } = await open();
-  const document = JSON.parse(await page.evaluate(readDocument), (_, value) =>
-    value?.bytes ? Uint8Array.from(value.bytes) : value);
-  await browser.close();
-  console.log(JSON.stringify({ kills: Number(kills), ...check(document, bodies, lastingRegistry()) }));
+  console.log(JSON.stringify(total));
 } catch (error) {
   console.error(error.message);
   process.exitCode = 1;
