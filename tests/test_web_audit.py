@@ -52,6 +52,7 @@ def test_the_audit_catches_the_mutant(mechanism: Catalogued, mutant: str, trials
     assert passed(mechanism, "honest", min(trials, 300))
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_the_command_audits_a_program(tmp_path: Path) -> None:
     require_web_client()
