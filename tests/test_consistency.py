@@ -1,5 +1,7 @@
 """Counts made consistent: nearest of their kind, labelled, and never by themselves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ldp import UnaryEncoding
-from ldp.decoding.consistency import CONSISTENCIES, simplex_shift
+from ldp.decoding.consistency import CONSISTENCIES, posterior_mean, simplex_shift
 from ldp.errors import DecodeError, ParameterError
 from ldp.server import consistent, decode
 from ldp.simulation import draw_table
@@ -59,6 +61,27 @@ def test_what_is_printed_and_what_stays() -> None:
 
 
 @pytest.mark.exact
+def test_the_posterior_mean_of_two_points_is_bayes_rule() -> None:
+    """Prior 0.9 at 0 and 0.1 at 3 standard errors: the mean is 30 times the posterior odds' part,
+    with normal densities; clear counts stay as they are."""
+    grid, prior = np.array([0.0, 30.0]), np.array([0.9, 0.1])
+    count, error = np.array([-20.0, 0.0, 15.0, 25.0, 70.0]), np.full(5, 10.0)
+    held = 0.1 * np.exp(-((count - 30) ** 2) / 200)
+    nobody = 0.9 * np.exp(-(count**2) / 200)
+    exact = np.append((30 * held / (held + nobody))[:4], 70.0)
+    assert posterior_mean(count, error, grid, prior) == pytest.approx(exact)
+
+
+@pytest.mark.statistical
+def test_what_nobody_holds_is_drawn_to_nothing() -> None:
+    raw = estimates(10.0 * np.random.default_rng(2).standard_normal(5_000))
+    raw = replace(raw, std_error=np.full(5_000, 10.0))
+    made = consistent(raw, "posterior-mean").projected
+    assert made is not None
+    assert 0 <= made.min() <= made.mean() < 1.0 < raw.noise  # 0.3 to 0.6 with 8 other seeds
+
+
+@pytest.mark.exact
 def test_equal_counts_keep_the_order_of_the_estimates() -> None:
     made = consistent(estimates(np.array([-50.0, -2.0, 1200.0, -7.0])), "sum-to-n")
     assert [row["value"] for row in made.rows()] == ["v2", "v1", "v3", "v0"]
@@ -66,7 +89,7 @@ def test_equal_counts_keep_the_order_of_the_estimates() -> None:
 
 @pytest.mark.exact
 def test_a_kind_that_is_not_there_and_nothing_to_add_up() -> None:
-    with pytest.raises(ParameterError, match="one of none, non-negative, sum-to-n"):
+    with pytest.raises(ParameterError, match="one of none, non-negative, sum-to-n, posterior-mean"):
         consistent(estimates(np.zeros(1)), "clipped")
     with pytest.raises(DecodeError, match="no counts"):
         consistent(estimates(np.empty(0)), "sum-to-n")
@@ -95,21 +118,22 @@ def test_the_projection_has_a_quarter_of_the_error_of_a_long_tail_at_most() -> N
 
 
 @pytest.mark.statistical
-def test_counts_that_add_up_are_nearer_in_all_and_further_at_the_top() -> None:
-    """A Zipf list of 1,000 values and 20 tables: the squared error of all counts is less than half,
-    that of the 20 largest a tenth larger at least. The seed is fixed; 8 others gave .14 for all and
-    1.44 to 1.76 for the largest."""
+@pytest.mark.parametrize(("how", "most"), [("sum-to-n", 0.2), ("posterior-mean", 0.1)])
+def test_a_nearer_list_is_further_at_the_top(how: str, most: float) -> None:
+    """A Zipf list of 1,000 values and 20 tables: the squared error of all counts falls, that of the
+    20 largest rises by a tenth at least. The seed is fixed; others gave .14 for all and 1.38 to
+    1.76 for the largest (sum-to-n), .080 to .084 and 2.0 to 2.8 (posterior-mean)."""
     names = tuple(f"v{i}" for i in range(1_000))
     counts = np.floor(20_000 / np.arange(1, 1_001)).astype(np.int64)
     mechanism, generator = UnaryEncoding(categories=names, epsilon=1.0), np.random.default_rng(1)
     errors = np.zeros((2, 2))
     for _ in range(20):
         raw = decode(draw_table(mechanism, names, counts=counts, generator=generator))
-        projected = consistent(raw, "sum-to-n").projected
+        projected = consistent(raw, how).projected
         assert projected is not None
         for i, found in enumerate((raw.count, projected)):
             squares = (found - counts) ** 2
             errors[i] += squares.sum(), squares[:20].sum()
     of_all, of_largest = errors[1] / errors[0]
-    assert of_all < 0.5
+    assert of_all < most
     assert of_largest > 1.1
