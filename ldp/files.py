@@ -60,6 +60,13 @@ def write_together(files: Mapping[Path, bytes | str]) -> None:
             part.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
+def quoted(text: str) -> str:
+    """Return a text as TOML has it."""
+    import json  # late: devices write no TOML
+
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
     """Return `rows` as CSV text, lines ended by a newline."""
     import csv  # late: devices write no CSV

@@ -208,6 +208,12 @@ def test_a_percentile_is_as_exact_as_the_plan_says(tmp_path: Path) -> None:
         (("users = 50_000", "users = 0"), "users must be"),
         (("[question.theme]", "[questions.theme]"), "has no [question.NAME]"),
         (("[product]", "[product"), "is not TOML"),
+        (("until = 2027", "until = 2026"), "[question.theme]: until is before the start"),
+        (("[question.theme]", '[question."../theme"]'), "name is up to 64 letters"),
+        (('every = "30d"', 'every = "99999999999999d"'), "every must be whole days"),
+        (('values = ["light", "dark", "system"]', "mean = [1, 0]"), "the smaller first"),
+        (('values = ["light", "dark", "system"]', "percentile = 90"), "between 0 and 1, as 0.95"),
+        (('"dark"', '"da\\u0000rk"'), "of printable characters"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -216,6 +222,15 @@ def test_mistakes_are_named(change: tuple[str, str], message: str, tmp_path: Pat
     with pytest.raises(ParameterError) as error:
         product(tmp_path, head=text)
     assert message in str(error.value)
+
+
+def test_texts_of_any_language_are_written_as_they_are(tmp_path: Path) -> None:
+    text = THEME.replace("How many use dark mode?", 'Wie \\"dunkel\\" \U0001f600 \\u007f?')
+    text = text.replace('"dark"', '"d\U0001f600rk"')
+    registry = written(product(tmp_path, text).answer(), tmp_path / "out")
+    metric = registry.metric("theme")
+    assert metric.description == 'Wie "dunkel" \U0001f600 \x7f?'
+    assert "d\U0001f600rk" in metric.mechanism.parameters()["categories"]
 
 
 def test_the_command_writes_a_registry_that_holds(

@@ -1,6 +1,5 @@
 """`ldp init`: a registry, its lock and an app to start from."""
 
-import json
 import math
 import re
 import sys
@@ -14,7 +13,7 @@ import click
 
 from ldp.cli.options import FILE, JSON, say
 from ldp.errors import ParameterError
-from ldp.files import write_together
+from ldp.files import quoted, write_together
 from ldp.registry import Registry, read_values
 
 YEAR = timedelta(days=365)
@@ -166,7 +165,7 @@ def _texts(
         lifetime_epsilon = f"{DEV_LIFE}  # people: {life}, for {LIFE} reports"
         destination = 'Collector("http://127.0.0.1:8787")'
     registry = REGISTRY.format(
-        **{name: _quoted(texts[name]) for name in ("product", "question", "owner")},
+        **{name: quoted(texts[name]) for name in ("product", "question", "owner")},
         development=DEVELOPMENT if dev else "",
         metric=metric,
         window=window,
@@ -195,10 +194,10 @@ def _mechanism(folder: Path, answers: str, epsilon: float) -> Mechanism:
             lines += f"\nbounds = [{_number(numbers[1])}, {_number(numbers[2])}]"
         return Mechanism(lines, "a number")
     if (folder / answers).is_file():
-        values, categories = read_values(folder / answers), _quoted(answers)
+        values, categories = read_values(folder / answers), quoted(answers)
     else:
         values = tuple(filter(None, map(str.strip, answers.split(","))))
-        categories = f"[{', '.join(map(_quoted, values))}]"
+        categories = f"[{', '.join(map(quoted, values))}]"
     if len(set(values)) < 2 or len(set(values)) < len(values):
         raise ParameterError(
             "--answers must be two or more different texts with commas between, numbers, or the "
@@ -216,8 +215,3 @@ def _number(text: str) -> float:
         if math.isfinite(number := float(text)):
             return number
     raise ParameterError(f"--answers: {text!r} is not a number")
-
-
-def _quoted(text: str) -> str:
-    """Return a text as TOML has it."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -2,12 +2,14 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import wrap
 
 from ldp.cli.options import say
 from ldp.errors import ParameterError
 from ldp.files import write_whole
 from ldp.planning.portfolio import Answer, Portfolio, Product, Refusal
+from ldp.registry import Registry
 
 WIDTH = 96
 
@@ -22,12 +24,19 @@ def plan_questions(questions: Path, out: Path | None, as_json: bool) -> None:
             raise ParameterError(f"{out / 'metrics.toml'} exists; name another folder for --out")
         if not portfolio.accepted:
             raise ParameterError("no question fits: nothing was written")
+        with TemporaryDirectory() as name:
+            _write(portfolio, Path(name))
+            Registry.load(Path(name) / "metrics.toml").check()
         out.mkdir(parents=True, exist_ok=True)
-        for name, text in portfolio.files().items():
-            write_whole(out / name, text)
+        _write(portfolio, out)
         lines += ["", f"written: {', '.join(str(out / name) for name in portfolio.files())}"]
         lines.append(f"next: ldp registry check {out / 'metrics.toml'}")
     say(portfolio.to_dict(), "\n".join(lines), as_json)
+
+
+def _write(portfolio: Portfolio, folder: Path) -> None:
+    for name, text in portfolio.files().items():
+        write_whole(folder / name, text)
 
 
 def _words(portfolio: Portfolio) -> list[str]:

@@ -19,6 +19,7 @@ from typing import Any
 from ldp.accounting.composition import exact_sum
 from ldp.accounting.policy import periods_touched
 from ldp.errors import ParameterError
+from ldp.files import quoted
 from ldp.mechanisms import Mechanism
 from ldp.planning.question import MOST_USERS, registry_parameters
 from ldp.planning.questions import Ask, Keys, read_ask
@@ -68,6 +69,11 @@ class Product:
         keys.require_end()
         if not product.questions:
             raise ParameterError(f"{path} has no [question.NAME]")
+        for ask in product.questions:
+            if ask.until < product.start:
+                raise ParameterError(
+                    f"{path}: [question.{ask.name}]: until is before the start, {product.start}"
+                )
         return product
 
     def answer(self) -> "Portfolio":
@@ -168,8 +174,8 @@ class Answer:
         return (
             f'\n[group.{name}]\nwindow = "{ask.days}d"\nwindow_epsilon = {self.price!r}\n'
             f"lifetime_epsilon = {self.life!r}\n\n[metric.{name}]\nversion = 1\n"
-            f'group = "{name}"\ndescription = {json.dumps(ask.about)}\n'
-            f"owners = {json.dumps(list(ask.owners))}\nexpires = {ask.until}\n"
+            f'group = "{name}"\ndescription = {quoted(ask.about)}\n'
+            f"owners = [{', '.join(map(quoted, ask.owners))}]\nexpires = {ask.until}\n"
             + "".join(f"{key} = {json.dumps(value)}\n" for key, value in parameters)
             + ask.lines(self.mechanism)
             + memoised
@@ -224,7 +230,7 @@ class Portfolio:
     def files(self) -> dict[str, str]:
         """Return metrics.toml and the files that it names: name -> text."""
         product = self.product
-        head = f"[product]\nname = {json.dumps(product.name)}\nlifetime_epsilon = {self.life!r}\n"
+        head = f"[product]\nname = {quoted(product.name)}\nlifetime_epsilon = {self.life!r}\n"
         files = {"metrics.toml": head + "".join(map(Answer.registry_lines, self.accepted))}
         for answer in self.accepted:
             files |= answer.ask.files()

@@ -1,6 +1,7 @@
 """The kinds of questions that a file of questions asks, and how each is answered at an epsilon."""
 
 import math
+import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -179,7 +180,7 @@ class Keys:
 
     def length(self, name: str, otherwise: str | None = None) -> int:
         text = str(self.take(name, otherwise))
-        if not text.removesuffix("d").isdecimal() or not text.endswith("d") or not int(text[:-1]):
+        if not re.fullmatch("0*[1-9][0-9]{0,4}d", text):
             raise self.error(f'{name} must be whole days, as "7d"')
         return int(text[:-1])
 
@@ -194,7 +195,10 @@ class Keys:
         is_pair = isinstance(value, list) and len(value) == 2
         if not is_pair or not all(type(end) in (int, float) for end in value):
             raise self.error(f"{name} must be two numbers, as [0, 10]")
-        return float(value[0]), float(value[1])
+        low, high = float(value[0]), float(value[1])
+        if not -1e15 < low < high < 1e15:
+            raise self.error(f"{name} must be two numbers, the smaller first")
+        return low, high
 
     def require_end(self) -> None:
         if self.left:
@@ -202,6 +206,9 @@ class Keys:
 
 
 def read_ask(name: str, keys: Keys) -> Ask:
+    """Return the question of a section; raises ParameterError naming the key that is wrong."""
+    if not re.fullmatch("[A-Za-z0-9_-]{1,64}", name):
+        raise keys.error("a question's name is up to 64 letters, digits, _ and -")
     days = keys.length("every")
     common: dict[str, Any] = {
         "name": name,
@@ -225,7 +232,7 @@ def read_ask(name: str, keys: Keys) -> Ask:
     else:
         ask = PercentileAsk(
             **common,
-            q=keys.amount("percentile"),
+            q=_quantile(keys),
             bounds=keys.bounds("range") if "range" in keys.left else None,
             people=_people(keys),
         )
@@ -233,13 +240,20 @@ def read_ask(name: str, keys: Keys) -> Ask:
     return ask
 
 
+def _quantile(keys: Keys) -> float:
+    q = keys.amount("percentile")
+    if q >= 1:
+        raise keys.error("percentile must lie between 0 and 1, as 0.95")
+    return q
+
+
 def _values(keys: Keys) -> tuple[str, ...]:
     if isinstance(keys.left["values"], str):
         values = tuple(read_values(keys.path.parent / keys.text("values")))
     else:
         values = keys.texts("values")
-    if len(values) < 2 or len({*values}) < len(values) or any("\n" in value for value in values):
-        raise keys.error("values must be two different texts or more")
+    if len(values) < 2 or len({*values}) < len(values) or not all(map(str.isprintable, values)):
+        raise keys.error("values must be two different texts or more, of printable characters")
     return values
 
 
