@@ -154,6 +154,8 @@ def test_neither_collector_takes_the_registry_of_the_other(
     registry(tmp_path)
     assert run("collect --store reports", monkeypatch) == 2
     assert "run it with --dev" in capsys.readouterr().err
+    assert run("collect --dev --drain --allow-origin http://localhost:1", monkeypatch) == 2
+    assert "--dev does not take --allow-origin, --drain" in capsys.readouterr().err
     assert run("collect --dev --listen 0.0.0.0:0", monkeypatch) == 2
     assert "on this machine only" in capsys.readouterr().err
 

@@ -19,6 +19,8 @@ from ldp.registry import Registry
 
 GRACE_SECONDS, BACKLOG, LOG_SECONDS = 30, 128, 60.0
 LOOPBACK = ("127.0.0.1", "::1")
+OF_DEVELOPMENT = {"registry", "store", "dev", "listen"}
+"""Options that --dev reads."""
 
 
 class _Seldom(logging.Filter):
@@ -142,6 +144,7 @@ def collect(
     loaded = Registry.load(registry)
     loaded.check(datetime.now(UTC).date())
     if dev:
+        _require_no_other_options()
         _develop(loaded, store, listen)
         return
     if store is None:
@@ -183,6 +186,18 @@ def collect(
             say({"moved": dict(moved), "waiting": dict(left)}, words, as_json)
         else:
             _serve(collector.app, held.enter_context(_listening(listen)))
+
+
+def _require_no_other_options() -> None:
+    """Raise ParameterError for options of the command line that --dev does not read."""
+    context = click.get_current_context()
+    others = [
+        f"--{name.replace('_', '-')}"
+        for name in context.params.keys() - OF_DEVELOPMENT
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if others:
+        raise ParameterError(f"--dev does not take {', '.join(sorted(others))}")
 
 
 def _develop(registry: Registry, store: Path | None, listen: str) -> None:
