@@ -103,6 +103,8 @@ export class Client {
   #loaded: Registry | undefined;
   #consent: Consent = "unknown";
   #isWithdrawing = false;
+  /** How often the owner decided: what comes late of an earlier decision changes nothing. */
+  #decisions = 0;
   #isClosed = false;
   #sending: Promise<unknown> = Promise.resolve();
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -121,27 +123,29 @@ export class Client {
     if (typeof registry !== "string") this.#loaded = new Registry(registry, options.mechanisms);
   }
 
-  /** Note that the owner agrees to the caps of this registry; whether that was written. */
+  /** Note that the owner agrees to the caps of this registry; whether that was written. A
+   * withdrawal made meanwhile holds: then it was not. */
   grant(): Promise<boolean> {
+    const mine = (this.#decisions += 1);
     return this.#safely(async () => {
       const registry = await this.#registry();
-      await this.#transaction((kept) => {
+      const isWritten = await this.#transaction((kept) => {
+        if (mine !== this.#decisions) return { result: false };
         const device = kept ?? newDevice();
         if (this.#isWithdrawing) withdraw(device); // what waits was recorded before the withdrawal
         device.consent = "granted";
         device.terms = termsOf(registry);
         hiddenPeriods(device, registry, this.#now(device));
-        return { device, result: null };
+        return { device, result: true };
       }, true);
-      this.#isWithdrawing = false;
-      this.#consent = "granted";
-      return true;
+      return isWritten && this.#isDecided(mine, "granted");
     }, () => false);
   }
 
   /** Note that the owner does not agree, and delete what waits. When this resolves, the client
    * sends nothing more. Charges stay. Resolves to whether that was written. */
   async withdraw(): Promise<boolean> {
+    this.#decisions += 1;
     this.#isWithdrawing = true;
     const isWritten = await this.#safely(() => this.#writeWithdrawal(), () => false);
     await this.#sending;
@@ -366,13 +370,22 @@ export class Client {
   }
 
   async #writeWithdrawal(): Promise<boolean> {
+    const mine = this.#decisions;
     await this.#transaction((kept) => {
+      if (!this.#isWithdrawing) return { result: null }; // another call wrote the latest decision
       const device = kept ?? newDevice();
       withdraw(device);
       return { device, result: null };
     }, true);
+    this.#isDecided(mine, "withdrawn");
+    return true;
+  }
+
+  /** Note that a decision was written, unless another came since; whether none did. */
+  #isDecided(decision: number, consent: Consent): boolean {
+    if (decision !== this.#decisions) return false;
     this.#isWithdrawing = false;
-    this.#consent = "withdrawn";
+    this.#consent = consent;
     return true;
   }
 

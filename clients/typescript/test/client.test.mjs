@@ -1,6 +1,7 @@
 // The numbered sentences of docs/device-protocol.md that hold in a browser: each names its test here.
 
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { unpackBatch } from "../dist/batch.js";
 import { Client, memoryStorage, StorageError, Unreachable } from "../dist/index.js";
@@ -66,6 +67,34 @@ test("2 a withdrawal that cannot be written down holds all the same", async () =
   assert.equal((await device.client.upload()).why, "consent");
   assert.deepEqual(device.inbox.items, []);
   assert.equal(device.document.consent, "withdrawn");
+});
+
+test("2 a withdrawal holds that was made while a consent was being written down", async () => {
+  const before = globalThis.fetch;
+  const text = JSON.stringify(registry());
+  const registrySha256 = createHash("sha256").update(text).digest("hex");
+  globalThis.fetch = async () => {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    return new Response(text);
+  };
+  for (const options of [{}, { registry: "https://x.example/v1/registry.json", registrySha256 }]) {
+    const device = new Device(options);
+    const granting = device.client.grant();
+    assert.equal(await device.client.withdraw(), true);
+    assert.equal(await granting, false);
+    assert.equal((await device.client.status()).consent, "withdrawn");
+    assert.equal((await device.client.record("city", "Oslo")).reason, "consent");
+    assert.equal(await device.client.grant(), true); // and a later consent holds again
+    assert.deepEqual(await device.client.record("city", "Oslo"), yes);
+  }
+  globalThis.fetch = before;
+});
+
+test("2 a consent holds that was given while a withdrawal was being written down", async () => {
+  const device = await granted();
+  const [withdrawing, granting] = [device.client.withdraw(), device.client.grant()];
+  assert.deepEqual([await withdrawing, await granting], [true, true]);
+  assert.deepEqual(await device.client.record("city", "Oslo"), yes);
 });
 
 test("a cap that was raised or a metric that is new waits for a new consent", async () => {
