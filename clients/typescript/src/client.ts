@@ -163,7 +163,7 @@ export class Client {
       async () => {
         if (this.#isWithdrawing) await this.#writeWithdrawal();
         const work = this.#options.storage.alone(() => this.#upload());
-        this.#sending = work.catch(() => null);
+        this.#sending = Promise.allSettled([this.#sending, work]);
         return (await work) ?? { ...NOTHING_SENT, why: "another tab uploads" };
       },
       (error) => ({ ...NOTHING_SENT, why: errorLine(error) }),

@@ -90,6 +90,28 @@ test("2 a withdrawal holds that was made while a consent was being written down"
   globalThis.fetch = before;
 });
 
+test("2 a withdrawal and close wait for a batch on its way, whatever was called since", async () => {
+  for (const end of ["withdraw", "close"]) {
+    const said = [];
+    const collector = {
+      async send() {
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        said.push("sent");
+        return 0;
+      },
+    };
+    const device = await granted({ registry: publicRegistry(), collector });
+    await device.client.record("city", "Oslo");
+    device.sleep(1);
+    const uploading = device.client.upload();
+    assert.equal((await device.client.upload()).why, "another tab uploads");
+    await device.client[end]();
+    said.push(end);
+    await uploading;
+    assert.deepEqual(said, ["sent", end]);
+  }
+});
+
 test("2 a consent holds that was given while a withdrawal was being written down", async () => {
   const device = await granted();
   const [withdrawing, granting] = [device.client.withdraw(), device.client.grant()];
