@@ -11,6 +11,7 @@ import {
   type SealedBatch,
   type Storage,
   StorageError,
+  type Work,
 } from "./device.js";
 import type { Mechanisms, Value } from "./encoder.js";
 import { type Explanation, explanation, inText, rest } from "./explain.js";
@@ -134,6 +135,7 @@ export class Client {
         const device = kept ?? newDevice();
         if (this.#isWithdrawing) withdraw(device); // what waits was recorded before the withdrawal
         device.consent = "granted";
+        device.product = registry.product;
         device.terms = termsOf(registry);
         hiddenPeriods(device, registry, this.#now(device));
         return { device, result: true };
@@ -429,9 +431,20 @@ export class Client {
     return this.#consent;
   }
 
-  #transaction<T>(work: (device: Device | null) => { device?: Device; result: T }, durable: boolean) {
+  #transaction<T>(work: Work<T>, durable: boolean): Promise<T> {
     if (this.#isClosed) return Promise.reject(new StorageError("the client is closed"));
-    return this.#options.storage.transaction(work, durable);
+    return this.#stored(work, durable);
+  }
+
+  /** Run `work` on the document, unless it is of another product. */
+  #stored<T>(work: Work<T>, durable: boolean): Promise<T> {
+    return this.#options.storage.transaction((device) => {
+      const [kept, own] = [device?.product, this.#loaded?.product];
+      if (kept && own && kept !== own) {
+        throw new StorageError(`the storage is of product ${kept}, not ${own}: give each its own`);
+      }
+      return work(device);
+    }, durable);
   }
 
   #read<T>(work: (device: Device | null) => T): Promise<T> {
@@ -439,7 +452,7 @@ export class Client {
   }
 
   #change(work: (device: Device) => void, durable: boolean): Promise<null> {
-    return this.#options.storage.transaction((device) => {
+    return this.#stored((device) => {
       if (!device) return { result: null };
       work(device);
       return { device, result: null };

@@ -59,6 +59,8 @@ export interface Terms {
 
 export interface Device {
   format: 1;
+  /** The product that the owner agreed to; "" before. */
+  product: string;
   consent: "granted" | "withdrawn";
   terms: Terms;
   /** Latest beginning of a period, in seconds since 1970: the device's time never runs back. */
@@ -79,7 +81,7 @@ export interface Device {
 }
 
 export const newDevice = (): Device => ({
-  ...{ format: 1, consent: "withdrawn", latest: 0, secret: null },
+  ...{ format: 1, product: "", consent: "withdrawn", latest: 0, secret: null },
   ...{ refused: 0, failures: 0, nextTry: 0 },
   ...{ periods: [], epochs: [], tags: [], charges: [], batches: [], layout: {}, calendars: {} },
   terms: { lifetime: 0, groups: {}, metrics: [] },

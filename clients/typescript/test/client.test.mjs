@@ -9,7 +9,7 @@ import { everyMechanism } from "../dist/mechanisms/index.js";
 import { Registry } from "../dist/registry.js";
 import { localHashing } from "../dist/mechanisms/local-hashing.js";
 import { rr } from "../dist/mechanisms/rr.js";
-import { DAY, Device, publicRegistry, registry } from "./devices.mjs";
+import { DAY, Device, Inbox, publicRegistry, registry } from "./devices.mjs";
 
 const yes = { recorded: true };
 
@@ -451,6 +451,21 @@ test("27 a storage that is foreign, of a later format or blocked declines record
     const { recorded, reason } = await device.client.record("city", "Oslo");
     assert.ok(!recorded && ["storage", "busy", "error"].includes(reason));
   }
+});
+
+test("27 a storage of another product is declined, with its consent and its reports", async () => {
+  const device = await granted();
+  await device.client.record("city", "Oslo");
+  const kept = structuredClone(device.document);
+  const collector = new Inbox();
+  const other = { ...registry(), product: { name: "another" } };
+  device.restart({ registry: other, collector });
+  device.sleep(1);
+  assert.match((await device.client.status()).storage, /of product weather, not another/);
+  assert.equal((await device.client.record("city", "Oslo")).reason, "storage");
+  assert.match((await device.client.upload()).why, /of product weather/);
+  assert.deepEqual([await device.client.grant(), await device.client.withdraw()], [false, false]);
+  assert.deepEqual([device.document, collector.tries], [kept, []]);
 });
 
 test("28 nothing that fails reaches the app", async () => {

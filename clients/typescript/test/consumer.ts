@@ -9,7 +9,7 @@ import { sqliteStorage } from "ldp-telemetry/node";
 
 declare const registry: RegistryDocument;
 const mechanisms = [rr, localHashing];
-const client = new Client({ registry, mechanisms, storage: indexedDbStorage(), jitter: 0 });
+const client = new Client({ registry, mechanisms, storage: indexedDbStorage("weather"), jitter: 0 });
 new Client({ registry, mechanisms: everyMechanism, storage: sqliteStorage("device.ldp") });
 
 const recorded: Recorded = await client.record("city", "Oslo");
@@ -18,6 +18,6 @@ const report: Uint8Array = new Encoder({ mechanism: "rr" }, mechanisms).encode([
 report satisfies Uint8Array;
 
 // @ts-expect-error a registry is not optional
-new Client({ mechanisms, storage: indexedDbStorage() });
+new Client({ mechanisms, storage: indexedDbStorage("weather") });
 // @ts-expect-error a value is no object
 await client.record("city", { city: "Oslo" });

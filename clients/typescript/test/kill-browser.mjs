@@ -57,9 +57,9 @@ const live = async (registry, site, day) => {
 };
 /** The document as JSON; null where the browser has no such database. */
 const readDocument = async () => {
-  if (!(await indexedDB.databases()).some(({ name }) => name === "kill")) return "null";
+  if (!(await indexedDB.databases()).some(({ name }) => name === "ldp-telemetry kill")) return "null";
   return new Promise((resolve) => {
-    indexedDB.open("kill", 1).onsuccess = ({ target }) => {
+    indexedDB.open("ldp-telemetry kill", 1).onsuccess = ({ target }) => {
       const store = target.result.transaction("device").objectStore("device");
       store.get(0).onsuccess = ({ target: { result } }) =>
         resolve(JSON.stringify(result, (_, value) =>

@@ -6,8 +6,10 @@ import { checkedDevice, type Storage, StorageError, type Work } from "../device.
 const STORE = "device";
 const RECORD = 0;
 
-/** Raises nothing: where storage is blocked or full, transactions reject with StorageError. */
-export function indexedDbStorage(name = "ldp-telemetry"): Storage {
+/** The database "ldp-telemetry PRODUCT": pages of one origin share it, and products must not.
+ * Raises nothing: where storage is blocked or full, transactions reject with StorageError. */
+export function indexedDbStorage(product: string): Storage {
+  const name = `ldp-telemetry ${product}`;
   let opened: IDBDatabase | null = null;
 
   const open = async (mayCreate: boolean): Promise<IDBDatabase | null> => {
