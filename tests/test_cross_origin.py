@@ -15,6 +15,7 @@ from ldp.mechanisms import from_parameters
 from ldp.protocol.batch import MEDIA_TYPE, MOST_BYTES
 from ldp.registry import Registry
 from ldp.registry.resolved import resolved_bytes
+from tests import developing
 from tests.collecting import Got, Process, Service, batch, items, registry
 
 pytestmark = pytest.mark.exact
@@ -120,6 +121,12 @@ def test_the_command_writes_what_the_collector_serves(tmp_path: Path) -> None:
     body = (tmp_path / "metrics.json").read_bytes()
     assert body == resolved_bytes(asked)
     assert done.output.splitlines()[1] == f"sha256 {hashlib.sha256(body).hexdigest()}"
+
+
+def test_a_registry_for_development_says_so(tmp_path: Path) -> None:
+    asked = [developing.registry(tmp_path / "a"), developing.registry(tmp_path / "b", "")]
+    products = [json.loads(resolved_bytes(one))["product"] for one in asked]
+    assert products == [{"name": "weather", "development": True}, {"name": "weather"}]
 
 
 def test_the_registry_as_json_is_whole_and_always_the_same(tmp_path: Path) -> None:

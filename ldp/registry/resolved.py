@@ -26,6 +26,8 @@ def resolved_bytes(registry: Registry) -> bytes:
     product: dict[str, Any] = {"name": registry.product}
     if registry.lifetime_epsilon != math.inf:
         product["lifetime_epsilon"] = registry.lifetime_epsilon
+    if registry.development:
+        product["development"] = True
     document = {
         "format": FORMAT,
         "product": product,

@@ -121,7 +121,7 @@ export class Client {
     this.#bits = options.bits ?? systemBits();
     this.#clock = options.clock ?? (() => Date.now());
     this.#destination = typeof collector === "string" ? new Collector(collector) : collector;
-    if (typeof registry !== "string") this.#loaded = new Registry(registry, options.mechanisms);
+    if (typeof registry !== "string") this.#load(registry);
   }
 
   /** Note that the owner agrees to the caps of this registry; whether that was written. A
@@ -393,9 +393,16 @@ export class Client {
 
   async #registry(): Promise<Registry> {
     if (this.#loaded) return this.#loaded;
-    const { registry, registrySha256, mechanisms } = this.#options;
-    const document = await fetchRegistry(registry as string, registrySha256!);
-    return (this.#loaded = new Registry(document, mechanisms));
+    const { registry, registrySha256 } = this.#options;
+    return this.#load(await fetchRegistry(registry as string, registrySha256!));
+  }
+
+  #load(document: RegistryDocument): Registry {
+    const registry = new Registry(document, this.#options.mechanisms);
+    if (registry.isDevelopment && this.#destination && !this.#destination.isLocal) {
+      throw new RegistryError("a registry with development = true sends to this machine only");
+    }
+    return (this.#loaded = registry);
   }
 
   /** The registry, without a request before the owner agreed. */

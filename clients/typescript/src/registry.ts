@@ -39,7 +39,11 @@ interface MetricDocument {
 
 export interface RegistryDocument {
   readonly format: number;
-  readonly product: { readonly name: string; readonly lifetime_epsilon?: number };
+  readonly product: {
+    readonly name: string;
+    readonly lifetime_epsilon?: number;
+    readonly development?: true;
+  };
   readonly groups: Readonly<Record<string, Group>>;
   readonly metrics: Readonly<Record<string, MetricDocument>>;
 }
@@ -58,6 +62,8 @@ export class RegistryError extends Error {}
 
 export class Registry {
   readonly product: string;
+  /** Whether it is for a developer's own screen: its reports stay on this machine. */
+  readonly isDevelopment: boolean;
   /** Cap of all groups together, or infinity. */
   readonly lifetime: number;
   readonly groups: Readonly<Record<string, Group>>;
@@ -69,6 +75,7 @@ export class Registry {
   constructor(document: RegistryDocument, mechanisms: Mechanisms) {
     if (document?.format !== 1) throw new RegistryError("not a registry of format 1");
     this.product = document.product.name;
+    this.isDevelopment = document.product.development ?? false;
     this.lifetime = document.product.lifetime_epsilon ?? Infinity;
     this.groups = document.groups;
     const metrics: Record<string, Metric> = {};

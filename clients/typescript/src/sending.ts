@@ -10,6 +10,8 @@ const [FIRST_WAIT, LONGEST_WAIT] = [60, 6 * 3600];
 
 /** Where sealed batches go; it must accept the same bytes again. */
 export interface Destination {
+  /** Whether it is on this machine: a registry for development may send there. */
+  readonly isLocal?: boolean;
   /** How many reports of the batch will never be counted. Rejects where it is not taken now. */
   send(body: Uint8Array): Promise<number>;
 }
@@ -26,13 +28,14 @@ export class Unreachable extends Error {
 
 /** A collector that is sent batches with `POST url/v1/reports`; 202 acknowledges. */
 export class Collector implements Destination {
+  readonly isLocal: boolean;
   private readonly address: string;
 
   /** `url`: https, or http on this machine. Throws TypeError. */
   constructor(url: string) {
     const { protocol, hostname, username, password, search, hash } = new URL(url);
-    const isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(hostname);
-    const isSafe = protocol === "https:" || (protocol === "http:" && isLocal);
+    this.isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(hostname);
+    const isSafe = protocol === "https:" || (protocol === "http:" && this.isLocal);
     if (!isSafe || username || password || search || hash) {
       throw new TypeError("a collector's address must be https (http on this machine only)");
     }

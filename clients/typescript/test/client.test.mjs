@@ -540,6 +540,20 @@ test("pending says what waits, explain what it tells", async () => {
   assert.equal((await device.client.sent())[0].state, "waiting");
 });
 
+test("a registry for development sends to this machine only", async () => {
+  const { name } = registry().product;
+  const document = { ...registry(), product: { name, development: true } };
+  const client = (collector) => new Client({ ...new Device().options, registry: document, collector });
+  const inbox = new Inbox();
+  for (const far of ["https://telemetry.example", "https://localhost.example", inbox]) {
+    assert.throws(() => client(far), /development = true sends to this machine only/);
+  }
+  client("http://127.0.0.1:8787");
+  client("http://[::1]:8787");
+  client(undefined);
+  client(Object.assign(inbox, { isLocal: true }));
+});
+
 test("a fetched registry needs its SHA-256", () => {
   const options = { ...new Device().options, registry: "https://x.example/v1/registry.json" };
   assert.throws(() => new Client(options), /registrySha256/);
