@@ -53,6 +53,10 @@ export const rappor: Mechanism = {
   parts(p: Rappor) {
     const scheme = SCHEMES[p.scheme];
     if (!scheme) throw new RangeError(`RAPPOR has no scheme ${p.scheme}`);
+    if (![p.f, p.p, p.q].every((x) => x >= 0 && x <= 1)) throw new RangeError("f, p, q: 0 to 1");
+    if (p.at_most !== undefined && !(Number.isInteger(p.at_most) && p.at_most > 0)) {
+      throw new RangeError("at_most is a whole number above 0");
+    }
     const [lie, low, high] = [p.f / 2, p.p, p.q].map((x) => (ONE * exact(x)) / UNIT) as
       [bigint, bigint, bigint];
     const mixed = (mostly: bigint, seldom: bigint) => mostly * (ONE - lie) + seldom * lie;
