@@ -4,6 +4,10 @@ const ENCODER = new TextEncoder();
 
 export const range = (length: number): number[] => Array.from({ length }, (_, i) => i);
 
+/** The entries of a record, and nothing else: not even "constructor" is in it unless it was put. */
+export const bare = <T>(record: Readonly<Record<string, T>> = {}): Record<string, T> =>
+  Object.assign(Object.create(null), record);
+
 /** One bit at place `i`. */
 export const bit = (i: number): bigint => 1n << BigInt(i);
 

@@ -1,5 +1,6 @@
 // What was spent, and what may still be: exact sums, in 1 / UNIT. No charge is ever refunded.
 
+import { bare } from "./bytes.js";
 import { type Charge, dayOf, type Device, type Terms } from "./device.js";
 import { exact, UNIT } from "./probability.js";
 import type { Caps, Metric, Registry } from "./registry.js";
@@ -14,7 +15,7 @@ export interface Budget {
 const least = (...numbers: bigint[]): bigint => numbers.reduce((a, b) => (b < a ? b : a));
 
 export const termsOf = ({ lifetime, groups, metrics }: Registry): Terms => ({
-  ...{ lifetime, groups: { ...groups }, metrics: Object.keys(metrics) },
+  ...{ lifetime, groups: bare<Caps>(groups), metrics: Object.keys(metrics) },
 });
 
 /** What is new since the consent, or allows more: smaller caps hold until the owner is asked. */

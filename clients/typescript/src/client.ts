@@ -5,6 +5,7 @@ import { unpackBatch } from "./batch.js";
 import { toBytes } from "./bytes.js";
 import { lifeLeft, termsOf, unasked } from "./charges.js";
 import {
+  bareNames,
   dayOf,
   type Device,
   newDevice,
@@ -281,11 +282,9 @@ export class Client {
     const consent = await this.#read((device) => this.#consentOf(device));
     if (consent !== "granted") return refusal("consent", "the owner does not agree");
     const registry = await this.#registry();
-    if (Object.hasOwn(registry.problems, name)) return refusal("registry", registry.problems[name]!);
-    if (!Object.hasOwn(registry.metrics, name)) {
-      return refusal("unknown metric", "no such metric is registered");
-    }
-    const metric = registry.metrics[name]!;
+    const [metric, problem] = [registry.metrics[name], registry.problems[name]];
+    if (problem) return refusal("registry", problem);
+    if (!metric) return refusal("unknown metric", "no such metric is registered");
     const cleaned = registry.cleaned(metric, value);
     metric.encoder.check(cleaned);
     const around = this.#surroundings(registry);
@@ -450,6 +449,7 @@ export class Client {
       if (kept && own && kept !== own) {
         throw new StorageError(`the storage is of product ${kept}, not ${own}: give each its own`);
       }
+      if (device) bareNames(device); // a storage gives ordinary objects
       return work(device);
     }, durable);
   }

@@ -1,6 +1,7 @@
 // What a device keeps: one document, read and written whole in one transaction. No value, no order
 // and no time finer than the beginning of a period is in it; reports are randomised before.
 
+import { bare } from "./bytes.js";
 import type { Caps, Metric } from "./registry.js";
 
 /** What reports were recorded under: they are never sent under anything else. */
@@ -83,9 +84,17 @@ export interface Device {
 export const newDevice = (): Device => ({
   ...{ format: 1, product: "", consent: "withdrawn", latest: 0, secret: null },
   ...{ refused: 0, failures: 0, nextTry: 0 },
-  ...{ periods: [], epochs: [], tags: [], charges: [], batches: [], layout: {}, calendars: {} },
-  terms: { lifetime: 0, groups: {}, metrics: [] },
+  ...{ periods: [], epochs: [], tags: [], charges: [], batches: [] },
+  ...{ layout: bare(), calendars: bare() },
+  terms: { lifetime: 0, groups: bare(), metrics: [] },
 });
+
+/** Let records by name have the names that were put, and no others. */
+export function bareNames(device: Device): void {
+  device.layout = bare(device.layout);
+  device.calendars = bare(device.calendars);
+  device.terms.groups = bare(device.terms.groups);
+}
 
 /** Error: the storage cannot be used now. */
 export class StorageError extends Error {

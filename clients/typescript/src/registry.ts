@@ -1,7 +1,7 @@
 // The registry as JSON (docs/wire.md, section 13): what is asked, and what it may cost.
 
 import { sha256 } from "@noble/hashes/sha2.js";
-import { toHex } from "./bytes.js";
+import { bare, toHex } from "./bytes.js";
 import { Encoder, type Mechanisms, type Parameters, type Value } from "./encoder.js";
 import { exact, isWithin } from "./probability.js";
 
@@ -77,12 +77,12 @@ export class Registry {
     this.product = document.product.name;
     this.isDevelopment = document.product.development ?? false;
     this.lifetime = document.product.lifetime_epsilon ?? Infinity;
-    this.groups = document.groups;
-    const metrics: Record<string, Metric> = {};
-    const problems: Record<string, string> = {};
+    this.groups = bare(document.groups);
+    const metrics = bare<Metric>();
+    const problems = bare<string>();
     for (const [name, metric] of Object.entries(document.metrics)) {
       try {
-        metrics[name] = checked(name, metric, document, mechanisms);
+        metrics[name] = checked(name, metric, this.groups, mechanisms);
       } catch (error) {
         problems[name] = (error as Error).message;
       }
@@ -122,7 +122,7 @@ export class Registry {
 function checked(
   name: string,
   document: MetricDocument,
-  { groups }: RegistryDocument,
+  groups: Readonly<Record<string, Group>>,
   mechanisms: Mechanisms,
 ): Metric {
   const require = (holds: unknown, why: string) => {

@@ -3,7 +3,7 @@
 import { packBatch, splitIntoBatches, type Item } from "./batch.js";
 import { budget, charge } from "./charges.js";
 import { DAY, dayOf, type Device, ending, isOf, type Key } from "./device.js";
-import { toBytes, toHex } from "./bytes.js";
+import { bare, toBytes, toHex } from "./bytes.js";
 import { modeOf, type Scene } from "./modes.js";
 import { type BitSource, indexBelow } from "./randomness.js";
 import type { Metric, Registry } from "./registry.js";
@@ -69,7 +69,7 @@ export function seal(device: Device, around: Surroundings, due: readonly Due[], 
     const groups = content.map(({ metric }) => registry.groups[registry.groupOf(metric)]!);
     const lateness = Math.min(...groups.map((group) => group.lateness));
     const id = toHex(toBytes(bits.draw(128), 16));
-    const reports: Record<string, number> = {};
+    const reports = bare<number>();
     for (const { metric } of content) reports[metric] = (reports[metric] ?? 0) + 1;
     device.batches.push({
       ...{ id, reports, state: "waiting", day: dayOf(now) },

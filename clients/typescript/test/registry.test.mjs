@@ -2,8 +2,12 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { lifeLeft } from "../dist/charges.js";
 import { Encoder } from "../dist/encoder.js";
 import { everyMechanism } from "../dist/mechanisms/index.js";
+import { exact } from "../dist/probability.js";
+import { Registry } from "../dist/registry.js";
+import { Device, publicRegistry } from "./devices.mjs";
 
 const RAPPOR = {
   ...{ mechanism: "rappor", bits: 4, hashes: 1, cohorts: 1, seed: "00".repeat(16), f: 0.5 },
@@ -21,3 +25,50 @@ test("RAPPOR has probabilities, and one answer or more", () => {
     assert.throws(() => encoder(changed), /f, p, q: 0 to 1/);
   }
 });
+
+/** A registry whose one group and one metric have these names. */
+function renamed(metric, group = "places") {
+  const { product, groups, metrics, ...rest } = publicRegistry();
+  const [city, places] = [{ ...metrics.city, group }, groups.places];
+  const one = (name, content) => Object.fromEntries([[name, content]]);
+  return { ...rest, product: { name: product.name }, groups: one(group, places), metrics: one(metric, city) };
+}
+
+for (const name of ["constructor", "__proto__", "toString"]) {
+  test(`a metric and a group may be called ${name}`, async () => {
+    const device = new Device({ registry: renamed(name, name) });
+    await device.client.grant();
+    assert.deepEqual(await device.client.record(name, "Oslo"), { recorded: true });
+    device.sleep(1);
+    assert.equal((await device.client.upload()).acknowledged, 1);
+    assert.deepEqual(Object.entries((await device.client.sent())[0].reports), [[name, 1]]);
+    assert.deepEqual(Object.keys(device.document.layout), [name]);
+    assert.deepEqual(Object.keys(device.document.terms.groups), [name]);
+  });
+
+  test(`${name} is no group and no metric unless a registry says so`, async () => {
+    const device = new Device({ registry: renamed("city") });
+    await device.client.grant();
+    device.restart({ registry: renamed("city", name) });
+    assert.deepEqual((await device.client.status()).unasked, [name]);
+    assert.deepEqual(Object.values(await device.client.remaining()), [0]);
+    const homeless = { ...renamed("city"), groups: {} };
+    homeless.metrics.city.group = name;
+    const { problems } = new Registry(homeless, everyMechanism);
+    assert.equal(problems.city, "its group is missing");
+  });
+
+  test(`charges of a metric ${name} that is gone count for every group`, async () => {
+    const device = new Device({ registry: renamed(name) });
+    await device.client.grant();
+    await device.client.record(name, "Oslo");
+    device.sleep(1);
+    await device.client.upload();
+    device.restart({ registry: renamed("city", "other") });
+    await device.client.grant();
+    const after = new Registry(renamed("city", "other"), everyMechanism);
+    const [{ price }] = device.document.charges;
+    const { lifetime_epsilon } = after.groups.other;
+    assert.equal(lifeLeft(device.document, after, "other"), exact(lifetime_epsilon - price));
+  });
+}
