@@ -113,11 +113,14 @@ export class Client {
 
   /** Throws TypeError or RegistryError for options that cannot be meant. */
   constructor(options: Options) {
-    const { registry, registrySha256, collector, secret } = options;
+    const { registry, registrySha256, collector, secret, jitter = 0, keepSent = 0 } = options;
     if (typeof registry === "string" && !/^[0-9a-f]{64}$/.test(registrySha256 ?? "")) {
       throw new TypeError("a registry at an address needs its registrySha256");
     }
     if (secret && secret.length < 16) throw new TypeError("a secret has 16 bytes or more");
+    if (![jitter, keepSent].every((n) => Number.isSafeInteger(n) && n >= 0)) {
+      throw new TypeError("jitter and keepSent are whole numbers, 0 or more");
+    }
     this.#options = options;
     this.#bits = options.bits ?? systemBits();
     this.#clock = options.clock ?? (() => Date.now());

@@ -18,8 +18,9 @@ export interface Channel {
   readonly ratio: Fraction;
 }
 
-/** A double as a whole number of 1 / UNIT. */
+/** A double as a whole number of 1 / UNIT. Throws RangeError unless it is finite and 0 or more. */
 export function exact(x: number): bigint {
+  if (!Number.isFinite(x) || x < 0) throw new RangeError("a number is missing or out of range");
   let doublings = 0n;
   for (; !Number.isInteger(x); x *= 2) doublings += 1n;
   return (BigInt(x) * UNIT) >> doublings;

@@ -73,6 +73,7 @@ export interface Bounds {
 
 /** A double as an exact fraction. */
 function fraction(x: number): Fraction {
+  if (!Number.isFinite(x)) return refuse("a bound is no number");
   let below = 1n;
   for (; !Number.isInteger(x); x *= 2) below *= 2n;
   return [BigInt(x), below];

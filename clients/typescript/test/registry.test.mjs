@@ -7,6 +7,7 @@ import { Encoder } from "../dist/encoder.js";
 import { everyMechanism } from "../dist/mechanisms/index.js";
 import { exact } from "../dist/probability.js";
 import { Registry } from "../dist/registry.js";
+import { ValueError } from "../dist/values.js";
 import { Device, publicRegistry } from "./devices.mjs";
 
 const RAPPOR = {
@@ -24,6 +25,36 @@ test("RAPPOR has probabilities, and one answer or more", () => {
   for (const changed of [{ f: -0.1 }, { f: 0.9, p: 0.9, q: 1.02 }, { p: -0.02 }, { f: undefined }]) {
     assert.throws(() => encoder(changed), /f, p, q: 0 to 1/);
   }
+});
+
+test("a number that is missing or negative is a problem of its metric alone", () => {
+  for (const value of [undefined, null, -1, Infinity, NaN, "2"]) {
+    assert.throws(() => exact(value), /a number is missing or out of range/);
+    for (const name of ["epsilon", "price"]) {
+      const document = publicRegistry();
+      document.metrics.city[name] = value;
+      const { problems, metrics } = new Registry(document, everyMechanism);
+      assert.deepEqual([Object.keys(problems), "theme" in metrics], [["city"], true]);
+    }
+  }
+  assert.equal(exact(0), 0n);
+});
+
+test("bounds that are no numbers refuse values", () => {
+  const mechanism = { mechanism: "one-bit-mean", epsilon: 1, outside: "clip" };
+  for (const bounds of [[0], [0, "1e400"], [NaN, 1]]) {
+    const encoder = new Encoder({ ...mechanism, bounds }, everyMechanism);
+    assert.throws(() => encoder.check(0.5), ValueError);
+  }
+});
+
+test("jitter and the days of keepSent are whole numbers", () => {
+  for (const value of [-1, 0.5, NaN, Infinity, "60", null]) {
+    for (const name of ["jitter", "keepSent"]) {
+      assert.throws(() => new Device({ [name]: value }), /whole numbers, 0 or more/);
+    }
+  }
+  new Device({ jitter: undefined, keepSent: undefined });
 });
 
 /** A registry whose one group and one metric have these names. */
