@@ -13,8 +13,9 @@ const NUMBERS = new Set(
   "alpha beta bounds epsilon f fragment_epsilon lifetime_epsilon magnitudes p q".split(" "),
 );
 
+/** As Python writes it. */
 const double = (x: number): string =>
-  x > 0 && x < 0.0001
+  x !== 0 && Math.abs(x) < 0.0001
     ? x.toExponential().replace(/-(.)$/, "-0$1")
     : `${x}`.replace(/^-?\d+$/, "$&.0");
 

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { lifeLeft } from "../dist/charges.js";
 import { Encoder } from "../dist/encoder.js";
+import { fingerprint } from "../dist/fingerprint.js";
 import { everyMechanism } from "../dist/mechanisms/index.js";
 import { exact } from "../dist/probability.js";
 import { Registry } from "../dist/registry.js";
@@ -46,6 +47,12 @@ test("bounds that are no numbers refuse values", () => {
     const encoder = new Encoder({ ...mechanism, bounds }, everyMechanism);
     assert.throws(() => encoder.check(0.5), ValueError);
   }
+});
+
+test("small numbers below 0 have the fingerprint that Python gives them", () => {
+  const mechanism = { mechanism: "one-bit-mean", epsilon: 1, outside: "clip" };
+  const prints = [[-1e-5, 1e-5], [-1.5e-7, 0.00012]].map((bounds) => fingerprint({ ...mechanism, bounds }));
+  assert.deepEqual(prints, ["60054f90e56b91d8", "da778e351c7bffa9"]); // OneBitMean(...).fingerprint.hex()
 });
 
 test("jitter and the days of keepSent are whole numbers", () => {
