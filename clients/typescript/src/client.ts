@@ -189,7 +189,8 @@ export class Client {
   /** Epsilon that every group could still spend in its current window; none where it is unknown. */
   remaining(): Promise<Record<string, number>> {
     return this.#safely(async () => {
-      const registry = await this.#registry();
+      const registry = await this.#knownRegistry();
+      if (typeof registry === "string") return {};
       return this.#read((device) =>
         Object.fromEntries(
           Object.entries(registry.groups).map(([group, caps]) => [
@@ -235,11 +236,12 @@ export class Client {
   /** Every batch that was sealed, with what its reports say while it waits, or is kept. */
   sent(): Promise<Sent[]> {
     return this.#safely(async () => {
-      const registry = await this.#registry();
+      const isKept = await this.#read((device) => device?.batches.some(({ body }) => body));
+      const registry = isKept && (await this.#registry());
       return this.#read((device) =>
         (device?.batches ?? []).map(({ day, reports, state, body }) => ({
           ...{ day, reports, state },
-          statements: body ? unpackBatch(body).map((item) => statementOf(registry, item)) : [],
+          statements: registry && body ? unpackBatch(body).map((item) => statementOf(registry, item)) : [],
         })),
       );
     }, () => []);

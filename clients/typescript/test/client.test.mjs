@@ -36,6 +36,36 @@ test("1 before consent nothing is written, recorded or sent", async () => {
   assert.deepEqual(device.inbox.tries, []);
 });
 
+test("1 before consent, and after a withdrawal, nobody is asked for the registry", async () => {
+  const before = globalThis.fetch;
+  const text = JSON.stringify(publicRegistry());
+  const registrySha256 = createHash("sha256").update(text).digest("hex");
+  let requests = 0;
+  globalThis.fetch = async () => {
+    requests += 1;
+    return new Response(text);
+  };
+  const options = { registry: "https://x.example/v1/registry.json", registrySha256 };
+  const device = new Device(options);
+  const ask = async (client) => [
+    await client.status(), await client.record("city", "Oslo"), await client.upload(),
+    await client.remaining(), await client.pending(), await client.sent(),
+  ].slice(3);
+  assert.deepEqual([await ask(device.client), requests], [[{}, [], []], 0]);
+  await device.client.grant();
+  await device.client.record("city", "Oslo");
+  device.sleep(1);
+  await device.client.record("city", "Oslo");
+  device.restart();
+  assert.equal((await device.client.pending()).length, 1);
+  assert.equal(requests, 2);
+  device.restart();
+  await device.client.withdraw();
+  const [remaining, pending, [sent]] = await ask(device.client);
+  assert.deepEqual([remaining, pending, sent.state, requests], [{}, [], "withdrawn", 2]);
+  globalThis.fetch = before;
+});
+
 test("2 a withdrawal deletes what waits and keeps what was spent", async () => {
   const device = await granted();
   await device.client.record("city", "Oslo");
