@@ -2,7 +2,9 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync, writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -45,6 +47,26 @@ test("sqlite: a foreign or damaged file is declined and left alone", { skip }, a
     await device.client.close();
   }
 });
+
+test("sqlite: a file that was deleted takes no more records, and one in its place is read",
+  { skip }, async () => {
+    const [path, other] = [place(), place()];
+    const device = new Device({ storage: sqliteStorage(path) });
+    await device.client.grant();
+    rmSync(path);
+    for (const _ of [1, 2]) {
+      const { reason, details } = await device.client.record("city", "Oslo");
+      assert.deepEqual([reason, details], ["storage", "the device's file was deleted while it was open"]);
+    }
+    assert.deepEqual([await device.client.grant(), existsSync(path)], [false, false]);
+    const withdrawn = new Device({ storage: sqliteStorage(other) });
+    await withdrawn.client.withdraw();
+    await withdrawn.client.close();
+    renameSync(other, path);
+    assert.equal((await device.client.record("city", "Oslo")).reason, "consent");
+    assert.equal((await device.client.status()).consent, "withdrawn");
+    await device.client.close();
+  });
 
 test("sqlite: a file that another process holds is busy", { skip }, async () => {
   const path = place();

@@ -1,6 +1,6 @@
 // The document in a SQLite file, for Node 22.13 or newer: one row, whole transactions or none.
 
-import { chmodSync, existsSync } from "node:fs";
+import { chmodSync, statSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { deserialize, serialize } from "node:v8";
 import { checkedDevice, type Storage, StorageError } from "../device.js";
@@ -11,14 +11,28 @@ const SCHEMA = "CREATE TABLE device (id INTEGER PRIMARY KEY CHECK (id = 0), cont
 /** `path`: made when consent is given. Processes may share it. */
 export function sqliteStorage(path: string): Storage {
   let opened: DatabaseSync | null = null;
+  let openedFile = "";
   let isSending = false;
 
+  /** What identifies the file at the path; "" where there is none. */
+  const identify = (): string => {
+    const status = statSync(path, { bigint: true, throwIfNoEntry: false });
+    return status ? `${status.dev} ${status.ino}` : "";
+  };
+
+  const close = (): void => {
+    opened?.close();
+    opened = null;
+  };
+
   const open = (): DatabaseSync => {
+    const file = identify();
+    if (opened && !file) throw new StorageError("the device's file was deleted while it was open");
+    if (file !== openedFile) close();
     if (opened) return opened;
-    const isNew = !existsSync(path);
     const database = new DatabaseSync(path);
     try {
-      if (isNew) chmodSync(path, 0o600);
+      if (!file) chmodSync(path, 0o600);
       database.exec("PRAGMA busy_timeout = 250; PRAGMA secure_delete = ON");
       database.exec("BEGIN IMMEDIATE");
       const [tables] = database.prepare("SELECT count(*) AS n FROM sqlite_master").all();
@@ -30,13 +44,14 @@ export function sqliteStorage(path: string): Storage {
       database.close();
       throw error;
     }
+    openedFile = file || identify();
     return (opened = database);
   };
 
   return {
     async transaction(work, isDurable) {
       try {
-        if (!opened && !existsSync(path)) {
+        if (!opened && !identify()) {
           const { device, result } = work(null);
           if (!device) return result;
         }
@@ -72,9 +87,6 @@ export function sqliteStorage(path: string): Storage {
         isSending = false;
       }
     },
-    close() {
-      opened?.close();
-      opened = null;
-    },
+    close,
   };
 }
