@@ -201,7 +201,7 @@ const MODES: Record<string, Mode> = {
   "epoch hidden": hiddenByEpoch,
 };
 
-export const modeOf = ({ memoise, presence }: Metric): Mode =>
+export const modeOf = ({ memoise, presence }: Pick<Metric, "memoise" | "presence">): Mode =>
   MODES[`${memoise ?? "fresh"} ${presence}`]!;
 
 /** An account's secret, for one product. */

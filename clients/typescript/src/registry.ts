@@ -3,6 +3,7 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bare, toHex } from "./bytes.js";
 import { Encoder, type Mechanisms, type Parameters, type Value } from "./encoder.js";
+import { modeOf } from "./modes.js";
 import { exact, isWithin } from "./probability.js";
 
 export interface Caps {
@@ -129,6 +130,7 @@ function checked(
     if (!holds) throw new RegistryError(why);
   };
   require(groups[document.group], "its group is missing");
+  require(modeOf(document), "its memoisation or presence is not known here");
   const encoder = new Encoder(document.mechanism, mechanisms);
   require(encoder.fingerprint === document.fingerprint, "its fingerprint is not its mechanism's");
   const thresholds = encoder.parts.map(({ touched, untouched }) => [touched, untouched]);
