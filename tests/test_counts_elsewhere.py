@@ -63,6 +63,25 @@ def test_duckdb_counts_what_aggregate_counts(
 
 
 @pytest.mark.exact
+def test_each_file_is_counted_once_whatever_its_name(tmp_path: Path) -> None:
+    """A store that is named twice, a link to it, a file with two names, and names with the signs of
+    patterns, which would match the files of another store."""
+    duckdb = pytest.importorskip("duckdb")
+    mechanism = RandomizedResponse(categories=("a", "b", "c"), epsilon=1.0)
+    store, link = tmp_path / "row=1[*]?", tmp_path / "link"
+    write(store, mechanism, ("a", "b"))
+    write(tmp_path / "row=1*?", mechanism, ("a", "b"))
+    link.symlink_to(store)
+    path = next(store.rglob("0.parquet"))
+    path.with_name("again.parquet").hardlink_to(path)
+    query = counting_query("duckdb", "m", 1, mechanism, [store, store, link])
+    duckdb.sql(query).write_csv(str(tmp_path / "counts.csv"))
+    found = read_counts(tmp_path / "counts.csv", mechanism, map(str, DAYS))
+    assert found == counted(store, mechanism)
+    assert found.total == 240
+
+
+@pytest.mark.exact
 def test_files_of_another_mechanism_fail_the_query(tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
     kinds = [RandomizedResponse(categories=("a", "b", "c"), epsilon=e) for e in (1.0, 2.0)]

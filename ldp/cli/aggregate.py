@@ -80,9 +80,10 @@ def aggregate(
 
     check_days(since, until)
     if sql:
-        query = counting_query(
-            sql, metric, definition.version, definition.mechanism, stores, since, until
-        )
+        with noting_what_waits(stores, metric, definition.version):
+            query = counting_query(
+                sql, metric, definition.version, definition.mechanism, stores, since, until
+            )
         say({"query": query}, query.rstrip("\n"), as_json)
         return
     assert out is not None  # _Out

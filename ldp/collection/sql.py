@@ -7,12 +7,13 @@ one whole report a row, as devices make them.
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from glob import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ldp.collection.store import version_folder
+from ldp.collection.store import report_files
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import read_lines
 from ldp.mechanisms import Catalogued, Mechanism
@@ -47,9 +48,10 @@ def counting_query(
     until: date | None = None,
 ) -> str:
     """Return the query of a `dialect` ("duckdb" or "postgres") that counts the reports of a metric:
-    in DuckDB those of `stores` from `since` to `until`; in PostgreSQL those of the table `reports`,
-    whose column `report` (bytea) has whole reports; those of other metrics are left out there.
-    Raises ParameterError for a mechanism whose table is too large for SQL, or has several parts."""
+    in DuckDB those of the files that `stores` have now, from `since` to `until`; in PostgreSQL
+    those of the table `reports`, whose column `report` (bytea) has whole reports; those of other
+    metrics are left out there. Raises ParameterError for a mechanism whose table is too large for
+    SQL, or has several parts; ReportError where the stores have no such files."""
     if not isinstance(mechanism, Mechanism):
         raise ParameterError(
             f"{metric}: its reports have several parts, and SQL counts one: use ldp aggregate"
@@ -60,11 +62,10 @@ def counting_query(
             f"{metric}: mean sketches do not belong into SQL (a table of {cells:,} cells): "
             "use ldp aggregate"
         )
-    source = (
-        _stored(stores, metric, version, mechanism, since, until)
-        if dialect == "duckdb"
-        else _whole_reports(mechanism)
-    )
+    if dialect == "duckdb":
+        source = _stored(report_files(stores, metric, version, since, until), mechanism)
+    else:
+        source = _whole_reports(mechanism)
     return (
         f"-- Counts of {metric}, version {version}: {mechanism.describe()}\n"
         f"WITH reports AS (\n{source}\n), counts AS (\n{_cells(dialect, mechanism.layout)}\n)\n"
@@ -74,27 +75,17 @@ def counting_query(
     )
 
 
-def _stored(
-    stores: Sequence[Path],
-    metric: str,
-    version: int,
-    mechanism: Mechanism,
-    since: date | None,
-    until: date | None,
-) -> str:
-    """Return the reports of a store; the query fails where a file is of another mechanism."""
-    folders = [version_folder(store, metric, version) for store in stores]
-    globs = [str(folder / "day=*" / "*.parquet") for folder in folders]
-    files = "[" + ", ".join("'" + path.replace("'", "''") + "'" for path in globs) + "]"
-    days = [f"day >= DATE '{since}'"] * bool(since) + [f"day <= DATE '{until}'"] * bool(until)
-    chosen = "".join(f" AND {day}" for day in days)
+def _stored(dated_files: Sequence[tuple[str, Path]], mechanism: Mechanism) -> str:
+    """Return the reports of files; the query fails where one is of another mechanism."""
+    names = [escape(str(path)).replace("'", "''") for _, path in dated_files]
+    files = "[" + ", ".join(f"'{name}'" for name in names) + "]"
     return (
         f'  SELECT "row"::INTEGER AS "row", payload\n'
-        f"  FROM read_parquet({files}, hive_partitioning = true)\n"
+        f"  FROM read_parquet({files}, hive_partitioning = false)\n"
         f"  WHERE (SELECT CASE WHEN bool_and(decode(value) = '{mechanism.fingerprint.hex()}')\n"
         f"         THEN true ELSE error('reports of another mechanism') END\n"
         f"         FROM parquet_kv_metadata({files})\n"
-        f"         WHERE decode(key) = 'ldp.fingerprint'){chosen}"
+        f"         WHERE decode(key) = 'ldp.fingerprint')"
     )
 
 
