@@ -13,9 +13,10 @@ import pytest
 
 from ldp.collection import aggregate
 from ldp.collection.lock import InUse
-from ldp.errors import ParameterError
+from ldp.errors import DecodeError, ParameterError
 from ldp.publishing import Job, opened, outputs, publish
 from ldp.publishing.rows import KEY, SCHEMA
+from ldp.registry import Registry
 from ldp.report import load
 from ldp.tables.joint_table import load_table
 from simulations.publish import REPORTED, START, write_registry
@@ -176,11 +177,90 @@ def test_a_metric_goes_on_in_its_new_version(tmp_path: Path) -> None:
     assert "the store has reports of version 1, the registry version 2" in problem.text
 
 
+def without_dictionary(world: World) -> Registry:
+    path = world.top / "without.toml"
+    text = (world.top / "metrics.toml").read_text("utf-8")
+    path.write_text(text.replace('dictionary = "words.txt"', ""), "utf-8")
+    return Registry.load(path)
+
+
+@pytest.mark.exact
+def test_a_table_that_cannot_be_decoded_is_kept(world: World) -> None:
+    """Its reports may be deleted: the next run that can decodes it, late reports or not, and says
+    so; until then the problem is said by every run, and a period that was published stays."""
+    world.write("shortcut", 0, "a")
+    world.write("shortcut", 1, "a")
+    later, whole = START + timedelta(days=1), world.registry
+    world.publish(today=later)
+    world.write("shortcut", 0, "b", people=100)
+    other = world.top / "undisturbed"
+    world.publish(other)
+    before = rows(world.out)
+    for _ in range(2):
+        result = world.publish(registry=without_dictionary(world))
+        assert [problem.text[:10] for problem in result.problems] == [str(START), str(later)]
+        assert result.counted == []
+        assert rows(world.out) == before
+        shutil.rmtree(world.store / "metric=shortcut", ignore_errors=True)
+    assert load_table(world.folder("shortcut") / f"{START}.1.table").total == 500
+    result = world.publish(registry=whole)
+    assert result.problems == []
+    assert [(change.period, change.reports) for change in result.counted] == [
+        (START, 500),
+        (later, 400),
+    ]
+    assert without_revision(rows(world.out)) == without_revision(rows(other))
+    assert world.publish().counted == []
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("folder", ["results", "estimates"])
+@pytest.mark.parametrize("metric", ["theme", "network"])
+def test_lost_results_are_written_again(world: World, metric: str, folder: str) -> None:
+    """From the kept table; of a joint metric from the reports, and without them the lost file is
+    named with what to do."""
+    world.write(metric)
+    world.publish()
+    before = rows(world.out)
+    shutil.rmtree(world.out / folder)
+    (change,) = world.publish().counted
+    assert (change.reports, change.revision) == (400, 0)
+    assert rows(world.out) == before
+    shutil.rmtree(world.out / folder / metric)
+    shutil.rmtree(world.store / f"metric={metric}")
+    if metric == "theme":
+        world.publish()
+        assert rows(world.out) == before
+    else:
+        with pytest.raises(DecodeError, match=r"lost; restore it from a backup, or delete .*json"):
+            world.publish()
+
+
+@pytest.mark.exact
+def test_memoised_metrics_have_no_weeks(world: World) -> None:
+    """Nothing of them is counted, so nothing is lost; all others are published."""
+    for day in range(3):
+        world.write("shortcut", day)
+        world.write("theme", day)
+    result = world.publish(period="week", today=date(2026, 1, 12))
+    (problem,) = result.problems
+    assert problem.metric == "shortcut"
+    assert "--period day" in problem.text
+    assert {change.metric for change in result.counted} == {"theme"}
+    assert not world.folder("shortcut").exists()
+
+
 class Killed(BaseException):
     """Stands for the end of the process."""
 
 
-def dies_at(number: int, monkeypatch: pytest.MonkeyPatch, world: World, is_after: bool) -> bool:
+def dies_at(
+    number: int,
+    monkeypatch: pytest.MonkeyPatch,
+    world: World,
+    is_after: bool,
+    registry: Registry | None = None,
+) -> bool:
     """Whether a run has as many files to put in their place: it is ended before or after one."""
     original, left = Path.replace, number
 
@@ -197,7 +277,7 @@ def dies_at(number: int, monkeypatch: pytest.MonkeyPatch, world: World, is_after
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", replace)
         try:
-            world.publish()
+            world.publish(registry=registry or world.registry)
         except Killed:
             return True
     return False
@@ -225,6 +305,30 @@ def test_a_run_that_dies_at_any_file_is_repeated(
         (table,) = world.folder(metric).glob("*.table")
         assert load_table(table).total == 500
         assert not [*world.out.rglob("*.part")]
+        if not was_killed:
+            break
+    assert 4 <= number < 19
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("is_after", [False, True])
+def test_a_run_that_cannot_decode_may_die_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_after: bool
+) -> None:
+    """At every file of a run without a dictionary, and of the one that decodes then."""
+    for number in range(1, 20):
+        world = World(tmp_path / f"{number}")
+        world.write("shortcut", 0, "a")
+        dies_at(number, monkeypatch, world, is_after, without_dictionary(world))
+        world.publish(registry=without_dictionary(world))
+        world.write("shortcut", 0, "b", people=100)
+        was_killed = dies_at(number, monkeypatch, world, is_after)
+        world.publish()
+        other = world.top / "undisturbed"
+        world.publish(other)
+        assert without_revision(rows(world.out)) == without_revision(rows(other))
+        (table,) = world.folder("shortcut").glob("*.table")
+        assert load_table(table).total == 500
         if not was_killed:
             break
     assert 4 <= number < 19

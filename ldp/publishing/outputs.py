@@ -14,10 +14,16 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.csv as csv
 
-from ldp.errors import LdpError, MissingPackage
+from ldp.errors import DecodeError, LdpError, MissingPackage
 from ldp.files import open_replacement
 from ldp.publishing.rows import CHANGES_SCHEMA, KEY, SCHEMA, read_rows
-from ldp.publishing.state import load_states, results_path
+from ldp.publishing.state import (
+    kept_versions,
+    load_states,
+    lost_files,
+    results_path,
+    state_folder,
+)
 
 _TYPES = {
     pa.string(): "TEXT",
@@ -55,12 +61,19 @@ class Part(NamedTuple):
 
 
 def parts(out: Path) -> Iterator[Part]:
-    """Yield the parts of the data set in `out`, sorted by metric, version and period."""
-    folders = [(path.parent.name, int(path.name[1:]), path) for path in out.glob("tables/*/v*")]
-    for metric, version, folder in sorted(folders):
-        for period, state in load_states(folder).items():
-            path = results_path(out, metric, version, period)
-            yield Part(metric, version, period, state.digest, path)
+    """Yield the parts of the data set in `out`, sorted by metric, version and period. Raises
+    DecodeError where a file of one is lost and could not be written again."""
+    for metric, version in kept_versions(out):
+        for period, state in load_states(state_folder(out, metric, version)).items():
+            lost = lost_files(out, metric, version, period)
+            if lost and state.digest:
+                raise DecodeError(
+                    f"{lost[0]}: lost; restore it from a backup, or delete {state.path}: its "
+                    "period is then left out until it is counted again from the store"
+                )
+            if not lost:
+                path = results_path(out, metric, version, period)
+                yield Part(metric, version, period, state.digest, path)
 
 
 def changes_path(out: Path, metric: str, version: int) -> Path:

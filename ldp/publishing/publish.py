@@ -10,7 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -33,6 +33,7 @@ from ldp.publishing.state import (
     remove_orphans,
     results_path,
     state_folder,
+    unfinished,
 )
 from ldp.publishing.subjects import Subject, subjects
 from ldp.registry import Registry
@@ -44,6 +45,10 @@ from ldp.tables.table import Table
 
 PERIODS = {"day": 1, "week": 7}
 """Lengths of a period in days, by name; a week begins on a Monday."""
+NO_WEEKS = (
+    "a memoised metric has no weeks, as reports of several days share their noise; nothing of it "
+    "is counted: publish it with --period day, in another folder for --out"
+)
 SETTINGS, LOCK = "publish.json", ".publish.lock"
 FORMAT = 1
 Files = Sequence[tuple[str, Path]]
@@ -132,10 +137,19 @@ def publish(job: Job) -> Publication:
         folder = state_folder(job.out, subject.metric, subject.version)
         states = load_states(folder)
         remove_orphans(folder, states)
-        for first, files in _complete(subject, job).items():
+        if subject.memoised and job.period == "week":
+            result.problems.append(Problem(subject.metric, NO_WEEKS))
+            continue
+        waiting = [
+            first
+            for first in unfinished(job.out, subject.metric, subject.version)
+            if not job.since or first >= job.since
+        ]
+        complete = _complete(subject, job)
+        for first in sorted({*complete, *waiting}):
             work = _Work(subject, job, first, states.get(first), result)
             try:
-                counted = work.run(files)
+                counted = work.run(complete.get(first, ()), first in waiting)
             except (LdpError, OSError) as error:
                 result.problems.append(Problem(subject.metric, f"{first}: {error}"))
                 continue
@@ -178,23 +192,24 @@ class _Work:
     state: PeriodState | None
     result: Publication
 
-    def run(self, files: Files) -> CountedPeriod | None:
+    def run(self, files: Files, is_unfinished: bool) -> CountedPeriod | None:
         """Count those of the `files` that are not counted yet, and write all that follows; return
-        None where there are none."""
+        None where there are none, and the results are those of the kept table."""
         by_name = _by_name(files)
         before = {*self.state.files} if self.state else set[str]()
         new = by_name.keys() - before
-        if not new:
+        if not new and not is_unfinished:
             return None
         mechanism, state = self.subject.mechanism, self.state
         is_whole = needs_patterns(mechanism)
         if is_whole and not before <= by_name.keys():
+            what = f"{len(new)} late files cannot be added" if new else "it cannot be decoded again"
             raise ReportError(
-                f"{len(new)} late files cannot be added: which values go together is only in the "
-                "reports, and those counted before are no longer in the store"
+                f"{what}: which values go together is only in the reports, and those counted "
+                "before are no longer in the store"
             )
         table, names = self._count([by_name[name] for name in sorted(by_name if is_whole else new)])
-        if names <= before:
+        if names <= before and not is_unfinished:
             return None
         if state and not is_whole:
             names |= before
@@ -228,31 +243,45 @@ class _Work:
     def _write(
         self, table: Table | JointTable, patterns: Patterns | None, names: set[str]
     ) -> CountedPeriod:
-        """Write table, estimates and rows of a period, and last its state, which makes them
-        count."""
-        subject, job, first = self.subject, self.job, self.first
-        metric, version = subject.metric, subject.version
-        revision = self.state.revision + 1 if self.state else 0
-        table = table.of_metric(subject.dictionary, subject.memoised).labelled(subject.label)
-        table.save(self._path.with_name(f"{first}.{revision}.table"))
-        estimates = estimates_path(job.out, metric, version, first)
-        write_with_summary(estimates, *outcome(table, patterns, subject.members))
-        place = {"metric": metric, "version": version, "period": first, "revision": revision}
-        rows = result_table(load(estimates), {**place, "days": PERIODS[job.period]})
-        results = results_path(job.out, metric, version, first)
-        with open_replacement(results) as part:
-            pq.write_table(rows, part, compression="zstd")
-        PeriodState(
+        """Write table, estimates and rows of a period, and last its state, which makes them count;
+        where the table cannot be decoded, the table and its state."""
+        subject, first, before = self.subject, self.first, self.state
+        revision = before.revision + ({*before.files} != names) if before else 0
+        state = PeriodState(
             path=self._path,
             files=tuple(sorted(names)),
             table=f"{first}.{revision}.table",
             revision=revision,
-            digest=hashlib.blake2b(results.read_bytes(), digest_size=16).hexdigest(),
+            digest="",
             members=subject.members,
-        ).save()
-        if self.state:
+        )
+        table = table.of_metric(subject.dictionary, subject.memoised).labelled(subject.label)
+        table.save(state.table_path)
+        try:
+            digest = self._decode(table, patterns, revision)
+        except LdpError:
+            self._keep(state)
+            raise
+        self._keep(replace(state, digest=digest))
+        return CountedPeriod(subject.metric, subject.version, first, table.total, revision)
+
+    def _keep(self, state: PeriodState) -> None:
+        """Write the state, and delete the table of the one before."""
+        state.save()
+        if self.state and self.state.table != state.table:
             self.state.table_path.unlink(missing_ok=True)
-        return CountedPeriod(metric, version, first, table.total, revision)
+
+    def _decode(self, table: Table | JointTable, patterns: Patterns | None, revision: int) -> str:
+        """Write estimates and rows of a table, and return the digest of the rows."""
+        metric, version, first = self.subject.metric, self.subject.version, self.first
+        estimates = estimates_path(self.job.out, metric, version, first)
+        write_with_summary(estimates, *outcome(table, patterns, self.subject.members))
+        place = {"metric": metric, "version": version, "period": first, "revision": revision}
+        rows = result_table(load(estimates), {**place, "days": PERIODS[self.job.period]})
+        results = results_path(self.job.out, metric, version, first)
+        with open_replacement(results) as part:
+            pq.write_table(rows, part, compression="zstd")
+        return hashlib.blake2b(results.read_bytes(), digest_size=16).hexdigest()
 
     @property
     def _path(self) -> Path:

@@ -1,7 +1,8 @@
 """Tables that a publication keeps, and which files of the store each of them counts.
 
 `PERIOD.json` is written last and names the table: until then a period is as it was before, so a
-run that is killed leaves nothing half done, and the next one does its work again.
+run that is killed leaves nothing half done, and the next one does its work again. A table that
+could not be decoded is kept, too: its state has no digest.
 """
 
 import json
@@ -19,7 +20,8 @@ from ldp.files import write_whole
 class PeriodState:
     """State of a period that was published. `path`: its JSON file; `files`: names of the counted
     files of the store, as DAY/NAME; `table`: name of the table's file; `revision`: how often the
-    period was re-opened; `digest`: of its rows of the data set; `members`: those of its subject."""
+    period was re-opened; `digest`: of its rows of the data set, "" where the table could not be
+    decoded; `members`: those of its subject."""
 
     path: Path = field(compare=False)
     files: tuple[str, ...]
@@ -58,6 +60,12 @@ def state_folder(out: Path, metric: str, version: int) -> Path:
     return out / "tables" / metric / f"v{version}"
 
 
+def kept_versions(out: Path) -> list[tuple[str, int]]:
+    """Return metric and version of which tables are kept in `out`, sorted."""
+    folders = [path for path in out.glob("tables/*/v*") if path.name[1:].isdecimal()]
+    return sorted((path.parent.name, int(path.name[1:])) for path in folders)
+
+
 def load_states(folder: Path) -> Mapping[date, PeriodState]:
     """Return the states of the periods in `folder`, by first day, in the order of time."""
     paths = sorted(folder.glob("*.json"))
@@ -72,6 +80,24 @@ def estimates_path(out: Path, metric: str, version: int, first: date) -> Path:
 def results_path(out: Path, metric: str, version: int, first: date) -> Path:
     """Return the file of the data set with the rows of one period."""
     return out / "results" / metric / f"v{version}" / f"{first}.parquet"
+
+
+def lost_files(out: Path, metric: str, version: int, first: date) -> list[Path]:
+    """Return which files of the results of one period are not there."""
+    estimates = estimates_path(out, metric, version, first)
+    results = results_path(out, metric, version, first)
+    paths = (estimates, estimates.with_suffix(".json"), results)
+    return [path for path in paths if not path.exists()]
+
+
+def unfinished(out: Path, metric: str, version: int) -> list[date]:
+    """Return the periods of one version whose results are not those of the kept table, or lost."""
+    states = load_states(state_folder(out, metric, version))
+    return [
+        first
+        for first, state in states.items()
+        if not state.digest or lost_files(out, metric, version, first)
+    ]
 
 
 def remove_orphans(folder: Path, states: Mapping[date, PeriodState]) -> None:

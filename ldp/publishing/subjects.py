@@ -7,7 +7,13 @@ from pathlib import Path
 from ldp.accounting.label import Label
 from ldp.decoding.outcome import Members
 from ldp.mechanisms import Catalogued
-from ldp.publishing.state import PeriodState, load_states, state_folder
+from ldp.publishing.state import (
+    PeriodState,
+    kept_versions,
+    load_states,
+    state_folder,
+    unfinished,
+)
 from ldp.registry import Registry
 from ldp.registry.explaining import label
 from ldp.tables.joint_table import JointTable, load_table
@@ -69,11 +75,13 @@ def stored_versions(stores: Sequence[Path], metric: str) -> list[int]:
 def subjects(
     registry: Registry, stores: Sequence[Path], out: Path, unknown: list[tuple[str, str]]
 ) -> Iterator[Subject]:
-    """Yield the metrics of the registry, each in all versions that can be counted: the registry's,
-    and earlier ones of which a table is kept in `out`. A metric and a sentence for each version
-    that cannot be is added to `unknown`."""
+    """Yield the metrics of the registry, each in all versions that have reports, or periods to be
+    decoded, and can be counted: the registry's, and earlier ones of which a table is kept in `out`.
+    A metric and a sentence for each version that cannot be is added to `unknown`."""
+    versions = kept_versions(out)
     for metric, definition in registry.metrics.items():
-        for version in stored_versions(stores, metric):
+        waiting = {n for name, n in versions if name == metric and unfinished(out, metric, n)}
+        for version in sorted({*stored_versions(stores, metric), *waiting}):
             if version == definition.version:
                 yield Subject.of_registry(registry, metric)
             elif states := load_states(state_folder(out, metric, version)):
