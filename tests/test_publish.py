@@ -455,6 +455,32 @@ def test_copies_hold_the_data_set(world: World) -> None:
         outputs.update_duckdb(world.out, database)
 
 
+@pytest.mark.exact
+@pytest.mark.parametrize("content", [b"a,b\n1,2\n", b""])
+def test_a_file_that_is_no_database_is_left_alone(world: World, content: bytes) -> None:
+    """DuckDB opens a CSV file, and what is written then goes nowhere."""
+    pytest.importorskip("duckdb")
+    world.write("theme")
+    world.publish()
+    path = world.top / "r2.csv"
+    path.write_bytes(content)
+    with pytest.raises(outputs.OutputUnusable, match=r"r2\.csv: not a DuckDB file"):
+        outputs.update_duckdb(world.out, path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.exact
+def test_a_database_may_have_any_name(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("duckdb")
+    world.write("theme")
+    world.publish()
+    monkeypatch.chdir(tmp_path)
+    assert outputs.update_duckdb(world.out, Path(":memory:")) == 1
+    assert Path(":memory:").stat().st_size
+
+
 @pytest.mark.slow
 @pytest.mark.exact
 def test_postgres_holds_the_data_set(world: World, postgres: str) -> None:

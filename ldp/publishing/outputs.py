@@ -96,8 +96,15 @@ def update_duckdb(out: Path, path: Path) -> int:
         import duckdb
     except ModuleNotFoundError as error:
         raise MissingPackage.of("--duckdb", error.name, "publish") from None
-    with _errors(f"{path}", duckdb.Error), duckdb.connect(str(path)) as database:
+    if path.is_file() and not _is_duckdb(path):  # DuckDB reads many files, and writes to none
+        raise OutputUnusable(f"{path}: not a DuckDB file; name another one for --duckdb")
+    with _errors(f"{path}", duckdb.Error), duckdb.connect(str(path.absolute())) as database:
         return _update(database, out, "", "?", _insert_parquet)
+
+
+def _is_duckdb(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(12)[8:] == b"DUCK"
 
 
 def update_postgres(out: Path, conninfo: str) -> int:
