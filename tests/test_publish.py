@@ -418,6 +418,46 @@ def test_a_damaged_state_is_named(world: World) -> None:
     assert str(state) in str(done.exception)
 
 
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("place", "remedy"),
+    [
+        ("publish.json", "delete it and run with the --period of the runs before"),
+        ("results/theme/v1/2026-01-01.parquet", "the next run writes it again"),
+        ("estimates/theme/v1/2026-01-01.json", "the next run writes it again"),
+        ("changes/theme/v1.parquet", "the next run writes it again"),
+    ],
+)
+def test_a_damaged_file_is_named_with_its_remedy(world: World, place: str, remedy: str) -> None:
+    """And the remedy is one."""
+    world.write("theme")
+    world.publish()
+    before, path = rows(world.out), world.out / place
+    path.write_bytes(b'{"form')
+    world.write("theme", 1)
+    with pytest.raises(DecodeError, match=remedy) as error:
+        world.publish()
+    assert str(path) in str(error.value)
+    path.unlink()
+    assert world.publish().problems == []
+    assert path.exists()
+    assert rows(world.out)[: len(before)] == before
+
+
+@pytest.mark.exact
+def test_other_files_among_the_tables_are_left_alone(world: World) -> None:
+    world.write("theme")
+    world.publish()
+    notes = [world.folder("theme") / "notes.json", world.out / "tables" / "theme" / "very" / "a"]
+    for path in notes:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}")
+    world.write("theme", 1)
+    result = world.publish()
+    assert (len(result.counted), result.problems) == (1, [])
+    assert all(path.exists() for path in notes)
+
+
 def csv_rows(path: Path) -> Rows:
     strings = pyarrow.csv.ConvertOptions(
         column_types=SCHEMA, strings_can_be_null=False, null_values=[""]

@@ -10,7 +10,14 @@ import pytest
 from ldp.errors import RegistryError
 from ldp.registry import Registry
 from ldp.registry.page import page
-from ldp.registry.sign_off import Certified, changes, check_sign_off, read_certificates, sign
+from ldp.registry.sign_off import (
+    Certified,
+    changes,
+    check_sign_off,
+    read_certificates,
+    read_sign_off,
+    sign,
+)
 from tests.command_line import REGISTRY, run
 
 TODAY = date(2026, 6, 1)
@@ -174,6 +181,20 @@ def test_a_promise_that_is_broken_is_one_line(
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == bool(said)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("certificates", [None, 3, ["audit.json"], [{"file": "audit.json"}]])
+def test_a_record_without_its_certificates_is_none(folder: Path, certificates: object) -> None:
+    registry = Registry.load(folder / "metrics.toml")
+    record = sign(registry, "Officer", [folder / "audit.json"], TODAY)
+    path = folder / "s.json"
+    path.write_text(json.dumps({**record, "certificates": certificates}))
+    with pytest.raises(RegistryError, match="not a record of `ldp registry sign`"):
+        read_sign_off(path)
+    path.write_text(json.dumps({key: record[key] for key in record if key != "certificates"}))
+    with pytest.raises(RegistryError, match="not a record of `ldp registry sign`"):
+        read_sign_off(path)
 
 
 @pytest.mark.exact

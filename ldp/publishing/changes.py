@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ldp.errors import DecodeError
 from ldp.files import open_replacement
 from ldp.publishing.detection import ALPHA, Detection, Series, detect
 from ldp.publishing.outputs import Part, changes_path, parts
 from ldp.publishing.publish import CountedPeriod
-from ldp.publishing.rows import CHANGES_SCHEMA, read_rows
+from ldp.publishing.rows import CHANGES_SCHEMA, DAMAGED, read_rows
 from ldp.publishing.state import estimates_path
 from ldp.report.formats import percent, quantity
 from ldp.report.values import UNLISTED
@@ -132,7 +133,10 @@ _UNKNOWN = (math.nan, math.nan)
 
 def _summary(out: Path, part: Part) -> Mapping[str, Any]:
     path = estimates_path(out, part.metric, part.version, part.period).with_suffix(".json")
-    summary: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    try:
+        summary: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except ValueError:
+        raise DecodeError(f"{path}: {DAMAGED}") from None
     return summary
 
 

@@ -22,7 +22,7 @@ from ldp.collection.lock import hold_lock
 from ldp.collection.patterns import patterns_of
 from ldp.collection.store import NoReports, report_files
 from ldp.decoding.outcome import needs_patterns, outcome
-from ldp.errors import LdpError, ParameterError, ReportError
+from ldp.errors import DecodeError, LdpError, ParameterError, ReportError
 from ldp.files import open_replacement, write_whole
 from ldp.mechanisms import JointMechanism
 from ldp.publishing.rows import result_table
@@ -108,7 +108,8 @@ class Job:
 @contextmanager
 def opened(out: Path, period: str) -> Iterator[None]:
     """Hold the lock of the folder `out` of a publication, made if it is not there, for the block.
-    Raises InUse if another run holds it, ParameterError if it has periods of another length."""
+    Raises InUse if another run holds it, ParameterError if it has periods of another length,
+    DecodeError if the file that says so is damaged."""
     out.mkdir(parents=True, exist_ok=True)
     with hold_lock(out, LOCK, "ldp publish"):
         for path in out.rglob(".*.part"):  # a killed run left it
@@ -117,11 +118,21 @@ def opened(out: Path, period: str) -> Iterator[None]:
         path = out / SETTINGS
         if not path.exists():
             write_whole(path, json.dumps(settings) + "\n")
-        elif json.loads(path.read_text("utf-8")) != settings:
+        elif _settings(path) != settings:
             raise ParameterError(
                 f"{out} was made with another --period or version: name another folder for --out"
             )
         yield
+
+
+def _settings(path: Path) -> object:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError):
+        raise DecodeError(
+            f"{path}: damaged; restore it from a backup, or delete it and run with the --period of "
+            "the runs before: it is written anew"
+        ) from None
 
 
 def publish(job: Job) -> Publication:

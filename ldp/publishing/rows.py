@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ldp.errors import DecodeError
 from ldp.report import CrossTable, Numbers, Results
 from ldp.report.coefficients import Coefficients
 from ldp.report.reading import ResultFile
@@ -51,6 +52,8 @@ CHANGES_SCHEMA = pa.schema(
 """Columns of the changes: `period` in which one was said, `since` when it most likely began."""
 KEY = ("metric", "version", "period", "statistic", "value")
 """Columns that identify a row."""
+DAMAGED = "damaged; delete it: the next run writes it again from the kept table"
+"""What to do about a file that every run can write."""
 
 
 def result_table(file: ResultFile, place: Mapping[str, Any]) -> pa.Table:
@@ -67,9 +70,12 @@ def result_table(file: ResultFile, place: Mapping[str, Any]) -> pa.Table:
 
 
 def read_rows(path: Path) -> pa.Table:
-    """Return the rows of one file of the data set."""
-    with pq.ParquetFile(path) as file:  # read_table loads pandas
-        return file.read()
+    """Return the rows of one file of the data set; raise DecodeError for a damaged one."""
+    try:
+        with pq.ParquetFile(path) as file:  # read_table loads pandas
+            return file.read()
+    except (OSError, pa.ArrowException):
+        raise DecodeError(f"{path}: {DAMAGED}") from None
 
 
 def _rows(file: ResultFile) -> Iterator[Mapping[str, Any]]:

@@ -67,9 +67,17 @@ def kept_versions(out: Path) -> list[tuple[str, int]]:
 
 
 def load_states(folder: Path) -> Mapping[date, PeriodState]:
-    """Return the states of the periods in `folder`, by first day, in the order of time."""
-    paths = sorted(folder.glob("*.json"))
-    return {date.fromisoformat(path.stem): PeriodState.load(path) for path in paths}
+    """Return the states of the periods in `folder`, by first day, in the order of time; files that
+    are not named by a day are left alone."""
+    paths = ((_day(path.stem), path) for path in sorted(folder.glob("*.json")))
+    return {first: PeriodState.load(path) for first, path in paths if first}
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def estimates_path(out: Path, metric: str, version: int, first: date) -> Path:

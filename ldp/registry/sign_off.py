@@ -120,6 +120,11 @@ def read_sign_off(path: Path) -> dict[str, Any]:
             record["sign_off"] == FORMAT
             and all(isinstance(record[key], str) for key in ("name", "date"))
             and all(isinstance(record[key]["sha256"], str) for key in ("registry", "lock"))
+            and all(
+                isinstance(entry[key], str)
+                for entry in record["certificates"]
+                for key in ("file", "sha256")
+            )
             and all(isinstance(record["facts"][key], dict) for key in facts_keys())
         )
     except (ValueError, KeyError, TypeError):
