@@ -156,6 +156,38 @@ def test_a_change_is_in_the_data_set_on_the_site_and_in_the_command(world: World
 
 
 @pytest.mark.exact
+def test_a_change_is_said_once(world: World) -> None:
+    """Not again when its period is re-opened, also where the copies fail; and it is said where an
+    earlier period, of late reports, brings it out."""
+    words = (
+        *("publish", "--registry", world.top / "metrics.toml", "--store", world.store),
+        *("--out", world.out, "--until", START + timedelta(days=14)),
+    )
+    for day in range(15):
+        if day != 8:
+            world.write("theme", day, people=3_000, first="light" if day < 12 else "sepia")
+    world.top.joinpath("no.duckdb").write_text("no database")
+    done = run(*words, "--duckdb", world.top / "no.duckdb")
+    assert done.exit_code != 0
+    first = read_changes(world.out, "theme", 1)
+    assert len(first) == done.output.count(" changed by ") > 0
+    world.write("theme", (first[-1].period - START).days, "b", people=10)
+    done = run(*words)
+    assert "counted again" in done.output
+    assert " changed by " not in done.output
+    assert {change.key for change in first} == {
+        change.key for change in read_changes(world.out, "theme", 1)
+    }
+    world.write("theme", 8, people=3_000, first="sepia")
+    done = run(*words)
+    before = {change.key for change in first}
+    fresh = [change for change in read_changes(world.out, "theme", 1) if change.key not in before]
+    assert fresh
+    said = [line for line in done.output.splitlines() if " changed by " in line]
+    assert said == [*map(str, fresh)]
+
+
+@pytest.mark.exact
 def test_the_rate_is_the_one_that_pages_state() -> None:
     assert ALPHA == 0.05
     assert history(1, 5, np.random.default_rng(0)).share.shape == (365, 5)

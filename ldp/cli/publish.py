@@ -60,7 +60,7 @@ def publish(
     """
     from ldp.publishing import Job, opened, outputs
     from ldp.publishing import publish as published
-    from ldp.publishing.changes import changes_of, update_changes
+    from ldp.publishing.changes import update_changes
     from ldp.publishing.site import write_site
     from ldp.registry import Registry
 
@@ -81,7 +81,9 @@ def publish(
     )
     with opened(out, period):
         result = published(job)
-        update_changes(out)
+        changes = update_changes(out)
+        if not as_json:  # now, as they are never new again, whatever becomes of site and copies
+            click.echo("".join(f"{change}\n" for change in changes), nl=False)
         write_site(job, result)
         if csv:
             outputs.write_csv(out, csv)
@@ -91,15 +93,13 @@ def publish(
             outputs.update_postgres(out, postgres)
     for problem in result.problems:
         click.echo(f"ldp: {problem}", err=True)
-    changes = [*changes_of(out, result.counted)]
-    words = [*map(str, changes)]
-    words += [f"{len(result.counted)} {period}{'s'[: len(result.counted) != 1]} counted -> {out}"]
+    words = f"{len(result.counted)} {period}{'s'[: len(result.counted) != 1]} counted -> {out}"
     report = {
         "counted": [asdict(counted) for counted in result.counted],
         "changes": [asdict(change) for change in changes],
         "problems": [*map(str, result.problems)],
     }
-    say(_with_days_as_text(report), "\n".join(words), as_json)
+    say(_with_days_as_text(report), words, as_json)
     if result.problems:
         raise ReportError(f"{len(result.problems)} problems, each on a line above")
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
@@ -18,7 +18,6 @@ from ldp.errors import DecodeError
 from ldp.files import open_replacement
 from ldp.publishing.detection import ALPHA, Detection, Series, detect
 from ldp.publishing.outputs import Part, changes_path, parts
-from ldp.publishing.publish import CountedPeriod
 from ldp.publishing.rows import CHANGES_SCHEMA, DAMAGED, read_rows
 from ldp.publishing.state import estimates_path
 from ldp.report.formats import percent, quantity
@@ -45,6 +44,11 @@ class Change:
     std_error: float
 
     @property
+    def key(self) -> tuple[str, str, date]:
+        """Statistic, value and period."""
+        return self.statistic, self.value, self.period
+
+    @property
     def size(self) -> str:
         """Difference and standard error as text; of a share in points of a hundred."""
         if self.statistic != "count":
@@ -62,34 +66,31 @@ def _signed(text: str) -> str:
     return text if text.startswith("\N{MINUS SIGN}") else f"+{text}"
 
 
-def update_changes(out: Path) -> None:
+def update_changes(out: Path) -> list[Change]:
     """Look for changes in every version of every metric in the folder of a publication that is not
-    as it was when they were looked for last, and write them."""
+    as it was when they were looked for last, write them, and return those that are new: of a value
+    and period of which none was said before."""
+    fresh = []
     for (metric, version), several in groupby(parts(out), lambda part: (part.metric, part.version)):
         listed = list(several)
         path = changes_path(out, metric, version)
         digest = hashlib.blake2b("".join(part.digest for part in listed).encode()).hexdigest()
         if path.exists() and read_rows(path).schema.metadata[_DIGEST] == digest.encode():
             continue
-        rows = [vars(change) for change in _changes(out, listed)]
+        before = {change.key for change in read_changes(out, metric, version)}
+        changes = [*_changes(out, listed)]
+        rows = [vars(change) for change in changes]
         table = pa.Table.from_pylist(rows, CHANGES_SCHEMA.with_metadata({_DIGEST: digest}))
         with open_replacement(path) as temporary:
             pq.write_table(table, temporary)
+        fresh += [change for change in changes if change.key not in before]
+    return fresh
 
 
 def read_changes(out: Path, metric: str, version: int) -> list[Change]:
     """Return the changes of one version of a metric, in the order of time."""
     path = changes_path(out, metric, version)
     return [Change(**row) for row in read_rows(path).to_pylist()] if path.exists() else []
-
-
-def changes_of(out: Path, counted: Iterable[CountedPeriod]) -> Iterator[Change]:
-    """Yield the changes that are said in the `counted` periods."""
-    periods = {(period.metric, period.version, period.period) for period in counted}
-    for metric, version in sorted({(metric, version) for metric, version, _ in periods}):
-        for change in read_changes(out, metric, version):
-            if (metric, version, change.period) in periods:
-                yield change
 
 
 def _changes(out: Path, listed: Sequence[Part]) -> Iterator[Change]:
