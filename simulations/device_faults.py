@@ -121,11 +121,13 @@ def _require_paid(
 
 def kills(folder: Path, times: int, seed: int) -> dict[str, bytes]:
     """Lives that are killed at random, one after the other, and one that is left alone; then
-    everything that waited has left."""
-    moments, sent = np.random.default_rng(seed), dict[str, bytes]()
+    everything that waited has left. The first life says how long one takes on this machine."""
+    moments, since = np.random.default_rng(seed), time.monotonic()
+    require(lived(folder, "1")[0] == 0, "the device does not start")
+    usual, sent = time.monotonic() - since, checked(folder, {})
     for _ in range(times):
         process = device(folder, "0", "--until-killed")
-        time.sleep(moments.uniform(0.1, 0.6))
+        time.sleep(usual * moments.uniform(0.3, 2.0))
         process.send_signal(signal.SIGKILL)
         process.communicate()
         sent = checked(folder, sent)

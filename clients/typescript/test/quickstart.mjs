@@ -7,7 +7,7 @@ const browser = await launch("chrome", executable);
 const click = (page, id) => page.evaluate((id) => document.getElementById(id).click(), id);
 try {
   const page = await open(browser, address);
-  await until(page, "said", /^$/);
+  await page.waitForFunction(() => document.getElementById("oslo").onclick); // the registry is there
   await click(page, "agree");
   console.log(await until(page, "said", /at most epsilon 2 each minute/));
   await click(page, "oslo");
