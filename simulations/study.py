@@ -28,9 +28,10 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True)
 class Study:
-    """`settings` become rows: each with what `run` measures, from a generator of its own. `close`:
-    relative, what another machine's linear algebra may change of a figure. `each`: what of a
-    setting names a picture of its row alone; without it one picture shows all rows."""
+    """`settings` become rows: each with what `run` measures, from a generator of its own. `chains`:
+    the figures from a Markov chain, which is another one after a step that another machine's
+    rounding makes otherwise. `each`: what of a setting names a picture of its row alone; without it
+    one picture shows all rows."""
 
     name: str
     words: str
@@ -38,7 +39,7 @@ class Study:
     run: Callable[[Setting, np.random.Generator], Mapping[str, float]]
     draw: Callable[[list[Row]], Figure]
     bars: Callable[[list[Row]], list[Bar]]
-    close: float = 1e-3
+    chains: tuple[str, ...] = ()
     each: str = ""
 
     def row(self, place: int) -> Row:

@@ -109,10 +109,11 @@ def _drugs(setting: Setting, generator: np.random.Generator) -> dict[str, float]
     budget = Budget(epsilon=epsilon, delta=0.0, neighbours=REPLACE)
     loose = Budget(epsilon=epsilon, delta=n**-1.1, neighbours=REPLACE)
     genes, scores = expression(WIDE), list[dict[str, float]]()
-    for _ in range(DRUGS):
-        wide = Drug.made(genes, WIDE, PUBLIC, n, generator)
+    for drug_generator in generator.spawn(DRUGS):
+        (chain,) = drug_generator.spawn(1)
+        wide = Drug.made(genes, WIDE, PUBLIC, n, drug_generator)
         drug = wide.narrowed(COLUMNS)
-        rows, public, noise = drug.private, drug.public, Simulated(generator)
+        rows, public, noise = drug.private, drug.public, Simulated(drug_generator)
         inside, low = clip_rows(rows, box, target)
         cut = Rows(inside, low, 1.0, False)
         noisy, loose_noisy = (
@@ -125,8 +126,8 @@ def _drugs(setting: Setting, generator: np.random.Generator) -> dict[str, float]
             "plain_clipped": fixed(cut.xx + public.xx, cut.xy + public.xy),
             "public": fixed(public.xx, public.xy),
             "ridge": ridge.floored(noisy.as_normal),
-            "noise_aware": noise_aware(units, generator, sweeps=SWEEPS).mean(axis=0),
-            "naive": naive(units, generator, sweeps=SWEEPS).mean(axis=0),
+            "noise_aware": noise_aware(units, chain, sweeps=SWEEPS).mean(axis=0),
+            "naive": naive(units, chain, sweeps=SWEEPS).mean(axis=0),
             "only_xy": noisy.xy,
             "unclipped": fixed(loose_noisy.xx, loose_noisy.xy),
             "output": _fit(Output(), rows, loose, noise),
@@ -378,7 +379,7 @@ STUDIES = (
         _drugs,
         _draw_drugs,
         _bars_drugs,
-        close=0.2,  # chains, as in `robust`
+        chains=("noise_aware", "naive"),
     ),
     Study(
         "drugs-traded",
