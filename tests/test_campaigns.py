@@ -84,7 +84,7 @@ def test_a_sample_of_the_association_campaign_meets_its_bars() -> None:
 def test_a_sample_of_the_intervals_campaign_meets_its_bars() -> None:
     """A fixed seed; with a free one each of its 106 bars would be missed with probability 5e-7 at
     most. Its twin, pooled reports that it is not told of, is among them."""
-    done = module("simulations.intervals", "--tables", "60")
+    done = module("simulations.intervals", "--tables", "25")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "K not said" in done.stdout
 
@@ -153,7 +153,7 @@ def one(name: str) -> Setting:
 def test_a_sample_of_the_variance_campaign_meets_its_bars() -> None:
     """Bars at 4.5 standard errors: with a free seed one would be missed with probability 2e-4 at
     most (two normal tails for each of 16 rows and two bars). The seed is fixed."""
-    done = module("simulations.variance", "--draws", "1200")
+    done = module("simulations.variance", "--draws", "400")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("ok  ") == len(settings())
 
@@ -218,8 +218,8 @@ def test_the_numbers_check_fails_for_wrong_coverage_and_for_wide_intervals() -> 
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_a_sample_of_the_numbers_campaign_covers(tmp_path: Path) -> None:
-    """20 tables a way: a share of 94 % or more would be missed with probability 1e-6."""
-    words = ("--tables", "20", "--numbers", "ties", "--users", "100000")
+    """Ten tables a way: a share of 94 % or more would be missed with probability 1e-6."""
+    words = ("--tables", "10", "--numbers", "ties", "--users", "20000")
     out = tmp_path / "numbers.json"
     module("simulations.numbers", *words, "--out", str(out))
     rows = json.loads(out.read_text())["rows"]
