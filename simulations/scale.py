@@ -1,0 +1,317 @@
+"""What every command costs as its input grows: `make campaign-scale`, about an hour.
+
+Each command runs on inputs of three sizes, its least and a hundredth of that, which stands for its
+start. Prints processor time and peak memory, and exits 1 where time grows faster than the power
+1.15 of the size (least squares in logarithms, beyond the start), or where memory is above what is
+stated here: a start and so many bytes an item. `--sample` runs each at its least size.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from simulations import campaign
+from simulations.campaign import Bar
+
+MOST = 1.15
+"""Largest power of the size with which time may grow."""
+START = 320
+"""MiB that a command may take for its start, of which scipy and pyarrow are the most."""
+SHORTEST = 0.05
+"""Seconds of processor below which a difference is the machine's."""
+HEAD = """
+[product]
+name = "scale"
+[group.all]
+window = "1d"
+window_epsilon = 1000.0
+lifetime_epsilon = 100000.0
+"""
+METRIC = """
+[metric.{name}]
+version = 1
+group = "all"
+description = "What is asked for"
+owners = ["team@example.org"]
+expires = 2999-12-31
+"""
+SKETCH = 'mechanism = "cms"\nepsilon = 4.0\nrows = 1024\nwidth = 1024\nseed = "00ff"\n'
+LISTED = 'mechanism = "pgr"\nepsilon = 4.0\ncategories = "values.txt"\n'
+WORDS = 'mechanism = "prefix"\nepsilon = 4.0\nrows = 40960\nseed = "00ff"\n'
+NUMBERS = 'mechanism = "hierarchical-histogram"\nepsilon = 4.0\n'
+MOMENTS = 'mechanism = "moments"\nepsilon = 4.0\nfeatures = 2\nbounds = [[0, 1], [0, 1], [0, 1]]\n'
+PAIR = (
+    ('mechanism = "rr"\nepsilon = 2.0\ncategories = ["a", "b", "c", "d"]\n', "first"),
+    ('mechanism = "rr"\nepsilon = 2.0\ncategories = ["yes", "no"]\n', "second"),
+    ('mechanism = "joint"\nof = ["first", "second"]\n', "asked"),
+)
+ASKED = ("--registry", "metrics.toml")
+PEOPLE = 1_000_000
+
+
+def ldp(folder: Path, *words: str) -> tuple[float, float]:
+    """(seconds of processor, peak MiB) of a command in a folder; raises RuntimeError with its
+    message where it fails."""
+    with tempfile.TemporaryFile() as message:
+        command = [sys.executable, "-m", "ldp", *words]
+        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=message)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            message.seek(0)
+            raise RuntimeError(f"ldp {' '.join(words)}: {message.read().decode()}")
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+def registry(folder: Path, *metrics: tuple[str, str]) -> None:
+    """Write metrics.toml with (parameters, name) of each metric."""
+    text = HEAD + "".join(METRIC.format(name=name) + keys for keys, name in metrics)
+    (folder / "metrics.toml").write_text(text)
+
+
+def population(folder: Path, size: int) -> None:
+    """Write so many values as a list, and as a CSV file with counts of Zipf's law."""
+    values = [f"value {place}" for place in range(size)]
+    (folder / "values.txt").write_text("\n".join(values))
+    lines = (f"{value},{PEOPLE // place + 1}" for place, value in enumerate(values, 1))
+    (folder / "values.csv").write_text("value,count\n" + "\n".join(lines))
+
+
+def simulated(folder: Path, users: int, *words: str) -> None:
+    people = ("--population", "values.csv", "--users", str(users))
+    ldp(folder, "simulate", "asked", *ASKED, *people, "--seed", "1", *words)
+
+
+def listed(keys: str) -> Callable[[Path, int], None]:
+    """Input of so many values, whose metric has these keys."""
+
+    def prepare(folder: Path, size: int) -> None:
+        population(folder, size)
+        registry(folder, (keys, "asked"))
+
+    return prepare
+
+
+def table(keys: str) -> Callable[[Path, int], None]:
+    """The same, and a table of a million reports of it."""
+
+    def prepare(folder: Path, size: int) -> None:
+        listed(keys)(folder, size)
+        simulated(folder, PEOPLE, "--table", "asked.table")
+
+    return prepare
+
+
+def estimated(folder: Path, size: int) -> None:
+    table(SKETCH)(folder, size)
+    ldp(folder, "decode", "asked.table", "--candidates", "values.txt", "--out", "asked.csv")
+
+
+def store(keys: str, values: int = 100) -> Callable[[Path, int], None]:
+    """A store of so many reports."""
+
+    def prepare(folder: Path, size: int) -> None:
+        listed(keys)(folder, values)
+        simulated(folder, size, "--reports", "store", "--day", "2026-01-01")
+
+    return prepare
+
+
+def pairs(folder: Path, size: int) -> None:
+    registry(folder, *PAIR)
+    rows = [f"{one},{other},1" for one in "abcd" for other in ("yes", "no")]
+    (folder / "values.csv").write_text("a,b,frequency\n" + "\n".join(rows))
+    simulated(folder, size, "--reports", "store")
+
+
+def column(folder: Path, size: int) -> None:
+    """So many rows with a text and three numbers, and the numbers' bounds."""
+    generator = np.random.default_rng(1)
+    numbers = generator.random((size, 3))
+    texts = generator.zipf(1.5, size) % 1000
+    lines = (
+        f"value {text},{x:.4f},{z:.4f},{y:.4f}"
+        for text, (x, z, y) in zip(texts, numbers, strict=True)
+    )
+    (folder / "rows.csv").write_text("place,x,z,y\n" + "\n".join(lines))
+    (folder / "bounds.csv").write_text("column,low,high\nx,0,1\nz,0,1\ny,0,1\n")
+
+
+def cells(folder: Path, size: int) -> None:
+    """A sketch of so many cells, twice as a table and once as counts."""
+    rows = max(1, size // 1024)
+    registry(folder, (SKETCH.replace("1024", str(rows), 1), "asked"))
+    population_file = "value,frequency\na,1\nb,1"
+    (folder / "values.csv").write_text(population_file)
+    for name in ("one", "other"):
+        simulated(folder, PEOPLE, "--table", f"{name}.table")
+    totals = [f"{row},,1000" for row in range(rows)]
+    counts = [f"{row},{place},500" for row in range(rows) for place in range(1024)]
+    (folder / "counts.csv").write_text("\n".join(["row,column,count", *totals, *counts]))
+
+
+def metrics(folder: Path, size: int) -> None:
+    registry(folder, *((SKETCH, f"metric-{place}") for place in range(size)))
+
+
+def nothing(folder: Path, size: int) -> None:
+    (folder / "size.txt").write_text(str(size))
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A command whose input grows: `prepare` writes the input of a size to a folder, where it runs
+    with SIZE for the size; memory is at most START and so many bytes an item."""
+
+    words: str
+    of: str
+    sizes: tuple[int, int, int]
+    prepare: Callable[[Path, int], None]
+    each: float
+    least: int = 2
+
+    def measured(self, size: int) -> tuple[float, float]:
+        """(seconds of processor, peak MiB) for an input of this size."""
+        with tempfile.TemporaryDirectory() as name:
+            self.prepare(Path(name), size)
+            words = self.words.replace("SIZE", str(size)).split()
+            return ldp(Path(name), *words)
+
+
+REPORTS = (10_000, 100_000, 1_000_000)
+VALUES = (2_500, 25_000, 250_000)
+OUT = "--out out.csv --json"
+DRAWN = "--registry metrics.toml --population values.csv --users"
+GROWTHS = (
+    Growth("registry check metrics.toml", "metrics", (30, 100, 300), metrics, 1e5),
+    Growth("explain --registry metrics.toml", "metrics", (30, 100, 300), metrics, 1e5),
+    Growth(
+        f"simulate asked {DRAWN} SIZE --seed 1 --reports store",
+        *("reports", REPORTS, listed(SKETCH.replace("width = 1024", "width = 128")), 300),
+    ),
+    Growth(
+        f"simulate asked {DRAWN} 1000000 --seed 1 --table t", "values", VALUES, listed(LISTED), 1000
+    ),
+    Growth(
+        "aggregate asked --registry metrics.toml store --out t --workers 1",
+        *("reports", REPORTS, store(SKETCH), 200),
+    ),
+    Growth("merge one.table other.table --out t", "cells", (65_536, 2**19, 2**22), cells, 60),
+    Growth(
+        "table import asked counts.csv --registry metrics.toml --out t",
+        *("cells", (65_536, 2**18, 2**20), cells, 300),
+    ),
+    Growth(
+        f"decode asked.table --candidates values.txt {OUT}",
+        *("candidates of a sketch", VALUES, table(SKETCH), 1500),
+    ),
+    Growth(f"decode asked.table {OUT}", "values of a list", VALUES, table(LISTED), 1500),
+    Growth(
+        "publish --registry metrics.toml --store store --out results",
+        *("reports", REPORTS, store(LISTED), 300),
+    ),
+    Growth("report asked.csv --out asked.html", "rows", VALUES, estimated, 2000),
+    Growth(f"associate asked --registry metrics.toml store {OUT}", "reports", REPORTS, pairs, 500),
+    Growth("plan --domain SIZE --users 1000000 --epsilon 4", "values", VALUES, nothing, 100),
+    Growth(
+        "compare --population values.csv --epsilon 4 --users 1000000 --seed 1",
+        *("values", VALUES, lambda folder, size: population(folder, size), 2000),
+    ),
+    Growth("try rows.csv --column place --seed 1", "rows", REPORTS, column, 500),
+    Growth("try rows.csv --column x --seed 1", "rows of numbers", REPORTS, column, 500),
+    Growth(
+        "central asked --registry metrics.toml --data values.csv --seed 1",
+        *("values", VALUES, listed(LISTED), 2000),
+    ),
+    Growth(
+        f"regress rows.csv --target y --bounds bounds.csv --epsilon 1 --delta 1e-6 {OUT}",
+        *("rows", REPORTS, column, 500),
+    ),
+    Growth(
+        "audit --preset apple-safari-energy --trials SIZE",
+        *("trials", (3_000, 10_000, 30_000), nothing, 3000, 100),
+    ),
+    Growth(
+        "amplify --preset apple-safari-energy --users SIZE --delta 1e-6",
+        *("reports", REPORTS, nothing, 300),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds of processor, of the start and of each size, and peak MiB."""
+
+    command: str
+    of: str
+    sizes: Sequence[int]
+    start: float
+    seconds: Sequence[float]
+    mib: Sequence[float]
+
+
+ELSEWHERE = {
+    "collect": "make bench-collector",
+    "demo": "simulate, aggregate and decode",
+    "device": "python -m simulations.benchmarks --only encode",
+    "discover": "make campaign-words",
+    "init": "writes two small files",
+    "rappor": "make campaign-rappor-cases",
+}
+"""Command -> what measures it, or why nothing does."""
+
+
+def slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    """The power of the size with which time grows; 0 where all times are the machine's."""
+    if max(seconds) <= SHORTEST:
+        return 0.0
+    logs = np.log(np.maximum(seconds, SHORTEST))
+    return float(np.polyfit(np.log(sizes), logs, 1)[0])
+
+
+def bars(growth: Growth, figures: Sequence[tuple[float, float]], start: float) -> Iterator[Bar]:
+    """Of time beyond the start, and of the peak at the largest size."""
+    what = f"ldp {growth.words.split(' --')[0]}, {growth.of}"
+    seconds = [max(processor - start, 0.0) for processor, _ in figures]
+    power = slope(growth.sizes[: len(figures)], seconds) if len(figures) > 1 else 0.0
+    yield Bar(f"{what}: power of the size", power, f"<= {MOST}", power <= MOST)
+    for size, (_, peak) in zip(growth.sizes, figures, strict=False):
+        most = START + growth.each * size / 2**20
+        yield Bar(f"{what}: MiB of {size:,}", peak, f"<= {most:.0f}", peak <= most)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sample", action="store_true", help="the least size of each")
+    parser.add_argument("--only", default="", help="commands that begin so")
+    parser.add_argument("--out", type=Path, help="JSON file to write")
+    options, provenance = parser.parse_args(), campaign.provenance()
+    rows, every, missed = list[Measured](), list[Bar](), 0
+    for growth in GROWTHS:
+        if not growth.words.startswith(options.only):
+            continue
+        start, _ = growth.measured(max(growth.least, growth.sizes[0] // 100))
+        sizes = growth.sizes[: 1 if options.sample else None]
+        figures = [growth.measured(size) for size in sizes]
+        seconds, peaks = zip(*figures, strict=True)
+        rows.append(Measured(growth.words, growth.of, sizes, start, seconds, peaks))
+        made = list(bars(growth, figures, start))
+        times = ", ".join(
+            f"{size:,}: {one:.2f} s" for size, one in zip(sizes, seconds, strict=True)
+        )
+        print(f"     ldp {growth.words}: start {start:.2f} s, {times}", flush=True)
+        missed |= campaign.shown(made)
+        every += made
+    campaign.write(options.out, provenance, {"bars": every, "rows": rows})
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
