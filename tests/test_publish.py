@@ -382,7 +382,12 @@ def test_json_says_what_was_counted(world: World) -> None:
         *("--out", world.out, "--json"),
     )
     counted = {"metric": "theme", "version": 1, "period": "2026-01-01", "reports": 400}
-    expected = {"counted": [{**counted, "revision": 0}], "changes": [], "problems": []}
+    expected = {
+        "counted": [{**counted, "revision": 0}],
+        "changes": [],
+        "broken": [],
+        "problems": [],
+    }
     assert json.loads(done.output) == expected
 
 

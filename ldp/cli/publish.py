@@ -61,6 +61,7 @@ def publish(
     from ldp.publishing import Job, opened, outputs
     from ldp.publishing import publish as published
     from ldp.publishing.changes import update_changes
+    from ldp.publishing.control import broken_builds
     from ldp.publishing.site import write_site
     from ldp.registry import Registry
 
@@ -84,7 +85,10 @@ def publish(
         changes = update_changes(out)
         if not as_json:  # now, as they are never new again, whatever becomes of site and copies
             click.echo("".join(f"{change}\n" for change in changes), nl=False)
-        write_site(job, result)
+        deviations = [*broken_builds(job)]
+        if not as_json:
+            click.echo("".join(f"{deviation}\n" for deviation in deviations), nl=False)
+        write_site(job, result, deviations)
         if csv:
             outputs.write_csv(out, csv)
         if duckdb:
@@ -97,6 +101,7 @@ def publish(
     report = {
         "counted": [asdict(counted) for counted in result.counted],
         "changes": [asdict(change) for change in changes],
+        "broken": [deviation._asdict() for deviation in deviations],
         "problems": [*map(str, result.problems)],
     }
     say(_with_days_as_text(report), words, as_json)

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from ldp.files import write_whole
+from ldp.publishing.control import Broken
 from ldp.publishing.history import HEIGHT, WIDTH, History, Line, histories
 from ldp.publishing.publish import PERIODS, Job, Publication, first_day
 from ldp.publishing.state import estimates_path
@@ -26,7 +27,7 @@ from ldp.report.page import environment
 USUAL = 28
 """Number of periods whose median is the usual number of reports."""
 RECENT = 7
-"""Number of periods for which a change is said in the index."""
+"""Number of periods for which a change, or a broken build, is said in the index."""
 FEW = 0.5
 """Share of the usual reports below which a period has few."""
 
@@ -55,9 +56,9 @@ class Card:
     last: date | None
 
 
-def write_site(job: Job, result: Publication) -> None:
+def write_site(job: Job, result: Publication, broken: Sequence[Broken] = ()) -> None:
     """Write the site of a publication to `site` in its folder: pages that differ from what is
-    there. `result`: of the run, for its problems."""
+    there. `result`: of the run, for its problems; `broken`: what control metrics say."""
     folder, by_metric = job.out / "site", histories(job.out)
     cards = []
     for metric in sorted({*job.registry.metrics, *by_metric}):
@@ -65,7 +66,9 @@ def write_site(job: Job, result: Publication) -> None:
         if not versions and _is_member(job.registry, metric):
             continue
         problems = [problem.text for problem in result.problems if problem.metric == metric]
-        health = health_of(metric, versions, job, problems)
+        recent = {period.first for version in versions for period in version.periods[-RECENT:]}
+        deviation = [str(b) for b in broken if b.metric == metric and b.period in recent]
+        health = health_of(metric, versions, job, problems, deviation)
         cards.append(_card(metric, versions, job.registry, health))
         if versions:
             page = _metric_page(job, versions, health)
@@ -75,14 +78,20 @@ def write_site(job: Job, result: Publication) -> None:
 
 
 def health_of(
-    metric: str, versions: Sequence[History], job: Job, problems: Sequence[str]
+    metric: str,
+    versions: Sequence[History],
+    job: Job,
+    problems: Sequence[str],
+    deviation: Sequence[str] = (),
 ) -> Health:
     """Return the state of a `metric` with these `versions`, the latest first, on the day of a
-    `job`."""
+    `job`; `deviation`: what its control says."""
     known = job.registry.metrics.get(metric)
     yesterday = job.today - timedelta(days=1)
     if problems:
         return Health("problem", problems[0])
+    if deviation:
+        return Health("broken build", deviation[-1])
     if known is None:
         return Health("ended", "no longer in the registry", is_good=True)
     if known.expires < yesterday:

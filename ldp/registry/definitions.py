@@ -49,6 +49,8 @@ class Metric:
     """True if words are cleaned before they are encoded (`Spelling.cleaned`)."""
     other: str | None = None
     """Category that stands for every text that is not listed."""
+    control: str | None = None
+    """Public value that every build records, so that its reports show which noise really runs."""
 
     @property
     def price(self) -> float:
@@ -113,10 +115,12 @@ class Metric:
         return self.reports_per_window * periods_touched(span, window)
 
     def candidates(self) -> tuple[str, ...] | None:
-        """Return the values of the dictionary, cleaned as devices clean them, or None without a
-        dictionary. Raise RegistryError for a file that cannot be read."""
+        """Return the values of the dictionary, cleaned as devices clean them; without one the
+        `control` where values are hashed, else None. Raise RegistryError for a file that cannot be
+        read."""
         if self.dictionary is None:
-            return None
+            is_listed = bool(getattr(self.mechanism, "categories", ()))
+            return None if is_listed or self.control is None else (self.control,)
         return tuple(dict.fromkeys(map(self.cleaned, read_values(self.dictionary))))
 
     def pinned(self) -> dict[str, Any]:

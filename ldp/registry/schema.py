@@ -66,6 +66,7 @@ METRIC = {
     "presence": {"enum": ["public", "hidden"], "description": "Whether it shows who reports"},
     "words": {"enum": ["clean", "refuse"], "description": "Words with other letters"},
     "other": _text("Category that stands for every value that is not listed"),
+    "control": _text("Public value that every build records, to be seen in its reports"),
 }
 GROUP_REQUIRED = ("window", "window_epsilon", "lifetime_epsilon")
 METRIC_REQUIRED = ("version", "group", "description", "owners", "expires")

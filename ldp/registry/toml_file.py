@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ldp.accounting.policy import Caps
-from ldp.errors import LdpError, RegistryError
-from ldp.mechanisms import CATALOGUE, Catalogued, from_parameters
+from ldp.errors import LdpError, ParameterError, RegistryError
+from ldp.mechanisms import CATALOGUE, Catalogued, Mechanism, from_parameters
 from ldp.mechanisms.presets import PRESETS
 from ldp.protocol.hashing import derived_seed
 from ldp.registry.definitions import Group, Memoise, Metric, Presence, read_bytes, read_values
@@ -223,6 +223,7 @@ def _metric(
         members=members,
         cleans=cleans,
         other=other,
+        control=_control(mechanism, keys, bool(memoise) or presence == "hidden"),
     )
 
 
@@ -306,6 +307,24 @@ def _replacement(mechanism: Catalogued, keys: dict[str, Any]) -> tuple[bool, str
     if other is not None and other not in getattr(mechanism, "categories", ()):
         raise RegistryError("other must name one of the mechanism's categories")
     return has_words and words == "clean", other
+
+
+def _control(mechanism: Catalogued, keys: dict[str, Any], depends: bool) -> str | None:
+    """Return the control value; `depends`: reports share noise, or are not all about it."""
+    if (value := keys.get("control")) is None:
+        return None
+    if depends or not isinstance(mechanism, Mechanism) or mechanism.at_most_answers > 1:
+        raise RegistryError(
+            "control belongs to metrics of one value with fresh noise and public presence"
+        )
+    try:
+        addressing = mechanism.candidate_addressing
+        cells = addressing.cells(addressing.point(value), 0)
+    except (ParameterError, TypeError):
+        raise RegistryError("control must be a value that the mechanism takes as text") from None
+    if len(cells) != 1 and mechanism.kind.has_independent_bits:
+        raise RegistryError("control needs a mechanism in which a value has one bit: hashes = 1")
+    return str(value)
 
 
 def _require_one_presence(metrics: Mapping[str, Metric]) -> None:

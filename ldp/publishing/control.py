@@ -1,0 +1,116 @@
+"""Health of the builds from their reports alone: whether those of a control metric follow its law.
+
+Every build records the public `control` value of the metric. Of n reports of a period the number S
+that support it (`Mechanism.support`) is then Binomial(n, p), and rows are uniform. Where SHARE of
+the reports come from a broken build, S is Binomial(n, (1 - SHARE) p + SHARE t): t = 1 without
+noise, the probability of the untouched where values are hashed with another seed, 1 or 0 where
+randomness is stuck at one report, which also gives one row SHARE of the reports beside its own. A
+weighted mean e of these likelihood ratios has mean 1 while all builds are right, so the detector of
+Shiryaev and Roberts, M = (M + 1) e, is expected to take `most` periods or more until it passes
+`most` (Shin, Ramdas and Rinaldo 2023: e-detectors).
+
+A source of randomness that is stuck differently on each device cannot be seen.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
+from typing import NamedTuple
+
+import numpy as np
+
+from ldp.publishing.publish import PERIODS, Job
+from ldp.publishing.state import kept_versions, load_states, state_folder
+from ldp.tables.joint_table import load_table
+from ldp.tables.table import Table
+
+SHARE = 0.01
+"""Share of the reports, of a broken build, that the detector is tuned to."""
+LATEST = 90
+"""Number of latest periods that are looked at."""
+WITHOUT_NOISE = "a build without noise, or whose randomness is stuck"
+HASHED = (
+    "a build that hashes with another seed, records another value, or whose randomness is stuck"
+)
+STUCK = "a build whose randomness is stuck"
+WEIGHTS = {WITHOUT_NOISE: 0.49, HASHED: 0.49, STUCK: 0.02}
+"""Weight of the ratio of each cause, the last that of a row, which hardly needs one."""
+DAYS = 365
+"""Days until all builds that are right are said to be broken once, on average, at least."""
+
+
+class Broken(NamedTuple):
+    """Deviation of a control metric from its law: said in `period`, most likely `since` then, and
+    its most likely `cause`."""
+
+    metric: str
+    version: int
+    period: date
+    since: date
+    cause: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.metric} v{self.version}: since {self.since} the reports do not follow the law "
+            f"that is stated: {self.cause}"
+        )
+
+
+def supporting(table: Table, value: str) -> int:
+    """Return the number of reports in the table that name a cell which `value` touches."""
+    addressing, counts = table.mechanism.candidate_addressing, table.named_counts()
+    point = addressing.point(value)
+    cells = ((row, cell) for row in range(len(counts)) for cell in addressing.cells(point, row))
+    return sum(int(counts[place]) for place in cells)
+
+
+def log_ratios(table: Table, value: str) -> Mapping[str, float]:
+    """Return the logarithm of the likelihood ratio of each cause, by its words; each ratio has mean
+    1 over tables of as many reports that are all about `value`."""
+    support, n = table.mechanism.support, table.total
+    p, count = float(support.touched), supporting(table, value)
+    ratios = dict[str, float]()
+    for cause, t in ((WITHOUT_NOISE, 1.0), (HASHED, float(support.untouched))):
+        shifted = (1 - SHARE) * p + SHARE * t
+        ratios[cause] = count * math.log(shifted / p)
+        ratios[cause] += (n - count) * math.log((1 - shifted) / (1 - p))
+    rows, base = len(table.reports), math.log1p(-SHARE)
+    more = math.log1p(SHARE * (rows - 1)) - base
+    stuck = np.logaddexp.reduce(more * table.reports) + n * base - math.log(rows)
+    return {**ratios, STUCK: float(stuck)}
+
+
+def broken(
+    tables: Iterable[tuple[date, Table]], value: str, most: float
+) -> Iterator[tuple[date, date, str]]:
+    """Yield (period, since, cause) for each of the `tables`, in the order of time, in which the
+    detector passes `most`, from where it begins anew."""
+    start = (-math.inf, 0.0, None, dict[str, float]())
+    log_m, evidence, since, total = start
+    for period, table in tables:
+        ratios = log_ratios(table, value)
+        weighted = [math.log(WEIGHTS[cause]) + ratio for cause, ratio in ratios.items()]
+        log_e = float(np.logaddexp.reduce(weighted))
+        log_m = float(np.logaddexp(log_m, 0.0)) + log_e
+        if evidence <= 0 or since is None:
+            evidence, since, total = 0.0, period, {}
+        evidence += log_e
+        total = {cause: total.get(cause, 0.0) + ratio for cause, ratio in ratios.items()}
+        if log_m >= math.log(most):
+            yield period, since, max(total, key=lambda cause: total[cause])
+            log_m, evidence, since, total = start
+
+
+def broken_builds(job: Job) -> Iterator[Broken]:
+    """Yield what the kept tables of a job's control metrics say, of each version the last."""
+    length = PERIODS[job.period]
+    for metric, version in kept_versions(job.out):
+        known = job.registry.metrics.get(metric)
+        if known is None or known.control is None:
+            continue
+        states = load_states(state_folder(job.out, metric, version))
+        latest = [*states.items()][-LATEST:]
+        loaded = ((period, load_table(state.table_path)) for period, state in latest)
+        tables = ((period, table) for period, table in loaded if isinstance(table, Table))
+        for last in [*broken(tables, known.control, DAYS / length)][-1:]:
+            yield Broken(metric, version, *last)
