@@ -1,4 +1,4 @@
-"""Runs the command in its arguments and prints its time and peak memory as JSON.
+"""Runs the command in its arguments and prints its times and peak memory as JSON.
 
 A process of its own, because the peak that the system reports for a child starts at the memory of
 the process that started it; this one is small.
@@ -15,9 +15,11 @@ def main() -> int:
     started = time.perf_counter()
     done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=False)
     seconds = time.perf_counter() - started
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
-    print(json.dumps({"seconds": seconds, "peak_mib": peak * unit / 2**20}))
+    processor = used.ru_utime + used.ru_stime
+    peak = used.ru_maxrss * unit / 2**20
+    print(json.dumps({"seconds": seconds, "processor": processor, "peak_mib": peak}))
     return done.returncode
 
 
