@@ -357,9 +357,10 @@ def test_independent_p_values_keep_the_false_discovery_rate(held: int) -> None:
     """20 candidates, `held` of them at 3 standard errors (normal tail); the twin: twice alpha."""
     z = np.random.default_rng(9).normal(size=(20_000, 20))
     z[:, :held] += 3
+    pairs = [*zip(z, norm.sf(z), strict=True)]
 
     def proportions(alpha: float) -> Floats:
-        found = np.array([Rule(alpha=alpha).discovers(row, norm.sf(row)) for row in z])
+        found = np.array([Rule(alpha=alpha).discovers(*pair) for pair in pairs])
         share: Floats = found[:, held:].sum(axis=1) / np.maximum(1, found.sum(axis=1))
         return share
 
