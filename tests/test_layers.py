@@ -28,6 +28,8 @@ LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 DEVICE_SAFE = {
     *("errors", "files", "protocol", "accounting", "mechanisms", "registry", "client"),
 }
+EXTRAS = {"pytest_plugin.py": {"pytest"}, "sealing_keys.py": {"cryptography"}}
+"""Packages that files of the device side import which are loaded on request only."""
 NESTED = {"central/regression": LAYER["regression"]}
 """A second product in a folder of its own, above what it is nested in."""
 
@@ -60,7 +62,7 @@ def imports(path: Path) -> set[str]:
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path))
 def test_a_module_imports_only_from_below(path: Path) -> None:
     here = package(path)
-    others = {"pytest"} if path.name == "pytest_plugin.py" else {"mmh3", "bitarray"}
+    others = EXTRAS.get(path.name, {"mmh3", "bitarray"})
     for name in imports(path):
         parts = name.split(".")
         if parts[0] in ("simulations", "tests"):
@@ -101,6 +103,7 @@ def test_importing_the_client_loads_nothing_heavy() -> None:
         "click",
         "random",
         "bitarray",
+        "cryptography",
     }
 
 

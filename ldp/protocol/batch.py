@@ -22,6 +22,8 @@ MOST_ITEMS = 500
 _HEAD = struct.Struct("<9sB16sIH")
 HEAD_BYTES = _HEAD.size
 _ITEM = struct.Struct("<BII")
+ITEM_BYTES = _ITEM.size
+"""Bytes of an item before its name."""
 _EPOCH = date(1970, 1, 1)
 
 

@@ -1,0 +1,69 @@
+"""Sealed reports as bytes: a report, and the day of its sealing, of which a relay reads nothing.
+
+A sealed batch carries sealed reports as items with the name of their queue; metric, version and day
+are encrypted (`ldp.protocol.sealing_keys`). `docs/wire.md`, section 14, is the specification for
+other languages.
+"""
+
+import struct
+from datetime import date, timedelta
+from typing import NamedTuple
+
+from ldp.errors import ParameterError, ReportError
+from ldp.protocol.batch import HEAD_BYTES, ITEM_BYTES, Item
+
+SEALED_VERSION = 1
+"""Version of the format: that of every item that carries a sealed report."""
+QUEUE = "queue:"
+"""Beginning of the name of an item that carries a sealed report; the name of its queue follows. No
+metric's name has a colon."""
+OVERHEAD = 32 + 16
+"""Bytes that encryption adds: an ephemeral public key, and a tag."""
+LEAST_BYTES = 128
+"""Smallest size of a sealed report; each size is twice the one before."""
+_HEAD = struct.Struct("<IBII")
+_EPOCH = date(1970, 1, 1)
+
+
+class Content(NamedTuple):
+    """Content of a sealed report: `day` of sealing on the device, UTC, and the report's `item`."""
+
+    day: date
+    item: Item
+
+    def to_bytes(self, size: int) -> bytes:
+        """Return the bytes to encrypt, padded so that the sealed report has `size` bytes; raise
+        ParameterError where the report does not fit."""
+        (metric, version, report), days = self.item, (self.day - _EPOCH).days
+        name = metric.encode()
+        data = _HEAD.pack(days, len(name), version, len(report)) + name + report
+        if len(data) > size - OVERHEAD:
+            raise ParameterError(f"a report of metric {metric!r} is larger than its queue allows")
+        return data.ljust(size - OVERHEAD, b"\0")
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Content":
+        """Return the content in `data`; raise ReportError for bytes that `to_bytes` cannot
+        write."""
+        try:
+            days, name_size, version, size = _HEAD.unpack_from(data)
+            start = _HEAD.size + name_size
+            item = Item(data[_HEAD.size : start].decode(), version, data[start : start + size])
+            content = cls(_EPOCH + timedelta(days=days), item)
+            if content.to_bytes(len(data) + OVERHEAD) == data:
+                return content
+        except (struct.error, ValueError, OverflowError):
+            pass
+        raise ReportError("the content of a sealed report is damaged")
+
+
+def sealed_bytes(items: list[Item]) -> int:
+    """Return the size of all sealed reports of a queue that carries any of these items: a power of
+    two, LEAST_BYTES at least."""
+    largest = max(_HEAD.size - ITEM_BYTES + item.size for item in items) + OVERHEAD
+    return max(LEAST_BYTES, 1 << (largest - 1).bit_length())
+
+
+def is_sealed(batch: bytes) -> bool:
+    """Return whether a batch carries sealed reports, in all of its items; else it has none."""
+    return batch[HEAD_BYTES + ITEM_BYTES :].startswith(QUEUE.encode())

@@ -1,0 +1,118 @@
+"""Keys of sealed reports: devices seal with the public key of a collector, which opens them.
+
+The encryption is HPKE (RFC 9180) in base mode with X25519, HKDF-SHA256 and AES-128-GCM, by the
+package `cryptography` (extra `sealed`), which is loaded with this module only.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from ldp.errors import MissingPackage, ParameterError, ReportError
+from ldp.protocol.batch import Item
+from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, Content
+
+try:
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+    from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        load_pem_private_key,
+    )
+except ModuleNotFoundError as error:
+    raise MissingPackage.of("sealing reports", error.name, "sealed") from None
+
+SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
+
+
+class PublicKey:
+    """Public key of a collector, to which devices seal reports. `text`: its 32 bytes as 64
+    hexadecimal digits. `fingerprint`: their SHA-256, also in hexadecimal digits. Raises
+    ParameterError."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            key = bytes.fromhex(text)
+            self._key = X25519PublicKey.from_public_bytes(key)
+        except (ValueError, TypeError):
+            raise ParameterError("a key must be text of 64 hexadecimal digits") from None
+        self.fingerprint = hashlib.sha256(key).hexdigest()
+
+    def seal(self, queue: str, size: int, content: Content) -> Item:
+        """Return the item that carries a sealed report of `size` bytes to a queue; no two calls
+        give the same bytes. Raise ParameterError where it does not fit."""
+        info = _info(queue, self.fingerprint)
+        try:
+            sealed = SUITE.encrypt(content.to_bytes(size), self._key, info)
+        except ValueError as error:
+            raise ParameterError(str(error) or "nobody can hold the key of this text") from None
+        return Item(QUEUE + queue, SEALED_VERSION, sealed)
+
+
+class PrivateKey:
+    """Private key of a collector, which opens sealed reports. `public`: the text of its public key;
+    `fingerprint`: that of the public key."""
+
+    def __init__(self, key: X25519PrivateKey) -> None:
+        self._key = key
+        self.public = key.public_key().public_bytes_raw().hex()
+        self.fingerprint = PublicKey(self.public).fingerprint
+
+    @classmethod
+    def load(cls, path: Path) -> "PrivateKey":
+        """Read a key from a PEM file (PKCS #8, not encrypted); raise ParameterError."""
+        try:
+            key = load_pem_private_key(path.read_bytes(), None)
+        except OSError as error:
+            raise ParameterError(f"cannot read the key {path}: {error.strerror}") from None
+        except (ValueError, TypeError):
+            key = None
+        if not isinstance(key, X25519PrivateKey):
+            raise ParameterError(f"{path} is not a private X25519 key: `ldp key FILE` makes one")
+        return cls(key)
+
+    @classmethod
+    def make(cls, path: Path) -> "PrivateKey":
+        """Make a key and write it to a new file that only its owner may read; raise
+        ParameterError."""
+        key = X25519PrivateKey.generate()
+        text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        try:
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise ParameterError(f"cannot write the key {path}: {error.strerror}") from None
+        return cls(key)
+
+    def open(self, item: Item) -> Content:
+        """Return the content of an item that carries a sealed report; raise ReportError when it was
+        not sealed to this key and queue, or is damaged."""
+        info = _info(item.metric.removeprefix(QUEUE), self.fingerprint)
+        try:
+            data = SUITE.decrypt(item.report, self._key, info)
+        except (InvalidTag, ValueError):
+            raise ReportError("a report was not sealed to this key") from None
+        return Content.from_bytes(data)
+
+
+def open_with(keys: Iterable[PrivateKey], item: Item) -> Content:
+    """Return the content of an item, by the first of several keys that opens it; raise
+    ReportError."""
+    for key in keys:
+        try:
+            return key.open(item)
+        except ReportError:
+            continue
+    raise ReportError("a report was sealed to none of these keys")
+
+
+def _info(queue: str, fingerprint: str) -> bytes:
+    """Return the `info` of HPKE: the version, key and queue that a sealed report is bound to."""
+    version = bytes([SEALED_VERSION])
+    return b"ldp sealed report" + version + bytes.fromhex(fingerprint) + queue.encode()
