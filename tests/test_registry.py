@@ -2,7 +2,7 @@
 
 import math
 import re
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from ldp.errors import RegistryError
 from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.presets import PRESETS
 from ldp.registry import Registry, read_values
+from ldp.registry.definitions import Queue
 from ldp.registry.explaining import label
 from tests.command_line import run
 
@@ -276,6 +277,11 @@ def test_the_default_seed_depends_on_product_metric_and_version(tmp_path: Path) 
         ('name = "keyboard"', "", "needs a name"),
         ("[metric.browser]", '[metric."no/slash"]', "name has letters"),
         ('mechanism = "rr"', 'preset = "apple-pie"', "preset must be one of"),
+        ("[product]", '[product]\nsealing_keys = ["00"]', "sealing_keys must list fingerprints"),
+        ("[product]", "[product]\nsealing_keys = []", "sealing_keys must list fingerprints"),
+        ("reports_per_window = 2", "shuffled_epsilon = 0", "shuffled_epsilon must be"),
+        ("reports_per_window = 2", "shuffled_epsilon = true", "shuffled_epsilon must be"),
+        (RR, RAPPOR + '"per-value"\nshuffled_epsilon = 0.5', "does not go with memoise"),
     ],
 )
 def test_a_mistake_is_one_line_that_says_what_is_right(
@@ -287,6 +293,25 @@ def test_a_mistake_is_one_line_that_says_what_is_right(
     for line in str(caught.value).splitlines():  # of as many metrics as have the line
         assert line.startswith(f"{tmp_path / 'metrics.toml'}: ")
     assert "metrics.toml" in str(caught.value)
+
+
+@pytest.mark.exact
+def test_a_group_is_a_queue_and_a_metric_that_is_shuffled_to_a_target_has_its_own(
+    tmp_path: Path,
+) -> None:
+    """Of 64 columns a report has 19 bytes, of two categories 12; 13, a name and 48 are added."""
+    registry = Registry.load(written(tmp_path, GOOD))
+    assert registry.sealing_keys == ()
+    assert registry.queues() == {"typing": Queue(128, timedelta(days=7))}
+    text = GOOD.replace("rows = 128\nwidth = 64", "rows = 128\nwidth = 1024\nshuffled_epsilon = 1")
+    key = "0f" * 32
+    text = text.replace("[product]", f'[product]\nsealing_keys = ["{key}"]')
+    registry = Registry.load(written(tmp_path, text))
+    assert registry.sealing_keys == (key,)
+    assert {name: queue.size for name, queue in registry.queues().items()} == {
+        "typing/city": 256,
+        "typing": 128,
+    }
 
 
 @pytest.mark.exact

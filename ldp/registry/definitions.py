@@ -26,6 +26,14 @@ class Group(NamedTuple):
     lateness: timedelta
 
 
+class Queue(NamedTuple):
+    """Sealed reports that a relay shuffles together. `size`: of each of them, in bytes; `lateness`:
+    how long after sealing it forwards them."""
+
+    size: int
+    lateness: timedelta
+
+
 @dataclass(frozen=True, kw_only=True)
 class Metric:
     """One version of one metric. `dictionary`: the file of its candidates, if it has one; `epoch`:
@@ -51,6 +59,8 @@ class Metric:
     """Category that stands for every text that is not listed."""
     control: str | None = None
     """Public value that every build records, so that its reports show which noise really runs."""
+    shuffled_epsilon: float | None = None
+    """Target for the epsilon of a report in a relay's batch, which has no other metric's."""
 
     @property
     def price(self) -> float:
@@ -58,6 +68,11 @@ class Metric:
         about one value, or of one epoch."""
         cost = self.mechanism.cost
         return cost.lifetime if self.memoise else cost.epsilon
+
+    @property
+    def queue(self) -> str:
+        """Name of the queue of its sealed reports: its group's, or one of its own."""
+        return f"{self.group}/{self.name}" if self.shuffled_epsilon else self.group
 
     @property
     def manner(self) -> str:

@@ -17,8 +17,11 @@ from ldp.accounting.composition import exact_sum
 from ldp.accounting.policy import periods_touched
 from ldp.errors import RegistryError
 from ldp.files import write_whole
+from ldp.protocol.batch import Item
 from ldp.protocol.channel import round_up
-from ldp.registry.definitions import Group, Metric, read_bytes, read_values
+from ldp.protocol.sealed_report import sealed_bytes
+from ldp.protocol.wire import HEADER_BYTES
+from ldp.registry.definitions import Group, Metric, Queue, read_bytes, read_values
 from ldp.registry.toml_file import duration, nearest, read_document, read_registry
 
 PINS = {
@@ -36,7 +39,8 @@ __all__ = ["Group", "Metric", "Registry", "duration", "read_values"]
 @dataclass(frozen=True, kw_only=True)
 class Registry:
     """All metrics of one product. `lifetime_epsilon`: cap for life of all groups together;
-    `development`: whether its reports are a developer's own, which no other registry counts."""
+    `development`: whether its reports are a developer's own, which no other registry counts;
+    `sealing_keys`: fingerprints of the keys that devices may seal reports to."""
 
     path: Path
     product: str
@@ -44,6 +48,7 @@ class Registry:
     metrics: Mapping[str, Metric]
     lifetime_epsilon: float = math.inf
     development: bool = False
+    sealing_keys: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, path: str | Path) -> "Registry":
@@ -60,6 +65,17 @@ class Registry:
     def metrics_of(self, group: str) -> list[Metric]:
         """Return the metrics of a group."""
         return [metric for metric in self.metrics.values() if metric.group == group]
+
+    def queues(self) -> dict[str, Queue]:
+        """Return the queues of sealed reports by name: one a group, and one for each metric with
+        `shuffled_epsilon`."""
+        items = dict[str, list[Item]]()
+        lateness = dict[str, timedelta]()
+        for metric in self.metrics.values():
+            report = bytes(HEADER_BYTES + metric.mechanism.layout.body_bytes)
+            items.setdefault(metric.queue, []).append(Item(metric.name, metric.version, report))
+            lateness[metric.queue] = self.groups[metric.group].lateness
+        return {name: Queue(sealed_bytes(items[name]), lateness[name]) for name in items}
 
     @property
     def lock_path(self) -> Path:

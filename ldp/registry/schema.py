@@ -33,6 +33,12 @@ PRODUCT = {
     "name": _text("Name of the product, which goes into derived seeds", minLength=1),
     "lifetime_epsilon": _epsilon("Cap for life on all groups of a device together"),
     "development": {"type": "boolean", "description": "For a developer's own screen only"},
+    "sealing_keys": {
+        "type": "array",
+        "items": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        "minItems": 1,
+        "description": "Fingerprints of the collector's keys that devices may seal reports to",
+    },
 }
 GROUP = {
     "window": _span("Length of the windows that a cap holds for"),
@@ -67,6 +73,7 @@ METRIC = {
     "words": {"enum": ["clean", "refuse"], "description": "Words with other letters"},
     "other": _text("Category that stands for every value that is not listed"),
     "control": _text("Public value that every build records, to be seen in its reports"),
+    "shuffled_epsilon": _epsilon("What a report should cost in a relay's batch, by itself"),
 }
 GROUP_REQUIRED = ("window", "window_epsilon", "lifetime_epsilon")
 METRIC_REQUIRED = ("version", "group", "description", "owners", "expires")

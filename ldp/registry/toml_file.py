@@ -55,6 +55,7 @@ class Contents(NamedTuple):
     metrics: Mapping[str, Metric]
     lifetime_epsilon: float
     development: bool
+    sealing_keys: tuple[str, ...]
 
 
 def duration(text: object) -> timedelta:
@@ -135,6 +136,8 @@ def _contents(path: Path, document: dict[str, Any]) -> Contents:
         raise RegistryError("[product]: lifetime_epsilon must be a number > 0")
     if type(development := product.get("development", False)) is not bool:
         raise RegistryError("[product]: development must be true or false")
+    with _errors_in("[product]"):
+        sealing_keys = _sealing_keys(product)
     groups, mistakes = dict[str, Group](), dict[str, str]()
     for name in (group_sections := _section(document, "group", "group")):
         with _noting(mistakes, f"group.{name}"):
@@ -154,7 +157,18 @@ def _contents(path: Path, document: dict[str, Any]) -> Contents:
     _require_one_presence(metrics)
     for name, group in groups.items():
         _require_budget(name, group.caps, lifetime, metrics)
-    return Contents(product["name"], groups, metrics, lifetime, development)
+    return Contents(product["name"], groups, metrics, lifetime, development, sealing_keys)
+
+
+def _sealing_keys(product: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the fingerprints of keys; raise RegistryError."""
+    keys = product.get("sealing_keys", [])
+    are_keys = isinstance(keys, list) and all(
+        isinstance(key, str) and re.fullmatch("[0-9a-f]{64}", key) for key in keys
+    )
+    if not are_keys or (not keys and "sealing_keys" in product):
+        raise RegistryError("sealing_keys must list fingerprints that `ldp key FILE` prints")
+    return tuple(keys)
 
 
 def _is_joint(keys: Any) -> bool:
@@ -224,7 +238,22 @@ def _metric(
         cleans=cleans,
         other=other,
         control=_control(mechanism, keys, bool(memoise) or presence == "hidden"),
+        shuffled_epsilon=_shuffled_epsilon(keys),
     )
+
+
+def _shuffled_epsilon(keys: Mapping[str, Any]) -> float | None:
+    """Return the target for the epsilon of a report in a relay's batch; raise RegistryError."""
+    if (epsilon := keys.get("shuffled_epsilon")) is None:
+        return None
+    if type(epsilon) not in (int, float) or not 0 < epsilon < math.inf:
+        raise RegistryError("shuffled_epsilon must be a number > 0")
+    if keys.get("memoise"):
+        raise RegistryError(
+            "shuffled_epsilon does not go with memoise: reports that share a permanent response "
+            "stay linked in a shuffled batch"
+        )
+    return float(epsilon)
 
 
 def _donations(keys: Mapping[str, Any], caps: Caps) -> int:
