@@ -7,15 +7,22 @@ import socket
 import time
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ldp.cli.options import FILE, JSON, SPAN, say
 from ldp.errors import MissingPackage, ParameterError
 from ldp.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ldp.protocol.batch import Item
+    from ldp.protocol.sealed_report import Content
 
 GRACE_SECONDS, BACKLOG, LOG_SECONDS = 30, 128, 60.0
 LOOPBACK = ("127.0.0.1", "::1")
@@ -103,6 +110,12 @@ class _Seldom(logging.Filter):
     metavar="ORIGIN",
     help="Origin of pages whose browsers may send, as https://app.example; may be repeated.",
 )
+@click.option(
+    "--sealed",
+    type=FILE,
+    multiple=True,
+    help="Key that opens sealed reports (ldp key); may be repeated, the newest first.",
+)
 @click.option("--trust-clock", is_flag=True, help="It went ahead by a month, and is right.")
 @click.option("--drain", is_flag=True, help="Serve nobody: move all that waits, and end.")
 @JSON
@@ -121,6 +134,7 @@ def collect(
     most_requests: int,
     most_buffer: int,
     allow_origin: tuple[str, ...],
+    sealed: tuple[Path, ...],
     trust_clock: bool,
     drain: bool,
     as_json: bool,
@@ -174,6 +188,7 @@ def collect(
             retain=retain,
             trust_clock=trust_clock,
             origins=allow_origin,
+            open_report=_opener(loaded, sealed),
         )
         if drain:
             moved, left = collector.drain()
@@ -186,6 +201,22 @@ def collect(
             say({"moved": dict(moved), "waiting": dict(left)}, words, as_json)
         else:
             _serve(collector.app, held.enter_context(_listening(listen)))
+
+
+def _opener(registry: Registry, files: tuple[Path, ...]) -> "Callable[[Item], Content] | None":
+    """Return what opens sealed reports with the keys in these files, None without files. Raise
+    ParameterError when a key is missing to which devices may seal."""
+    if not files:
+        return None
+    from ldp.protocol.sealing_keys import PrivateKey, open_with
+
+    keys = [PrivateKey.load(file) for file in files]
+    for fingerprint in set(registry.sealing_keys) - {key.fingerprint for key in keys}:
+        raise ParameterError(
+            f"devices may seal to the key {fingerprint} of {registry.path}: name its file with "
+            "--sealed too"
+        )
+    return partial(open_with, keys)
 
 
 def _require_no_other_options() -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,7 +75,8 @@ class PendingBatch:
     @property
     def size(self) -> int:
         """Approximate size in bytes."""
-        return 200 + sum(len(lot.bodies) for lot in self.batch.lots)
+        opened = (report.lot for report in self.batch.opened)
+        return 200 + sum(len(lot.bodies) for lot in chain(self.batch.lots, opened))
 
 
 class Answer(NamedTuple):
@@ -257,6 +259,10 @@ class Buffer:
         sorted_batch = pending.batch
         if not watermark <= sorted_batch.day <= today + min(AHEAD, date.max - today):
             return _TOO_LATE if sorted_batch.day < watermark else _TOO_EARLY
+        if sorted_batch.opened:
+            if _id_table(sorted_batch.day) in self._days and (first := self._first_answer(pending)):
+                return first
+            self._settle(sorted_batch, watermark, today)
         refused = _pack_refusals(sorted_batch.refused)
         if not sorted_batch.lots:  # none of its reports can be counted twice: its id is not stored
             is_known = _id_table(sorted_batch.day) in self._days
@@ -270,6 +276,20 @@ class Buffer:
         except sqlite3.IntegrityError:
             return self._first_answer(pending) or _CONFLICT
         return Answer(202, _refusals_json(refused), is_new=True)
+
+    def _settle(self, batch: SortedBatch, watermark: date, today: date) -> None:
+        """Make lots of a batch's opened reports, but refusals of those that were opened before or
+        sealed on a day that is not taken. Their digests stand among the ids of that day."""
+        for number, day, digest, lot in batch.opened:
+            if not watermark <= day <= today + min(AHEAD, date.max - today):
+                batch.refused.append(Refusal(number, "wrong_day"))
+            elif self._connection.execute(
+                f"INSERT OR IGNORE INTO {self._table(day)} VALUES (?, ?, NULL)", (digest, b"")
+            ).rowcount:
+                batch.lots.append(lot)
+            else:
+                batch.refused.append(Refusal(number, "repeated"))
+        batch.refused.sort()
 
     def _first_answer(self, pending: PendingBatch) -> Answer | None:
         """Return the answer that this batch had, a conflict if another has its id, or None."""

@@ -5,7 +5,8 @@ items that will never be counted. Uniform batches (one metric throughout, as rel
 as one array; every other item by item. Nothing here touches a disk or knows a sender.
 """
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -17,13 +18,24 @@ from numpy.typing import NDArray
 
 from ldp.errors import ReportError
 from ldp.mechanisms import Catalogued
-from ldp.protocol.batch import HEAD_BYTES, Batch, Uniform, read_uniform
+from ldp.protocol.batch import HEAD_BYTES, ID_BYTES, Batch, Item, Uniform, read_uniform
 from ldp.protocol.kinds import Layout
+from ldp.protocol.sealed_report import QUEUE, Content
 from ldp.protocol.wire import HEADER_BYTES, JointLayout, split_report
 from ldp.registry import Registry
 from ldp.tables.joint_table import split_batch
 
-Code = Literal["unknown_metric", "wrong_version", "expired", "malformed"]
+Code = Literal[
+    "unknown_metric",
+    "wrong_version",
+    "expired",
+    "malformed",
+    "unopened",
+    "wrong_day",
+    "repeated",
+    "unknown_queue",
+    "wrong_size",
+]
 """Reason why an item will never be counted."""
 CODES: tuple[Code, ...] = get_args(Code)
 """Codes in the order in which the buffer numbers them; new ones come last."""
@@ -47,23 +59,37 @@ class Lot(NamedTuple):
     bodies: bytes
 
 
+class OpenedReport(NamedTuple):
+    """Report that was sealed, to be stored unless it was opened before. `item`: its position in the
+    batch; `day`: of sealing on the device; `digest`: of the sealed report, ID_BYTES long."""
+
+    item: int
+    day: date
+    digest: bytes
+    lot: Lot
+
+
 @dataclass
 class SortedBatch:
-    """Content of a batch: lots to store, and refusals to answer with."""
+    """Content of a batch: lots to store, and refusals to answer with. The reports of a batch of
+    sealed ones are `opened`, and become lots or refusals when it is committed."""
 
     id: bytes
     day: date
     lots: list[Lot] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
+    opened: list[OpenedReport] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class CollectedMetric:
-    """Metric of a collector. `last`: the last day on which its reports are taken."""
+    """Metric of a collector. `last`: the last day on which its reports are taken; `queue`: that of
+    its sealed reports."""
 
     version: int
     last: date
     mechanism: Catalogued
+    queue: str
 
 
 def collected_metrics(registry: Registry) -> dict[str, CollectedMetric]:
@@ -74,6 +100,7 @@ def collected_metrics(registry: Registry) -> dict[str, CollectedMetric]:
             metric.version,
             later(metric.expires, registry.groups[metric.group].lateness),
             metric.mechanism,
+            metric.queue,
         )
         for name, metric in registry.metrics.items()
     }
@@ -97,16 +124,53 @@ def sort_batch(data: bytes, metrics: Mapping[str, CollectedMetric], today: date)
     return _sort_each(Batch.from_bytes(data), metrics, today)
 
 
-def _sort_each(batch: Batch, metrics: Mapping[str, CollectedMetric], today: date) -> SortedBatch:
-    result, bodies = SortedBatch(batch.id, batch.day), dict[str, list[bytes]]()
-    for number, (metric, version, report) in enumerate(batch.items):
-        code = _refusal_code(metric, version, metrics, today)
-        if code is None and _is_malformed(report, metrics[metric]):
-            code = "malformed"
-        if code:
+def sort_sealed(
+    data: bytes,
+    metrics: Mapping[str, CollectedMetric],
+    today: date,
+    open_report: Callable[[Item], Content],
+) -> SortedBatch:
+    """Return the content of a batch of sealed reports; raise ReportError unless the bytes are one.
+    `open_report` returns the content of an item, or raises ReportError."""
+    batch = Batch.from_bytes(data)
+    result = SortedBatch(batch.id, batch.day)
+    for number, sealed in enumerate(batch.items):
+        try:
+            day, item = open_report(sealed)
+        except ReportError:
+            result.refused.append(Refusal(number, "unopened"))
+            continue
+        if code := _code_of(item, metrics, today, sealed.metric.removeprefix(QUEUE)):
             result.refused.append(Refusal(number, code))
         else:
-            bodies.setdefault(metric, []).append(report[HEADER_BYTES:])
+            lot = Lot(item.metric, item.version, 1, item.report[HEADER_BYTES:])
+            result.opened.append(OpenedReport(number, day, digest_of(sealed.report), lot))
+    return result
+
+
+def digest_of(sealed_report: bytes) -> bytes:
+    """Return the digest by which a sealed report is recognised: ID_BYTES of BLAKE2b."""
+    return hashlib.blake2b(sealed_report, digest_size=ID_BYTES, person=b"ldp sealed").digest()
+
+
+def _code_of(
+    item: Item, metrics: Mapping[str, CollectedMetric], today: date, queue: str | None = None
+) -> Code | None:
+    """Return why a report will not be counted, or None; one that was sealed came by a `queue`."""
+    if code := _refusal_code(item.metric, item.version, metrics, today):
+        return code
+    metric = metrics[item.metric]
+    is_lost = queue is not None and queue != metric.queue
+    return "malformed" if is_lost or _is_malformed(item.report, metric) else None
+
+
+def _sort_each(batch: Batch, metrics: Mapping[str, CollectedMetric], today: date) -> SortedBatch:
+    result, bodies = SortedBatch(batch.id, batch.day), dict[str, list[bytes]]()
+    for number, item in enumerate(batch.items):
+        if code := _code_of(item, metrics, today):
+            result.refused.append(Refusal(number, code))
+        else:
+            bodies.setdefault(item.metric, []).append(item.report[HEADER_BYTES:])
     for metric, reports in bodies.items():
         result.lots.append(Lot(metric, metrics[metric].version, len(reports), b"".join(reports)))
     return result

@@ -93,7 +93,10 @@ class PrivateKey:
     def open(self, item: Item) -> Content:
         """Return the content of an item that carries a sealed report; raise ReportError when it was
         not sealed to this key and queue, or is damaged."""
-        info = _info(item.metric.removeprefix(QUEUE), self.fingerprint)
+        queue = item.metric.removeprefix(QUEUE)
+        if (item.metric, item.version) != (QUEUE + queue, SEALED_VERSION):
+            raise ReportError("an item carries no sealed report of this version")
+        info = _info(queue, self.fingerprint)
         try:
             data = SUITE.decrypt(item.report, self._key, info)
         except (InvalidTag, ValueError):

@@ -1,0 +1,27 @@
+"""`ldp key`: the key of a collector to which devices seal reports."""
+
+from pathlib import Path
+
+import click
+
+from ldp.cli.options import FILE, JSON, say
+
+
+@click.command()
+@click.argument("file", type=FILE)
+@JSON
+def key(file: Path, as_json: bool) -> None:
+    """Make a collector's key, if FILE is not there yet, and print its public part.
+
+    FILE stays with the collector, which opens sealed reports with it (`ldp collect --sealed FILE`).
+    Apps seal with the public key; `sealing_keys` in metrics.toml lists the fingerprint, so that
+    they seal with no other. It is a PEM file, as `openssl genpkey -algorithm x25519` writes.
+
+    \b
+    Example: ldp key collector.key
+    """
+    from ldp.protocol.sealing_keys import PrivateKey
+
+    private = PrivateKey.load(file) if file.exists() else PrivateKey.make(file)
+    words = f"public key:  {private.public}\nfingerprint: {private.fingerprint}"
+    say({"public_key": private.public, "fingerprint": private.fingerprint}, words, as_json)

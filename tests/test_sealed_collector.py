@@ -1,0 +1,154 @@
+"""A collector that opens sealed reports: each is counted once, whoever repeats it, in any batch."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ldp.protocol.batch import Item
+from tests.collecting import (
+    REGISTRY,
+    TODAY,
+    Process,
+    Service,
+    batch,
+    counted,
+    items,
+    registry,
+    same_counts,
+    summed,
+)
+from tests.command_line import run
+from tests.sealing import FOREIGN, KEY, RETIRED, opening, sealed
+
+WEEK, DAY = timedelta(days=7), timedelta(days=1)
+
+
+def codes(service: Service, body: bytes) -> list[str]:
+    """Codes of the refused reports of a batch that is answered 202."""
+    answer = service.send(body)
+    assert answer.status == 202, answer
+    return [refusal["code"] for refusal in answer.json["refused"]]
+
+
+@pytest.mark.exact
+def test_a_sealed_report_counts_once_in_whatever_batch_it_comes(tmp_path: Path) -> None:
+    asked = registry(tmp_path)
+    plain = [*items(asked, "word", "hello", 5), *items(asked, "city", "Oslo", 3)]
+    texts = sealed(asked, plain)
+    first, second = batch(texts[:5]), batch([*texts[3:], texts[7]])
+    with opening(tmp_path) as service:
+        assert codes(service, first) == codes(service, first) == []
+        assert codes(service, second) == codes(service, second) == ["repeated"] * 3
+    with opening(tmp_path) as service:  # as after a restart
+        assert codes(service, batch(texts)) == ["repeated"] * 8
+        service.collector.move_everything()
+        for metric in ("word", "city"):
+            table = counted(service.store, asked, metric)
+            assert same_counts(table, summed(asked, [batch(plain)], metric))
+
+
+@pytest.mark.exact
+def test_a_retired_key_opens_and_a_foreign_one_does_not(tmp_path: Path) -> None:
+    asked = registry(tmp_path)
+    (one, two, three) = (
+        sealed(asked, items(asked, "city", "Oslo", 1), key=key)[0]
+        for key in (KEY, RETIRED, FOREIGN)
+    )
+    with opening(tmp_path, KEY, RETIRED) as service:
+        assert codes(service, batch([one, two, three])) == ["unopened"]
+        assert codes(service, batch([one, *items(asked, "city", "Oslo", 1)])) == [
+            *("repeated", "unopened")
+        ]
+
+
+@pytest.mark.exact
+def test_a_report_is_forgotten_only_when_its_day_is_not_taken_any_more(tmp_path: Path) -> None:
+    asked, now = registry(tmp_path), [TODAY]
+    (old,) = sealed(asked, items(asked, "city", "Oslo", 1), TODAY - WEEK)
+    (early,) = sealed(asked, items(asked, "city", "Oslo", 1), TODAY + 2 * DAY)
+    with opening(tmp_path, today=lambda: now[0]) as service:
+        assert codes(service, batch([old])) == []
+        assert codes(service, batch([early])) == ["wrong_day"]
+        assert codes(service, batch([old, early])) == ["repeated", "wrong_day"]
+        now[0] += DAY
+        assert codes(service, batch([old, early], now[0])) == ["wrong_day"]
+        assert service.ask("GET", "/v1/metrics").body.count(b'code="wrong_day"} 3') == 1
+
+
+@pytest.mark.exact
+def test_what_would_not_be_counted_in_the_open_is_not_when_sealed(tmp_path: Path) -> None:
+    asked = registry(tmp_path)
+    (good,) = items(asked, "city", "Oslo", 1)
+    odd = [good._replace(version=2), good._replace(report=b"x"), *items(asked, "old", "yes", 1)]
+    with opening(tmp_path) as service:
+        assert codes(service, batch(sealed(asked, odd))) == [
+            *("wrong_version", "malformed", "expired")
+        ]
+
+
+@pytest.mark.exact
+def test_a_report_that_came_by_another_queue_is_malformed(tmp_path: Path) -> None:
+    asked = registry(tmp_path)
+    (good,) = items(asked, "city", "Oslo", 1)
+    lone = REGISTRY.replace(
+        "epsilon = 4.0\ncategories", "shuffled_epsilon = 1\nepsilon = 4.0\ncategories"
+    )
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "metrics.toml").write_text(lone)
+    (elsewhere,) = sealed(registry(tmp_path / "other"), [good])
+    assert elsewhere.metric == "queue:places/city"
+    with opening(tmp_path) as service:
+        assert codes(service, batch([elsewhere])) == ["malformed"]
+    with opening(tmp_path / "other") as service:
+        assert codes(service, batch([elsewhere])) == []
+
+
+@pytest.mark.exact
+def test_a_conflict_uses_nothing_up(tmp_path: Path) -> None:
+    """Other bytes under a known id are refused, and their reports count when they come rightly."""
+    asked = registry(tmp_path)
+    one, two = sealed(asked, items(asked, "city", "Oslo", 2))
+    identity = bytes(16)
+    with opening(tmp_path) as service:
+        assert codes(service, batch([one], identity=identity)) == []
+        assert service.send(batch([two], identity=identity)).status == 409
+        assert codes(service, batch([two])) == []
+
+
+@pytest.mark.exact
+def test_without_a_key_sealed_reports_are_not_lost(tmp_path: Path) -> None:
+    """The sender repeats them until the collector has its key."""
+    asked = registry(tmp_path)
+    body = batch(sealed(asked, items(asked, "city", "Oslo", 1)))
+    with Service(tmp_path) as service:
+        answer = service.send(body)
+        assert (answer.status, answer.headers["retry-after"]) == (503, "60")
+        assert codes(
+            service, batch([*items(asked, "city", "Oslo", 1), Item("queue:x", 1, b"")])
+        ) == ["unknown_metric"]
+
+
+def test_the_command_opens_with_the_keys_of_the_registry_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The collector does not start while devices may seal to a key that it has not got."""
+    keys = list[dict[str, str]]()
+    for name in "aba":
+        assert run(f"key {tmp_path / name} --json", monkeypatch) == 0
+        keys.append(json.loads(capsys.readouterr().out))
+    first, second, again = keys
+    assert first == again != second
+    assert run(f"key {tmp_path / 'a'}", monkeypatch) == 0
+    assert first["fingerprint"] in capsys.readouterr().out
+    listed = json.dumps([first["fingerprint"], second["fingerprint"]])
+    (tmp_path / "metrics.toml").write_text(
+        REGISTRY.replace("[product]", f"[product]\nsealing_keys = {listed}")
+    )
+    process = Process(tmp_path, "--sealed", str(tmp_path / "a"))
+    assert process.ended() == 2
+    assert f"devices may seal to the key {second['fingerprint']}" in (tmp_path / "log").read_text()
+    process = Process(tmp_path, "--sealed", str(tmp_path / "a"), "--sealed", str(tmp_path / "b"))
+    assert process.url
+    assert process.end() == 0
