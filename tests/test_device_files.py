@@ -22,6 +22,7 @@ FORMAT_1 = (
     SCHEMA.replace("meaning", "fingerprint")
     .replace("times INTEGER", "reports INTEGER")
     .replace(" tag BLOB,", "")
+    .replace(",\n    sealed BLOB", "")
 )
 
 
@@ -85,8 +86,12 @@ def test_a_file_of_format_1_is_upgraded_and_keeps_what_it_charged(app: App) -> N
             if "frozen" not in statement and "cells" not in statement:
                 connection.execute(statement)
         connection.execute("ATTACH ? AS new", (str(app.path),))
-        for table in ("state", "seen", "charges", "totals", "batches"):
+        for table in ("state", "seen", "charges", "totals"):
             connection.execute(f"INSERT INTO {table} SELECT * FROM new.{table}")
+        connection.execute(
+            "INSERT INTO batches SELECT id, day, last_day, not_before, contents, body, state "
+            "FROM new.batches"
+        )
         connection.execute(
             "INSERT INTO pool SELECT ends, metric, version, meaning, slot, report FROM new.pool"
         )

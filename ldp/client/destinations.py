@@ -7,15 +7,18 @@ from contextlib import closing, suppress
 from itertools import chain
 from pathlib import Path
 from threading import Timer
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ldp.errors import LdpError, ParameterError
 from ldp.files import sync_folder
 from ldp.protocol.batch import MEDIA_TYPE
+from ldp.protocol.sealed_report import is_sealed
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
     from ssl import SSLContext
+
+    from ldp.protocol.sealing_keys import PublicKey
 
 TIMEOUT_SECONDS = 20.0
 """Longest duration of one request, from its first byte to the last of the answer."""
@@ -68,23 +71,17 @@ class Folder:
         return 0
 
 
-class Collector:
-    """Collector that batches are sent to with `POST url/v1/reports`; 202 acknowledges.
+class _Address(NamedTuple):
+    """Address to which batches are posted: host with port, path, https or not."""
 
-    `url`: https, or http on this machine. `headers`: sent with every batch, for a proxy before the
-    collector. `context`: TLS settings, for an authority or a client certificate of your own;
-    without it certificates are checked as the system does. The proxy is the environment's
-    (`https_proxy`, `no_proxy`); redirects are not followed. `is_local`: whether it is http on this
-    machine. Raises ParameterError.
-    """
+    host: str
+    path: str
+    is_secure: bool
+    is_local: bool
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        context: "SSLContext | None" = None,
-    ) -> None:
+    @classmethod
+    def of(cls, url: str) -> "_Address":
+        """Return the address of a collector or relay; raise ParameterError."""
         from urllib.parse import urlsplit
 
         try:
@@ -100,9 +97,38 @@ class Collector:
             raise ParameterError("a collector's address must be https (http on this machine only)")
         if "@" in parts.netloc:
             raise ParameterError("a collector's address must hold no password: use headers")
-        self._secure, self._host = scheme == "https", parts.netloc
-        self.is_local = local
-        self._path = parts.path.rstrip("/") + "/v1/reports"
+        path = parts.path.rstrip("/") + "/v1/reports"
+        return cls(parts.netloc, path, scheme == "https", local)
+
+
+class Collector:
+    """Collector that batches are sent to with `POST url/v1/reports`; 202 acknowledges.
+
+    `url`: https, or http on this machine. `relay`: address of a relay that sealed batches go to
+    instead; batches that were sealed before there was a key still go to `url`. `key`: the
+    collector's public key as text (`ldp key`), to which the client then seals every report; its
+    registry must list the key, and the extra `sealed` be installed. `headers`: sent with every
+    batch, for a proxy before the collector. `context`: TLS settings, for an authority or a client
+    certificate of your own; without it certificates are checked as the system does. The proxy is
+    the environment's (`https_proxy`, `no_proxy`); redirects are not followed. `is_local`: whether
+    it is http on this machine. Raises ParameterError and MissingPackage.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        relay: str | None = None,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        context: "SSLContext | None" = None,
+    ) -> None:
+        if relay is not None and key is None:
+            raise ParameterError("a relay must not read reports: give the collector's key too")
+        self.key = None if key is None else _public_key(key)
+        self._direct = _Address.of(url)
+        self._relay = self._direct if relay is None else _Address.of(relay)
+        self.is_local = self._direct.is_local and self._relay.is_local
         self._headers = {**(headers or {}), "Content-Type": MEDIA_TYPE, "User-Agent": "ldp"}
         for text in chain.from_iterable((headers or {}).items()):
             if not isinstance(text, str) or not text.isascii() or not text.isprintable():
@@ -113,12 +139,13 @@ class Collector:
         """Send a batch and return the number of refused reports; raise Unreachable."""
         from http.client import HTTPException  # late: slow to load
 
-        with closing(self._connection()) as connection:
+        address = self._relay if is_sealed(body) else self._direct
+        with closing(self._connection(address)) as connection:
             deadline = Timer(TIMEOUT_SECONDS, _abort, (connection,))
             deadline.daemon = True
             deadline.start()
             try:
-                connection.request("POST", self._path, body, self._headers)
+                connection.request("POST", address.path, body, self._headers)
                 answer = connection.getresponse()
                 text, retry_after = answer.read(1 << 20), answer.getheader("Retry-After", "")
             except (OSError, HTTPException, ValueError, AttributeError) as error:
@@ -131,18 +158,24 @@ class Collector:
             raise Unreachable(f"the collector answered {answer.status}", seconds, answer.status)
         return _count_refused(text)
 
-    def _connection(self) -> "HTTPConnection":
-        """Return a connection to the collector, through the environment's proxy if there is one."""
+    def _connection(self, address: _Address) -> "HTTPConnection":
+        """Return a connection to an address, through the environment's proxy if there is one."""
         from http.client import HTTPConnection, HTTPSConnection
 
-        if not self._secure:
-            return HTTPConnection(self._host, timeout=TIMEOUT_SECONDS)
-        proxy, headers = _proxy(self._host)
-        host = proxy or self._host
+        if not address.is_secure:
+            return HTTPConnection(address.host, timeout=TIMEOUT_SECONDS)
+        proxy, headers = _proxy(address.host)
+        host = proxy or address.host
         connection = HTTPSConnection(host, timeout=TIMEOUT_SECONDS, context=self._context)
         if proxy:
-            connection.set_tunnel(self._host, headers=headers)
+            connection.set_tunnel(address.host, headers=headers)
         return connection
+
+
+def _public_key(text: str) -> "PublicKey":
+    from ldp.protocol.sealing_keys import PublicKey  # late: most devices seal to no key
+
+    return PublicKey(text)
 
 
 def _proxy(host: str) -> tuple[str, dict[str, str]]:

@@ -16,7 +16,7 @@ from weakref import WeakSet
 from ldp.errors import LdpError
 
 APPLICATION = 0x6C647031
-FORMAT = 2
+FORMAT = 3
 SCHEMA = """
 CREATE TABLE state (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE seen (ends INTEGER, metric TEXT, version INTEGER, meaning BLOB,
@@ -34,8 +34,8 @@ CREATE INDEX charges_at ON charges (at);
 CREATE TABLE totals (budget TEXT, metric TEXT, epsilon REAL, times INTEGER NOT NULL,
     PRIMARY KEY (budget, metric, epsilon)) WITHOUT ROWID;
 CREATE TABLE batches (id BLOB PRIMARY KEY, day TEXT NOT NULL, last_day TEXT NOT NULL,
-    not_before INTEGER NOT NULL, contents TEXT NOT NULL, body BLOB, state TEXT NOT NULL)
-    WITHOUT ROWID;
+    not_before INTEGER NOT NULL, contents TEXT NOT NULL, body BLOB, state TEXT NOT NULL,
+    sealed BLOB) WITHOUT ROWID;
 """
 _FROZEN = SCHEMA[SCHEMA.index("CREATE TABLE frozen") : SCHEMA.index("CREATE TABLE charges")]
 UPGRADES = {
@@ -46,6 +46,7 @@ ALTER TABLE pool ADD COLUMN tag BLOB;
 ALTER TABLE charges RENAME COLUMN reports TO times;
 ALTER TABLE totals RENAME COLUMN reports TO times;
 {_FROZEN}""",
+    2: "ALTER TABLE batches ADD COLUMN sealed BLOB",
 }
 """Statements that turn a file of a format into one of the next, by the older format."""
 BUSY_SECONDS = 0.25

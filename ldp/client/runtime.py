@@ -35,6 +35,7 @@ from ldp.protocol.wire import HEADER_BYTES
 from ldp.registry import Metric, Registry
 
 if TYPE_CHECKING:
+    from ldp.protocol.sealing_keys import PublicKey
     from ldp.registry.answers import Statement
 
 T = TypeVar("T")
@@ -107,7 +108,8 @@ class Client:
         self._secret = device_secret if secret is None else AccountSecret(secret, product)
         responses = Responses(self._registry.metrics.values(), self._bits, self._secret)
         self._modes = modes_of(self._registry, responses, self._bits)
-        self._sealer = Sealer(self._registry, self._modes, self._bits, jitter)
+        key = _sealing_key(destination, self._registry)
+        self._sealer = Sealer(self._registry, self._modes, self._bits, jitter, key)
         self._witness = _witness(witness, self._path)
         self._file: DeviceFile | None = None
         self._keep_sent = keep_sent
@@ -350,7 +352,7 @@ class Client:
         withdraw_epochs(connection)
         stop_calendars(connection)
         self._secret.delete()
-        connection.execute("UPDATE batches SET body = NULL")
+        connection.execute("UPDATE batches SET body = NULL, sealed = NULL")
         connection.execute(
             "UPDATE batches SET state = 'withdrawn', not_before = 0 WHERE state = 'waiting'"
         )
@@ -474,6 +476,18 @@ def _require_local(destination: Destination | None) -> None:
             "a registry with development = true sends to a folder, to memory, or to "
             'Collector("http://127.0.0.1:8787") of `ldp collect --dev` only'
         )
+
+
+def _sealing_key(destination: Destination | None, registry: Registry) -> "PublicKey | None":
+    """Return the key that a destination has reports sealed to, None without one; raise
+    ParameterError for a key that the registry does not list."""
+    key: PublicKey | None = getattr(destination, "key", None)
+    if key is not None and key.fingerprint not in registry.sealing_keys:
+        raise ParameterError(
+            f"{registry.path} does not list the key {key.fingerprint} in sealing_keys: devices "
+            "seal to no other"
+        )
+    return key
 
 
 def _require_sendable(metric: Metric) -> None:

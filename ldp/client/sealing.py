@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import date, timedelta
 from sqlite3 import Connection
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ldp.client.charges import charge, is_agreed, remaining_budget
 from ldp.client.device_file import remember, state
@@ -17,7 +17,11 @@ from ldp.client.periods import beginning, day_of, length
 from ldp.client.pool import due_periods, meaning
 from ldp.protocol.batch import ID_BYTES, Batch, Item, pack_batches
 from ldp.protocol.randomness import BitSource, uniform_below
+from ldp.protocol.sealed_report import Content
 from ldp.registry import Registry
+
+if TYPE_CHECKING:
+    from ldp.protocol.sealing_keys import PublicKey
 
 MOST_WAITING = 4 << 20
 """Most bytes of sealed batches that wait; beyond it the oldest are dropped, and counted."""
@@ -27,15 +31,23 @@ T = TypeVar("T")
 
 
 class Sealer:
-    """Seals what periods pooled. A period is given as (its end in seconds since 1970, a group)."""
+    """Seals what periods pooled. A period is given as (its end in seconds since 1970, a group).
+    `key`: of a collector, to which every report is encrypted, once; None: reports stay as they
+    are."""
 
     def __init__(
-        self, registry: Registry, modes: Mapping[str, Mode], bits: BitSource, jitter: timedelta
+        self,
+        registry: Registry,
+        modes: Mapping[str, Mode],
+        bits: BitSource,
+        jitter: timedelta,
+        key: "PublicKey | None" = None,
     ) -> None:
         self._registry = registry
         self._modes = modes
         self._bits = bits
         self._jitter = jitter
+        self._key, self._queues = key, registry.queues() if key else {}
 
     def public_periods(self, connection: Connection, now: int) -> list[tuple[int, str]]:
         """Return the periods that are over and have records, of groups with public presence. Group
@@ -70,12 +82,14 @@ class Sealer:
             self._forget(connection, group, end)
         day = day_of(now)
         self._forget_what_is_over(connection, day_of(max(end for end, _ in periods) - 1))
-        for batch_items in pack_batches(random_order(items, self._bits)):
+        items = random_order(items, self._bits)
+        for packed in pack_batches([self._encrypted(item, day) for item in items]):
+            batch_items, items = tuple(items[: len(packed)]), items[len(packed) :]
             groups = {self._group(item.metric) for item in batch_items}
             lateness = min(self._registry.groups[group].lateness for group in groups)
             identity = self._bits.draw(8 * ID_BYTES).to_bytes(ID_BYTES, "little")
             connection.execute(
-                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, 'waiting')",
+                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, 'waiting', ?)",
                 (
                     identity,
                     day.isoformat(),
@@ -83,8 +97,16 @@ class Sealer:
                     now + uniform_below(self._bits, 1 + round(self._jitter.total_seconds())),
                     json.dumps(Counter(item.metric for item in batch_items)),
                     Batch(identity, day, batch_items).to_bytes(),
+                    Batch(identity, day, packed).to_bytes() if self._key else None,
                 ),
             )
+
+    def _encrypted(self, item: Item, day: date) -> Item:
+        """Return the item that leaves the device for a report: encrypted if there is a key."""
+        if self._key is None:
+            return item
+        queue = self._registry.metrics[item.metric].queue
+        return self._key.seal(queue, self._queues[queue].size, Content(day, item))
 
     def _charged_items(self, connection: Connection, group: str, end: int) -> list[Item]:
         """Return the reports that a group may send of one period, and charge them. The order of its
@@ -154,12 +176,15 @@ def drop(connection: Connection, now: int, keep_sent: timedelta) -> None:
         "UPDATE batches SET body = NULL WHERE state = 'acknowledged' AND day < ?",
         (first_kept_day(now, keep_sent),),
     )
-    update = "UPDATE batches SET state = 'dropped', body = NULL, not_before = 0 WHERE "
+    update = (
+        "UPDATE batches SET state = 'dropped', body = NULL, sealed = NULL, not_before = 0 WHERE "
+    )
     today = day_of(now).isoformat()
     connection.execute(f"{update} state = 'waiting' AND last_day < ?", (today,))
     total = 0
     for identity, size in connection.execute(
-        "SELECT id, length(body) FROM batches WHERE state = 'waiting' ORDER BY day DESC, id"
+        "SELECT id, length(coalesce(sealed, body)) FROM batches WHERE state = 'waiting' "
+        "ORDER BY day DESC, id"
     ).fetchall():
         total += size
         if total > MOST_WAITING:

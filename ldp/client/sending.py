@@ -128,8 +128,8 @@ class Sender:
             if waiting and clock < next_try <= clock + LONGEST_WAIT:
                 return Uploaded(waiting=waiting, why=FAILED)
             batch = connection.execute(
-                "SELECT id, body FROM batches WHERE state = 'waiting' AND not_before <= ? "
-                "ORDER BY random() LIMIT 1",
+                "SELECT id, coalesce(sealed, body) FROM batches "
+                "WHERE state = 'waiting' AND not_before <= ? ORDER BY random() LIMIT 1",
                 (ledger_time(connection, self._clock()),),
             ).fetchone()
         if batch is None:
@@ -165,7 +165,7 @@ def _acknowledge(device: DeviceFile, identity: bytes, refused: int, keeps: bool)
     with device.transaction(synced=True) as connection:
         is_new = connection.execute(
             "UPDATE batches SET state = 'acknowledged', body = CASE WHEN ? THEN body END, "
-            "not_before = 0 WHERE id = ? AND state IN ('waiting', 'withdrawn')",
+            "sealed = NULL, not_before = 0 WHERE id = ? AND state IN ('waiting', 'withdrawn')",
             (keeps, identity),
         ).rowcount
         remember(connection, "failures", 0)
