@@ -59,7 +59,8 @@ def test_batches_that_are_too_old_or_too_many_are_dropped_and_counted(app: App) 
     with closing(sqlite3.connect(app.path)) as connection, connection:
         for number in range(5):
             connection.execute(
-                "INSERT INTO batches VALUES (?, '2026-01-11', '2026-02-11', 0, '{}', ?, 'waiting', NULL)",
+                "INSERT INTO batches "
+                "VALUES (?, '2026-01-11', '2026-02-11', 0, '{}', ?, 'waiting', NULL)",
                 (bytes([number]), bytes(MOST_WAITING // 4)),
             )
     app.client.record("city", "Oslo")

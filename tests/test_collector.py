@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from ldp import CountMeanSketch, SubsetSelection
 from ldp.client import Client
 from ldp.client import Collector as Destination
-from ldp.collection.buffer import Buffer, BufferUnusable, PendingBatch
-from ldp.collection.collector import SLOW_SECONDS, Limits
+from ldp.collection.acknowledged import BufferUnusable, PendingBatch
+from ldp.collection.buffer import Buffer
 from ldp.collection.intake import SortedBatch, collected_metrics, sort_batch
+from ldp.collection.service import SLOW_SECONDS, Limits
 from ldp.collection.workers import Shuffling
 from ldp.errors import RegistryError, ReportError
 from ldp.mechanisms import CATALOGUE, Catalogued

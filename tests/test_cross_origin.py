@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from ldp.cli.registry import export
-from ldp.collection.collector import Limits
 from ldp.collection.cross_origin import checked_origin
+from ldp.collection.service import Limits
 from ldp.errors import ParameterError
 from ldp.mechanisms import from_parameters
 from ldp.protocol.batch import MEDIA_TYPE, MOST_BYTES

@@ -21,7 +21,8 @@ from ldp import (
     Rappor,
 )
 from ldp.collection import ReportWriter, ingest
-from ldp.collection.buffer import APPLICATION, Buffer, BufferUnusable, PendingBatch
+from ldp.collection.acknowledged import BufferUnusable, PendingBatch
+from ldp.collection.buffer import Buffer
 from ldp.collection.collector import Collector, MoveError
 from ldp.collection.ingest import write_block
 from ldp.collection.intake import collected_metrics, sort_batch, split_bodies
@@ -294,7 +295,10 @@ def test_a_buffer_of_the_first_format_opens_and_loses_nothing(tmp_path: Path) ->
         ("CREATE TABLE notes (text TEXT)", "is not the buffer of a collector"),
         ("PRAGMA user_version = 7", "is not the buffer of a collector"),
         ("PRAGMA application_id = 7", "is not the buffer of a collector"),
-        (f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = 3", "a newer version"),
+        (
+            f"PRAGMA application_id = {Buffer.form.application}; PRAGMA user_version = 3",
+            "a newer version",
+        ),
         (None, "not a database"),
     ],
 )

@@ -149,7 +149,8 @@ def collect(
     Example: ldp collect --dev
     """
     try:
-        from ldp.collection.collector import Collector, Limits
+        from ldp.collection.collector import Collector
+        from ldp.collection.service import Limits
     except ModuleNotFoundError as error:
         raise MissingPackage.of("ldp collect", error.name, "collector") from None
     from ldp.collection.lock import hold_lock

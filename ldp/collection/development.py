@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ldp.collection.aggregate import aggregate
-from ldp.collection.collector import REPORTS
+from ldp.collection.service import REPORTS
 from ldp.collection.store import NoReports
 from ldp.decoding import decode
 from ldp.decoding.distribution import Distribution

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -16,9 +17,10 @@ from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import ClassVar, Generic, TypeVar
 
-from ldp.collection.buffer import Answer, Buffer, BufferedMetric, BufferUnusable, PendingBatch
+from ldp.collection.acknowledged import Answer, BatchFile, BufferUnusable, PendingBatch
+from ldp.collection.buffer import Buffer, BufferedMetric
 from ldp.collection.counts import Counts
 from ldp.collection.ingest import MOST_BLOCK_BYTES, Retention, retire, write_block
 
@@ -26,6 +28,7 @@ RETRY_SECONDS = 5.0
 """Seconds after which the ingestor tries again what failed."""
 LOG = logging.getLogger("ldp.collector")
 T = TypeVar("T")
+B = TypeVar("B", bound=BatchFile)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +41,12 @@ class Shuffling:
     smallest: int = 100
 
 
-class Writer(threading.Thread):
+class Writer(threading.Thread, Generic[B]):
     """Thread that alone writes to the buffer: it commits batches, then resolves their answers.
     `failure`: why batches cannot be stored now, "" if they can."""
 
     def __init__(
-        self, buffer: Buffer, today: Callable[[], date], lateness: timedelta, counts: Counts
+        self, buffer: B, today: Callable[[], date], lateness: timedelta, counts: Counts
     ) -> None:
         super().__init__(name="ldp writer", daemon=True)
         self._buffer, self._today, self._lateness = buffer, today, lateness
@@ -67,7 +70,7 @@ class Writer(threading.Thread):
         finally:
             self.queued_bytes -= pending.size
 
-    def perform(self, job: Callable[[Buffer], T]) -> T:
+    def perform(self, job: Callable[[B], T]) -> T:
         """Run a job on the writer's buffer between two commits, and return its result."""
         future: Future[T] = Future()
 
@@ -132,34 +135,23 @@ def _resolve(futures: list["asyncio.Future[Answer]"], answers: list[Answer] | Ex
             future.set_result(answers[number])
 
 
-class Ingestor(threading.Thread):
-    """Thread that moves blocks of reports to the store when they are large or old enough."""
+class Worker(threading.Thread, ABC):
+    """Thread that passes on what a buffer holds. `role`: what it is called; `waiting`: reports in
+    the buffer; `buffer_bytes`: its size; `failures`: reasons of what cannot be done now, by
+    problem."""
 
-    def __init__(
-        self,
-        store: Path,
-        reader: Buffer,
-        writer: Writer,
-        today: Callable[[], date],
-        counts: Counts,
-        shuffling: Shuffling,
-        retain: timedelta | None,
-        candidates: Mapping[tuple[str, int], tuple[str, ...]],
-    ) -> None:
-        super().__init__(name="ldp ingestor", daemon=True)
-        self._store, self._reader, self._writer = store, reader, writer
-        self._today, self._counts, self._shuffling = today, counts, shuffling
-        self._retention = retain and Retention(retain, today(), time.monotonic())
-        self._retired_day = date.min
-        self._stopped, self._work_lock = threading.Event(), threading.Lock()
-        self._candidates = candidates
-        self._since: dict[int, float] = {}
+    role: ClassVar[str]
+
+    def __init__(self, reader: BatchFile) -> None:
+        super().__init__(name=f"ldp {self.role}", daemon=True)
+        self._stopped = threading.Event()
         self.waiting, self.buffer_bytes = 0, reader.bytes_used()
         self.failures: dict[str, str] = {}
-        """Reasons of what cannot be done now, by problem."""
         self._next_try: dict[str, float] = {}
-        self._small = set[int]()
-        """Metrics for which a warning was logged that too few reports wait."""
+
+    @abstractmethod
+    def work(self) -> None:
+        """Pass on what is due."""
 
     def run(self) -> None:
         """Work until `stop`; what fails is tried again, and delays nothing else."""
@@ -181,9 +173,37 @@ class Ingestor(threading.Thread):
             self.failures.pop(problem, None)
 
     def stop(self) -> None:
-        """End the thread after the block that it is writing."""
+        """End the thread after what it is doing."""
         self._stopped.set()
         self.join()
+
+
+class Ingestor(Worker):
+    """Thread that moves blocks of reports to the store when they are large or old enough."""
+
+    role = "ingestor"
+
+    def __init__(
+        self,
+        store: Path,
+        reader: Buffer,
+        writer: Writer[Buffer],
+        today: Callable[[], date],
+        counts: Counts,
+        shuffling: Shuffling,
+        retain: timedelta | None,
+        candidates: Mapping[tuple[str, int], tuple[str, ...]],
+    ) -> None:
+        super().__init__(reader)
+        self._store, self._reader, self._writer = store, reader, writer
+        self._today, self._counts, self._shuffling = today, counts, shuffling
+        self._retention = retain and Retention(retain, today(), time.monotonic())
+        self._retired_day = date.min
+        self._work_lock = threading.Lock()
+        self._candidates = candidates
+        self._since: dict[int, float] = {}
+        self._small = set[int]()
+        """Metrics for which a warning was logged that too few reports wait."""
 
     def work(self, everything: bool = False) -> None:
         """Write every block that is due, or all reports if `everything`; delete files that are too

@@ -1,0 +1,325 @@
+"""Durable files of acknowledged batches: what a collector and a relay have in common.
+
+One SQLite file, in write-ahead mode with a full sync at every commit. `BatchFile.commit` writes a
+queue of batches in one transaction; senders are answered only when it has returned. Ids of batches
+are stored in one table a day of sealing, and deleted below the watermark, the oldest day that is
+still taken, which never falls. The file has an application id and the number of its format.
+Deleted content is overwritten, and `erase` empties the log. Days are arguments.
+"""
+
+import json
+import os
+import sqlite3
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from ldp.collection.intake import CODES, Refusal, SortedBatch
+from ldp.errors import LdpError
+
+AHEAD = timedelta(days=1)
+"""Longest time by which a device's clock may be ahead of the collector's."""
+LEAP = timedelta(days=31)
+"""Longest time by which a believed clock may be ahead of the watermark, which never falls."""
+PAGE_BYTES, CHECKPOINT_PAGES = 4096, 8192
+
+
+class BufferUnusable(LdpError, OSError):
+    """Error: the buffer cannot be read or written: damaged, foreign, or the disk is full."""
+
+
+@dataclass(frozen=True)
+class PendingBatch:
+    """Batch that waits to be committed, with the digest of its bytes."""
+
+    batch: SortedBatch
+    digest: bytes
+
+    @property
+    def size(self) -> int:
+        """Approximate size in bytes."""
+        opened = (report.lot for report in self.batch.opened)
+        return 200 + sum(len(lot.bodies) for lot in chain(self.batch.lots, opened))
+
+
+class Answer(NamedTuple):
+    """Answer to the sender of a batch: an HTTP status and a JSON text."""
+
+    status: int
+    text: str
+    is_new: bool = False
+    """True if the batch was stored by this commit."""
+
+
+NOTHING_REFUSED = '{"refused":[]}'
+_REFUSAL = struct.Struct("<HB")
+_CONFLICT = Answer(409, '{"error":"another batch has this id"}')
+_TOO_LATE = Answer(410, '{"error":"sealed too long ago"}')
+_TOO_EARLY = Answer(422, '{"error":"sealed on a day that has not come"}')
+
+
+class Form(NamedTuple):
+    """What a file of batches is for. `scripts`: statements that bring a file of a format to the
+    present one, by the older format, 0 for an empty file."""
+
+    user: str
+    application: int
+    """SQLite's application_id."""
+    number: int
+    """Number of the format: SQLite's user_version."""
+    scripts: Mapping[int, str]
+    first_tables: frozenset[str] = frozenset()
+    """Tables of format 1 where that had no application_id."""
+
+
+class BatchFile(ABC):
+    """Connection to a file of acknowledged batches. Several may read; one at a time commits.
+
+    `folder`: where the file is, which is made. `synchronous`: SQLite's setting, for the test that
+    shows why it is FULL. Raises BufferUnusable.
+    """
+
+    form: ClassVar[Form]
+
+    def __init__(self, folder: str | Path, synchronous: str = "FULL") -> None:
+        self._path = Path(folder) / "buffer.db"
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            for path in self._path.parent.glob("buffer.db*"):  # the folder may be open to others
+                path.chmod(0o600)
+            self._connection = sqlite3.connect(
+                self._path, timeout=60, isolation_level=None, check_same_thread=False
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise BufferUnusable(f"{self._path}: {error}") from None
+        try:
+            self._prepare(synchronous)
+        except BaseException:
+            self._connection.close()
+            raise
+        self._days = set(self._tables())
+
+    def _prepare(self, synchronous: str) -> None:
+        """Make the tables, or upgrade those of an older format. Raise BufferUnusable, with nothing
+        changed, for a file that is not a buffer."""
+        self._format()
+        with self._buffer_errors():
+            for pragma in (
+                f"page_size = {PAGE_BYTES}",
+                "journal_mode = WAL",
+                f"synchronous = {synchronous}",
+                "secure_delete = ON",
+                f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
+            ):
+                self._connection.execute(f"PRAGMA {pragma}").fetchall()
+        with self._transaction():
+            if (version := self._format()) != self.form.number:
+                for statement in self.form.scripts[version].split(";"):
+                    self._connection.execute(statement)
+                self._connection.execute(f"PRAGMA application_id = {self.form.application}")
+                self._connection.execute(f"PRAGMA user_version = {self.form.number}")
+
+    def _format(self) -> int:
+        """Return the number of the file's format, 0 for an empty file; raise BufferUnusable."""
+        ((application,),) = self._rows("PRAGMA application_id")
+        ((number,),) = self._rows("PRAGMA user_version")
+        if (application, number) == (self.form.application, self.form.number):
+            return int(number)
+        if application == self.form.application:
+            raise BufferUnusable(f"{self._path} was written by a newer version of ldp")
+        tables = {name for (name,) in self._rows("SELECT name FROM sqlite_master")}
+        is_first = bool(self.form.first_tables) and tables >= self.form.first_tables
+        if application or number or (tables and not is_first):
+            raise BufferUnusable(f"{self._path} is not the buffer of a {self.form.user}")
+        return 1 if tables else 0
+
+    @property
+    def watermark(self) -> date:
+        """Oldest day of sealing that is taken."""
+        rows = self._rows("SELECT value FROM state WHERE name = 'watermark'")
+        return date.fromisoformat(rows[0][0]) if rows else date.min
+
+    def trust(self, today: date, lateness: timedelta, is_sure: bool) -> None:
+        """Advance the watermark to `lateness` before `today`. Raise BufferUnusable, unless
+        `is_sure`, when the clock went too far ahead since the last call."""
+        with self._transaction():
+            if is_sure:
+                self._set_watermark(max(self.watermark, today - lateness))
+            else:
+                self._advance_watermark(today - lateness)
+
+    def commit(
+        self, pending: Sequence[PendingBatch], today: date, lateness: timedelta
+    ) -> list[Answer]:
+        """Write batches in one synced transaction and return their answers, in order. Raise
+        BufferUnusable, with nothing written, when that fails."""
+        with self._transaction():
+            watermark = self._advance_watermark(today - lateness)
+            answers = [self._take(item, watermark, today) for item in pending]
+            self._keep(
+                item.batch for item, answer in zip(pending, answers, strict=True) if answer.is_new
+            )
+            return answers
+
+    @abstractmethod
+    def _keep(self, batches: Iterable[SortedBatch]) -> None:
+        """Store the lots of batches, in the transaction of `commit`."""
+
+    def _take(self, pending: PendingBatch, watermark: date, today: date) -> Answer:
+        """Return the answer to a batch, and write its id if any of its reports is stored."""
+        sorted_batch = pending.batch
+        if not watermark <= sorted_batch.day <= today + min(AHEAD, date.max - today):
+            return _TOO_LATE if sorted_batch.day < watermark else _TOO_EARLY
+        if sorted_batch.opened:
+            if _id_table(sorted_batch.day) in self._days and (first := self._first_answer(pending)):
+                return first
+            self._settle(sorted_batch, watermark, today)
+        refused = _pack_refusals(sorted_batch.refused)
+        if not sorted_batch.lots:  # none of its reports can be counted twice: its id is not stored
+            is_known = _id_table(sorted_batch.day) in self._days
+            first = self._first_answer(pending) if is_known else None
+            return first or Answer(202, _refusals_json(refused), is_new=True)
+        try:
+            self._connection.execute(
+                f"INSERT INTO {self._table(sorted_batch.day)} VALUES (?, ?, ?)",
+                (sorted_batch.id, pending.digest, refused or None),
+            )
+        except sqlite3.IntegrityError:
+            return self._first_answer(pending) or _CONFLICT
+        return Answer(202, _refusals_json(refused), is_new=True)
+
+    def _settle(self, batch: SortedBatch, watermark: date, today: date) -> None:
+        """Make lots of a batch's opened reports, but refusals of those that were opened before or
+        sealed on a day that is not taken. Their digests stand among the ids of that day."""
+        for number, day, digest, lot in batch.opened:
+            if not watermark <= day <= today + min(AHEAD, date.max - today):
+                batch.refused.append(Refusal(number, "wrong_day"))
+            elif self._connection.execute(
+                f"INSERT OR IGNORE INTO {self._table(day)} VALUES (?, ?, NULL)", (digest, b"")
+            ).rowcount:
+                batch.lots.append(lot)
+            else:
+                batch.refused.append(Refusal(number, "repeated"))
+        batch.refused.sort()
+
+    def _first_answer(self, pending: PendingBatch) -> Answer | None:
+        """Return the answer that this batch had, a conflict if another has its id, or None."""
+        row = self._connection.execute(
+            f"SELECT digest, refused FROM {_id_table(pending.batch.day)} WHERE id = ?",
+            (pending.batch.id,),
+        ).fetchone()
+        if not row:
+            return None
+        digest, refused = row
+        return Answer(202, _refusals_json(refused)) if digest == pending.digest else _CONFLICT
+
+    def _advance_watermark(self, day: date) -> date:
+        """Advance the watermark to `day` if that is later, and return it; raise BufferUnusable."""
+        watermark = self.watermark
+        if day <= watermark:
+            return watermark
+        if date.min < watermark < day - LEAP:
+            ahead = (day - watermark).days
+            raise BufferUnusable(f"the clock went {ahead} days ahead since the last check")
+        self._set_watermark(day)
+        return day
+
+    def _set_watermark(self, day: date) -> None:
+        """Set the watermark, and delete the ids of days below it."""
+        self._connection.execute(
+            "INSERT INTO state VALUES ('watermark', ?) "
+            "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (day.isoformat(),),
+        )
+        for table in self._tables():
+            if table < _id_table(day):
+                self._connection.execute(f"DROP TABLE {table}")
+                self._days.discard(table)
+
+    def _table(self, day: date) -> str:
+        table = _id_table(day)
+        if table not in self._days:
+            self._connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {table} "
+                "(id BLOB PRIMARY KEY, digest BLOB NOT NULL, refused TEXT) WITHOUT ROWID"
+            )
+            self._days.add(table)
+        return table
+
+    def erase(self) -> None:
+        """Empty the log, which holds deleted content."""
+        with self._buffer_errors():
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def bytes_used(self) -> int:
+        """Return the bytes of the file's content; the file itself never becomes smaller."""
+        ((pages,),) = self._rows("PRAGMA page_count")
+        ((free,),) = self._rows("PRAGMA freelist_count")
+        return int((pages - free) * PAGE_BYTES)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_connection"):  # not where it could not be opened
+            self.close()
+
+    @contextmanager
+    def _buffer_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise BufferUnusable(f"{self._path}: {error}") from None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._buffer_errors():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                self._days = set(self._tables())
+                raise
+
+    def _tables(self) -> list[str]:
+        return [
+            name for (name,) in self._rows("SELECT name FROM sqlite_master WHERE name GLOB 'ids_*'")
+        ]
+
+    def _rows(self, statement: str, *values: Any) -> list[Any]:
+        with self._buffer_errors():
+            return self._connection.execute(statement, values).fetchall()
+
+    def _iterate(self, statement: str, *values: Any) -> Iterator[Any]:
+        with self._buffer_errors():
+            yield from self._connection.execute(statement, values)
+
+
+def _id_table(day: date) -> str:
+    return f"ids_{day:%Y%m%d}"
+
+
+def _pack_refusals(refused: Sequence[Refusal]) -> bytes:
+    """Return refusals in three bytes each: the item's position and the code's."""
+    return b"".join(_REFUSAL.pack(item, CODES.index(code)) for item, code in refused)
+
+
+def _refusals_json(refused: bytes | str | None) -> str:
+    """Return the JSON text of packed refusals; buffers of format 1 hold the text itself."""
+    if not refused:
+        return NOTHING_REFUSED
+    if isinstance(refused, str):
+        return refused
+    items = [{"item": item, "code": CODES[code]} for item, code in _REFUSAL.iter_unpack(refused)]
+    return json.dumps({"refused": items}, separators=(",", ":"))
