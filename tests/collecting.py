@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from ldp.collection import aggregate
 from ldp.collection.collector import Collector
@@ -136,16 +136,20 @@ class Service:
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.registry, self.store = registry(folder), folder / "reports"
         settings.setdefault("today", lambda: TODAY)
-        settings.setdefault("shuffling", Shuffling(smallest=1))
         self.buffer = folder / "buffer"
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.collector = Collector(self.registry, self.store, self.buffer, **settings)
+        self.collector = self.build(**settings)
         self._living = self.collector.app.router.lifespan_context(self.collector.app)
         self._run(self._living.__aenter__())
 
-    def __enter__(self) -> "Service":
+    def build(self, **settings: Any) -> Any:
+        """The service itself."""
+        settings.setdefault("shuffling", Shuffling(smallest=1))
+        return Collector(self.registry, self.store, self.buffer, **settings)
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -224,13 +228,21 @@ class Service:
 
 
 class Process:
-    """`ldp collect` as an operator starts it, with a port of its own."""
+    """`ldp collect` as an operator starts it, with a port of its own; or another `command`."""
 
-    def __init__(self, folder: Path, *words: str, environment: dict[str, str] | None = None):
+    def __init__(
+        self,
+        folder: Path,
+        *words: str,
+        environment: dict[str, str] | None = None,
+        command: Sequence[str] = ("collect", "--store", "reports"),
+    ):
         registry(folder)
+        name, *place = command
         command = [
-            *(sys.executable, "-m", "ldp", "collect"),
-            *("--registry", str(folder / "metrics.toml"), "--store", str(folder / "reports")),
+            *(sys.executable, "-m", "ldp", name),
+            *("--registry", str(folder / "metrics.toml")),
+            *(word if word.startswith("-") else str(folder / word) for word in place),
             *words,
         ]
         with (folder / "log").open("a") as log:
@@ -243,7 +255,7 @@ class Process:
             )
         assert self.process.stdout is not None
         first = self.process.stdout.readline()
-        self.url = first.split()[-1] if first.startswith("collecting on ") else ""
+        self.url = first.split()[-1] if " on http" in first else ""
 
     def end(self, by: int = signal.SIGTERM) -> int:
         """Its exit status, after this signal."""

@@ -1,6 +1,6 @@
 """What tests of sealed reports share: keys, sealed items, a collector that opens them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -8,6 +8,8 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from ldp.client.destinations import Unreachable
+from ldp.collection.sealed_relay import Relay
 from ldp.protocol.batch import Item
 from ldp.protocol.sealed_report import Content
 from ldp.protocol.sealing_keys import PrivateKey, PublicKey, open_with
@@ -29,6 +31,46 @@ def sealed(
         for item in items
         for queue in (registry.metric(item.metric).queue,)
     ]
+
+
+class Way:
+    """The way from a relay to a collector in this process, on which requests and answers may be
+    lost: `fates` are 0 for a lost request, 1 for a lost answer, anything else for neither."""
+
+    def __init__(self, service: Service | None, fates: Iterable[int] = ()) -> None:
+        self.service, self._fates = service, iter(fates)
+        self.bodies: list[bytes] = []
+        self.status = 0
+
+    def send(self, identity: bytes, body: bytes) -> int:
+        fate = next(self._fates, 2)
+        if self.service is None or self.status or fate == 0:
+            raise Unreachable("the request was lost", status=self.status)
+        got = self.service.send(body)
+        self.bodies.append(body)
+        if fate == 1:
+            raise Unreachable("the answer was lost")
+        assert got.status == 202, got
+        return len(got.json["refused"])
+
+
+class Relaying(Service):
+    """A relay in this process. Its thread does nothing by itself: `work` does it."""
+
+    def build(self, **settings: Any) -> Any:
+        relay = Relay(self.registry, self.buffer, **settings)
+        relay._worker.run = lambda: None  # type: ignore[method-assign]
+        return relay
+
+    def work(self) -> None:
+        """What the relay's thread does every half second."""
+        self.collector._worker._next_try.clear()
+        self.collector._worker.work()
+
+    def tallies(self, queue: str = "places") -> dict[str, int]:
+        """What everybody may know about a queue."""
+        numbers: dict[str, int] = self.ask("GET", "/v1/queues").json["queues"][queue]
+        return numbers
 
 
 def opening(folder: Path, *keys: PrivateKey, **settings: Any) -> Service:

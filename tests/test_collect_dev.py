@@ -30,7 +30,7 @@ def served(folder: Path) -> Iterator[tuple[Service, list[str]]]:
     development = registry(folder)
     quick = Shuffling(least=1, longest=timedelta(0), smallest=1)
     with Service(folder, shuffling=quick) as service:
-        service.collector.app = Development(  # type: ignore[assignment]
+        service.collector.app = Development(
             development,
             service.collector.app,
             store=service.store,
@@ -124,7 +124,7 @@ def test_what_a_device_sends_cannot_become_markup(tmp_path: Path) -> None:
             say=lambda _: None,
             clock=lambda: datetime.now(UTC),
         )
-        service.collector.app = application  # type: ignore[assignment]
+        service.collector.app = application
         service.send(batch(items(service.registry, "city", "<b>\u202e", 9)), **HERE)
         text = service.ask("GET", "/", headers=HERE).body.decode()
     assert "&lt;b&gt;\\u202e" in text

@@ -109,6 +109,23 @@ def test_a_file_of_format_1_is_upgraded_and_keeps_what_it_charged(app: App) -> N
 
 
 @pytest.mark.exact
+def test_a_file_of_format_2_is_upgraded_and_sends_what_waits(app: App) -> None:
+    app.server.down = True
+    app.client.record("city", "Oslo")
+    app.now += DAY
+    app.client.upload()
+    app.client.close()
+    with closing(sqlite3.connect(app.path)) as connection:
+        connection.execute("ALTER TABLE batches DROP COLUMN sealed")
+        connection.execute("PRAGMA user_version = 2")
+    app.server.down, app.now = False, app.now + DAY
+    app.client = app.open(strict=True)
+    assert app.client.upload().acknowledged == 1
+    assert app.server.got[0] == app.server.got[1]
+    assert app.rows("PRAGMA user_version") == [(FORMAT,)]
+
+
+@pytest.mark.exact
 def test_a_file_of_a_later_format_is_declined(app: App) -> None:
     app.client.close()
     with closing(sqlite3.connect(app.path)) as connection:

@@ -184,7 +184,7 @@ def test_names_of_files_do_not_join_the_reports_of_a_device(tmp_path: Path) -> N
                     name = next(numbers).to_bytes(16, "big")  # noqa: B023
                     return decide(*words, entropy=lambda _: name)  # noqa: B023
 
-                service.collector._buffer.decide = partial(counting, service.collector._buffer)  # type: ignore[method-assign]
+                service.collector._buffer.decide = partial(counting, service.collector._buffer)
             order = dict[str, dict[Path, int]](city={}, word={})
             for device in range(8):
                 listed = [*items(asked, "city", "Oslo", 1), *items(asked, "word", "hello", 1)]

@@ -42,6 +42,7 @@ _COMMANDS = (
         "report",
         "rappor",
         "collect",
+        "relay",
         "key",
         "device",
     ),

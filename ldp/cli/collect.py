@@ -1,20 +1,16 @@
 """`ldp collect`: the service that devices and relays send sealed batches to."""
 
-import gc
-import logging
-import signal
-import socket
-import time
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ldp.cli.options import FILE, JSON, SPAN, say
+from ldp.cli.serving import begin_log, listening_on, serve
 from ldp.errors import MissingPackage, ParameterError
 from ldp.registry import Registry
 
@@ -24,30 +20,9 @@ if TYPE_CHECKING:
     from ldp.protocol.batch import Item
     from ldp.protocol.sealed_report import Content
 
-GRACE_SECONDS, BACKLOG, LOG_SECONDS = 30, 128, 60.0
 LOOPBACK = ("127.0.0.1", "::1")
 OF_DEVELOPMENT = {"registry", "store", "dev", "listen"}
 """Options that --dev reads."""
-
-
-class _Seldom(logging.Filter):
-    """Lets a message of a logger pass once in `LOG_SECONDS`, with the number of those that did
-    not: senders may cause as many as they like."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._said = dict[str, tuple[float, int]]()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        last, missed = self._said.get(record.msg, (-LOG_SECONDS, 0))
-        now = time.monotonic()
-        if now - last < LOG_SECONDS:
-            self._said[record.msg] = (last, missed + 1)
-            return False
-        self._said[record.msg] = (now, 0)
-        if missed:
-            record.msg = f"{record.msg} ({missed} more like this)"
-        return True
 
 
 @click.command()
@@ -170,9 +145,7 @@ def collect(
             "registry of people's reports"
         )
     waiting = buffer or store.with_name(f"{store.name}.buffer")
-    logging.basicConfig(format="ldp: %(message)s", level=logging.INFO)
-    for name in ("uvicorn.error", "asyncio"):
-        logging.getLogger(name).addFilter(_Seldom())
+    begin_log()
     with ExitStack() as held:
         for folder in (store, waiting):
             held.enter_context(hold_lock(folder))
@@ -201,7 +174,7 @@ def collect(
                 )
             say({"moved": dict(moved), "waiting": dict(left)}, words, as_json)
         else:
-            _serve(collector.app, held.enter_context(_listening(listen)))
+            serve(collector.app, held.enter_context(listening_on(listen)), "collecting")
 
 
 def _opener(registry: Registry, files: tuple[Path, ...]) -> "Callable[[Item], Content] | None":
@@ -246,7 +219,7 @@ def _develop(registry: Registry, store: Path | None, listen: str) -> None:
         buffer = place.with_name(f"{place.name}.buffer")
         for locked in (place, buffer):
             held.enter_context(hold_lock(locked))
-        listening = held.enter_context(_listening(listen))
+        listening = held.enter_context(listening_on(listen))
         address, port = listening.getsockname()[:2]
         if address not in LOOPBACK:
             raise ParameterError("--dev listens on this machine only, as 127.0.0.1:8787")
@@ -263,60 +236,4 @@ def _develop(registry: Registry, store: Path | None, listen: str) -> None:
             say=click.echo,
             clock=lambda: datetime.now().astimezone(),
         )
-        _serve(application, listening, "look at it in a browser; Ctrl-C ends it")
-
-
-def _listening(listen: str) -> socket.socket:
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65_535:
-        raise ParameterError("--listen must be HOST:PORT, as 127.0.0.1:8787")
-    host = host.removeprefix("[").removesuffix("]")
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(BACKLOG)  # who connects from now on waits, and is not turned away
-    except OSError as error:
-        raise ParameterError(f"cannot listen on {listen}: {error.strerror}") from None
-    return listening
-
-
-def _serve(app: Any, listening: socket.socket, note: str = "") -> None:
-    import uvicorn
-
-    from ldp.collection.connections import BACKLOG, connection_class, most_connections
-
-    host, port = listening.getsockname()[:2]
-    place = f"[{host}]" if ":" in host else host
-
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            click.echo(f"collecting on http://{place}:{port}")
-            if note:
-                click.echo(note)
-
-    most = most_connections()
-    server = Server(
-        uvicorn.Config(
-            app,
-            http=connection_class(most),
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            ws="none",
-            backlog=min(BACKLOG, most),
-            timeout_graceful_shutdown=GRACE_SECONDS,
-        )
-    )
-    for name in (signal.SIGINT, signal.SIGTERM):  # uvicorn takes them over, and raises them again
-        signal.signal(name, server.handle_exit)
-    gc.collect()
-    gc.freeze()  # what is there now stays: 4 % of the time would go into looking at it
-    server.run(sockets=[listening])
-    click.echo("stopped")
+        serve(application, listening, "collecting", "look at it in a browser; Ctrl-C ends it")

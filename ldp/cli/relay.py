@@ -1,0 +1,99 @@
+"""`ldp relay`: the service between devices and a collector that reads no report."""
+
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from ldp.cli.options import FILE, SPAN
+from ldp.cli.serving import begin_log, listening_on, serve
+from ldp.errors import MissingPackage
+from ldp.registry import Registry
+
+
+@click.command()
+@click.option(
+    "--registry",
+    type=FILE,
+    default="metrics.toml",
+    show_default=True,
+    help="The registry of metrics, for the names and sizes of queues.",
+)
+@click.option(
+    "--collector", required=True, metavar="URL", help="Where batches go, as https://HOST."
+)
+@click.option(
+    "--buffer", type=FILE, required=True, help="Folder of what waits, and of ids of batches."
+)
+@click.option(
+    "--listen",
+    default="127.0.0.1:8788",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where, in plain HTTP; TLS is a proxy's. Port 0: any that is free.",
+)
+@click.option(
+    "--smallest",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Reports that a batch has at least; fewer wait, and are dropped after the lateness.",
+)
+@click.option(
+    "--shortest",
+    type=SPAN,
+    default="1h",
+    show_default=True,
+    help="How long the first of them waits at least.",
+)
+@click.option("--rate", type=click.IntRange(min=1), default=20_000, help="Requests a second.")
+@click.option("--most-requests", type=click.IntRange(min=1), default=512, help="At one time.")
+@click.option(
+    "--most-buffer",
+    type=click.IntRange(min=1),
+    default=8192,
+    show_default=True,
+    help="MiB of waiting reports and ids of batches; beyond it senders are told to come later.",
+)
+@click.option("--trust-clock", is_flag=True, help="It went ahead by a month, and is right.")
+def relay(
+    registry: Path,
+    collector: str,
+    buffer: Path,
+    listen: str,
+    smallest: int,
+    shortest: timedelta,
+    rate: int,
+    most_requests: int,
+    most_buffer: int,
+    trust_clock: bool,
+) -> None:
+    """Pass sealed reports on to a collector in shuffled batches, until interrupted.
+
+    It reads no report, and writes down nothing about a sender. docs/relay.md has the rest.
+
+    \b
+    Example: ldp relay --collector https://telemetry.example.org --buffer waiting
+    """
+    try:
+        from ldp.collection.sealed_relay import Holding, Relay
+    except ModuleNotFoundError as error:
+        raise MissingPackage.of("ldp relay", error.name, "collector") from None
+    from ldp.client.destinations import Collector
+    from ldp.collection.lock import hold_lock
+    from ldp.collection.service import Limits
+
+    loaded = Registry.load(registry)
+    begin_log()
+    with ExitStack() as held:
+        held.enter_context(hold_lock(buffer, user="relay"))
+        service = Relay(
+            loaded,
+            buffer,
+            Collector(collector),
+            holding=Holding(smallest=smallest, shortest=shortest),
+            limits=Limits(requests=most_requests, rate=float(rate), buffer_bytes=most_buffer << 20),
+            trust_clock=trust_clock,
+        )
+        serve(service.app, held.enter_context(listening_on(listen)), "relaying")

@@ -1,0 +1,100 @@
+"""What commands that serve share: a log, a socket, a server that ends by a signal."""
+
+import gc
+import logging
+import signal
+import socket
+import time
+from typing import Any
+
+import click
+
+from ldp.errors import ParameterError
+
+GRACE_SECONDS, BACKLOG, LOG_SECONDS = 30, 128, 60.0
+
+
+class _Seldom(logging.Filter):
+    """Lets a message of a logger pass once in `LOG_SECONDS`, with the number of those that did
+    not: senders may cause as many as they like."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said = dict[str, tuple[float, int]]()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        last, missed = self._said.get(record.msg, (-LOG_SECONDS, 0))
+        now = time.monotonic()
+        if now - last < LOG_SECONDS:
+            self._said[record.msg] = (last, missed + 1)
+            return False
+        self._said[record.msg] = (now, 0)
+        if missed:
+            record.msg = f"{record.msg} ({missed} more like this)"
+        return True
+
+
+def begin_log() -> None:
+    """Log to stderr from now on, without what senders could fill it with."""
+    logging.basicConfig(format="ldp: %(message)s", level=logging.INFO)
+    for name in ("uvicorn.error", "asyncio"):
+        logging.getLogger(name).addFilter(_Seldom())
+
+
+def listening_on(listen: str) -> socket.socket:
+    """Return a socket that listens on HOST:PORT; raise ParameterError."""
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise ParameterError("--listen must be HOST:PORT, as 127.0.0.1:8787")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(BACKLOG)  # who connects from now on waits, and is not turned away
+    except OSError as error:
+        raise ParameterError(f"cannot listen on {listen}: {error.strerror}") from None
+    return listening
+
+
+def serve(app: Any, listening: socket.socket, action: str, note: str = "") -> None:
+    """Serve an application until a signal ends it. `action`: what it does, for the line that says
+    where; `note`: a line after that."""
+    import uvicorn
+
+    from ldp.collection.connections import BACKLOG, connection_class, most_connections
+
+    host, port = listening.getsockname()[:2]
+    place = f"[{host}]" if ":" in host else host
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            click.echo(f"{action} on http://{place}:{port}")
+            if note:
+                click.echo(note)
+
+    most = most_connections()
+    server = Server(
+        uvicorn.Config(
+            app,
+            http=connection_class(most),
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            backlog=min(BACKLOG, most),
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+    )
+    for name in (signal.SIGINT, signal.SIGTERM):  # uvicorn takes them over, and raises them again
+        signal.signal(name, server.handle_exit)
+    gc.collect()
+    gc.freeze()  # what is there now stays: 4 % of the time would go into looking at it
+    server.run(sockets=[listening])
+    click.echo("stopped")

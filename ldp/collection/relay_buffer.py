@@ -1,0 +1,122 @@
+"""The durable buffer of a relay: sealed reports that wait for a batch, and batches on their way.
+
+A file of batches (`ldp.collection.acknowledged`). Sealed reports stand in the order of their bytes,
+which are random, so that the file has no order of arrival, and nothing joins those of a device. A
+batch is drawn in one transaction that also deletes what waited, and has its ids and its order from
+then on: a run that ends anywhere is repeated, and sends the same bytes. Tallies stay for ever.
+"""
+
+import secrets
+from collections.abc import Callable, Iterable
+from datetime import date
+from typing import Any
+
+from ldp.collection.acknowledged import BatchFile, Form
+from ldp.collection.intake import SortedBatch
+from ldp.protocol.batch import ID_BYTES, Batch, Item, pack_batches
+from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION
+
+MOST_REPORTS = 1 << 20
+"""Most reports of a batch; those beyond wait for the next."""
+SYSTEM_ORDER: Callable[[list[Any]], None] = secrets.SystemRandom().shuffle
+"""A uniform permutation of a list, in place, by the operating system's randomness."""
+_TABLES = """
+CREATE TABLE state (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE waiting (queue TEXT, sealed BLOB, day TEXT NOT NULL, PRIMARY KEY (queue, sealed))
+    WITHOUT ROWID;
+CREATE TABLE outgoing (id BLOB PRIMARY KEY, queue TEXT NOT NULL, reports INTEGER NOT NULL,
+    body BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE tallies (queue TEXT, name TEXT, number INTEGER NOT NULL, PRIMARY KEY (queue, name))
+    WITHOUT ROWID;
+"""
+
+
+class RelayBuffer(BatchFile):
+    """Connection to the buffer of a relay."""
+
+    form = Form("relay", int.from_bytes(b"ldpr", "big"), 1, {0: _TABLES})
+
+    def _keep(self, batches: Iterable[SortedBatch]) -> None:
+        for batch in batches:
+            for queue, _, reports, sealed in batch.lots:
+                size, day = len(sealed) // reports, batch.day.isoformat()
+                rows = ((queue, sealed[at : at + size], day) for at in range(0, len(sealed), size))
+                statement = "INSERT OR IGNORE INTO waiting VALUES (?, ?, ?)"
+                self._tally(queue, waiting=self._connection.executemany(statement, rows).rowcount)
+
+    def _tally(self, queue: str, **numbers: int) -> None:
+        """Add to the tallies of a queue."""
+        self._connection.executemany(
+            "INSERT INTO tallies VALUES (?, ?, ?) ON CONFLICT DO UPDATE "
+            "SET number = number + excluded.number",
+            [(queue, name, number) for name, number in numbers.items()],
+        )
+
+    def tallies(self) -> dict[str, dict[str, int]]:
+        """Return the numbers of every queue, by name: of reports `waiting`, `outgoing`,
+        `forwarded`, `refused` by the collector and `dropped`, and of `batches`."""
+        tallies = dict[str, dict[str, int]]()
+        for queue, name, number in self._rows("SELECT queue, name, number FROM tallies"):
+            tallies.setdefault(queue, {})[name] = number
+        return tallies
+
+    def drop(self, queue: str, oldest: date) -> int:
+        """Delete reports of a queue that were sealed before `oldest`; return their number."""
+        with self._transaction():
+            number = self._connection.execute(
+                "DELETE FROM waiting WHERE queue = ? AND day < ?", (queue, oldest.isoformat())
+            ).rowcount
+            self._tally(queue, waiting=-number, dropped=number)
+        return number
+
+    def shuffle(
+        self,
+        queue: str,
+        smallest: int,
+        day: date,
+        order: Callable[[list[Any]], None] = SYSTEM_ORDER,
+    ) -> int:
+        """Make a batch of all reports of a queue that wait, and return how many it has: at least
+        `smallest`, or 0. It leaves as sealed batches of `day` with random ids; `order` permutes a
+        list in place, uniformly."""
+        with self._transaction():
+            rows = self._connection.execute(
+                "SELECT sealed FROM waiting WHERE queue = ? LIMIT ?", (queue, MOST_REPORTS)
+            ).fetchall()
+            if len(rows) < smallest:
+                return 0
+            self._connection.executemany(
+                "DELETE FROM waiting WHERE queue = ? AND sealed = ?",
+                ((queue, sealed) for (sealed,) in rows),
+            )
+            order(rows)
+            for items in pack_batches(
+                [Item(QUEUE + queue, SEALED_VERSION, sealed) for (sealed,) in rows]
+            ):
+                identity = secrets.token_bytes(ID_BYTES)
+                self._connection.execute(
+                    "INSERT INTO outgoing VALUES (?, ?, ?, ?)",
+                    (identity, queue, len(items), Batch(identity, day, items).to_bytes()),
+                )
+            self._tally(queue, waiting=-len(rows), outgoing=len(rows), batches=1)
+        return len(rows)
+
+    def outgoing(self) -> list[bytes]:
+        """Return the ids of the sealed batches that are on their way."""
+        return [identity for (identity,) in self._rows("SELECT id FROM outgoing")]
+
+    def body(self, identity: bytes) -> bytes:
+        """Return the bytes of a sealed batch that is on its way."""
+        ((body,),) = self._rows("SELECT body FROM outgoing WHERE id = ?", identity)
+        return bytes(body)
+
+    def finish(self, identity: bytes, refused: int | None) -> None:
+        """Delete a sealed batch that the collector answered for good. `refused`: how many of its
+        reports it refused; None: all, because they are too old."""
+        with self._transaction():
+            ((queue, reports),) = self._rows(
+                "SELECT queue, reports FROM outgoing WHERE id = ?", identity
+            )
+            self._connection.execute("DELETE FROM outgoing WHERE id = ?", (identity,))
+            lost = reports if refused is None else refused
+            self._tally(queue, outgoing=-reports, forwarded=reports - lost, refused=lost)

@@ -1,0 +1,195 @@
+"""The relay: takes sealed reports, which it cannot read, and passes them on in shuffled batches.
+
+Senders, headers and times of requests are written nowhere. A batch of a queue leaves when it has
+enough reports and they have waited long enough; what is not in a batch when its group's lateness
+has passed is dropped and counted. `docs/relay.md` is the operator's page.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import partial
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ldp.client.destinations import Destination, Unreachable
+from ldp.collection.counts import Counts
+from ldp.collection.intake import Lot, Refusal, SortedBatch, days
+from ldp.collection.relay_buffer import RelayBuffer
+from ldp.collection.service import JSON_TYPE, Limits, Service, longest_lateness, utc_today
+from ldp.collection.workers import Worker, Writer
+from ldp.errors import ReportError
+from ldp.protocol.batch import Batch
+from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, is_sealed
+from ldp.registry import Registry
+from ldp.registry.definitions import Queue
+
+TOO_LATE = 410
+"""Status of a collector that will never take a batch."""
+PUBLIC = ("batches", "forwarded", "refused", "dropped")
+"""Tallies that everybody may read; others would show when a report arrives."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holding:
+    """Rule when a queue's reports become a batch: when there are `smallest` or more, and the first
+    has waited for `shortest` since it came, or since the relay began."""
+
+    smallest: int = 1000
+    shortest: timedelta = timedelta(hours=1)
+
+
+def sort_queued(data: bytes, queues: Mapping[str, Queue]) -> SortedBatch:
+    """Return the sealed reports of a batch as lots by queue; raise ReportError unless the bytes are
+    a batch of sealed reports."""
+    batch = Batch.from_bytes(data)
+    result, sealed = SortedBatch(batch.id, batch.day), dict[str, list[bytes]]()
+    for number, (name, version, report) in enumerate(batch.items):
+        queue = name.removeprefix(QUEUE)
+        if (name, version) != (QUEUE + queue, SEALED_VERSION) or queue not in queues:
+            result.refused.append(Refusal(number, "unknown_queue"))
+        elif len(report) != queues[queue].size:
+            result.refused.append(Refusal(number, "wrong_size"))
+        else:
+            sealed.setdefault(queue, []).append(report)
+    for queue, reports in sealed.items():
+        result.lots.append(Lot(queue, SEALED_VERSION, len(reports), b"".join(reports)))
+    return result
+
+
+class Forwarder(Worker):
+    """Thread that makes batches of what waits, and sends them to one collector."""
+
+    role = "forwarder"
+
+    def __init__(
+        self,
+        reader: RelayBuffer,
+        writer: Writer[RelayBuffer],
+        destination: Destination,
+        lateness: Callable[[str], timedelta],
+        holding: Holding,
+        today: Callable[[], date],
+    ) -> None:
+        super().__init__(reader)
+        self._reader, self._writer, self._destination = reader, writer, destination
+        self._lateness, self._holding, self._today = lateness, holding, today
+        self._since: dict[str, float] = {}
+        self._cleaned = date.min
+
+    def work(self) -> None:
+        """Drop what is too old, make the batches that are due, and send all that are made."""
+        self._attempt("old reports cannot be dropped", self._drop)
+        tallies, now = self._reader.tallies(), time.monotonic()
+        waiting = {queue: numbers.get("waiting", 0) for queue, numbers in tallies.items()}
+        self.waiting, self.buffer_bytes = sum(waiting.values()), self._reader.bytes_used()
+        self._since = {
+            queue: self._since.get(queue, now) for queue, reports in waiting.items() if reports
+        }
+        for queue, since in [*self._since.items()]:
+            has_waited = now - since >= self._holding.shortest.total_seconds()
+            if has_waited and waiting[queue] >= self._holding.smallest:
+                problem = f"reports of {queue} cannot be shuffled"
+                self._attempt(problem, partial(self._shuffle, queue))
+        self._attempt("batches cannot be forwarded", self._forward)
+
+    def _drop(self) -> None:
+        """Drop reports beyond their queue's lateness, once a day, by a day that the buffer believes
+        too."""
+        if (today := self._today()) == self._cleaned:
+            return
+        self._writer.believe(today)
+        for queue in self._reader.tallies():
+            oldest = today - min(self._lateness(queue), today - date.min)
+            self._writer.perform(lambda buffer: buffer.drop(queue, oldest))  # noqa: B023
+        self._writer.perform(lambda buffer: buffer.erase())
+        self._cleaned = today
+
+    def _shuffle(self, queue: str) -> None:
+        smallest, today = self._holding.smallest, self._today()
+        self._writer.perform(lambda buffer: buffer.shuffle(queue, smallest, today))
+        self._writer.perform(lambda buffer: buffer.erase())
+        del self._since[queue]
+
+    def _forward(self) -> None:
+        for identity in self._reader.outgoing():
+            if self._stopped.is_set():
+                return
+            refused = self._send(identity)
+            self._writer.perform(lambda buffer: buffer.finish(identity, refused))  # noqa: B023
+            self._writer.perform(lambda buffer: buffer.erase())
+
+    def _send(self, identity: bytes) -> int | None:
+        """Send a batch; return how many of its reports were refused, None where it is too late;
+        raise Unreachable."""
+        try:
+            return self._destination.send(identity, self._reader.body(identity))
+        except Unreachable as error:
+            if error.status == TOO_LATE:
+                return None
+            raise
+
+
+class Relay(Service):
+    """Service of a relay (`app`), with its writer and forwarder.
+
+    `buffer`: folder, whose lock the caller holds; `destination`: the collector; `holding`: when
+    batches leave; `today`: the clock; `trust_clock`: skip the check that the clock did not leap.
+    Raises BufferUnusable.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        buffer: str | Path,
+        destination: Destination,
+        *,
+        holding: Holding | None = None,
+        today: Callable[[], date] = utc_today,
+        limits: Limits | None = None,
+        trust_clock: bool = False,
+    ) -> None:
+        self._queues, self._holding = registry.queues(), holding or Holding()
+        lateness, counts = longest_lateness(registry), Counts()
+        own, reader = RelayBuffer(buffer), RelayBuffer(buffer)
+        own.trust(today(), lateness, trust_clock)
+        writer = Writer(own, today, lateness, counts)
+        forwarder = Forwarder(reader, writer, destination, self._lateness, self._holding, today)
+        self._longest = lateness
+        super().__init__(
+            writer,
+            forwarder,
+            (reader, own),
+            counts,
+            today,
+            limits or Limits(),
+            [Route("/v1/queues", self._get_queues)],
+        )
+
+    def _lateness(self, queue: str) -> timedelta:
+        """Return the lateness of a queue in whole days; of one that is gone, the longest."""
+        return days(self._queues[queue].lateness) if queue in self._queues else self._longest
+
+    async def _sort(self, body: bytes) -> SortedBatch:
+        if not is_sealed(body):
+            raise ReportError("a relay takes sealed reports only")
+        return sort_queued(body, self._queues)
+
+    async def _get_queues(self, _: Request) -> Response:
+        """Say what everybody may know: sizes, the smallest batch, and what became of reports."""
+        tallies = await asyncio.to_thread(self._writer.perform, lambda buffer: buffer.tallies())
+        queues = {
+            name: {
+                "report_bytes": queue.size,
+                "smallest_batch": self._holding.smallest,
+                **{tally: tallies.get(name, {}).get(tally, 0) for tally in PUBLIC},
+            }
+            for name, queue in self._queues.items()
+        }
+        return Response(json.dumps({"queues": queues}), media_type=JSON_TYPE)

@@ -1,0 +1,289 @@
+"""A relay of sealed reports: it passes on full batches, in no order, once, and keeps nothing."""
+
+import random
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldp.collection.relay_buffer import RelayBuffer
+from ldp.collection.sealed_relay import Holding
+from ldp.errors import LdpError
+from ldp.protocol.batch import Batch, Item
+from tests.collecting import (
+    TODAY,
+    Service,
+    batch,
+    counted,
+    items,
+    registry,
+    same_counts,
+    summed,
+)
+from tests.sealing import KEY, Relaying, Way, opening, sealed
+
+DAY = timedelta(days=1)
+AT_ONCE = Holding(smallest=6, shortest=timedelta(0))
+
+
+def texts(service: Service, number: int, word: str = "hello") -> list[Item]:
+    """So many sealed reports of a word."""
+    return sealed(service.registry, items(service.registry, "word", word, number))
+
+
+def reports(bodies: list[bytes]) -> list[bytes]:
+    """The sealed reports of batches, in their order."""
+    return [item.report for body in bodies for item in Batch.from_bytes(body).items]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[tuple[Relaying, Service, Way]]:
+    """A relay that makes batches of six at once, a collector, and the way between them."""
+    with opening(tmp_path / "collector") as collector:
+        way = Way(collector)
+        with Relaying(tmp_path / "relay", destination=way, holding=AT_ONCE) as relay:
+            yield relay, collector, way
+
+
+Pair = tuple[Relaying, Service, Way]
+
+
+@pytest.mark.exact
+def test_a_batch_waits_until_it_has_enough_reports_and_leaves_whole(pair: Pair) -> None:
+    relay, collector, way = pair
+    asked = registry(relay.buffer.parent)
+    plain = [items(asked, "word", "hello", 3), items(asked, "city", "Oslo", 2)]
+    plain += [items(asked, "word", "hello", 4)]
+    for part in plain[:2]:
+        assert relay.send(batch(sealed(asked, part))).json == {"refused": []}
+        relay.work()
+    assert way.bodies == []
+    relay.send(batch(sealed(asked, plain[2])))
+    relay.work()
+    (body,) = way.bodies
+    assert len(reports([body])) == 9
+    collector.collector.move_everything()
+    for metric in ("word", "city"):
+        total = summed(asked, [batch(part) for part in plain], metric)
+        assert same_counts(counted(collector.store, asked, metric), total)
+    assert relay.tallies() == {
+        "report_bytes": 256,
+        "smallest_batch": 6,
+        "batches": 1,
+        "forwarded": 9,
+        "refused": 0,
+        "dropped": 0,
+    }
+
+
+@pytest.mark.exact
+def test_a_batch_waits_for_its_time(tmp_path: Path) -> None:
+    way = Way(None)
+    holding = Holding(smallest=1, shortest=timedelta(hours=1))
+    with Relaying(tmp_path, destination=way, holding=holding) as relay:
+        relay.send(batch(texts(relay, 3)))
+        relay.work()
+        worker = relay.collector._worker
+        assert (worker.waiting, RelayBuffer(relay.buffer).outgoing()) == (3, [])
+        worker._since["places"] -= 3600
+        relay.work()
+        assert len(RelayBuffer(relay.buffer).outgoing()) == 1
+
+
+@pytest.mark.exact
+def test_a_batch_has_one_id_and_one_order_from_before_it_is_sent(pair: Pair) -> None:
+    """Whatever is lost on the way, and when a new process goes on: the collector gets the same
+    bytes, and counts each report once."""
+    relay, collector, way = pair
+    relay.send(batch(texts(relay, 6)))
+    way.service = None
+    relay.work()
+    before = RelayBuffer(relay.buffer)
+    (identity,) = before.outgoing()
+    body = before.body(identity)
+    before.close()
+    for fates in ([0], [1], [1], [2]):
+        other = Way(collector, fates)
+        with Relaying(relay.buffer.parent, destination=other, holding=AT_ONCE) as again:
+            again.work()
+        assert set(other.bodies) <= {body}
+    assert RelayBuffer(relay.buffer).outgoing() == []
+    collector.collector.move_everything()
+    assert counted(collector.store, collector.registry, "word").total == 6
+
+
+@pytest.mark.exact
+def test_a_repeated_device_batch_and_a_repeated_report_leave_once(pair: Pair) -> None:
+    relay, _, way = pair
+    mine = texts(relay, 6)
+    body = batch(mine)
+    assert relay.send(body).json == relay.send(body).json == {"refused": []}
+    relay.send(batch(mine[:3]))
+    relay.work()
+    assert len(reports(way.bodies)) == 6
+    relay.send(body)
+    relay.send(batch([*mine[:3], *texts(relay, 3)]))
+    relay.work()
+    assert len(reports(way.bodies)) == 12, "the relay has forgotten them, the collector has not"
+    assert (relay.tallies()["forwarded"], relay.tallies()["refused"]) == (9, 3)
+
+
+@pytest.mark.exact
+def test_the_order_is_drawn_and_no_order_of_arrival_is_on_the_disk(tmp_path: Path) -> None:
+    """Reports leave in the order that is drawn from those of their bytes."""
+    with Relaying(tmp_path, destination=Way(None), holding=AT_ONCE) as relay:
+        mine = texts(relay, 40)
+        for text in mine:
+            relay.send(batch([text]))
+        buffer = RelayBuffer(relay.buffer)
+        stored = [sealed for (sealed,) in buffer._rows("SELECT sealed FROM waiting")]
+        assert stored == sorted(text.report for text in mine)
+        assert buffer.shuffle("places", 6, TODAY, random.Random(3).shuffle) == 40  # noqa: S311
+        random.Random(3).shuffle(stored)  # noqa: S311
+        assert reports([buffer.body(identity) for identity in buffer.outgoing()]) == stored
+        buffer.close()
+
+
+@pytest.mark.statistical
+def test_every_order_is_as_likely(tmp_path: Path) -> None:
+    """720 batches of three reports: chi-squared over the 6 orders, with 5 degrees of freedom, is
+    above 25.7 with probability 1e-4. The twin: an order that does nothing."""
+    buffer = RelayBuffer(tmp_path)
+
+    def statistic(**settings: Any) -> float:
+        seen: dict[bytes, int] = {}
+        for _ in range(720):
+            with buffer._transaction():
+                buffer._connection.executemany(
+                    "INSERT INTO waiting VALUES ('q', ?, '2026-11-21')", [(b"a",), (b"b",), (b"c",)]
+                )
+            buffer.shuffle("q", 3, TODAY, **settings)
+            (identity,) = buffer.outgoing()
+            order = b"".join(reports([buffer.body(identity)]))
+            buffer.finish(identity, 0)
+            seen[order] = seen.get(order, 0) + 1
+        return sum((seen.get(order, 0) - 120) ** 2 / 120 for order in seen) + 120 * (6 - len(seen))
+
+    assert statistic() < 25.7
+    assert statistic(order=lambda rows: None) > 25.7
+    buffer.close()
+
+
+@pytest.mark.exact
+def test_what_is_not_full_at_the_lateness_is_dropped_and_counted(tmp_path: Path) -> None:
+    now, way = [TODAY], Way(None)
+    with opening(tmp_path / "collector") as collector:
+        way.service = collector
+        with Relaying(
+            tmp_path / "relay", destination=way, holding=AT_ONCE, today=lambda: now[0]
+        ) as relay:
+            relay.send(batch(texts(relay, 5)))
+            relay.work()
+            now[0] += 7 * DAY
+            relay.work()
+            assert relay.tallies()["dropped"] == 0
+            now[0] += DAY
+            relay.work()
+            assert (relay.tallies()["dropped"], way.bodies) == (5, [])
+            relay.send(batch(texts(relay, 1), now[0]))
+            relay.work()
+            assert way.bodies == [], "those that were dropped fill no batch"
+
+
+@pytest.mark.exact
+def test_a_batch_that_is_too_late_for_the_collector_is_counted(pair: Pair) -> None:
+    relay, _, way = pair
+    relay.send(batch(texts(relay, 6)))
+    way.status = 500
+    relay.work()
+    assert relay.ask("GET", "/v1/health").status == 503
+    way.status = 410
+    relay.work()
+    assert (relay.tallies()["refused"], relay.tallies()["forwarded"]) == (6, 0)
+    assert RelayBuffer(relay.buffer).outgoing() == []
+
+
+@pytest.mark.exact
+def test_a_relay_takes_sealed_reports_of_known_queues_and_sizes_only(pair: Pair) -> None:
+    relay, _, _ = pair
+    (good,) = texts(relay, 1)
+    odd = [
+        *(good._replace(metric="queue:other"), good._replace(version=2)),
+        *(good._replace(report=good.report + b"x"), good, Item("word", 1, b"x")),
+    ]
+    codes = [(one["item"], one["code"]) for one in relay.send(batch(odd)).json["refused"]]
+    unknown = "unknown_queue"
+    assert codes == [(0, unknown), (1, unknown), (2, "wrong_size"), (4, unknown)]
+    plain = relay.send(batch(items(relay.registry, "word", "hello", 1)))
+    assert (plain.status, plain.json) == (400, {"error": "a relay takes sealed reports only"})
+
+
+@pytest.mark.exact
+def test_queues_do_not_mix_and_are_of_one_size(tmp_path: Path) -> None:
+    (tmp_path / "metrics.toml").write_text(
+        registry(tmp_path / "other")
+        .path.read_text()
+        .replace("categories", "shuffled_epsilon = 1.0\ncategories")
+    )
+    way = Way(None)
+    with Relaying(tmp_path, destination=way, holding=AT_ONCE) as relay:
+        asked = relay.registry
+        for _ in range(6):
+            one = [*items(asked, "word", "hello", 1), *items(asked, "city", "Oslo", 1)]
+            relay.send(batch(sealed(asked, one)))
+        relay.work()
+        buffer = RelayBuffer(relay.buffer)
+        batches = [Batch.from_bytes(buffer.body(identity)) for identity in buffer.outgoing()]
+        shapes = [{(item.metric, len(item.report)) for item in each.items} for each in batches]
+        assert sorted(shapes, key=str) == [{("queue:places", 256)}, {("queue:places/city", 128)}]
+        buffer.close()
+
+
+@pytest.mark.exact
+def test_the_buffers_of_a_relay_and_a_collector_are_not_mistaken(tmp_path: Path) -> None:
+    with Service(tmp_path / "collector"):
+        pass
+    with pytest.raises(LdpError, match="is not the buffer of a relay"):
+        RelayBuffer(tmp_path / "collector" / "buffer")
+
+
+@pytest.mark.exact
+def test_the_relays_disk_holds_no_payload_and_no_sender_and_forgets_what_left(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While reports wait: ciphertexts only. When they have left: ids and digests of device batches
+    only. The collector has no id of a device's batch, and another order (false failure 1 in 12!).
+    """
+    relay, collector, way = pair
+    asked = relay.registry
+    plain = items(asked, "word", "hello", 12)
+    mine = sealed(asked, plain)
+    bodies = [batch([text], identity=bytes([200 + at]) * 16) for at, text in enumerate(mine)]
+    for body in bodies:
+        relay.ask(
+            "POST",
+            "/v1/reports",
+            body,
+            {"content-type": "application/vnd.ldp.batch", "x-forwarded-for": "198.51.100.23"},
+        )
+
+    def disk(folder: Path) -> bytes:
+        return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+    senders = [b"203.0.113.77", b"198.51.100.23", b"4711"]
+    readable = [*(item.report[-20:] for item in plain), b"hello"]
+    waiting = disk(relay.buffer)
+    assert all(text.report in waiting for text in mine)
+    assert not any(part in waiting for part in [*senders, *readable])
+    relay.work()
+    left = disk(relay.buffer)
+    assert not any(text.report in left for text in mine)
+    assert all(Batch.from_bytes(body).id in left for body in bodies)
+    assert not any(part in left for part in [*senders, *readable])
+    there = disk(collector.buffer)
+    assert not any(part in there for part in senders)
+    assert not any(Batch.from_bytes(body).id in there for body in bodies)
+    assert [KEY.open(item).item for item in Batch.from_bytes(way.bodies[0]).items] != plain
+    assert caplog.text == ""
