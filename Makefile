@@ -29,13 +29,13 @@ lint: .venv/.ready
 	-$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[spark]' && touch $@
 
 # slow tests of a collector under load run alone; all others compute, two at a time
-ALONE := $(addprefix tests/test_,$(addsuffix .py,collector_end_to_end collector_faults collector_fuzz collector_load))
+ALONE := $(addprefix tests/test_,$(addsuffix .py,collector_end_to_end relay_end_to_end collector_faults collector_fuzz collector_load))
 
 check: .venv/.ready .venv/.spark ## the slow tests beyond `make test`; those on Spark need Java
 	$(BIN)/pytest -n 2 -m slow $(addprefix --ignore=,$(ALONE))
 	$(BIN)/pytest -m slow $(ALONE)
 
-CAMPAIGNS := association audit changes collector coverage device-faults discoveries intervals numbers plan prefixes publish rappor-cases scale strings timing variance web words
+CAMPAIGNS := association audit changes collector coverage device-faults discoveries intervals numbers plan prefixes publish rappor-cases relay scale strings timing variance web words
 
 campaign-%: .venv/.ready ## one of the campaigns, as campaign-coverage: minutes to hours; writes simulations/results/NAME.json, exits non-zero when a bar is missed
 	$(BIN)/python -m simulations.$(subst -,_,$*) --out simulations/results/$(subst -,_,$*).json

@@ -75,7 +75,6 @@ rows = 256
 width = 1024
 """
 VALUES = {"city": "Oslo", "word": "hello"}
-READY = "collecting on "
 CONNECTIONS = 16
 FULL = (50_000, 300_000, 100_000, 1_000_000, 3_000_000)
 """Bytes of the largest file on a full disk."""
@@ -102,6 +101,8 @@ main()
 
 class Served:
     """`ldp collect` in a process, started again and again at one address."""
+
+    ready = "collecting on "
 
     def __init__(self, folder: Path, *words: str) -> None:
         self._words, self.folder, self.url = words, folder, ""
@@ -140,9 +141,9 @@ class Served:
             )
         assert self.process.stdout is not None
         first = self.process.stdout.readline()
-        if not first.startswith(READY):
+        if not first.startswith(self.ready):
             raise RuntimeError(f"it did not start: {(self.folder / 'log').read_text()}")
-        self.url = first.removeprefix(READY).strip()
+        self.url = first.removeprefix(self.ready).strip()
         self._address = self.url.removeprefix("http://")
 
     def end(self, by: int = signal.SIGTERM) -> int:

@@ -67,6 +67,11 @@ class Relaying(Service):
         self.collector._worker._next_try.clear()
         self.collector._worker.work()
 
+    def has_any(self) -> bool:
+        """Whether reports wait, or are on their way."""
+        tallies = self.collector._worker._reader.tallies().values()
+        return any(numbers["waiting"] + numbers.get("outgoing", 0) for numbers in tallies)
+
     def tallies(self, queue: str = "places") -> dict[str, int]:
         """What everybody may know about a queue."""
         numbers: dict[str, int] = self.ask("GET", "/v1/queues").json["queues"][queue]

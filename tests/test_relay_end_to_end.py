@@ -1,0 +1,141 @@
+"""Devices, relay and collectors that are lost, ended and started again agree on every report."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldp.client import Client
+from ldp.client.destinations import Unreachable
+from ldp.collection.sealed_relay import Holding
+from ldp.protocol.batch import Batch
+from ldp.protocol.sealing_keys import PublicKey
+from simulations import relay as campaign
+from tests.collecting import REGISTRY, counted, same_counts, summed
+from tests.sealing import KEY, Relaying, Way, opening
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+PARTS = 6
+"""Times that the services begin."""
+HOLDING = Holding(smallest=5, shortest=timedelta(0))
+
+
+class ToRelay:
+    """The way from devices to a relay in this process; some requests and some answers are lost."""
+
+    def __init__(self, fates: Any) -> None:
+        self.key, self.relay, self.fates = PublicKey(KEY.public), Any, fates
+
+    def send(self, identity: bytes, body: bytes) -> int:
+        fate = next(self.fates)
+        if fate == 0:
+            raise Unreachable("the request was lost")
+        answer = self.relay.send(body)
+        if fate == 1:
+            raise Unreachable("the answer was lost")
+        assert answer.status == 202
+        return len(answer.json["refused"])
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("is_sound", [True, False])
+def test_devices_a_relay_and_a_collector_agree_on_every_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_sound: bool
+) -> None:
+    """Three devices, thirty windows; one request of four is lost and one answer of four, and the
+    services begin anew every few windows. The twin: a collector that opens a report twice and a
+    relay that gives a repeated batch another id count too many."""
+    draws = np.random.default_rng(7)
+    fates = iter(lambda: int(draws.integers(4)), None)
+    for name in ("near", "far"):
+        (tmp_path / name).mkdir()
+        text = REGISTRY.replace("[product]", f'[product]\nsealing_keys = ["{KEY.fingerprint}"]')
+        (tmp_path / name / "metrics.toml").write_text(text)
+    if not is_sound:
+        _break(monkeypatch)
+    now, way = NOON, ToRelay(fates)
+    devices = [
+        Client(
+            tmp_path / f"device-{number}",
+            registry=tmp_path / "near" / "metrics.toml",
+            destination=way,
+            clock=lambda: now,
+            jitter=timedelta(0),
+            keep_sent=timedelta(days=9),
+            strict=True,
+        )
+        for number in range(3)
+    ]
+    for device in devices:
+        device.grant()
+    for part in range(PARTS):
+        with (
+            opening(tmp_path / "far", today=lambda: NOON.date()) as collector,
+            Relaying(
+                tmp_path / "near",
+                destination=Way(collector, fates),
+                holding=HOLDING if part < PARTS - 1 else Holding(smallest=1, shortest=timedelta(0)),
+                today=lambda: NOON.date(),
+            ) as relay,
+        ):
+            way.relay = relay
+            for _ in range(5):
+                for device in devices:
+                    device.record("word", "hello")
+                    device.record("city", "Oslo")
+                now += timedelta(minutes=1)
+                for device in devices:
+                    device.upload()
+                relay.work()
+            while part == PARTS - 1 and any(device.status().waiting for device in devices):
+                now += timedelta(minutes=20)
+                for device in devices:
+                    device.upload()
+            while part == PARTS - 1 and any(
+                relay.collector._worker._reader.tallies()["places"][name]
+                for name in ("waiting", "outgoing")
+            ):
+                relay.work()
+    with opening(tmp_path / "far", today=lambda: NOON.date()) as collector:
+        collector.collector.move_everything()
+        asked, store = collector.registry, collector.store
+    bodies = [body for device in devices for body in _kept(device)]
+    matches = [
+        same_counts(counted(store, asked, metric), summed(asked, bodies, metric))
+        for metric in ("word", "city")
+    ]
+    assert matches == [is_sound] * 2
+
+
+def _kept(device: Client) -> list[bytes]:
+    """The readable batches of a device, all of which are acknowledged."""
+    assert device.status().waiting == 0
+    with device._open_file().transaction(reads=True) as connection:
+        return [body for (body,) in connection.execute("SELECT body FROM batches")]
+
+
+def _break(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make each report and each batch a new one whenever it comes."""
+    import secrets
+
+    from ldp.collection import intake
+    from ldp.collection.relay_buffer import RelayBuffer
+
+    body = RelayBuffer.body
+
+    def renamed(buffer: RelayBuffer, identity: bytes) -> bytes:
+        batch = Batch.from_bytes(body(buffer, identity))
+        return batch._replace(id=secrets.token_bytes(16)).to_bytes()
+
+    monkeypatch.setattr(RelayBuffer, "body", renamed)
+    monkeypatch.setattr(intake, "digest_of", lambda _: secrets.token_bytes(16))
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_processes_that_are_killed_agree_on_every_report(tmp_path: Path) -> None:
+    """Devices, two relays and two collectors, each killed at random moments."""
+    result = campaign.killed(tmp_path, devices=4, windows=8, kills=6, seed=2)
+    assert [bar for bar in campaign.bars(result) if not bar.met] == []
