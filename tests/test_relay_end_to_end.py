@@ -26,11 +26,12 @@ class ToRelay:
     """The way from devices to a relay in this process; some requests and some answers are lost."""
 
     def __init__(self, fates: Any) -> None:
-        self.key, self.relay, self.fates = PublicKey(KEY.public), Any, fates
+        self.key, self.fates = PublicKey(KEY.public), fates
+        self.relay: Relaying | None = None
 
     def send(self, identity: bytes, body: bytes) -> int:
         fate = next(self.fates)
-        if fate == 0:
+        if fate == 0 or self.relay is None:
             raise Unreachable("the request was lost")
         answer = self.relay.send(body)
         if fate == 1:
