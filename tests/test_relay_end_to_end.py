@@ -1,5 +1,6 @@
 """Devices, relay and collectors that are lost, ended and started again agree on every report."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -7,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldp.client import Client
+from ldp.client import Client, Collector
 from ldp.client.destinations import Unreachable
 from ldp.collection.sealed_relay import Holding
 from ldp.protocol.batch import Batch
 from ldp.protocol.sealing_keys import PublicKey
 from simulations import relay as campaign
-from tests.collecting import REGISTRY, counted, same_counts, summed
-from tests.sealing import KEY, Relaying, Way, opening
+from tests.collecting import REGISTRY, Process, batch, counted, items, registry, same_counts, summed
+from tests.sealing import KEY, Relaying, Way, opening, sealed
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PARTS = 6
@@ -140,3 +141,42 @@ def test_processes_that_are_killed_agree_on_every_report(tmp_path: Path) -> None
     """Devices, two relays and two collectors, each killed at random moments."""
     result = campaign.killed(tmp_path, devices=4, windows=8, kills=6, seed=2)
     assert [bar for bar in campaign.bars(result) if not bar.met] == []
+
+
+@pytest.mark.exact
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="reads memory as Linux shows it")
+def test_the_memory_disk_and_log_of_a_relay_hold_no_report(tmp_path: Path) -> None:
+    """The same search finds what was sealed, so that it would find a report. The body of a report
+    of a word has 129 bytes; 40 of them are looked for."""
+    asked = registry(tmp_path)
+    plain = items(asked, "word", "hello", 5)
+    hidden = sealed(asked, plain)
+    relay = Process(
+        tmp_path,
+        *("--collector", "http://127.0.0.1:9", "--listen", "127.0.0.1:0"),
+        command=("relay", "--buffer", "waiting"),
+    )
+    for item in hidden:
+        body = batch([item], datetime.now(UTC).date())
+        assert Collector(relay.url).send(Batch.from_bytes(body).id, body) == 0
+    memory = _memory(relay.process.pid)
+    assert relay.end() == 0
+    disk = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert any(item.report[60:100] in memory for item in hidden)
+    assert all(item.report in disk for item in hidden)
+    assert not any(item.report[-60:-20] in place for item in plain for place in (memory, disk))
+    assert (tmp_path / "log").read_text() == ""
+
+
+def _memory(process: int) -> bytes:
+    """What a process can write in its memory."""
+    parts = list[bytes]()
+    with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", 0) as memory:
+        for line in maps:
+            place, rights, *_ = line.split()
+            start, end = (int(text, 16) for text in place.split("-"))
+            if rights.startswith("rw"):
+                memory.seek(start)
+                with suppress(OSError):
+                    parts.append(memory.read(end - start))
+    return b"".join(parts)
