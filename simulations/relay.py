@@ -9,12 +9,14 @@ when a bar is missed; `--sample` is four devices of shorter lives and six kills.
 """
 
 import argparse
+import csv
 import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -26,10 +28,10 @@ import numpy as np
 
 from ldp.client import Client, Collector
 from ldp.collection import aggregate
-from ldp.collection.ingest import SET_ASIDE
+from ldp.collection.ingest import RELAYED, SET_ASIDE
 from ldp.collection.relay_buffer import RelayBuffer
 from ldp.protocol.batch import Batch
-from ldp.protocol.sealing_keys import PrivateKey
+from ldp.protocol.sealing_keys import PrivateKey, RelayKey
 from ldp.registry import Registry
 from ldp.tables.joint_table import empty_builder
 from ldp.tables.table import Table
@@ -60,7 +62,7 @@ class Relayed(Served):
         return [
             *("relay", "--registry", str(self.registry_path), "--buffer", str(self.buffer)),
             *("--collector", self._collector.url, "--shortest", "0m"),
-            *("--smallest", str(self.smallest)),
+            *("--smallest", str(self.smallest), "--key", str(self.folder / "relay.key")),
         ]
 
     def tallies(self) -> dict[str, int]:
@@ -137,7 +139,8 @@ class Device:
 class Result:
     """`sent`: reports acknowledged to devices; `counted`: those in the stores; `cells`: of the
     tables, that differ; `kills` of relays and collectors, and of devices; `batches` of the relays;
-    `readable`: times that a relay's disk held a report or a log of it a line about one."""
+    `unequal`: those of another size than their relay attested; `readable`: times that a relay's
+    disk held a report or a log of it a line about one."""
 
     devices: int
     sent: int
@@ -146,6 +149,7 @@ class Result:
     kills: int
     device_kills: int
     batches: int
+    unequal: int
     refused: int
     readable: int
     seconds: float
@@ -200,6 +204,7 @@ def killed(folder: Path, devices: int, windows: int, kills: int, seed: int) -> R
         done,
         sum(device.kills for device in crowd),
         batches,
+        sum(_unequal(store) for store in stores),
         refused,
         readable,
         time.monotonic() - began,
@@ -210,10 +215,12 @@ def _shard(folder: Path) -> tuple[Served, Relayed, PrivateKey]:
     """A collector with a key of its own, and the relay before it."""
     (folder / "relay").mkdir(parents=True)
     key = PrivateKey.make(folder / "collector.key")
+    signing = RelayKey.make(folder / "relay" / "relay.key")
     text = REGISTRY.replace("[product]", f'[product]\nsealing_keys = ["{key.fingerprint}"]')
     text = text.replace('window = "1d"', 'window = "1m"')
     (folder / "metrics.toml").write_text(text)
-    collector = Served(folder, "--sealed", str(folder / "collector.key"), "--shuffle-least", "500")
+    keys = ("--sealed", str(folder / "collector.key"), "--relay-key", signing.public)
+    collector = Served(folder, *keys, "--shuffle-least", "500")
     collector.start()
     relay = Relayed(folder / "relay", collector)
     relay.start()
@@ -227,6 +234,18 @@ def _holds(relay: Relayed, headers: Sequence[bytes]) -> int:
     log = (relay.folder / "log").read_text()
     lines = [line for line in log.splitlines() if "127.0.0.1" in line or "city" in line]
     return sum(disk.count(header) for header in headers) + len(lines)
+
+
+def _unequal(store: Path) -> int:
+    """How many of a relay's batches have another size than it attested."""
+    attested, opened = dict[str, int](), Counter[str]()
+    for path in (store / RELAYED).glob("*.csv"):
+        with path.open() as file:
+            for row in csv.DictReader(file):
+                attested[row["batch"]] = int(row["attested"])
+                opened[row["batch"]] += int(row["opened"])
+    assert attested
+    return sum(opened[batch] != size for batch, size in attested.items())
 
 
 def _difference(
@@ -256,6 +275,7 @@ def bars(result: Result) -> list[Bar]:
         Bar("reports acknowledged", result.sent, "> 0", result.sent > 0),
         Bar("acknowledged less counted", lost, "0", lost == 0),
         Bar("cells of the tables that differ", result.cells, "0", result.cells == 0),
+        Bar("batches of another size than attested", result.unequal, "0", result.unequal == 0),
         Bar("readable reports on a relay's disk", result.readable, "0", result.readable == 0),
         Bar("kills of relays and collectors", result.kills, "> 0", result.kills > 0),
     ]

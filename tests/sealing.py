@@ -6,16 +6,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from ldp.client.destinations import Unreachable
 from ldp.collection.sealed_relay import Relay
 from ldp.protocol.batch import Item
 from ldp.protocol.sealed_report import Content
-from ldp.protocol.sealing_keys import PrivateKey, PublicKey, open_with
+from ldp.protocol.sealing_keys import PrivateKey, PublicKey, RelayKey, open_with
 from ldp.registry import Registry
 from tests.collecting import TODAY, Service
 
+RELAY, OTHER_RELAY = (
+    RelayKey(Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32)) for number in (4, 5)
+)
 KEY, RETIRED, FOREIGN = (
     PrivateKey(X25519PrivateKey.from_private_bytes(bytes([number]) * 32)) for number in (1, 2, 3)
 )

@@ -289,6 +289,19 @@ def test_a_buffer_of_the_first_format_opens_and_loses_nothing(tmp_path: Path) ->
 
 
 @pytest.mark.exact
+def test_a_buffer_of_format_2_is_upgraded_and_keeps_its_reports(tmp_path: Path) -> None:
+    asked = registry(tmp_path)
+    with Service(tmp_path) as service:
+        service.send(batch(items(asked, "word", "hello", 3)))
+    with closing(sqlite3.connect(tmp_path / "buffer" / "buffer.db")) as connection:
+        connection.execute("DROP TABLE relayed")
+        connection.execute("PRAGMA user_version = 2")
+    buffer = Buffer(tmp_path / "buffer")
+    assert (sum(buffer.report_counts().values()), buffer.relayed()) == (3, [])
+    buffer.close()
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize(
     ("script", "message"),
     [
@@ -296,7 +309,7 @@ def test_a_buffer_of_the_first_format_opens_and_loses_nothing(tmp_path: Path) ->
         ("PRAGMA user_version = 7", "is not the buffer of a collector"),
         ("PRAGMA application_id = 7", "is not the buffer of a collector"),
         (
-            f"PRAGMA application_id = {Buffer.form.application}; PRAGMA user_version = 3",
+            f"PRAGMA application_id = {Buffer.form.application}; PRAGMA user_version = 4",
             "a newer version",
         ),
         (None, "not a database"),

@@ -1,8 +1,10 @@
 """A relay of sealed reports: it passes on full batches, in no order, once, and keeps nothing."""
 
+import csv
 import random
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from ldp.collection.relay_buffer import RelayBuffer
 from ldp.collection.sealed_relay import Holding
 from ldp.errors import LdpError
 from ldp.protocol.batch import Batch, Item
+from ldp.protocol.sealing_keys import RelayPublicKey, verify_with
 from tests.collecting import (
     TODAY,
     Service,
@@ -22,7 +25,7 @@ from tests.collecting import (
     same_counts,
     summed,
 )
-from tests.sealing import KEY, Relaying, Way, opening, sealed
+from tests.sealing import KEY, OTHER_RELAY, RELAY, Relaying, Way, opening, sealed
 
 DAY = timedelta(days=1)
 AT_ONCE = Holding(smallest=6, shortest=timedelta(0))
@@ -140,7 +143,7 @@ def test_the_order_is_drawn_and_no_order_of_arrival_is_on_the_disk(tmp_path: Pat
         buffer = RelayBuffer(relay.buffer)
         stored = [sealed for (sealed,) in buffer._rows("SELECT sealed FROM waiting")]
         assert stored == sorted(text.report for text in mine)
-        assert buffer.shuffle("places", 6, TODAY, random.Random(3).shuffle) == 40  # noqa: S311
+        assert buffer.shuffle("places", 6, TODAY, order=random.Random(3).shuffle) == 40  # noqa: S311
         random.Random(3).shuffle(stored)  # noqa: S311
         assert reports([buffer.body(identity) for identity in buffer.outgoing()]) == stored
         buffer.close()
@@ -239,6 +242,60 @@ def test_queues_do_not_mix_and_are_of_one_size(tmp_path: Path) -> None:
         shapes = [{(item.metric, len(item.report)) for item in each.items} for each in batches]
         assert sorted(shapes, key=str) == [{("queue:places", 256)}, {("queue:places/city", 128)}]
         buffer.close()
+
+
+@pytest.mark.exact
+def test_what_a_relay_attests_stands_beside_what_was_opened(tmp_path: Path) -> None:
+    """Of each metric of each batch, each report once. What came without a statement, or with one
+    of a relay that nobody knows, counts as a batch of size 0."""
+    verify = partial(verify_with, [RelayPublicKey(RELAY.public)])
+    with opening(tmp_path / "far", verify=verify) as collector:
+        asked, way = collector.registry, Way(collector)
+        mine = sealed(asked, [*items(asked, "word", "x", 5), *items(asked, "city", "Oslo", 3)])
+        with Relaying(
+            tmp_path / "a", destination=way, holding=AT_ONCE, attest=RELAY.attest
+        ) as relay:
+            relay.send(batch(mine))
+            relay.work()
+            assert relay.tallies()["forwarded"] == 8
+            relay.send(batch([*mine[:3], *texts(relay, 5)]))
+            relay.work()
+            assert (relay.tallies()["forwarded"], relay.tallies()["refused"]) == (13, 3)
+        with Relaying(
+            tmp_path / "b", destination=way, holding=AT_ONCE, attest=OTHER_RELAY.attest
+        ) as relay:
+            relay.send(batch(texts(relay, 7)))
+            relay.work()
+        collector.send(batch(texts(collector, 2)))
+        collector.collector.move_everything()
+    words = _sizes(tmp_path / "far" / "reports" / "relayed" / "word-1.csv")
+    assert sorted(words) == [(0, 9), (8, 5), (8, 5)]
+    assert _sizes(tmp_path / "far" / "reports" / "relayed" / "city-3.csv") == [(8, 3)]
+
+
+def _sizes(path: Path) -> list[tuple[int, int]]:
+    """Attested and opened, of each batch."""
+    with path.open() as file:
+        return [(int(row["attested"]), int(row["opened"])) for row in csv.DictReader(file)]
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("size", "number"), [(128, 1203), (65_536, 40), (256, 499), (256, 500)])
+def test_a_batch_of_any_size_goes_into_sealed_batches(
+    tmp_path: Path, size: int, number: int
+) -> None:
+    buffer = RelayBuffer(tmp_path)
+    rows = [("q", at.to_bytes(4, "big") + bytes(size - 4)) for at in range(number)]
+    with buffer._transaction():
+        buffer._connection.executemany("INSERT INTO waiting VALUES (?, ?, '2026-11-21')", rows)
+    assert buffer.shuffle("q", 1, TODAY, attest=RELAY.attest) == number
+    batches = [Batch.from_bytes(buffer.body(identity)) for identity in buffer.outgoing()]
+    statements = {each.items[-1] for each in batches}
+    assert [RelayPublicKey(RELAY.public).verify(one).reports for one in statements] == [number]
+    assert sorted(item.report for each in batches for item in each.items[:-1]) == [
+        text for _, text in rows
+    ]
+    buffer.close()
 
 
 @pytest.mark.exact

@@ -5,6 +5,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given
@@ -12,8 +13,16 @@ from hypothesis import strategies as st
 
 from ldp.errors import ParameterError, ReportError
 from ldp.protocol.batch import Batch, Item
-from ldp.protocol.sealed_report import OVERHEAD, Content, is_sealed, sealed_bytes
-from ldp.protocol.sealing_keys import SUITE, PrivateKey, PublicKey, open_with
+from ldp.protocol.sealed_report import OVERHEAD, Attestation, Content, is_sealed, sealed_bytes
+from ldp.protocol.sealing_keys import (
+    SUITE,
+    PrivateKey,
+    PublicKey,
+    RelayKey,
+    RelayPublicKey,
+    open_with,
+    verify_with,
+)
 
 DAY = date(2026, 11, 23)
 CONTENT = Content(DAY, Item("word", 3, b"a report of a word"))
@@ -127,6 +136,32 @@ def test_a_key_is_written_once_for_its_owner_only(tmp_path: Path) -> None:
     for name, problem in (("other", "not a private X25519 key"), ("none", "No such file")):
         with pytest.raises(ParameterError, match=problem):
             PrivateKey.load(tmp_path / name)
+
+
+@pytest.mark.exact
+def test_an_attestation_is_bound_to_relay_queue_batch_and_size() -> None:
+    (mine, other) = (RelayKey(Ed25519PrivateKey.generate()) for _ in range(2))
+    statement = Attestation("typing", bytes(range(16)), 1234)
+    item = mine.attest(statement)
+    keys = [RelayPublicKey(other.public), RelayPublicKey(mine.public)]
+    assert verify_with(keys, item) == statement
+    for number in range(len(item.report)):
+        changed = bytearray(item.report)
+        changed[number] ^= 1
+        with pytest.raises(ReportError):
+            verify_with(keys, item._replace(report=bytes(changed)))
+    for wrong in (
+        item._replace(metric="batch:places"),
+        item._replace(metric="queue:typing"),
+        item._replace(version=2),
+        item._replace(report=item.report + b"x"),
+    ):
+        with pytest.raises(ReportError):
+            verify_with(keys, wrong)
+    with pytest.raises(ReportError):
+        verify_with(keys[:1], item)
+    with pytest.raises(ParameterError, match="64 hexadecimal digits"):
+        RelayPublicKey("00")
 
 
 @pytest.mark.exact

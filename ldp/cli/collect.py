@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ldp.protocol.batch import Item
-    from ldp.protocol.sealed_report import Content
+    from ldp.protocol.sealed_report import Attestation, Content
 
 LOOPBACK = ("127.0.0.1", "::1")
 OF_DEVELOPMENT = {"registry", "store", "dev", "listen"}
@@ -91,6 +91,12 @@ OF_DEVELOPMENT = {"registry", "store", "dev", "listen"}
     multiple=True,
     help="Key that opens sealed reports (ldp key); may be repeated, the newest first.",
 )
+@click.option(
+    "--relay-key",
+    multiple=True,
+    metavar="KEY",
+    help="Public key of the relay, which signs sizes of batches; may be repeated.",
+)
 @click.option("--trust-clock", is_flag=True, help="It went ahead by a month, and is right.")
 @click.option("--drain", is_flag=True, help="Serve nobody: move all that waits, and end.")
 @JSON
@@ -110,6 +116,7 @@ def collect(
     most_buffer: int,
     allow_origin: tuple[str, ...],
     sealed: tuple[Path, ...],
+    relay_key: tuple[str, ...],
     trust_clock: bool,
     drain: bool,
     as_json: bool,
@@ -163,6 +170,7 @@ def collect(
             trust_clock=trust_clock,
             origins=allow_origin,
             open_report=_opener(loaded, sealed),
+            verify=_verifier(relay_key),
         )
         if drain:
             moved, left = collector.drain()
@@ -191,6 +199,15 @@ def _opener(registry: Registry, files: tuple[Path, ...]) -> "Callable[[Item], Co
             "--sealed too"
         )
     return partial(open_with, keys)
+
+
+def _verifier(texts: tuple[str, ...]) -> "Callable[[Item], Attestation] | None":
+    """Return what verifies attestations of relays with these public keys, None without keys."""
+    if not texts:
+        return None
+    from ldp.protocol.sealing_keys import RelayPublicKey, verify_with
+
+    return partial(verify_with, [RelayPublicKey(text) for text in texts])
 
 
 def _require_no_other_options() -> None:

@@ -1,4 +1,4 @@
-"""`ldp key`: the key of a collector to which devices seal reports."""
+"""`ldp key`: keys of collectors, to which devices seal reports, and of relays."""
 
 from pathlib import Path
 
@@ -9,19 +9,22 @@ from ldp.cli.options import FILE, JSON, say
 
 @click.command()
 @click.argument("file", type=FILE)
+@click.option("--relay", is_flag=True, help="Of a relay, which signs sizes of batches with it.")
 @JSON
-def key(file: Path, as_json: bool) -> None:
+def key(file: Path, relay: bool, as_json: bool) -> None:
     """Make a collector's key, if FILE is not there yet, and print its public part.
 
     FILE stays with the collector, which opens sealed reports with it (`ldp collect --sealed FILE`).
     Apps seal with the public key; `sealing_keys` in metrics.toml lists the fingerprint, so that
-    they seal with no other. It is a PEM file, as `openssl genpkey -algorithm x25519` writes.
+    they seal with no other. It is a PEM file, as `openssl genpkey -algorithm x25519` writes; that
+    of a relay (`ldp relay --key FILE`) as with ed25519.
 
     \b
     Example: ldp key collector.key
     """
-    from ldp.protocol.sealing_keys import PrivateKey
+    from ldp.protocol.sealing_keys import PrivateKey, RelayKey
 
-    private = PrivateKey.load(file) if file.exists() else PrivateKey.make(file)
+    kind = RelayKey if relay else PrivateKey
+    private = kind.load(file) if file.exists() else kind.make(file)
     words = f"public key:  {private.public}\nfingerprint: {private.fingerprint}"
     say({"public_key": private.public, "fingerprint": private.fingerprint}, words, as_json)

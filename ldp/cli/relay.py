@@ -3,6 +3,7 @@
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,12 @@ from ldp.cli.options import FILE, SPAN
 from ldp.cli.serving import begin_log, listening_on, serve
 from ldp.errors import MissingPackage
 from ldp.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ldp.protocol.batch import Item
+    from ldp.protocol.sealed_report import Attestation
 
 
 @click.command()
@@ -56,6 +63,7 @@ from ldp.registry import Registry
     show_default=True,
     help="MiB of waiting reports and ids of batches; beyond it senders are told to come later.",
 )
+@click.option("--key", type=FILE, help="Key that signs the sizes of batches (ldp key --relay).")
 @click.option("--trust-clock", is_flag=True, help="It went ahead by a month, and is right.")
 def relay(
     registry: Path,
@@ -67,6 +75,7 @@ def relay(
     rate: int,
     most_requests: int,
     most_buffer: int,
+    key: Path | None,
     trust_clock: bool,
 ) -> None:
     """Pass sealed reports on to a collector in shuffled batches, until interrupted.
@@ -95,5 +104,15 @@ def relay(
             holding=Holding(smallest=smallest, shortest=shortest),
             limits=Limits(requests=most_requests, rate=float(rate), buffer_bytes=most_buffer << 20),
             trust_clock=trust_clock,
+            attest=_signer(key),
         )
         serve(service.app, held.enter_context(listening_on(listen)), "relaying")
+
+
+def _signer(file: Path | None) -> "Callable[[Attestation], Item] | None":
+    """Return what signs sizes of batches with the key in a file, None without one."""
+    if file is None:
+        return None
+    from ldp.protocol.sealing_keys import RelayKey
+
+    return RelayKey.load(file).attest

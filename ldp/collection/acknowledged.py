@@ -130,9 +130,9 @@ class BatchFile(ABC):
         """Return the number of the file's format, 0 for an empty file; raise BufferUnusable."""
         ((application,),) = self._rows("PRAGMA application_id")
         ((number,),) = self._rows("PRAGMA user_version")
-        if (application, number) == (self.form.application, self.form.number):
-            return int(number)
         if application == self.form.application:
+            if 0 < number <= self.form.number:
+                return int(number)
             raise BufferUnusable(f"{self._path} was written by a newer version of ldp")
         tables = {name for (name,) in self._rows("SELECT name FROM sqlite_master")}
         is_first = bool(self.form.first_tables) and tables >= self.form.first_tables

@@ -19,6 +19,7 @@ from ldp.collection.acknowledged import BatchFile, Form
 from ldp.collection.intake import CollectedMetric, Lot, SortedBatch
 from ldp.errors import RegistryError
 from ldp.mechanisms import Catalogued, from_parameters
+from ldp.protocol.sealed_report import Attestation
 
 ROW_BYTES = 1 << 18
 """Most bytes of one metric's reports in a row of one commit; a larger batch has its own row."""
@@ -38,6 +39,11 @@ CREATE TABLE IF NOT EXISTS plans (
     metric INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL, day TEXT NOT NULL,
     is_written INTEGER NOT NULL DEFAULT 0, name TEXT NOT NULL DEFAULT '');
 """
+_RELAYED = """
+CREATE TABLE IF NOT EXISTS relayed (
+    metric INTEGER, batch BLOB, attested INTEGER NOT NULL, opened INTEGER NOT NULL,
+    PRIMARY KEY (metric, batch)) WITHOUT ROWID;
+"""
 _FROM_FORMAT_1 = """
 ALTER TABLE lots ADD COLUMN digest BLOB;
 ALTER TABLE plans ADD COLUMN name TEXT NOT NULL DEFAULT '';
@@ -56,6 +62,18 @@ class BufferedMetric(NamedTuple):
     mechanism: Catalogued
     number: int
     """Number of the metric in this buffer."""
+
+
+class RelayedReports(NamedTuple):
+    """Reports of a metric that came in one batch of a relay: `attested` by the relay for all of the
+    batch, `opened` by the collector of this metric. `batch`: its name; b"" for what came without an
+    attestation."""
+
+    metric: str
+    version: int
+    batch: bytes
+    attested: int
+    opened: int
 
 
 class Bodies(NamedTuple):
@@ -100,8 +118,8 @@ class Buffer(BatchFile):
     form = Form(
         "collector",
         int.from_bytes(b"ldpb", "big"),
-        2,
-        {0: _TABLES, 1: _FROM_FORMAT_1},
+        3,
+        {0: _TABLES + _RELAYED, 1: _FROM_FORMAT_1 + _RELAYED, 2: _RELAYED},
         frozenset({"state", "metrics", "lots", "plans"}),
     )
 
@@ -130,8 +148,13 @@ class Buffer(BatchFile):
                 )
 
     def _keep(self, batches: Iterable[SortedBatch]) -> None:
-        """Store lots, those of a metric joined into rows of at most `ROW_BYTES`."""
+        """Store lots, those of a metric joined into rows of at most `ROW_BYTES`, and how many came
+        in which batch of a relay."""
         lots_of_metric, sizes = dict[int, list[Lot]](), Counter[int]()
+        batches = list(batches)
+        for batch in batches:
+            if batch.attestation is not None:
+                self._note_relayed(batch.attestation, batch.lots)
         for lot in (lot for batch in batches for lot in batch.lots):
             number = self._numbers[lot.metric, lot.version]
             if sizes[number] and sizes[number] + len(lot.bodies) > ROW_BYTES:
@@ -141,6 +164,30 @@ class Buffer(BatchFile):
             sizes[number] += len(lot.bodies)
         for number, metric_lots in lots_of_metric.items():
             self._insert(number, metric_lots)
+
+    def _note_relayed(self, attestation: Attestation, lots: Iterable[Lot]) -> None:
+        """Add the reports of lots to those that came in a batch of a relay."""
+        opened = Counter[int]()
+        for lot in lots:
+            opened[self._numbers[lot.metric, lot.version]] += lot.reports
+        self._connection.executemany(
+            "INSERT INTO relayed VALUES (?, ?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET opened = opened + excluded.opened",
+            [
+                (number, attestation.batch, attestation.reports, reports)
+                for number, reports in opened.items()
+            ],
+        )
+
+    def relayed(self) -> list[RelayedReports]:
+        """Return how many reports of each metric came in each batch of a relay."""
+        return [
+            RelayedReports(*row)
+            for row in self._rows(
+                "SELECT metrics.metric, version, batch, attested, opened FROM relayed "
+                "JOIN metrics ON relayed.metric = number ORDER BY number, batch"
+            )
+        ]
 
     def _insert(self, number: int, lots: list[Lot]) -> None:
         reports, bodies = sum(lot.reports for lot in lots), b"".join(lot.bodies for lot in lots)

@@ -35,7 +35,7 @@ from ldp.collection.service import (
 from ldp.collection.workers import Ingestor, Shuffling, Writer
 from ldp.errors import LdpError
 from ldp.protocol.batch import Item
-from ldp.protocol.sealed_report import Content, is_sealed
+from ldp.protocol.sealed_report import Attestation, Content, is_sealed
 from ldp.registry import Registry
 from ldp.registry.resolved import resolved_bytes
 
@@ -58,8 +58,8 @@ class Collector(Service):
     `store` and `buffer`: folders, whose locks the caller holds; `today`: the clock; `retain`: how
     long files are kept, None for ever; `trust_clock`: skip the check that the clock did not leap;
     `origins`: of the pages whose browsers may send; `open_report`: returns the content of an item
-    that carries a sealed report, or raises ReportError. Raises BufferUnusable, RegistryError and
-    ParameterError.
+    that carries a sealed report, or raises ReportError; `verify`: likewise the attestation of a
+    relay. Raises BufferUnusable, RegistryError and ParameterError.
     """
 
     def __init__(
@@ -76,9 +76,11 @@ class Collector(Service):
         synchronous: str = "FULL",
         origins: Iterable[str] = (),
         open_report: Callable[[Item], Content] | None = None,
+        verify: Callable[[Item], Attestation] | None = None,
     ) -> None:
         origins = list(origins)
-        self._expected, self._open_report = collected_metrics(registry), open_report
+        self._expected = collected_metrics(registry)
+        self._open_report, self._verify = open_report, verify
         self._openapi = files("ldp.collection").joinpath("openapi.json").read_bytes()
         counts, lateness = Counts(), longest_lateness(registry)
         self._buffer = Buffer(buffer, synchronous)
@@ -123,7 +125,7 @@ class Collector(Service):
         if self._open_report is None:
             raise NotNow("sealed reports are not opened here yet")
         return await asyncio.to_thread(  # some 50 ms, in which others are answered
-            sort_sealed, body, self._expected, self._today(), self._open_report
+            sort_sealed, body, self._expected, self._today(), self._open_report, self._verify
         )
 
     async def _get_openapi(self, _: Request) -> Response:

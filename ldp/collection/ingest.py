@@ -7,7 +7,7 @@ counted twice. Reports that are not plausible go to `set-aside`, a store of its 
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import Path
@@ -16,13 +16,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.collection.buffer import Buffer, BufferedMetric, Plan
+from ldp.collection.buffer import Buffer, BufferedMetric, Plan, RelayedReports
 from ldp.collection.intake import split_bodies
 from ldp.collection.plausibility import is_plausible
 from ldp.collection.store import ReportWriter
-from ldp.files import sync_folder
+from ldp.files import sync_folder, write_whole
 
-SET_ASIDE = "set-aside"
+SET_ASIDE, RELAYED = "set-aside", "relayed"
 MOST_BLOCK_BYTES = 32 << 20
 """Most bytes of the reports of one file, before compression."""
 SETTLED_SECONDS = 3600.0
@@ -91,6 +91,20 @@ def _write(
 def writer_of(store: Path, metric: BufferedMetric, plan: Plan) -> ReportWriter:
     """Return the writer of a plan's file."""
     return ReportWriter(store, metric.metric, metric.version, metric.mechanism, plan.day, plan.name)
+
+
+def write_sizes(store: Path, relayed: Iterable[RelayedReports]) -> None:
+    """Write the sizes of a relay's batches as CSV files, one for each version of a metric:
+    `batch,attested,opened`, by name of the batch, which is random; empty for what came without an
+    attestation."""
+    lines = dict[Path, list[str]]()
+    for metric, version, batch, attested, opened in relayed:
+        path = store / RELAYED / f"{metric}-{version}.csv"
+        line = f"{batch.hex()},{attested},{opened}\n"
+        lines.setdefault(path, ["batch,attested,opened\n"]).append(line)
+    for path, text in lines.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, "".join(text))
 
 
 def clean(store: Path, buffer: Buffer) -> None:

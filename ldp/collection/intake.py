@@ -20,7 +20,7 @@ from ldp.errors import ReportError
 from ldp.mechanisms import Catalogued
 from ldp.protocol.batch import HEAD_BYTES, ID_BYTES, Batch, Item, Uniform, read_uniform
 from ldp.protocol.kinds import Layout
-from ldp.protocol.sealed_report import QUEUE, Content
+from ldp.protocol.sealed_report import ATTESTED, QUEUE, Attestation, Content
 from ldp.protocol.wire import HEADER_BYTES, JointLayout, split_report
 from ldp.registry import Registry
 from ldp.tables.joint_table import split_batch
@@ -39,6 +39,8 @@ Code = Literal[
 """Reason why an item will never be counted."""
 CODES: tuple[Code, ...] = get_args(Code)
 """Codes in the order in which the buffer numbers them; new ones come last."""
+UNATTESTED = Attestation("", b"", 0)
+"""Statement that stands for none: of reports that came without one of a known relay."""
 FEW = 16
 """Number of items below which an array costs more than a loop."""
 
@@ -79,6 +81,9 @@ class SortedBatch:
     lots: list[Lot] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     opened: list[OpenedReport] = field(default_factory=list)
+    attestation: Attestation | None = None
+    """Statement of a known relay about the batch that its reports left in; UNATTESTED without one;
+    None where no relay is known."""
 
 
 @dataclass(frozen=True)
@@ -129,12 +134,18 @@ def sort_sealed(
     metrics: Mapping[str, CollectedMetric],
     today: date,
     open_report: Callable[[Item], Content],
+    verify: Callable[[Item], Attestation] | None = None,
 ) -> SortedBatch:
     """Return the content of a batch of sealed reports; raise ReportError unless the bytes are one.
-    `open_report` returns the content of an item, or raises ReportError."""
+    `open_report` returns the content of an item, and `verify`, where a relay is known, the
+    attestation of one; both raise ReportError."""
     batch = Batch.from_bytes(data)
-    result = SortedBatch(batch.id, batch.day)
+    result = SortedBatch(batch.id, batch.day, attestation=UNATTESTED if verify else None)
     for number, sealed in enumerate(batch.items):
+        if sealed.metric.startswith(ATTESTED):
+            with suppress(ReportError):
+                result.attestation = verify(sealed) if verify else None
+            continue
         try:
             day, item = open_report(sealed)
         except ReportError:

@@ -7,14 +7,14 @@ then on: a run that ends anywhere is repeated, and sends the same bytes. Tallies
 """
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from typing import Any
 
 from ldp.collection.acknowledged import BatchFile, Form
 from ldp.collection.intake import SortedBatch
-from ldp.protocol.batch import ID_BYTES, Batch, Item, pack_batches
-from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION
+from ldp.protocol.batch import HEAD_BYTES, ID_BYTES, MOST_BYTES, MOST_ITEMS, Batch, Item
+from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, Attestation
 
 MOST_REPORTS = 1 << 20
 """Most reports of a batch; those beyond wait for the next."""
@@ -74,11 +74,12 @@ class RelayBuffer(BatchFile):
         queue: str,
         smallest: int,
         day: date,
+        attest: Callable[[Attestation], Item] | None = None,
         order: Callable[[list[Any]], None] = SYSTEM_ORDER,
     ) -> int:
         """Make a batch of all reports of a queue that wait, and return how many it has: at least
-        `smallest`, or 0. It leaves as sealed batches of `day` with random ids; `order` permutes a
-        list in place, uniformly."""
+        `smallest`, or 0. It leaves as sealed batches of `day` with random ids, each with the item
+        that `attest` returns; `order` permutes a list in place, uniformly."""
         with self._transaction():
             rows = self._connection.execute(
                 "SELECT sealed FROM waiting WHERE queue = ? LIMIT ?", (queue, MOST_REPORTS)
@@ -90,13 +91,14 @@ class RelayBuffer(BatchFile):
                 ((queue, sealed) for (sealed,) in rows),
             )
             order(rows)
-            for items in pack_batches(
-                [Item(QUEUE + queue, SEALED_VERSION, sealed) for (sealed,) in rows]
-            ):
+            items = [Item(QUEUE + queue, SEALED_VERSION, sealed) for (sealed,) in rows]
+            statement = Attestation(queue, secrets.token_bytes(ID_BYTES), len(items))
+            signed = (attest(statement),) if attest else ()
+            for part in _parts(items, signed):
                 identity = secrets.token_bytes(ID_BYTES)
                 self._connection.execute(
                     "INSERT INTO outgoing VALUES (?, ?, ?, ?)",
-                    (identity, queue, len(items), Batch(identity, day, items).to_bytes()),
+                    (identity, queue, len(part), Batch(identity, day, (*part, *signed)).to_bytes()),
                 )
             self._tally(queue, waiting=-len(rows), outgoing=len(rows), batches=1)
         return len(rows)
@@ -120,3 +122,12 @@ class RelayBuffer(BatchFile):
             self._connection.execute("DELETE FROM outgoing WHERE id = ?", (identity,))
             lost = reports if refused is None else refused
             self._tally(queue, outgoing=-reports, forwarded=reports - lost, refused=lost)
+
+
+def _parts(items: list[Item], signed: tuple[Item, ...]) -> Iterator[tuple[Item, ...]]:
+    """Yield items of one size in their order, as many together as go into a sealed batch beside
+    `signed`."""
+    left = MOST_BYTES - HEAD_BYTES - sum(item.size for item in signed)
+    number = min(MOST_ITEMS - len(signed), left // items[0].size)
+    for at in range(0, len(items), number):
+        yield tuple(items[at : at + number])

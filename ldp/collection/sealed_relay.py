@@ -25,8 +25,8 @@ from ldp.collection.relay_buffer import RelayBuffer
 from ldp.collection.service import JSON_TYPE, Limits, Service, longest_lateness, utc_today
 from ldp.collection.workers import Worker, Writer
 from ldp.errors import ReportError
-from ldp.protocol.batch import Batch
-from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, is_sealed
+from ldp.protocol.batch import Batch, Item
+from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, Attestation, is_sealed
 from ldp.registry import Registry
 from ldp.registry.definitions import Queue
 
@@ -76,10 +76,12 @@ class Forwarder(Worker):
         lateness: Callable[[str], timedelta],
         holding: Holding,
         today: Callable[[], date],
+        attest: Callable[[Attestation], Item] | None,
     ) -> None:
         super().__init__(reader)
         self._reader, self._writer, self._destination = reader, writer, destination
         self._lateness, self._holding, self._today = lateness, holding, today
+        self._attest = attest
         self._since: dict[str, float] = {}
         self._cleaned = date.min
 
@@ -112,8 +114,8 @@ class Forwarder(Worker):
         self._cleaned = today
 
     def _shuffle(self, queue: str) -> None:
-        smallest, today = self._holding.smallest, self._today()
-        self._writer.perform(lambda buffer: buffer.shuffle(queue, smallest, today))
+        settings = self._holding.smallest, self._today(), self._attest
+        self._writer.perform(lambda buffer: buffer.shuffle(queue, *settings))
         self._writer.perform(lambda buffer: buffer.erase())
         del self._since[queue]
 
@@ -140,8 +142,8 @@ class Relay(Service):
     """Service of a relay (`app`), with its writer and forwarder.
 
     `buffer`: folder, whose lock the caller holds; `destination`: the collector; `holding`: when
-    batches leave; `today`: the clock; `trust_clock`: skip the check that the clock did not leap.
-    Raises BufferUnusable.
+    batches leave; `today`: the clock; `trust_clock`: skip the check that the clock did not leap;
+    `attest`: signs the size of a batch. Raises BufferUnusable.
     """
 
     def __init__(
@@ -154,13 +156,16 @@ class Relay(Service):
         today: Callable[[], date] = utc_today,
         limits: Limits | None = None,
         trust_clock: bool = False,
+        attest: Callable[[Attestation], Item] | None = None,
     ) -> None:
         self._queues, self._holding = registry.queues(), holding or Holding()
         lateness, counts = longest_lateness(registry), Counts()
         own, reader = RelayBuffer(buffer), RelayBuffer(buffer)
         own.trust(today(), lateness, trust_clock)
         writer = Writer(own, today, lateness, counts)
-        forwarder = Forwarder(reader, writer, destination, self._lateness, self._holding, today)
+        forwarder = Forwarder(
+            reader, writer, destination, self._lateness, self._holding, today, attest
+        )
         self._longest = lateness
         super().__init__(
             writer,

@@ -20,9 +20,15 @@ from queue import SimpleQueue
 from typing import ClassVar, Generic, TypeVar
 
 from ldp.collection.acknowledged import Answer, BatchFile, BufferUnusable, PendingBatch
-from ldp.collection.buffer import Buffer, BufferedMetric
+from ldp.collection.buffer import Buffer, BufferedMetric, RelayedReports
 from ldp.collection.counts import Counts
-from ldp.collection.ingest import MOST_BLOCK_BYTES, Retention, retire, write_block
+from ldp.collection.ingest import (
+    MOST_BLOCK_BYTES,
+    Retention,
+    retire,
+    write_block,
+    write_sizes,
+)
 
 RETRY_SECONDS = 5.0
 """Seconds after which the ingestor tries again what failed."""
@@ -202,6 +208,7 @@ class Ingestor(Worker):
         self._work_lock = threading.Lock()
         self._candidates = candidates
         self._since: dict[int, float] = {}
+        self._relayed = list[RelayedReports]()
         self._small = set[int]()
         """Metrics for which a warning was logged that too few reports wait."""
 
@@ -219,6 +226,13 @@ class Ingestor(Worker):
                     problem = f"{reports_of} cannot be moved to the store"
                     self._attempt(problem, partial(self._move, number, everything))
             self._attempt("old files cannot be deleted", self._retire)
+            self._attempt("sizes of batches cannot be written", self._write_sizes)
+
+    def _write_sizes(self) -> None:
+        """Write the sizes of a relay's batches beside the reports, where they changed."""
+        if (relayed := self._reader.relayed()) != self._relayed:
+            write_sizes(self._store, relayed)
+            self._relayed = relayed
 
     def _is_due(self, number: int, reports: int, now: float, everything: bool) -> bool:
         if self._reader.plan(number) is not None:  # decided before this process began

@@ -10,18 +10,21 @@ from datetime import date, timedelta
 from typing import NamedTuple
 
 from ldp.errors import ParameterError, ReportError
-from ldp.protocol.batch import HEAD_BYTES, ITEM_BYTES, Item
+from ldp.protocol.batch import HEAD_BYTES, ID_BYTES, ITEM_BYTES, Item
 
 SEALED_VERSION = 1
 """Version of the format: that of every item that carries a sealed report."""
 QUEUE = "queue:"
 """Beginning of the name of an item that carries a sealed report; the name of its queue follows. No
 metric's name has a colon."""
+ATTESTED = "batch:"
+"""Beginning of the name of an item that carries a relay's attestation; a queue's name follows."""
+SIGNATURE_BYTES = 64
 OVERHEAD = 32 + 16
 """Bytes that encryption adds: an ephemeral public key, and a tag."""
 LEAST_BYTES = 128
 """Smallest size of a sealed report; each size is twice the one before."""
-_HEAD = struct.Struct("<IBII")
+_HEAD, _SIZE = struct.Struct("<IBII"), struct.Struct("<I")
 _EPOCH = date(1970, 1, 1)
 
 
@@ -55,6 +58,39 @@ class Content(NamedTuple):
         except (struct.error, ValueError, OverflowError):
             pass
         raise ReportError("the content of a sealed report is damaged")
+
+
+class Attestation(NamedTuple):
+    """Statement of a relay about a batch: its `queue`, its name `batch` (ID_BYTES random bytes) and
+    how many `reports` it has."""
+
+    queue: str
+    batch: bytes
+    reports: int
+
+    @property
+    def message(self) -> bytes:
+        """Bytes that the relay signs: all of it, and what they are for."""
+        head = b"ldp relay batch" + bytes([SEALED_VERSION]) + self.batch
+        return head + _SIZE.pack(self.reports) + self.queue.encode()
+
+    def to_item(self, signature: bytes) -> Item:
+        """Return the item that carries it."""
+        statement = self.batch + _SIZE.pack(self.reports) + signature
+        return Item(ATTESTED + self.queue, SEALED_VERSION, statement)
+
+    @classmethod
+    def from_item(cls, item: Item) -> tuple["Attestation", bytes]:
+        """Return what an item states, and the signature; raise ReportError for another item."""
+        queue, size = item.metric.removeprefix(ATTESTED), ID_BYTES + _SIZE.size + SIGNATURE_BYTES
+        if (item.metric, item.version, len(item.report)) != (
+            ATTESTED + queue,
+            SEALED_VERSION,
+            size,
+        ):
+            raise ReportError("an item carries no attestation of this version")
+        batch, (reports,) = item.report[:ID_BYTES], _SIZE.unpack_from(item.report, ID_BYTES)
+        return cls(queue, batch, reports), item.report[-SIGNATURE_BYTES:]
 
 
 def sealed_bytes(items: list[Item]) -> int:

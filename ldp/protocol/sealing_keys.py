@@ -1,5 +1,7 @@
 """Keys of sealed reports: devices seal with the public key of a collector, which opens them.
 
+A relay has a key too, with which it signs the sizes of its batches.
+
 The encryption is HPKE (RFC 9180) in base mode with X25519, HKDF-SHA256 and AES-128-GCM, by the
 package `cryptography` (extra `sealed`), which is loaded with this module only.
 """
@@ -7,14 +9,20 @@ package `cryptography` (extra `sealed`), which is loaded with this module only.
 import hashlib
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, ClassVar, Self
 
 from ldp.errors import MissingPackage, ParameterError, ReportError
 from ldp.protocol.batch import Item
-from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, Content
+from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, Attestation, Content
 
 try:
-    from cryptography.exceptions import InvalidTag
+    from cryptography.exceptions import InvalidSignature, InvalidTag
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
     from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
     from cryptography.hazmat.primitives.serialization import (
@@ -53,17 +61,19 @@ class PublicKey:
         return Item(QUEUE + queue, SEALED_VERSION, sealed)
 
 
-class PrivateKey:
-    """Private key of a collector, which opens sealed reports. `public`: the text of its public key;
-    `fingerprint`: that of the public key."""
+class _KeyFile:
+    """Private key in a PEM file. `public`: the text of its public key, as 64 hexadecimal digits;
+    `fingerprint`: the SHA-256 of its bytes."""
 
-    def __init__(self, key: X25519PrivateKey) -> None:
+    kind: ClassVar[type[X25519PrivateKey] | type[Ed25519PrivateKey]]
+
+    def __init__(self, key: Any) -> None:
         self._key = key
-        self.public = key.public_key().public_bytes_raw().hex()
-        self.fingerprint = PublicKey(self.public).fingerprint
+        public: bytes = key.public_key().public_bytes_raw()
+        self.public, self.fingerprint = public.hex(), hashlib.sha256(public).hexdigest()
 
     @classmethod
-    def load(cls, path: Path) -> "PrivateKey":
+    def load(cls, path: Path) -> Self:
         """Read a key from a PEM file (PKCS #8, not encrypted); raise ParameterError."""
         try:
             key = load_pem_private_key(path.read_bytes(), None)
@@ -71,15 +81,16 @@ class PrivateKey:
             raise ParameterError(f"cannot read the key {path}: {error.strerror}") from None
         except (ValueError, TypeError):
             key = None
-        if not isinstance(key, X25519PrivateKey):
-            raise ParameterError(f"{path} is not a private X25519 key: `ldp key FILE` makes one")
+        if not isinstance(key, cls.kind):
+            name = cls.kind.__name__.removesuffix("PrivateKey")
+            raise ParameterError(f"{path} is not a private {name} key, as `ldp key` makes them")
         return cls(key)
 
     @classmethod
-    def make(cls, path: Path) -> "PrivateKey":
+    def make(cls, path: Path) -> Self:
         """Make a key and write it to a new file that only its owner may read; raise
         ParameterError."""
-        key = X25519PrivateKey.generate()
+        key = cls.kind.generate()
         text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         try:
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -89,6 +100,12 @@ class PrivateKey:
         except OSError as error:
             raise ParameterError(f"cannot write the key {path}: {error.strerror}") from None
         return cls(key)
+
+
+class PrivateKey(_KeyFile):
+    """Private key of a collector, which opens sealed reports."""
+
+    kind = X25519PrivateKey
 
     def open(self, item: Item) -> Content:
         """Return the content of an item that carries a sealed report; raise ReportError when it was
@@ -104,15 +121,51 @@ class PrivateKey:
         return Content.from_bytes(data)
 
 
+class RelayKey(_KeyFile):
+    """Private key of a relay, which signs the sizes of its batches (Ed25519, RFC 8032)."""
+
+    kind = Ed25519PrivateKey
+
+    def attest(self, attestation: Attestation) -> Item:
+        """Return the item that carries a signed attestation."""
+        return attestation.to_item(self._key.sign(attestation.message))
+
+
+class RelayPublicKey:
+    """Public key of a relay, as text of 64 hexadecimal digits. Raises ParameterError."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            self._key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(text))
+        except (ValueError, TypeError):
+            raise ParameterError("a relay's key must be text of 64 hexadecimal digits") from None
+
+    def verify(self, item: Item) -> Attestation:
+        """Return the attestation of an item; raise ReportError where this relay did not sign it."""
+        attestation, signature = Attestation.from_item(item)
+        try:
+            self._key.verify(signature, attestation.message)
+        except InvalidSignature:
+            raise ReportError("an attestation is not signed by this relay") from None
+        return attestation
+
+
 def open_with(keys: Iterable[PrivateKey], item: Item) -> Content:
     """Return the content of an item, by the first of several keys that opens it; raise
     ReportError."""
     for key in keys:
-        try:
+        with suppress(ReportError):
             return key.open(item)
-        except ReportError:
-            continue
     raise ReportError("a report was sealed to none of these keys")
+
+
+def verify_with(keys: Iterable[RelayPublicKey], item: Item) -> Attestation:
+    """Return the attestation of an item, by the first of several relays that signed it; raise
+    ReportError."""
+    for key in keys:
+        with suppress(ReportError):
+            return key.verify(item)
+    raise ReportError("an attestation is signed by none of these relays")
 
 
 def _info(queue: str, fingerprint: str) -> bytes:
