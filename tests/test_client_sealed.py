@@ -1,5 +1,6 @@
 """A client that seals to a collector's key: once, to a listed key, and its owner reads all."""
 
+import re
 import subprocess
 import sys
 from datetime import date
@@ -127,6 +128,17 @@ def test_a_key_that_the_registry_does_not_list_is_refused(app: SealingApp) -> No
         with pytest.raises(ParameterError, match="does not list the key"):
             app.open(destination=destination)
     app.open(destination=Collector(HERE, relay=RELAY, key=KEY.public)).close()
+
+
+@pytest.mark.exact
+def test_a_report_that_no_sealed_batch_holds_is_refused_at_the_start(app: SealingApp) -> None:
+    path = app.folder / "metrics.toml"
+    large = 'mechanism = "cms"\nrows = 2\nwidth = 4194304'
+    text = path.read_text().replace('mechanism = "rr"', large)
+    path.write_text(re.sub(r'categories = \["Oslo.*', "", text))
+    with pytest.raises(ParameterError, match="a sealed report of queue 'places' is larger"):
+        app.open()
+    app.open(destination=None).close()
 
 
 @pytest.mark.exact

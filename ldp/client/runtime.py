@@ -31,6 +31,7 @@ from ldp.protocol.batch import HEAD_BYTES, MOST_BYTES, Item
 from ldp.protocol.channel import round_down
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import BitSource, SeededBits, SystemBits
+from ldp.protocol.sealed_report import QUEUE
 from ldp.protocol.wire import HEADER_BYTES
 from ldp.registry import Metric, Registry
 
@@ -480,13 +481,16 @@ def _require_local(destination: Destination | None) -> None:
 
 def _sealing_key(destination: Destination | None, registry: Registry) -> "PublicKey | None":
     """Return the key that a destination has reports sealed to, None without one; raise
-    ParameterError for a key that the registry does not list."""
+    ParameterError for a key that the registry does not list, and for reports that are too large."""
     key: PublicKey | None = getattr(destination, "key", None)
     if key is not None and key.fingerprint not in registry.sealing_keys:
         raise ParameterError(
             f"{registry.path} does not list the key {key.fingerprint} in sealing_keys: devices "
             "seal to no other"
         )
+    for name, queue in registry.queues().items() if key is not None else ():
+        if HEAD_BYTES + Item(QUEUE + name, 1, bytes(queue.size)).size > MOST_BYTES:
+            raise ParameterError(f"a sealed report of queue {name!r} is larger than any batch")
     return key
 
 
