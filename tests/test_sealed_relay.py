@@ -153,7 +153,7 @@ def test_the_order_is_drawn_and_no_order_of_arrival_is_on_the_disk(tmp_path: Pat
 def test_every_order_is_as_likely(tmp_path: Path) -> None:
     """720 batches of three reports: chi-squared over the 6 orders, with 5 degrees of freedom, is
     above 25.7 with probability 1e-4. The twin: an order that does nothing."""
-    buffer = RelayBuffer(tmp_path)
+    buffer = RelayBuffer(tmp_path, synchronous="OFF")
 
     def statistic(**settings: Any) -> float:
         seen: dict[bytes, int] = {}
