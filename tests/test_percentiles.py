@@ -112,6 +112,7 @@ def test_levels_that_agree_are_put_together_without_a_change() -> None:
         np.full(len(groups), 500.0),
         np.zeros(len(groups), int),
         SMALL.channel,
+        np.ones((1, len(groups))),
     )
     found = Distribution(SMALL.bins, nodes, 1000, {})
     assert found.share == pytest.approx(true, abs=1e-12)

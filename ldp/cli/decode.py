@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ldp.cli.estimates import check_output, write_estimates, write_numbers
-from ldp.cli.options import FILE, JSON, say
+from ldp.cli.estimates import INTERVALS_UNDER_FAKES, check_output, write_estimates, write_numbers
+from ldp.cli.options import FAKES, FILE, JSON, say
 from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
@@ -64,6 +64,7 @@ HASHES = (*MD5_SCHEMES, "chromium-city64")
     show_default=True,
     help="Print counts that could be counts: a smaller error in all, and a bias, which is stated.",
 )
+@FAKES
 @JSON
 def decode(
     table: Path | None,
@@ -84,17 +85,21 @@ def decode(
     threshold: float | None,
     decoys: int | None,
     consistency: str,
+    fakes: float | None,
     as_json: bool,
 ) -> None:
     """Estimate how many reports of TABLE, or of google/rappor's files, held each candidate.
 
     Decoding again, with other candidates too, costs no privacy: it reads the table only.
 
+    With --fakes intervals hold for the other reports, whatever that share of all says.
+
     \b
     Example: ldp decode city.table --out estimates.csv
     Example: ldp decode --rappor-params params.csv --rappor-counts counts.csv \\
                  --rappor-map map.csv --out estimates.csv
     Example: ldp decode latency.table --quantile 0.5 --quantile 0.95 --out latency.csv
+    Example: ldp decode city.table --fakes 1% --out estimates.csv
     """
     from ldp.decoding.outcome import is_about_numbers
     from ldp.registry import read_values
@@ -134,7 +139,7 @@ def decode(
         if rappor_map is not None:
             names, places = read_map(rappor_map, counted)
     if quantiles or is_about_numbers(counted.mechanism):
-        _write_numbers(counted, out, level, quantiles, consistency, as_json)
+        _write_numbers(counted, out, level, quantiles, consistency, fakes, as_json)
         return
     decoding = decoded if decoys is None else partial(decode_with_decoys, decoys=decoys)
     estimates = decoding(
@@ -144,6 +149,7 @@ def decode(
         rule=rule,
         places=places,
         weighted_reports_per_client=_weighted(weighted_reports_per_client),
+        fakes=fakes,
     )
     estimates = consistent(estimates, consistency)
     if spelling is not None:
@@ -183,16 +189,19 @@ def _write_numbers(
     level: float,
     quantiles: tuple[float, ...],
     consistency: str,
+    fakes: float | None,
     as_json: bool,
 ) -> None:
     """Write the mean, the regression or the distribution of a table of numbers."""
     from ldp.decoding.outcome import numbers_outcome
 
-    text, summary = numbers_outcome(table, level, quantiles, consistency)
+    text, summary = numbers_outcome(table, level, quantiles, consistency, fakes)
     write_numbers(summary, text, out)
     if out != "-":
         lines = (line for line in text.splitlines() if not line.startswith("count,"))
         text = "\n".join([*lines, f"-> {out}"])
+        if fakes is not None:
+            text += f"\n{INTERVALS_UNDER_FAKES.format(share=100 * fakes)}"
     following = "" if out == "-" else f"ldp report {out} --out report.html"
     say(summary, text.rstrip("\n"), as_json, following)
 

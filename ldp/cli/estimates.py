@@ -9,6 +9,10 @@ from ldp.cli.options import say
 from ldp.errors import ParameterError
 from ldp.tables.estimates import Estimates, summary_path, write_with_summary
 
+INTERVALS_UNDER_FAKES = (
+    "intervals hold for the other reports, whatever up to {share:.4g} % of all reports say"
+)
+
 
 def check_output(out: str, level: float) -> None:
     """Raise ParameterError before any work when estimates cannot be written so."""
@@ -36,7 +40,14 @@ def write_estimates(
         f"{detected} of {len(estimates.values):,} {tested} discovered among "
         f"{estimates.reports:,} reports (noise floor {summary['noise_floor']:,.0f}) -> {out}"
     )
-    if "fakes_move" in summary:
+    if estimates.fakes:
+        fakes = estimates.fakes
+        words += (
+            f"\nintervals and discoveries hold for the other reports, whatever up to "
+            f"{100 * fakes.share:.4g} % of all ({fakes.number:,}) say: these can raise a count by "
+            f"{fakes.raised:,.0f} and lower it by {fakes.lowered:,.0f}"
+        )
+    elif "fakes_move" in summary:
         words += (
             f"\n1 % of made-up reports could move every count that they name by "
             f"{summary['fakes_move']:,.0f}, and may name many"

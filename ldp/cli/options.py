@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date, timedelta
+from fractions import Fraction
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -73,6 +74,24 @@ class _Span(click.ParamType):  # type: ignore[type-arg]  # not subscriptable bef
             self.fail(str(error), parameter, context)
 
 
+class _Share(click.ParamType):  # type: ignore[type-arg]  # not subscriptable before 8.4
+    name = "SHARE"
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> float:
+        text = str(value).strip()
+        number = text.removesuffix("%").strip()
+        if not re.fullmatch(r"\d+(\.\d*)?|\.\d+", number):
+            self.fail("must be a share, as 1% or 0.01", parameter, context)
+        return float(Fraction(number) / (100 if text.endswith("%") else 1))
+
+
+FAKES = click.option(
+    "--fakes",
+    type=_Share(),
+    help="Share of the reports that may be made up, as 1%.",
+)
 SPAN = _Span()
 """A length of time, such as 90d."""
 

@@ -7,7 +7,7 @@ from textwrap import wrap
 import click
 
 from ldp.accounting.explain import in_words
-from ldp.cli.options import FILE, JSON, say
+from ldp.cli.options import FAKES, FILE, JSON, say
 from ldp.errors import ParameterError
 from ldp.planning import Forecast, Plan, report_bytes
 from ldp.planning import plan as planned
@@ -34,6 +34,7 @@ WIDTH = 96
 @click.option(
     "--power", type=float, default=0.5, show_default=True, help="Chance that detectable means."
 )
+@FAKES
 @click.option("--out", type=FILE, help="Of QUESTIONS: folder for metrics.toml and its lists.")
 @JSON
 def plan(
@@ -51,6 +52,7 @@ def plan(
     max_report_bytes: int | None,
     alpha: float,
     power: float,
+    fakes: float | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -60,14 +62,19 @@ def plan(
     Leave out one of --users, --epsilon and --frequency, and it is solved for: the least with which
     the recommended mechanism detects a value that this share of the users holds.
 
+    With --fakes, what this share of made-up reports does to the error, instead of 1 %.
+
     With --numbers, and --range or --unknown-range: what each way would say of a percentile.
 
     \b
     Example: ldp plan --domain 2600 --users 1000000 --epsilon 4
     Example: ldp plan --domain 2600 --epsilon 4 --frequency 0.001 --max-report-bytes 20
     Example: ldp plan --numbers --unknown-range --users 100000 --epsilon 2 --quantile 0.95
+    Example: ldp plan --domain 2600 --users 1000000 --epsilon 4 --fakes 0.1%
     Example: ldp plan questions.toml --out registry
     """
+    if fakes is not None and (questions is not None or numbers):
+        raise ParameterError("--fakes goes with --domain")
     if questions is not None:
         if domain or numbers or users or epsilon or frequency:
             raise ParameterError("a file of questions states what options say; give no options")
@@ -95,8 +102,9 @@ def plan(
         power=power,
         max_report_bytes=max_report_bytes,
         answers=answers,
+        **({} if fakes is None else {"fakes": fakes}),
     )
-    say(answer.to_dict(), _words(answer), as_json)
+    say(answer.to_dict(), _words(answer, fakes is not None), as_json)
 
 
 def _plan_numbers(
@@ -145,8 +153,8 @@ def _end(number: float) -> str:
     return f"{number:.4g}" if math.isfinite(number) else "-"
 
 
-def _words(answer: Plan) -> str:
-    ask, best = answer.question, answer.best
+def _words(answer: Plan, has_fakes: bool) -> str:
+    ask, best, share = answer.question, answer.best, f"{100 * answer.fakes:.4g} %"
     several = f", up to {ask.answers} a user" if ask.answers else ""
     head = (
         f"{ask.domain:,} values{several}, {ask.users:,} users, epsilon {ask.epsilon:g} a report; "
@@ -154,12 +162,15 @@ def _words(answer: Plan) -> str:
     )
     lines = [head, *([_solved(answer)] if answer.solved else []), ""]
     lines += [
-        "                   std. error          detectable   times           table   1 % fakes"
-        "    50 %    same at",
+        "                   std. error          detectable   times           table "
+        f"{share + ' fakes':>11}    50 %    same at" + has_fakes * "  error with",
         "mechanism          rare       there     frequency   bound  bytes    cells        move"
-        "  becomes  epsilon",
+        "  becomes  epsilon" + has_fakes * "       fakes",
     ]
-    lines += [_line(row, row.mechanism == best.mechanism) for row in answer.forecasts]
+    lines += [
+        _line(row, row.mechanism == best.mechanism) + has_fakes * f"  {row.fakes_error:10,.0f}"
+        for row in answer.forecasts
+    ]
     lines.append("")
     for name, reason in answer.refused.items():
         lines += wrap(f"{name} is refused: {reason}.", WIDTH)
@@ -168,7 +179,8 @@ def _words(answer: Plan) -> str:
         f"error there. Standard errors are in reports; a detectable value is found with "
         f"probability {ask.power:g} when all {ask.domain:,} are tested at {ask.alpha:g} "
         f"(Bonferroni). Bound: the least mean variance over all values of any unbiased mechanism. "
-        f"1 % fakes move: what they add to a frequency of their choice, in percent of all. 50 % "
+        f"{share} fakes move: what they add to a frequency of their choice, in percent of all"
+        f"{'; error with fakes: root mean squared, there, if all of them do' * has_fakes}. 50 % "
         f"becomes: the most that a report can make of such a belief. Same at: the epsilon that "
         f"{best.mechanism} needs for this standard error. Sketches count on Zipf frequencies, and "
         f"2 % of their variance for collisions that more reports do not average out, if "

@@ -3,7 +3,10 @@
 Of n reports c are about holders and name the cell with probability p each, the others with q: the
 number of reports that name it is a sum S of two binomials. The interval is every c from 0 to n for
 which neither P(S >= s) nor P(S <= s) is below half of `miss` (Clopper and Pearson 1934), so it
-covers every c with the probability stated or more, however few reports there are. The tails are
+covers every c with the probability stated or more, however few reports there are. With up to k
+made-up reports the honest ones name the cell at least S - k times and are at least n - k: the ends
+are those of (S - k, n - k) below and (S, n - k) above, the least and the largest over all that the
+made-up ones can be, because one more report names the cell at most once more. The tails are
 those of the saddlepoint: Barndorff-Nielsen 1986, with Daniels' continuity correction of 1987.
 """
 
@@ -25,7 +28,8 @@ class BinomialBounds:
     reports name a value through `channel`; `count`: the estimates, which an interval always holds.
 
     `reports_about`, shape (candidates,): number of reports about a value, drawn at random from all;
-    None where all reports are about all values.
+    None where all reports are about all values. `fakes`: largest number of made-up reports; the
+    counts are then those of the other reports.
     """
 
     named_counts: Ints
@@ -33,18 +37,44 @@ class BinomialBounds:
     channel: Channel
     count: Floats
     reports_about: Ints | None = None
+    fakes: int = 0
 
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
-        if self.reports_about is not None:
-            ends = share_interval(self.named_counts, self.reports_about, self.channel, miss / 2)
-            low, high = (end * (self.reports / self.reports_about) for end in ends)
-        else:
-            interval = share_interval if population else count_interval
-            seen, place = np.unique(self.named_counts, return_inverse=True)
-            ends = interval(seen, np.full(seen.size, self.reports), self.channel, miss / 2)
-            low, high = (end[place] for end in ends)
+        low, high = self._ends(miss / 2, population, 0)
+        if self.fakes:
+            low, _ = self._ends(miss / 2, population, self.fakes, all_name=True)
+            high = np.maximum(high, self._ends(miss / 2, population, self.fakes)[1])
         low, high = (np.clip(end, 0, self.reports) for end in (low, high))
         return np.minimum(low, self.count), np.maximum(high, self.count)
+
+    def _ends(
+        self, tail: float, population: bool, fakes: int, all_name: bool = False
+    ) -> tuple[Floats, Floats]:
+        """Return the ends where `fakes` of the reports, which all or none name the value, are made
+        up."""
+        honest = self.reports - fakes
+        seen, place = np.unique(self.named_counts, return_inverse=True)
+        if self.reports_about is None:
+            seen = np.maximum(seen - fakes * all_name, 0)
+            interval = share_interval if population else count_interval
+            totals = np.full(seen.size, honest)
+            low, high = interval(np.minimum(seen, honest), totals, self.channel, tail)
+            if population:
+                low, high = (end * (self.reports / honest) for end in (low, high))
+            elif fakes:
+                high = np.where(high < honest, high, self._all_hold(seen, tail))
+            return low[place], high[place]
+        about = np.maximum(self.reports_about - fakes, 1)
+        seen = np.clip(self.named_counts - fakes * all_name, 0, about)
+        low, high = share_interval(seen, about, self.channel, tail)
+        return low * (honest / about), high * (honest / about)
+
+    def _all_hold(self, seen: Ints, tail: float) -> Floats:
+        """Return the largest number of honest reports, all of them holders, of which `seen` or
+        fewer name the value with probability `tail`."""
+        from scipy.special import bdtrin
+
+        return np.asarray(bdtrin(seen, tail, float(self.channel.touched)))
 
 
 def share_interval(

@@ -9,6 +9,7 @@ from ldp.arrays import Points
 from ldp.decoding import candidates as bloom
 from ldp.decoding import direct, geometry, histogram, mean_sketch
 from ldp.decoding.bloom_maps import require_places
+from ldp.decoding.fakes import fakes_among, require_bounded
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.addressing import Answers, CellSets, Identity, Rounding
 from ldp.mechanisms.bit_flip import BitFlip, Buckets
@@ -49,6 +50,7 @@ def decode(
     rule: Rule | None = None,
     places: Points | None = None,
     weighted_reports_per_client: float | None = None,
+    fakes: float | None = None,
 ) -> Estimates:
     """Return estimates of the counts of the candidates in `table`.
 
@@ -57,10 +59,12 @@ def decode(
     privacy: it reads the table only. `places`: the bits that the candidates of a RAPPOR table set,
     from a map (`ldp.tables.google_rappor.read_map`). `weighted_reports_per_client`: number of
     reports that the client of a report sent under one permanent response, on average over the
-    reports, see `weighted_mean`; 1 by default. Raises DecodeError for an empty table, for one that
+    reports, see `weighted_mean`; 1 by default. `fakes`: largest share of the reports that may be
+    made up, in any way; intervals, p-values and discoveries are then of the count among the other
+    reports (`ldp.decoding.fakes`). Raises DecodeError for an empty table, for one that
     pools several days of a memoised metric without this number, because errors would be too small,
-    for no or repeated candidates, for a method that does not fit the mechanism, and for candidates
-    or places that their map cannot have.
+    for no or repeated candidates, for a method that does not fit the mechanism, or has no interval
+    that holds under `fakes`, and for candidates or places that their map cannot have.
     """
     if not isinstance(table, Table):
         raise DecodeError("decode one part of it, by its name: table['words']")
@@ -98,8 +102,12 @@ def decode(
     pooled, rule = _pooled(table, weighted_reports_per_client), rule or Rule()
     if places is not None and method not in BY_MAP:
         raise DecodeError(f"method {method!r} takes no places")
+    if fakes is not None and method in BY_MAP:
+        require_bounded(method)
+    allowed = None if fakes is None else fakes_among(table.mechanism, table.total, fakes)
     if places is None:
-        estimates = METHODS[method](table, tuple(candidates), rule, *pooled)
+        settings = {"fakes": allowed} if allowed else {}
+        estimates = METHODS[method](table, tuple(candidates), rule, *pooled, **settings)
     else:
         require_places(table, len(candidates), places)
         estimates = bloom.from_map(table, tuple(candidates), places, rule, method, *pooled)

@@ -19,11 +19,17 @@ from ldp.mechanisms import Mechanism
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.channel import Channel
 from ldp.protocol.kinds import Subset
-from ldp.tables.estimates import Estimates, Normal, Rule
+from ldp.tables.estimates import Estimates, Fakes, Normal, Rule
 from ldp.tables.table import Table
 
 
-def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
+def decode(
+    table: Table,
+    candidates: tuple[str, ...],
+    rule: Rule,
+    more: float = 0.0,
+    fakes: Fakes | None = None,
+) -> Estimates:
     """Return estimates of a one-row table in which every candidate has a cell; arguments as for
     `estimate_counts`. Raises DecodeError for a candidate that is no category."""
     points = known_points(table.mechanism, candidates)
@@ -31,7 +37,7 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     if not all(cells):
         raise DecodeError("a candidate touches no cell; its count is the rest of the reports")
     named_counts = table.named_counts()[0, [cell for (cell,) in cells]].astype(np.int64)
-    estimates = estimate_counts(table, candidates, named_counts, rule, more)
+    estimates = estimate_counts(table, candidates, named_counts, rule, more, fakes)
     return replace(estimates, sum_std_error=_sum_std_error(table.mechanism, estimates, more))
 
 
@@ -44,7 +50,12 @@ def known_points(mechanism: Mechanism, candidates: tuple[str, ...]) -> list[int]
 
 
 def estimate_counts(
-    table: Table, candidates: tuple[str, ...], named_counts: Ints, rule: Rule, more: float = 0.0
+    table: Table,
+    candidates: tuple[str, ...],
+    named_counts: Ints,
+    rule: Rule,
+    more: float = 0.0,
+    fakes: Fakes | None = None,
 ) -> Estimates:
     """Return estimates from the number of reports that name each candidate, `named_counts`, shape
     (candidates,). p-values are exact binomial tails, and intervals those of
@@ -52,7 +63,8 @@ def estimate_counts(
 
     A value that nobody holds is reported by each of the n devices with probability q, so its count
     is Binomial(n, q). Where each client sent `more` reports beyond one under a permanent response
-    (`MemoisedMechanism.pooled_variance`), both are normal.
+    (`MemoisedMechanism.pooled_variance`), both are normal. Of a value that only `fakes` name the
+    p-value is that of n - k devices and k fewer reports.
     """
     from scipy.stats import binom, norm
 
@@ -63,16 +75,20 @@ def estimate_counts(
     lies = float(channel.untouched)
     beyond = pooled_variance(mechanism, more)
     noise = float(np.sqrt(mechanism.variance(n) + beyond(n, 0.0)))
+    k, raised = (fakes.number, fakes.raised) if fakes else (0, 0.0)
+    exact = BinomialBounds(named_counts, n, channel, count, fakes=k)
+    p_value = binom.sf(named_counts - k - 1, n - k, lies)
     return Estimates(
         values=candidates,
         count=count,
         std_error=np.sqrt(mechanism.variance(n, share) + beyond(n, share)),
-        p_value=norm.sf(count / noise) if more else binom.sf(named_counts - 1, n, lies),
+        p_value=norm.sf((count - raised) / noise) if more else p_value,
         reports=n,
         noise=noise,
         law=Normal() if more else Collisions(channel=channel, reports=n).law(),
-        bounds=None if more else BinomialBounds(named_counts, n, channel, count),
+        bounds=None if more else exact,
         rule=rule,
+        fakes=fakes,
     )
 
 

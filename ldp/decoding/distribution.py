@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ldp.arrays import Floats, Ints
+from ldp.decoding.fakes import fake_reports
 from ldp.decoding.histogram import counts_of_buckets
 from ldp.decoding.statistics import Statistic, numbers_csv
 from ldp.errors import DecodeError, ParameterError
@@ -31,7 +32,7 @@ from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.protocol.channel import Channel
 from ldp.tables.display import MOST_LINES, Displayed, Line, new_axes
-from ldp.tables.estimates import table_details, write_with_summary
+from ldp.tables.estimates import Fakes, fakes_details, table_details, write_with_summary
 from ldp.tables.table import Table
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
@@ -48,6 +49,8 @@ TAIL = 0.025
 NORMAL, LEVEL, LEAST_MISS = NormalDist(), 0.95, 1e-200
 """The normal law; the level of the interval from which a percentile has its standard error; the
 least probability that it is asked for."""
+Shift = tuple[float, float]
+"""How far below and above an estimate that of the honest reports can lie."""
 BEYOND, MANY_DOUBLINGS = 0.02, 50.0
 """Share of reports beyond either end of a plot; ratio of its ends from which it is logarithmic."""
 CLEAR = 4.5
@@ -58,13 +61,15 @@ CLEAR = 4.5
 class Nodes:
     """Groups of neighbouring bins that reports tell of: `groups`, shape (nodes, bins), 1 for a bin
     of the group; the share that was estimated for each, and the `reports` that it is from.
-    `row`: nodes with the same number have the same reports; -1 where they differ."""
+    `row`: nodes with the same number have the same reports; -1 where they differ. `tells`, shape
+    (rows of the table, nodes): 1 where a report of the row tells of the node."""
 
     groups: Floats
     share: Floats
     reports: Floats
     row: Ints
     channel: Channel
+    tells: Floats
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,6 +86,9 @@ class Distribution(Displayed):
     details: dict[str, Any]
     is_monotone: bool = False
     """True if the counts of the histogram are 0 or more, and biased; see `monotone`."""
+    fake_share: float | None = None
+    """Largest share of the reports that may be made up: intervals are then of the population from
+    which the others come. None where all reports are taken as honest."""
 
     @cached_property
     def _edges(self) -> Floats:
@@ -90,6 +98,8 @@ class Distribution(Displayed):
     def fit(self) -> tuple[Floats, Floats]:
         """Matrix and constant from the nodes' shares to those of the bins, which add to 1."""
         groups, weight = self.nodes.groups, self.nodes.reports
+        if self.fake_share is not None:  # made-up reports choose their rows, so no weight is theirs
+            weight = self.nodes.tells.mean(axis=0)
         inverse = np.linalg.inv((groups.T * weight) @ groups)
         matrix, toward = inverse @ (groups.T * weight), inverse.sum(axis=1)
         constant = toward / toward.sum()
@@ -102,6 +112,33 @@ class Distribution(Displayed):
         return np.asarray(matrix @ self.nodes.share + constant)
 
     @cached_property
+    def _fake_reports(self) -> int:
+        return fake_reports(self.reports, self.fake_share or 0.0)
+
+    @cached_property
+    def _honest(self) -> Floats:
+        """Least number of honest reports that tell of each node: shape (nodes,). Honest devices
+        draw their row, so they are hardly ever CLEAR + 1 standard deviations below their mean."""
+        if self.fake_share is None:
+            return self.nodes.reports
+        part, honest = self.nodes.tells.mean(axis=0), self.reports - self._fake_reports
+        least = honest * part - (CLEAR + 1) * np.sqrt(honest * part * (1 - part))
+        return np.maximum(np.maximum(self.nodes.reports - self._fake_reports, least), 1.0)
+
+    def _shift(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Return how far below and above each of the sums of the nodes' shares by `weights`, shape
+        (sums, nodes), the honest reports' can lie: shape (sums,) each. Of k made-up reports among R
+        of a node with h honest ones, its honest share is (R share - k f) / h with f what they say:
+        the shift is k (share - f) / h, linear in k, so all are of the row, and with the bits, that
+        do most."""
+        channel, nodes = self.nodes.channel, self.nodes
+        said = [channel.holders(bit, 1) for bit in (0, 1)]
+        moved = weights[:, None] * np.array([nodes.share - each for each in said]) / self._honest
+        down, up = moved.min(axis=1) @ nodes.tells.T, moved.max(axis=1) @ nodes.tells.T
+        k = self._fake_reports
+        return np.maximum(-k * down.min(axis=1), 0), np.maximum(k * up.max(axis=1), 0)
+
+    @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
         """Variances of the nodes' shares from noise, and those from sampling of each alone."""
         nodes = self.nodes
@@ -109,23 +146,26 @@ class Distribution(Displayed):
         for number in np.unique(nodes.row[nodes.row >= 0]):
             at = nodes.row == number
             share[at] /= max(1.0, float(share[at].sum()))  # of few reports: noise, clipped at 0
-        return nodes.channel.variance(share) / nodes.reports, share / nodes.reports
+        return nodes.channel.variance(share) / self._honest, share / self._honest
 
     def _variance(self, weights: Floats) -> Floats:
         """Return the variance of each of the sums of the nodes' shares by `weights`, shape (sums,
         nodes): noise, and the sampling of reporters from their population."""
         noise, per_report = self._variances
         variance = weights**2 @ (noise + per_report)
-        row, reports = self.nodes.row, self.nodes.reports
+        row, reports = self.nodes.row, self._honest
         for number in np.unique(row[row >= 0]):
             at = row == number
             variance -= (weights[:, at] @ (per_report * reports)[at]) ** 2 / reports[at][0]
         return np.asarray(np.maximum(variance, 0.0))
 
-    def linear(self, weight: Floats) -> tuple[float, float]:
-        """Return the sum of the bins' shares by `weight`, shape (bins,), and its standard error."""
-        variance = self._variance((weight @ self.fit[0])[None, :])
-        return float(weight @ self.share), float(variance[0] ** 0.5)
+    def linear(self, weight: Floats) -> tuple[float, float, Shift]:
+        """Return the sum of the bins' shares by `weight`, shape (bins,), its standard error, and
+        how far below and above it the honest reports' can lie."""
+        weights = (weight @ self.fit[0])[None, :]
+        down, up = self._shift(weights)
+        error = float(self._variance(weights)[0] ** 0.5)
+        return float(weight @ self.share), error, (float(down[0]), float(up[0]))
 
     @cached_property
     def below(self) -> tuple[Floats, Floats]:
@@ -142,10 +182,13 @@ class Distribution(Displayed):
     @cached_property
     def _monotone(self) -> Floats:
         """The increasing function, from 0 to 1, nearest to `below`."""
+        return self._increasing(self.below[0])
+
+    def _increasing(self, share: Floats) -> Floats:
+        """Return the increasing function, from 0 to 1, nearest to `share`, shape (bins - 1,)."""
         from scipy.optimize import isotonic_regression
 
-        share, error = self.below
-        fitted = isotonic_regression(share, weights=1 / error**2).x
+        fitted = isotonic_regression(share, weights=1 / self.below[1] ** 2).x
         return np.asarray(np.clip(fitted, 0.0, 1.0))
 
     @cached_property
@@ -158,7 +201,7 @@ class Distribution(Displayed):
         sampled = generator.standard_normal((DRAWS, noise.size)) * per_report**0.5
         for number in np.unique(self.nodes.row[self.nodes.row >= 0]):
             at = self.nodes.row == number
-            share = (per_report * self.nodes.reports)[at]
+            share = (per_report * self._honest)[at]
             total = float(share.sum())  # 1 at most; then the covariance is diag(p) - p p'
             taken = (1 - max(0.0, 1 - total) ** 0.5) / total if total else 0.0
             sampled[:, at] -= taken * share * sampled[:, at].sum(axis=1, keepdims=True)
@@ -183,10 +226,13 @@ class Distribution(Displayed):
 
     def _ends(self, q: float, place: int, level: float) -> tuple[float, float]:
         """Return the ends of the interval of the q-quantile, which was estimated in bin `place`."""
-        (share, error), monotone, noise = self.below, self._monotone, self.error_draws
-        last = _last_bin(share, monotone, error, noise, q, level)
+        (share, error), noise = self.below, self.error_draws
+        down, up = self._shift(self._cumulative)
+        least, most = share - down, (share + up)[::-1]
+        last = _last_bin(least, self._increasing(least), error, noise, q, level)
+        most_increasing = self._increasing(share + up)[::-1]
         first = len(share) - _last_bin(
-            1 - share[::-1], 1 - monotone[::-1], error[::-1], -noise[:, ::-1], 1 - q, level
+            1 - most, 1 - most_increasing, error[::-1], -noise[:, ::-1], 1 - q, level
         )
         edges = self.bins.edges
         return edges[min(first, place)], edges[max(last, place) + 1]
@@ -201,7 +247,8 @@ class Distribution(Displayed):
             raise ParameterError("the range must have a lower and an upper end, in different bins")
         weight = np.zeros(len(self.share))
         weight[first:last] = 1.0
-        row = _normal("share", *self.linear(weight), level, 0.0, 1.0)
+        share, error, moved = self.linear(weight)
+        row = _normal("share", share, error, level, 0.0, 1.0, moved)
         return row._replace(bin_low=self.bins.edges[first], bin_high=self.bins.edges[last])
 
     def monotone(self) -> "Distribution":
@@ -224,16 +271,27 @@ class Distribution(Displayed):
     def histogram(self, level: float = 0.95) -> list[Statistic]:
         """Return the number of reports whose number is in each bin, in order."""
         n, edges = self.reports, self.bins.edges
+        honest = n - self._fake_reports
         shares = self.share
         if self.is_monotone:
             shares = np.diff(self._monotone, prepend=0.0, append=1.0)
-        errors = self._variance(self.fit[0]) ** 0.5
-        return [
-            _normal("count", n * share, n * error, level, 0.0, n)._replace(
-                estimate=n * float(shares[i]), bin_low=edges[i], bin_high=edges[i + 1]
+        errors, moved = self._variance(self.fit[0]) ** 0.5, self._shift(self.fit[0])
+        columns = (self.share, errors, *moved)
+        rows = []
+        for i, cells in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+            share, error, down, up = cells
+            all_honest = _normal("count", n * share, n * error, level, 0.0, n)
+            ends = _normal("count", share, error, level, 0.0, 1.0, (down, up))
+            rows.append(
+                all_honest._replace(
+                    estimate=n * float(shares[i]),
+                    low=min(all_honest.low, honest * ends.low),
+                    high=max(all_honest.high, honest * ends.high),
+                    bin_low=edges[i],
+                    bin_high=edges[i + 1],
+                )
             )
-            for i, (share, error) in enumerate(zip(self.share, errors.tolist(), strict=True))
-        ]
+        return rows
 
     def moments(self, level: float = 0.95) -> list[Statistic]:
         """Return mean and variance of the numbers; nothing where an end bin is open, because then
@@ -246,11 +304,16 @@ class Distribution(Displayed):
         low, high = self.bins.edges[0], self.bins.edges[-1]
         middle = (self._edges[1:] + self._edges[:-1]) / 2
         half = float(np.diff(self._edges).max() / 2)
-        mean, error = self.linear(middle)
-        of_mean = _normal("mean", mean, error, level, low, high)
+        mean, error, moved = self.linear(middle)
+        of_mean = _normal("mean", mean, error, level, low, high, moved)
         of_mean = _widened(of_mean, half, low, high)
-        variance, error = self.linear((middle - mean) ** 2)
-        of_variance = _normal("variance", variance, error, level, 0.0, (high - low) ** 2 / 4)
+        variance, error, (down, up) = self.linear((middle - mean) ** 2)
+        around = (
+            down + max(moved) ** 2,
+            up,
+        )  # the honest mean is another, and squares are least there
+        most = (high - low) ** 2 / 4
+        of_variance = _normal("variance", variance, error, level, 0.0, most, around)
         ends = (max(0.0, of_variance.low**0.5 - half), of_variance.high**0.5 + half)
         return [of_mean, of_variance._replace(low=ends[0] ** 2, high=ends[1] ** 2)]
 
@@ -331,7 +394,21 @@ class Distribution(Displayed):
             "level": level,
             "quantiles": list(quantiles),
             "fakes_move": {"the share below any number": self.fakes_move()},
+            **fakes_details(self._fakes()),
         }
+
+    def _fakes(self) -> Fakes | None:
+        """Return how far the made-up reports that intervals allow for move the share below any
+        edge."""
+        if self.fake_share is None:
+            return None
+        down, up = (float(shift.max(initial=0.0)) for shift in self._shift(self._cumulative))
+        return Fakes(
+            share=self.fake_share,
+            number=self._fake_reports,
+            raised=min(1.0, down),
+            lowered=min(1.0, up),
+        )
 
     def to_csv(
         self,
@@ -347,9 +424,10 @@ class Distribution(Displayed):
         return text
 
 
-def decode_distribution(table: Table) -> Distribution:
-    """Return the distribution of a table of `hierarchical-histogram` or `bit-flip`. Raises
-    DecodeError for another table, and for one in which a level or a bucket has no reports."""
+def decode_distribution(table: Table, fakes: float | None = None) -> Distribution:
+    """Return the distribution of a table of `hierarchical-histogram` or `bit-flip`; `fakes`:
+    largest share of the reports that may be made up. Raises DecodeError for another table, and for
+    one in which a level or a bucket has no reports, and ParameterError for a share out of range."""
     if not isinstance(table, Table):
         raise DecodeError("decode one part of it, by its name")
     mechanism = table.mechanism
@@ -360,7 +438,8 @@ def decode_distribution(table: Table) -> Distribution:
     else:
         raise DecodeError(f"a {mechanism.name} table has no percentiles")
     details = table_details(table, "distribution")
-    return Distribution(bins_of(mechanism), nodes, table.total, details)
+    fake_reports(table.total, fakes or 0.0)  # raises for a share out of range
+    return Distribution(bins_of(mechanism), nodes, table.total, details, fake_share=fakes)
 
 
 def expected_distribution(
@@ -370,12 +449,14 @@ def expected_distribution(
     `share` of them, shape (bins,): its errors and intervals are those to expect."""
     if isinstance(mechanism, HierarchicalHistogram):
         groups, row = _levels(mechanism)
+        tells = _told_by_level(row)
         reports = users / mechanism.shape.rows
     else:
         groups, row = np.eye(mechanism.buckets), _row_of_buckets(mechanism)
+        tells = _told_by_row(mechanism)
         reports = users * mechanism.bits / mechanism.buckets
     each = np.full(len(groups), reports)
-    nodes = Nodes(groups, groups @ share, each, row, mechanism.channel)
+    nodes = Nodes(groups, groups @ share, each, row, mechanism.channel, tells)
     return Distribution(bins_of(mechanism), nodes, users, {})
 
 
@@ -403,14 +484,26 @@ def _of_levels(table: Table, mechanism: HierarchicalHistogram) -> Nodes:
     reports = table.reports[row].astype(np.float64)
     column = np.concatenate([np.arange((row == level).sum()) for level in range(row[-1] + 1)])
     share = mechanism.channel.holders(table.counts[row, column] / reports, 1)
-    return Nodes(groups, share, reports, row, mechanism.channel)
+    return Nodes(groups, share, reports, row, mechanism.channel, _told_by_level(row))
+
+
+def _told_by_level(row: Ints) -> Floats:
+    """Return `Nodes.tells` of levels, from the level of each node."""
+    return np.equal.outer(np.arange(row[-1] + 1), row).astype(np.float64)
+
+
+def _told_by_row(mechanism: BitFlip) -> Floats:
+    """Return `Nodes.tells` of bit flips: a report of row v is about the `bits` buckets from v."""
+    after = np.subtract.outer(np.arange(mechanism.buckets), np.arange(mechanism.buckets)).T
+    return (after % mechanism.buckets < mechanism.bits).astype(np.float64)
 
 
 def _of_buckets(table: Table, mechanism: BitFlip) -> Nodes:
     named_counts, reports = counts_of_buckets(table)
     share = mechanism.channel.holders(named_counts / reports, 1)
     row, each = _row_of_buckets(mechanism), reports.astype(np.float64)
-    return Nodes(np.eye(mechanism.buckets), share, each, row, mechanism.channel)
+    tells = _told_by_row(mechanism)
+    return Nodes(np.eye(mechanism.buckets), share, each, row, mechanism.channel, tells)
 
 
 def _row_of_buckets(mechanism: BitFlip) -> Ints:
@@ -448,10 +541,17 @@ def _last_bin(
 
 
 def _normal(
-    name: str, estimate: float, error: float, level: float, least: float, most: float
+    name: str,
+    estimate: float,
+    error: float,
+    level: float,
+    least: float,
+    most: float,
+    moved: Shift = (0.0, 0.0),
 ) -> Statistic:
-    reach = _reach(level) * error
-    low, high = (min(max(estimate + way * reach, least), most) for way in (-1, 1))
+    reach, (down, up) = _reach(level) * error, moved
+    ends = (estimate - reach - down, estimate + reach + up)
+    low, high = (min(max(end, least), most) for end in ends)
     return Statistic(name, float(estimate), float(error), low, high)
 
 

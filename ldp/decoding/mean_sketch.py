@@ -9,7 +9,7 @@ which is estimated from the table itself.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ldp.decoding.direct import pooled_variance
 from ldp.decoding.error_law import Collisions, ErrorLaw
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.sketch import MeanSketch
-from ldp.tables.estimates import Estimates, Rule, spread
+from ldp.tables.estimates import Estimates, Fakes, Rule, spread
 from ldp.tables.table import Table
 
 MIN_ROWS = 64
@@ -47,7 +47,13 @@ FEW_ROWS = (
 )
 
 
-def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 0.0) -> Estimates:
+def decode(
+    table: Table,
+    candidates: tuple[str, ...],
+    rule: Rule,
+    more: float = 0.0,
+    fakes: Fakes | None = None,
+) -> Estimates:
     """Return estimates with the collision error in every standard error and p-value.
 
     With S the sum over rows of the unbiased cells a candidate touches, n reports, k rows and m
@@ -62,6 +68,8 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
     places = points(mechanism.addressing, rows, candidates)
     named_counts, error = gather_with_error(table, cells, places, more=more)
     measured = measure(table, cells, named_counts, more)
+    if fakes:
+        measured = under_fakes(table, measured, named_counts, fakes, more)
     details: dict[str, Any] = {"sum_of_squared_counts": measured.squares}
     if rows < MIN_ROWS:
         details["warning"] = FEW_ROWS
@@ -73,8 +81,9 @@ def decode(table: Table, candidates: tuple[str, ...], rule: Rule, more: float = 
         reports=n,
         noise=measured.noise,
         law=measured.law,
-        bounds=SketchBounds(measured, n),
+        bounds=SketchBounds(measured, n, fakes=fakes),
         rule=rule,
+        fakes=fakes,
         details=details,
         sum_std_error=error,
     )
@@ -171,6 +180,47 @@ def measure(table: Table, cells: AnyInts, named_counts: Ints, more: float = 0.0)
     )
 
 
+def under_fakes(
+    table: Table, measured: Measurement, named_counts: Ints, fakes: Fakes, more: float
+) -> Measurement:
+    """Return `measured` with the most collisions that honest reports can have, when `fakes` may
+    hide values from the sum of squares: each clearly held value has as many holders as its interval
+    allows, and all that these need not have are holders of one unknown value."""
+    mechanism, n = table.mechanism, table.total
+    rows, width = mechanism.shape
+    count, std_error, heavy = measured.count, measured.std_error, measured.heavy
+    beyond, reach = pooled_variance(mechanism, more), SURE * std_error[heavy]
+    high = np.minimum(count[heavy] + reach + fakes.lowered, n)
+    low = np.maximum(count[heavy] - reach - fakes.raised, 0.0)
+    rest = max(0.0, n - float(low.sum()))
+    collisions = replace(
+        measured.collisions,
+        heavy=high.tolist(),
+        small_squares=beyond(n, 0.0) * (1 - 1 / width) ** 2 * rows * width,
+        unknown=rest**2,
+        unknown_most=rest,
+    )
+    squares = min(float(n) ** 2, float((high**2).sum()) + rest**2)
+    others = np.full(count.size, squares / n**2)
+    others[heavy] = np.maximum(others[heavy] - (high / n) ** 2, 0.0)
+
+    def errors(held: Any, others: Any) -> Floats:
+        share = np.clip(held / n, 0, 1)
+        return np.asarray(np.sqrt(mechanism.variance(n, share, others) + beyond(n, share)))
+
+    ends = (count - fakes.raised, count + fakes.lowered)
+    law = collisions.law()
+    return replace(
+        measured,
+        std_error=np.maximum(*(errors(end, others) for end in ends)),
+        p_value=law.p_value(named_counts - fakes.number) if rows >= MIN_ROWS else measured.p_value,
+        law=law,
+        collisions=collisions,
+        squares=squares,
+        noise=float(errors(0.0, squares / n**2)),
+    )
+
+
 def measure_block(
     table: Table, sketch: MeanSketch, block: slice, polynomials: Points, points: Points
 ) -> tuple[Table, Measurement | None]:
@@ -189,20 +239,23 @@ def measure_block(
 class SketchBounds:
     """Intervals under the distribution of each candidate's error: a value that many hold does not
     collide with itself, and the noise of its own reports may differ. `scale`, `std_error`: factor
-    on the counts of `measured`, and the standard errors then."""
+    on the counts of `measured`, and the standard errors then. `fakes`: made-up reports that they
+    allow for."""
 
     measured: Measurement
     reports: int
     scale: float = 1.0
     std_error: Floats | None = None
+    fakes: Fakes | None = None
 
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
         count = self.measured.count * self.scale
         std_error = self.measured.std_error if self.std_error is None else self.std_error
         wide = spread(count, std_error, self.reports if population else 0)
+        raised, lowered = (self.fakes.raised, self.fakes.lowered) if self.fakes else (0.0, 0.0)
         return (
-            count - self._reach(lambda law: law.upper(miss / 2)) * wide,
-            count + self._reach(lambda law: law.lower(miss / 2)) * wide,
+            count - self._reach(lambda law: law.upper(miss / 2)) * wide - raised,
+            count + self._reach(lambda law: law.lower(miss / 2)) * wide + lowered,
         )
 
     def _reach(self, reach: Callable[[ErrorLaw], float]) -> Floats:

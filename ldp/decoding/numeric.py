@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ldp.arrays import Floats
+from ldp.arrays import Floats, Ints
 from ldp.decoding.binomials import share_interval
 from ldp.decoding.distribution import Distribution, decode_distribution
+from ldp.decoding.fakes import fake_reports
 from ldp.decoding.statistics import Statistic, numbers_csv
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import write_whole
@@ -27,7 +28,7 @@ from ldp.mechanisms.numeric import Numeric
 from ldp.regression.ridge import floored
 from ldp.regression.signs import from_signs, unmapped_of
 from ldp.tables.display import Displayed, Line
-from ldp.tables.estimates import table_details
+from ldp.tables.estimates import Fakes, fakes_details, table_details
 from ldp.tables.table import Table
 
 FEW = 100
@@ -43,7 +44,7 @@ class MeanEstimate(Displayed):
     The standard error is around the mean of the population from which the reporters were drawn at
     random: noise, rounding, and the spread of their numbers. `places`: function from the
     probability that the interval misses to its ends, in shares of the range; None where the
-    interval is normal.
+    interval is normal. `fakes`: made-up reports that the interval allows for, if any.
     """
 
     mean: float
@@ -52,6 +53,7 @@ class MeanEstimate(Displayed):
     bounds: tuple[float, float]
     details: dict[str, Any]
     places: Callable[[float], tuple[float, float]] | None = None
+    fakes: Fakes | None = None
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return (low, high) within the bounds, which holds the population's mean with probability
@@ -66,7 +68,9 @@ class MeanEstimate(Displayed):
             low, high = (min(max(place, 0.0), 1.0) for place in self.places(1 - level))
             return least + (most - least) * low, least + (most - least) * high
         reach = float(norm.isf((1 - level) / 2)) * self.std_error
-        low, high = (float(np.clip(self.mean + way * reach, *self.bounds)) for way in (-1, 1))
+        raised, lowered = (self.fakes.raised, self.fakes.lowered) if self.fakes else (0.0, 0.0)
+        ends = (self.mean - reach - raised, self.mean + reach + lowered)
+        low, high = (float(np.clip(end, *self.bounds)) for end in ends)
         return low, high
 
     def summary(self, level: float = 0.95) -> dict[str, Any]:
@@ -74,7 +78,8 @@ class MeanEstimate(Displayed):
         low, high = self.interval(level)
         numbers = {"mean": self.mean, "std_error": self.std_error, "low": low, "high": high}
         counted = {"reports": self.reports, "level": level, "quantiles": []}
-        return {"kind": "numbers", **numbers, **counted, **self.details}
+        allowed = fakes_details(self.fakes)
+        return {"kind": "numbers", **numbers, **counted, **self.details, **allowed}
 
     @property
     def headline(self) -> str:
@@ -97,31 +102,40 @@ class MeanEstimate(Displayed):
         return _write(numbers_csv([self._statistic(level)]), path)
 
 
-def decode_mean(table: Table) -> MeanEstimate:
+def decode_mean(table: Table, fakes: float | None = None) -> MeanEstimate:
     """Return the mean of a table of `one-bit-mean` or `piecewise`; unbiased, so it may lie outside
-    of the bounds. Raises DecodeError for another table and for an empty one."""
+    of the bounds. `fakes`: largest share of the reports that may be made up; the interval is then
+    that of the honest reporters' population, if the made-up reports are the largest of all below
+    its estimate, or the least above it. Raises DecodeError for another table and for an empty
+    one."""
     mechanism, n = table.mechanism, table.total
     if not isinstance(mechanism, Numeric):
         raise DecodeError(f"a {mechanism.name} table has no mean: its values are no numbers")
     if not n:
         raise DecodeError("the table holds no reports")
-    counts, bins = table.counts[0].astype(np.float64), np.arange(mechanism.bins)
+    counts, bins = table.counts[0].astype(np.int64), np.arange(mechanism.bins)
     mean_bin = float(counts @ bins) / n
     spread = float(counts @ (bins - mean_bin) ** 2) / n
     q, gain, width = float(mechanism.channel.untouched), mechanism.channel.gain, mechanism.width
-    step = (mean_bin - q * bins.sum()) / (gain * width) - (width - 1) / 2
-    steps = mechanism.addressing.steps
-    place = step / steps
+    per_range = gain * width * mechanism.addressing.steps
+    place = (mean_bin - q * bins.sum() - gain * width * (width - 1) / 2) / per_range
     # a few reports may all be equal: their noise is that of a mean nearer to the middle
     noise = mechanism.mean_variance((n * min(max(place, 0.0), 1.0) + 2) / (n + 4))
-    variance = max(spread / (gain * width * steps) ** 2, noise) / n
+    k = fake_reports(n, fakes or 0.0)
+    honest = n - k
+    variance = max(spread * (n / honest) / per_range**2, noise) / honest
+    most = _mean_without(counts, k)
+    least = mechanism.bins - 1 - _mean_without(counts[::-1], k)
     places: Callable[[float], tuple[float, float]] | None = None
     if mechanism.bins == 2:
-        places = partial(_places_of_one_bit, mechanism, int(table.counts[0, 1]), n)
+        ends = (max(0, int(counts[1]) - k), min(int(counts[1]), honest))
+        places = partial(_places_of_one_bit, mechanism, ends, honest)
     elif n < FEW:
-        places = partial(_places_of_few, mechanism, mean_bin, n)
+        places = partial(_places_of_few, mechanism, (least, most), honest)
     low, high = mechanism.bounds
     fakes_move = FAKES * (high - low) * mechanism.reach
+    to_numbers = (high - low) / per_range
+    moved = ((mean_bin - least) * to_numbers, (most - mean_bin) * to_numbers)
     return MeanEstimate(
         mean=low + (high - low) * place,
         std_error=(high - low) * variance**0.5,
@@ -129,23 +143,34 @@ def decode_mean(table: Table) -> MeanEstimate:
         bounds=mechanism.bounds,
         details={**table_details(table, "mean"), "fakes_move": fakes_move},
         places=places,
+        fakes=None
+        if fakes is None
+        else Fakes(share=fakes, number=k, raised=moved[0], lowered=moved[1]),
     )
 
 
+def _mean_without(counts: Ints, fewest: int) -> float:
+    """Return the mean bin of the reports `counts`, shape (bins,), without the `fewest` least."""
+    left = np.diff(np.maximum(counts.cumsum() - fewest, 0), prepend=0)
+    return float(left @ np.arange(counts.size)) / float(left.sum())
+
+
 def _places_of_one_bit(
-    mechanism: Numeric, named_count: int, reports: int, miss: float
+    mechanism: Numeric, named_counts: tuple[int, int], reports: int, miss: float
 ) -> tuple[float, float]:
-    """Return the interval's ends for `named_count` reports of the upper bin: their probability is
-    linear in the mean of the population, whatever its distribution, so the number is a binomial."""
-    counts, total = np.array([named_count]), np.array([reports])
+    """Return the interval's ends for the least and the largest number of reports of the upper bin:
+    their probability is linear in the mean of the population, whatever its distribution, so the
+    number is a binomial."""
+    counts, total = np.array(named_counts), np.array([reports])
     low, high = share_interval(counts, total, mechanism.channel, miss / 2)
-    return float(low[0]) / reports, float(high[0]) / reports
+    return float(low[0]) / reports, float(high[1]) / reports
 
 
 def _places_of_few(
-    mechanism: Numeric, mean_bin: float, reports: int, miss: float
+    mechanism: Numeric, mean_bins: tuple[float, float], reports: int, miss: float
 ) -> tuple[float, float]:
-    """Return the ends of an interval that holds for any number of reports and any population.
+    """Return the ends of an interval that holds for any number of reports and any population, for
+    the least and the largest mean bin that they can have.
 
     With M(t) the mean of e**(t bin), P(mean bin >= x) <= (M(t) e**(-t x))**n for every t > 0
     (Chernoff 1952), and of all populations of one mean M is largest where everybody is at one end
@@ -154,7 +179,7 @@ def _places_of_few(
     """
     steps, width, bins = mechanism.addressing.steps, mechanism.width, mechanism.bins
     q, gain, ends = float(mechanism.channel.untouched), mechanism.channel.gain, []
-    for tilts in (TILTS / bins, -TILTS / bins):
+    for tilts, mean_bin in zip((TILTS / bins, -TILTS / bins), mean_bins, strict=True):
         powers = np.exp(tilts[:, None] * (np.arange(bins) - mean_bin))
         lowest = q * powers.sum(axis=1) + gain * powers[:, :width].sum(axis=1)
         highest = q * powers.sum(axis=1) + gain * powers[:, steps:].sum(axis=1)
@@ -274,14 +299,21 @@ def decode_regression(table: Table) -> RegressionEstimate:
     )
 
 
-def decode_numbers(table: Table) -> MeanEstimate | RegressionEstimate | Distribution:
+def decode_numbers(
+    table: Table, fakes: float | None = None
+) -> MeanEstimate | RegressionEstimate | Distribution:
     """Return the mean, the regression or the distribution of a table, whichever its mechanism
-    has."""
+    has. `fakes`: largest share of the reports that may be made up. Raises DecodeError for a
+    regression with `fakes`: no bound on its coefficients is known."""
     if isinstance(table.mechanism, RegressionMoments):
+        if fakes is not None:
+            raise DecodeError(
+                "a regression has no intervals that hold under made-up reports; leave --fakes out"
+            )
         return decode_regression(table)
     if isinstance(table.mechanism, Numeric):
-        return decode_mean(table)
-    return decode_distribution(table)
+        return decode_mean(table, fakes)
+    return decode_distribution(table, fakes)
 
 
 def _write(text: str, path: str | Path | None) -> str:

@@ -52,11 +52,12 @@ def numbers_outcome(
     level: float = 0.95,
     quantiles: tuple[float, ...] = (),
     consistency: str = "none",
+    fakes: float | None = None,
 ) -> Outcome:
     """Return the mean, the regression or the distribution of a `table` of numbers; of numbers in
-    bins at `quantiles`, if any, else at the usual ones. Raises ParameterError for a `consistency`
-    that these numbers do not have."""
-    numbers = decode_distribution(table) if quantiles else decode_numbers(table)
+    bins at `quantiles`, if any, else at the usual ones. `fakes`: largest share of the reports that
+    may be made up. Raises ParameterError for a `consistency` that these numbers do not have."""
+    numbers = decode_distribution(table, fakes) if quantiles else decode_numbers(table, fakes)
     if isinstance(numbers, Distribution) and consistency == "sum-to-n":
         numbers = numbers.monotone()
     elif consistency != "none":

@@ -244,6 +244,12 @@ class Mechanism(Catalogued, ABC):
         name it: `share` times the channel's leverage."""
         return share * self.support.leverage
 
+    def fakes_lower(self, share: float = FAKES) -> float:
+        """Return the frequency by which the estimate of a value lies below that among the honest
+        reports if fake reports, a `share` of all, do not name it: `share` times untouched /
+        (touched - untouched)."""
+        return share / self.support.gain - share * self.support.leverage
+
     def variance(self, reports: int, frequency: Any = 0.0, others_squared: Any = 0.0) -> Any:
         """Return the variance, in reports squared, of the estimated count of a value.
 

@@ -130,8 +130,17 @@ class BitFlip(Mechanism):
     def fakes_move(self, share: float = FAKES) -> float:
         """Return what `Mechanism.fakes_move` does. All fake reports are about the value's bucket,
         but only `bits` in `buckets` of the honest ones."""
+        return self._about_bucket(share) * self.support.leverage
+
+    def fakes_lower(self, share: float = FAKES) -> float:
+        """Return what `Mechanism.fakes_lower` does, for fake reports as in `fakes_move`."""
+        about = self._about_bucket(share)
+        return about / self.support.gain - about * self.support.leverage
+
+    def _about_bucket(self, share: float) -> float:
+        """Return the part of the reports about a bucket that are fake, if all fakes are."""
         honest = (1 - share) * self.bits / self.buckets
-        return share / (honest + share) * self.support.leverage
+        return share / (honest + share)
 
     def variance(self, reports: int, frequency: Any = 0.0, others_squared: Any = 0.0) -> Any:
         """Return n [(b / r) V(f) + (b / r - 1) f (1 - f)] for n `reports`, with b buckets, r bits

@@ -60,6 +60,12 @@ class MeanSketch(Mechanism, ABC):
         m = self.columns
         return share * ((m * self.support.leverage - 1) / (m - 1))
 
+    def fakes_lower(self, share: float = FAKES) -> float:
+        """Return what `Mechanism.fakes_lower` does: `share` m / ((m - 1) (touched - untouched))
+        less `fakes_move`."""
+        m = self.columns
+        return share * m / ((m - 1) * self.support.gain) - self.fakes_move(share)
+
     def variance(self, reports: int, frequency: Any = 0.0, others_squared: Any = 0.0) -> Any:
         return self.variance_through(self.channel, reports, frequency, others_squared)
 

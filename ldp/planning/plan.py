@@ -10,8 +10,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ldp.decoding.fakes import fake_reports
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
+from ldp.mechanisms.base import FAKES
 from ldp.planning.candidates import NEAR_BEST, best_mechanism, candidates, smallest_report, tuned
 from ldp.planning.question import (
     MOST_USERS,
@@ -34,10 +36,11 @@ class Forecast:
 
     `std_error`: of the question's value, `std_error_rare`: of one that nobody holds;
     `bound_ratio`: mean variance over all values, above the least that any unbiased mechanism has;
-    `fakes_move`: the frequency by which 1 % of the users can raise a value of their choice in the
-    estimate; `believed`: the most that a report can raise a belief of 50 %; `same_epsilon`: what
-    the recommended mechanism needs for this `std_error`, None if it is more than a fifth above the
-    question's.
+    `fakes_move`: the frequency by which the share `fakes` of the plan of made-up reports can raise
+    a value of their choice in the estimate; `fakes_error`: root mean squared error of the
+    question's value then; `believed`: the most that a report can raise a belief of 50 %;
+    `same_epsilon`: what the recommended mechanism needs for this `std_error`, None if it is more
+    than a fifth above the question's.
     """
 
     mechanism: str
@@ -50,6 +53,7 @@ class Forecast:
     report_bytes: int
     table_cells: int
     fakes_move: float
+    fakes_error: float
     believed: float
     same_epsilon: float | None
 
@@ -63,13 +67,14 @@ class Forecast:
 class Plan:
     """Answer to a question. `mechanism`: the recommended one; `forecasts`: of all mechanisms, least
     standard error first; `refused`: name -> reason for the others; `solved`: name of the number
-    that was missing from the question, which now holds it."""
+    that was missing from the question, which now holds it; `fakes`: share of made-up reports."""
 
     question: Question
     solved: str | None
     mechanism: Mechanism
     forecasts: tuple[Forecast, ...]
     refused: dict[str, str]
+    fakes: float = FAKES
 
     @property
     def best(self) -> Forecast:
@@ -93,6 +98,7 @@ class Plan:
         return {
             "question": asdict(self.question),
             "solved": self.solved,
+            "fakes": self.fakes,
             "best": self.best.mechanism,
             "forecasts": rows,
             "refused": self.refused,
@@ -110,14 +116,17 @@ def plan(
     power: float = 0.5,
     max_report_bytes: int | None = None,
     answers: int | None = None,
+    fakes: float = FAKES,
 ) -> Plan:
     """Return a plan: every mechanism tuned to the question (`Question`), the most accurate first.
 
     At most one of `users`, `epsilon`, `frequency` may be missing. It is found by bisection: the
     smallest number of `STEPS` at which the recommended mechanism detects a value of `frequency`,
-    while with one step less it does not. Raises ParameterError where not even the largest
-    number would do, or no mechanism has reports of at most `max_report_bytes`.
+    while with one step less it does not. `fakes`: share of made-up reports whose damage is stated.
+    Raises ParameterError where not even the largest number would do, or no mechanism has reports of
+    at most `max_report_bytes`, and for a share out of range.
     """
+    fake_reports(1, fakes)  # raises for a share out of range
     numbers: dict[str, Any] = {"users": users, "epsilon": epsilon, "frequency": frequency}
     missing = [name for name, value in numbers.items() if value is None]
     if len(missing) > 1:
@@ -130,7 +139,7 @@ def plan(
         "answers": answers,
     }
     if not missing:
-        return _answered(Question(**settings, **numbers), None)
+        return _answered(Question(**settings, **numbers), None, fakes)
     (name,) = missing
 
     def question(steps: int) -> Question:
@@ -144,7 +153,7 @@ def plan(
             if name == "frequency"
             else f"not even {name} = {MOST[name] / STEPS[name]:g} would do"
         )
-    return _answered(question(steps), name)
+    return _answered(question(steps), name, fakes)
 
 
 def least_number(holds: Callable[[int], bool], most: int) -> int | None:
@@ -171,19 +180,22 @@ def _detectable(question: Question, mechanism: Mechanism) -> float:
     )
 
 
-def _answered(question: Question, solved: str | None) -> Plan:
+def _answered(question: Question, solved: str | None, fakes: float) -> Plan:
     mechanisms, refused = candidates(question)
     best = smallest_report(question, mechanisms, NEAR_BEST)
     return Plan(
         question=question,
         solved=solved,
         mechanism=best,
-        forecasts=tuple(_forecast(question, mechanism, best.name) for mechanism in mechanisms),
+        forecasts=tuple(
+            _forecast(question, mechanism, best.name, fakes) for mechanism in mechanisms
+        ),
         refused=refused,
+        fakes=fakes,
     )
 
 
-def _forecast(question: Question, mechanism: Mechanism, best: str) -> Forecast:
+def _forecast(question: Question, mechanism: Mechanism, best: str, fakes: float) -> Forecast:
     n, d = question.users, question.domain
     rare = question.with_(frequency=0.0)
     squares = question.frequency**2 + question.others_squared
@@ -197,7 +209,10 @@ def _forecast(question: Question, mechanism: Mechanism, best: str) -> Forecast:
         bound_ratio=bound_ratio(mechanism, d, n, squares),
         report_bytes=report_bytes(mechanism),
         table_cells=math.prod(mechanism.shape),
-        fakes_move=mechanism.fakes_move(),
+        fakes_move=mechanism.fakes_move(fakes),
+        fakes_error=math.hypot(
+            math.sqrt(question.variance(mechanism)), n * mechanism.fakes_move(fakes)
+        ),
         believed=mechanism.channel.posterior(0.5),
         same_epsilon=question.epsilon
         if mechanism.name == best

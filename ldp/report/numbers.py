@@ -116,9 +116,22 @@ def facts(file: Numbers) -> list[tuple[str, str]]:
         for name, far in moves.items()
         if is_number(far)
     )
-    if moved:
+    if summary.get("fakes") is not None:
+        answers.append(("Made-up reports", _under_fakes(summary)))
+    elif moved:
         answers.append(("Made-up reports", f"1 % of them could move {moved}."))
     return answers
+
+
+def _under_fakes(summary: Mapping[str, Any]) -> str:
+    is_below = isinstance(summary.get("fakes_move"), dict)
+    words, what = (percent, "the share below any number") if is_below else (quantity, "the mean")
+    raised, lowered = (words(summary[name]) for name in ("fakes_raise", "fakes_lower"))
+    return (
+        f"Intervals hold for the honest reports, whatever up to {percent(summary['fakes'])} of all "
+        f"reports say: these can raise {what} by {raised} and lower it by {lowered}, and each "
+        "interval is longer by what they can do to it. Of more made-up reports nothing is claimed."
+    )
 
 
 def face(file: Numbers, truth: Mapping[float, int] | None) -> dict[str, Any]:

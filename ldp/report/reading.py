@@ -84,6 +84,7 @@ COMMON_SINCE: Checks = {
     "lifetime_epsilon": or_none(is_amount),
     "warning": or_none(is_text),
     "windows": are_texts,
+    **dict.fromkeys(("fakes", "fakes_reports", "fakes_raise", "fakes_lower"), is_amount),
 }
 """Checks of keys that any summary may have."""
 

@@ -181,7 +181,9 @@ def facts(results: Results, page: Mapping[str, Any]) -> Iterator[tuple[str, str]
         share = percent(summary["noise_floor"] / n)
         noise += f" A value needs about {floor} ({share} of all) to be found half of the time."
     yield "Noise", noise
-    if summary.get("fakes_move") is not None:
+    if summary.get("fakes") is not None:
+        yield "Made-up reports", _under_fakes(summary)
+    elif summary.get("fakes_move") is not None:
         moved = f"{whole_number(summary['fakes_move'])} ({percent(summary['fakes_move'] / n)})"
         yield (
             "Made-up reports",
@@ -194,6 +196,16 @@ def facts(results: Results, page: Mapping[str, Any]) -> Iterator[tuple[str, str]
         coverage = "" if held is None else f"{percent(held)} of the intervals hold the true count. "
         values = counted(summary["detected"], "found value")
         yield "Against the truth", f"{coverage}Of the {values}, {false} held by nobody."
+
+
+def _under_fakes(summary: Mapping[str, Any]) -> str:
+    raised, lowered = (whole_number(summary[name]) for name in ("fakes_raise", "fakes_lower"))
+    return (
+        f"Intervals and found values hold for the honest reports, whatever up to "
+        f"{percent(summary['fakes'])} of all reports say and whoever chose it with knowledge of "
+        f"all others: these can raise a count by {raised} and lower it by {lowered}, and each "
+        "interval is that much longer. Of more made-up reports nothing is claimed."
+    )
 
 
 def _error_rate(summary: Mapping[str, Any], alpha: str) -> str:

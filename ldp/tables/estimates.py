@@ -86,6 +86,18 @@ class Normal:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Fakes:
+    """Made-up reports that intervals allow for: `number`, at most a `share` of all. They raise an
+    estimate above what the honest reports say by `raised` at most, and lower it by `lowered` at
+    most: in reports, of numbers in their units, of percentiles as a share of the reports."""
+
+    share: float
+    number: int
+    raised: float
+    lowered: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rule:
     """Decision rule: a value is discovered if count >= `threshold` where there is a threshold, else
     if its p-value passes `control` ("fdr", "bonferroni" or "none") at `alpha`. Raises
@@ -145,7 +157,8 @@ class Estimates(Displayed):
     error. `bounds`: intervals, where they are not `law` times the standard errors. `details`:
     method and table. `sum_std_error`: of the sum of all counts, None where it is not known.
     `projected`: counts to print where they were made consistent (`ldp.decoding.consistency`); all
-    other numbers are of the unbiased counts.
+    other numbers are of the unbiased counts. `fakes`: made-up reports that
+    intervals, p-values and the noise floor allow for; None where all reports are taken as honest.
     """
 
     values: tuple[str, ...]
@@ -160,6 +173,7 @@ class Estimates(Displayed):
     details: Mapping[str, Any] = field(default_factory=dict)
     projected: Floats | None = None
     sum_std_error: float | None = None
+    fakes: Fakes | None = None
 
     def detected(self, rule: Rule | None = None) -> Bools:
         """Return the mask of values discovered under `rule` (default: `self.rule`): shape
@@ -171,7 +185,8 @@ class Estimates(Displayed):
         """Return the smallest count, in reports, that the rule would discover."""
         if self.rule.threshold is not None:
             return self.rule.threshold
-        return self.law.upper(self.rule.largest(self.p_value)) * self.noise
+        floor = self.law.upper(self.rule.largest(self.p_value)) * self.noise
+        return floor + (self.fakes.raised if self.fakes else 0.0)
 
     def interval(
         self, level: float = 0.95, *, selected: bool = False, population: bool = False
@@ -183,6 +198,7 @@ class Estimates(Displayed):
         `selected`: adjusted for discovery: of the discovered values' intervals at least `level`
         hold on average (level 1 - (1 - level) R / m for R discoveries among m candidates).
         `population`: for the count expected in a new sample of as many reports; adds f(1 - f) n.
+        With `fakes`, the count is that of the honest reports, whatever the others say.
         """
         if not 0 < level < 1:
             raise ParameterError("level must lie strictly between 0 and 1")
@@ -192,9 +208,10 @@ class Estimates(Displayed):
         if self.bounds is not None:
             return self.bounds(miss, population)
         wide = spread(self.count, self.std_error, self.reports if population else 0)
+        raised, lowered = (self.fakes.raised, self.fakes.lowered) if self.fakes else (0.0, 0.0)
         return (
-            self.count - self.law.upper(miss / 2) * wide,
-            self.count + self.law.lower(miss / 2) * wide,
+            self.count - self.law.upper(miss / 2) * wide - raised,
+            self.count + self.law.lower(miss / 2) * wide + lowered,
         )
 
     def unexplained_share(self) -> float:
@@ -289,6 +306,7 @@ class Estimates(Displayed):
         return {
             **self.details,
             **warnings,
+            **fakes_details(self.fakes),
             "reports": self.reports,
             "candidates": len(self.values),
             "detected": int(self.detected().sum()),
@@ -312,6 +330,18 @@ class Estimates(Displayed):
         if path is not None:
             write_with_summary(Path(path), text, self.summary(level))
         return text
+
+
+def fakes_details(fakes: Fakes | None) -> dict[str, float]:
+    """Return the keys of a summary that say what made-up reports the intervals allow for."""
+    if fakes is None:
+        return {}
+    return {
+        "fakes": fakes.share,
+        "fakes_reports": fakes.number,
+        "fakes_raise": fakes.raised,
+        "fakes_lower": fakes.lowered,
+    }
 
 
 def spread(count: Floats, std_error: Floats, sample: int) -> Floats:

@@ -1,0 +1,53 @@
+"""Made-up reports: how many there may be, and how far they move an estimate.
+
+The claim that intervals keep: whatever at most a share x of the reports say, chosen with knowledge
+of all others, an interval holds the count among the other reports, those of honest devices, with
+the probability stated. With n reports, k = floor(x n), and S of them naming a value, the honest
+ones are n - k' that name it S - F times, for some F <= k' <= k. The interval is the union over all
+of these; it ends at those of (S - k, n - k) below and of (S, n - k) above.
+"""
+
+import math
+from fractions import Fraction
+
+from ldp.errors import DecodeError, ParameterError
+from ldp.mechanisms import Mechanism
+from ldp.tables.estimates import Fakes
+
+MOST_SHARE = 0.5
+"""Largest share of made-up reports: of more, none is known to be honest."""
+
+
+def fake_reports(reports: int, share: float) -> int:
+    """Return the largest number of made-up reports among `reports` if they are a `share` at most.
+    Raises ParameterError unless 0 <= share <= MOST_SHARE.
+
+    >>> fake_reports(1000, 0.029)
+    29
+    """
+    if not 0 <= share <= MOST_SHARE:
+        raise ParameterError(f"the share of made-up reports must be 0 to {100 * MOST_SHARE:.0f} %")
+    return math.floor(Fraction(str(share)) * reports)
+
+
+def fakes_among(mechanism: Mechanism, reports: int, share: float) -> Fakes:
+    """Return the made-up reports, a `share` of `reports` at most, and how far they move the count
+    of one value. Raises ParameterError for a share out of range."""
+    number = fake_reports(reports, share)
+    part = number / reports
+    return Fakes(
+        share=share,
+        number=number,
+        raised=reports * mechanism.fakes_move(part),
+        lowered=reports * mechanism.fakes_lower(part),
+    )
+
+
+def require_bounded(method: str) -> None:
+    """Raise DecodeError for a method that fits all candidates together: one made-up report can
+    change which of them are fitted, and no bound on that is known."""
+    raise DecodeError(
+        f"method {method} has no interval that holds under made-up reports, because one of them "
+        "can change which candidates are fitted; leave --fakes out, or use method mean-sketch "
+        "where the table is a sketch"
+    )
