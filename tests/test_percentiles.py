@@ -113,6 +113,7 @@ def test_levels_that_agree_are_put_together_without_a_change() -> None:
         np.zeros(len(groups), int),
         SMALL.channel,
         np.ones((1, len(groups))),
+        np.full(1, 1000.0),
     )
     found = Distribution(SMALL.bins, nodes, 1000, {})
     assert found.share == pytest.approx(true, abs=1e-12)

@@ -28,6 +28,7 @@ _COMMANDS = (
         "regress",
         "central",
         "amplify",
+        "attack",
         "audit",
     ),
     *(

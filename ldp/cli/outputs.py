@@ -32,7 +32,7 @@ OUTPUTS = {
 }
 """The options of a command that name what it writes; all others that name a file are read."""
 SILENT = (
-    *("amplify", "audit", "central", "compare", "decode", "discover", "explain"),
+    *("amplify", "attack", "audit", "central", "compare", "decode", "discover", "explain"),
     *("merge", "plan", "rappor", "regress", "report", "try"),
 )
 """Commands that can take many seconds and have no progress of their own."""

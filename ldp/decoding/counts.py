@@ -1,6 +1,6 @@
 """Decoding of a table into estimates, by the method that fits its mechanism."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from ldp.protocol.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
 from ldp.tables.estimates import Estimates, Rule, table_details
 from ldp.tables.table import Table
 
-METHODS = {
+METHODS: dict[str, Callable[..., Estimates]] = {
     "direct": direct.decode,
     "geometry": geometry.decode,
     "histogram": histogram.decode,

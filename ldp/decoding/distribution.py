@@ -62,7 +62,8 @@ class Nodes:
     """Groups of neighbouring bins that reports tell of: `groups`, shape (nodes, bins), 1 for a bin
     of the group; the share that was estimated for each, and the `reports` that it is from.
     `row`: nodes with the same number have the same reports; -1 where they differ. `tells`, shape
-    (rows of the table, nodes): 1 where a report of the row tells of the node."""
+    (rows of the table, nodes): 1 where a report of the row tells of the node; `row_reports`: the
+    reports of each row."""
 
     groups: Floats
     share: Floats
@@ -70,6 +71,7 @@ class Nodes:
     row: Ints
     channel: Channel
     tells: Floats
+    row_reports: Floats
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,27 +118,42 @@ class Distribution(Displayed):
         return fake_reports(self.reports, self.fake_share or 0.0)
 
     @cached_property
+    def _fakes_of_rows(self) -> Floats:
+        """Largest number of made-up reports in each row of the table, shape (rows,). Honest devices
+        draw their row, so a row hardly ever has as few of them as `_least` says."""
+        reports, rows = self.nodes.row_reports, len(self.nodes.row_reports)
+        most = reports - _least(self.reports - self._fake_reports, 1 / rows)
+        return np.asarray(np.clip(most, 0.0, np.minimum(reports, self._fake_reports)))
+
+    @cached_property
     def _honest(self) -> Floats:
-        """Least number of honest reports that tell of each node: shape (nodes,). Honest devices
-        draw their row, so they are hardly ever CLEAR + 1 standard deviations below their mean."""
+        """Least number of honest reports that tell of each node: shape (nodes,)."""
         if self.fake_share is None:
             return self.nodes.reports
-        part, honest = self.nodes.tells.mean(axis=0), self.reports - self._fake_reports
-        least = honest * part - (CLEAR + 1) * np.sqrt(honest * part * (1 - part))
-        return np.maximum(np.maximum(self.nodes.reports - self._fake_reports, least), 1.0)
+        least = _least(self.reports - self._fake_reports, self.nodes.tells.mean(axis=0))
+        honest = np.maximum(self.nodes.reports - self._fake_reports, least)
+        return np.asarray(np.clip(honest, 1.0, self.nodes.reports))
 
     def _shift(self, weights: Floats) -> tuple[Floats, Floats]:
         """Return how far below and above each of the sums of the nodes' shares by `weights`, shape
         (sums, nodes), the honest reports' can lie: shape (sums,) each. Of k made-up reports among R
         of a node with h honest ones, its honest share is (R share - k f) / h with f what they say:
-        the shift is k (share - f) / h, linear in k, so all are of the row, and with the bits, that
-        do most."""
+        the shift is k (share - f) / h, linear in k, so they have the bits that do most, and are in
+        the rows that do most, as many as there may be in each."""
         channel, nodes = self.nodes.channel, self.nodes
         said = [channel.holders(bit, 1) for bit in (0, 1)]
         moved = weights[:, None] * np.array([nodes.share - each for each in said]) / self._honest
-        down, up = moved.min(axis=1) @ nodes.tells.T, moved.max(axis=1) @ nodes.tells.T
-        k = self._fake_reports
-        return np.maximum(-k * down.min(axis=1), 0), np.maximum(k * up.max(axis=1), 0)
+        ways = (-moved.min(axis=1) @ nodes.tells.T, moved.max(axis=1) @ nodes.tells.T)
+        down, up = (self._most(np.maximum(way, 0.0)) for way in ways)
+        return down, up
+
+    def _most(self, each: Floats) -> Floats:
+        """Return the sums of what the made-up reports do, if one does `each`, shape (sums, rows),
+        in a row: shape (sums,)."""
+        order = np.argsort(-each, axis=1)
+        most = self._fakes_of_rows[order]
+        number = np.clip(self._fake_reports - (most.cumsum(axis=1) - most), 0.0, most)
+        return np.asarray((number * np.take_along_axis(each, order, axis=1)).sum(axis=1))
 
     @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
@@ -456,7 +473,9 @@ def expected_distribution(
         tells = _told_by_row(mechanism)
         reports = users * mechanism.bits / mechanism.buckets
     each = np.full(len(groups), reports)
-    nodes = Nodes(groups, groups @ share, each, row, mechanism.channel, tells)
+    rows = mechanism.shape.rows
+    row_reports = np.full(rows, users / rows)
+    nodes = Nodes(groups, groups @ share, each, row, mechanism.channel, tells, row_reports)
     return Distribution(bins_of(mechanism), nodes, users, {})
 
 
@@ -484,7 +503,8 @@ def _of_levels(table: Table, mechanism: HierarchicalHistogram) -> Nodes:
     reports = table.reports[row].astype(np.float64)
     column = np.concatenate([np.arange((row == level).sum()) for level in range(row[-1] + 1)])
     share = mechanism.channel.holders(table.counts[row, column] / reports, 1)
-    return Nodes(groups, share, reports, row, mechanism.channel, _told_by_level(row))
+    tells, row_reports = _told_by_level(row), table.reports.astype(np.float64)
+    return Nodes(groups, share, reports, row, mechanism.channel, tells, row_reports)
 
 
 def _told_by_level(row: Ints) -> Floats:
@@ -502,8 +522,9 @@ def _of_buckets(table: Table, mechanism: BitFlip) -> Nodes:
     named_counts, reports = counts_of_buckets(table)
     share = mechanism.channel.holders(named_counts / reports, 1)
     row, each = _row_of_buckets(mechanism), reports.astype(np.float64)
-    tells = _told_by_row(mechanism)
-    return Nodes(np.eye(mechanism.buckets), share, each, row, mechanism.channel, tells)
+    tells, row_reports = _told_by_row(mechanism), table.reports.astype(np.float64)
+    groups = np.eye(mechanism.buckets)
+    return Nodes(groups, share, each, row, mechanism.channel, tells, row_reports)
 
 
 def _row_of_buckets(mechanism: BitFlip) -> Ints:
@@ -538,6 +559,12 @@ def _last_bin(
         if excess[t - 1] <= _beyond((1 - level) / tests):
             return t
     return first
+
+
+def _least(reports: int, part: Any) -> Any:
+    """Return the number that a binomial with mean `part` of `reports` is hardly ever below: CLEAR +
+    1 standard deviations, a probability of 2e-8."""
+    return np.maximum(reports * part - (CLEAR + 1) * np.sqrt(reports * part * (1 - part)), 0.0)
 
 
 def _normal(

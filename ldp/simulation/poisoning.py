@@ -1,0 +1,263 @@
+"""Attacks on estimates: made-up reports, as batches that any collector would take.
+
+Attackers know the mechanism, the candidates and what decodes their reports; each attack chooses
+what some fakes say. Sources: Cao, Jia and Gong 2021, "Data poisoning attacks to local differential
+privacy protocols" (random perturbed value, random item, maximal gain, padded reports); Cheu, Smith
+and Ullman 2021, "Manipulation attacks in local differential privacy" (half of the domain); Li,
+Li, Li and others 2023, "Fine-grained poisoning attack to local differential privacy protocols for
+mean and variance estimation" (input, output, an aim).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp import bulk
+from ldp.arrays import AnyInts, Floats, Ints
+from ldp.collection.plausibility import ones_limits
+from ldp.decoding.distribution import decode_distribution
+from ldp.mechanisms import Mechanism
+from ldp.mechanisms.addressing import CellSets
+from ldp.mechanisms.numeric import Numeric
+from ldp.protocol.kinds import Bits, Index, Subset
+from ldp.simulation.reports import Batch, as_bytes, encode_batch, points_of
+from ldp.tables.table import Table, TableBuilder
+
+TRIES = 32
+"""Rows that a fake of the maximal-gain attack tries, to take the one where a report names most."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scene:
+    """Knowledge of an attacker: the mechanism, all candidate `values`, the indices of the `targets`
+    among them and of the values that most people hold (`heavy`), and the `honest` table."""
+
+    mechanism: Mechanism
+    values: Sequence[str]
+    targets: Ints
+    heavy: Ints
+    honest: Table
+
+
+@dataclass(frozen=True)
+class Attack:
+    """Attack in `words`. `reports`: function from (scene, number of fakes, generator) to their
+    batch; `aims`: function from (scene, generator) to the indices of the values that it moves;
+    `way`: 1 to raise them, -1 to lower them."""
+
+    words: str
+    reports: Callable[[Scene, Ints, int, np.random.Generator], Batch]
+    aims: Callable[[Scene, np.random.Generator], Ints]
+    way: int = 1
+
+
+def counted(mechanism: Mechanism, batch: Batch) -> Table:
+    """Return the table of the reports of a batch."""
+    builder = TableBuilder(mechanism)
+    builder.add_batch(*batch)
+    return builder.build()
+
+
+def random_items(scene: Scene, aims: Ints, number: int, generator: np.random.Generator) -> Batch:
+    """Return reports of honest encoders whose values are aims, at random: the random item attack,
+    which is the only one that tampers with no client."""
+    points = points_of(scene.mechanism, [scene.values[aim] for aim in aims])
+    chosen = generator.integers(0, aims.size, number)
+    return encode_batch(scene.mechanism, [part[chosen] for part in points], generator)
+
+
+def random_reports(scene: Scene, aims: Ints, number: int, generator: np.random.Generator) -> Batch:
+    """Return uniformly random reports: the random perturbed value attack."""
+    mechanism = scene.mechanism
+    rows = _rows(mechanism, number, generator)
+    if mechanism.kind in (Bits, Subset):
+        scores = generator.random((number, mechanism.shape.columns))
+        return rows, _bitmaps(mechanism, scores, np.full(number, 0.5))
+    limit = mechanism.layout.payload_limit
+    return rows, as_bytes(generator.integers(0, limit, number), mechanism.layout)
+
+
+def naming_reports(
+    scene: Scene, aims: Ints, number: int, generator: np.random.Generator, way: int = 1
+) -> Batch:
+    """Return reports that name as many aims as one can, or as few with `way` -1: the maximal gain
+    attack. Of hashes each fake takes the best of TRIES rows; a sign is in the column, and a set has
+    the columns, that do most."""
+    mechanism = scene.mechanism
+    rows = _rows(mechanism, number, generator)
+    if way > 0 and mechanism.kind is Index:
+        rows = _best_rows(scene, aims, rows, generator)
+    scores = way * _names(scene, aims, rows).astype(np.float64)
+    if mechanism.kind is Bits:
+        return rows, _bitmaps(mechanism, scores, np.full(number, 0.5))
+    if mechanism.kind.is_signed:
+        sums = bulk.walsh_hadamard(scores.astype(np.int64))
+        column = np.abs(sums).argmax(axis=1)
+        is_minus = np.take_along_axis(sums, column[:, None], axis=1)[:, 0] < 0
+        return rows, as_bytes(column << 1 | is_minus, mechanism.layout)
+    scores += generator.random(scores.shape) / 2
+    if mechanism.kind is Subset:
+        return rows, _bitmaps(mechanism, scores, None)
+    return rows, as_bytes(scores.argmax(axis=1), mechanism.layout)
+
+
+def hiding_reports(scene: Scene, aims: Ints, number: int, generator: np.random.Generator) -> Batch:
+    """Return reports that name as few aims as one can."""
+    return naming_reports(scene, aims, number, generator, -1)
+
+
+def unseen_reports(scene: Scene, aims: Ints, number: int, generator: np.random.Generator) -> Batch:
+    """Return reports that name many aims and that this collector takes for honest ones: uniform
+    rows and columns of signs, as many ones as an honest report has on average, and no more of them
+    in the candidates' cells than a plausible one. It is tuned to the decoder and its collector."""
+    mechanism = scene.mechanism
+    rows = _rows(mechanism, number, generator)
+    names = _names(scene, aims, rows)
+    if mechanism.kind.is_signed:
+        column = generator.integers(0, mechanism.shape.columns, number)
+        one = np.zeros(names.shape, np.int64)
+        one[np.arange(number), column] = 1
+        agreeing = (bulk.walsh_hadamard(one) * names).sum(axis=1)
+        return rows, as_bytes(column << 1 | (agreeing < 0), mechanism.layout)
+    if mechanism.kind is not Bits:
+        scores = names + generator.random(names.shape) / 2
+        if mechanism.kind is Subset:
+            return rows, _bitmaps(mechanism, scores, None)
+        return rows, as_bytes(scores.argmax(axis=1), mechanism.layout)
+    columns, channel = mechanism.shape.columns, mechanism.channel
+    usual = round(columns * float(channel.untouched) + mechanism.touches * channel.gain)
+    listed = _names(scene, np.arange(len(scene.values)), rows) > 0
+    scores = 2.0 * (names > 0) + generator.random(names.shape)
+    if 2 * listed.sum(axis=1).max() <= columns:  # then a collector looks at these cells
+        most = np.array([ones_limits(mechanism, int(cells))[1] for cells in listed.sum(axis=1)])
+        place = np.where(listed, scores, -1.0).argsort(axis=1)[:, ::-1].argsort(axis=1)
+        scores = np.where(listed & (place >= most[:, None]), -1.0, scores + 0.0)
+        scores = np.where(~listed, scores + 1e-9, scores)
+    return rows, _bitmaps(mechanism, scores, None, usual)
+
+
+def _rows(mechanism: Mechanism, number: int, generator: np.random.Generator) -> NDArray[np.uint32]:
+    rows = generator.integers(0, mechanism.shape.rows, number)
+    return rows.astype(np.uint32)
+
+
+def _names(scene: Scene, aims: Ints, rows: NDArray[np.uint32]) -> Ints:
+    """Return how many of the aims touch each column of each of the `rows`, shape (fakes,): shape
+    (fakes, columns)."""
+    mechanism, addressing = scene.mechanism, scene.mechanism.candidate_addressing
+    names = [scene.values[aim] for aim in aims]
+    scores: Ints = np.zeros((rows.size, mechanism.shape.columns), np.int64)
+    if isinstance(addressing, CellSets):
+        for name in names:
+            scores[:, [*mechanism.cells(name, 0)]] += 1
+        return scores
+    (points,) = points_of(mechanism, names)
+    for point in range(len(names)):
+        at = np.repeat(points[point : point + 1], rows.size, axis=0)
+        for cells in bulk.columns(addressing, mechanism.shape.rows, at, rows).T:
+            fakes = np.flatnonzero(cells != bulk.NO_COLUMN)
+            scores[fakes, cells[fakes]] += 1
+    return scores
+
+
+def _best_rows(
+    scene: Scene, aims: Ints, rows: NDArray[np.uint32], generator: np.random.Generator
+) -> NDArray[np.uint32]:
+    """Return for each fake the row, of TRIES, in which one report names most aims."""
+    if scene.mechanism.shape.rows == 1:
+        return rows
+    best, most = rows, np.full(rows.size, -1)
+    for _ in range(TRIES):
+        tried = _rows(scene.mechanism, rows.size, generator)
+        reach = _names(scene, aims, tried).max(axis=1)
+        best, most = np.where(reach > most, tried, best), np.maximum(reach, most)
+    return best.astype(np.uint32)
+
+
+def _bitmaps(
+    mechanism: Mechanism, scores: Floats, above: Floats | None, ones: int | None = None
+) -> NDArray[np.uint8]:
+    """Return payloads whose bits are 1 where the score is above a limit, or at the `ones` largest;
+    of a set always at as many as it has."""
+    if above is not None and mechanism.kind is not Subset:
+        bits = scores > above[:, None]
+    else:
+        size = mechanism.layout.ones or ones or 0
+        largest = scores.argsort(axis=1)[:, scores.shape[1] - size :]
+        bits = np.zeros(scores.shape, np.bool_)
+        np.put_along_axis(bits, largest, True, axis=1)
+    return np.packbits(bits, axis=1, bitorder="little")
+
+
+def _targets(scene: Scene, generator: np.random.Generator) -> Ints:
+    return scene.targets
+
+
+def _heavy(scene: Scene, generator: np.random.Generator) -> Ints:
+    return scene.heavy
+
+
+def _half(scene: Scene, generator: np.random.Generator) -> Ints:
+    size = len(scene.values)
+    return np.sort(generator.permutation(size)[: max(1, size // 2)])
+
+
+ATTACKS = {
+    "random-report": Attack("uniformly random reports", random_reports, _targets),
+    "random-item": Attack("honest encoders of the targets", random_items, _targets),
+    "maximal-gain": Attack("reports that name most targets", naming_reports, _targets),
+    "unseen": Attack("the same, plausible to the collector", unseen_reports, _targets),
+    "half": Attack("reports that name a random half of all", naming_reports, _half),
+    "hide": Attack("reports that name no frequent value", hiding_reports, _heavy, -1),
+}
+"""Attacks on counts, by name. The gain of maximal-gain among discoveries is that of the attack on
+heavy hitters: its reports are the same, where all candidates are listed."""
+
+
+def input_numbers(mechanism: Mechanism, number: int, generator: np.random.Generator) -> Batch:
+    """Return reports of honest encoders of the largest number."""
+    bins: Any = mechanism
+    top = (
+        bins.bounds[1]
+        if getattr(bins, "bounds", None)
+        else max(filter(np.isfinite, bins.bins.edges))
+    )
+    points = points_of(mechanism, [float(top)] * number)
+    return encode_batch(mechanism, points, generator)
+
+
+def output_numbers(honest: Table, number: int, aim: float = 1.0) -> Batch:
+    """Return reports that raise a mean, or a distribution, most: the last bin, or of the row, and
+    with the bits, that most lower the share below an edge near the median. With `aim` below 1 of a
+    mean this part of that: the fine-grained attack."""
+    mechanism = honest.mechanism
+    if isinstance(mechanism, Numeric):
+        top = mechanism.bins - 1
+        bins = np.where(np.arange(number) < round(aim * number), top, _mean_bin(honest))
+        return np.zeros(number, np.uint32), as_bytes(bins.astype(np.int64), mechanism.layout)
+    row, bits = worst_bits(honest)
+    payload = np.packbits(bits, bitorder="little")
+    return np.full(number, row, np.uint32), np.repeat(payload[None, :], number, axis=0)
+
+
+def _mean_bin(honest: Table) -> int:
+    counts: AnyInts = honest.counts[0].astype(np.int64)
+    return round(float(counts @ np.arange(counts.size)) / honest.total)
+
+
+def worst_bits(honest: Table) -> tuple[int, NDArray[np.bool_]]:
+    """Return the row, and the bits of its columns, with which a report lowers the estimated share
+    below the median's edge most: it is tuned to the decoder's weights."""
+    estimate = decode_distribution(honest)
+    edge = int(np.abs(estimate.below[0] - 0.5).argmin())
+    nodes, weights = estimate.nodes, np.cumsum(estimate.fit[0], axis=0)[edge]
+    unset = weights * (nodes.channel.holders(0, 1) - nodes.share)
+    moved = unset + np.minimum(weights / nodes.channel.gain, 0)
+    row = int((moved / nodes.reports @ nodes.tells.T).argmin())
+    bits = np.zeros(honest.mechanism.shape.columns, np.bool_)
+    columns = np.flatnonzero(nodes.tells[row])
+    bits[: columns.size] = weights[columns] < 0
+    return row, bits

@@ -1,0 +1,290 @@
+"""What attacks gain, undefended and under each defence, and whether intervals hold.
+
+Gain on counts is that of Cao, Jia and Gong 2021: by how much the estimated shares of the values
+that are attacked differ from those of the honest reports alone, added up. A defence is a function
+from a poisoned collection to shares; what it costs is its error without an attack over that of no
+defence.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ldp import bulk
+from ldp.arrays import Floats, Ints
+from ldp.collection.plausibility import is_plausible
+from ldp.decoding import decode
+from ldp.decoding.consistency import consistent, simplex_shift
+from ldp.decoding.counts import BY_MAP, FITTING
+from ldp.decoding.distribution import Distribution
+from ldp.decoding.fakes import fake_reports
+from ldp.decoding.numeric import MeanEstimate, decode_numbers
+from ldp.errors import ParameterError
+from ldp.mechanisms import Catalogued, Mechanism
+from ldp.mechanisms.bit_flip import Buckets
+from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
+from ldp.mechanisms.numeric import Numeric
+from ldp.mechanisms.sketch import MeanSketch
+from ldp.simulation.poisoning import (
+    ATTACKS,
+    Scene,
+    counted,
+    input_numbers,
+    output_numbers,
+)
+from ldp.simulation.populations import Population
+from ldp.simulation.reports import Batch
+from ldp.simulation.tables import draw_table
+from ldp.tables.estimates import Estimates
+from ldp.tables.table import Table
+
+VOTERS = 8
+"""Number of groups of rows whose median is taken."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Poisoned:
+    """Collection of the `honest` table and of the reports `fakes`, None for none, of which the
+    decoder is told that they are a `share`."""
+
+    values: tuple[str, ...]
+    honest: Table
+    fakes: Batch | None
+    share: float
+
+    def table(self, batch: Batch | None) -> Table:
+        """Return the table of the honest reports and those of `batch`."""
+        mechanism = self.honest.mechanism
+        return self.honest + counted(mechanism, batch) if batch else self.honest
+
+    def estimates(self, **settings: Any) -> Estimates:
+        """Return the estimates from all reports."""
+        return decode(self.table(self.fakes), self.values, **settings)
+
+
+def undefended(poisoned: Poisoned) -> Floats:
+    """Return the shares that `ldp decode` estimates: shape (values,)."""
+    estimates = poisoned.estimates()
+    return estimates.count / estimates.reports
+
+
+def statistics(poisoned: Poisoned) -> Floats:
+    """Return the shares without the reports that a collector sets aside (`is_plausible`)."""
+    if poisoned.fakes is None:
+        return undefended(poisoned)
+    rows, payloads = poisoned.fakes
+    good = is_plausible(poisoned.honest.mechanism, rows, payloads, poisoned.values)
+    table = poisoned.table((rows[good], payloads[good])) if good.any() else poisoned.honest
+    return decode(table, poisoned.values).count / table.total
+
+
+def consistency(poisoned: Poisoned) -> Floats:
+    """Return the shares that are 0 or more and add to 1 (`sum-to-n`)."""
+    estimates = consistent(poisoned.estimates(), "sum-to-n")
+    assert estimates.projected is not None
+    return estimates.projected / estimates.reports
+
+
+def recovered(poisoned: Poisoned) -> Floats:
+    """Return the shares of LDPRecover (Sun, Ye, Hu and others 2024), which is told the true share
+    of fakes: these are taken to be about all values with a positive estimate alike, their sum is
+    that of reports that each encode one value, and what is left is projected on the simplex."""
+    mechanism, shares = poisoned.honest.mechanism, undefended(poisoned)
+    channel, size = mechanism.support, len(shares)
+    total = (1 - size * float(channel.untouched)) / channel.gain
+    if isinstance(mechanism, MeanSketch):  # a value of the sketch has its hash's others, too
+        total = 1.0
+    is_positive = shares > 0
+    malicious = np.where(is_positive, total / max(1, int(is_positive.sum())), 0.0)
+    ratio = poisoned.share / (1 - poisoned.share)
+    genuine = (1 + ratio) * shares - ratio * malicious
+    return np.maximum(genuine - simplex_shift(genuine, 1.0), 0.0)
+
+
+def voted(poisoned: Poisoned) -> Floats:
+    """Return the medians of the shares in VOTERS groups of rows; those of no defence where the
+    table is no sketch of as many rows."""
+    table = poisoned.table(poisoned.fakes)
+    mechanism = table.mechanism
+    if not isinstance(mechanism, MeanSketch) or mechanism.rows < VOTERS:
+        return undefended(poisoned)
+    rows, width = mechanism.shape
+    cells, points = table.named_counts(), bulk.points(mechanism.addressing, rows, poisoned.values)
+    polynomials = bulk.coefficients(mechanism.addressing, rows)
+    votes = []
+    for group in np.array_split(np.arange(rows), VOTERS):
+        block = slice(int(group[0]), int(group[-1]) + 1)
+        reports = int(table.reports[block].sum())
+        reporting = bulk.gather(mechanism.addressing, cells[block], points, polynomials[block])
+        held = mechanism.channel.holders(reporting, reports) / reports
+        votes.append(width / (width - 1) * (held - 1 / width))
+    return np.asarray(np.median(votes, axis=0))
+
+
+Defence = Callable[[Poisoned], Floats]
+DEFENCES: dict[str, Defence] = {
+    "none": undefended,
+    "statistics": statistics,
+    "consistency": consistency,
+    "ldprecover": recovered,
+    "voting": voted,
+}
+
+
+@dataclass
+class Gain:
+    """Means over runs of one attack: `gain` by defence, in shares of the reports (of a mean: in its
+    units); `discovered`, the attacked values that are discovered, of `aims`; `held`, the shares of
+    the intervals of all values that hold the honest number: of those that take all reports for
+    honest ones, and of those under fakes, NaN where there are none."""
+
+    attack: str
+    words: str
+    aims: int
+    gain: dict[str, float] = field(default_factory=dict)
+    discovered: float = 0.0
+    plain_held: float = 0.0
+    held: float = 0.0
+
+
+def require_attacks(mechanism: Catalogued) -> None:
+    """Raise ParameterError for a mechanism that no attack of this file is for."""
+    if isinstance(mechanism, Numeric | HierarchicalHistogram):
+        return
+    addressing = None
+    if (
+        isinstance(mechanism, Mechanism)
+        and mechanism.at_most_answers == 1 < mechanism.shape.columns
+    ):
+        addressing = mechanism.candidate_addressing
+    if not isinstance(addressing, tuple(FITTING)) or isinstance(addressing, Buckets):
+        raise ParameterError(f"no attack on {mechanism.name} is known here")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laboratory:
+    """Experiment: `reports` reports, of which the `share` is fake, of a `population` whose values
+    are drawn anew `runs` times; `targets`: number of values that are attacked. Raises
+    ParameterError for a mechanism or population that no attack is known for."""
+
+    mechanism: Mechanism
+    population: Population
+    reports: int
+    share: float
+    targets: int = 5
+    runs: int = 10
+
+    def __post_init__(self) -> None:
+        require_attacks(self.mechanism)
+        if not 1 <= fake_reports(self.reports, self.share) < self.reports:
+            raise ParameterError("one report or more must be fake, and one or more must not be")
+        if self.targets < 1 or self.runs < 1:
+            raise ParameterError("one target or more, and one run or more are needed")
+
+    def honest(self, generator: np.random.Generator) -> tuple[Table, Ints]:
+        """Draw the honest reports; return their table and how many hold each value."""
+        people = self.reports - fake_reports(self.reports, self.share)
+        counts = generator.multinomial(people, self.population.shares)
+        values = self.population.values
+        return draw_table(self.mechanism, values, counts=counts, generator=generator), counts
+
+    def gains(self, generator: np.random.Generator) -> tuple[list[Gain], dict[str, float]]:
+        """Return each attack's gain, and what each defence costs without an attack: its root mean
+        squared error over all values, over that of no defence."""
+        values, order = self.population.values, np.argsort(self.population.shares, kind="stable")
+        number = min(self.targets, len(values))
+        rare, heavy = order[:number], order[::-1][:number]
+        fakes = fake_reports(self.reports, self.share)
+        results = {name: Gain(name, attack.words, 0) for name, attack in ATTACKS.items()}
+        errors = dict.fromkeys(DEFENCES, 0.0)
+        for _ in range(self.runs):
+            honest, counts = self.honest(generator)
+            scene = Scene(
+                mechanism=self.mechanism, values=values, targets=rare, heavy=heavy, honest=honest
+            )
+            clean = Poisoned(values=values, honest=honest, fakes=None, share=self.share)
+            before = {name: defence(clean) for name, defence in DEFENCES.items()}
+            for name, shares in before.items():
+                errors[name] += float(((shares - counts / honest.total) ** 2).mean())
+            for name, attack in ATTACKS.items():
+                aims, row = attack.aims(scene, generator), results[name]
+                batch = attack.reports(scene, aims, fakes, generator)
+                poisoned = Poisoned(values=values, honest=honest, fakes=batch, share=self.share)
+                for defence, shares_of in DEFENCES.items():
+                    moved = attack.way * (shares_of(poisoned) - before[defence])[aims]
+                    row.gain[defence] = row.gain.get(defence, 0) + float(moved.sum()) / self.runs
+                row.aims = aims.size
+                _judge(row, poisoned, aims, counts, self.runs)
+        base = errors["none"]
+        return [*results.values()], {name: (error / base) ** 0.5 for name, error in errors.items()}
+
+    def number_gains(self, generator: np.random.Generator) -> list[Gain]:
+        """Return each attack's gain on the mean, or on the share below the median's edge."""
+        fakes = fake_reports(self.reports, self.share)
+        attacks: dict[str, tuple[str, Callable[[Table], Batch]]] = {
+            "input": (
+                "honest encoders of the largest number",
+                lambda honest: input_numbers(self.mechanism, fakes, generator),
+            ),
+            "output": ("the reports that do most", lambda honest: output_numbers(honest, fakes)),
+        }
+        if isinstance(self.mechanism, Numeric):
+            words = "half of that: an aim that is met"
+            attacks["fine-grained"] = words, lambda honest: output_numbers(honest, fakes, 0.5)
+        results = {name: Gain(name, words, 1) for name, (words, _) in attacks.items()}
+        for _ in range(self.runs):
+            honest, counts = self.honest(generator)
+            numbers = np.array([float(value) for value in self.population.values])
+            for name, (_, reports) in attacks.items():
+                table, row = honest + counted(self.mechanism, reports(honest)), results[name]
+                moved = _number(decode_numbers(table), honest) - _number(
+                    decode_numbers(honest), honest
+                )
+                row.gain["none"] = row.gain.get("none", 0.0) + abs(moved) / self.runs
+                for fake_share, place in ((None, "plain_held"), (self.share, "held")):
+                    estimate = decode_numbers(table, fake_share)
+                    holds = _holds(estimate, numbers, counts)
+                    setattr(row, place, getattr(row, place) + holds / self.runs)
+        return [*results.values()]
+
+
+def _judge(row: Gain, poisoned: Poisoned, aims: Ints, counts: Ints, runs: int) -> None:
+    """Add what intervals and discoveries say of the honest `counts` of the values."""
+    plain = poisoned.estimates()
+    row.discovered += float(plain.detected()[aims].sum()) / runs
+    pairs = [("plain_held", plain)]
+    if plain.details["method"] in BY_MAP:
+        row.held = float("nan")
+    else:
+        pairs.append(("held", poisoned.estimates(fakes=poisoned.share)))
+    for place, estimates in pairs:
+        low, high = estimates.interval()
+        holds = float(((low <= counts) & (counts <= high)).mean())
+        setattr(row, place, getattr(row, place) + holds / runs)
+
+
+def _number(estimate: Any, honest: Table) -> float:
+    """Return the mean, or the estimated share below the edge nearest to the median of `honest`."""
+    if isinstance(estimate, MeanEstimate):
+        return estimate.mean
+    assert isinstance(estimate, Distribution)
+    middle = decode_numbers(honest)
+    assert isinstance(middle, Distribution)
+    return float(estimate.below[0][int(np.abs(middle.below[0] - 0.5).argmin())])
+
+
+def _holds(estimate: Any, numbers: Floats, counts: Ints) -> float:
+    """Return the share of the intervals that hold the honest number: of the mean, or of the usual
+    percentiles."""
+    if isinstance(estimate, MeanEstimate):
+        low, high = estimate.interval()
+        return float(low <= float(numbers @ counts) / counts.sum() <= high)
+    order = np.argsort(numbers)
+    ends = np.cumsum(counts[order]) / counts.sum()
+    rows = [(q, estimate.quantile(q)) for q in (0.25, 0.5, 0.9)]
+    true = [float(numbers[order][int(np.searchsorted(ends, q))]) for q, _ in rows]
+    return float(
+        np.mean([row.low <= at <= row.high for (_, row), at in zip(rows, true, strict=True)])
+    )

@@ -1,0 +1,312 @@
+"""Attacks on estimates: they gain what is predicted, and intervals under fakes hold against all."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from ldp import (
+    CountMeanSketch,
+    HadamardCountMeanSketch,
+    HierarchicalHistogram,
+    LocalHashing,
+    OneBitMean,
+    Piecewise,
+    ProjectiveGeometry,
+    RandomizedResponse,
+    SubsetSelection,
+    UnaryEncoding,
+)
+from ldp.collection.plausibility import is_plausible
+from ldp.decoding import decode
+from ldp.decoding.distribution import Distribution, decode_distribution
+from ldp.decoding.numeric import decode_mean
+from ldp.decoding.outcome import is_about_numbers
+from ldp.errors import ParameterError
+from ldp.mechanisms import CATALOGUE, Mechanism
+from ldp.mechanisms.base import Example
+from ldp.simulation import Population, draw_table
+from ldp.simulation.poisoning import ATTACKS, Scene, counted, naming_reports, output_numbers
+from ldp.simulation.poisoning_gains import (
+    DEFENCES,
+    Laboratory,
+    Poisoned,
+    recovered,
+)
+from ldp.tables.table import Table
+from tests.command_line import run
+from tests.registries import GROUP, METRIC
+
+NAMES = tuple(f"v{i}" for i in range(12))
+SHARES = np.array([30, 20, 15, 10, 8, 6, 5, 3, 2, 1, 0, 0]) / 100
+MECHANISMS: tuple[Mechanism, ...] = (
+    RandomizedResponse(categories=NAMES, epsilon=2.0),
+    UnaryEncoding(categories=NAMES, epsilon=2.0, variant="optimized"),
+    SubsetSelection(categories=NAMES, epsilon=1.0),
+    ProjectiveGeometry(categories=NAMES, epsilon=2.0),
+    CountMeanSketch(epsilon=3.0, rows=128, width=256, seed="00ff"),
+    HadamardCountMeanSketch(epsilon=3.0, rows=128, width=64, seed="00ff"),
+    LocalHashing(epsilon=2.0, rows=128, buckets=8, seed="00ff"),
+)
+each = pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda each: each.name)
+REFUSED = {
+    *("sfp", "sfp-fragments", "prefix", "moments", "joint", "privset", "bit-flip"),
+    *("rappor-ngrams", "rappor-ngram-pairs", "memoised-bit-flip", "coin"),
+}
+HONEST, RUNS, MISSES = 20_000, 20, 8
+"""A 95 % interval misses 8 of 20 times with probability 4e-6."""
+
+
+def _scene(mechanism: Mechanism, generator: np.random.Generator) -> tuple[Scene, np.ndarray]:
+    counts = generator.multinomial(HONEST, SHARES)
+    honest = draw_table(mechanism, NAMES, counts=counts, generator=generator)
+    scene = Scene(
+        mechanism=mechanism,
+        values=NAMES,
+        targets=np.array([11]),
+        heavy=np.array([0]),
+        honest=honest,
+    )
+    return scene, counts
+
+
+@each
+def test_the_maximal_gain_is_what_is_predicted(mechanism: Mechanism) -> None:
+    """Every fake names the target, so its estimate rises by the number of fakes times what one
+    moves: exactly, because decoding is linear."""
+    scene, _ = _scene(mechanism, np.random.default_rng(1))
+    k = 400
+    batch = naming_reports(scene, scene.targets, k, np.random.default_rng(2))
+    before, after = (
+        decode(table, NAMES).count[11]
+        for table in (scene.honest, scene.honest + counted(mechanism, batch))
+    )
+    assert after - before == pytest.approx(k * mechanism.fakes_move(1.0), rel=1e-9)
+    batch = ATTACKS["hide"].reports(scene, np.array([11]), k, np.random.default_rng(2))
+    after = decode(scene.honest + counted(mechanism, batch), NAMES).count[11]
+    assert before - after == pytest.approx(k * mechanism.fakes_lower(1.0), rel=1e-9)
+
+
+@each
+def test_reports_that_are_to_be_unseen_are(mechanism: Mechanism) -> None:
+    """The collector sets none of them aside; of the sketch it does all of the maximal gain's (the
+    twin)."""
+    scene, _ = _scene(mechanism, np.random.default_rng(3))
+    aims, kept = np.arange(6, 12), {}
+    for name in ("unseen", "maximal-gain"):
+        rows, payloads = ATTACKS[name].reports(scene, aims, 100, np.random.default_rng(4))
+        kept[name] = is_plausible(mechanism, rows, payloads, NAMES)
+    assert kept["unseen"].all()
+    if mechanism.name == "cms":
+        assert not kept["maximal-gain"].any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.001, 0.01, 0.05])
+@each
+def test_intervals_hold_under_every_attack(mechanism: Mechanism, share: float) -> None:
+    """8 misses of one value's intervals in 20 tables have probability 3e-6 at 95 %, 4e-3 for all
+    1,512 values, attacks, shares and mechanisms. The twin, intervals without --fakes, misses the
+    attacked value in all 20 at 5 %."""
+    misses = {name: np.zeros((2, len(NAMES)), int) for name in ATTACKS}
+    for number in range(RUNS):
+        generator = np.random.default_rng([number, 7])
+        scene, counts = _scene(mechanism, generator)
+        k = int(share * HONEST / (1 - share))
+        for name, attack in ATTACKS.items():
+            batch = attack.reports(scene, attack.aims(scene, generator), k, generator)
+            table = scene.honest + counted(mechanism, batch)
+            for way, fakes in enumerate((None, share)):
+                low, high = decode(table, NAMES, fakes=fakes).interval()
+                misses[name][way] += (counts < low) | (counts > high)
+    assert max(row[1].max() for row in misses.values()) < MISSES
+    assert binom.sf(MISSES - 1, RUNS, 0.05) < 4e-6
+    if share == 0.05:
+        assert misses["maximal-gain"][0][11] == RUNS
+
+
+@pytest.mark.exact
+def test_collisions_that_fakes_hide_are_allowed_for() -> None:
+    """Fakes that name the cells which honest reports name least make the sum of squares small: a
+    sketch of 64 rows then takes its collisions for noise. Under fakes the standard error is the
+    largest that the counts allow; the twin, that of the table, is smaller than the honest one."""
+    sketch = CountMeanSketch(epsilon=4.0, rows=64, width=16, seed="00ff")
+    generator = np.random.default_rng(5)
+    counts = np.repeat([8_000, 0], [4, 8])
+    honest = draw_table(sketch, NAMES, counts=counts, generator=generator)
+    rows = np.repeat(np.arange(64), 25).astype(np.uint32)
+    cells = honest.counts < np.median(honest.counts, axis=1)[:, None]
+    payloads = np.packbits(cells, axis=1, bitorder="little")[rows]
+    table = honest + counted(sketch, (rows, payloads))
+    before = decode(honest, NAMES)
+    plain, wide = decode(table, NAMES), decode(table, NAMES, fakes=0.05)
+    squares = [each.details["sum_of_squared_counts"] for each in (plain, before)]
+    assert squares[0] < 0.98 * squares[1]
+    assert plain.std_error[5] < 0.99 * before.std_error[5] < 0.8 * wide.std_error[5]
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [OneBitMean(bounds=(0, 10), epsilon=2.0), Piecewise(bounds=(0, 10), epsilon=3.0)],
+    ids=lambda each: each.name,
+)
+@pytest.mark.parametrize("reports", [60, 30_000])
+def test_a_mean_holds_under_the_largest_reports_there_are(
+    mechanism: Mechanism, reports: int
+) -> None:
+    """8 misses of 20 have probability 4e-6. The twin, without --fakes, misses in all large ones."""
+    numbers, misses = ("1", "4", "9"), [0, 0]
+    fakes = max(1, reports // 20)
+    for number in range(RUNS):
+        generator = np.random.default_rng([number, 9])
+        counts = generator.multinomial(reports - fakes, [0.5, 0.3, 0.2])
+        honest = draw_table(mechanism, numbers, counts=counts, generator=generator)
+        table = honest + counted(mechanism, output_numbers(honest, fakes))
+        for way, share in enumerate((None, 0.05)):
+            low, high = decode_mean(table, share).interval()
+            misses[way] += not low <= 3.5 <= high
+    assert misses[1] < MISSES
+    assert misses[0] == RUNS or reports < 100
+
+
+@pytest.mark.exact
+def test_a_mean_without_its_largest_reports_is_counted() -> None:
+    """The lower end is that of the table without the k largest reports, and of n - k reports."""
+    mechanism = Piecewise(bounds=(0, 1), epsilon=2.0, bins=16)
+    counts = np.arange(1, 17)[None, :] * 10
+    table = counted(
+        mechanism,
+        (np.zeros(1360, np.uint32), np.repeat(np.arange(16), counts[0])[:, None].astype(np.uint8)),
+    )
+    found, k = decode_mean(table, 0.2), 272
+    assert found.fakes is not None
+    assert found.fakes.number == k
+    left = np.sort(np.repeat(np.arange(16), counts[0]))[:-k]
+    fewer = counted(mechanism, (np.zeros(left.size, np.uint32), left[:, None].astype(np.uint8)))
+    assert found.mean - found.fakes.raised == pytest.approx(decode_mean(fewer).mean)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("share", [0.01, 0.05])
+def test_percentiles_under_fakes_hold_what_the_honest_reports_say(share: float) -> None:
+    """Fakes of the worst level and bits: the honest estimate of every share below an edge lies
+    within the shift, which they reach at the edge that they are for. Without --fakes the interval
+    of the median misses (the twin)."""
+    mechanism = HierarchicalHistogram(bounds=(0.0, 8.0), buckets=8, branching=2, epsilon=2.0)
+    generator = np.random.default_rng(11)
+    values = tuple(f"{i}.5" for i in range(8))
+    honest = draw_table(mechanism, values, counts=np.full(8, 12_500), generator=generator)
+    fakes = int(share * 100_000 / (1 - share))
+    table = honest + counted(mechanism, output_numbers(honest, fakes))
+    found = decode_distribution(table, share)
+    clean = Distribution(found.bins, decode_distribution(honest).nodes, 100_000, {}, fake_share=0.0)
+    down, up = found._shift(found._cumulative)
+    change = clean.below[0] - found.below[0]
+    assert (change <= up + 1e-9).all()
+    assert (change >= -down - 1e-9).all()
+    assert (change / up).max() > 0.9
+    middle = found.quantile(0.5)
+    assert middle.low <= 4.0 <= middle.high
+    shares = found.between(0.0, 4.0), decode_distribution(table).between(0.0, 4.0)
+    assert shares[0].low <= 0.5 <= shares[0].high
+    assert not shares[1].low <= 0.5 <= shares[1].high
+    mean, variance = found.moments()
+    assert mean.low <= 4.0 <= mean.high
+    assert variance.low <= 5.25 <= variance.high
+    assert all(row.low <= 12_500 <= row.high for row in found.histogram(0.999))
+
+
+@pytest.mark.exact
+def test_recovery_takes_the_fakes_of_positive_values_off() -> None:
+    """Where fakes are as it assumes, alike about all values with a positive estimate, it returns
+    the honest shares; no defence does not (the twin)."""
+    mechanism = RandomizedResponse(categories=("a", "b", "c"), epsilon=1.0)
+    p, q = float(mechanism.channel.touched), float(mechanism.channel.untouched)
+    true = np.array([0.6, 0.3, 0.1])
+    counts = np.rint(9_000_000 * (true * p + (1 - true) * q)).astype(int)
+    rows = np.zeros(999_999, np.uint32)
+    batch = rows, (np.arange(999_999) % 3).astype(np.uint8)[:, None]
+    honest = Table(mechanism, counts[None, :], np.array([counts.sum()]))
+    poisoned = Poisoned(values=("a", "b", "c"), honest=honest, fakes=batch, share=0.1)
+    assert recovered(poisoned) == pytest.approx(true, abs=1e-4)
+    assert DEFENCES["none"](poisoned)[0] < 0.58
+
+
+def test_the_laboratory_repeats_itself_and_orders_its_attacks() -> None:
+    laboratory = Laboratory(
+        mechanism=MECHANISMS[4],
+        population=Population(NAMES, frequencies=SHARES),
+        reports=20_000,
+        share=0.02,
+        targets=2,
+        runs=3,
+    )
+    gains, costs = laboratory.gains(np.random.default_rng(1))
+    again, _ = laboratory.gains(np.random.default_rng(1))
+    assert gains == again
+    by_name = {row.attack: row for row in gains}
+    assert by_name["maximal-gain"].gain["none"] > 2 * by_name["random-item"].gain["none"]
+    assert by_name["maximal-gain"].gain["statistics"] == pytest.approx(0, abs=0.002)
+    assert by_name["unseen"].gain["statistics"] > 0.02
+    assert costs["none"] == costs["statistics"] == 1
+    assert costs["voting"] > 1.05
+    assert all(row.held > 0.9 for row in gains)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [({"share": 0.0}, "one report or more must be fake"), ({"runs": 0}, "one run or more")],
+)
+def test_experiments_that_say_nothing_are_refused(wrong: dict[str, float], words: str) -> None:
+    people = Population(NAMES, frequencies=SHARES)
+    settings = {"mechanism": MECHANISMS[0], "population": people, "reports": 100, "share": 0.1}
+    with pytest.raises(ParameterError, match=words):
+        Laboratory(**{**settings, **wrong})  # type: ignore[arg-type]
+
+
+EXAMPLES = [example for kind in CATALOGUE.values() for example in kind.examples()]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.mechanism.name)
+def test_of_every_mechanism_a_laboratory_runs_or_is_refused(example: Example) -> None:
+    mechanism = example.mechanism
+    values = tuple(str(value) for value in dict.fromkeys(example.values))
+    people = Population(values, counts=np.arange(1, len(values) + 1))
+    settings = {"population": people, "reports": 900, "share": 0.05, "targets": 1, "runs": 1}
+    if mechanism.name in REFUSED or getattr(mechanism, "at_most_answers", 1) > 1:
+        with pytest.raises(ParameterError, match=f"no attack on {mechanism.name} is known"):
+            Laboratory(mechanism=mechanism, **settings)  # type: ignore[arg-type]
+        return
+    laboratory = Laboratory(mechanism=mechanism, **settings)  # type: ignore[arg-type]
+    if is_about_numbers(mechanism):
+        assert laboratory.number_gains(np.random.default_rng(1))
+    else:
+        assert laboratory.gains(np.random.default_rng(1))
+
+
+def test_the_command_prints_every_attack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "values.txt").write_text("\n".join(NAMES) + "\n")
+    rest = 'mechanism = "unary"\nepsilon = 2.0\ncategories = "values.txt"'
+    numbers = 'mechanism = "one-bit-mean"\nepsilon = 2.0\nbounds = [0, 10]'
+    text = '[product]\nname = "p"\n' + GROUP.format(name="g")
+    text += METRIC.format(name="pick", group="g", rest=rest)
+    text += METRIC.format(name="minutes", group="g", rest=numbers)
+    (tmp_path / "metrics.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    options = "--registry metrics.toml --fakes 2% --reports 5000 --runs 2 --seed 1"
+    assert run(f"attack pick {options}", monkeypatch) == 0
+    words = capsys.readouterr().out
+    assert all(f"\n{name}" in words for name in ATTACKS)
+    assert run(f"attack pick {options} --json", monkeypatch) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert {row["attack"] for row in printed["attacks"]} == {*ATTACKS}
+    assert [*printed["costs"]] == [*DEFENCES]
+    assert run(f"attack minutes {options}", monkeypatch) == 0
+    assert "fine-grained" in capsys.readouterr().out
+    assert run("attack minutes --registry metrics.toml --fakes 0%", monkeypatch) != 0
+    assert "must be fake" in capsys.readouterr().err
