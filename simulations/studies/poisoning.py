@@ -1,9 +1,8 @@
-"""What 1 % fake clients do to an estimate: predicted by the channel's leverage, and measured.
+"""What 1 % fake clients do to an estimate: predicted by the channel's leverage, and measured; and
+what defences leave of six attacks.
 
-The attack: every fake names one value that nobody holds (Cao, Jia and Gong 2021, maximal gain
-attack on one target). A fake report of BITS has all bits off but the value's; one of SIGN has
-column 0, whose sign is + for every value; one of geometry is any point of the value's; a set
-holds the value and others in turn.
+The first study's attack: every fake names one value that nobody holds (`naming_reports`). The
+second is `ldp attack` for every mechanism.
 """
 
 import math
@@ -11,19 +10,20 @@ from dataclasses import replace
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from ldp.mechanisms import Mechanism, RandomizedResponse, SubsetSelection
+from ldp.mechanisms import Mechanism, RandomizedResponse
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.planning import Question, tuned
-from ldp.server import Table, decode
-from ldp.simulation import draw_table
+from ldp.server import decode
+from ldp.simulation import Population, draw_table
+from ldp.simulation.poisoning import ATTACKS, Scene, counted, naming_reports
+from ldp.simulation.poisoning_gains import DEFENCES, Laboratory
 from simulations.campaign import Bar
 from simulations.study import Row, Setting, Study, column, figure
 
 HONEST, SHARE, TABLES, VALUES = 99_000, 0.01, 60, 20
 NAMES = tuple(map(str, range(VALUES)))
-TARGET = NAMES[-1]
+TARGET, AIM = NAMES[-1], np.array([VALUES - 1])
 MECHANISMS = ("rr", "unary", "rappor", "cms", "hcms", "local-hashing", "subset", "pgr")
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 PLANNED = 10_000
@@ -39,25 +39,6 @@ def _mechanism(setting: Setting) -> Mechanism:
     return tuned(ask, setting["mechanism"])
 
 
-def _fakes(mechanism: Mechanism, number: int, generator: np.random.Generator) -> Table:
-    """The table of so many reports that name the target."""
-    rows, columns = mechanism.shape
-    reports = generator.multinomial(number, np.full(rows, 1 / rows))
-    counts = np.zeros((rows, columns), dtype=np.int32)
-    for row in np.flatnonzero(reports).tolist():
-        cells = [0] if mechanism.kind.is_signed else list(mechanism.cells(TARGET, row))
-        counts[row, cells] = _spread(int(reports[row]), len(cells))
-    if isinstance(mechanism, SubsetSelection):  # the rest of each set
-        others = np.array([cell != cells[0] for cell in range(columns)])
-        counts[0, others] += _spread((mechanism.size - 1) * number, columns - 1)
-    return Table(mechanism, counts, reports)
-
-
-def _spread(number: int, cells: int) -> NDArray[np.int32]:
-    """As evenly as can be."""
-    return np.diff(number * np.arange(cells + 1) // cells).astype(np.int32)
-
-
 def _poisoned(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
     mechanism = _mechanism(setting)
     weights = 1 / np.arange(1, VALUES)
@@ -69,7 +50,9 @@ def _poisoned(setting: Setting, generator: np.random.Generator) -> dict[str, flo
             mechanism = replace(mechanism, seed=generator.bytes(8).hex())
         counts = generator.multinomial(HONEST, shares)
         honest = draw_table(mechanism, NAMES, counts=counts, generator=generator)
-        table = honest + _fakes(mechanism, fakes, generator)
+        scene = Scene(mechanism=mechanism, values=NAMES, targets=AIM, heavy=AIM, honest=honest)
+        batch = naming_reports(scene, AIM, fakes, generator)
+        table = honest + counted(mechanism, batch)
         names = NAMES if "categories" in mechanism.parameters() else (TARGET,)
         moved.append(float(decode(table, names).count[-1]) / table.total)
     return {
@@ -110,6 +93,90 @@ def _bars(rows: list[Row]) -> list[Bar]:
     ]
 
 
+RUNS, TARGETS, DEFENCE_EPSILON = 10, 3, 2.0
+LEAST = 1.0
+"""Gain, in percent of the reports, from which an attack counts: what as many honest liars gain."""
+
+
+def _attacked(setting: Setting, generator: np.random.Generator) -> dict[str, float]:
+    mechanism = _mechanism({**setting, "epsilon": DEFENCE_EPSILON})
+    weights = np.append(1 / np.arange(1, VALUES), 0.0)
+    laboratory = Laboratory(
+        mechanism=mechanism,
+        population=Population(NAMES, frequencies=weights / weights.sum()),
+        reports=HONEST,
+        share=SHARE,
+        targets=TARGETS,
+        runs=RUNS,
+    )
+    gains, costs = laboratory.gains(generator)
+    row = {
+        f"{gain.attack} {defence}": 100 * gain.gain[defence]
+        for gain in gains
+        for defence in DEFENCES
+    }
+    row |= {f"cost {defence}": cost for defence, cost in costs.items()}
+    for gain in gains:
+        row[f"{gain.attack} plain"] = gain.plain_held
+        row[f"{gain.attack} held"] = 1.0 if math.isnan(gain.held) else gain.held
+    return row
+
+
+def _left(row: Row, attack: str, defence: str) -> float:
+    """What a defence leaves of a gain, as a share; nan for an attack that hardly gains."""
+    gain = float(row[f"{attack} none"])
+    return float(row[f"{attack} {defence}"]) / gain if gain >= LEAST else math.nan
+
+
+def _draw_left(rows: list[Row]) -> Figure:
+    made = figure()
+    panels = made.subplots(2, 2, sharex=True, sharey=True)
+    for axes, defence in zip(panels.flat, [*DEFENCES][1:], strict=True):
+        left = [[_left(row, attack, defence) for attack in ATTACKS] for row in rows]
+        axes.imshow(np.clip(left, 0, 1), cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        for y, cells in enumerate(left):
+            for x, part in enumerate(cells):
+                if math.isfinite(part):
+                    colour = "white" if part > 0.5 else "black"
+                    words = f"{100 * part:.0f}"
+                    axes.text(x, y, words, ha="center", va="center", color=colour, fontsize=6)
+        axes.set_title(defence, fontsize="medium")
+        axes.set_xticks(range(len(ATTACKS)), [*ATTACKS], rotation=60, fontsize=6)
+        axes.set_yticks(range(len(rows)), [str(row["mechanism"]) for row in rows], fontsize=6)
+    return made
+
+
+def _halved(row: Row, defence: str) -> set[str]:
+    return {attack for attack in ATTACKS if _left(row, attack, defence) <= 0.5}
+
+
+def _defence_bars(rows: list[Row]) -> list[Bar]:
+    held = min(float(row[f"{attack} held"]) for row in rows for attack in ATTACKS)
+    plain = min(float(row[f"{attack} plain"]) for row in rows for attack in ATTACKS)
+    voting = max(len(_halved(row, "voting")) for row in rows)
+    cost = max(float(row["cost voting"]) for row in rows)
+    more = max(len(_halved(row, "ldprecover") - _halved(row, "consistency")) for row in rows)
+    unseen = min(_left(row, "unseen", "statistics") for row in rows)
+    return [
+        Bar(
+            "least share of intervals under fakes that hold, of any attack",
+            held,
+            ">= .93",
+            held >= 0.93,
+        ),
+        Bar("least share of plain intervals that hold (the twin)", plain, "< .8", plain < 0.8),
+        Bar("attacks that voting halves, at most", voting, "< 2: not shipped", voting < 2),
+        Bar("what voting costs, at most", cost, "> 1.05: not shipped", cost > 1.05),
+        Bar(
+            "attacks that ldprecover halves and sum-to-n does not",
+            more,
+            "0: not shipped",
+            more == 0,
+        ),
+        Bar("what statistics leave of reports tuned to them", unseen, ">= .99", unseen >= 0.99),
+    ]
+
+
 STUDIES = (
     Study(
         "poisoning",
@@ -118,5 +185,13 @@ STUDIES = (
         _poisoned,
         _draw,
         _bars,
+    ),
+    Study(
+        "poisoning-defences",
+        "what defences leave of six attacks by 1 % of the reports",
+        tuple({"mechanism": name} for name in MECHANISMS),
+        _attacked,
+        _draw_left,
+        _defence_bars,
     ),
 )
