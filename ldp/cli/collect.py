@@ -1,11 +1,14 @@
 """`ldp collect`: the service that devices and relays send sealed batches to."""
 
+import sys
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from inspect import iscoroutinefunction
 from pathlib import Path
+from pkgutil import resolve_name
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -97,6 +100,11 @@ OF_DEVELOPMENT = {"registry", "store", "dev", "listen"}
     metavar="KEY",
     help="Public key of the relay, which signs sizes of batches; may be repeated.",
 )
+@click.option(
+    "--admit",
+    metavar="MODULE:NAME",
+    help="A function of yours that decides from headers, sender and size who may send.",
+)
 @click.option("--trust-clock", is_flag=True, help="It went ahead by a month, and is right.")
 @click.option("--drain", is_flag=True, help="Serve nobody: move all that waits, and end.")
 @JSON
@@ -117,6 +125,7 @@ def collect(
     allow_origin: tuple[str, ...],
     sealed: tuple[Path, ...],
     relay_key: tuple[str, ...],
+    admit: str | None,
     trust_clock: bool,
     drain: bool,
     as_json: bool,
@@ -171,6 +180,7 @@ def collect(
             origins=allow_origin,
             open_report=_opener(loaded, sealed),
             verify=_verifier(relay_key),
+            admits=admit and _admits(admit),
         )
         if drain:
             moved, left = collector.drain()
@@ -208,6 +218,18 @@ def _verifier(texts: tuple[str, ...]) -> "Callable[[Item], Attestation] | None":
     from ldp.protocol.sealing_keys import RelayPublicKey, verify_with
 
     return partial(verify_with, [RelayPublicKey(text) for text in texts])
+
+
+def _admits(name: str) -> Any:
+    """Return the function of this name, of a module in this folder or installed."""
+    sys.path.insert(0, "")
+    try:
+        admits = resolve_name(name)
+    except (ValueError, ImportError, AttributeError) as error:
+        raise ParameterError(f"--admit {name}: {error}") from None
+    if not iscoroutinefunction(admits):
+        raise ParameterError(f"--admit {name}: write async def NAME(arrival) -> int | None")
+    return admits
 
 
 def _require_no_other_options() -> None:

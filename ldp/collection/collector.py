@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ldp.collection.admission import Admits
 from ldp.collection.buffer import Buffer
 from ldp.collection.counts import Counts
 from ldp.collection.cross_origin import CrossOrigin
@@ -59,7 +60,8 @@ class Collector(Service):
     long files are kept, None for ever; `trust_clock`: skip the check that the clock did not leap;
     `origins`: of the pages whose browsers may send; `open_report`: returns the content of an item
     that carries a sealed report, or raises ReportError; `verify`: likewise the attestation of a
-    relay. Raises BufferUnusable, RegistryError and ParameterError.
+    relay; `admits`: a deployment's decision who may send, before the body is
+    read. Raises BufferUnusable, RegistryError and ParameterError.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Collector(Service):
         origins: Iterable[str] = (),
         open_report: Callable[[Item], Content] | None = None,
         verify: Callable[[Item], Attestation] | None = None,
+        admits: Admits | None = None,
     ) -> None:
         origins = list(origins)
         self._expected = collected_metrics(registry)
@@ -117,6 +120,7 @@ class Collector(Service):
                 Route("/v1/openapi.json", self._get_openapi),
             ],
             CrossOrigin(origins) if origins else None,
+            admits,
         )
 
     async def _sort(self, body: bytes) -> SortedBatch:

@@ -22,6 +22,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ldp.collection.acknowledged import BatchFile, BufferUnusable, PendingBatch
+from ldp.collection.admission import Admission, Admits
 from ldp.collection.counts import Counts, exposition
 from ldp.collection.cross_origin import CrossOrigin
 from ldp.collection.intake import SortedBatch, days
@@ -71,7 +72,8 @@ def longest_lateness(registry: Registry) -> timedelta:
 class Service(ABC):
     """Service as an ASGI application (`app`), whose lifespan starts and stops its threads.
 
-    `buffers`: connections to close at the end; `routes`: pages of its own; `today`: the clock.
+    `buffers`: connections to close at the end; `routes`: pages of its own; `today`: the clock;
+    `admits`: a deployment's decision who may send.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Service(ABC):
         limits: Limits,
         routes: Sequence[Route],
         cross_origin: CrossOrigin | None = None,
+        admits: Admits | None = None,
     ) -> None:
         self._writer, self._worker, self._buffers = writer, worker, buffers
         self._counts, self._today, self._limits = counts, today, limits
@@ -91,7 +94,7 @@ class Service(ABC):
         self._bodies: dict[asyncio.Timeout, float] = {}
         self._bucket, self._filled_at = limits.rate, time.monotonic()
         self.app = _Application(
-            self._reports,
+            Admission(self._reports, admits) if admits else self._reports,
             cross_origin,
             routes=[
                 *routes,
