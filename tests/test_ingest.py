@@ -18,6 +18,7 @@ import pytest
 
 from ldp import (
     CountMeanSketch,
+    HadamardCountMeanSketch,
     Rappor,
 )
 from ldp.collection import ReportWriter, ingest
@@ -39,6 +40,7 @@ from ldp.mechanisms import CATALOGUE, Catalogued
 from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.batch import Batch, Item
 from ldp.protocol.wire import HEADER_BYTES
+from ldp.simulation.reports import encode_batch, points_of
 from tests.collecting import (
     TODAY,
     Service,
@@ -553,6 +555,22 @@ def test_what_is_not_plausible_is_set_aside_and_counted_apart(tmp_path: Path) ->
     )
     assert not good[2000:].any()
     assert good[:2000][rows != 7].all()
+
+
+@pytest.mark.exact
+def test_a_column_of_signs_that_far_too_many_reports_name_is_set_aside() -> None:
+    """Column 0 has the sign + for every value, so a fake of it names all; honest reports draw
+    their column. 20,000 of them pass, 300 fakes in any row do not."""
+    mechanism = HadamardCountMeanSketch(epsilon=4.0, rows=256, width=1024, seed="00")
+    generator = np.random.default_rng(1)
+    rows, payloads = encode_batch(mechanism, points_of(mechanism, ["a"] * 20_000), generator)
+    assert is_plausible(mechanism, rows, payloads).all()
+    fakes = np.zeros((300, payloads.shape[1]), np.uint8)
+    good = is_plausible(
+        mechanism, np.concatenate([rows, rows[:300]]), np.concatenate([payloads, fakes])
+    )
+    assert not good[20_000:].any()
+    assert good[:20_000].mean() > 0.998
 
 
 SKETCH = CountMeanSketch(epsilon=4.0, rows=256, width=1024, seed="00")

@@ -1,10 +1,10 @@
 """Plausibility of reports, against poisoning: honest devices practically never send others.
 
 Per report, the number of ones among its bits, and among the cells of the metric's candidates; per
-shuffled block, how many reports name each row. All limits are exact binomial tails, so the share of
-honest reports that is set aside is bounded whatever the values are; nothing is dropped, what is set
-aside is kept and counted apart. A fake report that looks like an honest one passes: that damage is
-bounded, and printed, by `ldp decode`.
+shuffled block, how many reports name each row, and of signs each column. All limits are exact
+binomial tails, so the share of honest reports that is set aside is bounded whatever the values are;
+nothing is dropped, what is set aside is kept and counted apart. A fake report that looks like an
+honest one passes: that damage is bounded, and printed, by `ldp decode`.
 """
 
 from bisect import bisect_left
@@ -15,16 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc
 
-from ldp.arrays import Bools
+from ldp.arrays import AnyInts, Bools
 from ldp.mechanisms import Catalogued, Mechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.hashing import PolynomialBloom, PolynomialRows
 from ldp.tables.joint_table import split_batch
+from ldp.tables.table import payload_numbers
 
 CHANCE = 1e-9
 """Bounds the probability that an honest report has too few or too many ones, in all or among the
-candidates' cells, and that an honest block has a row with too many reports; each of the four limits
-of ones takes a quarter, each row its share of it."""
+candidates' cells, and that an honest block has a row, or a column of signs, with too many reports;
+each of the four limits of ones takes a quarter, each row or column its share of it."""
 ROWS = 1024
 """Number of rows whose candidates' cells are in memory at one time."""
 
@@ -47,7 +48,8 @@ def ones_limits(mechanism: Mechanism, cells: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=1024)
 def row_limit(reports: int, rows: int) -> int:
-    """Return the most reports of a plausible row of a block: reports have uniform rows."""
+    """Return the most reports of a plausible row of a block: reports have uniform rows. The same
+    for columns of signs, with `rows` columns."""
     return _first(reports, lambda count: bdtrc(count, reports, 1 / rows) <= CHANCE / rows)
 
 
@@ -74,11 +76,20 @@ def is_plausible(
             ones = np.bitwise_count(part_payloads).sum(axis=1, dtype=np.int64)
             good &= (fewest <= ones) & (ones <= most)
         if not mechanism.is_memoisable:
-            counts = np.bincount(part_rows, minlength=part.shape.rows)
-            good &= (counts <= row_limit(len(rows), part.shape.rows))[part_rows]
+            good &= _is_uncrowded(part_rows, part.shape.rows)
+            if part.kind.is_signed:
+                numbers = payload_numbers(part.layout, part_rows, part_payloads)
+                good &= _is_uncrowded(numbers >> 1, part.shape.columns)
     if isinstance(mechanism, Mechanism) and _are_few(mechanism, candidates):
         good &= _plausible_among(mechanism, rows, payloads, candidates)
     return good
+
+
+def _is_uncrowded(places: AnyInts, number: int) -> Bools:
+    """Return which of the `places`, shape (n,), uniform among a `number`, do not have far too many
+    reports: shape (n,)."""
+    counts = np.bincount(places, minlength=number)
+    return np.asarray((counts <= row_limit(len(places), number))[places])
 
 
 def _are_few(mechanism: Mechanism, candidates: tuple[str, ...]) -> bool:

@@ -35,7 +35,7 @@ from ldp.simulation.poisoning import (
     output_numbers,
 )
 from ldp.simulation.populations import Population
-from ldp.simulation.reports import Batch
+from ldp.simulation.reports import Batch, as_bytes
 from ldp.simulation.tables import draw_table
 from ldp.tables.estimates import Estimates
 from ldp.tables.table import Table
@@ -71,11 +71,19 @@ def undefended(poisoned: Poisoned) -> Floats:
 
 
 def statistics(poisoned: Poisoned) -> Floats:
-    """Return the shares without the reports that a collector sets aside (`is_plausible`)."""
+    """Return the shares without the fakes that a collector sets aside (`is_plausible`), all reports
+    being one block: of the honest ones only rows and columns count there, which are uniform."""
     if poisoned.fakes is None:
         return undefended(poisoned)
-    rows, payloads = poisoned.fakes
-    good = is_plausible(poisoned.honest.mechanism, rows, payloads, poisoned.values)
+    mechanism, (rows, payloads) = poisoned.honest.mechanism, poisoned.fakes
+    generator = np.random.default_rng(0)
+    among = generator.integers(0, mechanism.shape.rows, poisoned.honest.total)
+    others = np.repeat(payloads[:1], among.size, axis=0)
+    if mechanism.kind.is_signed:
+        numbers = generator.integers(0, mechanism.layout.payload_limit, among.size)
+        others = as_bytes(numbers, mechanism.layout)
+    block = np.append(rows, among.astype(np.uint32)), np.concatenate([payloads, others])
+    good = is_plausible(mechanism, *block, poisoned.values)[: rows.size]
     table = poisoned.table((rows[good], payloads[good])) if good.any() else poisoned.honest
     return decode(table, poisoned.values).count / table.total
 
