@@ -19,6 +19,8 @@ from ldp import (
     SubsetSelection,
     UnaryEncoding,
 )
+from ldp.arrays import Ints
+from ldp.collection import aggregate
 from ldp.collection.plausibility import is_plausible
 from ldp.decoding import decode
 from ldp.decoding.distribution import Distribution, decode_distribution
@@ -27,6 +29,7 @@ from ldp.decoding.outcome import is_about_numbers
 from ldp.errors import ParameterError
 from ldp.mechanisms import CATALOGUE, Mechanism
 from ldp.mechanisms.base import Example
+from ldp.registry import Registry
 from ldp.simulation import Population, draw_table
 from ldp.simulation.poisoning import ATTACKS, Scene, counted, naming_reports, output_numbers
 from ldp.simulation.poisoning_gains import (
@@ -59,7 +62,7 @@ HONEST, RUNS, MISSES = 20_000, 20, 8
 """A 95 % interval misses 8 of 20 times with probability 4e-6."""
 
 
-def _scene(mechanism: Mechanism, generator: np.random.Generator) -> tuple[Scene, np.ndarray]:
+def _scene(mechanism: Mechanism, generator: np.random.Generator) -> tuple[Scene, Table, Ints]:
     counts = generator.multinomial(HONEST, SHARES)
     honest = draw_table(mechanism, NAMES, counts=counts, generator=generator)
     scene = Scene(
@@ -67,25 +70,23 @@ def _scene(mechanism: Mechanism, generator: np.random.Generator) -> tuple[Scene,
         values=NAMES,
         targets=np.array([11]),
         heavy=np.array([0]),
-        honest=honest,
     )
-    return scene, counts
+    return scene, honest, counts
 
 
 @each
 def test_the_maximal_gain_is_what_is_predicted(mechanism: Mechanism) -> None:
     """Every fake names the target, so its estimate rises by the number of fakes times what one
     moves: exactly, because decoding is linear."""
-    scene, _ = _scene(mechanism, np.random.default_rng(1))
+    scene, honest, _ = _scene(mechanism, np.random.default_rng(1))
     k = 400
     batch = naming_reports(scene, scene.targets, k, np.random.default_rng(2))
     before, after = (
-        decode(table, NAMES).count[11]
-        for table in (scene.honest, scene.honest + counted(mechanism, batch))
+        decode(table, NAMES).count[11] for table in (honest, honest + counted(mechanism, batch))
     )
     assert after - before == pytest.approx(k * mechanism.fakes_move(1.0), rel=1e-9)
     batch = ATTACKS["hide"].reports(scene, np.array([11]), k, np.random.default_rng(2))
-    after = decode(scene.honest + counted(mechanism, batch), NAMES).count[11]
+    after = decode(honest + counted(mechanism, batch), NAMES).count[11]
     assert before - after == pytest.approx(k * mechanism.fakes_lower(1.0), rel=1e-9)
 
 
@@ -93,7 +94,7 @@ def test_the_maximal_gain_is_what_is_predicted(mechanism: Mechanism) -> None:
 def test_reports_that_are_to_be_unseen_are(mechanism: Mechanism) -> None:
     """The collector sets none of them aside; of both sketches it does all of the maximal gain's
     (the twin)."""
-    scene, _ = _scene(mechanism, np.random.default_rng(3))
+    scene, *_ = _scene(mechanism, np.random.default_rng(3))
     aims, kept = np.arange(6, 12), {}
     for name in ("unseen", "maximal-gain"):
         rows, payloads = ATTACKS[name].reports(scene, aims, 100, np.random.default_rng(4))
@@ -113,11 +114,11 @@ def test_intervals_hold_under_every_attack(mechanism: Mechanism, share: float) -
     misses = {name: np.zeros((2, len(NAMES)), int) for name in ATTACKS}
     for number in range(RUNS):
         generator = np.random.default_rng([number, 7])
-        scene, counts = _scene(mechanism, generator)
+        scene, honest, counts = _scene(mechanism, generator)
         k = int(share * HONEST / (1 - share))
         for name, attack in ATTACKS.items():
             batch = attack.reports(scene, attack.aims(scene, generator), k, generator)
-            table = scene.honest + counted(mechanism, batch)
+            table = honest + counted(mechanism, batch)
             for way, fakes in enumerate((None, share)):
                 low, high = decode(table, NAMES, fakes=fakes).interval()
                 misses[name][way] += (counts < low) | (counts > high)
@@ -310,3 +311,75 @@ def test_the_command_prints_every_attack(
     assert "fine-grained" in capsys.readouterr().out
     assert run("attack minutes --registry metrics.toml --fakes 0%", monkeypatch) != 0
     assert "must be fake" in capsys.readouterr().err
+
+
+DAYS = """
+users = 3000
+days = 7
+start = 2026-01-01
+attacked = 0
+[metric.pick]
+population = "people.csv"
+attack = "maximal-gain"
+sybils = 30
+"""
+
+
+def _days_folder(folder: Path) -> None:
+    people = "".join(f"{name},{share}\n" for name, share in zip(NAMES, SHARES, strict=True))
+    (folder / "people.csv").write_text("value,frequency\n" + people)
+    (folder / "values.txt").write_text("\n".join(NAMES) + "\n")
+    rest = 'mechanism = "unary"\nepsilon = 2.0\ncategories = "values.txt"'
+    group = GROUP.format(name="g").replace("64.0", "400.0")
+    text = '[product]\nname = "p"\n' + group + METRIC.format(name="pick", group="g", rest=rest)
+    (folder / "metrics.toml").write_text(text)
+    (folder / "days.toml").write_text(DAYS)
+
+
+def test_devices_of_attackers_become_more_every_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """30 fakes on the first day and 210 on the seventh; the store holds them, the truth does not.
+    Of 12 intervals 6 or more miss with probability 1e-5 at most; the plain ones miss 5 targets."""
+    _days_folder(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    options = "--scenario days.toml --registry metrics.toml --seed 1"
+    assert run(f"simulate {options} --reports store --truth truth --json", monkeypatch) == 0
+    first, last = json.loads(capsys.readouterr().out)["fakes"]["pick"]
+    assert (first["day"], first["honest"], first["fakes"]) == (0, 3000, 30)
+    assert (last["day"], last["honest"], last["fakes"]) == (6, 3000, 210)
+    assert last["gain"] > 4 * first["gain"]
+    assert last["held"] > 0.5
+    assert last["plain_held"] <= 7 / 12
+    listed = Registry.load(tmp_path / "metrics.toml").metric("pick")
+    table = aggregate([tmp_path / "store"], "pick", 1, listed.mechanism)
+    assert isinstance(table, Table)
+    assert table.total == 7 * 3000 + 30 * sum(range(1, 8))
+    true = (tmp_path / "truth" / "pick" / "2026-01-07.csv").read_text()
+    assert sum(int(line.rpartition(",")[2]) for line in true.splitlines()[1:]) == 3000
+    assert run(f"simulate {options}", monkeypatch) == 0
+    assert "maximal-gain, 30 more devices every day" in capsys.readouterr().out
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("sybils = 30", "", "attack and sybils"),
+        ('"maximal-gain"', '"loud"', "attack must be one of random-report"),
+        ("sybils = 30", "sybils = 0", "sybils must be a whole number from 1"),
+    ],
+)
+def test_attackers_of_a_scenario_are_checked(
+    old: str,
+    new: str,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _days_folder(tmp_path)
+    (tmp_path / "days.toml").write_text(DAYS.replace(old, new))
+    monkeypatch.chdir(tmp_path)
+    assert run("simulate --scenario days.toml --registry metrics.toml", monkeypatch) == 2
+    assert words in capsys.readouterr().err

@@ -4,6 +4,7 @@ What it prints is a verdict from three sides: what was sent, what it cost people
 learns who can tell whose reports are whose.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +25,9 @@ from ldp.simulation.averaging import Averaged, averaging
 from ldp.simulation.linking import linking
 from ldp.simulation.longitudinal import Collection, Sent
 from ldp.simulation.people import Scenario, ScenarioMetric, draw_people
+from ldp.simulation.reports import Batch
 from ldp.simulation.scenarios import attacked, memoised, read_scenario
+from ldp.simulation.sybils import SybilDay, Sybils
 
 WIDTH = 96
 DAYS = (1, 7, 30, 90, 365)
@@ -74,7 +77,10 @@ def simulate_days(
     randomness = generator(seed)
     people = draw_people(scenario, randomness)
     collection = Collection(scenario, people, randomness)
-    sent = _collected(scenario, collection, reports, truth)
+    attackers = {
+        metric.name: Sybils(metric, randomness) for metric in scenario.metrics if metric.attack
+    }
+    sent, fakes = _collected(scenario, collection, attackers, reports, truth)
     written = {"reports": reports, "truth": truth}
     result: dict[str, Any] = {
         "simulation": True,
@@ -88,18 +94,27 @@ def simulate_days(
         },
         "spent": _spent(scenario, collection),
         "attacker": _attacker(scenario, randomness),
+        "fakes": {
+            name: [day._asdict() for day in days_of if day.day + 1 in _days_shown(scenario)]
+            for name, days_of in fakes.items()
+        },
         "written": {what: str(place) for what, place in written.items() if place is not None},
     }
     say(result, "\n".join(_words(scenario, result)), as_json)
 
 
 def _collected(
-    scenario: Scenario, collection: Collection, reports: Path | None, truth: Path | None
-) -> dict[str, dict[str, Any]]:
-    """Run all days; return for each metric the number of reports, also by day, and the share of
-    them that was about a value which its owner held no more."""
+    scenario: Scenario,
+    collection: Collection,
+    attackers: Mapping[str, Sybils],
+    reports: Path | None,
+    truth: Path | None,
+) -> tuple[dict[str, dict[str, Any]], dict[str, list[SybilDay]]]:
+    """Run all days; return for each metric the number of honest reports, also by day, and the share
+    of them that was about a value which its owner held no more; and what attackers did."""
     names = [metric.name for metric in scenario.metrics]
     days: dict[str, list[int]] = {name: [] for name in names}
+    fakes: dict[str, list[SybilDay]] = {name: [] for name in attackers}
     old, advance = Counter[str](), progress("days", scenario.days)
     for every in collection.days():
         sent_by_name = {sent.scenario_metric.name: sent for sent in every}
@@ -108,7 +123,12 @@ def _collected(
         for name, sent in sent_by_name.items():
             old[name] += int((sent.value_indices != sent.held_indices).sum())
             if sent.rows.size:
-                _write(scenario, sent, reports, truth)
+                batches = [(sent.rows, sent.payloads)]
+                if name in attackers:
+                    batch, result = attackers[name].join(sent)
+                    batches.append(batch)
+                    fakes[name].append(result)
+                _write(scenario, sent, batches, reports, truth)
         advance(1)
     return {
         name: {
@@ -117,16 +137,23 @@ def _collected(
             "of_old_values": old[name] / max(1, sum(days[name])),
         }
         for name in names
-    }
+    }, fakes
 
 
-def _write(scenario: Scenario, sent: Sent, reports: Path | None, truth: Path | None) -> None:
-    """Write one metric's reports of one day to the store, and the values that they are about as a
-    population."""
+def _write(
+    scenario: Scenario,
+    sent: Sent,
+    batches: Sequence[Batch],
+    reports: Path | None,
+    truth: Path | None,
+) -> None:
+    """Write one metric's reports of one day to the store, fakes too, and the values that the honest
+    ones are about as a population."""
     metric, day = sent.scenario_metric.metric, scenario.date(sent.day)
     if reports is not None:
         with ReportWriter(reports, metric.name, metric.version, metric.mechanism, day) as writer:
-            writer.write(sent.rows, sent.payloads)
+            for rows, payloads in batches:
+                writer.write(rows, payloads)
     if truth is not None:
         values = sent.scenario_metric.population.values
         counts = np.bincount(sent.value_indices, minlength=len(values))
@@ -179,7 +206,7 @@ def _attacker(scenario: Scenario, randomness: np.random.Generator) -> dict[str, 
     guessable = [metric for metric in fit.metrics if metric.guessable]
     if not (guessable and fit.attacked):
         return None
-    days = sorted({day for day in DAYS if day < scenario.days} | {scenario.days})
+    days = _days_shown(scenario)
     guessed = {
         words: averaging(other, days, randomness, limited=words == REGISTERED)
         for words, other in (
@@ -206,6 +233,10 @@ def _attacker(scenario: Scenario, randomness: np.random.Generator) -> dict[str, 
             for metric in guessable
         },
     }
+
+
+def _days_shown(scenario: Scenario) -> list[int]:
+    return sorted({day for day in DAYS if day < scenario.days} | {scenario.days})
 
 
 def _how(words: str, names: Sequence[str]) -> str:
@@ -247,6 +278,9 @@ def _words(scenario: Scenario, result: Mapping[str, Any]) -> Iterator[str]:
     yield from ("", *_words_of_spending(scenario, result))
     if (attacker := result["attacker"]) is not None:
         yield from _words_of_attacks(attacker)
+    for metric in scenario.metrics:
+        if metric.attack:
+            yield from _words_of_fakes(metric, result["fakes"][metric.name])
     for what, place in result["written"].items():
         yield f"{what} -> {place}"
 
@@ -326,6 +360,24 @@ def _words_of_links(linked: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             memoise = row[0]["memoise"]
             within = WITHIN if (test, memoise) == ("person", "per-value") else ""
             yield f"    {LINKED[memoise] + within:<40}{shares}"
+
+
+def _words_of_fakes(metric: ScenarioMetric, days: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the lines about the attackers of a metric, on some of the days."""
+    words = (
+        f"{metric.name}, made-up reports: {metric.attack}, {metric.sybils:,} more devices every day"
+    )
+    yield words
+    heads = ("honest", "made up", "gain", "intervals hold", "with --fakes")
+    yield f"  {'day':<8}" + "".join(f"{head:>16}" for head in heads)
+    for row in days:
+        part = row["fakes"] / (row["fakes"] + row["honest"])
+        shares = (part, row["gain"], row["plain_held"], row["held"])
+        cells = "".join(
+            "               -" if math.isnan(x) else f"{100 * x:14.1f} %" for x in shares
+        )
+        yield f"  {row['day'] + 1:<8}{row['honest']:>16,}{cells}"
+    yield ""
 
 
 def _days(days: int) -> str:

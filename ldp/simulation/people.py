@@ -24,7 +24,8 @@ class ScenarioMetric:
     """One metric of a scenario: `population`, of which values are drawn; `change`, the chance a day
     that somebody's value is drawn anew; `records` a day and device; `like`, the metric by whose
     value that of a share `correlation` of the people goes: both stand at the same quantile of
-    their populations, in the order of the files."""
+    their populations, in the order of the files; `attack`, the name of one on its counts, by
+    `sybils` more devices every day."""
 
     metric: Metric
     population: Population
@@ -32,6 +33,8 @@ class ScenarioMetric:
     records: int = 1
     like: str = ""
     correlation: float = 0.0
+    attack: str = ""
+    sybils: int = 0
 
     @property
     def name(self) -> str:

@@ -33,13 +33,12 @@ TRIES = 32
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scene:
     """Knowledge of an attacker: the mechanism, all candidate `values`, the indices of the `targets`
-    among them and of the values that most people hold (`heavy`), and the `honest` table."""
+    among them and of the values that most people hold (`heavy`)."""
 
     mechanism: Mechanism
     values: Sequence[str]
     targets: Ints
     heavy: Ints
-    honest: Table
 
 
 @dataclass(frozen=True)

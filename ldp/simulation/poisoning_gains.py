@@ -19,7 +19,7 @@ from ldp.decoding import decode
 from ldp.decoding.consistency import consistent, simplex_shift
 from ldp.decoding.counts import BY_MAP, FITTING
 from ldp.decoding.distribution import Distribution
-from ldp.decoding.fakes import fake_reports
+from ldp.decoding.fakes import MOST_SHARE, fake_reports
 from ldp.decoding.numeric import MeanEstimate, decode_numbers
 from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, Mechanism
@@ -209,9 +209,7 @@ class Laboratory:
         errors = dict.fromkeys(DEFENCES, 0.0)
         for _ in range(self.runs):
             honest, counts = self.honest(generator)
-            scene = Scene(
-                mechanism=self.mechanism, values=values, targets=rare, heavy=heavy, honest=honest
-            )
+            scene = Scene(mechanism=self.mechanism, values=values, targets=rare, heavy=heavy)
             clean = Poisoned(values=values, honest=honest, fakes=None, share=self.share)
             before = {name: defence(clean) for name, defence in DEFENCES.items()}
             for name, shares in before.items():
@@ -224,7 +222,7 @@ class Laboratory:
                     moved = attack.way * (shares_of(poisoned) - before[defence])[aims]
                     row.gain[defence] = row.gain.get(defence, 0) + float(moved.sum()) / self.runs
                 row.aims = aims.size
-                _judge(row, poisoned, aims, counts, self.runs)
+                judge(row, poisoned, aims, counts, self.runs)
         base = errors["none"]
         return [*results.values()], {name: (error / base) ** 0.5 for name, error in errors.items()}
 
@@ -258,12 +256,13 @@ class Laboratory:
         return [*results.values()]
 
 
-def _judge(row: Gain, poisoned: Poisoned, aims: Ints, counts: Ints, runs: int) -> None:
-    """Add what intervals and discoveries say of the honest `counts` of the values."""
+def judge(row: Gain, poisoned: Poisoned, aims: Ints, counts: Ints, runs: int) -> None:
+    """Add to `row`, of one of `runs` runs, what intervals and discoveries say of the honest
+    `counts` of the values, shape (values,); `aims`: indices of the attacked ones."""
     plain = poisoned.estimates()
     row.discovered += float(plain.detected()[aims].sum()) / runs
     pairs = [("plain_held", plain)]
-    if plain.details["method"] in BY_MAP:
+    if plain.details["method"] in BY_MAP or poisoned.share > MOST_SHARE:
         row.held = float("nan")
     else:
         pairs.append(("held", poisoned.estimates(fakes=poisoned.share)))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ldp.decoding.outcome import is_about_numbers
 from ldp.errors import LdpError, ParameterError
 from ldp.registry import Metric, Registry
 from ldp.registry.definitions import Memoise
@@ -19,6 +20,8 @@ from ldp.registry.schema import DIALECT, named_sections, section_schema
 from ldp.registry.toml_file import nearest
 from ldp.simulation.averaging import affordable
 from ldp.simulation.people import Scenario, ScenarioMetric
+from ldp.simulation.poisoning import ATTACKS
+from ldp.simulation.poisoning_gains import require_attacks
 from ldp.simulation.populations import Population
 
 MOST_DEVICES = 16
@@ -108,6 +111,13 @@ _METRIC = {
         lambda value: isinstance(value, str), "the name of a metric", {"type": "string"}, ""
     ),
     "correlation": _SHARE_KEY,
+    "attack": _Key(
+        lambda value: value in ("", *ATTACKS),
+        f"one of {', '.join(ATTACKS)}",
+        {"enum": [*ATTACKS]},
+        "",
+    ),
+    "sybils": _whole_key(1, 10**6, 0),
 }
 
 
@@ -177,6 +187,12 @@ def _scenario_metric(
         raise ParameterError(
             f"{where}: like must name another metric of the scenario, which is like no other"
         )
+    if bool(keys["attack"]) != bool(keys["sybils"]):
+        raise ParameterError(f"{where}: attack and sybils, its new devices every day, go together")
+    if keys["attack"]:
+        require_attacks(metric.mechanism)
+        if is_about_numbers(metric.mechanism):
+            raise ParameterError(f"{where}: attacks of a scenario are on counts, not on numbers")
     place = path.parent / keys.pop("population")
     population = Population.from_csv(place).mapped(metric.cleaned)
     for number, value in enumerate(population.values, 1):
@@ -205,7 +221,7 @@ def _read(where: str, section: Mapping[str, Any], known: Mapping[str, _Key]) -> 
     for name, value in values.items():
         if value is _REQUIRED:
             raise ParameterError(f"{where}needs {name}, {known[name].wanted}")
-        if not known[name].is_right(value):
+        if name in section and not known[name].is_right(value):
             raise ParameterError(f"{where}{name} must be {known[name].wanted}")
     return values
 

@@ -50,7 +50,7 @@ def _poisoned(setting: Setting, generator: np.random.Generator) -> dict[str, flo
             mechanism = replace(mechanism, seed=generator.bytes(8).hex())
         counts = generator.multinomial(HONEST, shares)
         honest = draw_table(mechanism, NAMES, counts=counts, generator=generator)
-        scene = Scene(mechanism=mechanism, values=NAMES, targets=AIM, heavy=AIM, honest=honest)
+        scene = Scene(mechanism=mechanism, values=NAMES, targets=AIM, heavy=AIM)
         batch = naming_reports(scene, AIM, fakes, generator)
         table = honest + counted(mechanism, batch)
         names = NAMES if "categories" in mechanism.parameters() else (TARGET,)
