@@ -1,9 +1,7 @@
 """A shuffled report costs at least what enumerating small shuffles shows, and what is published."""
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import reduce
+from collections.abc import Sequence
 from itertools import combinations_with_replacement, permutations
 from typing import Any
 
@@ -15,7 +13,6 @@ from scipy.stats import binom
 
 from ldp import CoinResponse, Rappor
 from ldp.accounting import Cost
-from ldp.audit import report_law
 from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, Mechanism
 from ldp.mechanisms.base import Example
@@ -28,33 +25,15 @@ from ldp.privacy_loss.shuffling import (
 )
 from ldp.protocol.hashing import Value
 from tests.examples import for_everything
+from tests.small_batches import batch_laws
 from tests.small_mechanisms import cms, hcms, rr, unary
-
-Batch = tuple[int, ...]
-"""Numbers of the reports in a shuffled batch, in order: all that it tells."""
-
-
-def _joined(batch: Mapping[Batch, float], report: Mapping[int, float]) -> dict[Batch, float]:
-    law: Counter[Batch] = Counter()
-    for (others, one), (number, other) in (
-        (first, second) for first in batch.items() for second in report.items()
-    ):
-        law[tuple(sorted((*others, number)))] += one * other  # type: ignore[assignment]
-    return dict(law)
 
 
 def enumerated(
     mechanism: Catalogued, one: Value, other: Value, others: Sequence[Value], epsilon: float
 ) -> float:
     """delta of the batch of all reports, by the definition."""
-    numbers = {report: i for i, report in enumerate(report_law(mechanism, one))}
-
-    def law(value: Value) -> dict[int, float]:
-        return {numbers[z]: float(p) for z, p in report_law(mechanism, value).items()}
-
-    nobody: dict[Batch, float] = {(): 1.0}
-    rest = reduce(_joined, map(law, others), nobody)
-    first, second = _joined(rest, law(one)), _joined(rest, law(other))
+    first, second = batch_laws(mechanism, one, other, others)
     return math.fsum(max(0.0, p - math.exp(epsilon) * second[z]) for z, p in first.items())
 
 

@@ -3,17 +3,27 @@ amplification by shuffling."""
 
 from ldp.privacy_loss.composition import Composition, compose
 from ldp.privacy_loss.shuffling import (
+    AnyMechanism,
+    ShuffledComposition,
     amplify_by_shuffling,
     clones_2021,
     clones_2023,
+    compose_shuffled,
+    honest_reports,
+    least_reports,
     shuffled_delta,
 )
 
 __all__ = [
+    "AnyMechanism",
     "Composition",
+    "ShuffledComposition",
     "amplify_by_shuffling",
     "clones_2021",
     "clones_2023",
     "compose",
+    "compose_shuffled",
+    "honest_reports",
+    "least_reports",
     "shuffled_delta",
 ]

@@ -8,9 +8,10 @@ chosen adaptively too); Doroshenko and others 2022 (losses rounded onto a grid).
 """
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -25,6 +26,7 @@ from ldp.mechanisms.base import Catalogued
 from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.outcomes import dominating_pair
 from ldp.privacy_loss.lattice import ROUNDING, Term, Terms, bound, split
+from ldp.privacy_loss.profiles import Losses
 from ldp.protocol.channel import exact_log, round_up
 
 SIZE = 1 << 17
@@ -72,21 +74,21 @@ class _Law(NamedTuple):
         return min(loss, max(0.0, loss + math.log((a - delta / ROUNDED) / b) + 1e-14 * a / b))
 
 
-@dataclass(frozen=True)
-class Composition:
-    """Composition of fresh reports about one person: mechanisms and their numbers of reports.
-    `compose` returns it."""
+class Composed(ABC):
+    """Releases about one person, each with fresh randomness, whose privacy losses add."""
 
-    reports: tuple[tuple[Catalogued, int], ...]
-
-    @cached_property
+    @property
+    @abstractmethod
     def pure(self) -> Cost:
         """Cost by basic composition: the sum of the epsilons, delta 0."""
-        exact = (count * Fraction(mechanism.cost.epsilon) for mechanism, count in self.reports)
-        return Cost(epsilon=round_up(sum(exact, Fraction(0))))
+
+    @property
+    @abstractmethod
+    def losses(self) -> Mapping[Losses, int]:
+        """Losses of each kind of release, and how many there are of it."""
 
     def at(self, delta: float) -> Cost:
-        """Return the cost of all reports together at this `delta`, with the smallest epsilon,
+        """Return the cost of all releases together at this `delta`, with the smallest epsilon,
         rounded up.
 
         It is `pure` where delta is 0 or too small for less. Raises ParameterError unless
@@ -94,15 +96,16 @@ class Composition:
         """
         if not 0 <= delta < 1:
             raise ParameterError(f"delta must be at least 0 and below 1, got {delta!r}")
-        if delta == 0 or not self.reports:
+        if delta == 0 or not self.losses:
             return self.pure
         law = self._law(lambda tilt, total, mean: tilt * mean - total + math.log(delta))
         epsilon = law.epsilon(delta) + law.slack
         return Cost(epsilon=epsilon, delta=delta) if epsilon < self.pure.epsilon else self.pure
 
     def delta(self, epsilon: float) -> float:
-        """Return the smallest delta, rounded up, of all reports together at `epsilon` >= 0: the sum
-        over losses s of P(s) (1 - e**(epsilon - s))_+. Raises ParameterError for epsilon < 0."""
+        """Return the smallest delta, rounded up, of all releases together at `epsilon` >= 0: the
+        sum over losses s of P(s) (1 - e**(epsilon - s))_+. Raises ParameterError for less than
+        0."""
         if not epsilon >= 0:
             raise ParameterError(f"epsilon must be >= 0, got {epsilon!r}")
         if epsilon >= self.pure.epsilon:
@@ -111,25 +114,21 @@ class Composition:
         return min(1.0, law.delta(max(0.0, epsilon - law.slack)))
 
     @cached_property
-    def _losses(self) -> Terms:
-        """Losses of each kind of report and part."""
-        pairs: Counter[tuple[tuple[Fraction, Fraction], ...]] = Counter()
-        for mechanism, count in self.reports:
-            for part in parts_of(mechanism):
-                pairs[dominating_pair(part)] += count
+    def _terms(self) -> Terms:
+        """Finite losses of each kind of release."""
         return Terms.of(
             Term(
                 np.array([_loss(first, second) for first, second in pair]),
                 np.array([max(float(first), 1e-300) for first, _ in pair]),  # none underflows to 0
                 count,
             )
-            for pair, count in pairs.items()
+            for (pair, _), count in self.losses.items()
         )
 
     def _law(self, excess: Callable[[float, float, float], float]) -> _Law:
         """Return the distribution of the sum of the losses around the tilt at which `excess` (of
         tilt, cumulant and mean), which grows with the tilt, is 0."""
-        losses = self._losses
+        losses = self._terms
         low, high = 0.0, STEEPEST / float(losses.places.max())
         for _ in range(50):
             tilt = (low + high) / 2
@@ -151,14 +150,38 @@ class Composition:
             for row, count in enumerate(losses.counts)
         ]
         size = 1 << math.ceil(math.log2((top - bottom) / step + 4))
+        infinite = round_up(sum((n * one.infinite for one, n in self.losses.items()), Fraction(0)))
         law = bound(terms, tilt * step, math.floor(bottom / step) - 1, size)
         return _Law(
             losses=np.multiply(law.places, step, dtype=np.float64),
             # at least 1e-300: upwards, and subnormal numbers are slow
             masses=np.exp(np.clip(law.logarithms(), math.log(1e-300), 0)),
-            beyond=math.exp(law.beyond),
+            beyond=math.exp(law.beyond) + infinite,
             slack=float(losses.counts @ (shift + 8 * ROUNDING * largest)),
         )
+
+
+@dataclass(frozen=True)
+class Composition(Composed):
+    """Composition of fresh reports about one person: mechanisms and their numbers of reports.
+    `compose` returns it."""
+
+    reports: tuple[tuple[Catalogued, int], ...]
+
+    @cached_property
+    def pure(self) -> Cost:
+        """Cost by basic composition: the sum of the epsilons, delta 0."""
+        exact = (count * Fraction(mechanism.cost.epsilon) for mechanism, count in self.reports)
+        return Cost(epsilon=round_up(sum(exact, Fraction(0))))
+
+    @cached_property
+    def losses(self) -> Mapping[Losses, int]:
+        """Losses of each kind of report and part, and the number of these."""
+        counts: Counter[Losses] = Counter()
+        for mechanism, count in self.reports:
+            for part in parts_of(mechanism):
+                counts[Losses(dominating_pair(part))] += count
+        return counts
 
 
 def compose(reports: Iterable[tuple[Catalogued, int]], *, is_fresh: bool = False) -> Composition:
@@ -180,8 +203,8 @@ def compose(reports: Iterable[tuple[Catalogued, int]], *, is_fresh: bool = False
     for report in reports:
         if isinstance(report, Cost) or isinstance(report[0], Cost):
             raise ParameterError(
-                "compose takes (mechanism, number) pairs, not costs: costs, of shuffled batches "
-                "too, are added by ldp.accounting.sequential"
+                "compose takes (mechanism, number) pairs, not costs: those are added by "
+                "ldp.accounting.sequential; shuffled batches compose by compose_shuffled"
             )
         mechanism, count = report
         if type(count) is not int or count < 0:

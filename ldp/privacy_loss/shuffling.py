@@ -5,26 +5,34 @@ report is, with some probability, independent of its value, and such reports hid
 Bell, Gascon and Nissim 2019, lemma 5.3). Closed forms that use only epsilon: Feldman, McMillan and
 Talwar 2021, theorem 3.1, and 2023, theorem 3.2. All hold under three conditions that cannot be
 checked here: the shuffler colludes with nobody, `reports` of the batch are honest, and a person
-sent one of them. Reports of a person in several batches compose (`ldp.accounting.sequential`);
-r reports in one batch are a group of r (`ldp.accounting.group`).
+sent one of them. Fresh reports of a person in several batches compose (`compose_shuffled`); r
+reports in one batch are a group of r (`ldp.accounting.group`). Of a mechanism that is not in the
+catalogue only its epsilon may be known (`AnyMechanism`): its reports are mixtures of clones
+(Feldman, McMillan and Talwar 2021, section 4.1), whose blanket is summed as any other.
 """
 
 import math
-from dataclasses import replace
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property, lru_cache
+from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
 
+from ldp.accounting.composition import sequential
 from ldp.accounting.cost import Cost
 from ldp.arrays import Floats
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Catalogued
 from ldp.mechanisms.outcomes import Outcome, outcomes
-from ldp.privacy_loss.composition import ROUNDED, WIDTH, compose
+from ldp.privacy_loss.composition import ROUNDED, WIDTH, Composed
 from ldp.privacy_loss.lattice import ROUNDING, bound, split
-from ldp.protocol.channel import MAX_EPSILON
+from ldp.privacy_loss.profiles import Losses, losses_of
+from ldp.protocol.channel import MAX_EPSILON, round_up
 
 SIZE = 1 << 20
 """Number of points of the lattice; within 0.1 % in epsilon up to ten million reports."""
@@ -34,11 +42,138 @@ CLOSE = 1e-4
 """Relative tolerance of the result above the smallest certified epsilon."""
 WORK = 1 << 24
 """Largest product of classes and points: RAPPOR with many hashes has a coarser lattice."""
+COARSE = 1 << 14
+"""Number of points for each epsilon of a profile; within 0.1 % in the composed epsilon."""
+MOST_REPORTS = 10**12
+"""Largest number of reports of a batch."""
+MOST_SIZES = 8
+"""Number of sizes of batches that are composed as they are; of more, most are rounded down."""
+SIZES = 1.05
+"""Ratio of the sizes to which batches are then rounded down."""
 
 
-def shuffled_delta(
-    mechanism: Catalogued, *, reports: int, epsilon: float, size: int = SIZE
-) -> float:
+@dataclass(frozen=True)
+class AnyMechanism:
+    """Mechanism of which nothing is known but its pure `epsilon` of one report, > 0."""
+
+    epsilon: float
+    name: ClassVar[str] = "any"
+    is_memoisable: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon < math.inf:
+            raise ParameterError(f"epsilon must be finite and > 0, got {self.epsilon!r}")
+
+    @property
+    def cost(self) -> Cost:
+        """Cost of one report."""
+        return Cost(epsilon=self.epsilon)
+
+
+Shuffled = Catalogued | AnyMechanism
+"""Mechanism of a shuffled report."""
+
+
+@dataclass(frozen=True)
+class ShuffledComposition(Composed):
+    """Composition of the batches with fresh reports of one person: `batches`, pairs of a mechanism
+    and the honest reports in a batch, with the number of such batches; `per_person`: reports of the
+    person in each. `compose_shuffled` returns it."""
+
+    batches: tuple[tuple[tuple[Shuffled, int], int], ...]
+    per_person: int = 1
+
+    @cached_property
+    def pure(self) -> Cost:
+        """Cost to whoever sees the reports before they are shuffled, delta 0."""
+        exact = (number * Fraction(kind.cost.epsilon) for (kind, _), number in self.batches)
+        return Cost(epsilon=round_up(self.per_person * sum(exact, Fraction(0))))
+
+    @cached_property
+    def losses(self) -> Mapping[Losses, int]:
+        """Losses of each kind of batch, and the number of these."""
+        counts: Counter[Losses] = Counter()
+        for (mechanism, reports), number in self.batches:
+            counts[_losses(mechanism, reports, self.per_person)] += number
+        return counts
+
+    def added(self, delta: float) -> Cost:
+        """Return the sum of the batches' costs, each at this `delta` in (0, 1): what composition
+        improves."""
+        return sequential(
+            cost
+            for kind, number in self.batches
+            for cost in [ShuffledComposition(((kind, 1),), self.per_person).at(delta)] * number
+        )
+
+
+def compose_shuffled(
+    batches: Iterable[tuple[Shuffled, int, int]], *, per_person: int = 1, is_fresh: bool = False
+) -> ShuffledComposition:
+    """Return the composition of `batches` with reports of one person, each shuffled by itself:
+    (mechanism, honest reports in a batch, number of such batches).
+
+    Its `at(delta)` is an upper bound, never above the sum of the local epsilons: delta of a batch
+    is certified at 65 epsilons (`shuffled_delta`), and the losses that lie above the chords between
+    these add. Conditions: see the module; the numbers must not depend on what the reports say, and
+    each report must be drawn anew. The sizes of more than 8 kinds of batches are rounded down, by
+    up to 5 %. Raises ParameterError for numbers that are not whole or below 1, and for several
+    reports of a memoised mechanism unless `is_fresh`. Time: a second for each size.
+
+    >>> from ldp import HadamardCountMeanSketch
+    >>> energy = HadamardCountMeanSketch(epsilon=4.0, rows=1024, width=32768, seed="00ff")
+    >>> year = compose_shuffled([(energy, 100_000, 365)])
+    >>> year.pure.epsilon, round(year.at(delta=1e-6).epsilon, 2)
+    (1460.0, 1.93)
+    """
+    counts: Counter[tuple[Shuffled, int]] = Counter()
+    for mechanism, reports, number in batches:
+        _require_reports(reports)
+        for count in (number, per_person):
+            if type(count) is not int or count < 1:
+                raise ParameterError("numbers of batches and of reports are whole, 1 or more")
+        counts[mechanism, reports] += number
+    totals: Counter[Shuffled] = Counter()
+    for (mechanism, _), number in counts.items():
+        totals[mechanism] += number * per_person
+    for mechanism, total in totals.items():
+        if mechanism.is_memoisable and total > 1 and not is_fresh:
+            raise ParameterError(
+                f"reports of {mechanism.name} share what is memoised, so that batches do not "
+                "compose: cost.lifetime bounds them"
+            )
+    if len(counts) > MOST_SIZES:
+        counts = _rounded_down(counts)
+    return ShuffledComposition(tuple(counts.items()), per_person)
+
+
+def _rounded_down(counts: Counter[tuple[Shuffled, int]]) -> Counter[tuple[Shuffled, int]]:
+    """Return the batches with their sizes rounded down to one of a few: a report among more people
+    is protected no less, since anybody can add reports to a batch."""
+    least, most = (edge(reports for _, reports in counts) for edge in (min, max))
+    steps = math.ceil(math.log(most / least, SIZES))
+    sizes = sorted({math.ceil(least * SIZES**step) for step in range(steps + 1)})
+    rounded: Counter[tuple[Shuffled, int]] = Counter()
+    for (mechanism, reports), number in counts.items():
+        rounded[mechanism, sizes[bisect_right(sizes, reports) - 1]] += number
+    return rounded
+
+
+@lru_cache(maxsize=64)
+def _losses(mechanism: Shuffled, reports: int, per_person: int) -> Losses:
+    """Return the losses of a batch with `per_person` reports of the person, replaced one after the
+    other: delta of r epsilon is at most delta of epsilon times 1 + e**epsilon + ... +
+    e**((r - 1) epsilon)."""
+
+    def delta(epsilon: float) -> float:
+        share = epsilon / per_person * (1 - 2**-50)
+        single = shuffled_delta(mechanism, reports=reports, epsilon=share, size=COARSE)
+        return single * math.fsum(math.exp(rank * share) for rank in range(per_person)) * ROUNDED
+
+    return losses_of(delta, per_person * mechanism.cost.epsilon)
+
+
+def shuffled_delta(mechanism: Shuffled, *, reports: int, epsilon: float, size: int = SIZE) -> float:
     """Return an upper bound on delta at `epsilon` of one report, shuffled with `reports` - 1 more.
 
     With m(z) <= P(report z | x) for every value x, and Y = (P(z | a) - e**epsilon P(z | b)) / m(z)
@@ -51,16 +186,16 @@ def shuffled_delta(
     _require_reports(reports)
     if not epsilon >= 0:
         raise ParameterError(f"epsilon must be >= 0, got {epsilon!r}")
-    local = compose([(mechanism, 1)]).delta(epsilon)
-    if not local or mechanism.cost.epsilon > MAX_EPSILON:
-        return local
-    classes = outcomes(mechanism)
+    local = mechanism.cost.epsilon
+    if epsilon >= local or local > MAX_EPSILON:
+        return float(epsilon < local)
+    classes = _classes(mechanism)
     swapped = tuple(Outcome(second, first, blanket) for first, second, blanket in classes)
     sides = {frozenset(classes), frozenset(swapped)}
-    return min(local, max(_blanket(tuple(side), reports, epsilon, size) for side in sides))
+    return min(1.0, max(_blanket(tuple(side), reports, epsilon, size) for side in sides))
 
 
-def amplify_by_shuffling(mechanism: Catalogued, *, reports: int, delta: float) -> Cost:
+def amplify_by_shuffling(mechanism: Shuffled, *, reports: int, delta: float) -> Cost:
     """Return the smallest cost at `delta` that `shuffled_delta` certifies for one report shuffled
     with `reports` - 1 of other people, epsilon rounded up.
 
@@ -105,6 +240,36 @@ def amplify_by_shuffling(mechanism: Catalogued, *, reports: int, delta: float) -
     return Cost(epsilon=epsilon, delta=delta) if epsilon < local.epsilon else local
 
 
+def honest_reports(*sizes: int, fakes: Fraction = Fraction(0)) -> int:
+    """Return the number of honest reports of a batch, at least: the smallest of the `sizes` that
+    are known of it (what a relay attests, what a collector opened) less a share `fakes` of it, and
+    1, the person's own. Raises ParameterError for a negative size and a share outside [0, 1)."""
+    if min(sizes) < 0 or not 0 <= fakes < 1:
+        raise ParameterError("sizes of batches are 0 or more, and a share of fakes is below 1")
+    return max(1, math.floor(min(sizes) * (1 - fakes)))
+
+
+def least_reports(mechanism: Shuffled, *, epsilon: float, delta: float) -> int:
+    """Return the size of a batch from which on its reports are certified to cost `epsilon` at most,
+    at this `delta`; within 1 % of the least. Raises ParameterError for an `epsilon` that is not
+    above 0, a delta outside (0, 1), and where a million million reports are too few."""
+    _require_delta(delta)
+    if not epsilon > 0:
+        raise ParameterError(f"epsilon must be > 0, got {epsilon!r}")
+
+    def suffices(reports: int) -> bool:
+        bound = shuffled_delta(mechanism, reports=reports, epsilon=epsilon, size=COARSE)
+        return bound <= delta
+
+    most = 1
+    while not suffices(most):
+        most *= 4
+        if most > MOST_REPORTS:
+            raise ParameterError(f"no batch is certified to have epsilon {epsilon:g} at this delta")
+    too_few = most // 4
+    return too_few + 1 + bisect_left(range(too_few + 1, most), True, key=suffices)
+
+
 def clones_2021(epsilon: float, *, reports: int, delta: float) -> float:
     """Return epsilon of a shuffled report of any mechanism of local `epsilon`, by the closed form
     of 2021:
@@ -133,6 +298,18 @@ def clones_2023(epsilon: float, *, reports: int, delta: float) -> float:
     _require_range(epsilon, n / (8 * tail) - 1, "2023")
     growth = (x - 1) * (4 * math.sqrt(2 * tail / ((x + 1) * n)) + 4 / n)
     return math.log1p(growth) * (1 + 8 * ROUNDING)
+
+
+@lru_cache(maxsize=8)
+def _classes(mechanism: Shuffled) -> tuple[Outcome, ...]:
+    """Return the classes of reports with their blanket. Of any mechanism: a pair of values is told
+    apart as the two answers to one question at its epsilon, and each other value is reported as
+    either of the two with probability e**-epsilon, half for each."""
+    if not isinstance(mechanism, AnyMechanism):
+        return outcomes(mechanism)
+    ratio = Fraction(math.exp(min(mechanism.epsilon, MAX_EPSILON)) * (1 + 2**-50))
+    p, q, blanket = ratio / (ratio + 1), 1 / (ratio + 1), 1 / (2 * ratio)
+    return Outcome(p, q, blanket), Outcome(q, p, blanket)
 
 
 def _blanket(classes: tuple[Outcome, ...], reports: int, epsilon: float, size: int) -> float:
@@ -197,7 +374,7 @@ def _require_range(epsilon: float, most: float, year: str) -> None:
 
 
 def _require_reports(reports: int) -> None:
-    if type(reports) is not int or not 1 <= reports <= 10**12:
+    if type(reports) is not int or not 1 <= reports <= MOST_REPORTS:
         raise ParameterError(f"reports must be a whole number from 1 to 10**12, got {reports!r}")
 
 
