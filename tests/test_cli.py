@@ -13,8 +13,10 @@ import pytest
 from click import Context
 
 from ldp import MemoisedResponse
+from ldp.accounting import Cost
 from ldp.cli import commands
 from ldp.cli.options import progress
+from ldp.mechanisms.catalogue import CATALOGUE, CLASSES, PUBLIC
 from ldp.protocol.kinds import Index
 from ldp.simulation import draw_table
 from tests.command_line import NAMES, REGISTRY, SIMULATE, run
@@ -437,7 +439,7 @@ def test_amplify_prints_both_costs_and_the_conditions(
     shown = capsys.readouterr().out
     for words in (
         "seen by itself            epsilon 4, delta 0",
-        "in a shuffled batch       epsilon 0.1042, delta 1e-06",
+        "in a batch of 100,000     epsilon 0.1042, delta 1e-06",
         "epsilon 0.5347 (2021), 0.4078 (2023)",
         "an independent party shuffles",
         "at least 100,000 reports of the batch are honest",
@@ -462,6 +464,9 @@ def test_amplify_prints_both_costs_and_the_conditions(
         ("--mechanism unary --epsilon 4 -n 100000", 4.0, 0.104, 4),
         ("--mechanism hcms --epsilon 4 --reports 100000", 4.0, 0.0815, 4),
         ("--preset chrome-uma --users 20", 2.043, 2.043, 5),
+        ("--epsilon 4 --users 100000", 4.0, 0.1698, 4),
+        ("--mechanism pgr --domain 2600 --epsilon 4 -n 100000", 4.0, 0.0824, 4),
+        ("--mechanism cms --epsilon 1 --target 0.05", 1.0, 0.05, 4),
     ],
 )
 def test_amplify_takes_a_preset_or_a_mechanism(
@@ -485,11 +490,18 @@ def test_amplify_takes_a_preset_or_a_mechanism(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--delta 1e-6", "give one of METRIC with --registry, --preset or --mechanism"),
+        ("--delta 1e-6", "give one of METRIC with --registry, --preset, --mechanism, or --epsilon"),
         ("city --delta 1e-6", "METRIC and --registry go together"),
-        ("--mechanism cms --delta 1e-6", "--mechanism and --epsilon go together"),
-        ("--mechanism rr --epsilon 1 --delta 1e-6", "--mechanism rr and --domain go together"),
+        ("--epsilon 1 --domain 3 --delta 1e-6", "--domain and --with go with --mechanism"),
+        ("--mechanism cms --delta 1e-6", "--mechanism cms needs --epsilon"),
+        ("--mechanism rr --epsilon 1 --delta 1e-6", "--mechanism rr needs --domain"),
+        ("--mechanism rappor --with p=0.5 --delta 1e-6", 'needs --with "f = ...", --with'),
+        ("--mechanism coin --with alpha --delta 1e-6", "--with is like"),
+        ("--mechanism coin --with alpha=1 --epsilon 1 --delta 1e-6", '--with "beta = ..."'),
         ("--mechanism cms --epsilon 1 --delta 1", "delta must lie strictly between 0 and 1"),
+        ("--epsilon 1 --delta 1e-6 --target 0.1", "give one of --users, --sizes or --target"),
+        ("--epsilon 1 --delta 1e-6 --fakes 100%", "is a share such as 1% or 0.01, below 1"),
+        ("--preset chrome-uma --delta 1e-6 --batches 2", "share what is memoised"),
     ],
 )
 def test_amplify_says_what_is_missing(
@@ -499,6 +511,49 @@ def test_amplify_says_what_is_missing(
     shown = capsys.readouterr().err
     assert said in shown
     assert shown.count("\n") == 1
+
+
+@pytest.mark.exact
+def test_amplify_composes_batches(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = "amplify city --registry metrics.toml --delta 1e-6"
+    assert run(f"{asked} -n 100000 --batches 365", monkeypatch) == 0
+    shown = capsys.readouterr().out
+    assert "in 365 batches            epsilon 2.488, delta 1e-06, composed" in shown
+    assert "epsilon 38.1, delta 0.0003651, added" in shown
+    Path("sizes.csv").write_text("attested,opened\n100000,90000\n80000,100000\n")
+    assert run(f"{asked} --sizes sizes.csv --fakes 1% --json", monkeypatch) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["reports"] == 79_200
+    assert result["batches"]["number"] == 2
+    composed = result["batches"]["composed"]["epsilon"]
+    assert result["shuffled"]["epsilon"] < composed < 0.8 * result["batches"]["added"]["epsilon"]
+    assert "the relay is honest" in result["conditions"][-1]
+    for text, said in (("attested\n1\n", "columns attested,opened"), ("attested,opened\n", "no b")):
+        Path("sizes.csv").write_text(text)
+        assert run(f"{asked} --sizes sizes.csv", monkeypatch) == 2
+        assert said in capsys.readouterr().err
+    assert run(f"{asked} --sizes sizes.csv --batches 2", monkeypatch) == 2
+    assert "leave --batches out" in capsys.readouterr().err
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("name", sorted({CLASSES[name] for name in PUBLIC} - {"joint"}))
+def test_amplify_knows_every_mechanism_by_name(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That a batch of each is certified: test_shuffling.py."""
+    parameters = CATALOGUE[name].examples()[0].mechanism.parameters()
+    others = {key: text for key, text in parameters.items() if key not in ("mechanism", "seed")}
+    words = ",".join(f"{key}={json.dumps(value)}" for key, value in others.items())
+    monkeypatch.setattr("ldp.cli.amplify.amplify_by_shuffling", lambda *_, **__: Cost(epsilon=0.5))
+    asked = f"amplify --mechanism {name} -n 1000 --delta 1e-6 --json --with {words}"
+    assert run(asked.replace(", ", ","), monkeypatch) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["mechanism"] == name
+    stated = CATALOGUE[name].examples()[0].mechanism.cost.epsilon
+    assert result["local"]["epsilon"] == stated
 
 
 @pytest.mark.exact

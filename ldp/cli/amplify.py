@@ -1,8 +1,13 @@
 """`ldp amplify`: what a report costs once an independent party has shuffled it, and when."""
 
-from collections.abc import Callable
+import csv
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -10,49 +15,93 @@ from ldp.accounting import Cost, group
 from ldp.accounting.explain import upwards
 from ldp.cli.conditions import shuffling_conditions
 from ldp.cli.options import FILE, JSON, say
+from ldp.cli.parsing import SHARE
 from ldp.errors import ParameterError
-from ldp.mechanisms import (
-    Catalogued,
-    CountMeanSketch,
-    HadamardCountMeanSketch,
-    RandomizedResponse,
-    UnaryEncoding,
-)
+from ldp.mechanisms import CATALOGUE, from_parameters
+from ldp.mechanisms.catalogue import CLASSES, PUBLIC
 from ldp.mechanisms.presets import PRESETS, preset_mechanism
-from ldp.privacy_loss import amplify_by_shuffling, clones_2021, clones_2023
+from ldp.privacy_loss import (
+    AnyMechanism,
+    amplify_by_shuffling,
+    clones_2021,
+    clones_2023,
+    compose_shuffled,
+    honest_reports,
+    least_reports,
+)
+from ldp.privacy_loss.shuffling import Shuffled
 from ldp.registry import Registry
 
 MOST_CATEGORIES = 1_000_000
-_MECHANISMS = (RandomizedResponse, UnaryEncoding, CountMeanSketch, HadamardCountMeanSketch)
+DEFAULTS: dict[str, Mapping[str, Any]] = {
+    "cms": {"rows": 65_536, "width": 1_024},
+    "hcms": {"rows": 1_024, "width": 32_768},
+    "local-hashing": {"rows": 65_536},
+    "memoised-hashing": {"rows": 65_536},
+    "prefix": {"rows": 65_536},
+    "unary": {"categories": ("0", "1")},
+    "one-bit-mean": {"bounds": (0, 1)},
+    "piecewise": {"bounds": (0, 1)},
+}
+"""Parameters that change no cost, for --mechanism: sizes as Apple published them, a range."""
+RELAY = (
+    "the relay is honest: one that drops all reports but one person's, adds its own or repeats "
+    "some can state any size"
+)
+"""Condition where a relay states the sizes of batches."""
+
+
+class _Subject(NamedTuple):
+    """What reports are drawn by; `is_fresh`: False if several reports share what is memoised."""
+
+    name: str
+    mechanism: Shuffled
+    is_fresh: bool
 
 
 @click.command()
 @click.argument("metric", required=False)
 @click.option("--registry", type=FILE, help="metrics.toml, for METRIC.")
 @click.option("--preset", type=click.Choice(sorted(PRESETS)), help="A published setting.")
-@click.option("--mechanism", type=click.Choice([m.name for m in _MECHANISMS]), help="By its name.")
-@click.option("--epsilon", type=float, help="Privacy loss of one report, for --mechanism.")
+@click.option(
+    "--mechanism", type=click.Choice([CLASSES[name] for name in PUBLIC]), help="By its name."
+)
+@click.option(
+    "--epsilon", type=float, help="Of one report, for --mechanism; alone: any mechanism of it."
+)
 @click.option(
     "--domain",
     type=click.IntRange(2, MOST_CATEGORIES),
-    help="Number of categories, for --mechanism rr.",
+    help="Number of categories, for --mechanism.",
 )
+@click.option("--with", "others", help='More of --mechanism, as "bits = 64, f = 0.5".')
 @click.option(
     "-n",
     "--users",
     "--reports",
     "reports",
     type=int,
-    required=True,
     help="Honest reports in a batch, one a person, this one included.",
 )
+@click.option(
+    "--sizes", type=FILE, help="Batches, in place of -n: CSV attested,opened, a line a batch."
+)
+@click.option("--target", type=float, help="In place of -n: the epsilon that a batch shall have.")
+@click.option(
+    "--batches",
+    type=click.IntRange(1, 100_000),
+    default=1,
+    show_default=True,
+    help="Batches of -n with fresh reports of one person, as days.",
+)
+@click.option("--fakes", type=SHARE, default="0 %", help="Share of a batch that may be fake.")
 @click.option("--delta", type=float, required=True, help="Probability by which it may miss.")
 @click.option(
     "--per-person",
     type=click.IntRange(1, 1000),
     default=1,
     show_default=True,
-    help="Reports of one person in the batch.",
+    help="Reports of one person in a batch.",
 )
 @JSON
 def amplify(
@@ -62,7 +111,12 @@ def amplify(
     mechanism: str | None,
     epsilon: float | None,
     domain: int | None,
-    reports: int,
+    others: str | None,
+    reports: int | None,
+    sizes: Path | None,
+    target: float | None,
+    batches: int,
+    fakes: Fraction,
     delta: float,
     per_person: int,
     as_json: bool,
@@ -70,74 +124,177 @@ def amplify(
     """Print what shuffling makes of a report's epsilon, with the conditions it takes.
 
     Certified for the mechanism's own law (privacy blanket), never rounded down; the closed forms
-    of 2021 and 2023, which know its epsilon only, for comparison.
+    of 2021 and 2023, which know its epsilon only, for comparison. Several batches compose by their
+    privacy losses. --sizes holds what a relay attests and how many reports the collector opened:
+    the smaller counts.
 
     \b
     Example: ldp amplify --preset apple-safari-energy --users 100000 --delta 1e-6
+    Example: ldp amplify --mechanism cms --epsilon 4 -n 100k --batches 365 --delta 1e-6
     """
-    if [metric is not None, preset is not None, mechanism is not None].count(True) != 1:
-        raise ParameterError("give one of METRIC with --registry, --preset or --mechanism")
+    subject = _subject(metric, registry, preset, mechanism, epsilon, domain, others)
+    if [reports is not None, sizes is not None, target is not None].count(True) != 1:
+        raise ParameterError("give one of --users, --sizes or --target")
+    if sizes is not None and batches > 1:
+        raise ParameterError("--sizes lists the batches: leave --batches out")
+    if reports is not None:
+        counts = Counter({honest_reports(reports, fakes=fakes): batches})
+    elif sizes is not None:
+        counts = Counter(honest_reports(*line, fakes=fakes) for line in _read_sizes(sizes))
+    else:
+        assert target is not None
+        counts = Counter({least_reports(subject.mechanism, epsilon=target, delta=delta): batches})
+    result = _costs(subject, counts, delta, per_person)
+    result["conditions"] = shuffling_conditions(subject.mechanism, min(counts), per_person)
+    if sizes is not None:
+        result["conditions"].append(RELAY)
+    say(result, _words(result), as_json)
+
+
+def _subject(
+    metric: str | None,
+    registry: Path | None,
+    preset: str | None,
+    mechanism: str | None,
+    epsilon: float | None,
+    domain: int | None,
+    others: str | None,
+) -> _Subject:
+    """Return what the options name."""
+    is_any = epsilon is not None and mechanism is None
+    if [metric is not None, preset is not None, mechanism is not None, is_any].count(True) != 1:
+        raise ParameterError(
+            "give one of METRIC with --registry, --preset, --mechanism, or --epsilon alone"
+        )
     if (metric is None) != (registry is None):
         raise ParameterError("METRIC and --registry go together")
-    if (mechanism is None) != (epsilon is None):
-        raise ParameterError("--mechanism and --epsilon go together")
-    if (mechanism == RandomizedResponse.name) != (domain is not None):
-        raise ParameterError("--mechanism rr and --domain go together")
+    if mechanism is None and (domain is not None or others is not None):
+        raise ParameterError("--domain and --with go with --mechanism")
     if metric is not None and registry is not None:
-        name, subject = metric, Registry.load(registry).metric(metric).mechanism
-    elif preset is not None:
-        name, subject = preset, preset_mechanism(preset)
-    else:
-        assert mechanism is not None
-        assert epsilon is not None
-        name, subject = mechanism, _mechanism(mechanism, epsilon, domain or 2)
-    single = amplify_by_shuffling(subject, reports=reports, delta=delta)
-    shuffled = group(single, per_person)
-    local = group(Cost(epsilon=subject.cost.epsilon), per_person)
-    closed = {
-        year: _closed(form, subject.cost.epsilon, reports, delta)
-        for year, form in (("2021", clones_2021), ("2023", clones_2023))
-    }
-    conditions = shuffling_conditions(subject, reports, per_person)
+        definition = Registry.load(registry).metric(metric)
+        return _Subject(metric, definition.mechanism, not definition.memoise)
+    if preset is not None:
+        return _Subject(preset, preset_mechanism(preset), False)
+    if mechanism is not None:
+        return _Subject(mechanism, _mechanism(mechanism, epsilon, domain, others), False)
+    assert epsilon is not None
+    return _Subject("any mechanism", AnyMechanism(epsilon), False)
+
+
+def _mechanism(
+    name: str, epsilon: float | None, domain: int | None, others: str | None
+) -> Shuffled:
+    """Return the mechanism of a name with the parameters that were given."""
+    parameters = {"mechanism": name, **DEFAULTS.get(name, {})}
+    if epsilon is not None:
+        parameters["epsilon"] = epsilon
+    if domain is not None:
+        parameters["categories"] = tuple(map(str, range(domain)))
+    try:
+        parameters |= tomllib.loads(f"others = {{ {others or ''} }}")["others"]
+    except tomllib.TOMLDecodeError:
+        raise ParameterError('--with is like "bits = 64, hashes = 2, f = 0.5"') from None
+    kind = CATALOGUE[name]
+    if kind.has_seed(parameters):
+        parameters.setdefault("seed", "00")
+    missing = [
+        field.name
+        for field in fields(kind)
+        if field.default is MISSING and field.name not in parameters
+    ]
+    if missing:
+        options = {"epsilon": "--epsilon", "categories": "--domain"}
+        wanted = (options.get(name, f'--with "{name} = ..."') for name in missing)
+        raise ParameterError(f"--mechanism {name} needs {', '.join(wanted)}")
+    return from_parameters(parameters)
+
+
+def _read_sizes(path: Path) -> list[tuple[int, int]]:
+    """Return the attested size and the opened reports of each batch."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        try:
+            lines = [(int(row["attested"]), int(row["opened"])) for row in csv.DictReader(file)]
+        except (KeyError, TypeError, ValueError, csv.Error):
+            raise ParameterError(f"{path}: a line a batch, with columns attested,opened") from None
+    if not lines:
+        raise ParameterError(f"{path}: has no batches")
+    return lines
+
+
+def _costs(
+    subject: _Subject, counts: Mapping[int, int], delta: float, per_person: int
+) -> dict[str, Any]:
+    """Return the costs of the smallest batch and of all, with their `counts` by honest reports."""
+    mechanism, least = subject.mechanism, min(counts)
+    single = group(amplify_by_shuffling(mechanism, reports=least, delta=delta), per_person)
+    local = group(Cost(epsilon=mechanism.cost.epsilon), per_person)
     result: dict[str, Any] = {
-        "name": name,
-        "mechanism": subject.name,
-        "reports": reports,
+        "name": subject.name,
+        "mechanism": mechanism.name,
+        "reports": least,
         "per_person": per_person,
-        "local": {"epsilon": local.epsilon, "delta": local.delta},
-        "shuffled": {"epsilon": shuffled.epsilon, "delta": shuffled.delta},
-        "closed_forms": closed,
-        "neighbours": shuffled.neighbours.value,
-        "conditions": conditions,
+        "local": _parts(local),
+        "shuffled": _parts(single),
+        "closed_forms": {
+            year: _closed(form, mechanism.cost.epsilon, least, delta)
+            for year, form in (("2021", clones_2021), ("2023", clones_2023))
+        },
+        "neighbours": single.neighbours.value,
     }
+    if (number := sum(counts.values())) > 1:
+        composed = compose_shuffled(
+            ((mechanism, size, times) for size, times in counts.items()),
+            per_person=per_person,
+            is_fresh=subject.is_fresh,
+        )
+        result["batches"] = {
+            "number": number,
+            "local": composed.pure.epsilon,
+            "composed": _parts(composed.at(delta)),
+            "added": _parts(composed.added(delta)),
+        }
+    return result
+
+
+def _words(result: Mapping[str, Any]) -> str:
+    """Return the result as text."""
     forms = [
         f"{'out of range' if bound is None else upwards(bound)} ({year})"
-        for year, bound in closed.items()
+        for year, bound in result["closed_forms"].items()
     ]
+    per_person = result["per_person"]
     whose = "one report" if per_person == 1 else f"{per_person} reports of one person"
+    batch = f"in a batch of {result['reports']:,}"
     lines = [
-        f"{name} ({subject.name}), {whose}; neighbours: {shuffled.neighbours.value}",
-        f"  seen by itself            epsilon {upwards(local.epsilon)}, delta {local.delta:g}",
-        f"  in a shuffled batch       epsilon {upwards(shuffled.epsilon)}, "
-        f"delta {upwards(shuffled.delta)}",
+        f"{result['name']} ({result['mechanism']}), {whose}; neighbours: {result['neighbours']}",
+        f"  seen by itself            {_cost(result['local'])}",
+        f"  {batch:<25} {_cost(result['shuffled'])}",
         f"  closed forms, one report  epsilon {', '.join(forms)}",
-        "",
-        "The second line is certified for this mechanism. It holds only if",
-        *(f"- {condition}" for condition in conditions),
-        "To whoever sees reports before they are shuffled, the first line holds.",
     ]
-    say(result, "\n".join(lines), as_json)
+    if batches := result.get("batches"):
+        every = f"in {batches['number']:,} batches"
+        lines += [
+            f"  {every:<25} {_cost(batches['composed'])}, composed",
+            f"  {'':<25} {_cost(batches['added'])}, added",
+            f"  {'':<25} epsilon {upwards(batches['local'])}, delta 0, seen by themselves",
+        ]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "What is said of batches is certified for this mechanism. It holds only if",
+            *(f"- {condition}" for condition in result["conditions"]),
+            "To whoever sees reports before they are shuffled, the first line holds.",
+        ]
+    )
 
 
-def _mechanism(mechanism: str, epsilon: float, domain: int) -> Catalogued:
-    """Return the mechanism of a name, sketches in the sizes that Apple published: size and encoding
-    do not matter here."""
-    if mechanism == CountMeanSketch.name:
-        return CountMeanSketch(epsilon=epsilon, rows=65_536, width=1_024, seed="00")
-    if mechanism == HadamardCountMeanSketch.name:
-        return HadamardCountMeanSketch(epsilon=epsilon, rows=1_024, width=32_768, seed="00")
-    categorical = {kind.name: kind for kind in (RandomizedResponse, UnaryEncoding)}[mechanism]
-    return categorical(categories=tuple(map(str, range(domain))), epsilon=epsilon)
+def _parts(cost: Cost) -> dict[str, float]:
+    return {"epsilon": cost.epsilon, "delta": cost.delta}
+
+
+def _cost(parts: Mapping[str, float]) -> str:
+    return f"epsilon {upwards(parts['epsilon'])}, delta {upwards(parts['delta'])}"
 
 
 def _closed(form: Callable[..., float], local: float, reports: int, delta: float) -> float | None:

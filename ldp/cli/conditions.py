@@ -2,9 +2,12 @@
 
 from ldp.accounting.explain import upwards
 from ldp.mechanisms import Catalogued
+from ldp.privacy_loss import AnyMechanism
 
 
-def shuffling_conditions(mechanism: Catalogued, reports: int, per_person: int) -> list[str]:
+def shuffling_conditions(
+    mechanism: Catalogued | AnyMechanism, reports: int, per_person: int
+) -> list[str]:
     """Return what must hold for an amplified epsilon to hold, a sentence each."""
     often = "one report" if per_person == 1 else f"at most {per_person} reports"
     conditions = [
@@ -13,9 +16,10 @@ def shuffling_conditions(mechanism: Catalogued, reports: int, per_person: int) -
         "how many reports a person sends does not depend on what they would say",
         f"at least {reports:,} reports of the batch are honest and about this metric",
         f"a person sends {often} to a batch: r in one batch cost r epsilon and "
-        "r e**((r - 1) epsilon) delta; costs of several batches add up",
+        "r e**((r - 1) epsilon) delta; fresh reports in several batches compose (ldp amplify "
+        "--batches)",
     ]
-    if mechanism.is_memoisable:
+    if isinstance(mechanism, Catalogued) and mechanism.is_memoisable:
         conditions.append(
             "the report's noise is fresh: memoised reports are the same person's, and can be told "
             f"to be; together they cost {upwards(mechanism.cost.lifetime)}"

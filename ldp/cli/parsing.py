@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from copy import copy
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import click
@@ -35,6 +36,25 @@ def plain_number(text: str) -> str:
     if number == number.to_integral_value():
         return f"{number:.0f}"
     return text if not suffix and digits == match[2] else f"{number.normalize():f}"
+
+
+class _Share(click.ParamType):  # type: ignore[type-arg]  # not subscriptable before 8.4
+    name = "SHARE"
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> Fraction:
+        try:
+            share = Fraction(str(value).replace("%", "").strip()) / (100 if "%" in value else 1)
+        except (ValueError, ZeroDivisionError):
+            share = Fraction(-1)
+        if not 0 <= share < 1:
+            self.fail("is a share such as 1% or 0.01, below 1", parameter, context)
+        return share
+
+
+SHARE = _Share()
+"""A share of a whole, such as 1% or 0.01: an exact fraction."""
 
 
 def make_lenient(command: click.Command) -> click.Command:
