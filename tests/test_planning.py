@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
+from ldp.central.bisection import least_number
 from ldp.errors import ParameterError
 from ldp.mechanisms import (
     CATALOGUE,
@@ -38,7 +39,6 @@ from ldp.planning import (
     tuned,
 )
 from ldp.planning.candidates import FLOOR_SHARE, MOST_CELLS, NEAR_BEST, best_mechanism
-from ldp.planning.plan import least_number
 from ldp.planning.question import registry_parameters, zipf_squares
 from ldp.registry import Registry
 from ldp.server import Table, decode

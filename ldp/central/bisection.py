@@ -1,4 +1,4 @@
-"""Bisection of an interval of real numbers."""
+"""Bisection of an interval of real numbers, and of whole numbers."""
 
 from collections.abc import Callable
 
@@ -12,3 +12,17 @@ def bisect(
         middle = (low + high) / 2
         low, high = (middle, high) if is_below(middle) else (low, middle)
     return low, high
+
+
+def least_number(holds: Callable[[int], bool], most: int) -> int | None:
+    """Return the smallest number from 1 to `most` for which `holds`, taken to be monotone; None if
+    it does not hold for `most`. It holds for the number returned, and not for one less."""
+    low, high = 0, 1
+    while not holds(high):
+        if high >= most:
+            return None
+        low, high = high, min(most, 4 * high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high

@@ -15,11 +15,20 @@ from ldp.cli.options import FILE, JSON, SEED, generator, progress, say
 from ldp.errors import MissingPackage, ParameterError
 from ldp.files import csv_text, write_whole
 from ldp.planning import CANDIDATES
-from ldp.planning.comparison import Comparison, Row, compare_models, curves, most_comparisons
+from ldp.planning.comparison import (
+    Comparison,
+    Row,
+    compare_models,
+    curves,
+    most_comparisons,
+    shuffled_rivals,
+)
 from ldp.planning.numbers import OF_NUMBERS
 from ldp.simulation import Population
 
 WIDTH = 96
+SEALED = 48
+"""Bytes of a key of X25519 and of a tag of AES-GCM."""
 COLUMNS = (
     *("along", "users", "epsilon", "model", "mechanism", "local_epsilon"),
     *("predicted", "measured", "sampling_error"),
@@ -89,6 +98,11 @@ def compare(
         "generator": generator(seed),
     }
     comparison = compare_models(people, **shared)
+    rivals: list[Row] = []
+    if bounds is None and quantile is None:
+        numbers = {name: shared[name] for name in ("users", "epsilon", "delta", "generator")}
+        rows = shuffled_rivals(people, **numbers)
+        rivals = [row for row in rows if row.mechanism != comparison.rows[1].mechanism]
     lines: list[dict[str, Any]] = []
     if out is not None or figure is not None:
         done = progress("points", most_comparisons())
@@ -109,6 +123,7 @@ def compare(
         "bounds": bounds,
         "quantile": quantile,
         "models": [asdict(row) for row in comparison.rows],
+        "rivals_of_shuffled": [asdict(row) for row in rivals],
         "price_of_no_trust": comparison.price,
         "times_more_users": comparison.more_users,
         "local_epsilon_if_shuffled": comparison.certified,
@@ -117,13 +132,14 @@ def compare(
     }
     say(
         result,
-        _words(comparison, len(people.values), conditions, bounds is not None, quantile),
+        _words(comparison, rivals, len(people.values), conditions, bounds is not None, quantile),
         as_json,
     )
 
 
 def _words(
     comparison: Comparison,
+    rivals: Sequence[Row],
     values: int,
     conditions: Sequence[str],
     of_mean: bool,
@@ -142,9 +158,11 @@ def _words(
         f"A simulation: {values:,} values, {local.users:,} users, epsilon {local.epsilon:g}; "
         "neighbours: replace one value.",
         "",
-        "model     mechanism         epsilon of     std. error                of a   times",
-        f"                              a report      predicted  measured {share:>10}  central",
-        *(_line(row, central.predicted) for row in comparison.rows),
+        "model     mechanism         epsilon of     std. error                of a   times    "
+        "   of a user",
+        f"                              a report      predicted  measured {share:>10}  central  "
+        "messages  bytes",
+        *(_line(row, central.predicted) for row in (local, shuffled, *rivals, central)),
         "",
     ]
     price = (
@@ -161,8 +179,8 @@ def _words(
     lines += [*wrap(price, WIDTH), "", *wrap(shuffling, WIDTH)]
     for condition in conditions:
         lines += wrap(f"- {condition}", WIDTH, subsequent_indent="  ")
+    lines += [*_words_of_dummies(rivals), ""]
     lines += [
-        "",
         *wrap(
             "The same question for a linear regression: ldp regress DATA.csv --target COLUMN "
             "--bounds FILE --epsilon E --delta D --compare",
@@ -172,11 +190,26 @@ def _words(
     return "\n".join(lines)
 
 
+def _words_of_dummies(rivals: Sequence[Row]) -> list[str]:
+    if not rivals:
+        return []
+    slots, sending = (rivals[-1].parameters[name] for name in ("slots", "sending"))
+    return wrap(
+        f"Dummies: a user sends the value with probability {sending:g}, and messages that name a "
+        f"value drawn at random; {1 + slots} messages at most. Certified for the batch on the same "
+        "conditions; unlimited to whoever sees messages before they are shuffled. What it would "
+        f"do: no device sends them yet. Sealing adds at least {SEALED} bytes to a message.",
+        WIDTH,
+    )
+
+
 def _line(row: Row, central: float) -> str:
     alone = "-" if row.local_epsilon is None else f"{row.local_epsilon:.3g}"
+    sent = "" if row.messages is None else f"  {row.messages:8.3g}  {row.sent_bytes:5,.3g}"
     return (
-        f"{row.model:<9} {row.mechanism:<17} {alone:>10} {row.predicted:14,.4g} "
-        f"{row.measured:9,.4g} {row.predicted / row.whole:10.3g} {row.predicted / central:8,.3g}"
+        f"{row.model:<9} {row.mechanism:<17} {alone.replace('inf', 'unlimited'):>10} "
+        f"{row.predicted:14,.4g} {row.measured:9,.4g} {row.predicted / row.whole:10.3g} "
+        f"{row.predicted / central:8,.3g}{sent}"
     )
 
 

@@ -2,12 +2,10 @@
 
 from ldp.accounting.explain import upwards
 from ldp.mechanisms import Catalogued
-from ldp.privacy_loss import AnyMechanism
+from ldp.privacy_loss.shuffling import Shuffled
 
 
-def shuffling_conditions(
-    mechanism: Catalogued | AnyMechanism, reports: int, per_person: int
-) -> list[str]:
+def shuffling_conditions(mechanism: Shuffled, reports: int, per_person: int) -> list[str]:
     """Return what must hold for an amplified epsilon to hold, a sentence each."""
     often = "one report" if per_person == 1 else f"at most {per_person} reports"
     conditions = [

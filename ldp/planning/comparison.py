@@ -2,8 +2,9 @@
 
 *Local*: every report is private by itself. *Shuffled*: an independent party shuffles the reports,
 which may then say more each: as much as the privacy blanket certifies for the batch, with the
-mechanism that a plan names for it (another one might do better). *Central*: a
-curator is trusted with the values and adds discrete Laplace noise to the histogram. Neighbours are
+mechanism that a plan names for it (another one might do better); beside it randomised response and
+`DummyMessages`, which is made for a shuffler. *Central*: a curator is trusted with the values and
+adds discrete Laplace noise to the histogram. Neighbours are
 replace-one throughout, the only relation of the local model. All is simulated, nothing is a
 release. Errors are root mean squares over all values of the population, in reports; with public
 bounds, or a quantile, the values are numbers, and errors those of their mean over these people, or
@@ -12,7 +13,7 @@ of the quantile, in their units.
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -21,14 +22,15 @@ import numpy as np
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats, Ints
 from ldp.central import DiscreteLaplace, Simulated
+from ldp.central.bisection import least_number
 from ldp.errors import ParameterError
-from ldp.mechanisms import Mechanism
+from ldp.mechanisms import Mechanism, RandomizedResponse
 from ldp.planning.candidates import best_mechanism, tuned
 from ldp.planning.numbers import Numbers
 from ldp.planning.percentiles import Percentile
-from ldp.planning.plan import least_number
-from ldp.planning.question import MOST_USERS, Question, registry_parameters
-from ldp.privacy_loss import amplify_by_shuffling, shuffled_delta
+from ldp.planning.question import MOST_USERS, Question, registry_parameters, report_bytes
+from ldp.privacy_loss import DummyMessages, amplify_by_shuffling, shuffled_delta
+from ldp.protocol.wire import HEADER_BYTES
 from ldp.simulation import Population, draw_estimates
 
 FACTORS = {"users": (0.01, 0.1, 1.0, 10.0, 100.0), "epsilon": (0.25, 0.5, 1.0, 2.0, 4.0)}
@@ -40,6 +42,8 @@ LATTICE = 1 << 17
 """Number of points for certifying a batch; fewer certify less, never more."""
 VALUES, DRAWS = 50, 400
 """Number of values measured, of the most common and of the rest; and number of draws of each."""
+LEAST_DRAWS, DRAWN = 4, 2_000_000
+"""Least number of draws of all values where dummies are measured, and of values drawn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +51,8 @@ class Row:
     """One model at one point. `local_epsilon`: epsilon of a report to whoever sees it by itself
     (None for the curator, who sees values); `predicted` and `measured`: standard errors;
     `sampling_error`: standard error of `measured`, as a part of it; `whole`: what standard errors
-    are a share of, the users or the range of the numbers."""
+    are a share of, the users or the range of the numbers; `messages` of a user on average, and
+    their `sent_bytes` before they are sealed (None for the curator)."""
 
     model: str
     users: int
@@ -59,6 +64,8 @@ class Row:
     measured: float
     sampling_error: float
     whole: float
+    messages: float | None = 1.0
+    sent_bytes: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +153,59 @@ def compare_models(
     )
 
 
+def shuffled_rivals(
+    population: Population,
+    *,
+    users: int,
+    epsilon: float,
+    delta: float,
+    generator: np.random.Generator,
+) -> tuple[Row, Row]:
+    """Return two more rows of the shuffled model, of the same counts: randomised response, and the
+    dummies with the least error. Arguments and errors as for `compare_models`; the values are no
+    numbers."""
+    counts = population.sample(users, generator).counts
+    assert counts is not None
+    question = Question(domain=counts.size, users=users, epsilon=epsilon, frequency=1 / counts.size)
+
+    def response(epsilon: float) -> Mechanism:
+        return RandomizedResponse(categories=question.categories, epsilon=epsilon)
+
+    best = response(_allowed(response, users, epsilon, delta))
+    return (
+        _local_row("shuffled", question, best, counts, generator),
+        _dummies_row(question, delta, counts, generator),
+    )
+
+
+def _dummies_row(
+    question: Question, delta: float, counts: Ints, generator: np.random.Generator
+) -> Row:
+    messages = DummyMessages.calibrated(
+        question.domain, reports=question.users, epsilon=question.epsilon, delta=delta
+    )
+    draws = min(DRAWS, max(LEAST_DRAWS, DRAWN // question.domain))
+    errors = [
+        messages.estimates(messages.draw_messages(counts, generator), question.users) - counts
+        for _ in range(draws)
+    ]
+    measured, error = _root_mean_square(np.concatenate(errors))
+    return Row(
+        model="shuffled",
+        users=question.users,
+        epsilon=question.epsilon,
+        mechanism=messages.name,
+        parameters=asdict(messages),
+        local_epsilon=messages.cost.epsilon,
+        predicted=messages.std_error(question.users),
+        measured=measured,
+        sampling_error=error,
+        whole=question.users,
+        messages=messages.messages,
+        sent_bytes=messages.messages * (HEADER_BYTES + messages.message_bytes),
+    )
+
+
 def curves(
     population: Population, *, users: int, epsilon: float, **others: Any
 ) -> Iterator[tuple[str, Comparison]]:
@@ -204,6 +264,7 @@ def _of_numbers(
             predicted=question.std_error(one),
             measured=measured,
             sampling_error=error,
+            sent_bytes=report_bytes(one),
             **shared,
         )
 
@@ -217,6 +278,7 @@ def _of_numbers(
         predicted=curator.std_error,
         measured=measured,
         sampling_error=error,
+        messages=None,
         **shared,
     )
     return Comparison(
@@ -256,6 +318,7 @@ def _local_row(
         measured=measured,
         sampling_error=error,
         whole=n,
+        sent_bytes=report_bytes(mechanism),
     )
 
 
@@ -307,4 +370,5 @@ def _central_row(question: Question, generator: np.random.Generator) -> Row:
         measured=measured,
         sampling_error=error,
         whole=question.users,
+        messages=None,
     )

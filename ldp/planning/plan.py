@@ -6,10 +6,10 @@ channel.
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ldp.central.bisection import least_number
 from ldp.decoding.fakes import fake_reports
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
@@ -154,20 +154,6 @@ def plan(
             else f"not even {name} = {MOST[name] / STEPS[name]:g} would do"
         )
     return _answered(question(steps), name, fakes)
-
-
-def least_number(holds: Callable[[int], bool], most: int) -> int | None:
-    """Return the smallest number from 1 to `most` for which `holds`, taken to be monotone; None if
-    it does not hold for `most`. It holds for the number returned, and not for one less."""
-    low, high = 0, 1
-    while not holds(high):
-        if high >= most:
-            return None
-        low, high = high, min(most, 4 * high)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
 
 
 def _detects(question: Question) -> bool:

@@ -2,6 +2,7 @@
 amplification by shuffling."""
 
 from ldp.privacy_loss.composition import Composition, compose
+from ldp.privacy_loss.dummies import DummyMessages
 from ldp.privacy_loss.shuffling import (
     AnyMechanism,
     ShuffledComposition,
@@ -17,6 +18,7 @@ from ldp.privacy_loss.shuffling import (
 __all__ = [
     "AnyMechanism",
     "Composition",
+    "DummyMessages",
     "ShuffledComposition",
     "amplify_by_shuffling",
     "clones_2021",

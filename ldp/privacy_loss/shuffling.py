@@ -12,7 +12,7 @@ catalogue only its epsilon may be known (`AnyMechanism`): its reports are mixtur
 """
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -26,10 +26,12 @@ from scipy.optimize import brentq
 from ldp.accounting.composition import sequential
 from ldp.accounting.cost import Cost
 from ldp.arrays import Floats
+from ldp.central.bisection import least_number
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Catalogued
 from ldp.mechanisms.outcomes import Outcome, outcomes
 from ldp.privacy_loss.composition import ROUNDED, WIDTH, Composed
+from ldp.privacy_loss.dummies import DummyMessages
 from ldp.privacy_loss.lattice import ROUNDING, bound, split
 from ldp.privacy_loss.profiles import Losses, losses_of
 from ldp.protocol.channel import MAX_EPSILON, round_up
@@ -70,8 +72,8 @@ class AnyMechanism:
         return Cost(epsilon=self.epsilon)
 
 
-Shuffled = Catalogued | AnyMechanism
-"""Mechanism of a shuffled report."""
+Shuffled = Catalogued | AnyMechanism | DummyMessages
+"""Mechanism of a shuffled report, or of the messages of a person."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ class ShuffledComposition(Composed):
     @cached_property
     def pure(self) -> Cost:
         """Cost to whoever sees the reports before they are shuffled, delta 0."""
+        if any(math.isinf(kind.cost.epsilon) for (kind, _), _ in self.batches):
+            return Cost(epsilon=math.inf)
         exact = (number * Fraction(kind.cost.epsilon) for (kind, _), number in self.batches)
         return Cost(epsilon=round_up(self.per_person * sum(exact, Fraction(0))))
 
@@ -186,6 +190,8 @@ def shuffled_delta(mechanism: Shuffled, *, reports: int, epsilon: float, size: i
     _require_reports(reports)
     if not epsilon >= 0:
         raise ParameterError(f"epsilon must be >= 0, got {epsilon!r}")
+    if isinstance(mechanism, DummyMessages):
+        return mechanism.delta(epsilon, reports=reports)
     local = mechanism.cost.epsilon
     if epsilon >= local or local > MAX_EPSILON:
         return float(epsilon < local)
@@ -210,6 +216,8 @@ def amplify_by_shuffling(mechanism: Shuffled, *, reports: int, delta: float) -> 
     """
     _require_reports(reports)
     _require_delta(delta)
+    if isinstance(mechanism, DummyMessages):
+        return mechanism.shuffled_cost(reports=reports, delta=delta)
     local, target = mechanism.cost, math.log(delta)
 
     @cache
@@ -261,13 +269,10 @@ def least_reports(mechanism: Shuffled, *, epsilon: float, delta: float) -> int:
         bound = shuffled_delta(mechanism, reports=reports, epsilon=epsilon, size=COARSE)
         return bound <= delta
 
-    most = 1
-    while not suffices(most):
-        most *= 4
-        if most > MOST_REPORTS:
-            raise ParameterError(f"no batch is certified to have epsilon {epsilon:g} at this delta")
-    too_few = most // 4
-    return too_few + 1 + bisect_left(range(too_few + 1, most), True, key=suffices)
+    reports = least_number(suffices, MOST_REPORTS)
+    if reports is None:
+        raise ParameterError(f"no batch is certified to have epsilon {epsilon:g} at this delta")
+    return reports
 
 
 def clones_2021(epsilon: float, *, reports: int, delta: float) -> float:
@@ -301,7 +306,7 @@ def clones_2023(epsilon: float, *, reports: int, delta: float) -> float:
 
 
 @lru_cache(maxsize=8)
-def _classes(mechanism: Shuffled) -> tuple[Outcome, ...]:
+def _classes(mechanism: Catalogued | AnyMechanism) -> tuple[Outcome, ...]:
     """Return the classes of reports with their blanket. Of any mechanism: a pair of values is told
     apart as the two answers to one question at its epsilon, and each other value is reported as
     either of the two with probability e**-epsilon, half for each."""
