@@ -187,6 +187,17 @@ def test_shuffling_one_report_is_no_protection_and_none_makes_it_worse() -> None
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize(("reports", "delta", "epsilon"), [(3, 0.01, 0.9741), (2, 0.001, 0.9981)])
+def test_costs_hardly_below_the_local_one_are_certified(
+    reports: int, delta: float, epsilon: float
+) -> None:
+    """Those that enumeration gives, where the first search ends above the local epsilon."""
+    cost = amplify_by_shuffling(rr(2, 1.0), reports=reports, delta=delta)
+    assert cost.epsilon == pytest.approx(epsilon, abs=2e-4)
+    assert cost.delta == delta
+
+
+@pytest.mark.exact
 def test_a_closed_form_outside_its_range_is_one_clear_error() -> None:
     limit = math.log(100_000 / (16 * math.log(4e6)))
     assert clones_2021(limit - 1e-9, reports=100_000, delta=1e-6) > 0

@@ -242,7 +242,7 @@ def amplify_by_shuffling(mechanism: Shuffled, *, reports: int, delta: float) -> 
         low, high = high, 1.03 * high
     while low == high or (low > 1e-9 and fine_excess(low) <= 0):
         low *= 0.97 if low == high else 0.5
-    if low < min(certified) < local.epsilon:
+    if low < min(certified) * (1 - CLOSE):
         fine_excess(brentq(fine_excess, low, min(certified), rtol=CLOSE) * (1 + CLOSE))
     epsilon = min(certified)
     return Cost(epsilon=epsilon, delta=delta) if epsilon < local.epsilon else local
