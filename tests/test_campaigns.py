@@ -51,6 +51,14 @@ def test_a_sample_of_the_publish_campaign_meets_its_bars() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exact
+def test_a_sample_of_the_shuffling_campaign_meets_its_bars() -> None:
+    done = module("simulations.shuffling", "--sample")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("ok  ") == 3
+
+
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_a_sample_of_the_strings_campaign_meets_its_bars() -> None:
     """A fixed seed; with a free one a false string would fail it with probability 0.001 at most."""

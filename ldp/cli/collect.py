@@ -180,7 +180,7 @@ def collect(
             origins=allow_origin,
             open_report=_opener(loaded, sealed),
             verify=_verifier(relay_key),
-            admits=admit and _admits(admit),
+            admits=_admits(admit) if admit else None,
         )
         if drain:
             moved, left = collector.drain()
