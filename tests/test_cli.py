@@ -520,8 +520,8 @@ def test_amplify_composes_batches(
     asked = "amplify city --registry metrics.toml --delta 1e-6"
     assert run(f"{asked} -n 100000 --batches 365", monkeypatch) == 0
     shown = capsys.readouterr().out
-    assert "in 365 batches            epsilon 2.488, delta 1e-06, composed" in shown
-    assert "epsilon 38.1, delta 0.0003651, added" in shown
+    assert "in 365 batches            epsilon 2.497, delta 1e-06, composed" in shown
+    assert "epsilon 38.19, delta 0.0003651, added" in shown
     Path("sizes.csv").write_text("attested,opened\n100000,90000\n80000,100000\n")
     assert run(f"{asked} --sizes sizes.csv --fakes 1% --json", monkeypatch) == 0
     result = json.loads(capsys.readouterr().out)

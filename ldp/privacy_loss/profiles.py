@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ldp.mechanisms.outcomes import Pair
 
-POINTS = 64
+POINTS = 32
 """Number of epsilons above 0 at which a profile is evaluated."""
 FAR = 1e-15
 """Delta of a profile's last point: what is beyond counts as an infinite loss."""
