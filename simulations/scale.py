@@ -256,12 +256,15 @@ class Measured:
 
 
 ELSEWHERE = {
+    "attack": "runs of simulate --table and decode",
     "collect": "make bench-collector",
     "demo": "simulate, aggregate and decode",
     "device": "python -m simulations.benchmarks --only encode",
     "discover": "make campaign-words",
     "init": "writes two small files",
+    "key": "writes one small file",
     "rappor": "make campaign-rappor-cases",
+    "relay": "python -m simulations.benchmarks.sealing",
 }
 """Command -> what measures it, or why nothing does."""
 

@@ -94,7 +94,7 @@ class _Subject(NamedTuple):
     show_default=True,
     help="Batches of -n with fresh reports of one person, as days.",
 )
-@click.option("--fakes", type=SHARE, default="0 %", help="Share of a batch that may be fake.")
+@click.option("--fakes", type=SHARE, default="0 %", help="Share of a batch that may be made up.")
 @click.option("--delta", type=float, required=True, help="Probability by which it may miss.")
 @click.option(
     "--per-person",

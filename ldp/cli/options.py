@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date, timedelta
-from fractions import Fraction
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ldp.cli.parsing import SHARE
 from ldp.errors import LdpError, ParameterError
 from ldp.files import finite
 
@@ -74,22 +74,10 @@ class _Span(click.ParamType):  # type: ignore[type-arg]  # not subscriptable bef
             self.fail(str(error), parameter, context)
 
 
-class _Share(click.ParamType):  # type: ignore[type-arg]  # not subscriptable before 8.4
-    name = "SHARE"
-
-    def convert(
-        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
-    ) -> float:
-        text = str(value).strip()
-        number = text.removesuffix("%").strip()
-        if not re.fullmatch(r"\d+(\.\d*)?|\.\d+", number):
-            self.fail("must be a share, as 1% or 0.01", parameter, context)
-        return float(Fraction(number) / (100 if text.endswith("%") else 1))
-
-
 FAKES = click.option(
     "--fakes",
-    type=_Share(),
+    type=SHARE,
+    callback=lambda _, __, share: share if share is None else float(share),
     help="Share of the reports that may be made up, as 1%.",
 )
 SPAN = _Span()
