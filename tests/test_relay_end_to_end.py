@@ -139,7 +139,7 @@ def _break(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.exact
 def test_processes_that_are_killed_agree_on_every_report(tmp_path: Path) -> None:
     """Devices, two relays and two collectors, each killed at random moments."""
-    result = campaign.killed(tmp_path, devices=4, windows=8, kills=6, seed=2)
+    result = campaign.killed(tmp_path, devices=4, windows=5, kills=4, seed=2)
     assert [bar for bar in campaign.bars(result) if not bar.met] == []
 
 
