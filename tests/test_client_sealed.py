@@ -171,3 +171,15 @@ def test_a_device_without_a_key_loads_no_cryptography(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True"]
+
+
+@pytest.mark.exact
+def test_without_the_package_a_key_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['cryptography'] = None; from ldp.client import Collector; "
+        f"Collector({HERE!r}); Collector({HERE!r}, key={KEY.public!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "sealing reports needs the package cryptography" in done.stderr.splitlines()[-1]
+    assert "pip install '.[sealed]'" in done.stderr.splitlines()[-1]
