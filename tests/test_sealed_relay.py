@@ -4,6 +4,7 @@ import csv
 import random
 from collections.abc import Iterator
 from datetime import timedelta
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 
 from ldp.collection.relay_buffer import RelayBuffer
-from ldp.collection.sealed_relay import Holding
+from ldp.collection.sealed_relay import Holding, target_sizes
 from ldp.errors import LdpError
+from ldp.privacy_loss import amplify_by_shuffling
 from ldp.protocol.batch import Batch, Item
 from ldp.protocol.sealing_keys import RelayPublicKey, verify_with
 from tests.collecting import (
@@ -296,6 +298,31 @@ def test_a_batch_of_any_size_goes_into_sealed_batches(
         text for _, text in rows
     ]
     buffer.close()
+
+
+@pytest.mark.exact
+def test_a_queue_waits_until_its_shuffled_epsilon_is_met(tmp_path: Path) -> None:
+    """One report fewer is not certified; of fakes as many more are wanted."""
+    text = registry(tmp_path / "other").path.read_text()
+    (tmp_path / "metrics.toml").write_text(
+        text.replace("categories", "shuffled_epsilon = 1.0\ncategories")
+    )
+    asked = registry(tmp_path)
+    mechanism = asked.metric("city").mechanism
+    (target,) = target_sizes(asked, 1e-6, Fraction(0)).values()
+    assert amplify_by_shuffling(mechanism, reports=target, delta=1e-6).epsilon <= 1.0
+    fewer = round(0.98 * target)  # the search stops within 1 % of the least
+    assert amplify_by_shuffling(mechanism, reports=fewer, delta=1e-6).epsilon > 1.0
+    assert target_sizes(asked, 1e-6, Fraction(1, 2)) == {"places/city": 2 * target}
+    way = Way(None)
+    holding = Holding(smallest=1, shortest=timedelta(0), targets={"places/city": 5})
+    with Relaying(tmp_path, destination=way, holding=holding) as relay:
+        for number, batches in ((4, 0), (1, 1)):
+            relay.send(batch(sealed(asked, items(asked, "city", "Oslo", number))))
+            relay.work()
+            assert relay.tallies("places/city")["batches"] == batches
+        assert relay.tallies("places/city")["smallest_batch"] == 5
+        assert relay.tallies("places")["smallest_batch"] == 1
 
 
 @pytest.mark.exact

@@ -2,12 +2,14 @@
 
 from contextlib import ExitStack
 from datetime import timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from ldp.cli.options import FILE, SPAN
+from ldp.cli.parsing import SHARE
 from ldp.cli.serving import begin_log, listening_on, serve
 from ldp.errors import MissingPackage
 from ldp.registry import Registry
@@ -54,6 +56,14 @@ if TYPE_CHECKING:
     show_default=True,
     help="How long the first of them waits at least.",
 )
+@click.option(
+    "--delta",
+    type=float,
+    default=1e-6,
+    show_default=True,
+    help="At which a metric's shuffled_epsilon holds: fewer reports than it takes wait.",
+)
+@click.option("--fakes", type=SHARE, default="0 %", help="Share of a batch that may be made up.")
 @click.option("--rate", type=click.IntRange(min=1), default=20_000, help="Requests a second.")
 @click.option("--most-requests", type=click.IntRange(min=1), default=512, help="At one time.")
 @click.option(
@@ -72,6 +82,8 @@ def relay(
     listen: str,
     smallest: int,
     shortest: timedelta,
+    delta: float,
+    fakes: Fraction,
     rate: int,
     most_requests: int,
     most_buffer: int,
@@ -86,7 +98,7 @@ def relay(
     Example: ldp relay --collector https://telemetry.example.org --buffer waiting
     """
     try:
-        from ldp.collection.sealed_relay import Holding, Relay
+        from ldp.collection.sealed_relay import Holding, Relay, target_sizes
     except ModuleNotFoundError as error:
         raise MissingPackage.of("ldp relay", error.name, "collector") from None
     from ldp.client.destinations import Collector
@@ -94,6 +106,9 @@ def relay(
     from ldp.collection.service import Limits
 
     loaded = Registry.load(registry)
+    targets = target_sizes(loaded, delta, fakes)
+    for queue, reports in targets.items():
+        click.echo(f"a batch of {queue} has {reports:,} reports at least, for its shuffled_epsilon")
     begin_log()
     with ExitStack() as held:
         held.enter_context(hold_lock(buffer, user="relay"))
@@ -101,7 +116,7 @@ def relay(
             loaded,
             buffer,
             Collector(collector),
-            holding=Holding(smallest=smallest, shortest=shortest),
+            holding=Holding(smallest=smallest, shortest=shortest, targets=targets),
             limits=Limits(requests=most_requests, rate=float(rate), buffer_bytes=most_buffer << 20),
             trust_clock=trust_clock,
             attest=_signer(key),

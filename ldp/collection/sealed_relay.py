@@ -7,10 +7,12 @@ has passed is dropped and counted. `docs/relay.md` is the operator's page.
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from ldp.collection.relay_buffer import RelayBuffer
 from ldp.collection.service import JSON_TYPE, Limits, Service, longest_lateness, utc_today
 from ldp.collection.workers import Worker, Writer
 from ldp.errors import ReportError
+from ldp.privacy_loss import least_reports
 from ldp.protocol.batch import Batch, Item
 from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, Attestation, is_sealed
 from ldp.registry import Registry
@@ -38,11 +41,31 @@ PUBLIC = ("batches", "forwarded", "refused", "dropped")
 
 @dataclass(frozen=True, kw_only=True)
 class Holding:
-    """Rule when a queue's reports become a batch: when there are `smallest` or more, and the first
-    has waited for `shortest` since it came, or since the relay began."""
+    """Rule when a queue's reports become a batch: when there are `smallest` or more, and as many as
+    `targets` states for the queue, and the first has waited for `shortest` since it came, or since
+    the relay began."""
 
     smallest: int = 1000
     shortest: timedelta = timedelta(hours=1)
+    targets: Mapping[str, int] = field(default_factory=dict)
+
+    def least(self, queue: str) -> int:
+        """Return how many reports a batch of a queue has at least."""
+        return max(self.smallest, self.targets.get(queue, 0))
+
+
+def target_sizes(registry: Registry, delta: float, fakes: Fraction) -> dict[str, int]:
+    """Return how many reports a batch needs for its metric's `shuffled_epsilon` to be certified at
+    `delta`, by queue, where a share `fakes` of them may be fake. Raise ParameterError where no
+    batch suffices. Time: some seconds a metric."""
+    return {
+        metric.queue: math.ceil(
+            least_reports(metric.mechanism, epsilon=metric.shuffled_epsilon, delta=delta)
+            / (1 - fakes)
+        )
+        for metric in registry.metrics.values()
+        if metric.shuffled_epsilon
+    }
 
 
 def sort_queued(data: bytes, queues: Mapping[str, Queue]) -> SortedBatch:
@@ -96,7 +119,7 @@ class Forwarder(Worker):
         }
         for queue, since in [*self._since.items()]:
             has_waited = now - since >= self._holding.shortest.total_seconds()
-            if has_waited and waiting[queue] >= self._holding.smallest:
+            if has_waited and waiting[queue] >= self._holding.least(queue):
                 problem = f"reports of {queue} cannot be shuffled"
                 self._attempt(problem, partial(self._shuffle, queue))
         self._attempt("batches cannot be forwarded", self._forward)
@@ -114,7 +137,7 @@ class Forwarder(Worker):
         self._cleaned = today
 
     def _shuffle(self, queue: str) -> None:
-        settings = self._holding.smallest, self._today(), self._attest
+        settings = self._holding.least(queue), self._today(), self._attest
         self._writer.perform(lambda buffer: buffer.shuffle(queue, *settings))
         self._writer.perform(lambda buffer: buffer.erase())
         del self._since[queue]
@@ -192,7 +215,7 @@ class Relay(Service):
         queues = {
             name: {
                 "report_bytes": queue.size,
-                "smallest_batch": self._holding.smallest,
+                "smallest_batch": self._holding.least(name),
                 **{tally: tallies.get(name, {}).get(tally, 0) for tally in PUBLIC},
             }
             for name, queue in self._queues.items()
