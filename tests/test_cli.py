@@ -467,11 +467,15 @@ def test_amplify_prints_both_costs_and_the_conditions(
         ("--epsilon 4 --users 100000", 4.0, 0.1698, 4),
         ("--mechanism pgr --domain 2600 --epsilon 4 -n 100000", 4.0, 0.0824, 4),
         ("--mechanism cms --epsilon 1 --target 0.05", 1.0, 0.05, 4),
+        (
+            "--mechanism dummies --domain 2600 --with slots=2,probability=0.5545 -n 100000",
+            *(None, 1.0, 5),
+        ),
     ],
 )
 def test_amplify_takes_a_preset_or_a_mechanism(
     words: str,
-    local: float,
+    local: float | None,
     shuffled: float,
     conditions: int,
     monkeypatch: pytest.MonkeyPatch,
@@ -480,10 +484,10 @@ def test_amplify_takes_a_preset_or_a_mechanism(
     """Of 20 people at most, shuffling changes hardly anything at so small a delta."""
     assert run(f"amplify {words} --delta 1e-6 --json", monkeypatch) == 0
     result = json.loads(capsys.readouterr().out)
-    assert result["local"]["epsilon"] == pytest.approx(local, rel=1e-3)
+    assert result["local"]["epsilon"] == (local and pytest.approx(local, rel=1e-3))
     assert result["shuffled"]["epsilon"] == pytest.approx(shuffled, rel=0.01)
     assert len(result["conditions"]) == conditions
-    assert (result["closed_forms"]["2023"] is None) == ("20" in words.split())
+    assert (result["closed_forms"]["2023"] is None) == ("20" in words.split() or local is None)
 
 
 @pytest.mark.exact
@@ -497,6 +501,8 @@ def test_amplify_takes_a_preset_or_a_mechanism(
         ("--mechanism rr --epsilon 1 --delta 1e-6", "--mechanism rr needs --domain"),
         ("--mechanism rappor --with p=0.5 --delta 1e-6", 'needs --with "f = ...", --with'),
         ("--mechanism coin --with alpha --delta 1e-6", "--with is like"),
+        ("--mechanism dummies --domain 5 --delta 1e-6", 'needs --with "slots = ...", --with "pro'),
+        ("--mechanism coin --with alpha=1,beta=1,x=2 --delta 1e-6", "--mechanism coin has no x"),
         ("--mechanism coin --with alpha=1 --epsilon 1 --delta 1e-6", '--with "beta = ..."'),
         ("--mechanism cms --epsilon 1 --delta 1", "delta must lie strictly between 0 and 1"),
         ("--epsilon 1 --delta 1e-6 --target 0.1", "give one of --users, --sizes or --target"),

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from fractions import Fraction
+from math import isinf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,11 +18,12 @@ from ldp.cli.conditions import shuffling_conditions
 from ldp.cli.options import FILE, JSON, say
 from ldp.cli.parsing import SHARE
 from ldp.errors import ParameterError
-from ldp.mechanisms import CATALOGUE, from_parameters
+from ldp.mechanisms import CATALOGUE
 from ldp.mechanisms.catalogue import CLASSES, PUBLIC
 from ldp.mechanisms.presets import PRESETS, preset_mechanism
 from ldp.privacy_loss import (
     AnyMechanism,
+    DummyMessages,
     amplify_by_shuffling,
     clones_2021,
     clones_2023,
@@ -44,6 +46,9 @@ DEFAULTS: dict[str, Mapping[str, Any]] = {
     "piecewise": {"bounds": (0, 1)},
 }
 """Parameters that change no cost, for --mechanism: sizes as Apple published them, a range."""
+NAMES = [*(CLASSES[name] for name in PUBLIC), DummyMessages.name]
+OPTIONS = {"epsilon": "--epsilon", "categories": "--domain", "values": "--domain"}
+"""Options of parameters that --with need not give."""
 RELAY = (
     "the relay is honest: one that drops all reports but one person's, adds its own or repeats "
     "some can state any size"
@@ -63,9 +68,7 @@ class _Subject(NamedTuple):
 @click.argument("metric", required=False)
 @click.option("--registry", type=FILE, help="metrics.toml, for METRIC.")
 @click.option("--preset", type=click.Choice(sorted(PRESETS)), help="A published setting.")
-@click.option(
-    "--mechanism", type=click.Choice([CLASSES[name] for name in PUBLIC]), help="By its name."
-)
+@click.option("--mechanism", type=click.Choice(NAMES), help="By its name.")
 @click.option(
     "--epsilon", type=float, help="Of one report, for --mechanism; alone: any mechanism of it."
 )
@@ -185,28 +188,29 @@ def _mechanism(
     name: str, epsilon: float | None, domain: int | None, others: str | None
 ) -> Shuffled:
     """Return the mechanism of a name with the parameters that were given."""
-    parameters = {"mechanism": name, **DEFAULTS.get(name, {})}
+    kind: Any = DummyMessages if name == DummyMessages.name else CATALOGUE[name]
+    is_required = {field.name: field.default is MISSING for field in fields(kind)}
+    parameters = {**DEFAULTS.get(name, {})}
     if epsilon is not None:
         parameters["epsilon"] = epsilon
-    if domain is not None:
+    if domain is not None and "values" in is_required:
+        parameters["values"] = domain
+    elif domain is not None:
         parameters["categories"] = tuple(map(str, range(domain)))
     try:
         parameters |= tomllib.loads(f"others = {{ {others or ''} }}")["others"]
     except tomllib.TOMLDecodeError:
         raise ParameterError('--with is like "bits = 64, hashes = 2, f = 0.5"') from None
-    kind = CATALOGUE[name]
-    if kind.has_seed(parameters):
+    if "seed" in is_required and kind.has_seed(parameters):
         parameters.setdefault("seed", "00")
-    missing = [
-        field.name
-        for field in fields(kind)
-        if field.default is MISSING and field.name not in parameters
-    ]
+    missing = [field for field in is_required if is_required[field] and field not in parameters]
     if missing:
-        options = {"epsilon": "--epsilon", "categories": "--domain"}
-        wanted = (options.get(name, f'--with "{name} = ..."') for name in missing)
+        wanted = (OPTIONS.get(field, f'--with "{field} = ..."') for field in missing)
         raise ParameterError(f"--mechanism {name} needs {', '.join(wanted)}")
-    return from_parameters(parameters)
+    if unknown := [field for field in parameters if field not in is_required]:
+        raise ParameterError(f"--mechanism {name} has no {', '.join(unknown)}")
+    mechanism: Shuffled = kind(**parameters)
+    return mechanism
 
 
 def _read_sizes(path: Path) -> list[tuple[int, int]]:
@@ -276,7 +280,7 @@ def _words(result: Mapping[str, Any]) -> str:
         lines += [
             f"  {every:<25} {_cost(batches['composed'])}, composed",
             f"  {'':<25} {_cost(batches['added'])}, added",
-            f"  {'':<25} epsilon {upwards(batches['local'])}, delta 0, seen by themselves",
+            f"  {'':<25} epsilon {_epsilon(batches['local'])}, delta 0, seen by themselves",
         ]
     return "\n".join(
         [
@@ -294,7 +298,11 @@ def _parts(cost: Cost) -> dict[str, float]:
 
 
 def _cost(parts: Mapping[str, float]) -> str:
-    return f"epsilon {upwards(parts['epsilon'])}, delta {upwards(parts['delta'])}"
+    return f"epsilon {_epsilon(parts['epsilon'])}, delta {upwards(parts['delta'])}"
+
+
+def _epsilon(epsilon: float) -> str:
+    return "unlimited" if isinf(epsilon) else upwards(epsilon)
 
 
 def _closed(form: Callable[..., float], local: float, reports: int, delta: float) -> float | None:

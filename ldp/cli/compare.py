@@ -197,7 +197,8 @@ def _words_of_dummies(rivals: Sequence[Row]) -> list[str]:
     return wrap(
         f"Dummies: a user sends the value with probability {sending:g}, and messages that name a "
         f"value drawn at random; {1 + slots} messages at most. Certified for the batch on the same "
-        "conditions; unlimited to whoever sees messages before they are shuffled. What it would "
+        "conditions, each message shuffled by itself; unlimited to whoever sees messages before "
+        "they are shuffled. What it would "
         f"do: no device sends them yet. Sealing adds at least {SEALED} bytes to a message.",
         WIDTH,
     )

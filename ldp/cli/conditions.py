@@ -2,6 +2,7 @@
 
 from ldp.accounting.explain import upwards
 from ldp.mechanisms import Catalogued
+from ldp.privacy_loss import DummyMessages
 from ldp.privacy_loss.shuffling import Shuffled
 
 
@@ -17,6 +18,11 @@ def shuffling_conditions(mechanism: Shuffled, reports: int, per_person: int) -> 
         "r e**((r - 1) epsilon) delta; fresh reports in several batches compose (ldp amplify "
         "--batches)",
     ]
+    if isinstance(mechanism, DummyMessages):
+        conditions.append(
+            f"the {1 + mechanism.slots} messages of a person at most are shuffled one by one, and "
+            "none can be told to be of the same person as another; no device sends dummies yet"
+        )
     if isinstance(mechanism, Catalogued) and mechanism.is_memoisable:
         conditions.append(
             "the report's noise is fresh: memoised reports are the same person's, and can be told "
