@@ -16,10 +16,17 @@ from ldp import MemoisedResponse
 from ldp.accounting import Cost
 from ldp.cli import commands
 from ldp.cli.options import progress
+from ldp.collection.buffer import RelayedReports
+from ldp.collection.ingest import write_sizes
 from ldp.mechanisms.catalogue import CATALOGUE, CLASSES, PUBLIC
+from ldp.privacy_loss import compose_shuffled, least_reports
 from ldp.protocol.kinds import Index
+from ldp.registry import Registry
 from ldp.simulation import draw_table
 from tests.command_line import NAMES, REGISTRY, SIMULATE, run
+
+SIZES = (2_000, 4_000, 9_000)
+"""The smaller sizes of three batches."""
 
 
 @pytest.mark.exact
@@ -505,7 +512,7 @@ def test_amplify_takes_a_preset_or_a_mechanism(
         ("--mechanism coin --with alpha=1,beta=1,x=2 --delta 1e-6", "--mechanism coin has no x"),
         ("--mechanism coin --with alpha=1 --epsilon 1 --delta 1e-6", '--with "beta = ..."'),
         ("--mechanism cms --epsilon 1 --delta 1", "delta must lie strictly between 0 and 1"),
-        ("--epsilon 1 --delta 1e-6 --target 0.1", "give one of --users, --sizes or --target"),
+        ("--epsilon 1 --delta 1e-6 --target 0.1", "give one of --users, --store, --sizes or"),
         ("--epsilon 1 --delta 1e-6 --fakes 100%", "is a share such as 1% or 0.01, below 1"),
         ("--preset chrome-uma --delta 1e-6 --batches 2", "share what is memoised"),
     ],
@@ -535,13 +542,66 @@ def test_amplify_composes_batches(
     assert result["batches"]["number"] == 2
     composed = result["batches"]["composed"]["epsilon"]
     assert result["shuffled"]["epsilon"] < composed < 0.8 * result["batches"]["added"]["epsilon"]
-    assert "the relay is honest" in result["conditions"][-1]
-    for text, said in (("attested\n1\n", "columns attested,opened"), ("attested,opened\n", "no b")):
+    assert "the relay is honest" in result["conditions"][-2]
+    for text, said in (
+        ("attested\n1\n", "columns attested,opened"),
+        ("attested,opened\n", "no batch has a size"),
+        ("attested,opened\n0,5\n", "no batch has a size"),
+    ):
         Path("sizes.csv").write_text(text)
         assert run(f"{asked} --sizes sizes.csv", monkeypatch) == 2
         assert said in capsys.readouterr().err
-    assert run(f"{asked} --sizes sizes.csv --batches 2", monkeypatch) == 2
-    assert "leave --batches out" in capsys.readouterr().err
+
+
+@pytest.mark.exact
+def test_amplify_reads_the_batches_that_a_collector_noted(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    relayed = [
+        RelayedReports("city", 1, b"\1", attested=5_000, opened=4_000),
+        RelayedReports("city", 1, b"\2", attested=2_000, opened=3_000),
+        RelayedReports("city", 1, b"\3", attested=9_000, opened=9_000),
+        RelayedReports("city", 1, b"", attested=0, opened=70),
+        RelayedReports("home", 1, b"\3", attested=9_000, opened=10),
+    ]
+    write_sizes(Path("store"), relayed)
+    asked = "amplify city --registry metrics.toml --store store --delta 1e-6"
+    assert run(f"{asked} --fakes 1%", monkeypatch) == 0
+    shown = capsys.readouterr().out
+    assert "in a batch of 1,980 " in shown
+    assert "in 3 batches " in shown
+    assert "70 reports without a relay's statement are not in these numbers" in shown
+    assert "the relay is honest" in shown
+    for words, number in (("", 3), ("--batches 2", 2)):
+        assert run(f"{asked} --json {words}", monkeypatch) == 0
+        result = json.loads(capsys.readouterr().out)
+        batches = [(Registry.load("metrics.toml").metric("city").mechanism, n, 1) for n in SIZES]
+        cost = compose_shuffled(batches[:number]).at(1e-6)
+        assert result["batches"]["number"] == number
+        assert result["batches"]["composed"]["epsilon"] == cost.epsilon
+    assert run(asked.replace("city", "home"), monkeypatch) == 0
+    assert "in a batch of 10 " in capsys.readouterr().out
+    for words, said in (
+        (asked.replace("--store store", "--store elsewhere"), "ldp collect --relay-key writes it"),
+        ("amplify --epsilon 1 --store store --delta 1e-6", "--store goes with METRIC"),
+    ):
+        assert run(words, monkeypatch) == 2
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.exact
+def test_amplify_takes_the_target_that_a_metric_states(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Path("metrics.toml").read_text()
+    Path("metrics.toml").write_text(
+        text.replace("[metric.city]", "[metric.city]\nshuffled_epsilon = 0.5")
+    )
+    assert run("amplify city --registry metrics.toml --delta 1e-6 --json", monkeypatch) == 0
+    result = json.loads(capsys.readouterr().out)
+    mechanism = Registry.load("metrics.toml").metric("city").mechanism
+    assert result["reports"] == least_reports(mechanism, epsilon=0.5, delta=1e-6)
+    assert 0.49 < result["shuffled"]["epsilon"] <= 0.5
 
 
 @pytest.mark.exact

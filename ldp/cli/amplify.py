@@ -32,7 +32,7 @@ from ldp.privacy_loss import (
     least_reports,
 )
 from ldp.privacy_loss.shuffling import Shuffled
-from ldp.registry import Registry
+from ldp.registry import Metric, Registry
 
 MOST_CATEGORIES = 1_000_000
 DEFAULTS: dict[str, Mapping[str, Any]] = {
@@ -51,17 +51,20 @@ OPTIONS = {"epsilon": "--epsilon", "categories": "--domain", "values": "--domain
 """Options of parameters that --with need not give."""
 RELAY = (
     "the relay is honest: one that drops all reports but one person's, adds its own or repeats "
-    "some can state any size"
+    "some can state any size",
+    "the reports of a batch are sealed on one day: the collector tells days apart",
 )
-"""Condition where a relay states the sizes of batches."""
+"""Conditions where a relay states the sizes of batches."""
 
 
 class _Subject(NamedTuple):
-    """What reports are drawn by; `is_fresh`: False if several reports share what is memoised."""
+    """What reports are drawn by; `is_fresh`: False if several reports share what is memoised;
+    `definition` of a metric."""
 
     name: str
     mechanism: Shuffled
-    is_fresh: bool
+    is_fresh: bool = False
+    definition: Metric | None = None
 
 
 @click.command()
@@ -86,6 +89,7 @@ class _Subject(NamedTuple):
     type=int,
     help="Honest reports in a batch, one a person, this one included.",
 )
+@click.option("--store", type=FILE, help="Of METRIC, in place of -n: its batches of a relay.")
 @click.option(
     "--sizes", type=FILE, help="Batches, in place of -n: CSV attested,opened, a line a batch."
 )
@@ -93,9 +97,7 @@ class _Subject(NamedTuple):
 @click.option(
     "--batches",
     type=click.IntRange(1, 100_000),
-    default=1,
-    show_default=True,
-    help="Batches of -n with fresh reports of one person, as days.",
+    help="Batches with fresh reports of one person, as days; 1 of -n, all of a file, without.",
 )
 @click.option("--fakes", type=SHARE, default="0 %", help="Share of a batch that may be made up.")
 @click.option("--delta", type=float, required=True, help="Probability by which it may miss.")
@@ -116,9 +118,10 @@ def amplify(
     domain: int | None,
     others: str | None,
     reports: int | None,
+    store: Path | None,
     sizes: Path | None,
     target: float | None,
-    batches: int,
+    batches: int | None,
     fakes: Fraction,
     delta: float,
     per_person: int,
@@ -128,30 +131,53 @@ def amplify(
 
     Certified for the mechanism's own law (privacy blanket), never rounded down; the closed forms
     of 2021 and 2023, which know its epsilon only, for comparison. Several batches compose by their
-    privacy losses. --sizes holds what a relay attests and how many reports the collector opened:
-    the smaller counts.
+    privacy losses. Of each batch in --store (ldp collect --relay-key) or --sizes, the smaller of
+    what the relay attests and what the collector opened counts; with --batches N the N smallest.
 
     \b
     Example: ldp amplify --preset apple-safari-energy --users 100000 --delta 1e-6
     Example: ldp amplify --mechanism cms --epsilon 4 -n 100k --batches 365 --delta 1e-6
     """
     subject = _subject(metric, registry, preset, mechanism, epsilon, domain, others)
-    if [reports is not None, sizes is not None, target is not None].count(True) != 1:
-        raise ParameterError("give one of --users, --sizes or --target")
-    if sizes is not None and batches > 1:
-        raise ParameterError("--sizes lists the batches: leave --batches out")
-    if reports is not None:
-        counts = Counter({honest_reports(reports, fakes=fakes): batches})
-    elif sizes is not None:
-        counts = Counter(honest_reports(*line, fakes=fakes) for line in _read_sizes(sizes))
+    ways = [way is not None for way in (reports, store, sizes, target)]
+    if not any(ways) and subject.definition and subject.definition.shuffled_epsilon:
+        target = subject.definition.shuffled_epsilon
+    elif ways.count(True) != 1:
+        raise ParameterError("give one of --users, --store, --sizes or --target")
+    if store is not None:
+        sizes = _sizes_in(store, subject.definition)
+    unattested = 0
+    if sizes is not None:
+        lines = _read_sizes(sizes)
+        unattested = sum(opened for attested, opened in lines if not attested)
+        honest = sorted(honest_reports(*line, fakes=fakes) for line in lines if line[0])
+        counts = Counter(honest[:batches])
+    elif reports is not None:
+        counts = Counter({honest_reports(reports, fakes=fakes): batches or 1})
     else:
         assert target is not None
-        counts = Counter({least_reports(subject.mechanism, epsilon=target, delta=delta): batches})
+        least = least_reports(subject.mechanism, epsilon=target, delta=delta)
+        counts = Counter({least: batches or 1})
+    if not counts:
+        raise ParameterError(f"{sizes}: no batch has a size that a relay attests")
     result = _costs(subject, counts, delta, per_person)
+    result["unattested"] = unattested
     result["conditions"] = shuffling_conditions(subject.mechanism, min(counts), per_person)
     if sizes is not None:
-        result["conditions"].append(RELAY)
+        result["conditions"] += RELAY
     say(result, _words(result), as_json)
+
+
+def _sizes_in(store: Path, metric: Metric | None) -> Path:
+    """Return the file of sizes that a collector of the metric wrote in its store."""
+    if metric is None:
+        raise ParameterError("--store goes with METRIC")
+    from ldp.collection.ingest import RELAYED  # late: other batches need no store
+
+    path = store / RELAYED / f"{metric.name}-{metric.version}.csv"
+    if not path.is_file():
+        raise ParameterError(f"there is no {path}: ldp collect --relay-key writes it")
+    return path
 
 
 def _subject(
@@ -175,13 +201,13 @@ def _subject(
         raise ParameterError("--domain and --with go with --mechanism")
     if metric is not None and registry is not None:
         definition = Registry.load(registry).metric(metric)
-        return _Subject(metric, definition.mechanism, not definition.memoise)
+        return _Subject(metric, definition.mechanism, not definition.memoise, definition)
     if preset is not None:
-        return _Subject(preset, preset_mechanism(preset), False)
+        return _Subject(preset, preset_mechanism(preset))
     if mechanism is not None:
-        return _Subject(mechanism, _mechanism(mechanism, epsilon, domain, others), False)
+        return _Subject(mechanism, _mechanism(mechanism, epsilon, domain, others))
     assert epsilon is not None
-    return _Subject("any mechanism", AnyMechanism(epsilon), False)
+    return _Subject("any mechanism", AnyMechanism(epsilon))
 
 
 def _mechanism(
@@ -217,12 +243,9 @@ def _read_sizes(path: Path) -> list[tuple[int, int]]:
     """Return the attested size and the opened reports of each batch."""
     with path.open(newline="", encoding="utf-8-sig") as file:
         try:
-            lines = [(int(row["attested"]), int(row["opened"])) for row in csv.DictReader(file)]
+            return [(int(row["attested"]), int(row["opened"])) for row in csv.DictReader(file)]
         except (KeyError, TypeError, ValueError, csv.Error):
             raise ParameterError(f"{path}: a line a batch, with columns attested,opened") from None
-    if not lines:
-        raise ParameterError(f"{path}: has no batches")
-    return lines
 
 
 def _costs(
@@ -282,6 +305,11 @@ def _words(result: Mapping[str, Any]) -> str:
             f"  {'':<25} {_cost(batches['added'])}, added",
             f"  {'':<25} epsilon {_epsilon(batches['local'])}, delta 0, seen by themselves",
         ]
+    if unattested := result["unattested"]:
+        lines.append(
+            f"  {unattested:,} reports without a relay's statement are not in these numbers: each "
+            "costs what it costs by itself"
+        )
     return "\n".join(
         [
             *lines,
