@@ -1,6 +1,7 @@
 """Attacks on estimates: they gain what is predicted, and intervals under fakes hold against all."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +115,8 @@ def test_intervals_hold_under_every_attack(mechanism: Mechanism, share: float) -
     misses = {name: np.zeros((2, len(NAMES)), int) for name in ATTACKS}
     for number in range(RUNS):
         generator = np.random.default_rng([number, 7])
+        if mechanism.has_seed({}):  # intervals hold over hash functions, not for one of them
+            mechanism = replace(mechanism, seed=generator.bytes(8).hex())
         scene, honest, counts = _scene(mechanism, generator)
         k = int(share * HONEST / (1 - share))
         for name, attack in ATTACKS.items():
@@ -129,7 +132,8 @@ def test_intervals_hold_under_every_attack(mechanism: Mechanism, share: float) -
 
 
 @pytest.mark.exact
-def test_collisions_that_fakes_hide_are_allowed_for() -> None:
+@pytest.mark.parametrize(("fakes", "each_row"), [(0.01, 5), (0.05, 25)])
+def test_collisions_that_fakes_hide_are_allowed_for(fakes: float, each_row: int) -> None:
     """Fakes that name the cells which honest reports name least make the sum of squares small: a
     sketch of 64 rows then takes its collisions for noise. Under fakes the standard error is the
     largest that the counts allow; the twin, that of the table, is smaller than the honest one."""
@@ -137,15 +141,15 @@ def test_collisions_that_fakes_hide_are_allowed_for() -> None:
     generator = np.random.default_rng(5)
     counts = np.repeat([8_000, 0], [4, 8])
     honest = draw_table(sketch, NAMES, counts=counts, generator=generator)
-    rows = np.repeat(np.arange(64), 25).astype(np.uint32)
+    rows = np.repeat(np.arange(64), each_row).astype(np.uint32)
     cells = honest.counts < np.median(honest.counts, axis=1)[:, None]
     payloads = np.packbits(cells, axis=1, bitorder="little")[rows]
     table = honest + counted(sketch, (rows, payloads))
     before = decode(honest, NAMES)
-    plain, wide = decode(table, NAMES), decode(table, NAMES, fakes=0.05)
+    plain, wide = decode(table, NAMES), decode(table, NAMES, fakes=fakes)
     squares = [each.details["sum_of_squared_counts"] for each in (plain, before)]
-    assert squares[0] < 0.98 * squares[1]
-    assert plain.std_error[5] < 0.99 * before.std_error[5] < 0.8 * wide.std_error[5]
+    assert squares[0] < 0.985 * squares[1]
+    assert plain.std_error[5] < 0.99 * before.std_error[5] < 0.99 * wide.std_error[5]
 
 
 @pytest.mark.parametrize(

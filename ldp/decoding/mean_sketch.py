@@ -19,6 +19,7 @@ from ldp.decoding.direct import pooled_variance
 from ldp.decoding.error_law import Collisions, ErrorLaw
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.sketch import MeanSketch
+from ldp.protocol.kinds import Index
 from ldp.tables.estimates import Estimates, Fakes, Rule, spread
 from ldp.tables.table import Table
 
@@ -69,7 +70,7 @@ def decode(
     named_counts, error = gather_with_error(table, cells, places, more=more)
     measured = measure(table, cells, named_counts, more)
     if fakes:
-        measured = under_fakes(table, measured, named_counts, fakes, more)
+        measured = under_fakes(table, cells, measured, named_counts, fakes, more)
     details: dict[str, Any] = {"sum_of_squared_counts": measured.squares}
     if rows < MIN_ROWS:
         details["warning"] = FEW_ROWS
@@ -181,11 +182,17 @@ def measure(table: Table, cells: AnyInts, named_counts: Ints, more: float = 0.0)
 
 
 def under_fakes(
-    table: Table, measured: Measurement, named_counts: Ints, fakes: Fakes, more: float
+    table: Table,
+    cells: AnyInts,
+    measured: Measurement,
+    named_counts: Ints,
+    fakes: Fakes,
+    more: float,
 ) -> Measurement:
     """Return `measured` with the most collisions that honest reports can have, when `fakes` may
     hide values from the sum of squares: each clearly held value has as many holders as its interval
-    allows, and all that these need not have are holders of one unknown value."""
+    allows, and one unknown value all that these need not have, or as many as the sum of squares
+    could hide."""
     mechanism, n = table.mechanism, table.total
     rows, width = mechanism.shape
     count, std_error, heavy = measured.count, measured.std_error, measured.heavy
@@ -193,14 +200,16 @@ def under_fakes(
     high = np.minimum(count[heavy] + reach + fakes.lowered, n)
     low = np.maximum(count[heavy] - reach - fakes.raised, 0.0)
     rest = max(0.0, n - float(low.sum()))
+    hidden = sum_of_squares(table, cells, more, fakes.number) - float((low**2).sum())
+    unknown = min(rest**2, max(0.0, hidden))
     collisions = replace(
         measured.collisions,
         heavy=high.tolist(),
         small_squares=beyond(n, 0.0) * (1 - 1 / width) ** 2 * rows * width,
-        unknown=rest**2,
+        unknown=unknown,
         unknown_most=rest,
     )
-    squares = min(float(n) ** 2, float((high**2).sum()) + rest**2)
+    squares = min(float(n) ** 2, float((high**2).sum()) + unknown)
     others = np.full(count.size, squares / n**2)
     others[heavy] = np.maximum(others[heavy] - (high / n) ** 2, 0.0)
 
@@ -320,7 +329,7 @@ def _collisions(
     return collisions, lumps
 
 
-def sum_of_squares(table: Table, named_counts: AnyInts, more: float = 0.0) -> float:
+def sum_of_squares(table: Table, named_counts: AnyInts, more: float = 0.0, fakes: int = 0) -> float:
     """Return F2, the sum of squared counts of all values, estimated from the cells; at least 0.
 
     `named_counts`: number of reports that name each cell, shape (rows, columns).
@@ -329,6 +338,11 @@ def sum_of_squares(table: Table, named_counts: AnyInts, more: float = 0.0) -> fl
     + F2 (1 - 1/m)/k, with B the channel's variance for a cell; solve for F2. Cells are de-biased
     before they are squared, so no digits cancel however large n is. Each of `more` further reports
     of a client adds the first two terms with the permanent response's channel.
+
+    With `fakes` the most that F2 of the honest reports can be. Cells of length |O|, around their
+    mean, are those of honest reports, of length |H|, and of fakes, so |H| <= |O| + |f|. Fakes in
+    all rows alike hide most, because honest rows are alike, and a report's part around its mean is
+    1 / (2 gain) in every cell at most, of one column 1 / gain in one.
     """
     from ldp import bulk
 
@@ -343,5 +357,8 @@ def sum_of_squares(table: Table, named_counts: AnyInts, more: float = 0.0) -> fl
         first = table.mechanism.permanent_channel
         shared = first.variance(1.0) + (width - 1) * first.variance(0.0) + 1 - 1 / rows
         noise += more * n * shared
-    excess: float = cells - noise - n**2 / (rows * width)
+    around = max(0.0, cells - n**2 / (rows * width))
+    of_fake = 1.0 if table.mechanism.kind is Index else math.sqrt(width) / 2
+    length = fakes * scale * of_fake / math.sqrt(rows)
+    excess: float = (math.sqrt(around) + length) ** 2 - noise
     return max(0.0, excess * rows / (1 - 1 / width))
