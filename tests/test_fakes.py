@@ -56,6 +56,26 @@ def test_an_interval_holds_under_the_best_attack_there_is(
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize(("reports", "fakes"), [(40, 2), (2000, 20)])
+def test_an_interval_of_a_population_holds_under_the_best_attack(reports: int, fakes: int) -> None:
+    """As above, where the honest reporters were drawn from a population: means of one bit and
+    buckets. The twin fails likewise."""
+    mechanism, honest = rr(2, 6.0), reports - fakes
+    p, q = float(mechanism.support.touched), float(mechanism.support.untouched)
+    for share in (0.0, 0.05, 0.5, 1.0):
+        law = binom.pmf(np.arange(honest + 1), honest, q + share * (p - q))
+        covered = []
+        for number in (fakes, 0):
+            low, high = _bounds(mechanism, reports, number)(1 - LEVEL, True)
+            holds = (low <= share * reports) & (share * reports <= high)
+            reached = [bool(holds[s : s + fakes + 1].all()) for s in range(honest + 1)]
+            covered.append(float(law[reached].sum()))
+        assert covered[0] > LEVEL - 1e-9
+        if share == 0.05 and reports == 2000:
+            assert covered[1] < 0.7
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("mechanism", CHANNELS, ids=lambda each: f"{each.name}-{each.epsilon:g}")
 def test_an_interval_is_the_union_over_all_that_fakes_can_be(mechanism: Mechanism) -> None:
     """Every number of fakes up to the largest, and every number of those that name the value."""
