@@ -188,6 +188,11 @@ def test_many_sizes_are_rounded_down_and_little_is_lost() -> None:
         compose_shuffled([(mechanism, size, 10)]).at(1e-6).epsilon for size in (60_000, 50_000)
     )
     assert least <= year.at(1e-6).epsilon <= most
+    wide = compose_shuffled([(mechanism, 100 + 977 * day, 1) for day in range(500)])
+    used = {reports for (_, reports), _ in wide.batches}
+    assert len(used) <= 25
+    assert sum(number for _, number in wide.batches) == 500
+    assert min(used) == 100
 
 
 @pytest.mark.exact

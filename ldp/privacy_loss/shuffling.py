@@ -52,8 +52,8 @@ MOST_REPORTS = 10**12
 """Largest number of reports of a batch."""
 MOST_SIZES = 8
 """Number of sizes of batches that are composed as they are; of more, most are rounded down."""
-SIZES = 1.05
-"""Ratio of the sizes to which batches are then rounded down."""
+SIZES, MOST_ROUNDED = 1.05, 24
+"""Least ratio of two sizes to which batches are then rounded down, and largest number of ratios."""
 
 
 @dataclass(frozen=True)
@@ -122,10 +122,10 @@ def compose_shuffled(
     Its `at(delta)` is an upper bound, never above the sum of the local epsilons: delta of a batch
     is certified at 33 epsilons (`shuffled_delta`), and the losses that lie above the chords between
     these add. Conditions: see the module; the numbers must not depend on what the reports say, and
-    each report must be drawn anew. The sizes of more than 8 kinds of batches are rounded down, by
-    up to 5 %. Raises ParameterError for numbers that are not whole or below 1, and for several
-    reports of a memoised mechanism unless `is_fresh`. Time: a second for each size, up to 15 from
-    10**8 reports on.
+    each report must be drawn anew. The sizes of more than 8 kinds of batches are rounded down: by
+    up to 5 %, or to 25 sizes where the largest is more than three times the smallest. Raises
+    ParameterError for numbers that are not whole or below 1, and for several reports of a memoised
+    mechanism unless `is_fresh`. Time: a second for each size, up to 15 from 10**8 reports on.
 
     >>> from ldp import HadamardCountMeanSketch
     >>> energy = HadamardCountMeanSketch(epsilon=4.0, rows=1024, width=32768, seed="00ff")
@@ -158,8 +158,9 @@ def _rounded_down(counts: Counter[tuple[Shuffled, int]]) -> Counter[tuple[Shuffl
     """Return the batches with their sizes rounded down to one of a few: a report among more people
     is protected no less, since anybody can add reports to a batch."""
     least, most = (edge(reports for _, reports in counts) for edge in (min, max))
-    steps = math.ceil(math.log(most / least, SIZES))
-    sizes = sorted({math.ceil(least * SIZES**step) for step in range(steps + 1)})
+    ratio = max(SIZES, (most / least) ** (1 / MOST_ROUNDED))
+    steps = math.ceil(math.log(most / least, ratio))
+    sizes = sorted({math.ceil(least * ratio**step) for step in range(steps + 1)})
     rounded: Counter[tuple[Shuffled, int]] = Counter()
     for (mechanism, reports), number in counts.items():
         rounded[mechanism, sizes[bisect_right(sizes, reports) - 1]] += number
