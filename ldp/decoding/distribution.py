@@ -57,6 +57,10 @@ CLEAR = 4.5
 """Standardised excess from which a bin is left out without a draw."""
 
 
+LEAST_ERROR = 1e-9
+"""Standard error of an edge that no noise reaches."""
+
+
 @dataclass(frozen=True, eq=False)
 class Nodes:
     """Groups of neighbouring bins that reports tell of: `groups`, shape (nodes, bins), 1 for a bin
@@ -167,7 +171,15 @@ class Distribution(Displayed):
 
     def _variance(self, weights: Floats) -> Floats:
         """Return the variance of each of the sums of the nodes' shares by `weights`, shape (sums,
-        nodes): noise, and the sampling of reporters from their population."""
+        nodes): noise, and the sampling of reporters from their population; with made-up reports the
+        most that it can be of the honest ones, because a share that is hidden has its variance."""
+        variance = self._apparent_variance(weights)
+        if self.fake_share:
+            variance = np.maximum(variance, self._hidden_variance(weights))
+        return variance
+
+    def _apparent_variance(self, weights: Floats) -> Floats:
+        """Return the variances of the sums where shares are what they seem."""
         noise, per_report = self._variances
         variance = weights**2 @ (noise + per_report)
         row, reports = self.nodes.row, self._honest
@@ -175,6 +187,24 @@ class Distribution(Displayed):
             at = row == number
             variance -= (weights[:, at] @ (per_report * reports)[at]) ** 2 / reports[at][0]
         return np.asarray(np.maximum(variance, 0.0))
+
+    def _hidden_variance(self, weights: Floats) -> Floats:
+        """Return an upper bound of the variances of the sums. Noise is linear in the bins' shares
+        p, and so is what sampling is at most, sum p (w - c)**2 for any c, w being what a bin is
+        worth in a row: the sum of both moves as far as made-up reports can `_shift` it."""
+        nodes, channel, square = self.nodes, self.nodes.channel, weights**2 / self._honest
+        unset, set_ = float(channel.variance(0.0)), float(channel.variance(1.0))
+        worth = (set_ - unset) * square @ nodes.groups
+        for number in np.unique(nodes.row):
+            at = nodes.row == number
+            if number < 0:
+                worth += square[:, at] @ nodes.groups[at]
+            else:
+                of_bins = weights[:, at] @ nodes.groups[at]
+                mean = (of_bins @ self.share)[:, None]
+                worth += (of_bins - mean) ** 2 / self._honest[at][0]
+        _, up = self._shift(worth @ self.fit[0])
+        return np.asarray(unset * square.sum(axis=1) + worth @ self.share + up)
 
     def linear(self, weight: Floats) -> tuple[float, float, Shift]:
         """Return the sum of the bins' shares by `weight`, shape (bins,), its standard error, and
@@ -188,8 +218,7 @@ class Distribution(Displayed):
     def below(self) -> tuple[Floats, Floats]:
         """Estimated shares below every inner edge, and their standard errors: shape (bins - 1,)."""
         weights = self._cumulative
-        least = 1e-9  # of an edge that no noise reaches
-        error = np.maximum(self._variance(weights) ** 0.5, least)
+        error = np.maximum(self._variance(weights) ** 0.5, LEAST_ERROR)
         return np.cumsum(self.share)[:-1], error
 
     @cached_property
@@ -222,7 +251,8 @@ class Distribution(Displayed):
             total = float(share.sum())  # 1 at most; then the covariance is diag(p) - p p'
             taken = (1 - max(0.0, 1 - total) ** 0.5) / total if total else 0.0
             sampled[:, at] -= taken * share * sampled[:, at].sum(axis=1, keepdims=True)
-        return np.asarray((error + sampled) @ self._cumulative.T / self.below[1])
+        scale = np.maximum(self._apparent_variance(self._cumulative) ** 0.5, LEAST_ERROR)
+        return np.asarray((error + sampled) @ self._cumulative.T / scale)
 
     def quantile(self, q: float, level: float = 0.95) -> Statistic:
         """Return the `q`-quantile: the least number with a share of at least `q` at or below it,
