@@ -106,6 +106,16 @@ def test_right_builds_are_said_to_be_broken_once_a_year_at_most() -> None:
     assert len([*broken(years(2, share=0.1), "on", 365)]) > 35
 
 
+@pytest.mark.exact
+@pytest.mark.parametrize("reports", [0, 1, 50])
+def test_weeks_with_hardly_any_report_say_nothing(reports: int) -> None:
+    """However many there are: without evidence the detector stays where it is."""
+    counts = np.array([[round(0.731 * reports), reports - round(0.731 * reports)]])
+    quiet = Table.from_counts(COIN, counts, reports)
+    weeks = ((DAY + timedelta(weeks=week), quiet) for week in range(400))
+    assert not [*broken(weeks, "on", 52)]
+
+
 def of_broken(cause: str) -> Table:
     """A thousand reports of a broken build."""
     if cause == HASHED:
@@ -132,10 +142,10 @@ def with_broken(few: Table, seed: int) -> Iterator[tuple[date, Table]]:
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize(("cause", "least"), [(WITHOUT_NOISE, 6), (STUCK, 10), (HASHED, 4)])
+@pytest.mark.parametrize(("cause", "least"), [(WITHOUT_NOISE, 5), (STUCK, 10), (HASHED, 3)])
 def test_a_broken_build_in_a_hundred_is_seen_within_a_week(cause: str, least: int) -> None:
-    """At one false alarm a year, epsilon 1: in 87 % without noise, 100 % where the row is stuck,
-    67 % with another seed; fewer than 6 and 4 of ten with probability 3 and 2 %, seeds fixed."""
+    """At one false alarm a year, epsilon 1: in 80 % without noise, 100 % where the row is stuck,
+    56 % with another seed; fewer than 5 and 3 of ten with probability 1 and 4 %, seeds fixed."""
     few = of_broken(cause)
     alarms = [[*broken(with_broken(few, seed), "on", 365)] for seed in range(10)]
     assert sum(any((period - DAY).days >= 3 for period, _, _ in one) for one in alarms) >= least

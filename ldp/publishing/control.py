@@ -5,9 +5,9 @@ that support it (`Mechanism.support`) is then Binomial(n, p), and rows are unifo
 the reports come from a broken build, S is Binomial(n, (1 - SHARE) p + SHARE t): t = 1 without
 noise, the probability of the untouched where values are hashed with another seed, 1 or 0 where
 randomness is stuck at one report, which also gives one row SHARE of the reports beside its own. A
-weighted mean e of these likelihood ratios has mean 1 while all builds are right, so the detector of
-Shiryaev and Roberts, M = (M + 1) e, is expected to take `most` periods or more until it passes
-`most` (Shin, Ramdas and Rinaldo 2023: e-detectors).
+weighted mean e of these likelihood ratios has mean 1 while all builds are right, so the cumulative
+sum of its logarithm, M = max(M, 1) e, is expected to take `most` periods or more until it passes
+`most` (Shin, Ramdas and Rinaldo 2023: e-detectors). Periods without reports leave it as it is.
 
 A source of randomness that is stuck differently on each device cannot be seen.
 """
@@ -28,6 +28,8 @@ SHARE = 0.01
 """Share of the reports, of a broken build, that the detector is tuned to."""
 LATEST = 90
 """Number of latest periods that are looked at."""
+RECENT = 7
+"""Number of latest periods of which it is said."""
 WITHOUT_NOISE = "a build without noise, or whose randomness is stuck"
 HASHED = (
     "a build that hashes with another seed, records another value, or whose randomness is stuck"
@@ -85,24 +87,22 @@ def broken(
 ) -> Iterator[tuple[date, date, str]]:
     """Yield (period, since, cause) for each of the `tables`, in the order of time, in which the
     detector passes `most`, from where it begins anew."""
-    start = (-math.inf, 0.0, None, dict[str, float]())
-    log_m, evidence, since, total = start
+    log_m, since, total = 0.0, None, dict[str, float]()
     for period, table in tables:
         ratios = log_ratios(table, value)
         weighted = [math.log(WEIGHTS[cause]) + ratio for cause, ratio in ratios.items()]
-        log_e = float(np.logaddexp.reduce(weighted))
-        log_m = float(np.logaddexp(log_m, 0.0)) + log_e
-        if evidence <= 0 or since is None:
-            evidence, since, total = 0.0, period, {}
-        evidence += log_e
+        if log_m <= 0 or since is None:
+            log_m, since, total = 0.0, period, {}
+        log_m += float(np.logaddexp.reduce(weighted))
         total = {cause: total.get(cause, 0.0) + ratio for cause, ratio in ratios.items()}
         if log_m >= math.log(most):
             yield period, since, max(total, key=lambda cause: total[cause])
-            log_m, evidence, since, total = start
+            log_m = 0.0
 
 
 def broken_builds(job: Job) -> Iterator[Broken]:
-    """Yield what the kept tables of a job's control metrics say, of each version the last."""
+    """Yield what the latest `RECENT` kept tables of a job's control metrics say, of each version the
+    last; the detector begins with the `LATEST`."""
     length = PERIODS[job.period]
     for metric, version in kept_versions(job.out):
         known = job.registry.metrics.get(metric)
@@ -112,5 +112,7 @@ def broken_builds(job: Job) -> Iterator[Broken]:
         latest = [*states.items()][-LATEST:]
         loaded = ((period, load_table(state.table_path)) for period, state in latest)
         tables = ((period, table) for period, table in loaded if isinstance(table, Table))
+        recent = {period for period, _ in latest[-RECENT:]}
         for last in [*broken(tables, known.control, DAYS / length)][-1:]:
-            yield Broken(metric, version, *last)
+            if last[0] in recent:
+                yield Broken(metric, version, *last)

@@ -27,7 +27,7 @@ from ldp.report.page import environment
 USUAL = 28
 """Number of periods whose median is the usual number of reports."""
 RECENT = 7
-"""Number of periods for which a change, or a broken build, is said in the index."""
+"""Number of periods for which a change is said in the index."""
 FEW = 0.5
 """Share of the usual reports below which a period has few."""
 
@@ -66,8 +66,7 @@ def write_site(job: Job, result: Publication, broken: Sequence[Broken] = ()) -> 
         if not versions and _is_member(job.registry, metric):
             continue
         problems = [problem.text for problem in result.problems if problem.metric == metric]
-        recent = {period.first for version in versions for period in version.periods[-RECENT:]}
-        deviation = [str(b) for b in broken if b.metric == metric and b.period in recent]
+        deviation = [str(build) for build in broken if build.metric == metric]
         health = health_of(metric, versions, job, problems, deviation)
         cards.append(_card(metric, versions, job.registry, health))
         if versions:
