@@ -128,6 +128,8 @@ def test_a_key_that_the_registry_does_not_list_is_refused(app: SealingApp) -> No
         with pytest.raises(ParameterError, match="does not list the key"):
             app.open(destination=destination)
     app.open(destination=Collector(HERE, relay=RELAY, key=KEY.public)).close()
+    with pytest.raises(ParameterError, match="give the collector's key"):
+        app.open(destination=Collector(HERE))
 
 
 @pytest.mark.exact

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from ldp.client.destinations import Unreachable
 from ldp.collection.relay_buffer import RelayBuffer
 from ldp.collection.sealed_relay import Holding, target_sizes
 from ldp.errors import LdpError
 from ldp.privacy_loss import amplify_by_shuffling
 from ldp.protocol.batch import Batch, Item
+from ldp.protocol.sealed_report import Attestation
 from ldp.protocol.sealing_keys import RelayPublicKey, verify_with
 from tests.collecting import (
     TODAY,
@@ -208,6 +210,43 @@ def test_a_batch_that_is_too_late_for_the_collector_is_counted(pair: Pair) -> No
     relay.work()
     assert (relay.tallies()["refused"], relay.tallies()["forwarded"]) == (6, 0)
     assert RelayBuffer(relay.buffer).outgoing() == []
+
+
+@pytest.mark.exact
+def test_a_batch_that_the_collector_will_not_take_keeps_no_other_waiting(tmp_path: Path) -> None:
+    class Refusing:
+        refused, ids = b"", list[bytes]()
+        status = 0
+
+        def send(self, identity: bytes, body: bytes) -> int:
+            if self.status or identity == self.refused:
+                raise Unreachable("refused", status=self.status or 409)
+            self.ids.append(identity)
+            return 0
+
+    to = Refusing()
+    to.status = 503
+    with Relaying(tmp_path, destination=to, holding=AT_ONCE) as relay:
+        for _ in range(3):
+            relay.send(batch(texts(relay, 6)))
+            relay.work()
+        waiting = relay.collector._worker._reader.outgoing()
+        to.refused, to.status = waiting[0], 0
+        relay.work()
+        assert sorted(to.ids) == sorted(waiting[1:])
+        assert relay.collector._worker._reader.outgoing() == waiting[:1]
+
+
+@pytest.mark.exact
+def test_an_attestation_of_another_queue_counts_for_nothing(tmp_path: Path) -> None:
+    verify = partial(verify_with, [RelayPublicKey(RELAY.public)])
+    with opening(tmp_path, verify=verify) as service:
+        for queue in ("places", "elsewhere"):
+            stated = RELAY.attest(Attestation(queue, bytes(16), 999))
+            service.send(batch([*texts(service, 5), stated]))
+        service.collector.move_everything()
+    path = tmp_path / "reports" / "relayed" / "word-1.csv"
+    assert sorted(_sizes(path)) == [(0, 5), (999, 5)]
 
 
 @pytest.mark.exact

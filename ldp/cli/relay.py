@@ -11,7 +11,7 @@ import click
 from ldp.cli.options import FILE, SPAN
 from ldp.cli.parsing import SHARE
 from ldp.cli.serving import begin_log, listening_on, serve
-from ldp.errors import MissingPackage
+from ldp.errors import MissingPackage, ParameterError
 from ldp.registry import Registry
 
 if TYPE_CHECKING:
@@ -103,12 +103,18 @@ def relay(
         raise MissingPackage.of("ldp relay", error.name, "collector") from None
     from ldp.client.destinations import Collector
     from ldp.collection.lock import hold_lock
+    from ldp.collection.relay_buffer import MOST_REPORTS
     from ldp.collection.service import Limits
 
     loaded = Registry.load(registry)
     targets = target_sizes(loaded, delta, fakes)
     for queue, reports in targets.items():
         click.echo(f"a batch of {queue} has {reports:,} reports at least, for its shuffled_epsilon")
+    if max([smallest, *targets.values()]) > MOST_REPORTS:
+        raise ParameterError(
+            f"a batch has at most {MOST_REPORTS:,} reports: state a larger shuffled_epsilon, or a "
+            "smaller --smallest"
+        )
     begin_log()
     with ExitStack() as held:
         held.enter_context(hold_lock(buffer, user="relay"))

@@ -481,12 +481,18 @@ def _require_local(destination: Destination | None) -> None:
 
 def _sealing_key(destination: Destination | None, registry: Registry) -> "PublicKey | None":
     """Return the key that a destination has reports sealed to, None without one; raise
-    ParameterError for a key that the registry does not list, and for reports that are too large."""
+    ParameterError for a key that the registry does not list, for none where it lists some, and for
+    reports that are too large."""
     key: PublicKey | None = getattr(destination, "key", None)
     if key is not None and key.fingerprint not in registry.sealing_keys:
         raise ParameterError(
             f"{registry.path} does not list the key {key.fingerprint} in sealing_keys: devices "
             "seal to no other"
+        )
+    if key is None and hasattr(destination, "key") and registry.sealing_keys:
+        raise ParameterError(
+            f"{registry.path} has sealing_keys, so reports are sealed: give the collector's key, "
+            "Collector(..., key=...)"
         )
     for name, queue in registry.queues().items() if key is not None else ():
         if HEAD_BYTES + Item(QUEUE + name, 1, bytes(queue.size)).size > MOST_BYTES:

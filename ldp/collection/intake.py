@@ -141,10 +141,13 @@ def sort_sealed(
     attestation of one; both raise ReportError."""
     batch = Batch.from_bytes(data)
     result = SortedBatch(batch.id, batch.day, attestation=UNATTESTED if verify else None)
+    queues = {item.metric.removeprefix(QUEUE) for item in batch.items}
     for number, sealed in enumerate(batch.items):
         if sealed.metric.startswith(ATTESTED):
             with suppress(ReportError):
-                result.attestation = verify(sealed) if verify else None
+                stated = verify(sealed) if verify else None
+                if stated and stated.queue in queues:
+                    result.attestation = stated
             continue
         try:
             day, item = open_report(sealed)

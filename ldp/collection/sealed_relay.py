@@ -143,12 +143,23 @@ class Forwarder(Worker):
         del self._since[queue]
 
     def _forward(self) -> None:
+        """Send what is outgoing; a batch that the collector will not take keeps no other waiting.
+        Raise Unreachable."""
+        failure: Unreachable | None = None
         for identity in self._reader.outgoing():
             if self._stopped.is_set():
                 return
-            refused = self._send(identity)
+            try:
+                refused = self._send(identity)
+            except Unreachable as error:
+                if error.status not in (400, 409, 413):
+                    raise
+                failure = error
+                continue
             self._writer.perform(lambda buffer: buffer.finish(identity, refused))  # noqa: B023
             self._writer.perform(lambda buffer: buffer.erase())
+        if failure:
+            raise failure
 
     def _send(self, identity: bytes) -> int | None:
         """Send a batch; return how many of its reports were refused, None where it is too late;

@@ -101,8 +101,8 @@ def broken(
 
 
 def broken_builds(job: Job) -> Iterator[Broken]:
-    """Yield what the latest `RECENT` kept tables of a job's control metrics say, of each version the
-    last; the detector begins with the `LATEST`."""
+    """Yield what the `RECENT` kept tables of a job's control metrics say, of each version the last;
+    the detector begins with the `LATEST`."""
     length = PERIODS[job.period]
     for metric, version in kept_versions(job.out):
         known = job.registry.metrics.get(metric)
