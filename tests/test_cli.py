@@ -538,7 +538,7 @@ def test_amplify_composes_batches(
     Path("sizes.csv").write_text("attested,opened\n100000,90000\n80000,100000\n")
     assert run(f"{asked} --sizes sizes.csv --fakes 1% --json", monkeypatch) == 0
     result = json.loads(capsys.readouterr().out)
-    assert result["reports"] == 79_200
+    assert result["reports"] == 79_000
     assert result["batches"]["number"] == 2
     composed = result["batches"]["composed"]["epsilon"]
     assert result["shuffled"]["epsilon"] < composed < 0.8 * result["batches"]["added"]["epsilon"]
@@ -550,6 +550,13 @@ def test_amplify_composes_batches(
     ):
         Path("sizes.csv").write_text(text)
         assert run(f"{asked} --sizes sizes.csv", monkeypatch) == 2
+        assert said in capsys.readouterr().err
+    Path("sizes.csv").write_text("attested,opened\n100,100\n")
+    for words, said in (
+        ("--sizes sizes.csv --batches 2", "sizes.csv has 1 batches: leave --batches out"),
+        ("--target 1 --fakes 1%", "--fakes goes with sizes of batches"),
+    ):
+        assert run(f"{asked} {words}", monkeypatch) == 2
         assert said in capsys.readouterr().err
 
 
@@ -568,7 +575,7 @@ def test_amplify_reads_the_batches_that_a_collector_noted(
     asked = "amplify city --registry metrics.toml --store store --delta 1e-6"
     assert run(f"{asked} --fakes 1%", monkeypatch) == 0
     shown = capsys.readouterr().out
-    assert "in a batch of 1,980 " in shown
+    assert "in a batch of 1,970 " in shown
     assert "in 3 batches " in shown
     assert "70 reports without a relay's statement are not in these numbers" in shown
     assert "the relay is honest" in shown

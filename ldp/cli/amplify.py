@@ -144,6 +144,8 @@ def amplify(
         target = subject.definition.shuffled_epsilon
     elif ways.count(True) != 1:
         raise ParameterError("give one of --users, --store, --sizes or --target")
+    if target is not None and fakes:
+        raise ParameterError("--fakes goes with sizes of batches, not with a target")
     if store is not None:
         sizes = _sizes_in(store, subject.definition)
     unattested = 0
@@ -158,6 +160,8 @@ def amplify(
         assert target is not None
         least = least_reports(subject.mechanism, epsilon=target, delta=delta)
         counts = Counter({least: batches or 1})
+    if counts and sum(counts.values()) < (batches or 1):
+        raise ParameterError(f"{sizes} has {sum(counts.values())} batches: leave --batches out")
     if not counts:
         raise ParameterError(f"{sizes}: no batch has a size that a relay attests")
     result = _costs(subject, counts, delta, per_person)
