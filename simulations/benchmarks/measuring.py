@@ -72,7 +72,8 @@ def run(command: Iterable[str | Path], environment: Mapping[str, str] | None = N
     )
     if done.returncode:
         raise RuntimeError(done.stderr.strip())
-    return Run(**json.loads(done.stdout))
+    used = json.loads(done.stdout)
+    return Run(used["seconds"], used["peak_mib"])
 
 
 def import_seconds(statement: str, repeats: int = 20) -> float:
