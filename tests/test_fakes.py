@@ -1,5 +1,7 @@
 """Intervals that hold whatever a share of the reports say: enumerated, then attacked."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -82,7 +84,7 @@ def test_an_interval_is_the_union_over_all_that_fakes_can_be(mechanism: Mechanis
     reports, fakes = 60, 6
     low, high = _bounds(mechanism, reports, fakes)(1 - LEVEL, False)
     for seen in (0, 3, 20, 41, 57, 60):
-        ends = []
+        ends = list[Any]()
         for number in range(fakes + 1):
             honest = reports - number
             plain = _bounds(mechanism, honest, 0)(1 - LEVEL, False)
