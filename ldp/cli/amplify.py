@@ -110,13 +110,6 @@ class _Subject(NamedTuple):
 )
 @JSON
 def amplify(
-    metric: str | None,
-    registry: Path | None,
-    preset: str | None,
-    mechanism: str | None,
-    epsilon: float | None,
-    domain: int | None,
-    others: str | None,
     reports: int | None,
     store: Path | None,
     sizes: Path | None,
@@ -126,6 +119,7 @@ def amplify(
     delta: float,
     per_person: int,
     as_json: bool,
+    **names: Any,
 ) -> None:
     """Print what shuffling makes of a report's epsilon, with the conditions it takes.
 
@@ -138,7 +132,7 @@ def amplify(
     Example: ldp amplify --preset apple-safari-energy --users 100000 --delta 1e-6
     Example: ldp amplify --mechanism cms --epsilon 4 -n 100k --batches 365 --delta 1e-6
     """
-    subject = _subject(metric, registry, preset, mechanism, epsilon, domain, others)
+    subject = _subject(**names)
     ways = [way is not None for way in (reports, store, sizes, target)]
     if not any(ways) and subject.definition and subject.definition.shuffled_epsilon:
         target = subject.definition.shuffled_epsilon
@@ -257,6 +251,11 @@ def _costs(
 ) -> dict[str, Any]:
     """Return the costs of the smallest batch and of all, with their `counts` by honest reports."""
     mechanism, least = subject.mechanism, min(counts)
+    composed = compose_shuffled(
+        ((mechanism, size, times) for size, times in counts.items()),
+        per_person=per_person,
+        is_fresh=subject.is_fresh,
+    )
     single = group(amplify_by_shuffling(mechanism, reports=least, delta=delta), per_person)
     local = group(Cost(epsilon=mechanism.cost.epsilon), per_person)
     result: dict[str, Any] = {
@@ -273,11 +272,6 @@ def _costs(
         "neighbours": single.neighbours.value,
     }
     if (number := sum(counts.values())) > 1:
-        composed = compose_shuffled(
-            ((mechanism, size, times) for size, times in counts.items()),
-            per_person=per_person,
-            is_fresh=subject.is_fresh,
-        )
         result["batches"] = {
             "number": number,
             "local": composed.pure.epsilon,

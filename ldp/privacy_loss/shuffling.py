@@ -146,8 +146,8 @@ def compose_shuffled(
     for mechanism, total in totals.items():
         if mechanism.is_memoisable and total > 1 and not is_fresh:
             raise ParameterError(
-                f"reports of {mechanism.name} share what is memoised, so that batches do not "
-                "compose: cost.lifetime bounds them"
+                f"reports of {mechanism.name} share what is memoised, so that they do not compose: "
+                "cost.lifetime bounds them"
             )
     if len(counts) > MOST_SIZES:
         counts = _rounded_down(counts)
