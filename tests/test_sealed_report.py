@@ -112,8 +112,9 @@ def test_a_report_that_does_not_fit_is_refused() -> None:
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("text", ["", "00", "x" * 64, "00" * 31, "00" * 33])
+@pytest.mark.parametrize("text", ["", "00", "x" * 64, "00" * 31, "00" * 32, "00" * 33])
 def test_a_key_that_is_none_is_refused(text: str) -> None:
+    """Also 32 zero bytes, of which nobody can have the private key."""
     with pytest.raises(ParameterError, match="64 hexadecimal digits"):
         PublicKey(text)
 

@@ -46,8 +46,11 @@ class PublicKey:
         try:
             key = bytes.fromhex(text)
             self._key = X25519PublicKey.from_public_bytes(key)
+            SUITE.encrypt(b"", self._key)  # fails where no private key exists, as for zeros
         except (ValueError, TypeError):
-            raise ParameterError("a key must be text of 64 hexadecimal digits") from None
+            raise ParameterError(
+                "a key must be the 64 hexadecimal digits that `ldp key` prints"
+            ) from None
         self.fingerprint = hashlib.sha256(key).hexdigest()
 
     def seal(self, queue: str, size: int, content: Content) -> Item:
@@ -57,7 +60,7 @@ class PublicKey:
         try:
             sealed = SUITE.encrypt(content.to_bytes(size), self._key, info)
         except ValueError as error:
-            raise ParameterError(str(error) or "nobody can hold the key of this text") from None
+            raise ParameterError(str(error)) from None
         return Item(QUEUE + queue, SEALED_VERSION, sealed)
 
 
