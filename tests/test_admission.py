@@ -8,6 +8,7 @@ from ldp.collection.admission import Arrival
 from ldp.protocol.batch import MEDIA_TYPE
 from tests.collecting import Service, batch, items, registry
 from tests.command_line import run
+from tests.sealing import Relaying, Way, sealed
 
 pytestmark = pytest.mark.exact
 TOKEN = "PrivateToken of a device"
@@ -46,6 +47,15 @@ def test_a_function_sees_headers_sender_and_size_and_never_the_body(tmp_path: Pa
         assert len(door.asked) == 4
 
 
+def test_a_relay_asks_the_same_function(tmp_path: Path) -> None:
+    with Relaying(tmp_path, destination=Way(None), admits=_Door()) as relay:
+        body = batch(sealed(relay.registry, items(relay.registry, "word", "hello", 3)))
+        assert relay.send(body).status == 401
+        assert not relay.has_any()
+        assert relay.send(body, authorization=TOKEN).status == 202
+        assert relay.has_any()
+
+
 def test_without_a_function_everybody_may_send(tmp_path: Path) -> None:
     """The twin of the test above."""
     with Service(tmp_path) as service:
@@ -68,6 +78,10 @@ def test_a_function_that_is_none_is_refused_at_the_start(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     registry(tmp_path)
-    options = f"--registry {tmp_path}/metrics.toml --store {tmp_path}/store --drain"
-    assert run(f"collect {options} --admit {name}", monkeypatch) == 2
-    assert words in capsys.readouterr().err
+    both = f"--registry {tmp_path}/metrics.toml --admit {name}"
+    for service in (
+        f"collect --store {tmp_path}/store --drain",
+        f"relay --collector http://127.0.0.1:1 --buffer {tmp_path}/waiting",
+    ):
+        assert run(f"{service} {both}", monkeypatch) == 2
+        assert words in capsys.readouterr().err

@@ -146,9 +146,10 @@ def test_the_command_opens_with_the_keys_of_the_registry_only(
     (tmp_path / "metrics.toml").write_text(
         REGISTRY.replace("[product]", f"[product]\nsealing_keys = {listed}")
     )
-    process = Process(tmp_path, "--sealed", str(tmp_path / "a"))
-    assert process.ended() == 2
-    assert f"devices may seal to the key {second['fingerprint']}" in (tmp_path / "log").read_text()
+    for given, missing in ((), first), (("--sealed", str(tmp_path / "a")), second):
+        assert Process(tmp_path, *given).ended() == 2
+        words = f"devices may seal to the key {missing['fingerprint']}"
+        assert words in (tmp_path / "log").read_text()
     process = Process(tmp_path, "--sealed", str(tmp_path / "a"), "--sealed", str(tmp_path / "b"))
     assert process.url
     assert process.end() == 0

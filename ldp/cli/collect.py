@@ -1,19 +1,16 @@
 """`ldp collect`: the service that devices and relays send sealed batches to."""
 
-import sys
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from inspect import iscoroutinefunction
 from pathlib import Path
-from pkgutil import resolve_name
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ldp.cli.options import FILE, JSON, SPAN, say
-from ldp.cli.serving import begin_log, listening_on, serve
+from ldp.cli.serving import begin_log, listening_on, serve, service_options, service_settings
 from ldp.errors import MissingPackage, ParameterError
 from ldp.registry import Registry
 
@@ -73,15 +70,7 @@ OF_DEVELOPMENT = {"registry", "store", "dev", "listen"}
 )
 @click.option("--write-small", is_flag=True, help="Write files of fewer reports all the same.")
 @click.option("--retain", type=SPAN, help="Delete reports after so long, as 90d; never.")
-@click.option("--rate", type=click.IntRange(min=1), default=20_000, help="Requests a second.")
-@click.option("--most-requests", type=click.IntRange(min=1), default=512, help="At one time.")
-@click.option(
-    "--most-buffer",
-    type=click.IntRange(min=1),
-    default=8192,
-    show_default=True,
-    help="MiB of waiting reports and ids of batches; beyond it senders are told to come later.",
-)
+@service_options
 @click.option(
     "--allow-origin",
     multiple=True,
@@ -100,12 +89,6 @@ OF_DEVELOPMENT = {"registry", "store", "dev", "listen"}
     metavar="KEY",
     help="Public key of the relay, which signs sizes of batches; may be repeated.",
 )
-@click.option(
-    "--admit",
-    metavar="MODULE:NAME",
-    help="A function of yours that decides from headers, sender and size who may send.",
-)
-@click.option("--trust-clock", is_flag=True, help="It went ahead by a month, and is right.")
 @click.option("--drain", is_flag=True, help="Serve nobody: move all that waits, and end.")
 @JSON
 def collect(
@@ -119,16 +102,12 @@ def collect(
     shuffle_smallest: int,
     write_small: bool,
     retain: timedelta | None,
-    rate: int,
-    most_requests: int,
-    most_buffer: int,
     allow_origin: tuple[str, ...],
     sealed: tuple[Path, ...],
     relay_key: tuple[str, ...],
-    admit: str | None,
-    trust_clock: bool,
     drain: bool,
     as_json: bool,
+    **settings: Any,
 ) -> None:
     """Take sealed batches over HTTP into a store of reports, until interrupted.
 
@@ -141,7 +120,6 @@ def collect(
     """
     try:
         from ldp.collection.collector import Collector
-        from ldp.collection.service import Limits
     except ModuleNotFoundError as error:
         raise MissingPackage.of("ldp collect", error.name, "collector") from None
     from ldp.collection.lock import hold_lock
@@ -169,18 +147,16 @@ def collect(
             loaded,
             store,
             waiting,
-            limits=Limits(requests=most_requests, rate=float(rate), buffer_bytes=most_buffer << 20),
             shuffling=Shuffling(
                 least=shuffle_least,
                 longest=shuffle_longest,
                 smallest=1 if write_small else shuffle_smallest,
             ),
             retain=retain,
-            trust_clock=trust_clock,
             origins=allow_origin,
             open_report=_opener(loaded, sealed),
             verify=_verifier(relay_key),
-            admits=_admits(admit) if admit else None,
+            **service_settings(**settings),
         )
         if drain:
             moved, left = collector.drain()
@@ -196,17 +172,18 @@ def collect(
 
 
 def _opener(registry: Registry, files: tuple[Path, ...]) -> "Callable[[Item], Content] | None":
-    """Return what opens sealed reports with the keys in these files, None without files. Raise
-    ParameterError when a key is missing to which devices may seal."""
-    if not files:
+    """Return what opens sealed reports with the keys in these files, None where there are none.
+    Raise ParameterError when a key is missing to which devices may seal."""
+    if not files and not registry.sealing_keys:
         return None
     from ldp.protocol.sealing_keys import PrivateKey, open_with
 
     keys = [PrivateKey.load(file) for file in files]
-    for fingerprint in set(registry.sealing_keys) - {key.fingerprint for key in keys}:
+    known = {key.fingerprint for key in keys}
+    for fingerprint in (one for one in registry.sealing_keys if one not in known):
         raise ParameterError(
             f"devices may seal to the key {fingerprint} of {registry.path}: name its file with "
-            "--sealed too"
+            "--sealed"
         )
     return partial(open_with, keys)
 
@@ -218,18 +195,6 @@ def _verifier(texts: tuple[str, ...]) -> "Callable[[Item], Attestation] | None":
     from ldp.protocol.sealing_keys import RelayPublicKey, verify_with
 
     return partial(verify_with, [RelayPublicKey(text) for text in texts])
-
-
-def _admits(name: str) -> Any:
-    """Return the function of this name, of a module in this folder or installed."""
-    sys.path.insert(0, "")
-    try:
-        admits = resolve_name(name)
-    except (ValueError, ImportError, AttributeError) as error:
-        raise ParameterError(f"--admit {name}: {error}") from None
-    if not iscoroutinefunction(admits):
-        raise ParameterError(f"--admit {name}: write async def NAME(arrival) -> int | None")
-    return admits
 
 
 def _require_no_other_options() -> None:

@@ -4,13 +4,13 @@ from contextlib import ExitStack
 from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ldp.cli.options import FILE, SPAN
 from ldp.cli.parsing import SHARE
-from ldp.cli.serving import begin_log, listening_on, serve
+from ldp.cli.serving import begin_log, listening_on, serve, service_options, service_settings
 from ldp.errors import MissingPackage, ParameterError
 from ldp.registry import Registry
 
@@ -64,17 +64,8 @@ if TYPE_CHECKING:
     help="At which a metric's shuffled_epsilon holds: fewer reports than it takes wait.",
 )
 @click.option("--fakes", type=SHARE, default="0 %", help="Share of a batch that may be made up.")
-@click.option("--rate", type=click.IntRange(min=1), default=20_000, help="Requests a second.")
-@click.option("--most-requests", type=click.IntRange(min=1), default=512, help="At one time.")
-@click.option(
-    "--most-buffer",
-    type=click.IntRange(min=1),
-    default=8192,
-    show_default=True,
-    help="MiB of waiting reports and ids of batches; beyond it senders are told to come later.",
-)
+@service_options
 @click.option("--key", type=FILE, help="Key that signs the sizes of batches (ldp key --relay).")
-@click.option("--trust-clock", is_flag=True, help="It went ahead by a month, and is right.")
 def relay(
     registry: Path,
     collector: str,
@@ -84,11 +75,8 @@ def relay(
     shortest: timedelta,
     delta: float,
     fakes: Fraction,
-    rate: int,
-    most_requests: int,
-    most_buffer: int,
     key: Path | None,
-    trust_clock: bool,
+    **settings: Any,
 ) -> None:
     """Pass sealed reports on to a collector in shuffled batches, until interrupted.
 
@@ -104,7 +92,6 @@ def relay(
     from ldp.client.destinations import Collector
     from ldp.collection.lock import hold_lock
     from ldp.collection.relay_buffer import MOST_REPORTS
-    from ldp.collection.service import Limits
 
     loaded = Registry.load(registry)
     targets = target_sizes(loaded, delta, fakes)
@@ -123,9 +110,8 @@ def relay(
             buffer,
             Collector(collector),
             holding=Holding(smallest=smallest, shortest=shortest, targets=targets),
-            limits=Limits(requests=most_requests, rate=float(rate), buffer_bytes=most_buffer << 20),
-            trust_clock=trust_clock,
             attest=_signer(key),
+            **service_settings(**settings),
         )
         serve(service.app, held.enter_context(listening_on(listen)), "relaying")
 

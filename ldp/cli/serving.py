@@ -1,17 +1,76 @@
-"""What commands that serve share: a log, a socket, a server that ends by a signal."""
+"""What commands that serve share: options, a log, a socket, a server that ends by a signal."""
 
 import gc
 import logging
 import signal
 import socket
+import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from inspect import iscoroutinefunction
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ldp.errors import ParameterError
 
+if TYPE_CHECKING:
+    from ldp.collection.admission import Admits
+
 GRACE_SECONDS, BACKLOG, LOG_SECONDS = 30, 128, 60.0
+COUNT = click.IntRange(min=1)
+OPTIONS = (
+    click.option("--rate", type=COUNT, default=20_000, help="Requests a second."),
+    click.option("--most-requests", type=COUNT, default=512, help="At one time."),
+    click.option(
+        "--most-buffer",
+        type=COUNT,
+        default=8192,
+        show_default=True,
+        help="MiB of waiting reports and ids of batches; beyond it senders are told to come later.",
+    ),
+    click.option(
+        "--admit",
+        metavar="MODULE:NAME",
+        help="A function of yours that decides from headers, sender and size who may send.",
+    ),
+    click.option("--trust-clock", is_flag=True, help="It went ahead by a month, and is right."),
+)
+"""What every service is told: its `limits`, who may send, and whether its clock is right."""
+
+
+def service_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a service."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def service_settings(
+    *, rate: int, most_requests: int, most_buffer: int, admit: str | None, trust_clock: bool
+) -> dict[str, Any]:
+    """Return the options of a service as arguments of `Collector` and `Relay`; raise
+    ParameterError when the function that decides who may send cannot be used."""
+    from ldp.collection.service import Limits
+
+    return {
+        "limits": Limits(requests=most_requests, rate=float(rate), buffer_bytes=most_buffer << 20),
+        "admits": _admits(admit) if admit else None,
+        "trust_clock": trust_clock,
+    }
+
+
+def _admits(name: str) -> "Admits":
+    """Return the function of this name, of a module in this folder or installed."""
+    sys.path.insert(0, "")
+    try:
+        admits: Admits = resolve_name(name)
+    except (ValueError, ImportError, AttributeError) as error:
+        raise ParameterError(f"--admit {name}: {error}") from None
+    if not iscoroutinefunction(admits):
+        raise ParameterError(f"--admit {name}: write async def NAME(arrival) -> int | None")
+    return admits
 
 
 class _Seldom(logging.Filter):

@@ -21,6 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ldp.client.destinations import Destination, Unreachable
+from ldp.collection.admission import Admits
 from ldp.collection.counts import Counts
 from ldp.collection.intake import Lot, Refusal, SortedBatch, days
 from ldp.collection.relay_buffer import RelayBuffer
@@ -177,7 +178,8 @@ class Relay(Service):
 
     `buffer`: folder, whose lock the caller holds; `destination`: the collector; `holding`: when
     batches leave; `today`: the clock; `trust_clock`: skip the check that the clock did not leap;
-    `attest`: signs the size of a batch. Raises BufferUnusable.
+    `attest`: signs the size of a batch; `admits`: a deployment's decision who may send. Raises
+    BufferUnusable.
     """
 
     def __init__(
@@ -191,6 +193,7 @@ class Relay(Service):
         limits: Limits | None = None,
         trust_clock: bool = False,
         attest: Callable[[Attestation], Item] | None = None,
+        admits: Admits | None = None,
     ) -> None:
         self._queues, self._holding = registry.queues(), holding or Holding()
         lateness, counts = longest_lateness(registry), Counts()
@@ -209,6 +212,7 @@ class Relay(Service):
             today,
             limits or Limits(),
             [Route("/v1/queues", self._get_queues)],
+            admits=admits,
         )
 
     def _lateness(self, queue: str) -> timedelta:
