@@ -2,6 +2,7 @@
 
 import json
 from datetime import date
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ldp.planning.percentiles import Percentile, typical_people
 from ldp.planning.portfolio import EPSILONS, Answer, Portfolio, Product
 from ldp.planning.questions import PercentileAsk, ShareAsk
 from ldp.registry import Registry
-from ldp.server import decode, decode_mean
+from ldp.server import decode, decode_mean, discover_prefixes
 from ldp.simulation import draw_table
 from tests.command_line import run
 
@@ -58,6 +59,23 @@ ask = "How long does the app take to start?"
 percentile = 0.9
 range = [0, 10]
 within = 0.03
+every = "30d"
+until = 2027-02-28
+"""
+APPS = """
+[question.apps]
+ask = "Which of these apps do people use?"
+values = ["maps", "mail", "chat", "photos", "news"]
+answers = 2
+within = 0.02
+every = "30d"
+until = 2027-06-30
+"""
+TYPED = """
+[question.typed]
+ask = "Which words do people type?"
+words = 4
+within = 0.02
 every = "30d"
 until = 2027-02-28
 """
@@ -147,12 +165,15 @@ def squared_errors(answer: Answer, users: int, draws: int) -> np.ndarray[Any, An
     errors: list[tuple[float, ...]] = []
     for _ in range(draws):
         if isinstance(answer.ask, ShareAsk):
-            names = tuple(map(str, range(len(answer.ask.values))))
+            categories = tuple(map(str, range(len(answer.ask.values))))
+            names: Any = categories
+            if answer.ask.answers:
+                names = [frozenset({name}) for name in categories]
             held = ([users] + [0] * (len(names) - 1), [0] + [users] + [0] * (len(names) - 2))
             shares = []
             for counts in held:  # somebody's value is held by all, and by nobody
                 table = draw_table(mechanism, names, counts=np.array(counts), generator=generator)
-                estimates = decode(table, names)
+                estimates = decode(table, categories)
                 shares.append(
                     dict(zip(estimates.values, estimates.count, strict=True))["0"] / users
                 )
@@ -172,7 +193,9 @@ def squared_errors(answer: Answer, users: int, draws: int) -> np.ndarray[Any, An
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("question", [THEME, BATTERY, CITY], ids=["share", "mean", "memoised"])
+@pytest.mark.parametrize(
+    "question", [THEME, BATTERY, CITY, APPS], ids=["share", "mean", "memoised", "sets"]
+)
 def test_answers_are_as_exact_as_the_plan_says(question: str, tmp_path: Path) -> None:
     """The sum of 100 squared errors, in those of the plan, is chi-square at most where the error is
     largest (false failure: ALPHA); and it is not that of a plan with errors 1.6 times smaller."""
@@ -195,6 +218,26 @@ def test_a_percentile_is_as_exact_as_the_plan_says(tmp_path: Path) -> None:
     assert chi2.sf(float((errors**2).sum()) * 1.8**2, 60) < ALPHA  # the twin
 
 
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_words_are_found_as_often_as_the_plan_says(tmp_path: Path) -> None:
+    """Of 12 windows at least 4 find the word of the smallest share (false failure: 2e-7, if it is
+    found with probability 0.9); the twin, a word of half the share, is found in fewer."""
+    (answer,) = product(tmp_path, TYPED).answer().accepted
+    assert answer.error <= 0.02
+    generator, mechanism = np.random.default_rng(5), answer.mechanism
+    words = ["yeti", *map("".join, permutations("abcdefg", 4))]
+    rest, times = 1 / np.arange(1.0, len(words)), [0, 0]
+    for number, share in enumerate((answer.error, answer.error / 2)):
+        shares = np.array([share, *(1 - share) * rest / rest.sum()])
+        for _ in range(12):
+            counts = generator.multinomial(50_000, shares)
+            table = draw_table(mechanism, words, counts=counts, generator=generator)
+            estimates = discover_prefixes(table)
+            times[number] += "yeti" in np.array(estimates.values)[estimates.detected()]
+    assert times[0] >= 4 > times[1]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -203,7 +246,7 @@ def test_a_percentile_is_as_exact_as_the_plan_says(tmp_path: Path) -> None:
         (('every = "30d"', 'every = "1h"'), '[question.theme]: every must be whole days, as "7d"'),
         (("until = 2027-06-30", 'until = "June"'), "until must be a date, as 2027-06-30"),
         (('"dark", ', '"light", '), "values must be two different texts or more"),
-        (("within", "mean = [0, 1]\nwithin"), "give one of values, mean and percentile"),
+        (("within", "mean = [0, 1]\nwithin"), "give one of values, mean, percentile, words"),
         (("within", "colour = 1\nwithin"), "[question.theme]: unknown key colour"),
         (("users = 50_000", "users = 0"), "users must be"),
         (("[question.theme]", "[questions.theme]"), "has no [question.NAME]"),
@@ -213,6 +256,8 @@ def test_a_percentile_is_as_exact_as_the_plan_says(tmp_path: Path) -> None:
         (('every = "30d"', 'every = "99999999999999d"'), "every must be whole days"),
         (('values = ["light", "dark", "system"]', "mean = [1, 0]"), "the smaller first"),
         (('values = ["light", "dark", "system"]', "percentile = 90"), "between 0 and 1, as 0.95"),
+        (("within", "answers = 4\nwithin"), "answers must be a whole number from 1 to 3"),
+        (('values = ["light", "dark", "system"]', "words = 65"), "words must be a whole number"),
         (('"dark"', '"da\\u0000rk"'), "of printable characters"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

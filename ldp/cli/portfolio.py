@@ -45,7 +45,7 @@ def _words(portfolio: Portfolio) -> list[str]:
     if portfolio.accepted:
         lines.append(
             f"{'question':<16} {'mechanism':<22} {'every':>5} {'epoch':>5} {'epsilon':>8} "
-            f"{'times':>5} {'for life':>8}  std. error      asked"
+            f"{'times':>5} {'for life':>8}  {'error':>10} {'asked':>10}"
         )
         lines += [_line(answer) for answer in portfolio.accepted]
         lines.append("")
@@ -55,9 +55,10 @@ def _words(portfolio: Portfolio) -> list[str]:
     notes = (
         f"A person loses at most {portfolio.day:.4g} in any 24 hours (cap "
         f"{product.day_epsilon:g}) and {portfolio.life:.4g} until {last} (cap "
-        f"{product.lifetime_epsilon:g}). Epsilon: of a charge, one for every window or epoch. Std. "
-        "error: of the value of a list, or the place in a range, where it is largest; of a "
-        "percentile relative, and expected. Questions are taken in the order of the file."
+        f"{product.lifetime_epsilon:g}). Epsilon: of a charge, one for every window or epoch. "
+        "Error: the standard error, of the value of a list, or the place in a range, where it is "
+        "largest; of a percentile relative, and expected; of words the smallest share that is "
+        "found. Questions are taken in the order of the file."
     )
     return [*lines, *wrap(notes, WIDTH)]
 
@@ -77,6 +78,6 @@ def _refusal(refusal: Refusal) -> str:
     if affordable is None:
         return text
     return text + (
-        f" What is left pays a standard error of {affordable.error:.3g} where {ask.within:g} is "
+        f" What is left pays a {ask.error_name} of {affordable.error:.3g} where {ask.within:g} is "
         "asked; a longer window (every) or more users take less."
     )

@@ -37,7 +37,7 @@ OPTIONS = (
     ),
     click.option("--trust-clock", is_flag=True, help="It went ahead by a month, and is right."),
 )
-"""What every service is told: its `limits`, who may send, and whether its clock is right."""
+"""Options of every service: its limits, who may send, and whether its clock is right."""
 
 
 def service_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -132,8 +132,8 @@ class Product:
 
 @dataclass(frozen=True)
 class Answer:
-    """How a question is answered: the mechanism, `epsilon` of a charge, the standard error, and for
-    how many days a charge lasts if it is memoised (else 0)."""
+    """How a question is answered: the mechanism, `epsilon` of a charge, the `error` that the ask
+    bounds, and for how many days a charge lasts if it is memoised (else 0)."""
 
     ask: Ask
     mechanism: Mechanism
@@ -261,7 +261,8 @@ def _as_dict(answer: Answer) -> dict[str, Any]:
         "charges": answer.charges,
         "day_epsilon": answer.day,
         "lifetime_epsilon": answer.life,
-        "std_error": answer.error,
+        "error": answer.error,
+        "error_is": answer.ask.error_name,
         "within": answer.ask.within,
     }
 

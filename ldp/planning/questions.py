@@ -3,7 +3,7 @@
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from pathlib import Path
@@ -17,6 +17,8 @@ from ldp.planning.candidates import SEED, best_mechanism
 from ldp.planning.numbers import OF_NUMBERS
 from ldp.planning.percentiles import Percentile, plan_percentile, typical_people
 from ldp.planning.question import Question, category_names
+from ldp.planning.words import prefix_mechanisms, smallest_share
+from ldp.protocol.spelling import MOST_LETTERS
 from ldp.registry.definitions import read_values
 from ldp.simulation import Population
 
@@ -42,8 +44,8 @@ class Ask:
     until: date
     within: float
     keep_days: int = 0
-    of: ClassVar[str]
-    """Unit of `within`, in words."""
+    error_name: ClassVar[str] = "standard error"
+    """Name of the error that `within` bounds."""
 
     @abstractmethod
     def mechanisms(self, users: int, epsilon: float) -> Iterator[tuple[Mechanism, float]]:
@@ -64,10 +66,11 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class ShareAsk(Ask):
-    """Question for the share of people who hold each of `values`."""
+    """Question for the share of people who hold each of `values`; with `answers` a person holds up
+    to so many of them."""
 
     values: tuple[str, ...]
-    of: ClassVar[str] = "of a share"
+    answers: int | None = None
 
     def mechanisms(self, users: int, epsilon: float) -> Iterator[tuple[Mechanism, float]]:
         question = self._question(users, epsilon)
@@ -75,6 +78,8 @@ class ShareAsk(Ask):
         yield mechanism, _worst_share_error(mechanism, question)
 
     def memoised(self, users: int, lifetime: float) -> Iterator[tuple[Mechanism, float]]:
+        if self.answers:
+            return
         question = self._question(users, lifetime)
         epsilon = BELOW * lifetime
         hashed = MemoisedHashing(
@@ -87,7 +92,13 @@ class ShareAsk(Ask):
             yield mechanism, _worst_share_error(mechanism, question)
 
     def _question(self, users: int, epsilon: float) -> Question:
-        return Question(domain=len(self.values), users=users, epsilon=epsilon, frequency=0.5)
+        return Question(
+            domain=len(self.values),
+            users=users,
+            epsilon=epsilon,
+            frequency=0.5,
+            answers=self.answers,
+        )
 
     def files(self) -> Mapping[str, str]:
         return {f"{self.name}.txt": "".join(f"{value}\n" for value in self.values)}
@@ -102,7 +113,6 @@ class MeanAsk(Ask):
     """Question for the mean of a number in `bounds`."""
 
     bounds: tuple[float, float]
-    of: ClassVar[str] = "of the mean"
 
     def mechanisms(self, users: int, epsilon: float) -> Iterator[tuple[Mechanism, float]]:
         for kind in OF_NUMBERS.values():
@@ -119,7 +129,6 @@ class PercentileAsk(Ask):
     q: float
     bounds: tuple[float, float] | None
     people: Population | None
-    of: ClassVar[str] = "of the percentile, relative"
 
     def mechanisms(self, users: int, epsilon: float) -> Iterator[tuple[Mechanism, float]]:
         people = self.people or typical_people(self.bounds)
@@ -129,6 +138,19 @@ class PercentileAsk(Ask):
         counts = np.maximum(np.rint(people.shares * users).astype(np.int64), 1)
         percentile = Percentile(Population(people.values, counts=counts), self.q, way)
         yield way, MARGIN * percentile.std_error(way) / percentile.range
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordsAsk(Ask):
+    """Question for the words, of at most `letters` letters, that nobody can list; `within` is the
+    least share of people whose word is found with probability 0.9."""
+
+    letters: int
+    error_name: ClassVar[str] = "smallest share that is found"
+
+    def mechanisms(self, users: int, epsilon: float) -> Iterator[tuple[Mechanism, float]]:
+        for mechanism in prefix_mechanisms(self.letters, epsilon):
+            yield mechanism, smallest_share(mechanism, users)
 
 
 def _worst_share_error(mechanism: Mechanism, question: Question) -> float:
@@ -171,6 +193,12 @@ class Keys:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
             raise self.error(f"{name} must be a number above 0")
         return float(value)
+
+    def whole(self, name: str, most: int) -> int:
+        value = self.take(name)
+        if type(value) is not int or not 1 <= value <= most:
+            raise self.error(f"{name} must be a whole number from 1 to {most}")
+        return value
 
     def day(self, name: str, otherwise: date | None = None) -> date:
         value = self.take(name, otherwise)
@@ -221,23 +249,32 @@ def read_ask(name: str, keys: Keys) -> Ask:
     }
     if "keep" in keys.left:
         common["keep_days"] = keys.length("keep") // days * days
-    kinds = [kind for kind in ("values", "mean", "percentile") if kind in keys.left]
+    kinds = [kind for kind in KINDS if kind in keys.left]
     if len(kinds) != 1:
-        raise keys.error("give one of values, mean and percentile")
-    ask: Ask
-    if kinds == ["values"]:
-        ask = ShareAsk(**common, values=_values(keys))
-    elif kinds == ["mean"]:
-        ask = MeanAsk(**common, bounds=keys.bounds("mean"))
-    else:
-        ask = PercentileAsk(
-            **common,
-            q=_quantile(keys),
-            bounds=keys.bounds("range") if "range" in keys.left else None,
-            people=_people(keys),
-        )
+        raise keys.error(f"give one of {', '.join(KINDS)}")
+    ask = KINDS[kinds[0]](keys, common)
     keys.require_end()
     return ask
+
+
+def _share(keys: Keys, common: dict[str, Any]) -> Ask:
+    values = _values(keys)
+    answers = keys.whole("answers", len(values)) if "answers" in keys.left else None
+    return ShareAsk(**common, values=values, answers=answers)
+
+
+def _percentile(keys: Keys, common: dict[str, Any]) -> Ask:
+    bounds = keys.bounds("range") if "range" in keys.left else None
+    return PercentileAsk(**common, q=_quantile(keys), bounds=bounds, people=_people(keys))
+
+
+KINDS: Mapping[str, Callable[[Keys, dict[str, Any]], Ask]] = {
+    "values": _share,
+    "mean": lambda keys, common: MeanAsk(**common, bounds=keys.bounds("mean")),
+    "percentile": _percentile,
+    "words": lambda keys, common: WordsAsk(**common, letters=keys.whole("words", MOST_LETTERS)),
+}
+"""The key that tells what is asked -> how the question is read."""
 
 
 def _quantile(keys: Keys) -> float:
