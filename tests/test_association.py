@@ -330,6 +330,22 @@ NAMING = (
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("most", [1, 10, 1 << 20])
+@pytest.mark.parametrize("scheme", ["polynomial", "rappor-md5-le", "chromium-city64"])
+def test_cells_of_many_rows_are_those_of_each(
+    scheme: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows in blocks of one, of a few, all together: the cells that a device would touch."""
+    monkeypatch.setattr("ldp.decoding.association.MOST_POINTS", most)
+    seed = "01" if scheme == "polynomial" else ""
+    part = Rappor(bits=8, hashes=2, cohorts=4, f=0.0, p=0.25, q=0.75, scheme=scheme, seed=seed)
+    touched, values = touch_matrix(part, ["a", "b", "c"]), ("a", "b", "c")
+    for row, (number, value) in product(range(4), enumerate(values)):
+        cells = part.addressing.cells(part.addressing.point(value), row)
+        assert [*np.flatnonzero(touched[row, number])] == sorted({*cells})
+
+
+@pytest.mark.exact
 @pytest.mark.parametrize("part", NAMING, ids=lambda part: part.name)
 def test_likelihoods_of_a_report_that_names_a_column_or_a_set_are_in_the_laws_ratio(
     part: Mechanism,

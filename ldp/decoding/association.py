@@ -48,6 +48,8 @@ FEW = 20
 DECOYS, AT_ONCE = 64, 8
 """Number of unlisted values whose columns stand for those of any, and how many are taken at once:
 the likelihoods of so many are in memory."""
+MOST_POINTS = 1 << 20
+"""Number of integers of hashed values that are in memory at once."""
 LEAST_ERROR = 1e-9
 """Least standard error that a p-value is computed from, for each report."""
 
@@ -310,11 +312,14 @@ def touch_matrix(mechanism: Mechanism, values: Sequence[str]) -> Floats:
     if not values:
         return matrix
     points = bulk.points(mechanism.addressing, rows, values)
-    for row in range(rows):
-        at = np.full(len(values), row, dtype=np.uint32)
-        cells = bulk.columns(mechanism.addressing, rows, points, at)
-        value, place = np.nonzero(cells != bulk.NO_COLUMN)
-        matrix[row, value, cells[value, place]] = 1
+    step = max(1, MOST_POINTS // points.size)
+    for start in range(0, rows, step):  # a point of some mechanisms is as long as there are rows
+        block = np.arange(start, min(start + step, rows), dtype=np.uint32)
+        repeated, at = np.concatenate([points] * len(block)), np.repeat(block, len(values))
+        cells = bulk.columns(mechanism.addressing, rows, repeated, at)
+        number, place = np.nonzero(cells != bulk.NO_COLUMN)
+        matrix[at[number], number % len(values), cells[number, place]] = 1
+    return matrix
     return matrix
 
 
