@@ -3,15 +3,18 @@
 `python -m simulations.intervals` draws 10,000 small tables of every setting of every mechanism (two
 settings or more each), with hash functions of their own, decodes each with `ldp.server.decode`,
 asks of one value named beforehand whether its nominal interval holds the truth (of joint reports,
-of some pairs of values named beforehand), prints each bar beside the figure, writes them as JSON
-and exits 1 when one is missed. The standard error of a share of 10,000 tables is 0.22 %.
+of some pairs of values named beforehand; of a regression, of each coefficient), prints each bar
+beside the figure, writes them as JSON and exits 1 when one is missed. `--only sets` (repeatable)
+runs one group of rows, with the draws that it has in the whole run; `--tables 25` is a sample. The
+standard error of a share of 10,000 tables is 0.22 %.
 """
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, product
 from multiprocessing import get_context
 from pathlib import Path
@@ -40,7 +43,17 @@ from ldp.simulation import Population, draw_table, simulate
 from ldp.tables.patterns import Patterns
 from simulations import campaign
 from simulations.campaign import Bar
-from simulations.variance import CATEGORIES, OTHERS, REDRAWN, VALUE, Setting, Subject, settings
+from simulations.variance import (
+    CATEGORIES,
+    OTHERS,
+    PAIRS,
+    REDRAWN,
+    SETS,
+    VALUE,
+    Setting,
+    Subject,
+    settings,
+)
 
 TABLES = 10_000
 BATCH = 500
@@ -101,6 +114,7 @@ REGRESSIONS = tuple(
 least at which nearly all intervals have ends, and one far above it."""
 TUPLES = ("2,0.1,24", "4,0.9,48", "9,0.4,79", "6,0,58", "0,0.8,10")
 """Tuples, of which people hold one each, all equally often."""
+COEFFICIENTS = ("first slope", "second slope", "intercept")
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +135,8 @@ def listed_part(values: int, epsilon: float) -> UnaryEncoding:
     return UnaryEncoding(categories=tuple(map(str, range(values))), epsilon=epsilon)
 
 
-FILTERS = Rappor(bits=8, hashes=2, cohorts=16, f=0.0, p=0.25, q=0.75, seed="00")
-HASHED = LocalHashing(epsilon=2.0, rows=64, seed="00")
+FILTERS = Rappor(bits=8, hashes=2, cohorts=8, f=0.0, p=0.25, q=0.75, seed="00")
+HASHED = LocalHashing(epsilon=2.0, rows=16, seed="00")
 STRINGS = np.outer([0.4, 0.3, 0.3], [0.4, 0.3, 0.3])
 DIAGONAL = np.diag([0.4, 0.25, 0.15, 0.1, 0.07, 0.03])
 ASSOCIATIONS = (
@@ -150,8 +164,8 @@ ASSOCIATIONS = (
     Pairs(
         "strings and categories",
         (FILTERS, listed_part(2, 1.0)),
-        np.array([[0.4, 0.1], [0.299, 0.001], [0.2, 0.0]]),
-        5_000,
+        np.array([[0.4, 0.1], [0.295, 0.005], [0.2, 0.0]]),
+        2_000,
         ((0, 0), (1, 1), (2, 1)),
         listed=3,
     ),
@@ -165,13 +179,13 @@ ASSOCIATIONS = (
         5_000,
         ((0, 0), (2, 3), (2, 2)),
     ),
-    Pairs("hashed columns", (HASHED, HASHED), STRINGS, 5_000, ((0, 0), (2, 2)), listed=3),
-    Pairs("strings", (FILTERS, FILTERS), STRINGS, 5_000, ((0, 0), (2, 2)), listed=3),
+    Pairs("hashed columns", (HASHED, HASHED), STRINGS, 2_000, ((0, 0), (2, 2)), listed=3),
+    Pairs("strings", (FILTERS, FILTERS), STRINGS, 2_000, ((0, 0), (2, 2)), listed=3),
     Pairs(
         "strings, 30 % on no list",
         (FILTERS, FILTERS),
         STRINGS,
-        20_000,
+        10_000,
         ((0, 0), (1, 1)),
         listed=2,
     ),
@@ -185,36 +199,55 @@ CLIENTS, REPORTS_EACH = np.array([200, 100, 60, 40]), 10
 
 @dataclass(frozen=True)
 class Row:
-    """Of so many tables of a setting, how many intervals hold."""
+    """Of so many tables of a setting, how many intervals hold; their share must be in `low` to
+    `high`."""
 
     mechanism: str
     epsilon: float
     reports: int
     frequency: float
-    tables: int
-    held: int
+    tables: int = 0
+    held: int = 0
+    low: float = LOW
+    high: float = HIGH
 
     @property
     def share(self) -> float:
         return self.held / self.tables
 
 
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A setting of a group: its `rows`, of no table yet, and `count`, which draws so many tables
+    from a seed and says for each row in how many the interval holds."""
+
+    group: str
+    rows: tuple[Row, ...]
+    count: Callable[[int, np.random.SeedSequence], Sequence[int]]
+
+
 def every() -> list[Setting]:
     return settings() + settings(MORE)
 
 
-def held(setting: Setting, tables: int, seed: np.random.SeedSequence) -> int:
-    """In how many independent tables the interval of the first value holds its count."""
-    generator, held = np.random.default_rng(seed), 0
-    for mechanism in islice(setting.mechanisms(generator), tables):
+def held(setting: Setting, tables: int, seed: np.random.SeedSequence) -> list[int]:
+    """In how many independent tables the interval of the first candidate holds its count."""
+    generator, counts, any_of_it = np.random.default_rng(seed), list[int](), setting.mechanism
+    is_bloom = isinstance(any_of_it, Rappor) and not any_of_it.categories
+    candidates = setting.values if is_bloom else setting.candidates[:1]
+    holds: dict[int, bool] = {}
+    for number, mechanism in enumerate(islice(setting.mechanisms(generator), tables)):
         table = draw_table(mechanism, setting.values, counts=setting.counts, generator=generator)
-        bloom = isinstance(mechanism, Rappor) and not mechanism.categories
-        low, high = decode(table, setting.values if bloom else setting.candidates[:1]).interval()
-        held += int(low[0] <= setting.counts[0] <= high[0])
-    return held
+        # of sets the interval follows from the count of the answer's cell
+        key = int(table.counts[0, 0]) if setting.values == PAIRS else number
+        if key not in holds:
+            low, high = decode(table, candidates).interval()
+            holds[key] = bool(low[0] <= setting.counts[0] <= high[0])
+        counts.append(key)
+    return [sum(holds[key] for key in counts)]
 
 
-def held_mean(mechanism: Numeric, tables: int, seed: np.random.SeedSequence) -> int:
+def held_mean(mechanism: Numeric, tables: int, seed: np.random.SeedSequence) -> list[int]:
     """In how many tables of people drawn anew the interval holds the mean they are drawn from."""
     generator, held = np.random.default_rng(seed), 0
     truth = float(SHARES @ np.array([float(number) for number in NUMBERS]))
@@ -224,25 +257,25 @@ def held_mean(mechanism: Numeric, tables: int, seed: np.random.SeedSequence) -> 
         )
         low, high = decode_mean(table).interval()
         held += int(low <= truth <= high)
-    return held
+    return [held]
 
 
 def held_regression(
     mechanism: RegressionMoments, reports: int, tables: int, seed: np.random.SeedSequence
-) -> int:
-    """In how many tables of people drawn anew the interval of the second slope, of which the
-    reports tell least, holds the slope of least squares of all tuples."""
-    generator, held = np.random.default_rng(seed), 0
+) -> list[int]:
+    """In how many tables of people drawn anew the interval of each of COEFFICIENTS holds that of
+    least squares of all tuples."""
+    generator, held = np.random.default_rng(seed), np.zeros(len(COEFFICIENTS), int)
     rows = np.array([[*map(float, people.split(",")), 1.0] for people in TUPLES])
-    truth = np.linalg.lstsq(rows[:, [0, 1, 3]], rows[:, 2], rcond=None)[0][1]
+    truth = np.linalg.lstsq(rows[:, [0, 1, 3]], rows[:, 2], rcond=None)[0]
     shares = np.full(len(TUPLES), 1 / len(TUPLES))
     for _ in range(tables):
         table = draw_table(
             mechanism, TUPLES, frequencies=shares, users=reports, generator=generator
         )
         low, high = decode_regression(table).interval()
-        held += int(low[1] <= truth <= high[1])
-    return held
+        held += (low <= truth) & (truth <= high)
+    return held.tolist()
 
 
 def is_hashed(part: Mechanism) -> TypeGuard[Rappor | LocalHashing]:
@@ -281,7 +314,7 @@ def held_association(pairs: Pairs, tables: int, seed: np.random.SeedSequence) ->
     return held.tolist()
 
 
-def pooled(tables: int, seed: np.random.SeedSequence) -> tuple[int, int]:
+def pooled(tables: int, seed: np.random.SeedSequence) -> list[int]:
     """The same of basic RAPPOR's second category, where each client sent 10 reports under one
     permanent response: with that said, and without."""
     generator, found = np.random.default_rng(seed), [0, 0]
@@ -290,7 +323,7 @@ def pooled(tables: int, seed: np.random.SeedSequence) -> tuple[int, int]:
         for i, said in enumerate((REPORTS_EACH, 1)):
             low, high = decode(table, weighted_reports_per_client=said).interval()
             found[i] += int(low[1] <= REPORTS_EACH * CLIENTS[1] <= high[1])
-    return found[0], found[1]
+    return found
 
 
 def pooled_table(
@@ -306,82 +339,115 @@ def pooled_table(
     return Table(mechanism, shown.sum(axis=0)[None].astype(np.uint32), np.array([total]))
 
 
-def rows(tables: int, seed: int) -> Iterator[Row]:
-    """Every setting's row, then pooled reports with and without what is known of them. Tasks have
-    generators of their own, so the result does not depend on which process does which."""
+def row(
+    mechanism: Mechanism, reports: int, frequency: float, name: str = "{}", **limits: float
+) -> Row:
+    described = name.format(mechanism.describe())
+    return Row(described, mechanism.cost.epsilon, reports, frequency, **limits)  # type: ignore[arg-type]
+
+
+def counted(setting: Setting) -> Case:
+    """Where every category of single answers has a cell of its own the probability is LEVEL or
+    more."""
+    mechanism, is_set = setting.mechanism, "at_most" in setting.parameters
+    is_alone = mechanism.shape.rows == 1 or mechanism.name.endswith("bit-flip")
+    limits = {"low": LEVEL, "high": 1.0} if is_alone and not is_set else {}
+    rows = (row(mechanism, setting.reports, setting.frequency, **limits),)
+    return Case("sets" if is_set else "counts", rows, partial(held, setting))
+
+
+def associated(pairs: Pairs) -> Case:
+    epsilon = sum(part.cost.epsilon for part in pairs.parts)
+    rows = tuple(
+        Row(
+            f"association, {pairs.name}, cell {cell[0]} {cell[1]}",
+            epsilon,
+            pairs.reports,
+            float(pairs.shares[cell]),
+        )
+        for cell in pairs.cells
+    )
+    return Case("associations", rows, partial(held_association, pairs))
+
+
+def cases() -> list[Case]:
+    """Every case, in an order that a new one leaves as it is: the draws follow from the place."""
+    clients = int(CLIENTS.sum())
+    said = tuple(
+        row(POOLED, REPORTS_EACH * clients, float(CLIENTS[1]) / clients, name, low=low, high=high)
+        for name, low, high in (("pooled, K said", 0.93, 0.97), ("pooled, K not said", 0.0, 0.85))
+    )
+    means = [
+        Case("means", (row(mean, PEOPLE, 1.0, "mean, {}"),), partial(held_mean, mean))
+        for mean in MEANS
+    ]
+    regressions = [
+        Case(
+            "regressions",
+            tuple(
+                row(moments, reports, 1.0, f"regression, {{}}, {coefficient}")
+                for coefficient in COEFFICIENTS
+            ),
+            partial(held_regression, moments, reports),
+        )
+        for moments, reports in REGRESSIONS
+    ]
+    return [
+        *map(counted, every() + settings(ADVERSE)),
+        Case("pooled", said, pooled),
+        *means,
+        *regressions,
+        *map(associated, ASSOCIATIONS),
+        *map(counted, settings(SETS)),
+    ]
+
+
+GROUPS = tuple(dict.fromkeys(case.group for case in cases()))
+
+
+def run(case: Case, tables: int, seed: np.random.SeedSequence) -> Sequence[int]:
+    return case.count(tables, seed)
+
+
+def rows(tables: int, seed: int, groups: Sequence[str] = GROUPS) -> Iterator[Row]:
+    """The rows of the `groups`. Tasks have generators of their own, so the result depends neither
+    on which process does which nor on the other groups."""
     sizes = [min(BATCH, tables - start) for start in range(0, tables, BATCH)]
-    drawn_from = every() + settings(ADVERSE)
-    tasks = list(product(drawn_from, sizes))
-    of_means = list(product(MEANS, sizes))
-    fits = [(*setting, size) for setting, size in product(REGRESSIONS, sizes)]
-    of_pairs = list(product(ASSOCIATIONS, sizes))
-    without_pairs = len(tasks) + len(sizes) + len(of_means) + len(fits)
-    seeds = np.random.SeedSequence(seed).spawn(without_pairs + len(of_pairs))
-    pairs_seeds, seeds = seeds[without_pairs:], seeds[:without_pairs]
-    of_means_at = len(tasks) + len(sizes)
+    chosen = [(place, case) for place, case in enumerate(cases()) if case.group in groups]
+    tasks = [
+        (case, size, np.random.SeedSequence(seed, spawn_key=(place * len(sizes) + number,)))
+        for place, case in chosen
+        for number, size in enumerate(sizes)
+    ]
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
-        drawn = pool.map(held, *zip(*tasks, strict=True), seeds[: len(tasks)])
-        together = pool.map(pooled, sizes, seeds[len(tasks) : of_means_at])
-        means = pool.map(held_mean, *zip(*of_means, strict=True), seeds[of_means_at:])
-        fitted = pool.map(held_regression, *zip(*fits, strict=True), seeds[-len(fits) :])
-        for setting in drawn_from:
-            count = sum(next(drawn) for _ in sizes)
-            mechanism = setting.mechanism
-            name = mechanism.describe()
-            yield Row(
-                name, mechanism.cost.epsilon, setting.reports, setting.frequency, tables, count
-            )
-        for mean in MEANS:
-            count = sum(next(means) for _ in sizes)
-            yield Row(f"mean, {mean.describe()}", mean.cost.epsilon, PEOPLE, 1.0, tables, count)
-        for moments, reports in REGRESSIONS:
-            count = sum(next(fitted) for _ in sizes)
-            name = f"regression, {moments.describe()}"
-            yield Row(name, moments.cost.epsilon, reports, 1.0, tables, count)
-        associated = pool.map(held_association, *zip(*of_pairs, strict=True), pairs_seeds)
-        for pairs in ASSOCIATIONS:
-            counts = np.sum([next(associated) for _ in sizes], axis=0).tolist()
-            epsilon = sum(part.cost.epsilon for part in pairs.parts)
-            for cell, count in zip(pairs.cells, counts, strict=True):
-                yield Row(
-                    f"association, {pairs.name}, cell {cell[0]} {cell[1]}",
-                    epsilon,
-                    pairs.reports,
-                    float(pairs.shares[cell]),
-                    tables,
-                    count,
-                )
-        for name, counts in zip(("K said", "K not said"), zip(*together, strict=True), strict=True):
-            n, share = REPORTS_EACH * int(CLIENTS.sum()), float(CLIENTS[1] / CLIENTS.sum())
-            yield Row(
-                f"pooled, {name}", POOLED.cost.epsilon, n, share, tables, sum(map(int, counts))
-            )
+        drawn = pool.map(run, *zip(*tasks, strict=True))
+        for _, case in chosen:
+            counts = np.sum([next(drawn) for _ in sizes], axis=0).tolist()
+            for each, count in zip(case.rows, counts, strict=True):
+                yield replace(each, tables=tables, held=count)
 
 
 def bar(row: Row) -> Bar:
-    """What a row must be: the interval's probability in [LOW, HIGH], tested exactly at ERROR, and
-    LEVEL or more where every category has a cell of its own; of pooled reports 93 to 97 %, and
-    below 85 % for the twin that is not told of it."""
-    name, shape, *_ = row.mechanism.split()
-    limits = (LEVEL, 1.0) if shape.startswith("1x") or name.endswith("bit-flip") else (LOW, HIGH)
-    low, high = {"pooled, K said": (0.93, 0.97), "pooled, K not said": (0.0, 0.85)}.get(
-        row.mechanism, limits
-    )
-    below = float(binom.cdf(row.held, row.tables, low)) if low else 1.0
-    above = float(binom.sf(row.held - 1, row.tables, high))
+    """What a row must be: its share of TABLES within its limits; of fewer tables, and where the
+    limit is what is to be expected (LEVEL), the probability, tested exactly at ERROR."""
+    met = row.low <= row.share <= row.high
+    if row.tables < TABLES or row.low == LEVEL:
+        below = binom.cdf(row.held, row.tables, row.low)
+        above = binom.sf(row.held - 1, row.tables, row.high)
+        met = min(below, above) > ERROR / 2
     what = f"{row.mechanism}, value held by {row.frequency:.3g} of {row.reports:,}"
-    wanted = f"{low:.3f} to {high:.3f}" if low else f"< {high}"
-    return Bar(what, row.share, wanted, min(below, above) > ERROR / 2)
+    return Bar(what, row.share, f"{row.low:.3f} to {row.high:.3f}", bool(met))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=TABLES, help="for each line")
+    parser.add_argument("--only", action="append", choices=GROUPS, help="a group of rows")
     parser.add_argument("--seed", type=int, default=1, help="of the whole run")
     parser.add_argument("--out", type=Path, help="JSON file to write")
     asked, started = parser.parse_args(), campaign.provenance()
     made, status = [], 0
-    for row in rows(asked.tables, asked.seed):
+    for row in rows(asked.tables, asked.seed, asked.only or GROUPS):
         made.append(row)
         status |= campaign.shown([bar(row)])
     bars = [bar(row) for row in made]

@@ -59,6 +59,26 @@ class Subject:
     values: tuple[Any, ...] = CATEGORIES
 
 
+SETS = (
+    *(
+        Subject(
+            {"mechanism": "unary", "variant": variant, "categories": CATEGORIES, "at_most": 3},
+            ({"epsilon": 1.0}, {"epsilon": 4.0}),
+            reports=2_000,
+            values=PAIRS,
+        )
+        for variant in ("symmetric", "optimized")
+    ),
+    Subject(
+        {"mechanism": "rappor", "scheme": "identity", "categories": CATEGORIES, "at_most": 3},
+        ({"f": 0.5, "p": 0.25, "q": 0.75}, {"f": 0.25, "p": 0.0, "q": 1.0}),
+        reports=2_000,
+        values=PAIRS,
+    ),
+)
+"""Sets of answers through mechanisms whose settings in the catalogue are of single ones; after all
+others, whose draws follow from their places."""
+
 FIRST = ("unary", "cms", "hcms", "rappor")
 """The mechanisms that come first, the others by their numbers on the wire: a row's draws follow
 from its place."""
@@ -263,7 +283,7 @@ def rows(draws: int, seed: int) -> Iterator[Row]:
     """Every setting's row. Tasks have generators of their own, so the result does not depend on
     which process does which."""
     sizes = [min(BATCH, draws - start) for start in range(0, draws, BATCH)]
-    every = settings()
+    every = settings() + settings(SETS)
     tasks = list(product(every, sizes))
     seeds = np.random.SeedSequence(seed).spawn(len(tasks))
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from ldp.mechanisms.presets import COMPLETE
+from ldp.server import decode
+from ldp.simulation import draw_table
 from simulations import intervals, numbers
 from simulations.benchmarks.ours import BENCHMARKS
 from simulations.rappor_cases import CASES, Row, Run, Score, Share, bars
-from simulations.variance import Setting, compare, draw, formulas, settings
+from simulations.variance import SETS, Setting, compare, draw, formulas, settings
 
 ROOT = Path(__file__).parent.parent
 
@@ -90,11 +92,26 @@ def test_a_sample_of_the_association_campaign_meets_its_bars() -> None:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_a_sample_of_the_intervals_campaign_meets_its_bars() -> None:
-    """A fixed seed; with a free one each of its 106 bars would be missed with probability 5e-7 at
+    """A fixed seed; with a free one each of its 126 bars would be missed with probability 5e-7 at
     most. Its twin, pooled reports that it is not told of, is among them."""
     done = module("simulations.intervals", "--tables", "25")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "K not said" in done.stdout
+
+
+@pytest.mark.exact
+def test_the_interval_of_an_answer_of_a_set_follows_from_its_cell() -> None:
+    """The other cells are those of another table: the campaign decodes each count once."""
+    generator = np.random.default_rng(1)
+    for setting in [*settings(SETS)[::4], one("privset")]:
+        mechanism, ends = setting.mechanism, []
+        for _ in range(2):
+            table = draw_table(
+                mechanism, setting.values, counts=setting.counts, generator=generator
+            )
+            table.counts[0, 0] = 700
+            ends.append(np.concatenate(decode(table, setting.candidates[:1]).interval()))
+        assert ends[0].tolist() == ends[1].tolist()
 
 
 @pytest.mark.exact
@@ -106,7 +123,7 @@ def test_the_intervals_check_fails_for_errors_a_tenth_too_small_or_a_sixth_too_l
         )
         assert intervals.bar(row).met is met
     for held, met in ((0.83, True), (0.87, False)):
-        row = intervals.Row("pooled, K not said", 1.0, 100, 0.5, 20_000, round(held * 20_000))
+        row = intervals.Row("pooled", 1.0, 100, 0.5, 20_000, round(held * 20_000), 0.0, 0.85)
         assert intervals.bar(row).met is met
 
 
@@ -159,11 +176,11 @@ def one(name: str) -> Setting:
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_a_sample_of_the_variance_campaign_meets_its_bars() -> None:
-    """Bars at 4.5 standard errors: with a free seed one would be missed with probability 2e-4 at
-    most (two normal tails for each of 16 rows and two bars). The seed is fixed."""
+    """Bars at 4.5 standard errors: with a free seed one would be missed with probability 1e-5 at
+    most for each row. The seed is fixed."""
     done = module("simulations.variance", "--draws", "400")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("ok  ") == len(settings())
+    assert done.stdout.count("ok  ") == len(settings()) + len(settings(SETS))
 
 
 @pytest.mark.slow
