@@ -112,8 +112,8 @@ def test_sets_of_answers_are_named_one_by_one(tmp_path: Path) -> None:
     assert (listed.kind, listed.pair) == ("sets", ("{a, b}", "{c, d}"))
     words = " ".join(in_text(explanation(made, "apps")).split())
     assert 'Answers: up to 2 of "a", "b", "c" and "d"; of more, 2 drawn' in words
-    assert "if it is one that counts" in words
-    assert "they need 1 of your reports; your device" in words
+    assert "if it is one of yours that counts" in words
+    assert "somebody needs 1 of your reports; your device" in words
 
 
 @pytest.mark.exact
@@ -295,10 +295,12 @@ def test_linked_reports_are_counted_by_what_shares_noise(tmp_path: Path) -> None
     assert least["fresh"] == least["epoch"] == 7
     assert (least["never"], least["enough"]) == (None, 1)
     words = " ".join(in_text(data).split())
-    assert "need 7 of your reports, linked and about the same answer" in words
-    assert "need 7 of your periods of 30 days, linked and about the same answer" in words
+    assert (
+        "needs 7 of your reports about the same answer, and has to know that all are yours" in words
+    )
+    assert "needs 7 of your periods of 30 days about the same answer" in words
     assert "no number of reports about one answer tells as much" in words
-    assert "need all your reports about one answer, linked" in words
+    assert "needs all your reports about one answer, and has to know that they are yours" in words
     assert "more than the 64,000,000 that your device may ever send" in words
     assert "e+" not in words
 

@@ -476,9 +476,9 @@ def test_what_it_says_to_its_owner(app: App) -> None:
     words = " ".join(told.split())
     assert "Where people ask for the weather" in told
     assert "98.3 times in 100" in told
-    assert "how many is visible" in told
+    assert "sees how many reports come" in words
     assert "your other devices" in words
-    assert told.endswith("Epsilon that could still be spent: places: 8, other: 4")
+    assert words.endswith("be spent in the current window: places: 8, other: 4")
     app.client.close()
     assert app.open().explain() == told
     assert repr(app.client) == "<Client of weather, consent granted>"

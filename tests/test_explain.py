@@ -33,7 +33,7 @@ def test_every_metric_is_told_with_the_epsilon_of_a_report_and_what_is_charged(
         assert epsilons[-2:] == pytest.approx([worst["day"], worst["life"]], rel=1e-3)
         assert ("are about one value" in told) == (metric.memoise == "epoch")
         assert ("When a value changes is not covered" in told) == (metric.memoise == "per-value")
-        assert ("how many is visible" in told) == (metric.presence == "public")
+        assert ("sees how many reports come" in told) == (metric.presence == "public")
         assert (metric.price in [pytest.approx(e, rel=1e-3) for e in epsilons]) or metric.memoise
         assert told.endswith(NOT_COVERED)
 

@@ -138,7 +138,7 @@ def test_the_privacy_label_says_what_a_report_costs_and_what_a_device_may_spend(
     assert "guess right at most 95.3 times in 100" in read, "the whole report, not its part"
     assert "odds are multiplied by at most 20.09 (epsilon 3)" in read
     assert "What other groups of the product spend adds to it." in read
-    assert "Every report has fresh noise. Several reports multiply." in read
+    assert "Every report has fresh noise. Each further report about the same answer" in read
     assert "may spend at most epsilon 4 in every UTC day, so at most 8 in any 24 hours" in read
     assert "Not known" not in read
     kept = {"lifetime_epsilon": 5.0, "memoised": True}

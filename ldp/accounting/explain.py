@@ -4,7 +4,7 @@ import math
 from decimal import ROUND_CEILING, Context, Decimal
 
 PRIORS = (0.01, 0.1, 0.5, 0.9)
-REPORTS_MULTIPLY = "Several reports multiply."
+REPORTS_MULTIPLY = "Each further report about the same answer multiplies the odds again."
 MOST_ODDS = 1000.0
 """Largest factor of odds that is stated: from it on a report is no protection on its own."""
 
@@ -51,7 +51,7 @@ def guess_sentence(
     right = 100 * posterior(belief, epsilon)
     if belief == 0.5:
         held = "{} and {}".format(*answers) if answers else "two answers"
-        who = f"Somebody who saw {evidence}, and held {held} equally likely before,"
+        who = f"Somebody who saw {evidence}, and thought {held} equally likely before,"
         would, without = "guess right", " (50 in 100 without)"
     else:
         first, second = answers or ("one answer", "another")

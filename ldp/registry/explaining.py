@@ -23,6 +23,10 @@ from ldp.registry import Metric, Registry
 from ldp.registry.answers import listing, naming, quoted
 
 WIDTH = 100
+EPSILON = (
+    "Epsilon is a number for how much reports can tell about you: 0 is nothing, and the epsilons "
+    "of several reports add up. What each one means is said beside it."
+)
 NOT_COVERED = (
     "What is recorded on several days can be sent together, and then arrives together. What no "
     "epsilon here covers: that you take part; when your device sends, and the address it sends "
@@ -32,14 +36,15 @@ NOT_COVERED = (
 )
 WHO = {
     "receiver": (
-        "Reports carry no name. To link yours it takes whoever receives what your device sends (a "
-        "relay, the collector, their hosts, or who breaks into them), and who keeps the address or "
-        "the time of each delivery. Reports that leave together come linked: those of all "
-        "questions of one period, and after days without a network those of several."
+        "Reports carry no name. To know which ones are yours it takes somebody who receives what "
+        "your device sends (a relay, the collector, their hosts, or who breaks into them) and "
+        "keeps the address or the time of each delivery. Reports that leave together are known to "
+        "belong together: those of all questions of one period, and after days without a network "
+        "those of several."
     ),
     "reader": (
-        "Who reads the stored reports only, which have no address, no order and no time but the "
-        "day, needs that receiver's help."
+        "Somebody who reads only the stored reports, which have no address, no order and no time "
+        "but the day, needs that receiver's help."
     ),
     "people": (
         "Other people's reports do not help to take the noise from yours, which is drawn on your "
@@ -51,8 +56,8 @@ WHO = {
 REMEMBERED = {
     False: f"Every report has fresh noise. {REPORTS_MULTIPLY}",
     "epoch": (
-        "All reports of {epoch} are about one value and count once, together. A new version of the "
-        "question starts again."
+        "All reports of {epoch} are about one value; part of the noise is drawn once for all of "
+        "them, so together they count as one. A new version of the question starts again."
     ),
     "per-value": (
         "A value is always answered from the same randomised response, and counted once. When a "
@@ -68,12 +73,18 @@ CONSENT = {
 UNLESS = " That holds as long as nobody learns when a value changes."
 SEEN = {
     "public": (
-        "Sent: up to {reports} of what is recorded in {window}, drawn at random; how many is "
-        "visible, so also whether anything was recorded."
+        "Sent: at most {reports} of what is recorded in {window}, drawn at random and with noise. "
+        "Whoever receives it sees how many reports come, so also whether anything was recorded."
     ),
-    "hidden": ("Sent: exactly {reports} in {window}, whatever is recorded, also if nothing is."),
+    "hidden": (
+        "Sent: always exactly {reports} in {window}, also if nothing is recorded, so that nobody "
+        "sees whether anything was."
+    ),
 }
-SPANS = {"day": "everything about what was recorded in any 24 hours", "life": "everything, ever"}
+SPANS = {
+    "day": "all reports of this group about any 24 hours",
+    "life": "all reports that this group ever sends",
+}
 
 
 def explained(registry: Registry, name: str | None = None, **beliefs: float) -> str:
@@ -109,7 +120,7 @@ def explanation(
 
 def in_text(data: Mapping[str, Any]) -> str:
     """Return an `explanation` in words, in lines of at most WIDTH letters."""
-    lines = [CONSENT[data["consent"]]] if "consent" in data else []
+    lines = [CONSENT[data["consent"]], EPSILON] if "consent" in data else [EPSILON]
     if data["device"]:
         for name, group in data["groups"].items():
             lines += group_lines(name, group, data["belief"])
@@ -117,8 +128,8 @@ def in_text(data: Mapping[str, Any]) -> str:
                 lines += [f"  {line}" for line in metric_lines(data, metric)]
         day, life = (upwards(data["device"][span]["epsilon"]) for span in SPANS)
         lines.append(
-            f"Groups add: all of them tell at most epsilon {day} about what was recorded in any 24 "
-            f"hours, and {life} for life."
+            f"The groups add up: together they tell at most epsilon {day} about what was recorded "
+            f"in any 24 hours, and {life} for life."
         )
     else:
         for name in data["metrics"]:
@@ -128,7 +139,7 @@ def in_text(data: Mapping[str, Any]) -> str:
     lines += [" ".join(data["who"].values()), data["not_covered"]]
     if "remaining" in data:
         budgets = [f"{name}: {epsilon:g}" for name, epsilon in data["remaining"].items()]
-        lines.append(f"Epsilon that could still be spent: {', '.join(budgets)}")
+        lines.append(f"Epsilon that may still be spent in the current window: {', '.join(budgets)}")
     return "\n".join(part for line in lines for part in _wrapped(line))
 
 
@@ -230,7 +241,7 @@ def metric_lines(data: Mapping[str, Any], name: str) -> Iterator[str]:
         else ""
     )
     answers = metric["answers"]
-    quote = str if answers["kind"] == "text" else quoted
+    quote = str if answers["kind"] in ("text", "numbers") else quoted
     first, second = map(quote, answers["pair"])
     yield f"{name}: {metric['description']}"
     yield f"Answers: {answers['text']}."
@@ -259,13 +270,15 @@ def _naming_sentence(metric: Mapping[str, Any], first: str, second: str) -> str:
     if_held, if_not = _times(metric["named_if_held"]), _times(metric["named_if_not"])
     answer, condition, otherwise = first, "it is your answer", f"{second} is"
     if metric["answers"]["kind"] == "sets":
-        answer, condition, otherwise = "an answer", "it is one that counts", "it is not"
+        answer, condition, otherwise = "an answer", "it is one of yours that counts", "it is not"
+    if metric["answers"]["kind"] == "numbers":
+        answer = f"{first}, or a range with it,"
     sentence = (
-        f"A report names {answer} {if_held} if {condition}, and {if_not} if {otherwise}; so one "
-        "that names it may be made up."
+        f"A report names {answer} {if_held} if {condition}, and {if_not} if {otherwise}; so what "
+        "it names may be there by chance."
     )
     if metric["answers"]["kind"] == "sets":
-        sentence += " One that names none of the answers is a hint, too: that you have few."
+        sentence += " A report that names none of the answers is likelier if you have few."
     return sentence
 
 
@@ -276,27 +289,27 @@ def _times(share: float) -> str:
 def _linked_sentence(
     linked: Mapping[str, Any], certainty: float, window: timedelta, epoch: str
 ) -> str:
-    goal = f"To be right {upwards(100 * certainty, 4)} times in 100 they"
+    goal = f"To be right {upwards(100 * certainty, 4)} times in 100 somebody"
     least, unit = linked["least"], linked["unit"]
     if least == 0:
-        return f"{goal} need no report: the likelier answer is right as often."
+        return f"{goal} needs no report: the likelier answer is right as often."
     if unit == "values":
         return (
-            f"{goal} need all your reports about one answer, linked."
+            f"{goal} needs all your reports about one answer, and has to know that they are yours."
             if least
             else f"{goal} cannot get enough: no number of reports about one answer tells as much."
         )
     about = "" if linked["is_exact"] else "about "
     what = {"reports": "of your reports", "epochs": f"of your periods of {epoch}"}[unit]
-    same = ", linked and about the same answer" if least > 1 else ""
-    needs = f"{goal} need {about}{least:,} {what}{same}"
+    same = " about the same answer, and has to know that all are yours" if least > 1 else ""
+    needs = f"{goal} needs {about}{least:,} {what}{same}"
     if least > linked["affordable"]:
         return f"{needs}: more than the {linked['affordable']:,} that your device may ever send."
     if unit == "epochs":
         return f"{needs}; your device may tell of {linked['affordable']:,} in its life."
     return (
         f"{needs}; your device sends so many in {length_in_words(linked['windows'] * window)} at "
-        f"the earliest, and may send {linked['affordable']:,} in its life."
+        f"the earliest, and at most {linked['affordable']:,} in its life."
     )
 
 
@@ -305,11 +318,13 @@ def group_lines(name: str, group: Mapping[str, Any], belief: float) -> Iterator[
     length = length_in_words(timedelta(seconds=group["window_seconds"]))
     limits = caps_sentence(length, group["window_epsilon"], group["lifetime_epsilon"])
     metrics = ", ".join(group["metrics"])
-    yield f"{name} ({metrics}): {limits}, on each device; what is not spent lapses."
+    yield (
+        f"{name} ({metrics}): {limits}, on each device; what is left unspent is not added to the "
+        f"next {length.removeprefix('1 ')}."
+    )
     unless = UNLESS if group["is_conditional"] else ""
     for span, events in SPANS.items():
-        evidence = f"{events}, of this group"
-        yield f"  {guess_sentence(group[span]['epsilon'], evidence, None, belief)}{unless}"
+        yield f"  {guess_sentence(group[span]['epsilon'], events, None, belief)}{unless}"
 
 
 def _seconds(span: timedelta) -> int:
