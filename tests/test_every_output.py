@@ -1,4 +1,5 @@
-"""Every file of estimates has an error and an interval a row, its level and a bound on damage.
+"""Every file of estimates has an error and an interval a row, its level and a bound on damage; its
+page says the last two.
 
 The commands run on the examples of every mechanism of the catalogue, or make the same file by the
 call that they make it by where they read a store.
@@ -6,6 +7,7 @@ call that they make it by where they read a store.
 
 import csv
 import json
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +49,17 @@ def lacking(path: Path, may_be_open: Collection[str] = ()) -> list[str]:
     ]
     keys = [name for name in ("level", "fakes_move") if summary.get(name) in (None, [])]
     return columns + cells + keys
+
+
+def lacking_on_page(path: Path) -> list[str]:
+    """Return what the report page of a file of estimates does not say."""
+    ldp("report", path, "--out", path.with_suffix(".html"))
+    page = path.with_suffix(".html").read_text()
+    sentences = {
+        "level": r"(with probability|On average|Nominal,) 95\s%|95\s%, for a combination",
+        "fakes_move": r"1\s% of them could\s+move",
+    }
+    return [key for key, sentence in sentences.items() if not re.search(sentence, page)]
 
 
 def ldp(*words: object) -> None:
@@ -120,7 +133,7 @@ def decoded_parts(
 
 @pytest.mark.exact
 @for_everything
-def test_every_output_has_errors_intervals_level_and_damage(
+def test_every_output_has_errors_intervals_level_and_damage_and_so_has_its_page(
     example: Example, tmp_path: Path
 ) -> None:
     files = 0
@@ -128,6 +141,7 @@ def test_every_output_has_errors_intervals_level_and_damage(
         files += 1
         of_bins = isinstance(example.mechanism, HierarchicalHistogram)
         assert lacking(path, PERCENTILES if of_bins else ()) == []
+        assert lacking_on_page(path) == []
         path.unlink()
     assert files >= 1 or not example.mechanism.is_whole
 
@@ -155,3 +169,23 @@ def test_a_file_without_one_of_them_is_told(tmp_path: Path) -> None:
     for key in beside:
         assert write(whole, {k: v for k, v in beside.items() if k != key}) == [key]
         assert write(whole, {**beside, key: None}) == [key]
+
+
+@pytest.mark.exact
+def test_a_page_without_one_of_them_is_told(tmp_path: Path) -> None:
+    """The twin: summaries as versions before wrote them."""
+    path = tmp_path / "made.csv"
+    table = draw_tables(
+        RegressionMoments(features=1, bounds=((0, 1), (0, 1)), epsilon=4.0),
+        ("0,0", "1,1"),
+        np.array([EACH, EACH]),
+        np.random.default_rng(1),
+    )
+    table.save(tmp_path / "a.table")
+    ldp("regress", tmp_path / "a.table", "--out", path)
+    summary = json.loads(path.with_suffix(".json").read_text())
+    assert lacking_on_page(path) == []
+    for key in ("level", "fakes_move"):
+        rest = {name: value for name, value in summary.items() if name != key}
+        path.with_suffix(".json").write_text(json.dumps(rest))
+        assert lacking_on_page(path) == [key]

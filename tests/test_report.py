@@ -365,14 +365,14 @@ def test_few_rows_claim_no_error_rate_and_no_coverage(tmp_path: Path) -> None:
     read = words(render([results(tmp_path, rule=Rule(threshold=100), warning=warning)]))
     assert "Fewer than 64 rows: no error rate is claimed." in read
     assert "found is every value whose estimate reaches 100 reports" in read
-    assert "How often they hold the true count is not claimed." in read
-    assert " 95 %" not in read
+    assert "Nominal, 95 %; how often they hold the true count is not claimed." in read
+    assert "probability 95 %" not in read
     assert "Benjamini" not in read
     assert "noise floor" not in read
     none = words(render([long_list(tmp_path, (1, 1, 1, 1), warning=warning)]))
     assert "without an error rate a value is found only by a threshold" in none
     assert "noise floor" not in none
-    assert " 95 %" not in none
+    assert "probability 95 %" not in none
 
 
 @pytest.mark.exact

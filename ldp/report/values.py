@@ -161,7 +161,8 @@ def facts(results: Results, page: Mapping[str, Any]) -> Iterator[tuple[str, str]
         _error_rate(summary, alpha),
     )
     if summary.get("warning"):
-        yield "Intervals", "How often they hold the true count is not claimed."
+        level = percent(summary["level"])
+        yield "Intervals", f"Nominal, {level}; how often they hold the true count is not claimed."
     elif page["is_few"]:
         yield (
             "Intervals",
