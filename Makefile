@@ -63,11 +63,11 @@ docs: .venv/.ready ## the book, docs/_build/docs/index.html, without a network; 
 	$(BIN)/sphinx-build -q -W -c docs . docs/_build
 	@echo docs/_build/docs/index.html
 
-studies: studies-regression ## redraw every study; exits non-zero when a bar is missed
-	$(BIN)/python -m simulations.studies
+studies: studies-regression ## redraw every study, with RESUME=--resume those that this code has not drawn; exits non-zero when a bar is missed
+	$(BIN)/python -m simulations.studies $(RESUME)
 
 studies-regression: .venv/.ready ## redraw every study of regression and the central model, in about 8 min; exits non-zero when a bar is missed
-	$(BIN)/python -m simulations.regression
+	$(BIN)/python -m simulations.regression $(RESUME)
 
 vectors: .venv/.ready ## rewrite the golden vectors
 	$(BIN)/python -m tests.vectors

@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import subprocess
+import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -135,9 +136,12 @@ def main(studies: Mapping[str, Study], folder: Path, words: str) -> int:
                 print(f"{name}: drawn by this code")
                 continue
             print(f"{name}: {study.words}", flush=True)
+            begun = time.monotonic()
             rows = list(workers.map(study.row, range(len(study.settings))))
             study.write(rows, given.out)
             bars = study.bars(rows)
-            write(given.out / f"{name}.json", made, {"study": study.words, "bars": bars})
+            seconds = round(time.monotonic() - begun, 1)
+            result = {"study": study.words, "seconds": seconds, "bars": bars}
+            write(given.out / f"{name}.json", made, result)
             missed |= shown_bars(bars)
     return missed

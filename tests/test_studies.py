@@ -122,6 +122,7 @@ def test_a_resumed_run_skips_what_the_same_code_has_drawn(
         return capsys.readouterr().out
 
     assert "drawn by this code" not in run("--resume")  # nothing is there yet
+    assert json.loads((tmp_path / "choices.json").read_text())["seconds"] >= 0
     result = tmp_path / "choices.json"
     made = json.loads(result.read_text())
     head = made["commit"].removesuffix("-dirty")
