@@ -46,7 +46,6 @@ from simulations.campaign import Bar
 from simulations.variance import (
     CATEGORIES,
     OTHERS,
-    PAIRS,
     REDRAWN,
     SETS,
     VALUE,
@@ -239,7 +238,7 @@ def held(setting: Setting, tables: int, seed: np.random.SeedSequence) -> list[in
     for number, mechanism in enumerate(islice(setting.mechanisms(generator), tables)):
         table = draw_table(mechanism, setting.values, counts=setting.counts, generator=generator)
         # of sets the interval follows from the count of the answer's cell
-        key = int(table.counts[0, 0]) if setting.values == PAIRS else number
+        key = int(table.counts[0, 0]) if setting.is_of_sets else number
         if key not in holds:
             low, high = decode(table, candidates).interval()
             holds[key] = bool(low[0] <= setting.counts[0] <= high[0])
@@ -349,7 +348,7 @@ def row(
 def counted(setting: Setting) -> Case:
     """Where every category of single answers has a cell of its own the probability is LEVEL or
     more."""
-    mechanism, is_set = setting.mechanism, "at_most" in setting.parameters
+    mechanism, is_set = setting.mechanism, setting.is_of_sets
     is_alone = mechanism.shape.rows == 1 or mechanism.name.endswith("bit-flip")
     limits = {"low": LEVEL, "high": 1.0} if is_alone and not is_set else {}
     rows = (row(mechanism, setting.reports, setting.frequency, **limits),)

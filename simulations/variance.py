@@ -3,8 +3,9 @@
 `python -m simulations.variance` draws tables of a fixed population, each with hash functions of its
 own, estimates one value named beforehand in each, holds the variance of those estimates against
 `Mechanism.variance`, prints a line for each setting, writes them as JSON and exits 1 when a bar is
-missed. `--draws` takes a sample. The relative standard error of a variance of N independent draws
-is sqrt((kurtosis - 1) / N), with the draws' own kurtosis (Cramér 1946, section 27.4).
+missed. `--draws` takes a sample, `--sets` the rows of sets of answers alone. The relative standard
+error of a variance of N independent draws is sqrt((kurtosis - 1) / N), with the draws' own kurtosis
+(Cramér 1946, section 27.4).
 """
 
 import argparse
@@ -144,7 +145,11 @@ class Setting:
         if isinstance(mechanism, BitFlip):
             points = map(mechanism.addressing.point, self.values)
             return tuple(mechanism.labels[point] for point in points)
-        return CATEGORIES if self.values == PAIRS else self.values
+        return CATEGORIES if self.is_of_sets else self.values
+
+    @property
+    def is_of_sets(self) -> bool:
+        return "at_most" in self.parameters
 
     @property
     def reports(self) -> int:
@@ -225,7 +230,7 @@ def draw(setting: Setting, draws: int, seed: np.random.SeedSequence) -> Floats:
     found = np.empty(draws)
     for i, mechanism in enumerate(islice(setting.mechanisms(generator), draws)):
         table = draw_table(mechanism, setting.values, counts=setting.counts, generator=generator)
-        value = VALUE if setting.values == PAIRS else setting.values[0]
+        value = VALUE if setting.is_of_sets else setting.values[0]
         found[i] = estimate(table, np.uint64(mechanism.candidate_addressing.point(value)))
         if i == 0:
             decoded = float(decode(table, setting.candidates[:1]).count[0])
@@ -279,16 +284,17 @@ def compare(setting: Setting, estimates: Floats, formula: float, *, sample: bool
     )
 
 
-def rows(draws: int, seed: int) -> Iterator[Row]:
-    """Every setting's row. Tasks have generators of their own, so the result does not depend on
-    which process does which."""
+def rows(draws: int, seed: int, *, are_sets: bool = False) -> Iterator[Row]:
+    """Every setting's row, or those of sets of answers. Tasks have generators of their own, so the
+    result depends neither on which process does which nor on the other rows."""
     sizes = [min(BATCH, draws - start) for start in range(0, draws, BATCH)]
     every = settings() + settings(SETS)
-    tasks = list(product(every, sizes))
-    seeds = np.random.SeedSequence(seed).spawn(len(tasks))
+    seeds = iter(np.random.SeedSequence(seed).spawn(len(every) * len(sizes)))
+    tasks = [(setting, size, next(seeds)) for setting, size in product(every, sizes)]
+    tasks = [task for task in tasks if task[0].is_of_sets or not are_sets]
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
-        drawn = pool.map(draw, *zip(*tasks, strict=True), seeds)
-        for setting in every:
+        drawn = pool.map(draw, *zip(*tasks, strict=True))
+        for setting, _, _ in tasks[:: len(sizes)]:
             estimates = np.concatenate([next(drawn) for _ in sizes])
             yield compare(setting, estimates, formulas(setting)[0], sample=draws < DRAWS)
 
@@ -306,13 +312,14 @@ def line(row: Row) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=DRAWS, help="tables for each line")
+    parser.add_argument("--sets", action="store_true", help="the rows of sets of answers alone")
     parser.add_argument("--seed", type=int, default=1, help="of the whole run")
     parser.add_argument("--out", type=Path, help="JSON file to write")
     asked, started = parser.parse_args(), campaign.provenance()
     print("     mechanism       eps. freq.     formula   measured   ratio  s. error ", end="")
     print("kurtosis collisions   bias")
     made = []
-    for row in rows(asked.draws, asked.seed):
+    for row in rows(asked.draws, asked.seed, are_sets=asked.sets):
         print(line(row), flush=True)
         made.append(row)
     campaign.write(asked.out, started, {"seed": asked.seed, "rows": made})
