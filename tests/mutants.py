@@ -614,6 +614,10 @@ WHOLE_MUTANTS: tuple[tuple[Mutant, Mechanism], ...] = (
     (larger_sets_told, UnaryEncoding(categories=_MANY[:24], epsilon=2.0, at_most=3)),
     (first_answers_kept, PrivSet(categories=_TEN[:6], epsilon=2.0, at_most=2)),
     (first_answers_kept, UnaryEncoding(categories=_TEN[:6], epsilon=4.0, at_most=2)),
+    *(
+        (mutant, Rappor(scheme="identity", bits=6, f=0.25, p=0.0, q=1.0, at_most=2))
+        for mutant in (first_answers_kept, larger_sets_told)
+    ),
     (noise_of_a_short_seed, CountMeanSketch(epsilon=2.0, rows=1024, width=64, seed=_SEED)),
     (
         noise_of_a_short_seed,
