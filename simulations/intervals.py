@@ -135,7 +135,7 @@ def listed_part(values: int, epsilon: float) -> UnaryEncoding:
 
 
 FILTERS = Rappor(bits=8, hashes=2, cohorts=8, f=0.0, p=0.25, q=0.75, seed="00")
-HASHED = LocalHashing(epsilon=2.0, rows=16, seed="00")
+HASHED = LocalHashing(epsilon=2.0, rows=64, seed="00")  # with fewer no value is discovered
 STRINGS = np.outer([0.4, 0.3, 0.3], [0.4, 0.3, 0.3])
 DIAGONAL = np.diag([0.4, 0.25, 0.15, 0.1, 0.07, 0.03])
 ASSOCIATIONS = (
@@ -339,10 +339,14 @@ def pooled_table(
 
 
 def row(
-    mechanism: Mechanism, reports: int, frequency: float, name: str = "{}", **limits: float
+    mechanism: Mechanism,
+    reports: int,
+    frequency: float,
+    name: str = "{}",
+    limits: tuple[float, float] = (LOW, HIGH),
 ) -> Row:
-    described = name.format(mechanism.describe())
-    return Row(described, mechanism.cost.epsilon, reports, frequency, **limits)  # type: ignore[arg-type]
+    described, (low, high) = name.format(mechanism.describe()), limits
+    return Row(described, mechanism.cost.epsilon, reports, frequency, low=low, high=high)
 
 
 def counted(setting: Setting) -> Case:
@@ -350,8 +354,8 @@ def counted(setting: Setting) -> Case:
     more."""
     mechanism, is_set = setting.mechanism, setting.is_of_sets
     is_alone = mechanism.shape.rows == 1 or mechanism.name.endswith("bit-flip")
-    limits = {"low": LEVEL, "high": 1.0} if is_alone and not is_set else {}
-    rows = (row(mechanism, setting.reports, setting.frequency, **limits),)
+    limits = (LEVEL, 1.0) if is_alone and not is_set else (LOW, HIGH)
+    rows = (row(mechanism, setting.reports, setting.frequency, limits=limits),)
     return Case("sets" if is_set else "counts", rows, partial(held, setting))
 
 
@@ -373,8 +377,8 @@ def cases() -> list[Case]:
     """Every case, in an order that a new one leaves as it is: the draws follow from the place."""
     clients = int(CLIENTS.sum())
     said = tuple(
-        row(POOLED, REPORTS_EACH * clients, float(CLIENTS[1]) / clients, name, low=low, high=high)
-        for name, low, high in (("pooled, K said", 0.93, 0.97), ("pooled, K not said", 0.0, 0.85))
+        row(POOLED, REPORTS_EACH * clients, float(CLIENTS[1]) / clients, name, limits)
+        for name, limits in (("pooled, K said", (0.93, 0.97)), ("pooled, K not said", (0.0, 0.85)))
     )
     means = [
         Case("means", (row(mean, PEOPLE, 1.0, "mean, {}"),), partial(held_mean, mean))
