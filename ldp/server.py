@@ -2,6 +2,7 @@
 
 from ldp.decoding import decode
 from ldp.decoding.association import Association, associate
+from ldp.decoding.by_category import Distributions, decode_by_category
 from ldp.decoding.consistency import consistent
 from ldp.decoding.decoys import decode_with_decoys
 from ldp.decoding.distribution import Distribution, decode_distribution
@@ -17,6 +18,7 @@ from ldp.tables.table import Table, TableBuilder
 __all__ = [
     "Association",
     "Distribution",
+    "Distributions",
     "Estimates",
     "JointTable",
     "JointTableBuilder",
@@ -29,6 +31,7 @@ __all__ = [
     "associate",
     "consistent",
     "decode",
+    "decode_by_category",
     "decode_distribution",
     "decode_mean",
     "decode_regression",

@@ -374,8 +374,11 @@ function levels(p, epsilon) {
   const [bins, bin] = p.bounds ? equalBins(p) : doublings(p);
   const rows = range(64).find((k) => k > 0 && p.branching ** k >= bins);
   const thresholds = [keep(epsilon / 4n, 1n), ONE - keep((3n * epsilon) / 4n, 1n)];
-  return part(BITS, rows, bins, thresholds,
-    (value, row) => [Math.floor(bin(value) / p.branching ** (rows - 1 - row))]);
+  return part(BITS, rows, bins * (p.by ?? [0]).length, thresholds, (value, row) => {
+    const width = p.branching ** (rows - 1 - row);
+    const [category, number] = p.by ? [place(p.by, value[0]), value[1]] : [0, value];
+    return [category * Math.ceil(bins / width) + Math.floor(bin(number) / width)];
+  });
 }
 // Projective geometry: vectors of t numbers below the prime s
 const points = (s, t) => range(t).reduce((sum, i) => sum + s ** i, 0);

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -56,7 +58,7 @@ def _tried_single(addressing: Addressing) -> tuple[Any, ...]:
         return (*addressing.bounds, sum(addressing.bounds) / 2)
     if isinstance(addressing, Levels):
         edges = _edges(addressing)
-        return edges[0], edges[-1], edges[len(edges) // 2]
+        return _by(addressing, (edges[0], edges[-1], edges[len(edges) // 2]))
     if isinstance(addressing, Products):
         low, high = (tuple(pair[end] for pair in addressing.bounds) for end in (0, 1))
         return low, high, (low[0], *high[1:])
@@ -106,7 +108,8 @@ def _draw_single(
         return tuple(_numbers(addressing.bounds, generator))
     if isinstance(addressing, Levels):
         edges = _edges(addressing)
-        return (*_some(edges, MANY, generator), *_numbers((edges[0], edges[-1]), generator))
+        numbers = _some(edges, MANY, generator), _numbers((edges[0], edges[-1]), generator)
+        return _by(addressing, (*numbers[0], *numbers[1]))
     if isinstance(addressing, Products):
         columns = [_numbers(bounds, generator) for bounds in addressing.bounds]
         for column in columns:
@@ -142,7 +145,13 @@ def _numbers(bounds: Range, generator: np.random.Generator) -> list[float]:
 def _edges(addressing: Levels) -> tuple[float, ...]:
     """Return 0 and the finite edges of the bins, those that are not refused."""
     edges = sorted({0.0, *filter(math.isfinite, addressing.bins.edges)})
-    return tuple(edge for edge in edges if _knows(addressing, edge))
+    plain = replace(addressing, by=())
+    return tuple(edge for edge in edges if _knows(plain, edge))
+
+
+def _by(addressing: Levels, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the `numbers`, with categories each as a pair, by turns with each of them."""
+    return tuple(zip(cycle(addressing.by), numbers, strict=False)) if addressing.by else numbers
 
 
 def _texts(alphabets: Sequence[str], length: int, generator: np.random.Generator) -> list[Value]:

@@ -152,5 +152,8 @@ def _bucket_columns(addressing: Buckets, rows: int, points: Points, at: RowNumbe
 
 @columns.register
 def _group_columns(addressing: Levels, rows: int, points: Points, at: RowNumbers) -> Ints:
-    widths = np.array([addressing.width(row) for row in range(rows)], dtype=np.int64)
-    return (points.astype(np.int64) // widths[at])[:, None]
+    sizes = [(addressing.width(row), addressing.groups(row)) for row in range(rows)]
+    widths, groups = np.array(sizes, dtype=np.int64)[at].T
+    category, place = np.divmod(points.astype(np.int64), len(addressing.bins))
+    columns: Ints = category * groups + place // widths
+    return columns[:, None]

@@ -1,5 +1,7 @@
 """`ldp decode`: a table becomes estimates."""
 
+import csv
+import io
 from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -14,9 +16,9 @@ from ldp.cli.options import FAKES, FILE, JSON, say
 from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
-from ldp.files import read_lines
+from ldp.files import csv_text, read_lines
 from ldp.protocol.hashing import MD5_SCHEMES
-from ldp.tables.estimates import CONTROLS, Rule
+from ldp.tables.estimates import CATEGORY, CONTROLS, Rule
 
 if TYPE_CHECKING:
     from ldp.protocol.spelling import Spelling
@@ -198,8 +200,9 @@ def _write_numbers(
     text, summary = numbers_outcome(table, level, quantiles, consistency, fakes)
     write_numbers(summary, text, out)
     if out != "-":
-        lines = (line for line in text.splitlines() if not line.startswith("count,"))
-        text = "\n".join([*lines, f"-> {out}"])
+        rows = [*csv.reader(io.StringIO(text, newline=""))]
+        place = int(rows[0][0] == CATEGORY)
+        text = csv_text([row for row in rows if row[place] != "count"]) + f"-> {out}"
         if fakes is not None:
             text += f"\n{INTERVALS_UNDER_FAKES.format(share=100 * fakes)}"
     following = "" if out == "-" else f"ldp report {out} --out report.html"

@@ -23,6 +23,7 @@ from ldp.collection.aggregate import aggregate
 from ldp.collection.service import REPORTS
 from ldp.collection.store import NoReports
 from ldp.decoding import decode
+from ldp.decoding.by_category import Distributions
 from ldp.decoding.distribution import Distribution
 from ldp.decoding.numeric import MeanEstimate, RegressionEstimate, decode_numbers
 from ldp.errors import DecodeError, LdpError, RegistryError
@@ -34,7 +35,7 @@ from ldp.registry.answers import StatementReader, naming
 from ldp.registry.explaining import label
 from ldp.report import load, render
 from ldp.report.formats import visible_label
-from ldp.tables.estimates import Estimates, write_with_summary
+from ldp.tables.estimates import CATEGORY, Estimates, write_with_summary
 from ldp.tables.joint_table import JointTable, empty_builder
 from ldp.tables.table import batches
 
@@ -75,7 +76,9 @@ class Reported:
             builder.add_batch(rows, payloads, window=day.isoformat())
         self._table = self._table + builder.build()
 
-    def decoded(self) -> Estimates | MeanEstimate | RegressionEstimate | Distribution:
+    def decoded(
+        self,
+    ) -> Estimates | MeanEstimate | RegressionEstimate | Distribution | Distributions:
         """Return the estimates; raises DecodeError for a metric that has none by itself."""
         if isinstance(self._table, JointTable):
             raise DecodeError("decoded by ldp discover or ldp associate, from the store")
@@ -226,18 +229,18 @@ def _metric_facts(reported: Reported) -> dict[str, Any]:
         lines = list(csv.DictReader(io.StringIO(reported.decoded().to_csv(), newline="")))
     except LdpError as error:
         return facts | {"note": str(error)}
-    name = next(iter(lines[0]))
+    names = [key for key in (CATEGORY, "statistic") if key in lines[0]] or [*lines[0]][:1]
     column = next(column for column in ESTIMATE if column in lines[0])
     rows = [
         {
-            "name": visible_label(line[name]),
+            "name": visible_label(", ".join(line[key] for key in names)),
             "estimate": line[column],
             "low": line["low"] or "open",
             "high": line["high"] or "open",
             "share": _share(line[column], total) if column == "count" else None,
         }
         for line in lines
-        if line[name] != "count" or name != "statistic"
+        if line.get("statistic") != "count"
     ]
     others = max(0, len(rows) - MOST_ROWS)
     return facts | {"rows": rows[:MOST_ROWS], "others": others, "column": column}

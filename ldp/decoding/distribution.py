@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -90,6 +90,8 @@ class Distribution(Displayed):
     nodes: Nodes
     reports: int
     details: dict[str, Any]
+    is_part: ClassVar[bool] = False
+    """True of one category: its bins have a part of the reports, an estimated one."""
     is_monotone: bool = False
     """True if the counts of the histogram are 0 or more, and biased; see `monotone`."""
     fake_share: float | None = None
@@ -103,11 +105,7 @@ class Distribution(Displayed):
     @cached_property
     def fit(self) -> tuple[Floats, Floats]:
         """Matrix and constant from the nodes' shares to those of the bins, which add to 1."""
-        groups, weight = self.nodes.groups, self.nodes.reports
-        if self.fake_share is not None:  # made-up reports choose their rows, so no weight is theirs
-            weight = self.nodes.tells.mean(axis=0)
-        inverse = np.linalg.inv((groups.T * weight) @ groups)
-        matrix, toward = inverse @ (groups.T * weight), inverse.sum(axis=1)
+        matrix, toward = least_squares(self.nodes, self.fake_share)
         constant = toward / toward.sum()
         return matrix - np.outer(constant, matrix.sum(axis=0)), constant
 
@@ -116,6 +114,11 @@ class Distribution(Displayed):
         """Estimated share of each bin, unbiased, so that some lie below 0: shape (bins,)."""
         matrix, constant = self.fit
         return np.asarray(matrix @ self.nodes.share + constant)
+
+    @property
+    def total(self) -> float:
+        """Share of the reports that are in the bins, of which quantiles are shares."""
+        return 1.0
 
     @cached_property
     def _fake_reports(self) -> int:
@@ -201,7 +204,7 @@ class Distribution(Displayed):
                 worth += square[:, at] @ nodes.groups[at]
             else:
                 of_bins = weights[:, at] @ nodes.groups[at]
-                mean = (of_bins @ self.share)[:, None]
+                mean = 0.0 if self.is_part else (of_bins @ self.share)[:, None]
                 worth += (of_bins - mean) ** 2 / self._honest[at][0]
         _, up = self._shift(worth @ self.fit[0])
         return np.asarray(unset * square.sum(axis=1) + worth @ self.share + up)
@@ -216,10 +219,10 @@ class Distribution(Displayed):
 
     @cached_property
     def below(self) -> tuple[Floats, Floats]:
-        """Estimated shares below every inner edge, and their standard errors: shape (bins - 1,)."""
-        weights = self._cumulative
-        error = np.maximum(self._variance(weights) ** 0.5, LEAST_ERROR)
-        return np.cumsum(self.share)[:-1], error
+        """Estimated shares below every inner edge, of the `total`, and their standard errors: shape
+        (bins - 1,)."""
+        error = np.maximum(self._variance(self._cumulative) ** 0.5, LEAST_ERROR)
+        return np.cumsum(self.share)[:-1] / self.total, error
 
     @cached_property
     def _cumulative(self) -> Floats:
@@ -294,9 +297,16 @@ class Distribution(Displayed):
             raise ParameterError("the range must have a lower and an upper end, in different bins")
         weight = np.zeros(len(self.share))
         weight[first:last] = 1.0
-        share, error, moved = self.linear(weight)
-        row = _normal("share", share, error, level, 0.0, 1.0, moved)
+        row = self._mean("share", weight, level, (0.0, 1.0))
         return row._replace(bin_low=self.bins.edges[first], bin_high=self.bins.edges[last])
+
+    def _mean(
+        self, name: str, weight: Floats, level: float, ends: tuple[float, float]
+    ) -> Statistic:
+        """Return the mean over all people of what their bins are worth, `weight`, shape (bins,),
+        which lies between the `ends`."""
+        estimate, error, moved = self.linear(weight)
+        return _normal(name, estimate, error, level, *ends, moved)
 
     def monotone(self) -> "Distribution":
         """Return the distribution with counts that could be counts: 0 or more, and adding to the
@@ -317,28 +327,28 @@ class Distribution(Displayed):
 
     def histogram(self, level: float = 0.95) -> list[Statistic]:
         """Return the number of reports whose number is in each bin, in order."""
-        n, edges = self.reports, self.bins.edges
-        honest = n - self._fake_reports
-        shares = self.share
+        edges, shares = self.bins.edges, self.share
         if self.is_monotone:
-            shares = np.diff(self._monotone, prepend=0.0, append=1.0)
+            shares = np.diff(self._monotone, prepend=0.0, append=1.0) * self.total
         errors, moved = self._variance(self.fit[0]) ** 0.5, self._shift(self.fit[0])
         columns = (self.share, errors, *moved)
         rows = []
         for i, cells in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-            share, error, down, up = cells
-            all_honest = _normal("count", n * share, n * error, level, 0.0, n)
-            ends = _normal("count", share, error, level, 0.0, 1.0, (down, up))
-            rows.append(
-                all_honest._replace(
-                    estimate=n * float(shares[i]),
-                    low=min(all_honest.low, honest * ends.low),
-                    high=max(all_honest.high, honest * ends.high),
-                    bin_low=edges[i],
-                    bin_high=edges[i + 1],
-                )
-            )
+            share, error, *shift = cells
+            row = self._reports("count", share, error, (shift[0], shift[1]), level)
+            estimate = self.reports * float(shares[i])
+            rows.append(row._replace(estimate=estimate, bin_low=edges[i], bin_high=edges[i + 1]))
         return rows
+
+    def _reports(
+        self, name: str, share: float, error: float, moved: Shift, level: float
+    ) -> Statistic:
+        """Return the number of reports that an estimated `share` of all is."""
+        n, honest = self.reports, self.reports - self._fake_reports
+        all_honest = _normal(name, n * share, n * error, level, 0.0, n)
+        ends = _normal(name, share, error, level, 0.0, 1.0, moved)
+        low, high = min(all_honest.low, honest * ends.low), max(all_honest.high, honest * ends.high)
+        return all_honest._replace(low=low, high=high)
 
     def moments(self, level: float = 0.95) -> list[Statistic]:
         """Return mean and variance of the numbers; nothing where an end bin is open, because then
@@ -479,7 +489,9 @@ def decode_distribution(table: Table, fakes: float | None = None) -> Distributio
         raise DecodeError("decode one part of it, by its name")
     mechanism = table.mechanism
     if isinstance(mechanism, HierarchicalHistogram):
-        nodes = _of_levels(table, mechanism)
+        if mechanism.by:
+            raise DecodeError("the table has a distribution for each category: decode_by_category")
+        nodes = nodes_of_levels(table, mechanism)
     elif isinstance(mechanism, BitFlip) and not table.memoised:
         nodes = _of_buckets(table, mechanism)
     else:
@@ -526,12 +538,25 @@ def _levels(mechanism: HierarchicalHistogram) -> tuple[Floats, Ints]:
     return np.concatenate(groups).astype(np.float64), np.concatenate(rows)
 
 
-def _of_levels(table: Table, mechanism: HierarchicalHistogram) -> Nodes:
+def least_squares(nodes: Nodes, fake_share: float | None) -> tuple[Floats, Floats]:
+    """Return the matrix from the nodes' shares to those of the bins, shape (bins, nodes), and how
+    far each bin moves with a sum that is wanted of all: shape (bins,)."""
+    groups, weight = nodes.groups, nodes.reports
+    if fake_share is not None:  # made-up reports choose their rows, so no weight is theirs
+        weight = nodes.tells.mean(axis=0)
+    inverse = np.linalg.inv((groups.T * weight) @ groups)
+    return inverse @ (groups.T * weight), inverse.sum(axis=1)
+
+
+def nodes_of_levels(table: Table, mechanism: HierarchicalHistogram, category: int = 0) -> Nodes:
+    """Return the nodes of one category, by its place, or of all where there are none. Raises
+    DecodeError for a table with a level without reports."""
     if not table.reports.all():
         raise DecodeError("a level of the tree has no report: too few for estimates")
     groups, row = _levels(mechanism)
     reports = table.reports[row].astype(np.float64)
-    column = np.concatenate([np.arange((row == level).sum()) for level in range(row[-1] + 1)])
+    sizes = [mechanism.addressing.groups(level) for level in range(row[-1] + 1)]
+    column = np.concatenate([category * size + np.arange(size) for size in sizes])
     share = mechanism.channel.holders(table.counts[row, column] / reports, 1)
     tells, row_reports = _told_by_level(row), table.reports.astype(np.float64)
     return Nodes(groups, share, reports, row, mechanism.channel, tells, row_reports)
@@ -572,7 +597,7 @@ def _last_bin(
     statistic is the largest excess over q there, in standard errors, and its law that of the draws
     about `monotone`, which is moved so that q lies below the last of these edges.
     """
-    normal = _reach(level)
+    normal = normal_reach(level)
     excess = np.maximum.accumulate((share - q) / error)
     first = int(np.searchsorted(monotone, q))
     for t in range(len(share), first, -1):
@@ -606,7 +631,7 @@ def _normal(
     most: float,
     moved: Shift = (0.0, 0.0),
 ) -> Statistic:
-    reach, (down, up) = _reach(level) * error, moved
+    reach, (down, up) = normal_reach(level) * error, moved
     ends = (estimate - reach - down, estimate + reach + up)
     low, high = (min(max(end, least), most) for end in ends)
     return Statistic(name, float(estimate), float(error), low, high)
@@ -616,7 +641,7 @@ def _widened(row: Statistic, by: float, least: float, most: float) -> Statistic:
     return row._replace(low=max(row.low - by, least), high=min(row.high + by, most))
 
 
-def _reach(level: float) -> float:
+def normal_reach(level: float) -> float:
     """Return half the length of a normal interval, in standard errors."""
     return _beyond(1 - level)
 
@@ -631,4 +656,4 @@ def _half(low: float, high: float) -> float:
     one."""
     if not math.isfinite(high - low):
         return math.nan
-    return (high - low) / 2 / _reach(LEVEL)
+    return (high - low) / 2 / normal_reach(LEVEL)

@@ -17,6 +17,7 @@ import numpy as np
 
 from ldp.arrays import Floats, Ints
 from ldp.decoding.binomials import share_interval
+from ldp.decoding.by_category import Distributions, decode_by_category
 from ldp.decoding.distribution import Distribution, decode_distribution
 from ldp.decoding.fakes import fake_reports
 from ldp.decoding.statistics import Statistic, numbers_csv
@@ -301,8 +302,8 @@ def decode_regression(table: Table) -> RegressionEstimate:
 
 def decode_numbers(
     table: Table, fakes: float | None = None
-) -> MeanEstimate | RegressionEstimate | Distribution:
-    """Return the mean, the regression or the distribution of a table, whichever its mechanism
+) -> MeanEstimate | RegressionEstimate | Distribution | Distributions:
+    """Return the mean, the regression or the distributions of a table, whichever its mechanism
     has. `fakes`: largest share of the reports that may be made up. Raises DecodeError for a
     regression with `fakes`: no bound on its coefficients is known."""
     if isinstance(table.mechanism, RegressionMoments):
@@ -313,6 +314,8 @@ def decode_numbers(
         return decode_regression(table)
     if isinstance(table.mechanism, Numeric):
         return decode_mean(table, fakes)
+    if getattr(table.mechanism, "by", None):
+        return decode_by_category(table, fakes)
     return decode_distribution(table, fakes)
 
 

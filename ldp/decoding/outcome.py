@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ldp.accounting.label import Label
 from ldp.decoding.association import Association, associate
+from ldp.decoding.by_category import Distributions
 from ldp.decoding.counts import decode
 from ldp.decoding.distribution import QUANTILES, Distribution, decode_distribution
 from ldp.decoding.ngrams import discover_ngrams
@@ -57,12 +58,14 @@ def numbers_outcome(
     """Return the mean, the regression or the distribution of a `table` of numbers; of numbers in
     bins at `quantiles`, if any, else at the usual ones. `fakes`: largest share of the reports that
     may be made up. Raises ParameterError for a `consistency` that these numbers do not have."""
-    numbers = decode_distribution(table, fakes) if quantiles else decode_numbers(table, fakes)
-    if isinstance(numbers, Distribution) and consistency == "sum-to-n":
+    of_bins = isinstance(getattr(table.mechanism, "addressing", None), Levels)
+    asked_of_others = quantiles and not of_bins
+    numbers = decode_distribution(table, fakes) if asked_of_others else decode_numbers(table, fakes)
+    if isinstance(numbers, Distribution | Distributions) and consistency == "sum-to-n":
         numbers = numbers.monotone()
     elif consistency != "none":
         raise ParameterError("of numbers only those in bins have a consistency, sum-to-n")
-    if isinstance(numbers, Distribution):
+    if isinstance(numbers, Distribution | Distributions):
         chosen = quantiles or QUANTILES
         return Outcome(numbers.to_csv(None, chosen, level), numbers.summary(chosen, level))
     return Outcome(numbers.to_csv(None, level), numbers.summary(level))

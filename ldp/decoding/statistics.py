@@ -24,11 +24,12 @@ class Statistic(NamedTuple):
 
 def numbers_csv(statistics: Iterable[Statistic]) -> str:
     """Return a file of numbers: a line for each of `statistics`; open ends are empty."""
-    rows = (
-        (row.name, *(_cell(x, 10) for x in row[5:7]), *(_cell(x, 6) for x in row[1:5]))
-        for row in statistics
-    )
-    return csv_text([NUMBER_COLUMNS, *rows])
+    return csv_text([NUMBER_COLUMNS, *map(cells, statistics)])
+
+
+def cells(row: Statistic) -> tuple[str, ...]:
+    """Return a statistic as the texts of NUMBER_COLUMNS."""
+    return (row.name, *(_cell(x, 10) for x in row[5:7]), *(_cell(x, 6) for x in row[1:5]))
 
 
 def _cell(number: float, digits: int) -> str:

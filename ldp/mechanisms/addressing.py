@@ -83,14 +83,15 @@ class Categories(tuple[str, ...]):
     """Categories that were checked, so that no mechanism over the same list checks them again."""
 
 
-def require_categories(categories: Sequence[str]) -> Categories:
-    """Return `categories`, 2 or more distinct texts; raise ParameterError for anything else."""
+def require_categories(categories: Sequence[str], name: str = "categories") -> Categories:
+    """Return `categories`, 2 or more distinct texts; raise ParameterError, with `name`, for
+    anything else."""
     if isinstance(categories, Categories):
         return categories
     if not isinstance(categories, list | tuple) or not all(isinstance(c, str) for c in categories):
-        raise ParameterError("categories must be a list of texts")
+        raise ParameterError(f"{name} must be a list of texts")
     if len(set(categories)) < max(2, len(categories)):
-        raise ParameterError("categories must be 2 or more, all different")
+        raise ParameterError(f"{name} must be 2 or more, all different")
     value_bytes("".join(categories))
     return Categories(categories)
 

@@ -1,4 +1,6 @@
-"""Hierarchical histogram: percentiles and ranges of a number, also where nobody knows its range.
+"""Hierarchical histogram: percentiles and ranges of a number, of all people or by category.
+
+Nobody needs to know the range of the numbers.
 
 Source: Cormode, Kulkarni and Srivastava 2019, "Answering range queries under local differential
 privacy", section 4.3 (a level of a tree each, which takes all of epsilon). The bins are those of
@@ -14,6 +16,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from ldp.errors import ParameterError
+from ldp.mechanisms.addressing import Identity, require_categories
 from ldp.mechanisms.base import Example, Mechanism, Shape
 from ldp.mechanisms.bins import Bins, EqualBins, RelativeBins
 from ldp.mechanisms.numeric import Range, require_outside, require_range
@@ -30,6 +33,8 @@ from ldp.protocol.kinds import Bits, Kind
 
 MOST_BINS = 1 << 11
 """Largest number of bins: a report has a bit for each, and decoding takes seconds."""
+MOST_COLUMNS = 1 << 14
+"""Largest number of bins of all categories together: a report has 2 kilobytes."""
 MAGNITUDES = (1e-6, 1e9)
 """Magnitudes between which the bins of an unknown range lie by default."""
 
@@ -37,22 +42,40 @@ MAGNITUDES = (1e-6, 1e9)
 @dataclass(frozen=True)
 class Levels:
     """Addressing of numbers by a tree over bins: column c of row r is the c-th group of
-    `branching`**(`rows` - 1 - r) neighbouring bins, so the last row has the bins themselves."""
+    `branching`**(`rows` - 1 - r) neighbouring bins, so the last row has the bins themselves. With
+    categories, in `by`, each has a tree, whose groups follow those of the category before."""
 
     bins: Bins
     branching: int
     rows: int
+    by: tuple[str, ...] = ()
+
+    @cached_property
+    def of(self) -> Identity:
+        """Addressing of the categories."""
+        return Identity(self.by)
 
     def point(self, value: Value) -> int:
-        """Return the bin of a number, from 0."""
-        return self.bins.place(value)
+        """Return the bin of a number, from 0; with categories that of the number in a pair of
+        (category, number), after all bins of the categories before."""
+        if not self.by:
+            return self.bins.place(value)
+        if not isinstance(value, list | tuple) or len(value) != 2:
+            raise ParameterError("a value must be a pair of a category and a number")
+        category, number = value
+        return self.of.point(category) * len(self.bins) + self.bins.place(number)
 
     def width(self, row: int) -> int:
         """Return the number of bins in a group of this row."""
         return int(self.branching ** (self.rows - 1 - row))
 
+    def groups(self, row: int) -> int:
+        """Return the number of groups of a category in this row."""
+        return -(-len(self.bins) // self.width(row))
+
     def cells(self, point: int, row: int) -> Sequence[int]:
-        return (point // self.width(row),)
+        category, place = divmod(point, len(self.bins))
+        return (category * self.groups(row) + place // self.width(row),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,15 +93,21 @@ class HierarchicalHistogram(Mechanism):
     larger ones another. If `signed`, negative numbers have bins too, else they are taken for 0.
     With `bounds` there are `buckets` (256) equal bins of the stated range.
 
+    With categories, in `by`, a value is a pair (category, number), and a report has the bits of all
+    categories: two pairs differ in two bits, too.
+
     >>> latency = HierarchicalHistogram(epsilon=2.0)
     >>> len(latency.bins), latency.shape.rows, latency.branching, latency.cost.epsilon <= 2.0
     (802, 5, 4, True)
     >>> latency.bins.edges[300:302]
     (0.421875, 0.4375)
+    >>> by_version = HierarchicalHistogram(epsilon=2.0, by=("2.0", "2.1"))
+    >>> by_version.shape.columns, len(by_version.encoder().encode(("2.1", 0.83)))
+    (1604, 212)
 
     `branching`: 2 or more, by default nearest to e**(epsilon/2), at least 4. `epsilon` and
-    `outside` as for `Numeric`. Raises ParameterError for anything else, and for more than 2048
-    bins.
+    `outside` as for `Numeric`; `by`: 2 or more different texts. Raises ParameterError for anything
+    else, for more than 2048 bins, and for more than 16384 of all categories together.
     """
 
     name: ClassVar[str] = "hierarchical-histogram"
@@ -92,6 +121,7 @@ class HierarchicalHistogram(Mechanism):
     signed: bool = False
     branching: int = 0
     outside: str = "clip"
+    by: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
@@ -104,6 +134,14 @@ class HierarchicalHistogram(Mechanism):
         self._require_bins()
         if len(self.bins) > MOST_BINS:
             raise ParameterError(f"there must be at most {MOST_BINS} bins, not {len(self.bins)}")
+        if self.by is not None:
+            object.__setattr__(self, "by", require_categories(self.by, "by"))
+            if len(self.by) * len(self.bins) > MOST_COLUMNS:
+                raise ParameterError(
+                    f"{len(self.by)} categories of {len(self.bins)} bins are more than "
+                    f"{MOST_COLUMNS:,} bins: take fewer categories, fewer buckets, or narrower "
+                    "magnitudes"
+                )
         if self.branching == 0 and type(self.branching) is int:
             tuned = nearest_whole(EXACT.exp(Decimal(self.epsilon) / 2), 4)
             object.__setattr__(self, "branching", min(tuned, len(self.bins)))
@@ -144,14 +182,14 @@ class HierarchicalHistogram(Mechanism):
 
     @cached_property
     def addressing(self) -> Levels:
-        return Levels(self.bins, self.branching, self.shape.rows)
+        return Levels(self.bins, self.branching, self.shape.rows, self.by or ())
 
     @cached_property
     def shape(self) -> Shape:
         bins, rows = len(self.bins), 1
         while self.branching**rows < bins:
             rows += 1
-        return Shape(rows, bins)
+        return Shape(rows, bins * len(self.by or ("",)))
 
     @cached_property
     def placeholder(self) -> Value | None:
@@ -173,5 +211,11 @@ class HierarchicalHistogram(Mechanism):
             Example(
                 HierarchicalHistogram(epsilon=3.0, bounds=(0.0, 10.0), buckets=6, branching=3),
                 (0.0, 4.5, 10),
+            ),
+            Example(
+                HierarchicalHistogram(
+                    epsilon=2.0, bounds=(0.0, 5.0), buckets=5, branching=2, by=("2.0", "2.1")
+                ),
+                (("2.0", 0.5), ("2.1", 3), ("2.1", 0.5)),
             ),
         )

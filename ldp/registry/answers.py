@@ -32,8 +32,8 @@ LONGEST = 40
 
 class Listing(NamedTuple):
     """Answers of a metric: whether they are a "list", "sets" of a list, "text", "numbers" or, of a
-    joint metric, "tuples"; their number, 0 where no list has them; the same in words; a `pair` as
-    an example."""
+    joint metric and of numbers with categories, "tuples"; their number, 0 where no list has them;
+    the same in words; a `pair` as an example."""
 
     kind: Literal["list", "sets", "text", "numbers", "tuples"]
     total: int
@@ -136,7 +136,7 @@ class StatementReader:
             )
             return answers, len(columns), _text(answers, len(columns))
         if isinstance(addressing, Levels):
-            groups = range(-(-len(addressing.bins) // addressing.width(part.row)))
+            groups = range(addressing.groups(part.row) * len(addressing.by or ("",)))
             answers = tuple(
                 _group(addressing, part.row, group)
                 for group in groups
@@ -177,26 +177,35 @@ def listing(metric: Metric) -> Listing:
             text="; ".join(f"{name}: {answers.text}" for name, answers in members),
             pair=(f"({', '.join(first)})", f"({', '.join(second)})"),
         )
+    other = "" if metric.other is None else f"; any other counts as {quoted(metric.other)}"
     bounds = getattr(metric.mechanism, "bounds", ())
-    if bounds is None:
-        return Listing("numbers", 0, "any number", ("one number", "another"))
-    if bounds:
-        pairs = bounds if isinstance(bounds[0], tuple) else (bounds,)
-        low, high = (", ".join(f"{pair[end]:g}" for pair in pairs) for end in (0, 1))
-        if len(pairs) > 1:
-            low, high = f"({low})", f"({high})"
-        return Listing("numbers", 0, f"numbers from {low} to {high}", (low, high))
+    if bounds is None or bounds:
+        numbers = _numbers(bounds)
+        if not (by := getattr(metric.mechanism, "by", None)):
+            return numbers
+        low, high = (f"({pair[0]}, {pair[1]})" for pair in zip(by, numbers.pair, strict=False))
+        text = f"{numbers.text}, of one of {enumeration(by)}{other}"
+        return Listing("tuples", 0, text, (low, high))
     values = answers_of(metric)
     if len(values) < 2:
         return Listing("text", 0, "any text", ("one text", "another"))
-    text, total = enumeration(values), len(values)
-    if metric.other is not None:
-        text += f"; any other counts as {quoted(metric.other)}"
+    text, total = enumeration(values) + other, len(values)
     if (most := _largest_set(parts_of(metric.mechanism)[0])) is None:
         return Listing("list", total, text, (values[0], values[1]))
     low, high = ("{" + ", ".join(some) + "}" for some in (values[:most], values[-most:]))
     text = f"up to {most} of {text}; of more, {most} drawn at random count"
     return Listing("sets", total, text, (low, high))
+
+
+def _numbers(bounds: Any) -> Listing:
+    """Return numbers as answers, in `bounds` or, if None, without a known range."""
+    if bounds is None:
+        return Listing("numbers", 0, "any number", ("one number", "another"))
+    pairs = bounds if isinstance(bounds[0], tuple) else (bounds,)
+    low, high = (", ".join(f"{pair[end]:g}" for pair in pairs) for end in (0, 1))
+    if len(pairs) > 1:
+        low, high = f"({low})", f"({high})"
+    return Listing("numbers", 0, f"numbers from {low} to {high}", (low, high))
 
 
 def naming(mechanism: Catalogued) -> tuple[float, float]:
@@ -240,12 +249,14 @@ def _interval(addressing: Numbers, column: int) -> str:
 
 
 def _group(addressing: Levels, row: int, group: int) -> str:
-    """Return the numbers of a group of bins."""
+    """Return the numbers of a group of bins, after their category."""
     width, edges = addressing.width(row), addressing.bins.edges
-    low, high = edges[group * width], edges[min((group + 1) * width, len(edges) - 1)]
+    category, place = divmod(group, addressing.groups(row))
+    low, high = edges[place * width], edges[min((place + 1) * width, len(edges) - 1)]
+    text = f"{low:.6g} or more" if math.isinf(high) else f"{low:.6g} to {high:.6g}"
     if math.isinf(low):
-        return f"below {high:.6g}"
-    return f"{low:.6g} or more" if math.isinf(high) else f"{low:.6g} to {high:.6g}"
+        text = f"below {high:.6g}"
+    return f"{addressing.by[category]}: {text}" if addressing.by else text
 
 
 def _product(addressing: Products, part: _Part) -> str:

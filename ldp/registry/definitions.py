@@ -88,6 +88,8 @@ class Metric:
             return tuple(member.cleaned(part) for member, part in pairs)
         if isinstance(value, set | frozenset):
             return frozenset(map(self._cleaned, value))
+        if isinstance(value, list | tuple) and getattr(self.mechanism, "by", None):
+            return (*map(self._cleaned, value[:1]), *value[1:])
         return self._cleaned(value)
 
     def _cleaned(self, value: Any) -> Any:
@@ -102,7 +104,8 @@ class Metric:
             mechanism = self.mechanism
             assert isinstance(mechanism, Mechanism)  # it has categories
             try:
-                mechanism.candidate_addressing.point(value)
+                addressing: Any = mechanism.candidate_addressing
+                getattr(addressing, "of", addressing).point(value)
             except ParameterError:
                 return self.other
         return value
@@ -118,7 +121,7 @@ class Metric:
             return "" if self.cleans else "a word that is too long or has other letters"
         if getattr(mechanism, "outside", "clip") != "clip":
             return "a number out of bounds"
-        if getattr(mechanism, "categories", ()) and self.other is None:
+        if listed_in(mechanism) and self.other is None:
             return "a value that is not among the categories"
         return ""
 
@@ -159,6 +162,11 @@ class Metric:
         if any(members):
             return "; ".join(members)
         return "cleaned" if self.cleans else f"other {self.other}" if self.other else ""
+
+
+def listed_in(mechanism: Catalogued) -> tuple[str, ...]:
+    """Return the categories of the values of `mechanism`, or of its numbers; empty without."""
+    return getattr(mechanism, "categories", None) or getattr(mechanism, "by", None) or ()
 
 
 def read_values(path: Path) -> tuple[str, ...]:

@@ -143,8 +143,8 @@ def _parameters(kind: type[Catalogued]) -> Schema:
 
 
 def _type_schema(name: str, hint: Any) -> Schema:
-    """Return the schema of a parameter by its type; `of` names metrics, `categories` may name a
-    file, `bounds` are one pair or several."""
+    """Return the schema of a parameter by its type; `of` names metrics, `categories` and `by` may
+    name a file, `bounds` are one pair or several."""
     if isinstance(hint, UnionType):
         hint = next(choice for choice in get_args(hint) if choice is not NoneType)
     if hint in _PLAIN:
@@ -159,4 +159,4 @@ def _type_schema(name: str, hint: Any) -> Schema:
     length = {"minItems": 2} | ({} if items[-1] is ... else {"maxItems": len(items)})
     several = {"type": "array", "items": _type_schema("", items[0]), **length}
     is_file = {"type": "string", "description": "A file with one a line"}
-    return {"anyOf": [several, is_file]} if name == "categories" else several
+    return {"anyOf": [several, is_file]} if name in ("categories", "by") else several

@@ -17,7 +17,15 @@ from ldp.errors import LdpError, ParameterError, RegistryError
 from ldp.mechanisms import CATALOGUE, Catalogued, Mechanism, from_parameters
 from ldp.mechanisms.presets import PRESETS
 from ldp.protocol.hashing import derived_seed
-from ldp.registry.definitions import Group, Memoise, Metric, Presence, read_bytes, read_values
+from ldp.registry.definitions import (
+    Group,
+    Memoise,
+    Metric,
+    Presence,
+    listed_in,
+    read_bytes,
+    read_values,
+)
 from ldp.registry.schema import GROUP, GROUP_REQUIRED, METRIC, METRIC_REQUIRED, PRODUCT
 
 PRODUCT_KEYS, GROUP_KEYS, METRIC_KEYS = {*PRODUCT}, {*GROUP}, {*METRIC}
@@ -333,7 +341,7 @@ def _replacement(mechanism: Catalogued, keys: dict[str, Any]) -> tuple[bool, str
     words, other = keys.get("words", "clean"), keys.get("other")
     if words not in ("clean", "refuse") or ("words" in keys and not has_words):
         raise RegistryError('words = "clean" or "refuse" belongs to mechanisms of words only')
-    if other is not None and other not in getattr(mechanism, "categories", ()):
+    if other is not None and other not in listed_in(mechanism):
         raise RegistryError("other must name one of the mechanism's categories")
     return has_words and words == "clean", other
 
@@ -408,8 +416,9 @@ def _mechanism(
     parameters.update({key: value for key, value in keys.items() if key in own_keys})
     if kind.has_seed(parameters):
         parameters.setdefault("seed", derived_seed(*identity))
-    if isinstance(parameters.get("categories"), str):
-        parameters["categories"] = read_values(path.parent / parameters["categories"])
+    for key in ("categories", "by"):
+        if isinstance(parameters.get(key), str):
+            parameters[key] = read_values(path.parent / parameters[key])
     if members:
         parameters["of"] = [member.mechanism for member in members]
     needed = {key for key, field in own_keys.items() if field.default is MISSING}

@@ -21,6 +21,8 @@ from ldp.files import csv_text
 
 MOST_USERS = 10**15
 KINDS = ("count", "frequency")
+PAIR = ["category", "value"]
+"""Columns of a number by category."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +131,9 @@ class Population:
     @classmethod
     def from_csv(cls, path: str | Path) -> "Population":
         """Read `value,count` or `value,frequency` (UTF-8; "-" is standard input), or `value` with a
-        line a person, of a joint metric `a,b,count` and so on, of sets `answers,count` with "|"
-        between answers; raises ParameterError with the line of the first mistake."""
+        line a person; of numbers by category `category,value`, alike; of a joint metric `a,b,count`
+        and so on, of sets `answers,count` with "|" between answers. Raises ParameterError with the
+        line of the first mistake."""
         try:
             data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
             text = data.decode("utf-8-sig")
@@ -146,15 +149,16 @@ class Population:
     @classmethod
     def _from_rows(cls, rows: Any, path: str | Path) -> "Population":
         header = next(rows, list[str]())
-        if header == ["value"]:
-            return cls._from_people(rows, path)
+        if header in (["value"], PAIR):
+            return cls._from_people(rows, path, len(header))
         names, kind = header[:-1], header[-1] if header else ""
         parts = list(ascii_lowercase[: len(names)])
-        are_sets, is_joint = names == ["answers"], names == parts and len(names) > 1
+        are_sets = names == ["answers"]
+        is_joint = names == PAIR or (names == parts and len(names) > 1)
         if not (names == ["value"] or are_sets or is_joint) or kind not in KINDS:
             raise ParameterError(
                 f"{path}: line 1 must be value, value,count or value,frequency "
-                "(or a,b,count of pairs, or answers,count of sets)"
+                "(or category,value or a,b,count of pairs, or answers,count of sets)"
             )
         weights: dict[Any, float] = {}
         for row in rows:
@@ -177,12 +181,12 @@ class Population:
         return cls(tuple(weights), frequencies=np.array(numbers) / sum(numbers))
 
     @classmethod
-    def _from_people(cls, rows: Any, path: str | Path) -> "Population":
-        counts = Counter[str]()
+    def _from_people(cls, rows: Any, path: str | Path, columns: int) -> "Population":
+        counts = Counter[Any]()
         for row in filter(None, rows):
-            if len(row) != 1 or not row[0]:
+            if len(row) != columns or not all(row):
                 raise ParameterError(f"{path}: line {rows.line_num} must hold a value")
-            counts[row[0]] += 1
+            counts[row[0] if columns == 1 else tuple(row)] += 1
         if not counts:
             raise ParameterError(f"{path}: nobody holds any value")
         return cls(tuple(counts), counts=np.array([*counts.values()], dtype=np.int64))

@@ -33,6 +33,8 @@ COLUMNS = (
 """Columns of a file of estimates."""
 CELL_COLUMNS = ("count", "std_error", "low", "high", "p_value", "detected")
 """Columns of a file of an association, after those of the values."""
+CATEGORY = "category"
+"""Column before NUMBER_COLUMNS in a file of numbers by category."""
 NUMBER_COLUMNS = ("statistic", "bin_low", "bin_high", "estimate", "std_error", "low", "high")
 """Columns of a file of numbers."""
 

@@ -10,6 +10,7 @@ from ldp.mechanisms import (
     Catalogued,
     CoinResponse,
     CountMeanSketch,
+    HierarchicalHistogram,
     JointReport,
     RandomizedResponse,
     Rappor,
@@ -161,7 +162,8 @@ def of_mechanism(name: str) -> dict[str, Any]:
 def _example(example: Example) -> dict[str, Any]:
     mechanism = example.mechanism
     encoder = mechanism.encoder(SeededBits(b"golden"))
-    spelled: Any = list if isinstance(mechanism, JointReport) else _spelled
+    are_tuples = isinstance(mechanism, JointReport) or getattr(mechanism, "by", None)
+    spelled: Any = (lambda value: [*map(str, value)]) if are_tuples else _spelled
     values: list[Any] = [spelled(value) for value in example.values] * 8
     reports = [encoder.encode(value) for value in example.values * 8]
     builder = empty_builder(mechanism)
@@ -247,7 +249,7 @@ def _estimates(table: Table, candidates: list[str]) -> list[list[Any]] | None:
     if isinstance(mechanism, Numeric):
         mean = decode_mean(table)
         return [["mean", round(mean.mean, 9), round(mean.std_error, 9)]]
-    if isinstance(mechanism, RegressionMoments):
+    if isinstance(mechanism, RegressionMoments | HierarchicalHistogram):
         return None
     if isinstance(mechanism, BitFlip):
         candidates = list(mechanism.labels)

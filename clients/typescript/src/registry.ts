@@ -113,6 +113,7 @@ export class Registry {
   /** The value to encode: cleaned, or `other`. What is no value of the metric stays as it is. */
   cleaned(metric: Metric, value: Value): Value {
     if (!Array.isArray(value)) return cleanedText(metric, value);
+    if ("by" in metric.mechanism) return [cleanedText(metric, value[0]), ...value.slice(1)];
     const members = metric.of?.map((name) => this.metrics[name]!);
     return members?.length === value.length
       ? value.map((part, i) => this.cleaned(members[i]!, part))
@@ -154,8 +155,8 @@ function cleanedText(metric: Metric, value: Value): Value {
     return [...value.normalize("NFC")].flatMap((letter) => letters(letter, alphabet))
       .slice(0, length).join("");
   }
-  const { categories } = metric.mechanism as { categories?: string[] };
-  const isListed = metric.other === undefined || categories?.includes(value);
+  const { categories, by = categories } = metric.mechanism as Record<string, string[] | undefined>;
+  const isListed = metric.other === undefined || by?.includes(value);
   return isListed ? value : metric.other!;
 }
 

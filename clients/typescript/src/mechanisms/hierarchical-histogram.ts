@@ -1,11 +1,11 @@
-// Hierarchical histogram: the bin of a number, or a group of bins, as noisy bits.
+// Hierarchical histogram: the bin of a number, or a group of bins, as noisy bits; also by category.
 
 import { range } from "../bytes.js";
 import type { Mechanism } from "../encoder.js";
 import { bits, type Value } from "../kinds.js";
 import { bitwise, exact, keep } from "../probability.js";
 import { ONE } from "../randomness.js";
-import { type Bounds, equalBin, numberOf, refuse } from "../values.js";
+import { type Bounds, equalBin, numberOf, place, refuse } from "../values.js";
 
 interface Histogram {
   epsilon: number;
@@ -15,6 +15,7 @@ interface Histogram {
   signed: boolean;
   branching: number;
   outside: Bounds["outside"];
+  by?: readonly string[];
 }
 
 /** The largest whole e with 2**e <= x. */
@@ -54,12 +55,22 @@ export const hierarchicalHistogram: Mechanism = {
   name: "hierarchical-histogram",
   id: 25,
   parts(p: Histogram) {
-    const [columns, bin] = binning(p);
+    const [bins, bin] = binning(p);
     const epsilon = exact(p.epsilon);
-    const rows = range(64).find((k) => k > 0 && p.branching ** k >= columns)!;
-    const touches = (value: Value, row: number) => [
-      Math.floor(bin(value) / p.branching ** (rows - 1 - row)),
-    ];
+    const rows = range(64).find((k) => k > 0 && p.branching ** k >= bins)!;
+    const columns = bins * (p.by?.length ?? 1);
+    const pair = (value: Value): readonly [number, Value] => {
+      if (!p.by) return [0, value];
+      if (!Array.isArray(value) || value.length !== 2) {
+        return refuse("a value must be a list of a category and a number");
+      }
+      return [place(p.by, value[0]), value[1]];
+    };
+    const touches = (value: Value, row: number) => {
+      const [category, number] = pair(value);
+      const width = p.branching ** (rows - 1 - row);
+      return [category * Math.ceil(bins / width) + Math.floor(bin(number) / width)];
+    };
     const channel = bitwise(keep(epsilon / 4n, 1n), ONE - keep((3n * epsilon) / 4n, 1n));
     return [bits({ rows, columns, touches }, channel)];
   },

@@ -1,0 +1,233 @@
+"""Tables of numbers by category: percentiles, means and shares of ranges of each, with errors.
+
+The tree of a category (`ldp/mechanisms/hierarchical_histogram.py`) is decoded by itself, as
+`ldp/decoding/distribution.py` does, but its bins add to an estimated share T of the reports and not
+to 1. With a share L of the reports below an edge, the quantile q of the category is where L - q T
+crosses 0. That is linear in the nodes, so its standard error is known however small T is, and the
+same tests of bins give an interval (Fieller 1954: a ratio by the difference that would be 0).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf, nan
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ldp.arrays import Floats
+from ldp.decoding.distribution import (
+    LEAST_ERROR,
+    QUANTILES,
+    Distribution,
+    least_squares,
+    nodes_of_levels,
+    normal_reach,
+)
+from ldp.decoding.fakes import fake_reports
+from ldp.decoding.statistics import Statistic, cells
+from ldp.errors import DecodeError, ParameterError
+from ldp.files import csv_text
+from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
+from ldp.tables.display import Displayed, Line
+from ldp.tables.estimates import (
+    CATEGORY,
+    NUMBER_COLUMNS,
+    table_details,
+    write_with_summary,
+)
+from ldp.tables.table import Table
+
+KIND = "numbers-by-category"
+"""Kind of result, in the summary."""
+FAKES = ("fakes_raise", "fakes_lower")
+"""Keys of a summary of which that of the category holds that made-up reports move most."""
+STEPS = 30
+"""Number of halvings in which the end of an interval is looked for."""
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class CategoryDistribution(Distribution):
+    """Distribution of a number among those of the `reports` that are of one `category`, by the
+    `matrix` from the shares of its nodes to those of its bins; errors of shares below an edge are
+    those where the quantile `q` is asked for.
+
+    Numbers of `histogram` are reports; shares of `between` and quantiles are of the category's.
+    Where the category does not stand out from the noise they are not known.
+    """
+
+    is_part: ClassVar[bool] = True
+
+    category: str
+    matrix: Floats
+    q: float = 0.5
+
+    @property
+    def fit(self) -> tuple[Floats, Floats]:
+        return self.matrix, np.zeros(len(self.matrix))
+
+    @cached_property
+    def total(self) -> float:
+        """Estimated share of the reports that are of the category, above 0."""
+        return max(float(self.share.sum()), LEAST_ERROR)
+
+    @cached_property
+    def _cumulative(self) -> Floats:
+        whole = self.matrix.sum(axis=0)
+        return np.asarray((np.cumsum(self.matrix, axis=0)[:-1] - self.q * whole) / self.total)
+
+    def held(self, level: float = 0.95) -> Statistic:
+        """Return the number of reports that are of the category."""
+        return self._reports("reports", *self.linear(np.ones(len(self.share))), level)
+
+    def quantile(self, q: float, level: float = 0.95) -> Statistic:
+        """Return the `q`-quantile of the category's numbers, as `Distribution.quantile` does."""
+        if self.total <= LEAST_ERROR:
+            return Statistic(f"p{100 * q:.10g}", nan, nan, -inf, inf)
+        here = self if q == self.q else replace(self, q=q)
+        return super(CategoryDistribution, here).quantile(q, level)
+
+    def moments(self, level: float = 0.95) -> list[Statistic]:
+        """Return the mean of the category's numbers, as `Distribution.moments` does; no
+        variance."""
+        low, high = self.bins.edges[0], self.bins.edges[-1]
+        if not np.isfinite(high - low):
+            return []
+        half = float(np.diff(self._edges).max() / 2)
+        row = self._mean("mean", (self._edges[1:] + self._edges[:-1]) / 2, level, (low, high))
+        return [row._replace(low=max(row.low - half, low), high=min(row.high + half, high))]
+
+    def _mean(
+        self, name: str, weight: Floats, level: float, ends: tuple[float, float]
+    ) -> Statistic:
+        """Return the mean over the category's people of what their bins are worth, `weight`: its
+        interval has each m for which the sum of (weight - m) over them may be 0."""
+        far = normal_reach(level)
+        share, error, (down, _) = self.linear(np.ones(len(weight)))
+        if share - down <= far * error:
+            return Statistic(name, nan, nan, *ends)
+
+        def is_rejected(middle: float) -> bool:
+            total, error, (down, up) = self.linear(weight - middle)
+            return total - down > far * error or total + up < -far * error
+
+        estimate, edges = float(weight @ self.share) / share, list[float]()
+        for outside in ends:
+            inside = min(max(estimate, ends[0]), ends[1]) if is_rejected(outside) else outside
+            for _ in range(STEPS):
+                middle = (inside + outside) / 2
+                inside, outside = (inside, middle) if is_rejected(middle) else (middle, outside)
+            edges.append(inside)
+        return Statistic(name, estimate, self.linear(weight - estimate)[1] / share, *edges)
+
+    @property
+    def headline(self) -> str:
+        """One line: category, its share of the reports, and how many these are."""
+        return f"{self.category}: {100 * self.total:.3g} % of {self.reports:,} reports"
+
+    def statistics(
+        self, quantiles: tuple[float, ...] = QUANTILES, level: float = 0.95
+    ) -> list[Statistic]:
+        """Return the number of reports, the mean, where it can be told, `quantiles`, and the
+        histogram."""
+        return [self.held(level), *super().statistics(quantiles, level)]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Distributions(Displayed):
+    """Distributions of a number, one for each category in `of`."""
+
+    of: Mapping[str, CategoryDistribution]
+
+    def __getitem__(self, category: str) -> CategoryDistribution:
+        """Return the distribution of a category; raise ParameterError for one that is not
+        listed."""
+        if category not in self.of:
+            raise ParameterError(f"there is no category {category!r}; known: {', '.join(self.of)}")
+        return self.of[category]
+
+    @property
+    def reports(self) -> int:
+        """Number of reports of all categories."""
+        return next(iter(self.of.values())).reports
+
+    def monotone(self) -> "Distributions":
+        """Return the distributions with counts that could be counts (`Distribution.monotone`)."""
+        return Distributions(
+            {name: replace(one, is_monotone=True) for name, one in self.of.items()}
+        )
+
+    @property
+    def headline(self) -> str:
+        """One line: numbers of categories and of reports."""
+        return f"Distributions of {len(self.of)} categories, from {self.reports:,} reports"
+
+    def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """Return the statistics of each category as dictionaries."""
+        return [{CATEGORY: name, **row._asdict()} for name, row in self._statistics(level=level)]
+
+    def _statistics(
+        self, quantiles: tuple[float, ...] = QUANTILES, level: float = 0.95
+    ) -> Iterator[tuple[str, Statistic]]:
+        for name, one in self.of.items():
+            yield from ((name, row) for row in one.statistics(quantiles, level))
+
+    def lines(self, level: float = 0.95) -> list[Line]:
+        """Return the median and p95 of each category."""
+        return [
+            Line(f"{name}, {row.name}", row.estimate, row.low, row.high)
+            for name, one in self.of.items()
+            for row in (one.quantile(q, level) for q in (0.5, 0.95))
+        ]
+
+    def summary(
+        self, quantiles: tuple[float, ...] = QUANTILES, level: float = 0.95
+    ) -> dict[str, Any]:
+        """Return what the file beside the CSV says: kind, table, level, categories."""
+        own = [one.summary(quantiles, level) for one in self.of.values()]
+        moves = {name: max(one["fakes_move"][name] for one in own) for name in own[0]["fakes_move"]}
+        fakes = {name: max(one[name] for one in own) for name in FAKES if name in own[0]}
+        categories = {"kind": KIND, "categories": [*self.of]}
+        return {**own[0], **categories, "fakes_move": moves, **fakes}
+
+    def to_csv(
+        self,
+        path: str | Path | None = None,
+        quantiles: tuple[float, ...] = QUANTILES,
+        level: float = 0.95,
+    ) -> str:
+        """Return the statistics of each category as CSV text, empty where an end is open; with
+        `path`, write it there and `summary` beside it."""
+        rows = ((name, *cells(row)) for name, row in self._statistics(quantiles, level))
+        text = csv_text([(CATEGORY, *NUMBER_COLUMNS), *rows])
+        if path is not None:
+            write_with_summary(Path(path), text, self.summary(quantiles, level))
+        return text
+
+
+def decode_by_category(table: Table, fakes: float | None = None) -> Distributions:
+    """Return the distributions of a table of `hierarchical-histogram` with categories; `fakes`:
+    largest share of the reports that may be made up. Raises DecodeError for another table, and for
+    one in which a level has no reports, and ParameterError for a share out of range."""
+    mechanism = getattr(table, "mechanism", None)
+    if not isinstance(mechanism, HierarchicalHistogram) or not mechanism.by:
+        raise DecodeError("the table has no categories with numbers")
+    fake_reports(table.total, fakes or 0.0)  # raises for a share out of range
+    nodes = [nodes_of_levels(table, mechanism, place) for place in range(len(mechanism.by))]
+    matrix = least_squares(nodes[0], fakes)[0]
+    details = table_details(table, "distribution")
+    return Distributions(
+        {
+            name: CategoryDistribution(
+                mechanism.bins,
+                of_category,
+                table.total,
+                details,
+                fake_share=fakes,
+                category=name,
+                matrix=matrix,
+            )
+            for name, of_category in zip(mechanism.by, nodes, strict=True)
+        }
+    )

@@ -1,0 +1,377 @@
+"""Numbers by category: one tree each, ratios with errors that hold, and files and commands."""
+
+import csv
+import json
+import math
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from ldp import HierarchicalHistogram
+from ldp.decoding.by_category import Distributions
+from ldp.decoding.distribution import Distribution, nodes_of_levels
+from ldp.errors import DecodeError, ParameterError
+from ldp.registry import Registry
+from ldp.server import Table, decode_by_category, decode_distribution
+from ldp.simulation import Population, draw_table
+from tests.command_line import run
+from tests.statistics import ALPHA
+
+VERSIONS = ("2.0", "2.1", "other")
+SHARES = {"2.0": 0.55, "2.1": 0.35, "other": 0.1}
+BY = HierarchicalHistogram(epsilon=2.0, bounds=(0.0, 100.0), buckets=50, by=VERSIONS)
+PLAIN = HierarchicalHistogram(epsilon=2.0, bounds=(0.0, 100.0), buckets=50)
+OPEN = HierarchicalHistogram(epsilon=2.0, magnitudes=(1.0, 1024.0), buckets=4, by=VERSIONS)
+REGISTRY = """
+[product]
+name = "shop"
+[group.speed]
+window = "1d"
+window_epsilon = 4.0
+lifetime_epsilon = 200.0
+[metric.startup]
+version = 1
+group = "speed"
+description = "Start-up time by version"
+owners = ["speed@example.org"]
+expires = 2030-12-31
+mechanism = "hierarchical-histogram"
+epsilon = 4.0
+magnitudes = [1, 1024]
+by = ["2.0", "2.1", "other"]
+other = "other"
+"""
+
+
+def _people(users: int) -> tuple[list[Any], np.ndarray]:
+    """Pairs and how many hold each: the numbers of a version are around 20, 40 or 60."""
+    values = [*product(VERSIONS, (f"{place / 4 + 0.125}" for place in range(400)))]
+    middle = {"2.0": 20.0, "2.1": 40.0, "other": 60.0}
+    weights = [
+        SHARES[version] * math.exp(-(((float(number) - middle[version]) / 9) ** 2))
+        for version, number in values
+    ]
+    of_version = {
+        v: sum(w for w, (own, _) in zip(weights, values, strict=True) if own == v) for v in VERSIONS
+    }
+    shares = [SHARES[v] * w / of_version[v] for w, (v, _) in zip(weights, values, strict=True)]
+    return values, np.array(shares)
+
+
+def _truth(values: list[Any], shares: np.ndarray, version: str, q: float) -> float:
+    numbers = [
+        (float(x), share) for (own, x), share in zip(values, shares, strict=True) if own == version
+    ]
+    below = np.cumsum([share for _, share in numbers]) / SHARES[version]
+    return numbers[int(np.searchsorted(below, q))][0]
+
+
+@pytest.mark.exact
+def test_a_category_has_the_cells_of_a_tree_of_its_own() -> None:
+    assert BY.shape.rows == PLAIN.shape.rows
+    for row in range(BY.shape.rows):
+        groups = BY.addressing.groups(row)
+        for number, (place, version) in product((0, 3.3, 50, 99, 1000), enumerate(VERSIONS)):
+            (cell,) = BY.cells((version, number), row)
+            assert cell == place * groups + PLAIN.cells(number, row)[0]
+    assert BY.channel == PLAIN.channel
+    assert PLAIN.parameters().keys() == BY.parameters().keys() - {"by"}
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [(3.0, "pair"), (("2.0", 1, 2), "pair"), (("9.9", 1), "categories"), (("2.0", "x"), "number")],
+)
+def test_what_is_no_pair_of_a_category_and_a_number_is_refused(value: Any, named: str) -> None:
+    with pytest.raises(ParameterError, match=named):
+        BY.check(value)
+
+
+@pytest.mark.exact
+def test_wrong_categories_are_refused() -> None:
+    for by, named in (
+        (["a"], "by must be 2"),
+        ("ab", "by must be a list"),
+        (("a", "a"), "by must"),
+    ):
+        with pytest.raises(ParameterError, match=named):
+            HierarchicalHistogram(epsilon=1.0, by=by)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="fewer buckets"):
+        HierarchicalHistogram(epsilon=1.0, by=tuple(map(str, range(21))))
+
+
+@pytest.mark.exact
+def test_nodes_without_noise_have_the_percentiles_of_each_category() -> None:
+    """A table whose counts are what reports have on average is decoded to the truth, and as the
+    reports of a category alone are."""
+    values, shares = _people(0)
+    points = [
+        (BY.addressing.point(value), share) for value, share in zip(values, shares, strict=True)
+    ]
+    held = np.zeros(BY.shape)
+    for row in range(BY.shape.rows):
+        for point, share in points:
+            held[row, BY.addressing.cells(point, row)[0]] += share
+    p, q = float(BY.channel.touched), float(BY.channel.untouched)
+    n = 10**9
+    table = Table(
+        BY, np.round(n * (q + (p - q) * held)).astype(np.int64), np.full(BY.shape.rows, n)
+    )
+    decoded = decode_by_category(table)
+    for place, version in enumerate(VERSIONS):
+        one = decoded[version]
+        assert one.total == pytest.approx(SHARES[version], abs=1e-7)
+        assert one.held().estimate == pytest.approx(SHARES[version] * table.total, rel=1e-6)
+        for quantile in (0.05, 0.5, 0.95):
+            truth = _truth(values, shares, version, quantile)
+            of_q = one.quantile(quantile)
+            assert abs(of_q.estimate - truth) <= 2
+            assert of_q.low <= truth <= of_q.high
+            assert of_q.high - of_q.low <= 6
+        columns = slice(place * 50, place * 50 + 50)
+        alone = held[-1, columns] / SHARES[version]
+        assert one.share / one.total == pytest.approx(alone, abs=1e-7)
+        (mean,) = one.moments()
+        middles = np.arange(50) * 2 + 1
+        assert mean.estimate == pytest.approx(float(alone @ middles), abs=1e-5)
+        assert one.between(0, 20).estimate == pytest.approx(float(alone[:10].sum()), abs=1e-7)
+
+
+@pytest.mark.exact
+def test_errors_are_those_of_the_law_of_one_report_and_of_a_total_that_is_estimated() -> None:
+    """The twin takes the total for known: at the 95th percentile its error is another."""
+    values, shares = _people(0)
+    counts = np.round(shares * 100_000).astype(int)
+    table = draw_table(BY, values, counts=counts, generator=np.random.default_rng(2))
+    one = decode_by_category(table)["2.1"]
+    p, q = float(BY.channel.touched), float(BY.channel.untouched)
+    matrix, edge = one.fit[0], 44
+    ends = {"own": -0.95, "twin": 0.0}
+    held = np.clip(one.nodes.groups @ one.share, 0, 1)
+    errors = {}
+    for name, factor in ends.items():
+        weights = matrix[: edge + 1].sum(axis=0) + factor * matrix.sum(axis=0)
+        variance = 0.0
+        for row, n in enumerate(table.reports.tolist()):
+            at = one.nodes.row == row
+            some, share = weights[at], held[at] / max(1.0, held[at].sum())
+            named = q + (p - q) * share
+            covariance = -((p - q) ** 2) * np.outer(share, share)
+            np.fill_diagonal(covariance, named * (1 - named))
+            variance += some @ covariance @ some / n / (p - q) ** 2
+        errors[name] = variance**0.5 / one.total
+    found = float(replace(one, q=0.95).below[1][edge])
+    assert found == pytest.approx(errors["own"], rel=1e-9)
+    assert found != pytest.approx(errors["twin"], rel=0.1)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("mechanism", "tables"),
+    [
+        pytest.param(BY, 30, id="range"),
+        pytest.param(OPEN, 100, id="unknown", marks=pytest.mark.slow),
+    ],
+)
+def test_intervals_of_each_category_hold(mechanism: HierarchicalHistogram, tables: int) -> None:
+    """Tables of three categories: fewer than 94 % of the intervals of one statistic would hold
+    with probability ALPHA. The twin decodes a category as if it had all reports."""
+    (values, shares), generator = _people(0), np.random.default_rng(3)
+    held: dict[Any, int] = {}
+    twin = 0
+    for _ in range(tables):
+        table = draw_table(mechanism, values, frequencies=shares, users=30_000, generator=generator)
+        decoded = decode_by_category(table)
+        for version in VERSIONS:
+            one = decoded[version]
+            for quantile in (0.5, 0.95):
+                truth, row = _truth(values, shares, version, quantile), one.quantile(quantile)
+                _add(held, (version, quantile), row.low <= truth < row.high)
+            count = one.held()
+            _add(held, (version, "reports"), count.low <= 30_000 * SHARES[version] <= count.high)
+        nodes = nodes_of_levels(table, mechanism, 1)
+        row = Distribution(mechanism.bins, nodes, table.total, {}).quantile(0.05)
+        twin += row.low <= _truth(values, shares, "2.1", 0.05) < row.high
+    least = binom.ppf(ALPHA / len(held), tables, 0.94)
+    assert min(held.values()) >= least, held
+    assert twin < least
+
+
+def _add(held: dict[Any, int], key: Any, holds: bool) -> None:
+    held[key] = held.get(key, 0) + bool(holds)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_intervals_of_means_and_shares_of_each_category_hold() -> None:
+    """60 tables, alike. The twin has the error of the sum of numbers and not of the ratio."""
+    (values, shares), generator = _people(0), np.random.default_rng(4)
+    truths = {
+        version: (
+            sum(
+                float(x) * share
+                for (own, x), share in zip(values, shares, strict=True)
+                if own == version
+            )
+            / SHARES[version],
+            sum(
+                share
+                for (own, x), share in zip(values, shares, strict=True)
+                if own == version and float(x) < 40
+            )
+            / SHARES[version],
+        )
+        for version in VERSIONS
+    }
+    held: dict[Any, int] = {}
+    twin = 0
+    for _ in range(60):
+        table = draw_table(BY, values, frequencies=shares, users=30_000, generator=generator)
+        decoded = decode_by_category(table)
+        for version, (mean, below) in truths.items():
+            (row,), share = decoded[version].moments(), decoded[version].between(0, 40)
+            _add(held, (version, "mean"), row.low <= mean <= row.high)
+            _add(held, (version, "share"), share.low <= below <= share.high)
+        one = decoded["other"]
+        weight = np.zeros(50)
+        weight[:20] = 1.0
+        ratio, error, _ = Distribution.linear(one, weight)
+        twin += abs(ratio / one.total - truths["other"][1]) <= 1.96 * error / 4
+    least = binom.ppf(ALPHA / len(held), 60, 0.94)
+    assert min(held.values()) >= least, held
+    assert twin < least
+
+
+@pytest.mark.exact
+def test_a_category_that_nobody_has_tells_nothing() -> None:
+    people: list[Any] = [
+        (version, str(number)) for version in VERSIONS[:2] for number in range(1, 90)
+    ]
+    table = draw_table(
+        BY, people, counts=np.full(len(people), 2000), generator=np.random.default_rng(5)
+    )
+    one = decode_by_category(table)["other"]
+    count, p50, (mean,) = one.held(), one.quantile(0.5), one.moments()
+    assert count.low <= 0 <= count.high
+    assert (p50.low, p50.high) == (-math.inf, math.inf) or p50.high - p50.low >= 50
+    assert (mean.low, mean.high) == (0.0, 100.0)
+    assert math.isnan(mean.estimate)
+
+
+@pytest.mark.exact
+def test_days_add_and_files_have_the_category_beside_the_statistic(tmp_path: Path) -> None:
+    values, shares = _people(0)
+    days = [
+        draw_table(
+            BY, values, frequencies=shares, users=20_000, generator=np.random.default_rng(day)
+        )
+        for day in range(2)
+    ]
+    one, both = decode_by_category(days[0]), decode_by_category(days[0] + days[1])
+    assert both["2.0"].held().std_error > one["2.0"].held().std_error
+    assert both["2.0"].between(0, 20).std_error < one["2.0"].between(0, 20).std_error
+    text = both.to_csv(tmp_path / "t.csv", quantiles=(0.95,))
+    rows = [*csv.DictReader(text.splitlines())]
+    names = [row["statistic"] for row in rows if row["category"] == "2.1"]
+    assert names == ["reports", "mean", "p95", *["count"] * 50]
+    summary = json.loads((tmp_path / "t.json").read_text())
+    assert (summary["kind"], summary["categories"]) == ("numbers-by-category", [*VERSIONS])
+    monotone = [*csv.DictReader(both.monotone().to_csv().splitlines())]
+    counts = [float(row["estimate"]) for row in monotone if row["statistic"] == "count"]
+    assert min(counts) >= 0
+    assert len(both.rows()) == len(monotone)
+    assert [line.name for line in both.lines()][:2] == ["2.0, p50", "2.0, p95"]
+    with pytest.raises(ParameterError, match="no category"):
+        both["9"]
+    with pytest.raises(DecodeError, match="decode_by_category"):
+        decode_distribution(days[0])
+    with pytest.raises(DecodeError, match="no categories"):
+        decode_by_category(Table.empty(PLAIN))
+    with pytest.raises(DecodeError, match="no report"):
+        decode_by_category(Table.empty(BY))
+
+
+@pytest.mark.exact
+def test_intervals_hold_for_the_honest_under_fakes() -> None:
+    """3 % of made-up reports that name the top bins of a version move p95 out of its interval
+    unless it allows for them."""
+    values, shares = _people(0)
+    table = draw_table(
+        BY, values, frequencies=shares, users=400_000, generator=np.random.default_rng(6)
+    )
+    row, size = 0, BY.addressing.groups(0)
+    fakes = round(0.03 * table.total)
+    counts, reports = table.counts.copy(), table.reports.copy()
+    counts[row, 2 * size - 1] += fakes
+    reports[row] += fakes
+    spoilt, truth = Table(BY, counts, reports), _truth(values, shares, "2.1", 0.95)
+    without, allowed = (decode_by_category(spoilt, x)["2.1"].quantile(0.95) for x in (None, 0.03))
+    assert not without.low <= truth < without.high
+    assert allowed.low <= truth < allowed.high
+    assert decode_by_category(spoilt, 0.03).summary()["fakes"] == 0.03
+
+
+@pytest.mark.exact
+def test_by_command_from_numbers_of_people_to_percentiles_by_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("metrics.toml").write_text(REGISTRY)
+    generator = np.random.default_rng(7)
+    numbers = {"2.0": 100, "2.1": 200, "1.9": 50}
+    with Path("people.csv").open("w") as file:
+        print("category,value", file=file)
+        for version, middle in numbers.items():
+            for number in generator.lognormal(math.log(middle), 0.3, 20_000).round(1):
+                print(f"{version},{number}", file=file)
+    assert run("registry check metrics.toml", monkeypatch) == 0
+    assert "not among the categories" not in capsys.readouterr().out
+    command = "simulate startup --registry metrics.toml --population people.csv --seed 1"
+    assert run(f"{command} --table t.table --truth truth.csv", monkeypatch) == 0
+    assert Population.from_csv("truth.csv").values[0][0] in VERSIONS
+    assert run("decode t.table --quantile 0.5 --out t.csv", monkeypatch) == 0
+    printed = capsys.readouterr().out
+    assert "other,p50" in printed
+    assert ",count," not in printed
+    rows = {
+        row["category"]: row
+        for row in csv.DictReader(Path("t.csv").read_text().splitlines())
+        if row["statistic"] == "p50"
+    }
+    for version, middle in (("2.0", 100), ("2.1", 200), ("other", 50)):
+        assert float(rows[version]["low"]) <= middle <= float(rows[version]["high"])
+    store = f"{command} --reports store --users 500 --day 2026-01-01"
+    assert run(store, monkeypatch) == 0
+    assert run("aggregate startup --registry metrics.toml store --out u.table", monkeypatch) == 0
+
+
+@pytest.mark.exact
+def test_a_category_that_is_not_listed_is_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.toml"
+    path.write_text(REGISTRY)
+    metric = Registry.load(path).metric("startup")
+    assert metric.cleaned(("2.1", 0.83)) == ("2.1", 0.83)
+    assert metric.cleaned(("3.0", 0.83)) == ("other", 0.83)
+    assert not metric.silent
+    path.write_text(REGISTRY.replace('other = "other"\n', ""))
+    assert "categories" in Registry.load(path).metric("startup").silent
+    (tmp_path / "versions.txt").write_text("2.0\n2.1\nother\n")
+    path.write_text(REGISTRY.replace('by = ["2.0", "2.1", "other"]', 'by = "versions.txt"'))
+    assert Registry.load(path).metric("startup").mechanism == metric.mechanism
+
+
+@pytest.mark.exact
+def test_distributions_say_what_they_are_of() -> None:
+    values, shares = _people(0)
+    table = draw_table(
+        BY, values, frequencies=shares, users=20_000, generator=np.random.default_rng(8)
+    )
+    decoded: Distributions = decode_by_category(table)
+    assert decoded.headline == "Distributions of 3 categories, from 20,000 reports"
+    assert decoded["2.0"].headline.startswith("2.0: ")
