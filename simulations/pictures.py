@@ -46,6 +46,18 @@ expires = 2030-12-31
 mechanism = "hierarchical-histogram"
 epsilon = 4.0
 
+[metric.startup]
+version = 1
+group = "app"
+description = "Milliseconds until the app has started, by version"
+owners = ["speed-team@example.org"]
+expires = 2030-12-31
+mechanism = "hierarchical-histogram"
+epsilon = 4.0
+magnitudes = [1, 100000]
+by = ["9.4", "9.3", "9.2", "other"]
+other = "other"
+
 [metric.version]
 version = 1
 group = "app"
@@ -98,10 +110,21 @@ def latencies() -> str:
     return "\n".join(["value", *(f"{number:.1f}" for number in np.exp(logarithms)), ""])
 
 
+def startups() -> str:
+    """A population of start-up times by version, of which the latest is slow."""
+    generator = np.random.default_rng(2)
+    middle = {"9.4": 5.7, "9.3": 5.3, "9.2": 5.3, "8.0": 5.0}
+    versions = generator.choice([*middle], PEOPLE, p=[0.5, 0.3, 0.15, 0.05])
+    logarithms = generator.normal([middle[version] for version in versions], 0.8)
+    pairs = zip(versions, np.exp(logarithms).round(1), strict=True)
+    return "\n".join(["category,value", *(f"{version},{number}" for version, number in pairs), ""])
+
+
 POPULATIONS = {
     "theme": "value,count\nlight,9200\ndark,6100\nsystem,3300\nsepia,840\nnight red,310\n"
     "high contrast,240\nsatellite,10\n",
     "latency": latencies(),
+    "startup": startups(),
     "network": "a,b,count\n9.4,wifi,26000\n9.4,mobile,15000\n9.4,ethernet,4000\n9.3,wifi,14000\n"
     "9.3,mobile,9000\n9.3,ethernet,4000\n9.2,wifi,5000\n9.2,mobile,5000\n9.2,none,300\n"
     "8.0,wifi,1000\n8.0,mobile,100\n8.0,ethernet,7000\n8.0,none,40\n",
@@ -137,6 +160,10 @@ def pages(folder: Path) -> Iterator[tuple[str, Path, int]]:
         "list": (1360, (demo / "browsers.csv", "--truth", demo / "browsers-truth.csv")),
         "words": (1360, (demo / "words.csv",)),
         "number": (1080, (folder / "latency.csv", "--truth", folder / "latency-truth.csv")),
+        "by-category": (
+            1760,
+            (folder / "startup.csv", "--truth", folder / "startup-truth.csv"),
+        ),
         "table": (900, (folder / "network.csv",)),
         "regression": (640, (folder / "start.csv",)),
     }

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 from dataclasses import replace
+from datetime import date
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,11 @@ from ldp import HierarchicalHistogram
 from ldp.decoding.by_category import Distributions
 from ldp.decoding.distribution import Distribution, nodes_of_levels
 from ldp.errors import DecodeError, ParameterError
+from ldp.publishing.history import Line
+from ldp.publishing.rows import result_table
 from ldp.registry import Registry
+from ldp.report import NumbersByCategory, load, render
+from ldp.report.by_category import face, truth_of
 from ldp.server import Table, decode_by_category, decode_distribution
 from ldp.simulation import Population, draw_table
 from tests.command_line import run
@@ -375,3 +380,72 @@ def test_distributions_say_what_they_are_of() -> None:
     decoded: Distributions = decode_by_category(table)
     assert decoded.headline == "Distributions of 3 categories, from 20,000 reports"
     assert decoded["2.0"].headline.startswith("2.0: ")
+
+
+@pytest.mark.exact
+def test_the_page_has_a_chart_for_each_statistic_with_a_line_for_each_category(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values, shares = _people(0)
+    held = dict(zip(values, np.round(shares * 50_000).astype(int).tolist(), strict=True))
+    table = draw_table(
+        OPEN, values, counts=np.array([*held.values()]), generator=np.random.default_rng(9)
+    )
+    path = tmp_path / "startup.csv"
+    decode_by_category(table).to_csv(path, quantiles=(0.5, 0.99))
+    read = load(path)
+    assert isinstance(read, NumbersByCategory)
+    assert [*read.statistics] == [*VERSIONS]
+    known = truth_of({**held, ("9", "1"): 1})
+    assert known is not None
+    total, p50, p99 = face(read, known)["charts"]
+    assert [line["category"] for line in total["lines"]] == [*VERSIONS]
+    assert [line["category"] for line in p50["lines"]] == ["other", "2.1", "2.0"]
+    assert [line["holds"] for line in p50["lines"]] == [True] * 3
+    assert (total["is_log"], p50["is_log"], len(p50["ticks"]) >= 3) == (False, True, True)
+    for line in (*p50["lines"], *p99["lines"]):
+        assert 0 <= line["start"] <= line["at"] <= line["end"] <= 1
+    page = render([read], truth=held, title="By version")
+    assert "Share of all reports" in page
+    assert "3 categories" in page
+    assert truth_of({"a": 3}) is None
+    rows = path.read_text().splitlines()
+    for wrong in ([rows[0]], [*rows, "2.0,p50,,,x,1,1,1"], rows[:1] + rows[60:], [*rows, rows[1]]):
+        path.write_text("\n".join(wrong) + "\n")
+        with pytest.raises(DecodeError, match="not as"):
+            load(path)
+
+
+@pytest.mark.exact
+def test_a_statistic_that_is_not_known_stands_on_the_page_without_a_dot(tmp_path: Path) -> None:
+    people: list[Any] = [(version, "20") for version in VERSIONS[:2]]
+    table = draw_table(BY, people, counts=np.array([400, 1]), generator=np.random.default_rng(10))
+    path = tmp_path / "few.csv"
+    decode_by_category(table).to_csv(path)
+    read = load(path)
+    assert isinstance(read, NumbersByCategory)
+    charts = face(read, None)["charts"]
+    assert "not known" in {line["text"] for chart in charts for line in chart["lines"]}
+    assert "not known" in render([read])
+
+
+@pytest.mark.exact
+def test_rows_of_the_data_set_have_the_category_as_their_value(tmp_path: Path) -> None:
+    values, shares = _people(0)
+    table = draw_table(
+        BY, values, frequencies=shares, users=20_000, generator=np.random.default_rng(11)
+    )
+    decode_by_category(table).to_csv(tmp_path / "startup.csv")
+    place = {
+        "metric": "startup",
+        "version": 1,
+        "period": date(2026, 1, 1),
+        "days": 1,
+        "revision": 0,
+    }
+    rows = result_table(load(tmp_path / "startup.csv"), place).to_pylist()
+    keys = [(row["statistic"], row["value"]) for row in rows]
+    assert keys[:3] == [("reports", "2.0"), ("mean", "2.0"), ("p50", "2.0")]
+    assert len({*keys}) == len(keys) == 3 * 6
+    line = Line(statistic="p95", value="2.1", points=())
+    assert (line.name, replace(line, value="").name) == ("2.1, p95", "p95")

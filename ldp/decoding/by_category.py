@@ -34,13 +34,14 @@ from ldp.tables.display import Displayed, Line
 from ldp.tables.estimates import (
     CATEGORY,
     NUMBER_COLUMNS,
+    NUMBERS_BY_CATEGORY,
     table_details,
     write_with_summary,
 )
 from ldp.tables.table import Table
 
-KIND = "numbers-by-category"
-"""Kind of result, in the summary."""
+MOVES = "the share of a category below any number"
+"""What `fakes_move` of a summary is about."""
 FAKES = ("fakes_raise", "fakes_lower")
 """Keys of a summary of which that of the category holds that made-up reports move most."""
 STEPS = 30
@@ -186,9 +187,9 @@ class Distributions(Displayed):
     ) -> dict[str, Any]:
         """Return what the file beside the CSV says: kind, table, level, categories."""
         own = [one.summary(quantiles, level) for one in self.of.values()]
-        moves = {name: max(one["fakes_move"][name] for one in own) for name in own[0]["fakes_move"]}
+        moves = {MOVES: max(one.fakes_move() for one in self.of.values())}
         fakes = {name: max(one[name] for one in own) for name in FAKES if name in own[0]}
-        categories = {"kind": KIND, "categories": [*self.of]}
+        categories = {"kind": NUMBERS_BY_CATEGORY, "categories": [*self.of]}
         return {**own[0], **categories, "fakes_move": moves, **fakes}
 
     def to_csv(

@@ -52,7 +52,8 @@ class Line:
             cell = json.loads(self.value)
             if isinstance(cell, list):  # of a cross table
                 return " × ".join(map(str, cell))
-        return self.value or self.statistic
+        own = "" if self.statistic in ("count", "coefficient") else self.statistic
+        return ", ".join(filter(None, (self.value, own))) or self.statistic
 
     @property
     def latest(self) -> str:

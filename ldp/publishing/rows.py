@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldp.errors import DecodeError
-from ldp.report import CrossTable, Numbers, Results
+from ldp.report import CrossTable, Numbers, NumbersByCategory, Results
 from ldp.report.coefficients import Coefficients
 from ldp.report.reading import ResultFile
 
@@ -89,6 +89,9 @@ def _rows(file: ResultFile) -> Iterator[Mapping[str, Any]]:
         yield from (_statistic(row, moves) for row in file.statistics)
         for row in file.bins:
             yield {**row, "value": f"[{_edge(row['bin_low'])},{_edge(row['bin_high'])})"}
+    elif isinstance(file, NumbersByCategory):
+        for category, rows in file.statistics.items():
+            yield from ({**row, "value": category, "fakes_move": None} for row in rows)
     elif isinstance(file, Coefficients):
         for row in file.rows:
             numbers = {name: row[name] for name in ("std_error", "low", "high", "fakes_move")}

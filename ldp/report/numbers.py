@@ -34,8 +34,8 @@ MOST_LABELS = 8
 MOST_WHISKERS = 120
 """Number of bins up to which their intervals are drawn."""
 
-_SUMMARY: Checks = {"level": is_share, "windows": are_texts}
-_SINCE: Checks = {
+SUMMARY: Checks = {"level": is_share, "windows": are_texts}
+SINCE: Checks = {
     "kind": lambda value: value == "numbers",
     "fakes_move": lambda value: value is None or is_number(value) or isinstance(value, dict),
 }
@@ -59,16 +59,16 @@ class Numbers(ResultFile):
         with reading(path):
             with csv_lines(path) as cells_by_line:
                 header, *lines = cells_by_line
-            rows = [] if tuple(header) == MEAN_HEADER else [_row(cells) for cells in lines]
-        needed = _SUMMARY if rows else {**_SUMMARY, **_MEAN}
-        summary = read_summary(path, needed, _SINCE)
+            rows = [] if tuple(header) == MEAN_HEADER else [row_of(cells) for cells in lines]
+        needed = SUMMARY if rows else {**SUMMARY, **_MEAN}
+        summary = read_summary(path, needed, SINCE)
         if not rows:
             mean = {name: summary[name] for name in ("std_error", "low", "high")}
             rows = [{"statistic": "mean", "estimate": summary["mean"], **mean}]
         bins = [row for row in rows if row["statistic"] == "count"]
         statistics = [row for row in rows if row["statistic"] != "count"]
         with reading(path):
-            _check_order(bins)
+            check_order(bins)
         return cls(
             name=path.stem,
             path=str(path),
@@ -78,7 +78,7 @@ class Numbers(ResultFile):
         )
 
 
-def _row(cells: Sequence[str]) -> dict[str, Any]:
+def row_of(cells: Sequence[str]) -> dict[str, Any]:
     """Return one line as numbers; raise ValueError unless all are there that must be."""
     columns = dict(zip(HEADER, cells, strict=True))
     statistic = columns.pop("statistic")
@@ -89,7 +89,7 @@ def _row(cells: Sequence[str]) -> dict[str, Any]:
     return {"statistic": statistic, **numbers}
 
 
-def _check_order(bins: Sequence[Mapping[str, Any]]) -> None:
+def check_order(bins: Sequence[Mapping[str, Any]]) -> None:
     """Raise ValueError unless bins follow each other, and only the outermost edges are open."""
     edges = [edge for row in bins for edge in (row["bin_low"], row["bin_high"])]
     inner = edges[1:-1]
@@ -98,7 +98,7 @@ def _check_order(bins: Sequence[Mapping[str, Any]]) -> None:
         raise ValueError
 
 
-def facts(file: Numbers) -> list[tuple[str, str]]:
+def facts(file: ResultFile) -> list[tuple[str, str]]:
     """Return what must be trusted of a file: pairs of a question and its answer."""
     summary = file.summary
     level, fakes = percent(summary["level"]), summary.get("fakes_move")
@@ -139,7 +139,7 @@ def face(file: Numbers, truth: Mapping[float, int] | None) -> dict[str, Any]:
     -> count of a simulation, drawn beside."""
     bins = _visible_bins(file)
     place = _places(bins)
-    true = None if truth is None else _Truth(truth)
+    true = None if truth is None else TrueNumbers(truth)
     statistics = []
     for row in file.statistics:
         known = true.statistic(row["statistic"]) if true else None
@@ -147,11 +147,11 @@ def face(file: Numbers, truth: Mapping[float, int] | None) -> dict[str, Any]:
         statistics.append(
             {
                 **row,
-                "about": _meaning(row["statistic"]),
+                "about": meaning(row["statistic"]),
                 "text": "beyond the bins" if row["estimate"] is None else quantity(row["estimate"]),
                 "span": span(row["low"], row["high"]),
                 "truth": known,
-                "holds": known is None or _holds(row, known),
+                "holds": known is None or holds(row, known),
                 "at": place(row["estimate"], 1.0) if has_place else None,
                 "start": place(row["low"], 0.0) if has_place else 0.0,
                 "end": place(row["high"], 1.0) if has_place else 1.0,
@@ -165,14 +165,14 @@ def face(file: Numbers, truth: Mapping[float, int] | None) -> dict[str, Any]:
     }
 
 
-def _meaning(statistic: str) -> str:
+def meaning(statistic: str) -> str:
     percentile = _PERCENTILE.fullmatch(statistic)
     if statistic == "p50":
         return "the median"
     return f"{percentile[1]} % are at or below" if percentile else ""
 
 
-def _holds(row: Mapping[str, Any], known: float) -> bool:
+def holds(row: Mapping[str, Any], known: float) -> bool:
     is_above = row["low"] is None or row["low"] <= known
     return is_above and (row["high"] is None or known <= row["high"])
 
@@ -197,7 +197,7 @@ def _is_inside(number: float, row: Mapping[str, Any]) -> bool:
     return (low is None or low <= number) and (high is None or number < high)
 
 
-def _is_even(bins: Sequence[Mapping[str, Any]]) -> bool:
+def are_even(bins: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether all bins with two edges are as wide as each other."""
     ends = [(row["bin_low"], row["bin_high"]) for row in bins]
     widths = [high - low for low, high in ends if low is not None and high is not None]
@@ -208,7 +208,7 @@ def _widths(bins: Sequence[Mapping[str, Any]]) -> list[float]:
     """Return how wide each of the bins is drawn: 1 where all are as wide as each other; else the
     doublings from edge to edge, of a bin at 0 or with an open edge those of the others on
     average."""
-    if _is_even(bins):
+    if are_even(bins):
         return [1.0] * len(bins)
     spans = [_doublings(row["bin_low"], row["bin_high"]) for row in bins]
     usual = fmean([span for span in spans if span] or [1.0])
@@ -223,7 +223,7 @@ def _doublings(low: float | None, high: float | None) -> float:
 def _places(bins: Sequence[Mapping[str, Any]]) -> Callable[[float | None, float], float]:
     """Return the function from a number to its place on the axis of `bins`, from 0 to 1; of None it
     is `otherwise`."""
-    widths, is_even = _widths(bins), _is_even(bins)
+    widths, is_even = _widths(bins), are_even(bins)
     starts = [0.0, *accumulate(widths)]
     lows = [-math.inf if row["bin_low"] is None else row["bin_low"] for row in bins]
 
@@ -243,7 +243,7 @@ def _places(bins: Sequence[Mapping[str, Any]]) -> Callable[[float | None, float]
 
 
 def _histogram(
-    file: Numbers, bins: Sequence[Mapping[str, Any]], true: "_Truth | None"
+    file: Numbers, bins: Sequence[Mapping[str, Any]], true: "TrueNumbers | None"
 ) -> dict[str, Any]:
     """Return the columns of a histogram, whose areas are shares, and its axes."""
     n, widths = max(1, file.summary["reports"]), _widths(bins)
@@ -279,7 +279,7 @@ def _histogram(
         "columns": columns,
         "labels": _edges(bins, widths),
         "ticks": ticks(0.0, 100 * top),
-        "is_even": _is_even(bins),
+        "is_even": are_even(bins),
         "is_fine": len(bins) <= MOST_WHISKERS,
     }
 
@@ -301,7 +301,7 @@ def _bin(low: float | None, high: float | None) -> str:
     return span(low, high).replace("at most", "below").replace("at least", "from")
 
 
-class _Truth:
+class TrueNumbers:
     """Numbers that people of a simulation hold: number -> count."""
 
     def __init__(self, counts: Mapping[float, int]) -> None:

@@ -23,7 +23,8 @@ from markupsafe import Markup
 from ldp.accounting.explain import PRIORS, posterior, upwards
 from ldp.errors import DecodeError
 from ldp.registry import Registry
-from ldp.report import coefficients, crosstable, numbers, privacy, values
+from ldp.report import by_category, coefficients, crosstable, numbers, privacy, values
+from ldp.report.by_category import NumbersByCategory
 from ldp.report.coefficients import Coefficients
 from ldp.report.crosstable import CrossTable
 from ldp.report.formats import counted, p_text, percent, quantity, visible_label, whole_number
@@ -52,6 +53,8 @@ def load(path: str | Path) -> ResultFile:
         header = ()
     if header in (numbers.HEADER, numbers.MEAN_HEADER):
         return Numbers.load(path)
+    if header == by_category.HEADER:
+        return NumbersByCategory.load(path)
     if header in coefficients.HEADERS:
         return Coefficients.load(path)
     return CrossTable.load(path) if crosstable.is_header(header) else Results.load(path)
@@ -157,7 +160,7 @@ def _about(file: ResultFile, registry: Registry | None) -> list[tuple[str, str]]
 
 
 def _may_have_truth(file: ResultFile) -> bool:
-    return isinstance(file, Results | Numbers)
+    return isinstance(file, Results | Numbers | NumbersByCategory)
 
 
 def _truths(files_read: Sequence[ResultFile], truth: Truths | None) -> list[Any]:
@@ -182,6 +185,8 @@ def _truths(files_read: Sequence[ResultFile], truth: Truths | None) -> list[Any]
 
 def _matched(file: ResultFile, truth: Mapping[str, int], is_its_own: bool) -> Any:
     """Return the truth of a file as its face takes it, None where it is of something else."""
+    if isinstance(file, NumbersByCategory):
+        return by_category.truth_of(truth)
     if not isinstance(file, Results):
         return numbers.true_numbers(truth)
     words = values.cleaned(truth, file.summary.get("spelling"))
@@ -198,6 +203,8 @@ def _section(file: ResultFile, truth: Any, most: int) -> dict[str, Any]:
         facts = list(values.facts(file, data))
     elif isinstance(file, Numbers):
         face, data, facts = "numbers", numbers.face(file, truth), numbers.facts(file)
+    elif isinstance(file, NumbersByCategory):
+        face, data, facts = "categories", by_category.face(file, truth), by_category.facts(file)
     elif isinstance(file, CrossTable):
         face, data = "table", crosstable.face(file, most)
         facts = list(crosstable.facts(file))

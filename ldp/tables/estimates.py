@@ -35,6 +35,8 @@ CELL_COLUMNS = ("count", "std_error", "low", "high", "p_value", "detected")
 """Columns of a file of an association, after those of the values."""
 CATEGORY = "category"
 """Column before NUMBER_COLUMNS in a file of numbers by category."""
+NUMBERS_BY_CATEGORY = "numbers-by-category"
+"""Kind of such a file, in its summary."""
 NUMBER_COLUMNS = ("statistic", "bin_low", "bin_high", "estimate", "std_error", "low", "high")
 """Columns of a file of numbers."""
 
