@@ -17,6 +17,7 @@ from ldp import HierarchicalHistogram
 from ldp.decoding.by_category import Distributions
 from ldp.decoding.distribution import Distribution, nodes_of_levels
 from ldp.errors import DecodeError, ParameterError
+from ldp.planning import plan_percentile
 from ldp.publishing.history import Line
 from ldp.publishing.rows import result_table
 from ldp.registry import Registry
@@ -449,3 +450,48 @@ def test_rows_of_the_data_set_have_the_category_as_their_value(tmp_path: Path) -
     assert len({*keys}) == len(keys) == 3 * 6
     line = Line(statistic="p95", value="2.1", points=())
     assert (line.name, replace(line, value="").name) == ("2.1, p95", "p95")
+
+
+@pytest.mark.statistical
+def test_a_plan_by_category_says_what_reports_then_say() -> None:
+    """15 tables of the recommended way: the median interval of each category is as long as planned,
+    within two bins at each end; a plan that takes a category for all users says another length."""
+    users, bounds = 40_000, (0.0, 100.0)
+    planned = plan_percentile(users=users, epsilon=2.0, bounds=bounds, by=4)
+    best, generator = planned.best, np.random.default_rng(12)
+    mechanism = best.mechanism
+    assert isinstance(mechanism, HierarchicalHistogram)
+    assert mechanism.by is not None
+    assert (best.part, best.is_hopeless, planned.means) == (0.25, False, {})
+    values: list[Any] = [*product(mechanism.by, (f"{place / 4}" for place in range(400)))]
+    shares, widths = np.full(len(values), 1 / len(values)), []
+    for _ in range(15):
+        table = draw_table(mechanism, values, frequencies=shares, users=users, generator=generator)
+        decoded = decode_by_category(table)
+        rows = [decoded[name].quantile(0.95) for name in mechanism.by[:2]]
+        widths += [row.high - row.low for row in rows]
+    slack = 4 * 100 / mechanism.buckets
+    assert float(np.median(widths)) == pytest.approx(best.width, abs=slack)
+    alone = plan_percentile(users=users, epsilon=2.0, bounds=bounds).best
+    assert alone.width < best.width - slack
+
+
+@pytest.mark.exact
+def test_a_plan_says_where_categories_are_hopeless(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ldp.planning.percentiles.OF_RANGE", (64,))
+    command = "plan --numbers --range 0 100 --epsilon 1 --users 1000 --by 5"
+    assert run(command, monkeypatch) == 0
+    printed = capsys.readouterr().out
+    assert "1 %" in printed
+    assert "5 equal categories are hopeless: about" in printed
+    assert 'by = ["category 1"' in printed
+    assert run(f"{command} --json", monkeypatch) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["parts"][0]["part"] == 0.5
+    enough = answer["users_needed"]
+    assert run(f"{command.replace('1000', str(enough))} --json", monkeypatch) == 0
+    assert not json.loads(capsys.readouterr().out)["forecasts"][0]["is_hopeless"]
+    assert run(command.replace("--by 5", "--by 2000"), monkeypatch) != 0
+    assert run("plan --domain 5 --users 9 --epsilon 1 --by 3", monkeypatch) != 0

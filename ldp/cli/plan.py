@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 from textwrap import wrap
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from ldp.cli.options import FAKES, FILE, JSON, say
 from ldp.errors import ParameterError
 from ldp.planning import Forecast, Plan, report_bytes
 from ldp.planning import plan as planned
+
+if TYPE_CHECKING:
+    from ldp.planning.percentiles import PercentilePlan
 
 WIDTH = 96
 
@@ -24,6 +28,7 @@ WIDTH = 96
 )
 @click.option("--unknown-range", is_flag=True, help="Nobody knows the range of the numbers.")
 @click.option("--quantile", type=float, help="The percentile's share; 0.95 without it.")
+@click.option("--by", type=int, help="Number of categories that each have a percentile.")
 @click.option("--population", help="CSV of numbers like those that people will hold.")
 @click.option("--users", type=int, help="Number of users, one report each.")
 @click.option("--epsilon", type=float, help="Privacy loss of one report.")
@@ -44,6 +49,7 @@ def plan(
     bounds: tuple[float, float] | None,
     unknown_range: bool,
     quantile: float | None,
+    by: int | None,
     population: str | None,
     users: int | None,
     epsilon: float | None,
@@ -64,12 +70,14 @@ def plan(
 
     With --fakes, what this share of made-up reports does to the error, instead of 1 %.
 
-    With --numbers, and --range or --unknown-range: what each way would say of a percentile.
+    With --numbers, and --range or --unknown-range: what each way would say of a percentile; with
+    --by, of that of each category, and when that is hopeless.
 
     \b
     Example: ldp plan --domain 2600 --users 1000000 --epsilon 4
     Example: ldp plan --domain 2600 --epsilon 4 --frequency 0.001 --max-report-bytes 20
     Example: ldp plan --numbers --unknown-range --users 100000 --epsilon 2 --quantile 0.95
+    Example: ldp plan --numbers --unknown-range --users 1000000 --epsilon 4 --by 5
     Example: ldp plan --domain 2600 --users 1000000 --epsilon 4 --fakes 0.1%
     Example: ldp plan questions.toml --out registry
     """
@@ -89,10 +97,12 @@ def plan(
             raise ParameterError("--numbers goes with either --range LOW HIGH or --unknown-range")
         if users is None or epsilon is None or domain or frequency or answers:
             raise ParameterError("--numbers takes --users and --epsilon, and nothing of categories")
-        _plan_numbers(users, epsilon, quantile or 0.95, bounds, population, as_json)
+        _plan_numbers(users, epsilon, quantile or 0.95, bounds, by or 1, population, as_json)
         return
-    if domain is None or bounds or unknown_range or quantile or population:
-        raise ParameterError("give --domain; ranges, quantiles and populations go with --numbers")
+    if domain is None or bounds or unknown_range or quantile or by or population:
+        raise ParameterError(
+            "give --domain; ranges, quantiles, --by and populations go with --numbers"
+        )
     answer = planned(
         domain=domain,
         users=users,
@@ -112,6 +122,7 @@ def _plan_numbers(
     epsilon: float,
     q: float,
     bounds: tuple[float, float] | None,
+    by: int,
     population: str | None,
     as_json: bool,
 ) -> None:
@@ -119,9 +130,10 @@ def _plan_numbers(
     from ldp.simulation import Population
 
     people = None if population is None else Population.from_csv(population)
-    answer = plan_percentile(users=users, epsilon=epsilon, q=q, bounds=bounds, people=people)
+    answer = plan_percentile(users=users, epsilon=epsilon, q=q, bounds=bounds, people=people, by=by)
     name = f"p{100 * q:.6g}"
-    lines = [f"{name} of {users:,} users, epsilon {epsilon:g} a report", ""]
+    of_each = f" by {by:,} categories, each with {100 / by:.3g} % of them" if by > 1 else ""
+    lines = [f"{name} of {users:,} users{of_each}, epsilon {epsilon:g} a report", ""]
     lines.append(
         f"{'way':<44} {name:>9} {'low':>9} {'high':>9}  share +-  bytes   mean +-",
     )
@@ -145,8 +157,26 @@ def _plan_numbers(
         f"range there is none."
     )
     lines += ["", *wrap(notes, WIDTH), "", *wrap(in_words(epsilon), WIDTH)]
+    if answer.parts:
+        lines += ["", *_of_parts(answer, users, by)]
     lines += ["", "For metrics.toml (docs/registry.md):", "", answer.registry_lines()]
     say(answer.to_dict(), "\n".join(lines), as_json)
+
+
+def _of_parts(answer: "PercentilePlan", users: int, by: int) -> list[str]:
+    """Return what the recommended way says of categories with a part of the users."""
+    lines = ["of a category with   percentile       low      high"]
+    for row in answer.parts:
+        ends = (_end(row.percentile.low), _end(row.percentile.high))
+        lines.append(
+            f"{100 * row.part:>16.3g} % {row.percentile.estimate:>13.4g} {ends[0]:>9} {ends[1]:>9}"
+            + "  hopeless" * row.is_hopeless
+        )
+    if answer.best.is_hopeless:
+        needed = answer.users_needed
+        more = f"about {needed:,} users are needed" if needed else "no number of users is enough"
+        lines += wrap(f"With {users:,} users {by:,} equal categories are hopeless: {more}.", WIDTH)
+    return lines
 
 
 def _end(number: float) -> str:

@@ -21,6 +21,7 @@ from ldp.decoding.distribution import (
     LEAST_ERROR,
     QUANTILES,
     Distribution,
+    expected_distribution,
     least_squares,
     nodes_of_levels,
     normal_reach,
@@ -41,7 +42,7 @@ from ldp.tables.estimates import (
 from ldp.tables.table import Table
 
 MOVES = "the share of a category below any number"
-"""What `fakes_move` of a summary is about."""
+"""Key of `fakes_move` in a summary."""
 FAKES = ("fakes_raise", "fakes_lower")
 """Keys of a summary of which that of the category holds that made-up reports move most."""
 STEPS = 30
@@ -205,6 +206,17 @@ class Distributions(Displayed):
         if path is not None:
             write_with_summary(Path(path), text, self.summary(quantiles, level))
         return text
+
+
+def expected_category(
+    mechanism: HierarchicalHistogram, share: Floats, users: int, *, part: float, q: float
+) -> CategoryDistribution:
+    """Return the distribution that reports of `users` people give on average of a category with a
+    `part` of them, where the bins hold `share` of these, shape (bins,)."""
+    whole = expected_distribution(mechanism, share, users)
+    nodes = replace(whole.nodes, share=part * whole.nodes.share)
+    matrix = least_squares(nodes, None)[0]
+    return CategoryDistribution(mechanism.bins, nodes, users, {}, category="", matrix=matrix, q=q)
 
 
 def decode_by_category(table: Table, fakes: float | None = None) -> Distributions:

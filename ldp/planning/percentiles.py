@@ -7,6 +7,7 @@ percentile that this table has is the one to expect.
 import json
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
@@ -17,6 +18,7 @@ import numpy as np
 from ldp.accounting import Neighbours
 from ldp.arrays import Floats
 from ldp.central import Exponential
+from ldp.decoding.by_category import expected_category
 from ldp.decoding.distribution import (
     Distribution,
     bins_of,
@@ -27,7 +29,11 @@ from ldp.decoding.statistics import Statistic
 from ldp.errors import ParameterError
 from ldp.mechanisms.bins import Bins, EqualBins, RelativeBins
 from ldp.mechanisms.bit_flip import BitFlip
-from ldp.mechanisms.hierarchical_histogram import MAGNITUDES, HierarchicalHistogram
+from ldp.mechanisms.hierarchical_histogram import (
+    MAGNITUDES,
+    MOST_COLUMNS,
+    HierarchicalHistogram,
+)
 from ldp.mechanisms.numeric import Range, number_of, require_range
 from ldp.planning.numbers import OF_NUMBERS, Curator
 from ldp.planning.question import MOST_USERS, registry_parameters, report_bytes
@@ -43,6 +49,10 @@ PEOPLE = 1000
 """Number of people who are taken for all where no population is given."""
 FINEST = 1024
 """Number of bins of a doubling among which a curator chooses."""
+PARTS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+"""Shares of the users for which a plan says what it would tell of a category."""
+HOPELESS, MORE = 4.0, 2
+"""Longest interval that is of use, in percentiles; factor by which more users are tried."""
 WITHIN = 1.05
 """A report is preferred to a longer one if its interval is at most so many times as long."""
 
@@ -56,11 +66,21 @@ class PercentileForecast:
     percentile: Statistic
     share_std_error: float
     mean_std_error: float | None
+    part: float = 1.0
+    """Share of the users whose numbers these are."""
 
     @property
     def width(self) -> float:
         """Length of the interval; infinite if it is open."""
         return self.percentile.high - self.percentile.low
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Return whether the interval is open, or longer than HOPELESS times the percentile; of a
+        stated range, than half of it."""
+        bounds = getattr(self.mechanism, "bounds", None)
+        most = (bounds[1] - bounds[0]) / 2 if bounds else HOPELESS * abs(self.percentile.estimate)
+        return self.width > most
 
     @property
     def words(self) -> str:
@@ -80,16 +100,23 @@ class PercentileForecast:
             "high": high,
             "share_std_error": self.share_std_error,
             "mean_std_error": self.mean_std_error,
+            "part": self.part,
+            "is_hopeless": self.is_hopeless,
         }
 
 
 @dataclass(frozen=True, kw_only=True)
 class PercentilePlan:
     """All ways, the recommended one first, and `means`: mechanisms of the mean alone, with its
-    standard error for numbers in the middle of the range."""
+    standard error for numbers in the middle of the range. By category `forecasts` are of one with
+    an equal part of the users, `parts` those of the recommended way for other parts, and
+    `users_needed` is the number of users from which an equal part is not hopeless, None where it is
+    more than MOST_USERS."""
 
     forecasts: tuple[PercentileForecast, ...]
     means: dict[str, float]
+    parts: tuple[PercentileForecast, ...] = ()
+    users_needed: int | None = None
 
     @property
     def best(self) -> PercentileForecast:
@@ -104,7 +131,11 @@ class PercentilePlan:
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON-ready data."""
         forecasts = [row.to_dict() for row in self.forecasts]
-        return {"forecasts": forecasts, "means": self.means, "registry": self.registry_lines()}
+        answer = {"forecasts": forecasts, "means": self.means, "registry": self.registry_lines()}
+        if not self.parts:
+            return answer
+        parts = [row.to_dict() for row in self.parts]
+        return {**answer, "parts": parts, "users_needed": self.users_needed}
 
 
 def plan_percentile(
@@ -114,9 +145,10 @@ def plan_percentile(
     q: float = 0.95,
     bounds: Range | None = None,
     people: Population | None = None,
+    by: int = 1,
 ) -> PercentilePlan:
     """Return what each way would say of the `q`-quantile of `users` numbers, one report each, in
-    `bounds`, or without a known range.
+    `bounds`, or without a known range; with `by` categories above 1, of the numbers of each.
 
     The numbers are those of `people`; without them they are spread evenly over the range, or
     lognormal (standard deviation of the logarithm 1) where it is unknown. Raises ParameterError for
@@ -128,10 +160,27 @@ def plan_percentile(
     epsilon = require_epsilon(epsilon)
     bounds = None if bounds is None else require_range(bounds, "range")
     held = people or typical_people(bounds)
-    rows = [_forecast(mechanism, held, users, q) for mechanism in _ways(epsilon, bounds)]
+    require_whole(by, "by", 1, MOST_COLUMNS)
+    rows = [
+        _forecast(mechanism, held, users, q, 1 / by) for mechanism in _ways(epsilon, bounds, by)
+    ]
+    if not rows:
+        raise ParameterError(f"{by:,} categories are too many for a report: take fewer")
     shortest = min(row.width for row in rows)
     rows.sort(key=lambda row: (row.width > WITHIN * shortest, _cost(row, shortest), row.width))
-    return PercentilePlan(forecasts=tuple(rows), means=_means(users, epsilon, bounds))
+    if by == 1:
+        return PercentilePlan(forecasts=tuple(rows), means=_means(users, epsilon, bounds))
+    way = rows[0].mechanism
+    parts = tuple(_forecast(way, held, users, q, part) for part in PARTS)
+    needed = users
+    while needed <= MOST_USERS and _forecast(way, held, needed, q, 1 / by).is_hopeless:
+        needed *= MORE
+    return PercentilePlan(
+        forecasts=tuple(rows),
+        means={},
+        parts=parts,
+        users_needed=needed if needed <= MOST_USERS else None,
+    )
 
 
 def _means(users: int, epsilon: float, bounds: Range | None) -> dict[str, float]:
@@ -146,7 +195,15 @@ def _cost(row: PercentileForecast, shortest: float) -> int:
     return report_bytes(row.mechanism) if row.width <= WITHIN * shortest else 0
 
 
-def _ways(epsilon: float, bounds: Range | None) -> Iterator[Histogram]:
+def _ways(epsilon: float, bounds: Range | None, by: int = 1) -> Iterator[Histogram]:
+    if by > 1:
+        names = tuple(f"category {number}" for number in range(1, by + 1))
+        for buckets in OF_DOUBLING if bounds is None else OF_RANGE:
+            with suppress(ParameterError):  # too many bins for a report
+                yield HierarchicalHistogram(
+                    epsilon=epsilon, bounds=bounds, buckets=buckets, by=names
+                )
+        return
     if bounds is None:
         for buckets in OF_DOUBLING:
             yield HierarchicalHistogram(epsilon=epsilon, buckets=buckets)
@@ -169,23 +226,36 @@ def typical_people(bounds: Range | None, times: int = 1) -> Population:
     return Population(tuple(map(repr, numbers)), counts=np.full(PEOPLE, times))
 
 
-def _forecast(mechanism: Histogram, people: Population, users: int, q: float) -> PercentileForecast:
-    expected = _expected(mechanism, people, users)
+def _forecast(
+    mechanism: Histogram, people: Population, users: int, q: float, part: float = 1.0
+) -> PercentileForecast:
+    if getattr(mechanism, "by", None):
+        assert isinstance(mechanism, HierarchicalHistogram)
+        share = _bin_shares(mechanism, people)
+        expected: Distribution = expected_category(mechanism, share, users, part=part, q=q)
+    else:
+        expected = _expected(mechanism, people, users)
     percentile = expected.quantile(q)
-    moments = expected.moments()
+    moments = [row for row in expected.moments() if math.isfinite(row.std_error)]
     return PercentileForecast(
         mechanism=mechanism,
         percentile=percentile,
         share_std_error=_share_std_error(expected, percentile),
         mean_std_error=moments[0].std_error if moments else None,
+        part=part,
     )
 
 
 def _expected(mechanism: Histogram, people: Population, users: int | None = None) -> Distribution:
+    return expected_distribution(mechanism, _bin_shares(mechanism, people), users or people.users)
+
+
+def _bin_shares(mechanism: Histogram, people: Population) -> Floats:
+    """Return the shares of the people whose numbers are in each bin."""
     bins = bins_of(mechanism)
     share = np.zeros(len(bins))
     np.add.at(share, [bins.place(value) for value in people.values], people.shares)
-    return expected_distribution(mechanism, share, users or people.users)
+    return share
 
 
 def _finer(bins: Bins) -> Bins:

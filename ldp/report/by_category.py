@@ -28,7 +28,7 @@ HEADER = (CATEGORY, *NUMBER_COLUMNS)
 TOTAL = "reports"
 """Statistic that is the number of reports of a category."""
 BEYOND = 4.0
-"""How many times its estimate the end of an interval may be to lie on a logarithmic axis."""
+"""Largest ratio of an interval's end to its estimate for which a logarithmic axis has it whole."""
 DIGITS, FEWEST = ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)), 3
 """First digits of the numbers at a logarithmic axis: the first of these with the fewest or more."""
 
