@@ -4,7 +4,7 @@ import csv
 import json
 import math
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 from scipy.stats import binom
 
 from ldp import HierarchicalHistogram
+from ldp.client import Client
 from ldp.decoding.by_category import Distributions
 from ldp.decoding.distribution import Distribution, nodes_of_levels
 from ldp.errors import DecodeError, ParameterError
@@ -21,11 +22,13 @@ from ldp.planning import plan_percentile
 from ldp.publishing.history import Line
 from ldp.publishing.rows import result_table
 from ldp.registry import Registry
+from ldp.registry.answers import StatementReader
 from ldp.report import NumbersByCategory, load, render
 from ldp.report.by_category import face, truth_of
-from ldp.server import Table, decode_by_category, decode_distribution
+from ldp.server import Table, TableBuilder, decode_by_category, decode_distribution
 from ldp.simulation import Population, draw_table
 from tests.command_line import run
+from tests.devices import NOON, Memory
 from tests.statistics import ALPHA
 
 VERSIONS = ("2.0", "2.1", "other")
@@ -352,6 +355,8 @@ def test_by_command_from_numbers_of_people_to_percentiles_by_version(
     }
     for version, middle in (("2.0", 100), ("2.1", 200), ("other", 50)):
         assert float(rows[version]["low"]) <= middle <= float(rows[version]["high"])
+    assert run("attack startup --registry metrics.toml", monkeypatch) != 0
+    assert "by category" in capsys.readouterr().err
     store = f"{command} --reports store --users 500 --day 2026-01-01"
     assert run(store, monkeypatch) == 0
     assert run("aggregate startup --registry metrics.toml store --out u.table", monkeypatch) == 0
@@ -495,3 +500,30 @@ def test_a_plan_says_where_categories_are_hopeless(
     assert not json.loads(capsys.readouterr().out)["forecasts"][0]["is_hopeless"]
     assert run(command.replace("--by 5", "--by 2000"), monkeypatch) != 0
     assert run("plan --domain 5 --users 9 --epsilon 1 --by 3", monkeypatch) != 0
+
+
+@pytest.mark.exact
+def test_a_device_sends_a_pair_of_a_category_and_a_number(tmp_path: Path) -> None:
+    path, server, now = tmp_path / "metrics.toml", Memory(), [NOON]
+    path.write_text(REGISTRY)
+    client = Client(
+        tmp_path / "device.ldp",
+        registry=path,
+        destination=server,
+        clock=lambda: now[0],
+        jitter=timedelta(0),
+        keep_sent=timedelta(days=9),
+    )
+    client.grant()
+    assert client.record("startup", ("9.9", 83))
+    assert not client.record("startup", 83)
+    now[0] += timedelta(days=2)
+    client.upload()
+    (item,) = server.items
+    mechanism = Registry.load(path).metric("startup").mechanism
+    assert isinstance(mechanism, HierarchicalHistogram)
+    builder = TableBuilder(mechanism)
+    builder.add(item.report)
+    assert builder.build().total == 1
+    text = StatementReader(Registry.load(path)).read(item).text
+    assert text.startswith("names ")

@@ -159,7 +159,8 @@ class Gain:
 
 def require_attacks(mechanism: Catalogued) -> None:
     """Raise ParameterError for a mechanism that no attack of this file is for."""
-    if isinstance(mechanism, Numeric | HierarchicalHistogram):
+    by = getattr(mechanism, "by", None)
+    if isinstance(mechanism, Numeric | HierarchicalHistogram) and not by:
         return
     addressing = None
     if (
@@ -168,7 +169,8 @@ def require_attacks(mechanism: Catalogued) -> None:
     ):
         addressing = mechanism.candidate_addressing
     if not isinstance(addressing, tuple(FITTING)) or isinstance(addressing, Buckets):
-        raise ParameterError(f"no attack on {mechanism.name} is known here")
+        name = f"{mechanism.name} by category" if by else mechanism.name
+        raise ParameterError(f"no attack on {name} is known here")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -110,3 +110,18 @@ for (const name of ["constructor", "__proto__", "toString"]) {
     assert.equal(lifeLeft(device.document, after, "other"), exact(lifetime_epsilon - price));
   });
 }
+
+test("a number by category is a pair, and a category that is not listed is the other", () => {
+  const document = publicRegistry();
+  const histogram = { mechanism: "hierarchical-histogram", epsilon: 1, bounds: [0, 10], buckets: 4 };
+  const rest = { magnitudes: [1e-6, 1e9], signed: false, branching: 4, outside: "clip" };
+  const encoder = new Encoder({ ...histogram, ...rest, by: ["2.0", "other"] }, everyMechanism);
+  const registry = new Registry(document, everyMechanism);
+  const metric = { ...registry.metrics.city, other: "other", mechanism: encoder.parameters };
+  assert.deepEqual(registry.cleaned(metric, ["3.0", "0.5"]), ["other", "0.5"]);
+  assert.deepEqual(registry.cleaned(metric, ["2.0", 0.5]), ["2.0", 0.5]);
+  encoder.check(["2.0", 0.5]);
+  for (const value of [0.5, ["2.0"], ["3.0", 0.5], ["2.0", "x"], ["2.0", 1, 2]]) {
+    assert.throws(() => encoder.check(value), ValueError);
+  }
+});
