@@ -30,7 +30,7 @@ def stored(store: Path, seed: int, day: date = DAY) -> Path:
     with ReportWriter(store, "letters", 1, MECHANISM, day) as writer:
         for batch in simulate(MECHANISM, PEOPLE, generator):
             writer.write(*batch)
-    return writer.path
+    return Path(writer.path)
 
 
 def counted(*stores: Path, **options: object) -> Table:

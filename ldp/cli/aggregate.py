@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
-from ldp.cli.options import DAY, FILE, JSON, REGISTRY, check_days, progress, say
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, STORE, check_days, progress, say
 from ldp.cli.stores import noting_what_waits
 from ldp.collection import aggregate as aggregated
 from ldp.collection import report_files
+from ldp.collection.object_store import StorePath
 from ldp.collection.sql import DIALECTS, counting_query
 from ldp.errors import ReportError
 from ldp.registry import Registry
@@ -26,7 +27,7 @@ class _Out(click.Option):
 
 @click.command()
 @click.argument("metric")
-@click.argument("stores", nargs=-1, required=True, type=FILE)
+@click.argument("stores", nargs=-1, required=True, type=STORE)
 @REGISTRY
 @click.option("--out", cls=_Out, required=True, type=FILE, help="Table file to write.")
 @click.option("--since", type=DAY, help="First day.")
@@ -49,7 +50,7 @@ class _Out(click.Option):
 @JSON
 def aggregate(
     metric: str,
-    stores: tuple[Path, ...],
+    stores: tuple[StorePath, ...],
     registry: Path,
     out: Path | None,
     since: date | None,

@@ -6,15 +6,16 @@ from pathlib import Path
 import click
 
 from ldp.cli.estimates import check_output
-from ldp.cli.options import DAY, FILE, JSON, REGISTRY, check_days, progress, say
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, STORE, check_days, progress, say
 from ldp.cli.stores import noting_what_waits
+from ldp.collection.object_store import StorePath
 from ldp.errors import DecodeError, ParameterError
 from ldp.tables.estimates import CONTROLS, Rule
 
 
 @click.command()
 @click.argument("joint")
-@click.argument("stores", nargs=-1, required=True, type=FILE, metavar="DIR...")
+@click.argument("stores", nargs=-1, required=True, type=STORE, metavar="DIR...")
 @REGISTRY
 @click.option("--out", required=True, help="Joint counts as CSV; - prints them.")
 @click.option(
@@ -31,7 +32,7 @@ from ldp.tables.estimates import CONTROLS, Rule
 @JSON
 def associate(
     joint: str,
-    stores: tuple[Path, ...],
+    stores: tuple[StorePath, ...],
     registry: Path,
     out: str,
     candidates: tuple[Path, ...],

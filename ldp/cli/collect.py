@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp.cli.options import FILE, JSON, SPAN, say
+from ldp.cli.options import FILE, JSON, SPAN, STORE, say
 from ldp.cli.serving import begin_log, listening_on, serve, service_options, service_settings
 from ldp.errors import MissingPackage, ParameterError
 from ldp.registry import Registry
@@ -17,6 +17,7 @@ from ldp.registry import Registry
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ldp.collection.object_store import StorePath
     from ldp.protocol.batch import Item
     from ldp.protocol.sealed_report import Attestation, Content
 
@@ -34,7 +35,9 @@ OF_DEVELOPMENT = {"registry", "store", "dev", "listen"}
     help="The registry of metrics.",
 )
 @click.option(
-    "--store", type=FILE, help="Store to add the reports to; with --dev none, for this run only."
+    "--store",
+    type=STORE,
+    help="Store to add the reports to, a folder or its URL; with --dev none, for this run only.",
 )
 @click.option(
     "--dev", is_flag=True, help="For a registry with development = true: say what comes, at once."
@@ -93,7 +96,7 @@ OF_DEVELOPMENT = {"registry", "store", "dev", "listen"}
 @JSON
 def collect(
     registry: Path,
-    store: Path | None,
+    store: "StorePath | None",
     dev: bool,
     listen: str,
     buffer: Path | None,
@@ -127,9 +130,12 @@ def collect(
 
     loaded = Registry.load(registry)
     loaded.check(datetime.now(UTC).date())
+    folder = store if isinstance(store, Path) else None
+    if store and not folder and (dev or buffer is None):
+        raise ParameterError("a store at s3:// goes with --buffer FOLDER, and not with --dev")
     if dev:
         _require_no_other_options()
-        _develop(loaded, store, listen)
+        _develop(loaded, folder, listen)
         return
     if store is None:
         raise ParameterError("--store names the folder of the reports")
@@ -138,11 +144,11 @@ def collect(
             f"{registry} has development = true: run it with --dev, or take that line out for a "
             "registry of people's reports"
         )
-    waiting = buffer or store.with_name(f"{store.name}.buffer")
+    waiting = buffer or Path(f"{store}.buffer")
     begin_log()
     with ExitStack() as held:
-        for folder in (store, waiting):
-            held.enter_context(hold_lock(folder))
+        for locked in filter(None, (folder, waiting)):
+            held.enter_context(hold_lock(locked))
         collector = Collector(
             loaded,
             store,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ldp.cli.estimates import check_output, write_estimates
-from ldp.cli.options import FILE, JSON
+from ldp.cli.options import FILE, JSON, STORE
 from ldp.cli.stores import noting_what_waits
+from ldp.collection.object_store import StorePath
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms import Catalogued, PrefixExtension, RapporNgrams, SequenceFragmentPuzzle
 from ldp.tables.estimates import CONTROLS, Rule
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("source", metavar="TABLE|METRIC")
-@click.argument("stores", nargs=-1, type=FILE, metavar="[DIR]...")
+@click.argument("stores", nargs=-1, type=STORE, metavar="[DIR]...")
 @click.option("--registry", type=FILE, help="metrics.toml, when a METRIC is named.")
 @click.option("--out", required=True, help="Estimates as CSV; - prints them.")
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Error rate.")
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 @JSON
 def discover(
     source: str,
-    stores: tuple[Path, ...],
+    stores: tuple[StorePath, ...],
     registry: Path | None,
     out: str,
     alpha: float,

@@ -35,7 +35,23 @@ class _File(click.Path):
         return super().convert(value, parameter, context)
 
 
-FILE = _File(path_type=Path)
+class _Store(_File):
+    """The folder of a store, or its URL."""
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> Any:
+        if "://" not in str(value):
+            return super().convert(value, parameter, context)
+        from ldp.collection.object_store import store_path  # late: it loads pyarrow
+
+        try:
+            return store_path(str(value))
+        except LdpError as error:
+            self.fail(str(error), parameter, context)
+
+
+FILE, STORE = _File(path_type=Path), _Store(path_type=Path)
 REGISTRY = click.option(
     "--registry",
     type=FILE,

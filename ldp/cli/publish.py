@@ -3,18 +3,26 @@
 from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp.cli.options import DAY, FILE, JSON, REGISTRY, say
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, STORE, say
 from ldp.errors import ParameterError, ReportError
+
+if TYPE_CHECKING:
+    from ldp.collection.object_store import StorePath
 
 
 @click.command()
 @REGISTRY
 @click.option(
-    "--store", "stores", required=True, multiple=True, type=FILE, help="Reports; again for more."
+    "--store",
+    "stores",
+    required=True,
+    multiple=True,
+    type=STORE,
+    help="Reports: a folder, file:///PATH or s3://BUCKET/PREFIX; again for more.",
 )
 @click.option("--out", required=True, type=FILE, help="Folder of tables, results and site.")
 @click.option(
@@ -37,7 +45,7 @@ from ldp.errors import ParameterError, ReportError
 @JSON
 def publish(
     registry: Path,
-    stores: tuple[Path, ...],
+    stores: "tuple[StorePath, ...]",
     out: Path,
     period: str,
     since: date | None,

@@ -5,6 +5,7 @@ from datetime import date
 from pathlib import Path
 
 from ldp.collection.checkpoint import Checkpoint
+from ldp.collection.object_store import StorePath
 from ldp.collection.store import read_reports, report_files
 from ldp.errors import ReportError
 from ldp.mechanisms import Catalogued
@@ -16,7 +17,7 @@ EVERY = 100
 
 
 def aggregate(
-    stores: Sequence[str | Path],
+    stores: Sequence[str | StorePath],
     metric: str,
     version: int,
     mechanism: Catalogued,
@@ -27,7 +28,7 @@ def aggregate(
     dictionary: tuple[str, ...] | None = None,
     memoised: bool = False,
     on_damaged: Callable[[ReportError], None] | None = None,
-    on_file: Callable[[Path], None] | None = None,
+    on_file: Callable[[StorePath], None] | None = None,
     checkpoint: Path | None = None,
     every: int = EVERY,
 ) -> Table | JointTable:
@@ -53,12 +54,12 @@ def aggregate(
 
 
 def count_files(
-    dated_files: Sequence[tuple[str, Path]],
+    dated_files: Sequence[tuple[str, StorePath]],
     mechanism: Catalogued,
     *,
     workers: int = 1,
     on_damaged: Callable[[ReportError], None] | None = None,
-    on_file: Callable[[Path], None] | None = None,
+    on_file: Callable[[StorePath], None] | None = None,
     checkpoint: Path | None = None,
     question: str = "",
     every: int = EVERY,
@@ -94,7 +95,7 @@ def _sum(total: Table | JointTable | None, table: Table | JointTable) -> Table |
 def _count(
     builder: TableBuilder | JointTableBuilder,
     day: str,
-    path: Path,
+    path: StorePath,
     mechanism: Catalogued,
     on_damaged: Callable[[ReportError], None] | None,
 ) -> bool:
@@ -113,7 +114,7 @@ def _count(
     return True
 
 
-def check_file(path: Path, mechanism: Catalogued) -> None:
+def check_file(path: StorePath, mechanism: Catalogued) -> None:
     """Read a whole file; raise ReportError with its name if any report is damaged."""
     for rows, payloads in read_reports(path, mechanism):
         try:

@@ -24,6 +24,7 @@ from ldp.collection.counts import Counts
 from ldp.collection.cross_origin import CrossOrigin
 from ldp.collection.ingest import clean
 from ldp.collection.intake import SortedBatch, collected_metrics, sort_batch, sort_sealed
+from ldp.collection.object_store import StorePath, store_path
 from ldp.collection.service import (
     JSON_TYPE,
     REGISTRY,
@@ -56,18 +57,18 @@ class MoveError(LdpError, OSError):
 class Collector(Service):
     """Service of a collector (`app`), with its writer and ingestor.
 
-    `store` and `buffer`: folders, whose locks the caller holds; `today`: the clock; `retain`: how
-    long files are kept, None for ever; `trust_clock`: skip the check that the clock did not leap;
-    `origins`: of the pages whose browsers may send; `open_report`: returns the content of an item
-    that carries a sealed report, or raises ReportError; `verify`: likewise the attestation of a
-    relay; `admits`: a deployment's decision who may send, before the body is
+    `store`, a folder or its URL, and `buffer`: the caller holds the locks of the folders; `today`:
+    the clock; `retain`: how long files are kept, None for ever; `trust_clock`: skip the check that
+    the clock did not leap; `origins`: of the pages whose browsers may send; `open_report`: returns
+    the content of an item that carries a sealed report, or raises ReportError; `verify`: likewise
+    the attestation of a relay; `admits`: a deployment's decision who may send, before the body is
     read. Raises BufferUnusable, RegistryError and ParameterError.
     """
 
     def __init__(
         self,
         registry: Registry,
-        store: str | Path,
+        store: str | StorePath,
         buffer: str | Path,
         *,
         today: Callable[[], date] = utc_today,
@@ -90,10 +91,11 @@ class Collector(Service):
         self._buffer.expect(self._expected)
         self._buffer.trust(today(), lateness, trust_clock)
         self._reader = Buffer(buffer, synchronous)
-        clean(Path(store), self._buffer)
+        store = store_path(store)
+        clean(store, self._buffer)
         writer = Writer(self._buffer, today, lateness, counts)
         self._ingestor = Ingestor(
-            Path(store),
+            store,
             self._reader,
             writer,
             today,

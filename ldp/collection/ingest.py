@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ldp.collection.buffer import Buffer, BufferedMetric, Plan, RelayedReports
 from ldp.collection.intake import split_bodies
+from ldp.collection.object_store import StorePath
 from ldp.collection.plausibility import is_plausible
 from ldp.collection.store import ReportWriter
 from ldp.files import sync_folder, write_whole
@@ -37,7 +38,7 @@ class BlockCounts(NamedTuple):
 
 
 def write_block(
-    store: Path,
+    store: StorePath,
     metric: BufferedMetric,
     plan: Plan,
     lots: list[bytes],
@@ -70,7 +71,7 @@ def shuffle_bodies(
 
 
 def _write(
-    store: Path,
+    store: StorePath,
     metric: BufferedMetric,
     plan: Plan,
     rows: NDArray[np.uint32],
@@ -80,6 +81,8 @@ def _write(
         return
     with writer_of(store, metric, plan) as writer:
         writer.write(rows, payloads)
+    if not isinstance(writer.path, Path):
+        return
     midnight = (plan.day - date(1970, 1, 1)) // timedelta(seconds=1)
     os.utime(writer.path, (midnight, midnight))
     for folder in (writer.path.parent, *writer.path.parent.parents):
@@ -88,31 +91,34 @@ def _write(
             break
 
 
-def writer_of(store: Path, metric: BufferedMetric, plan: Plan) -> ReportWriter:
+def writer_of(store: StorePath, metric: BufferedMetric, plan: Plan) -> ReportWriter:
     """Return the writer of a plan's file."""
     return ReportWriter(store, metric.metric, metric.version, metric.mechanism, plan.day, plan.name)
 
 
-def write_sizes(store: Path, relayed: Iterable[RelayedReports]) -> None:
+def write_sizes(store: StorePath, relayed: Iterable[RelayedReports]) -> None:
     """Write the sizes of a relay's batches as CSV files, one for each version of a metric:
     `batch,attested,opened`, by name of the batch, which is random; empty for what came without an
     attestation."""
-    lines = dict[Path, list[str]]()
+    lines = dict[StorePath, list[str]]()
     for metric, version, batch, attested, opened in relayed:
         path = store / RELAYED / f"{metric}-{version}.csv"
         line = f"{batch.hex()},{attested},{opened}\n"
         lines.setdefault(path, ["batch,attested,opened\n"]).append(line)
     for path, text in lines.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, "".join(text))
+        if isinstance(path, Path):
+            write_whole(path, "".join(text))
+        else:
+            path.write_bytes("".join(text).encode())
 
 
-def clean(store: Path, buffer: Buffer) -> None:
-    """Delete the parts of planned files that a killed ingestor of this buffer left."""
+def clean(store: StorePath, buffer: Buffer) -> None:
+    """Delete the parts of planned files that a killed ingestor of this buffer left in a folder."""
+    roots = (store, store / SET_ASIDE) if isinstance(store, Path) else ()
     for metric in buffer.metrics():
         plan = buffer.plan(metric.number)
         if plan is not None:
-            for root in (store, store / SET_ASIDE):
+            for root in roots:
                 path = writer_of(root, metric, plan).path
                 for part in path.parent.glob(f".{path.name}.*.part"):
                     part.unlink()
@@ -140,7 +146,7 @@ class Retention:
         return today - min(self._keep, today - date.min)
 
 
-def retire(store: Path, oldest: date) -> int:
+def retire(store: StorePath, oldest: date) -> int:
     """Delete the files of days before `oldest`, also those set aside; return their number.
 
     Links to folders and files stay, with their targets."""
@@ -154,12 +160,12 @@ def retire(store: Path, oldest: date) -> int:
     return number
 
 
-def _is_linked(folder: Path, store: Path) -> bool:
+def _is_linked(folder: StorePath, store: StorePath) -> bool:
     parents = [store / parent for parent in folder.relative_to(store).parents][:-1]
     return any(path.is_symlink() for path in (folder, *parents))
 
 
-def _delete_files(folder: Path) -> int:
+def _delete_files(folder: StorePath) -> int:
     number = 0
     for path in folder.glob("*.parquet"):
         if path.is_file() and not path.is_symlink():

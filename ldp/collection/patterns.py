@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
-from pathlib import Path
 
+from ldp.collection.object_store import StorePath
 from ldp.collection.store import StoredBatch, read_reports, report_files
 from ldp.errors import ReportError
 from ldp.mechanisms import JointMechanism
@@ -12,14 +12,14 @@ from ldp.tables.patterns import Patterns
 
 
 def read_patterns(
-    stores: Sequence[str | Path],
+    stores: Sequence[str | StorePath],
     metric: str,
     version: int,
     mechanism: JointMechanism,
     *,
     since: date | None = None,
     until: date | None = None,
-    on_file: Callable[[Path], None] | None = None,
+    on_file: Callable[[StorePath], None] | None = None,
 ) -> Patterns:
     """Return the patterns of a metric's stored reports. A damaged or foreign file raises
     ReportError with its name; `on_file` is called with each file that was read. Memory: all
@@ -28,9 +28,9 @@ def read_patterns(
 
 
 def patterns_of(
-    dated_files: Sequence[tuple[str, Path]],
+    dated_files: Sequence[tuple[str, StorePath]],
     mechanism: JointMechanism,
-    on_file: Callable[[Path], None] | None = None,
+    on_file: Callable[[StorePath], None] | None = None,
 ) -> Patterns:
     """Return the patterns of `dated_files`, pairs (day, file) as from `report_files`, of one
     mechanism; otherwise as `read_patterns`."""

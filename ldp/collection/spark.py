@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import pyarrow as pa
 
 from ldp.arrays import Ints
 from ldp.collection.aggregate import check_file
+from ldp.collection.object_store import StorePath, store_path
 from ldp.collection.store import read_reports, report_files
 from ldp.errors import MissingPackage, ReportError
 from ldp.mechanisms import Catalogued, JointMechanism, Mechanism, from_parameters
@@ -36,7 +36,7 @@ Parameters = dict[str, Any]
 
 
 def aggregate_on_spark(
-    stores: Sequence[str | Path],
+    stores: Sequence[str | StorePath],
     metric: str,
     version: int,
     mechanism: Catalogued,
@@ -269,7 +269,7 @@ def _block_batch(block: int, counts: Ints, reports: Ints) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=["block", "counts", "reports"])
 
 
-def _files(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, Path]]:
+def _files(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, StorePath]]:
     for batch in batches:
         for row in batch.to_pylist():
-            yield row["day"], Path(row["path"])
+            yield row["day"], store_path(row["path"])

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ldp.collection.object_store import StorePath
 from ldp.collection.store import report_files
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import read_lines
@@ -43,7 +44,7 @@ def counting_query(
     metric: str,
     version: int,
     mechanism: Catalogued,
-    stores: Sequence[Path] = (),
+    stores: Sequence[StorePath] = (),
     since: date | None = None,
     until: date | None = None,
 ) -> str:
@@ -75,7 +76,7 @@ def counting_query(
     )
 
 
-def _stored(dated_files: Sequence[tuple[str, Path]], mechanism: Mechanism) -> str:
+def _stored(dated_files: Sequence[tuple[str, StorePath]], mechanism: Mechanism) -> str:
     """Return the reports of files; the query fails where one is of another mechanism."""
     names = [escape(str(path)).replace("'", "''") for _, path in dated_files]
     files = "[" + ", ".join(f"'{name}'" for name in names) + "]"

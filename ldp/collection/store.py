@@ -6,22 +6,23 @@ mechanism in its metadata; the day of ingestion is its only time, and nothing na
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from ldp.collection.object_store import S3Path, StorePath, store_path
 from ldp.errors import ReportError
 from ldp.files import open_replacement
 from ldp.mechanisms import Catalogued
 
 BLOCK = 65_536
 _FINGERPRINT = b"ldp.fingerprint"
+P = TypeVar("P", Path, S3Path, StorePath)
 
 
 class NoReports(ReportError):
@@ -31,21 +32,21 @@ class NoReports(ReportError):
 class ReportWriter:
     """Writer of one file of the store, which appears whole when the `with` block succeeds.
 
-    `store`: the root folder; `part`: the file's name without ending, random by default, so that
-    a second run adds reports and never replaces any.
+    `store`: the root folder or its URL; `part`: the file's name without ending, random by default,
+    so that a second run adds reports and never replaces any. Memory at a URL: the whole file.
     """
 
     def __init__(
         self,
-        store: str | Path,
+        store: str | StorePath,
         metric: str,
         version: int,
         mechanism: Catalogued,
         day: date,
         part: str | None = None,
     ) -> None:
-        folder = version_folder(store, metric, version) / f"day={day.isoformat()}"
-        self.path = folder / f"{part or os.urandom(8).hex()}.parquet"
+        folder = version_folder(store_path(store), metric, version) / f"day={day.isoformat()}"
+        self.path: Any = folder / f"{part or os.urandom(8).hex()}.parquet"  # of the store's type
         self._size = mechanism.layout.payload_bytes
         self._schema = pa.schema(
             [
@@ -54,7 +55,11 @@ class ReportWriter:
             ],
             metadata={_FINGERPRINT: mechanism.fingerprint.hex().encode()},
         )
-        self._replacing: AbstractContextManager[Path] = open_replacement(self.path)
+        self._replacing: Any = (
+            open_replacement(self.path)
+            if isinstance(self.path, Path)
+            else self.path.open_replacement()
+        )
 
     def __enter__(self) -> "ReportWriter":
         self._writer = pq.ParquetWriter(
@@ -84,9 +89,9 @@ class ReportWriter:
         self._replacing.__exit__(*error)
 
 
-def version_folder(store: str | Path, metric: str, version: int) -> Path:
+def version_folder(store: P, metric: str, version: int) -> P:
     """Return the folder of one version of a metric in a store."""
-    return Path(store) / f"metric={metric}" / f"version={version}"
+    return store / f"metric={metric}" / f"version={version}"
 
 
 class StoredBatch(NamedTuple):
@@ -97,19 +102,20 @@ class StoredBatch(NamedTuple):
 
 
 def report_files(
-    stores: Sequence[str | Path],
+    stores: Sequence[str | StorePath],
     metric: str,
     version: int,
     since: date | None = None,
     until: date | None = None,
-) -> list[tuple[str, Path]]:
-    """Return (day, file) of a metric's reports in `stores`, sorted, both days included. A file that
-    has several names (links) is listed once.
+) -> list[tuple[str, StorePath]]:
+    """Return (day, file) of a metric's reports in `stores`, folders or their URLs, sorted, both
+    days included. A file that has several names (links) is listed once.
 
     Raise ReportError when a store is not a folder, NoReports when there are no files at all.
     """
-    dated_files = []
-    for store in {Path(store).resolve(): Path(store) for store in stores}.values():
+    dated_files: list[tuple[str, StorePath]] = []
+    paths = [store_path(store) for store in stores]
+    for store in {path.resolve(): path for path in paths}.values():
         if not store.is_dir():
             raise ReportError(f"{store} is not a folder of reports")
         for path in version_folder(store, metric, version).glob("day=*/*.parquet"):
@@ -117,26 +123,27 @@ def report_files(
             if not path.name.startswith(".") and _is_within(day, path, since, until):
                 dated_files.append((day, path))
     if not dated_files:
-        raise NoReports(_no_reports(stores, metric, version))
-    files = dict[tuple[int, int] | Path, tuple[str, Path]]()
-    for day, path in sorted(dated_files):
+        raise NoReports(_no_reports(paths, metric, version))
+    files = dict[tuple[int, int] | StorePath, tuple[str, StorePath]]()
+    for day, path in sorted(dated_files, key=lambda item: (item[0], str(item[1]))):
         files.setdefault(_identity(path), (day, path))
     return list(files.values())
 
 
-def _no_reports(stores: Sequence[str | Path], metric: str, version: int) -> str:
+def _no_reports(stores: Sequence[StorePath], metric: str, version: int) -> str:
     """Return that there are none in the days that were chosen, and which there are."""
-    places = [path for store in stores for path in Path(store).glob(f"metric={metric}/*/day=*")]
     days: dict[str, list[str]] = {}
-    for path in sorted(path for path in places if any(path.glob("[!.]*.parquet"))):
+    folders = [store / f"metric={metric}" for store in stores]
+    places = {path.parent for folder in folders for path in folder.glob("*/day=*/[!.]*.parquet")}
+    for path in sorted(places, key=str):
         number = path.parent.name.removeprefix("version=")
         days.setdefault(number, []).append(path.name.removeprefix("day="))
     known = "; ".join(
         f"of version {number} there are {len(set(listed)):,} days, {min(listed)} to {max(listed)}"
         for number, listed in days.items()
     )
-    folders = ", ".join(map(str, stores))
-    text = f"no reports of metric {metric!r} version {version} in {folders}"
+    names = ", ".join(map(str, stores))
+    text = f"no reports of metric {metric!r} version {version} in {names}"
     return (
         f"{text} in these days; {known}"
         if str(version) in days
@@ -144,8 +151,10 @@ def _no_reports(stores: Sequence[str | Path], metric: str, version: int) -> str:
     )
 
 
-def _identity(path: Path) -> tuple[int, int] | Path:
+def _identity(path: StorePath) -> tuple[int, int] | StorePath:
     """Return what is the same for all names of a file."""
+    if isinstance(path, S3Path):
+        return path
     try:
         status = path.stat()
     except OSError:  # reading it says why
@@ -153,14 +162,15 @@ def _identity(path: Path) -> tuple[int, int] | Path:
     return status.st_dev, status.st_ino
 
 
-def read_reports(path: Path, mechanism: Catalogued) -> Iterator[StoredBatch]:
+def read_reports(path: StorePath, mechanism: Catalogued) -> Iterator[StoredBatch]:
     """Yield the batches of one file; raise ReportError with its name unless it is whole and of this
-    mechanism."""
+    mechanism, and StoreUnusable where its bucket cannot be read. Memory in a bucket: the file."""
     size = mechanism.layout.payload_bytes
     if not path.is_file():  # reading a pipe would block
         raise ReportError(f"{path} is not a file")
+    source = path if isinstance(path, Path) else pa.BufferReader(path.read_bytes())
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with pq.ParquetFile(source, page_checksum_verification=True) as file:
             schema = file.schema_arrow
             fingerprint = (schema.metadata or {}).get(_FINGERPRINT, b"")
             if fingerprint.decode("ascii", "replace") != mechanism.fingerprint.hex():
@@ -186,7 +196,7 @@ def read_reports(path: Path, mechanism: Catalogued) -> Iterator[StoredBatch]:
         raise ReportError(f"{path}: damaged: {str(error).splitlines()[0]}") from None
 
 
-def _is_within(day: str, path: Path, since: date | None, until: date | None) -> bool:
+def _is_within(day: str, path: StorePath, since: date | None, until: date | None) -> bool:
     try:
         folder_day = date.fromisoformat(day)
     except ValueError:

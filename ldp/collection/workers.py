@@ -15,7 +15,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
-from pathlib import Path
 from queue import SimpleQueue
 from typing import ClassVar, Generic, TypeVar
 
@@ -29,6 +28,7 @@ from ldp.collection.ingest import (
     write_block,
     write_sizes,
 )
+from ldp.collection.object_store import StorePath
 
 RETRY_SECONDS = 5.0
 """Seconds after which the ingestor tries again what failed."""
@@ -191,7 +191,7 @@ class Ingestor(Worker):
 
     def __init__(
         self,
-        store: Path,
+        store: StorePath,
         reader: Buffer,
         writer: Writer[Buffer],
         today: Callable[[], date],

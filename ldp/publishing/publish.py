@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from ldp.collection.aggregate import count_files
 from ldp.collection.lock import hold_lock
+from ldp.collection.object_store import StorePath
 from ldp.collection.patterns import patterns_of
 from ldp.collection.store import NoReports, report_files
 from ldp.decoding.outcome import needs_patterns, outcome
@@ -51,7 +52,7 @@ NO_WEEKS = (
 )
 SETTINGS, LOCK = "publish.json", ".publish.lock"
 FORMAT = 1
-Files = Sequence[tuple[str, Path]]
+Files = Sequence[tuple[str, StorePath]]
 """Pairs (day, file) as from `report_files`."""
 
 
@@ -95,7 +96,7 @@ class Job:
     period."""
 
     registry: Registry
-    stores: Sequence[Path]
+    stores: Sequence[StorePath]
     out: Path
     today: date
     since: date | None = None
@@ -174,7 +175,7 @@ def publish(job: Job) -> Publication:
 def _complete(subject: Subject, job: Job) -> Mapping[date, Files]:
     """Return the files of each complete period, by its first day, in the order of time."""
     length = PERIODS[job.period]
-    periods = defaultdict[date, list[tuple[str, Path]]](list)
+    periods = defaultdict[date, list[tuple[str, StorePath]]](list)
     try:
         files = report_files(job.stores, subject.metric, subject.version, job.since)
     except NoReports:
@@ -300,13 +301,13 @@ class _Work:
         return folder / f"{self.first}.json"
 
 
-def _name(day: str, path: Path) -> str:
+def _name(day: str, path: StorePath) -> str:
     return f"{day}/{path.name}"
 
 
-def _by_name(files: Files) -> dict[str, tuple[str, Path]]:
+def _by_name(files: Files) -> dict[str, tuple[str, StorePath]]:
     """Return files by DAY/NAME; raises ReportError where two stores have files of one name."""
-    names = dict[str, tuple[str, Path]]()
+    names = dict[str, tuple[str, StorePath]]()
     for day, path in files:
         other = names.setdefault(_name(day, path), (day, path))[1]
         if other != path:

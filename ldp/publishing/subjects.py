@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ldp.accounting.label import Label
+from ldp.collection.object_store import StorePath
 from ldp.decoding.outcome import Members
 from ldp.mechanisms import Catalogued
 from ldp.publishing.state import (
@@ -62,7 +63,7 @@ class Subject:
         )
 
 
-def stored_versions(stores: Sequence[Path], metric: str) -> list[int]:
+def stored_versions(stores: Sequence[StorePath], metric: str) -> list[int]:
     """Return the versions of which `stores` have reports of `metric`, sorted."""
     names = {
         path.name.removeprefix("version=")
@@ -73,7 +74,7 @@ def stored_versions(stores: Sequence[Path], metric: str) -> list[int]:
 
 
 def subjects(
-    registry: Registry, stores: Sequence[Path], out: Path, unknown: list[tuple[str, str]]
+    registry: Registry, stores: Sequence[StorePath], out: Path, unknown: list[tuple[str, str]]
 ) -> Iterator[Subject]:
     """Yield the metrics of the registry, each in all versions that have reports, or periods to be
     decoded, and can be counted: the registry's, and earlier ones of which a table is kept in `out`.

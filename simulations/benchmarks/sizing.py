@@ -71,7 +71,7 @@ def stored(folder: Path, rows: int, reports: int) -> float:
             writer.write(named, payloads)
     for number in range(1, reports // FILE):
         shutil.copyfile(writer.path, writer.path.with_name(f"{number}.parquet"))
-    return writer.path.stat().st_size / FILE
+    return float(writer.path.stat().st_size / FILE)
 
 
 def measured(rows: int, reports: int) -> Counted:
