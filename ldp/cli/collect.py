@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldp.cli.options import FILE, JSON, SPAN, STORE, say
-from ldp.cli.serving import begin_log, listening_on, serve, service_options, service_settings
+from ldp.cli.serving import (
+    begin_log,
+    listening_on,
+    own_hosts,
+    serve,
+    service_options,
+    service_settings,
+)
 from ldp.errors import MissingPackage, ParameterError
 from ldp.registry import Registry
 
@@ -21,7 +28,6 @@ if TYPE_CHECKING:
     from ldp.protocol.batch import Item
     from ldp.protocol.sealed_report import Attestation, Content
 
-LOOPBACK = ("127.0.0.1", "::1")
 OF_DEVELOPMENT = {"registry", "store", "dev", "listen"}
 """Options that --dev reads."""
 
@@ -230,8 +236,8 @@ def _develop(registry: Registry, store: Path | None, listen: str) -> None:
         for locked in (place, buffer):
             held.enter_context(hold_lock(locked))
         listening = held.enter_context(listening_on(listen))
-        address, port = listening.getsockname()[:2]
-        if address not in LOOPBACK:
+        hosts = own_hosts(listening)
+        if not hosts:
             raise ParameterError("--dev listens on this machine only, as 127.0.0.1:8787")
         application = Development(
             registry,
@@ -242,7 +248,7 @@ def _develop(registry: Registry, store: Path | None, listen: str) -> None:
                 shuffling=Shuffling(least=1, longest=timedelta(0), smallest=1),
             ).app,
             store=place,
-            hosts=[f"{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]")],
+            hosts=hosts,
             say=click.echo,
             clock=lambda: datetime.now().astimezone(),
         )

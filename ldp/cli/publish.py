@@ -1,14 +1,20 @@
 """`ldp publish`: what is new in a store becomes results, for all metrics."""
 
+import signal
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp.cli.options import DAY, FILE, JSON, REGISTRY, STORE, say
-from ldp.errors import ParameterError, ReportError
+from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SPAN, STORE, say
+from ldp.cli.serving import begin_log, listening_on, own_hosts, serve
+from ldp.errors import MissingPackage, ParameterError, ReportError
 
 if TYPE_CHECKING:
     from ldp.collection.object_store import StorePath
@@ -42,6 +48,22 @@ if TYPE_CHECKING:
     help="Copy them to this PostgreSQL database, as service=metrics; no password here.",
 )
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged files out, naming each.")
+@click.option(
+    "--watch",
+    is_flag=False,
+    flag_value="15m",
+    type=SPAN,
+    metavar="[TIME]",
+    help="Run again whenever so long has passed (15m), until a signal ends it.",
+)
+@click.option(
+    "--serve",
+    "listen",
+    is_flag=False,
+    flag_value="127.0.0.1:8788",
+    metavar="[HOST:PORT]",
+    help="Watch, and show the site there meanwhile; 127.0.0.1:8788 without an address.",
+)
 @JSON
 def publish(
     registry: Path,
@@ -54,6 +76,8 @@ def publish(
     duckdb: Path | None,
     postgres: str | None,
     skip_damaged: bool,
+    watch: timedelta | None,
+    listen: str | None,
     as_json: bool,
 ) -> None:
     """Count and decode what is new in the stores, for every metric of the registry.
@@ -65,56 +89,110 @@ def publish(
 
     \b
     Example: ldp publish --registry metrics.toml --store reports --out published
+    Example: ldp publish --registry metrics.toml --store reports --out published --serve
     """
-    from ldp.publishing import Job, opened, outputs
-    from ldp.publishing import publish as published
-    from ldp.publishing.changes import update_changes
-    from ldp.publishing.control import broken_builds
-    from ldp.publishing.site import write_site
     from ldp.registry import Registry
 
-    today = datetime.now(UTC).date()
-    if until is not None and until >= today:
+    if until is not None and until >= datetime.now(UTC).date():
         raise ParameterError("--until must be a day that has ended, in UTC")
-    loaded = Registry.load(registry)
-    loaded.check(today)
-    job = Job(
-        registry=loaded,
-        stores=stores,
-        out=out,
-        today=until + timedelta(days=1) if until else today,
-        since=since,
-        period=period,
-        skip_damaged=skip_damaged,
-        on_period=lambda counted: None if as_json else click.echo(str(counted)),
-    )
-    with opened(out, period):
-        result = published(job)
-        changes = update_changes(out)
-        if not as_json:  # now, as they are never new again, whatever becomes of site and copies
-            click.echo("".join(f"{change}\n" for change in changes), nl=False)
-        deviations = [*broken_builds(job)]
-        if not as_json:
-            click.echo("".join(f"{deviation}\n" for deviation in deviations), nl=False)
-        write_site(job, result, deviations)
-        if csv:
-            outputs.write_csv(out, csv)
-        if duckdb:
-            outputs.update_duckdb(out, duckdb)
-        if postgres:
-            outputs.update_postgres(out, postgres)
-    for problem in result.problems:
-        click.echo(f"ldp: {problem}", err=True)
-    words = f"{len(result.counted)} {period}{'s'[: len(result.counted) != 1]} counted -> {out}"
-    report = {
-        "counted": [asdict(counted) for counted in result.counted],
-        "changes": [asdict(change) for change in changes],
-        "broken": [deviation._asdict() for deviation in deviations],
-        "problems": [*map(str, result.problems)],
-    }
-    say(_with_days_as_text(report), words, as_json)
-    if result.problems:
-        raise ReportError(f"{len(result.problems)} problems, each on a line above")
+    every = timedelta(minutes=15) if watch is None and listen else watch
+    if until and every is not None:
+        raise ParameterError("--until is for one run: leave it out with --watch and --serve")
+    Registry.load(registry).check(datetime.now(UTC).date())
+    ending, said = Event(), set[str]()
+
+    def say_once(lines: Iterable[object], err: bool = False) -> None:
+        for line in map(str, lines):
+            if line not in said:  # a run that is repeated has the same problems
+                said.add(line)
+                click.echo(line, err=err)
+
+    def run() -> None:
+        from ldp.publishing import Job, opened, outputs
+        from ldp.publishing import publish as published
+        from ldp.publishing.changes import update_changes
+        from ldp.publishing.control import broken_builds
+        from ldp.publishing.site import write_site
+
+        today = datetime.now(UTC).date()
+        job = Job(
+            registry=Registry.load(registry),
+            stores=stores,
+            out=out,
+            today=until + timedelta(days=1) if until else today,
+            since=since,
+            period=period,
+            skip_damaged=skip_damaged,
+            on_period=lambda counted: None if as_json else click.echo(str(counted)),
+            is_ending=ending.is_set,
+        )
+        job.registry.check(today)
+        with opened(out, period):
+            result = published(job)
+            changes = update_changes(out)
+            if not as_json:  # now, as they are never new again, whatever becomes of site and copies
+                click.echo("".join(f"{change}\n" for change in changes), nl=False)
+            deviations = [*broken_builds(job)]
+            if not as_json:
+                say_once(deviations)
+            write_site(job, result, deviations)
+            if csv:
+                outputs.write_csv(out, csv)
+            if duckdb:
+                outputs.update_duckdb(out, duckdb)
+            if postgres:
+                outputs.update_postgres(out, postgres)
+        say_once((f"ldp: {problem}" for problem in result.problems), err=True)
+        words = f"{len(result.counted)} {period}{'s'[: len(result.counted) != 1]} counted -> {out}"
+        report = {
+            "counted": [asdict(counted) for counted in result.counted],
+            "changes": [asdict(change) for change in changes],
+            "broken": [deviation._asdict() for deviation in deviations],
+            "problems": [*map(str, result.problems)],
+        }
+        say(_with_days_as_text(report), words, as_json)
+        if result.problems:
+            raise ReportError(f"{len(result.problems)} problems, each on a line above")
+
+    if every is None:
+        run()
+    else:
+        _repeat(run, every, ending, listen, out / "site")
+
+
+def _repeat(
+    run: Callable[[], None], every: timedelta, ending: Event, listen: str | None, site: Path
+) -> None:
+    """Run until a signal sets `ending`; if `listen`, show the site there meanwhile."""
+    from ldp.publishing.publish import repeat
+
+    def attempt() -> None:
+        try:
+            run()
+        except Exception as error:  # a full disk, a database that is down: the next run repeats it
+            click.echo(f"ldp: {(str(error) or type(error).__name__).splitlines()[0]}", err=True)
+
+    runs = partial(repeat, attempt, every.total_seconds(), ending.wait, time.monotonic)
+    if listen is None:
+        for name in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(name, lambda *_: ending.set())
+        runs()
+        click.echo("stopped")
+        return
+    try:
+        from ldp.publishing.site_server import site_application
+    except ModuleNotFoundError as error:
+        raise MissingPackage.of("ldp publish --serve", error.name, "collector") from None
+    begin_log()
+    with listening_on(listen) as listening:
+        application = site_application(site, own_hosts(listening))
+        thread = Thread(target=runs, name="ldp publish")
+        thread.start()
+        try:
+            serve(application, listening, "publishing")
+        finally:
+            ending.set()
+            thread.join()
 
 
 def _with_days_as_text(report: Any) -> Any:

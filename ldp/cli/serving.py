@@ -18,6 +18,7 @@ from ldp.errors import ParameterError
 if TYPE_CHECKING:
     from ldp.collection.admission import Admits
 
+LOOPBACK = ("127.0.0.1", "::1")
 GRACE_SECONDS, BACKLOG, LOG_SECONDS = 30, 128, 60.0
 COUNT = click.IntRange(min=1)
 OPTIONS = (
@@ -117,6 +118,14 @@ def listening_on(listen: str) -> socket.socket:
     except OSError as error:
         raise ParameterError(f"cannot listen on {listen}: {error.strerror}") from None
     return listening
+
+
+def own_hosts(listening: socket.socket) -> list[str]:
+    """Return the values of `Host` that name a socket on this machine only, 127.0.0.1 or ::1; none
+    if others can reach it, under names that are not known."""
+    address, port = listening.getsockname()[:2]
+    hosts = ("127.0.0.1", "localhost", "[::1]") if address in LOOPBACK else ()
+    return [f"{host}:{port}" for host in hosts]
 
 
 def serve(app: Any, listening: socket.socket, action: str, note: str = "") -> None:

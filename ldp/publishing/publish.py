@@ -93,7 +93,7 @@ class Publication:
 class Job:
     """Options of a run. `today`: in UTC; `since`: periods that begin before it are left alone;
     `skip_damaged`: leave damaged files out; `workers`: threads; `on_period` is called after each
-    period."""
+    period; `is_ending` is asked before each, and leaves the rest to the next run."""
 
     registry: Registry
     stores: Sequence[StorePath]
@@ -104,6 +104,7 @@ class Job:
     skip_damaged: bool = False
     workers: int = 2
     on_period: Callable[[CountedPeriod], None] = lambda _: None
+    is_ending: Callable[[], bool] = lambda: False
 
 
 @contextmanager
@@ -159,6 +160,8 @@ def publish(job: Job) -> Publication:
         ]
         complete = _complete(subject, job)
         for first in sorted({*complete, *waiting}):
+            if job.is_ending():
+                return result
             work = _Work(subject, job, first, states.get(first), result)
             try:
                 counted = work.run(complete.get(first, ()), first in waiting)
@@ -170,6 +173,21 @@ def publish(job: Job) -> Publication:
                 job.on_period(counted)
     result.problems += [Problem(*item) for item in unknown]
     return result
+
+
+def repeat(
+    run: Callable[[], object],
+    seconds: float,
+    wait: Callable[[float], bool],
+    clock: Callable[[], float],
+) -> None:
+    """Call `run` now, and again whenever `seconds` by the `clock` have passed since it began, or at
+    once if it took longer. `wait`: waits for so many seconds and returns whether to end."""
+    is_ended = False
+    while not is_ended:
+        due = clock() + seconds
+        run()
+        is_ended = wait(max(0.0, due - clock()))
 
 
 def _complete(subject: Subject, job: Job) -> Mapping[date, Files]:
