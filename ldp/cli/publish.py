@@ -60,9 +60,9 @@ if TYPE_CHECKING:
     "--serve",
     "listen",
     is_flag=False,
-    flag_value="127.0.0.1:8788",
+    flag_value="127.0.0.1:8789",
     metavar="[HOST:PORT]",
-    help="Watch, and show the site there meanwhile; 127.0.0.1:8788 without an address.",
+    help="Watch, and show the site there meanwhile; 127.0.0.1:8789 without an address.",
 )
 @JSON
 def publish(

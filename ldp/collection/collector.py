@@ -86,7 +86,7 @@ class Collector(Service):
         self._expected = collected_metrics(registry)
         self._open_report, self._verify = open_report, verify
         self._openapi = files("ldp.collection").joinpath("openapi.json").read_bytes()
-        counts, lateness = Counts(), longest_lateness(registry)
+        counts, lateness = Counts.of_metrics(self._expected), longest_lateness(registry)
         self._buffer = Buffer(buffer, synchronous)
         self._buffer.expect(self._expected)
         self._buffer.trust(today(), lateness, trust_clock)

@@ -1,18 +1,29 @@
 """Counts of a collector, and their text for Prometheus (format 0.0.4)."""
 
+import math
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import accumulate
+from typing import NamedTuple, TypeVar
+
+from ldp.collection.intake import CODES
+
+STATUSES = (202, 400, 405, 408, 409, 410, 413, 415, 422, 429, 503)
+"""Statuses of answers to batches."""
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, math.inf)
+"""Upper ends of the classes of `ldp_commit_seconds`, in seconds."""
+K = TypeVar("K")
 
 
 class _Counter(NamedTuple):
-    """Field of `Counts` as a counter of Prometheus. `label`: what its keys are, if it has any."""
+    """Field of `Counts` as a counter of Prometheus. `label`: what its keys are."""
 
     field: str
     name: str
     help: str
-    label: str = ""
+    label: str
 
 
 _COUNTERS = (
@@ -22,37 +33,64 @@ _COUNTERS = (
     _Counter("stored", "ldp_reports_stored_total", "Reports moved to the store.", "metric"),
     _Counter("set_aside", "ldp_reports_set_aside_total", "Reports not plausible.", "metric"),
     _Counter("damaged", "ldp_reports_damaged_total", "Reports lost in the buffer.", "metric"),
-    _Counter("commits", "ldp_commits_total", "Transactions of batches."),
-    _Counter("commit_seconds", "ldp_commit_seconds_total", "Time spent in them."),
 )
+
+
+def _zeros(keys: Iterable[K]) -> "Counter[K]":
+    return Counter(dict.fromkeys(keys, 0))
 
 
 @dataclass
 class Counts:
-    """Counts since the process began; they never fall."""
+    """Counts since the process began; they never fall. Keys that are known are there from the
+    beginning, because Prometheus sees no increase in the first value of a series."""
 
-    answers: Counter[int] = field(default_factory=Counter)
+    answers: Counter[int] = field(default_factory=lambda: _zeros(STATUSES))
     accepted: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=lambda: _zeros(CODES))
     stored: Counter[str] = field(default_factory=Counter)
     set_aside: Counter[str] = field(default_factory=Counter)
     damaged: Counter[str] = field(default_factory=Counter)
-    commits: int = 0
+    commits: list[int] = field(default_factory=lambda: [0] * len(BUCKETS))
     commit_seconds: float = 0.0
+
+    @classmethod
+    def of_metrics(cls, metrics: Iterable[str]) -> "Counts":
+        """Return counts of 0 of the reports of these metrics."""
+        names = [*metrics]
+        return cls(
+            accepted=_zeros(names),
+            stored=_zeros(names),
+            set_aside=_zeros(names),
+            damaged=_zeros(names),
+        )
+
+    def add_commit(self, seconds: float) -> None:
+        """Count a transaction of batches that took so long."""
+        self.commits[bisect_left(BUCKETS, seconds)] += 1
+        self.commit_seconds += seconds
 
 
 def exposition(counts: Counts, gauges: Mapping[str, float]) -> str:
     """Return counts, and `gauges` (current values by name), as text."""
     lines = list[str]()
     for counter in _COUNTERS:
-        count = getattr(counts, counter.field)
         lines += [f"# HELP {counter.name} {counter.help}", f"# TYPE {counter.name} counter"]
-        if counter.label:
-            lines += [
-                f'{counter.name}{{{counter.label}="{key}"}} {value}' for key, value in count.items()
-            ]
-        else:
-            lines.append(f"{counter.name} {count:g}")
+        lines += [
+            f'{counter.name}{{{counter.label}="{key}"}} {value}'
+            for key, value in getattr(counts, counter.field).items()
+        ]
+    lines += _histogram("ldp_commit_seconds", "Time of a transaction of batches.", counts)
     for name, value in gauges.items():
         lines += [f"# TYPE {name} gauge", f"{name} {value}"]
     return "\n".join(lines) + "\n"
+
+
+def _histogram(name: str, text: str, counts: Counts) -> list[str]:
+    sums = [*accumulate(counts.commits)]
+    ends = [*(f"{end:g}" for end in BUCKETS[:-1]), "+Inf"]
+    return [
+        *(f"# HELP {name} {text}", f"# TYPE {name} histogram"),
+        *(f'{name}_bucket{{le="{end}"}} {value}' for end, value in zip(ends, sums, strict=True)),
+        *(f"{name}_sum {counts.commit_seconds:g}", f"{name}_count {sums[-1]}"),
+    ]

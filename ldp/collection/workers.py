@@ -125,8 +125,7 @@ class Writer(threading.Thread, Generic[B]):
                 LOG.error("batches cannot be stored: %s", _line(error))
             self.failure = _line(error)
             answers = BufferUnusable(self.failure)
-        self._counts.commits += 1
-        self._counts.commit_seconds += time.monotonic() - start
+        self._counts.add_commit(time.monotonic() - start)
         assert self._loop is not None
         self._loop.call_soon_threadsafe(_resolve, [future for _, future in batches], answers)
 

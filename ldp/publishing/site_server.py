@@ -48,7 +48,7 @@ async def _missing(_: Request, __: Exception) -> Response:
 def site_application(folder: Path, hosts: Sequence[str] = ()) -> Starlette:
     """Return the ASGI application that shows the files of the `folder` of a site, and nothing else.
     Browsers load a page again after `REFRESH_SECONDS`. `hosts`: values of `Host` that are answered,
-    as 127.0.0.1:8788, so that no page of another site that has a name lead here reads it; all if
+    as 127.0.0.1:8789, so that no page of another site that has a name lead here reads it; all if
     there are none."""
     folder.mkdir(parents=True, exist_ok=True)
     routes = [Mount("/", _Site(folder, hosts))]
