@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -149,3 +150,68 @@ def variable() -> str:
     """The query of the dashboard's list of metrics."""
     (query,) = (v["query"] for v in DASHBOARD["templating"]["list"] if v["type"] == "query")
     return str(query)
+
+
+def units() -> dict[str, str]:
+    """The units of the page, by file name."""
+    page = (DOCS / "operating.md").read_text("utf-8")
+    pairs: list[tuple[str, str]] = re.findall(
+        r"`/etc/systemd/system/(\S+)`:\n\n```ini\n(.*?)```", page, re.S
+    )
+    return dict(pairs)
+
+
+@pytest.mark.exact
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
+    if not (analyze := shutil.which("systemd-analyze")):
+        pytest.skip("systemd is not installed")
+    for name, text in units().items():
+        (tmp_path / name).write_text(text.replace("/opt/ldp/bin/ldp", sys.executable))
+
+    def complaints() -> str:
+        done = subprocess.run(
+            [analyze, "verify", *map(str, tmp_path.iterdir())],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stderr
+
+    assert len(units()) == 3
+    assert complaints() == ""
+    timer = tmp_path / "ldp-publish.timer"
+    timer.write_text(timer.read_text().replace("OnCalendar=*", "OnCalendar=every"))
+    assert "ldp-publish.timer" in complaints()  # the twin
+
+
+@pytest.mark.exact
+def test_the_commands_of_the_units_run(world: World) -> None:
+    world.write("theme")
+    world.store.rename(world.top / "reports")
+    commands = {
+        name: text.split("ExecStart=/opt/ldp/bin/ldp ")[1].split("\n")[0]
+        for name, text in units().items()
+        if name.endswith("service")
+    }
+    words = {
+        name: line.replace("/etc/ldp", str(world.top)).split() for name, line in commands.items()
+    }
+    start = [sys.executable, "-m", "ldp"]
+    done = subprocess.run(
+        [*start, *words["ldp-publish.service"]],
+        cwd=world.top,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.endswith("1 day counted -> published\n")
+    with subprocess.Popen(
+        [*start, *words["ldp-collect.service"], "--listen", "127.0.0.1:0"],
+        cwd=world.top,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline().startswith("collecting on http://127.0.0.1:")
+        process.terminate()
+        assert process.wait(30) == 0
