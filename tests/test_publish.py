@@ -386,6 +386,7 @@ def test_json_says_what_was_counted(world: World) -> None:
         "counted": [{**counted, "revision": 0}],
         "changes": [],
         "broken": [],
+        "arms": {},
         "problems": [],
     }
     assert json.loads(done.output) == expected

@@ -18,6 +18,7 @@ from ldp.errors import MissingPackage, ParameterError, ReportError
 
 if TYPE_CHECKING:
     from ldp.collection.object_store import StorePath
+    from ldp.registry import Registry
 
 
 @click.command()
@@ -47,6 +48,12 @@ if TYPE_CHECKING:
     metavar="CONNINFO",
     help="Copy them to this PostgreSQL database, as service=metrics; no password here.",
 )
+@click.option(
+    "--arms",
+    multiple=True,
+    metavar="METRIC:METRIC",
+    help="Compare the shares of two metrics, arms of an experiment; again for more.",
+)
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged files out, naming each.")
 @click.option(
     "--watch",
@@ -75,6 +82,7 @@ def publish(
     csv: Path | None,
     duckdb: Path | None,
     postgres: str | None,
+    arms: tuple[str, ...],
     skip_damaged: bool,
     watch: timedelta | None,
     listen: str | None,
@@ -112,6 +120,7 @@ def publish(
         from ldp.publishing import publish as published
         from ldp.publishing.changes import update_changes
         from ldp.publishing.control import broken_builds
+        from ldp.publishing.experiments import write_differences
         from ldp.publishing.site import write_site
 
         today = datetime.now(UTC).date()
@@ -142,12 +151,17 @@ def publish(
                 outputs.update_duckdb(out, duckdb)
             if postgres:
                 outputs.update_postgres(out, postgres)
+            compared = {pair: write_differences(out, *_pair(pair, job.registry)) for pair in arms}
+        if not as_json:
+            for pair, listed in compared.items():
+                say_once(f"{pair}: {difference}" for difference in listed if difference.is_real)
         say_once((f"ldp: {problem}" for problem in result.problems), err=True)
         words = f"{len(result.counted)} {period}{'s'[: len(result.counted) != 1]} counted -> {out}"
         report = {
             "counted": [asdict(counted) for counted in result.counted],
             "changes": [asdict(change) for change in changes],
             "broken": [deviation._asdict() for deviation in deviations],
+            "arms": {pair: [*map(asdict, listed)] for pair, listed in compared.items()},
             "problems": [*map(str, result.problems)],
         }
         say(_with_days_as_text(report), words, as_json)
@@ -193,6 +207,14 @@ def _repeat(
         finally:
             ending.set()
             thread.join()
+
+
+def _pair(pair: str, registry: "Registry") -> list[str]:
+    """Return the two metrics of --arms; raise RegistryError unless they are in the registry."""
+    metrics = pair.split(":")
+    if len(metrics) != 2:
+        raise ParameterError("--arms must be METRIC:METRIC")
+    return [registry.metric(metric).name for metric in metrics]
 
 
 def _with_days_as_text(report: Any) -> Any:

@@ -95,10 +95,12 @@ def read_changes(out: Path, metric: str, version: int) -> list[Change]:
 
 def _changes(out: Path, listed: Sequence[Part]) -> Iterator[Change]:
     """Yield the changes of one version of a metric."""
-    summaries = [_summary(out, part) for part in listed]
+    summaries = [read_summary(out, part) for part in listed]
     if summaries[-1].get("method") in UNLISTED:  # other words in each period
         return
-    tables = [_numbers(read_rows(part.path), s) for part, s in zip(listed, summaries, strict=True)]
+    tables = [
+        numbers_of(read_rows(part.path), s) for part, s in zip(listed, summaries, strict=True)
+    ]
     keys = [*tables[-1]]
     if not keys:
         return
@@ -132,7 +134,8 @@ def _change(listed: Sequence[Part], key: Key, detection: Detection) -> Change:
 _UNKNOWN = (math.nan, math.nan)
 
 
-def _summary(out: Path, part: Part) -> Mapping[str, Any]:
+def read_summary(out: Path, part: Part) -> Mapping[str, Any]:
+    """Return the summary of the estimates of one period; raises DecodeError for a damaged one."""
     path = estimates_path(out, part.metric, part.version, part.period).with_suffix(".json")
     try:
         summary: dict[str, Any] = json.loads(path.read_text("utf-8"))
@@ -141,7 +144,7 @@ def _summary(out: Path, part: Part) -> Mapping[str, Any]:
     return summary
 
 
-def _numbers(table: pa.Table, summary: Mapping[str, Any]) -> Mapping[Key, tuple[float, float]]:
+def numbers_of(table: pa.Table, summary: Mapping[str, Any]) -> Mapping[Key, tuple[float, float]]:
     """Return estimate and standard error of each count, as shares of the reports, and mean of one
     period; errors that reach further than a normal law's are widened as far. Of a period that
     claims no error rate nothing is known."""

@@ -1,0 +1,153 @@
+"""Experiments: differences of the shares of two metrics, one for each public arm, with intervals
+that hold at every look.
+
+The noise of period t has variance v, and differs from that of all other periods. With weights 1/v,
+I their sum and d the weighted mean of the differences, all of
+
+    |d - D| <= sqrt((I + r) log((I + r) / (r a^2))) / I
+
+hold together with probability 1 - a or more (Robbins 1970), D being the weighted mean of the true
+differences. Who reports is chance, too, and the same people may report every day: nothing is taken
+to be independent there. The error of each period's people has a bound that fails with probability
+6 a / (pi t)^2, and the weighted mean of errors is within the weighted mean of the bounds.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import norm
+
+from ldp.arrays import Floats
+from ldp.errors import ParameterError
+from ldp.files import csv_text, write_whole
+from ldp.publishing.changes import Key, numbers_of, read_summary
+from ldp.publishing.outputs import Part, parts
+from ldp.publishing.rows import read_rows
+from ldp.report.formats import percent
+
+ALPHA = 0.05
+"""Largest probability that any interval of an experiment ever misses."""
+TYPICAL = 4.0
+"""Information, in that of one period, for which intervals are narrowest, times about 8."""
+COLUMNS = ("value", "difference", "low", "high", "first", "last", "periods")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Difference of the share of a `value`, the first arm's minus the second's, over periods from
+    `first` to `last`."""
+
+    value: str
+    difference: float
+    low: float
+    high: float
+    first: date
+    last: date
+    periods: int
+
+    @property
+    def is_real(self) -> bool:
+        """Return whether the interval leaves 0 out."""
+        return self.low > 0 or self.high < 0
+
+    def __str__(self) -> str:
+        size, low, high = (percent(x) for x in (self.difference, self.low, self.high))
+        return f"{self.value}: {size} ({low} to {high}), {self.first} to {self.last}"
+
+
+def intervals(
+    difference: Floats, variance: Floats, people: Floats, alpha: float = ALPHA
+) -> tuple[Floats, Floats]:
+    """Return the mean difference of each value and the distance of its interval's ends, inf without
+    a period. `difference`, `variance` of the noise, and `people`, the standard error of who
+    reports: float64, shape (periods, values), NaN where there is none. With probability 1 - `alpha`
+    or more all intervals hold, of all values and after every period."""
+    count, many = difference.shape
+    a = alpha / (2 * many)
+    is_known = np.isfinite(difference + variance + people) & (variance > 0)
+    weight = np.where(is_known, 1 / np.where(is_known, variance, 1), 0)
+    information = np.maximum(weight.sum(0), 1e-300)
+    r = TYPICAL * np.maximum(weight[np.argmax(is_known, 0), np.arange(many)], 1e-300)
+    total = information + r
+    noise = np.sqrt(total * np.log(total / (r * a**2))) / information
+    bound = norm.isf(3 * a / (math.pi * np.arange(1, count + 1)) ** 2)[:, None]
+    held = (weight * np.where(is_known, people * bound, 0)).sum(0) / information
+    mean = (weight * np.where(is_known, difference, 0)).sum(0) / information
+    return mean, np.where(is_known.any(0), noise + held, np.inf)
+
+
+def differences(out: Path, first: str, second: str) -> list[Difference]:
+    """Return the differences of the latest versions of two metrics in the folder of a publication,
+    over all periods that both have. Raises ParameterError for memoised metrics, whose periods share
+    noise, and for metrics without a period or value in common."""
+    name = f"--arms {first}:{second}"
+    arms = [{part.period: part for part in _latest(out, metric)} for metric in (first, second)]
+    periods = sorted(arms[0].keys() & arms[1].keys())
+    if not periods:
+        raise ParameterError(f"{name}: no period that both have")
+    measured = [[_Period.of(out, arm[period]) for period in periods] for arm in arms]
+    if any(period.is_memoised for arm in measured for period in arm):
+        raise ParameterError(f"{name}: memoised metrics share noise between periods")
+    common = measured[1][-1].cells.keys()
+    keys = [key for key in measured[0][-1].cells if key[0] == "count" and key in common]
+    if not keys:
+        raise ParameterError(f"{name}: no value that both have")
+    (share, noise, people), (share2, noise2, people2) = (_arrays(arm, keys) for arm in measured)
+    mean, distance = intervals(share - share2, noise + noise2, np.sqrt(people + people2))
+    return [
+        Difference(
+            value=value,
+            difference=float(d),
+            low=float(d - r),
+            high=float(d + r),
+            first=periods[0],
+            last=periods[-1],
+            periods=len(periods),
+        )
+        for (_, value), d, r in zip(keys, mean, distance, strict=True)
+    ]
+
+
+class _Period(NamedTuple):
+    """Shares of one period with their standard errors, and how many reports it has."""
+
+    cells: Mapping[Key, tuple[float, float]]
+    reports: float
+    is_memoised: bool
+
+    @classmethod
+    def of(cls, out: Path, part: Part) -> "_Period":
+        summary = read_summary(out, part)
+        cells = numbers_of(read_rows(part.path), summary)
+        return cls(cells, max(1, summary["reports"]), bool(summary.get("memoised")))
+
+
+def _arrays(arm: Sequence[_Period], keys: Sequence[Key]) -> tuple[Floats, Floats, Floats]:
+    """Return shares, and variances of their noise and of who reports: shape (periods, values)."""
+    unknown = (math.nan, math.nan)
+    cells = np.array([[period.cells.get(key, unknown) for key in keys] for period in arm])
+    share, error = cells[:, :, 0], cells[:, :, 1]
+    n = np.array([[period.reports] for period in arm])
+    held = np.nansum(n * share, 0) / np.maximum((n * np.isfinite(share)).sum(0), 1)
+    return share, error**2, np.clip(held * (1 - held), 0, None) / n
+
+
+def _latest(out: Path, metric: str) -> list[Part]:
+    """Return the parts of the latest version of a metric."""
+    listed = [part for part in parts(out) if part.metric == metric]
+    return [part for part in listed if part.version == listed[-1].version]
+
+
+def write_differences(out: Path, first: str, second: str) -> list[Difference]:
+    """Write the differences of two metrics to `arms/FIRST-SECOND.csv` in the folder `out`, and
+    return them."""
+    listed = differences(out, first, second)
+    path = out / "arms" / f"{first}-{second}.csv"
+    path.parent.mkdir(exist_ok=True)
+    write_whole(path, csv_text([COLUMNS, *([getattr(d, c) for c in COLUMNS] for d in listed)]))
+    return listed

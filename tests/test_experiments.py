@@ -1,0 +1,134 @@
+"""Arms of an experiment: intervals of differences hold though they are looked at every day."""
+
+import csv
+import math
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from ldp.collection import ReportWriter
+from ldp.publishing.experiments import ALPHA, TYPICAL, intervals
+from ldp.registry import Registry
+from ldp.simulation import Population, simulate
+from simulations.publish import HEAD, METRIC, METRICS, START
+from tests.publications import run
+
+KEYS = 'mechanism = "rr"\nepsilon = 2.0\ncategories = ["light", "dark", "system"]'
+MEMOISED = METRICS["shortcut"][1]
+MANY, DAYS = 4_000, 60
+"""Numbers of simulated experiments, and of days of each."""
+
+
+@pytest.mark.exact
+def test_the_interval_of_one_period_is_the_stated_one() -> None:
+    v, s = 0.01**2, 0.004
+    mean, distance = intervals(np.array([[0.03]]), np.array([[v]]), np.array([[s]]))
+    a = ALPHA / 2
+    noise = math.sqrt(v * (1 + TYPICAL) * math.log((1 + TYPICAL) / (TYPICAL * a**2)))
+    people = s * norm.isf(3 * a / math.pi**2)
+    assert mean[0] == pytest.approx(0.03)
+    assert distance[0] == pytest.approx(noise + people, rel=1e-12)
+
+
+@pytest.mark.exact
+def test_periods_without_an_estimate_say_nothing() -> None:
+    numbers = np.array([[0.1, np.nan, 0.3], [np.nan, np.nan, 0.3], [0.3, np.nan, 0.3]])
+    variance = np.full((3, 3), 1e-4)
+    variance[:2, 2] = 0, np.inf
+    mean, distance = intervals(numbers, variance, np.zeros((3, 3)))
+    assert mean == pytest.approx([0.2, 0, 0.3])
+    assert np.isinf(distance).tolist() == [False, True, False]
+
+
+def missed(people: str, naive: bool = False) -> float:
+    """Share of experiments of which any day's interval misses the truth, 0.05; the noise varies
+    between days, and who reports is the `same` every day, `others`, or nobody's chance."""
+    random = np.random.default_rng(2)
+    error = random.uniform(0.005, 0.02, (DAYS, 1)) * np.ones((1, MANY))
+    s = 0.0 if people == "all" else 0.01
+    chosen = random.normal(0, s, (1 if people == "same" else DAYS, MANY))
+    difference = 0.05 + random.normal(0, error) + chosen
+    is_missed = np.zeros(MANY, bool)
+    for day in range(1, DAYS + 1):
+        parts = difference[:day], error[:day] ** 2, np.full((day, MANY), s)
+        mean, distance = intervals(*parts, alpha=ALPHA * MANY)  # each has a level of its own
+        if naive:
+            distance = 1.96 / np.sqrt((1 / parts[1]).sum(0))
+        is_missed |= np.abs(mean - 0.05) > distance
+    return float(is_missed.mean())
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("people", ["all", "same", "others"])
+def test_intervals_hold_at_every_look(people: str) -> None:
+    """At most 5 % are ever missed; more than 6.6 % would be with probability 1e-5 if it were 5."""
+    assert missed(people) < 0.066
+
+
+@pytest.mark.statistical
+def test_a_fixed_interval_would_be_missed() -> None:
+    """The twin: intervals of 95 % for one look."""
+    assert missed("all", naive=True) > 0.2
+
+
+@pytest.mark.exact
+def test_looking_every_day_costs_less_than_twice_the_width() -> None:
+    """After four weeks, of noise alone, to the interval of 97.5 % for that day only."""
+    parts = np.zeros((28, 1)), np.full((28, 1), 1e-4), np.zeros((28, 1))
+    (distance,) = intervals(*parts)[1]
+    assert 1 < distance / (norm.isf(0.0125) * 0.01 / math.sqrt(28)) < 1.5
+
+
+def stored(top: Path, metrics: Mapping[str, tuple[int, ...]], days: int = 7) -> list[Any]:
+    """A registry and reports of these metrics, by how many people hold each value; the words of
+    `ldp publish`."""
+    keys = {name: MEMOISED if name == "kept" else KEYS for name in metrics}
+    (top / "words.txt").write_text("light\ndark\nsystem\n")
+    text = [METRIC.format(name=n, version=1, about="a colour", keys=k) for n, k in keys.items()]
+    (top / "metrics.toml").write_text(HEAD + "".join(text))
+    registry, random = Registry.load(top / "metrics.toml"), np.random.default_rng(3)
+    for name, counts in metrics.items():
+        mechanism = registry.metric(name).mechanism
+        people = Population(("light", "dark", "system"), counts=np.array(counts))
+        for day in range(days):
+            at = START + timedelta(days=day)
+            with ReportWriter(top / "store", name, 1, mechanism, at, "a") as writer:
+                for batch in simulate(mechanism, people, random):
+                    writer.write(*batch)
+    common = ["--registry", top / "metrics.toml", "--store", top / "store", "--out", top / "out"]
+    return ["publish", *common, "--until", START + timedelta(days=days - 1)]
+
+
+@pytest.mark.statistical
+def test_publish_compares_two_arms(tmp_path: Path) -> None:
+    """14 of 100 people moved from light to dark; with probability 0.95 or more all intervals hold,
+    and the seed is fixed."""
+    metrics = {"before": (6_000, 3_000, 1_000), "after": (4_600, 4_400, 1_000)}
+    done = run(*stored(tmp_path, metrics), "--arms", "after:before")
+    assert done.exit_code == 0, done.output
+    lines = (tmp_path / "out" / "arms" / "after-before.csv").read_text().splitlines()
+    rows = {row["value"]: row for row in csv.DictReader(lines)}
+    truth = {"light": -0.14, "dark": 0.14, "system": 0.0}
+    for value, true in truth.items():
+        row = rows[value]
+        assert float(row["low"]) < true < float(row["high"])
+        assert (row["first"], row["last"], row["periods"]) == ("2026-01-01", "2026-01-07", "7")
+        assert (f"after:before: {value}: " in done.output) == (true != 0)
+
+
+@pytest.mark.exact
+def test_what_cannot_be_compared_is_said_in_one_line(tmp_path: Path) -> None:
+    words = stored(tmp_path, {"left": (50, 30, 20), "kept": (50, 30, 20)}, days=1)
+    for pair, said in (
+        ("left", "--arms must be METRIC:METRIC"),
+        ("left:nothing", "nothing"),
+        ("left:kept", "--arms left:kept: memoised metrics share noise between periods"),
+    ):
+        done = run(*words, "--arms", pair)
+        assert said in str(done.exception), pair
+        assert not (tmp_path / "out" / "arms").exists()
