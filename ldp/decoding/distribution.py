@@ -262,17 +262,28 @@ class Distribution(Displayed):
         between edges by a line. Raises ParameterError for q or level outside (0, 1)."""
         if not 0 < q < 1 or not 0 < level < 1:
             raise ParameterError("a quantile and its level must lie strictly between 0 and 1")
-        edges, monotone = self.bins.edges, self._monotone
-        place = int(np.searchsorted(monotone, q))
+        place, estimate = self._crossing(self._monotone, q)
         low, high = self._ends(q, place, level)
-        heights = np.concatenate([[0.0], monotone, [1.0]])[place : place + 2]
-        ends = [*filter(math.isfinite, edges[place : place + 2])]
-        estimate = ends[0]
-        if len(ends) == 2:
-            estimate += (ends[1] - ends[0]) * (q - heights[0]) / (heights[1] - heights[0])
         name = f"p{100 * q:.10g}"
         error = _half(*(self._ends(q, place, LEVEL) if level != LEVEL else (low, high)))
-        return Statistic(name, float(estimate), error, low, high)
+        return Statistic(name, estimate, error, low, high)
+
+    def quantile_draws(self, q: float) -> Floats:
+        """Return what `quantile` would estimate from other tables of as many reports if this were
+        the truth, shape (DRAWS,); for q in (0, 1)."""
+        share, error = self.below
+        tables = (self._increasing(share + error * noise) for noise in self.error_draws)
+        return np.array([self._crossing(monotone, q)[1] for monotone in tables])
+
+    def _crossing(self, monotone: Floats, q: float) -> tuple[int, float]:
+        """Return the bin in which an increasing function reaches q, and where, by a line."""
+        place = int(np.searchsorted(monotone, q))
+        heights = np.concatenate([[0.0], monotone, [1.0]])[place : place + 2]
+        ends = [*filter(math.isfinite, self.bins.edges[place : place + 2])]
+        if len(ends) < 2:
+            return place, float(ends[0])
+        part = (q - heights[0]) / (heights[1] - heights[0])
+        return place, float(ends[0] + (ends[1] - ends[0]) * part)
 
     def _ends(self, q: float, place: int, level: float) -> tuple[float, float]:
         """Return the ends of the interval of the q-quantile, which was estimated in bin `place`."""

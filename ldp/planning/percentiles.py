@@ -162,7 +162,8 @@ def plan_percentile(
     held = people or typical_people(bounds)
     require_whole(by, "by", 1, MOST_COLUMNS)
     rows = [
-        _forecast(mechanism, held, users, q, 1 / by) for mechanism in _ways(epsilon, bounds, by)
+        _forecast(mechanism, held, users, q, 1 / by)
+        for mechanism in percentile_ways(epsilon, bounds, by)
     ]
     if not rows:
         raise ParameterError(f"{by:,} categories are too many for a report: take fewer")
@@ -195,7 +196,9 @@ def _cost(row: PercentileForecast, shortest: float) -> int:
     return report_bytes(row.mechanism) if row.width <= WITHIN * shortest else 0
 
 
-def _ways(epsilon: float, bounds: Range | None, by: int = 1) -> Iterator[Histogram]:
+def percentile_ways(epsilon: float, bounds: Range | None, by: int = 1) -> Iterator[Histogram]:
+    """Yield the mechanisms that a plan compares for a number in `bounds`, or of an unknown range,
+    by so many categories; raises ParameterError for a number out of range."""
     if by > 1:
         names = tuple(f"category {number}" for number in range(1, by + 1))
         for buckets in OF_DOUBLING if bounds is None else OF_RANGE:
@@ -325,14 +328,10 @@ class Percentile:
         return replace(self.way, epsilon=epsilon)
 
     def std_error(self, mechanism: Histogram) -> float:
-        """Return the standard error of the quantile: half the distance between the quantiles that
-        lie a standard error of the share to each side."""
-        expected = _expected(mechanism, self.people)
-        share, error = expected.below
-        edges = np.array(expected.bins.edges[1:-1])
-        here = float(np.interp(self.truth, edges, error))
-        ends = np.interp([self.q - here, self.q + here], np.maximum.accumulate(share), edges)
-        return float(ends[1] - ends[0]) / 2
+        """Return the root mean squared error of the quantile, over draws of the errors of all
+        shares: bins make it larger than the error of the share at the quantile would."""
+        estimates = _expected(mechanism, self.people).quantile_draws(self.q)
+        return float(((estimates - self.truth) ** 2).mean() ** 0.5)
 
     def errors(self, mechanism: Histogram, draws: int, generator: np.random.Generator) -> Floats:
         """Draw the error of the quantile of these people: shape (draws,)."""
