@@ -35,7 +35,7 @@ check: .venv/.ready .venv/.spark ## the slow tests beyond `make test`; those on 
 	$(BIN)/pytest -n 2 -m slow $(addprefix --ignore=,$(ALONE))
 	$(BIN)/pytest -m slow $(ALONE)
 
-CAMPAIGNS := association audit changes collector coverage device-faults discoveries intervals numbers plan prefixes publish rappor-cases relay scale shuffling strings timing variance web words
+CAMPAIGNS := association audit changes collector coverage device-faults discoveries intervals numbers plan portfolio prefixes publish rappor-cases relay scale shuffling strings timing variance web words
 
 campaign-%: .venv/.ready ## one of the campaigns, as campaign-coverage: minutes to hours; writes simulations/results/NAME.json, exits non-zero when a bar is missed
 	$(BIN)/python -m simulations.$(subst -,_,$*) --out simulations/results/$(subst -,_,$*).json

@@ -12,7 +12,7 @@ import pytest
 from ldp.mechanisms.presets import COMPLETE
 from ldp.server import decode
 from ldp.simulation import draw_table
-from simulations import intervals, numbers
+from simulations import intervals, numbers, portfolio
 from simulations.benchmarks.ours import BENCHMARKS
 from simulations.rappor_cases import CASES, Row, Run, Score, Share, bars
 from simulations.variance import SETS, Setting, compare, draw, formulas, settings
@@ -50,6 +50,18 @@ def test_a_sample_of_the_publish_campaign_meets_its_bars() -> None:
     pytest.importorskip("duckdb")
     done = module("simulations.publish", "--sample")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_a_sample_of_the_portfolio_campaign_meets_its_bars() -> None:
+    """Seeds are fixed; the script writes the products that are committed, but for their caps."""
+    done = module("simulations.portfolio", "--sample")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for number in range(portfolio.PRODUCTS):
+        committed = (portfolio.FILES / f"{number:02}.toml").read_text("utf-8")
+        _, _, questions = portfolio.product_text(number).partition("[question")
+        assert committed.endswith(questions)
 
 
 @pytest.mark.slow
