@@ -146,7 +146,8 @@ class Client:
 
     def record(self, metric: str, value: Value) -> Recorded | Declined:
         """Take one record, in well under a millisecond; whether it was drawn is not said. The value
-        of a joint metric is a tuple, one value for each of its members."""
+        of a joint metric is a tuple, one value for each of its members, of a number by category the
+        pair ("2.1", 0.83)."""
         return self._safely(lambda: self._record(metric, value), _decline)
 
     def upload(self) -> Uploaded:

@@ -5,11 +5,13 @@ compared with that of hardly any users: what is between them is what the batch t
 """
 
 import sys
-from typing import TYPE_CHECKING
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ldp.client import (
         CountMeanSketch,
+        HierarchicalHistogram,
         LocalHashing,
         ProjectiveGeometry,
         RandomizedResponse,
@@ -58,20 +60,43 @@ def small_sketch() -> "CountMeanSketch":
     return CountMeanSketch(epsilon=4.0, rows=2048, width=1024, seed="00ff")
 
 
+def histogram(versions: int = 0) -> "HierarchicalHistogram":
+    """Percentiles of numbers from 1 to 1,000, of an unknown range, by so many versions."""
+    from ldp.client import HierarchicalHistogram
+
+    by = tuple(f"version {number}" for number in range(versions))
+    return HierarchicalHistogram(epsilon=2.0, magnitudes=(1.0, 1e5), by=by or None)
+
+
+def values_of(mechanism: "Mechanism") -> tuple[Any, ...]:
+    """1,000 values that the mechanism takes."""
+    from ldp.client import HierarchicalHistogram
+
+    if not isinstance(mechanism, HierarchicalHistogram):
+        return VALUES
+    numbers = tuple(map(str, range(1, len(VALUES) + 1)))
+    return tuple(zip(cycle(mechanism.by), numbers, strict=False)) if mechanism.by else numbers
+
+
 def answer(mechanism: "Mechanism", users: int) -> None:
-    """Encodes, counts and estimates all 1,000 values, of frequencies 1 / rank**1.1."""
+    """Encodes, counts and estimates all 1,000 values, of frequencies 1 / rank**1.1; or of numbers
+    what `ldp decode` writes."""
     import numpy as np
 
+    from ldp.decoding.outcome import is_about_numbers, numbers_outcome
     from ldp.server import TableBuilder, decode
     from ldp.simulation import Population, simulate
 
     weights, generator = np.arange(1.0, len(VALUES) + 1) ** -1.1, np.random.default_rng(1)
     shares = weights / weights.sum()
-    population = Population(VALUES, frequencies=shares).sample(users, generator)
+    population = Population(values_of(mechanism), frequencies=shares).sample(users, generator)
     builder = TableBuilder(mechanism)
     for rows, payloads in simulate(mechanism, population, generator):
         builder.add_batch(rows, payloads)
-    decode(builder.build(), VALUES)
+    if is_about_numbers(mechanism):
+        numbers_outcome(builder.build())
+    else:
+        decode(builder.build(), VALUES)
 
 
 if __name__ == "__main__":

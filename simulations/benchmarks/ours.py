@@ -251,6 +251,20 @@ BENCHMARKS = (
         bar=0.91,
     ),
     Benchmark(
+        key="percentiles_batch",
+        name="100,000 numbers in levels of bins: encode, count, percentiles, for each",
+        unit="us",
+        measure=lambda folder: batch_us(batch.histogram()),
+        bar=15,
+    ),
+    Benchmark(
+        key="percentiles_by_batch",
+        name="100,000 numbers by five versions: the same, for each",
+        unit="us",
+        measure=lambda folder: batch_us(batch.histogram(5)),
+        bar=60,
+    ),
+    Benchmark(
         key="aggregate",
         name="aggregate 1,000,000 reports",
         unit="s",
