@@ -161,9 +161,10 @@ def plan_percentile(
     bounds = None if bounds is None else require_range(bounds, "range")
     held = people or typical_people(bounds)
     require_whole(by, "by", 1, MOST_COLUMNS)
+    names = tuple(f"category {number}" for number in range(1, by + 1)) if by > 1 else ()
     rows = [
         _forecast(mechanism, held, users, q, 1 / by)
-        for mechanism in percentile_ways(epsilon, bounds, by)
+        for mechanism in percentile_ways(epsilon, bounds, names)
     ]
     if not rows:
         raise ParameterError(f"{by:,} categories are too many for a report: take fewer")
@@ -196,16 +197,15 @@ def _cost(row: PercentileForecast, shortest: float) -> int:
     return report_bytes(row.mechanism) if row.width <= WITHIN * shortest else 0
 
 
-def percentile_ways(epsilon: float, bounds: Range | None, by: int = 1) -> Iterator[Histogram]:
+def percentile_ways(
+    epsilon: float, bounds: Range | None, by: tuple[str, ...] = ()
+) -> Iterator[Histogram]:
     """Yield the mechanisms that a plan compares for a number in `bounds`, or of an unknown range,
-    by so many categories; raises ParameterError for a number out of range."""
-    if by > 1:
-        names = tuple(f"category {number}" for number in range(1, by + 1))
+    by these categories, if any; raises ParameterError for a number out of range."""
+    if by:
         for buckets in OF_DOUBLING if bounds is None else OF_RANGE:
             with suppress(ParameterError):  # too many bins for a report
-                yield HierarchicalHistogram(
-                    epsilon=epsilon, bounds=bounds, buckets=buckets, by=names
-                )
+                yield HierarchicalHistogram(epsilon=epsilon, bounds=bounds, buckets=buckets, by=by)
         return
     if bounds is None:
         for buckets in OF_DOUBLING:
@@ -232,12 +232,7 @@ def typical_people(bounds: Range | None, times: int = 1) -> Population:
 def _forecast(
     mechanism: Histogram, people: Population, users: int, q: float, part: float = 1.0
 ) -> PercentileForecast:
-    if getattr(mechanism, "by", None):
-        assert isinstance(mechanism, HierarchicalHistogram)
-        share = _bin_shares(mechanism, people)
-        expected: Distribution = expected_category(mechanism, share, users, part=part, q=q)
-    else:
-        expected = _expected(mechanism, people, users)
+    expected = _expected(mechanism, people, users, q, part)
     percentile = expected.quantile(q)
     moments = [row for row in expected.moments() if math.isfinite(row.std_error)]
     return PercentileForecast(
@@ -249,16 +244,18 @@ def _forecast(
     )
 
 
-def _expected(mechanism: Histogram, people: Population, users: int | None = None) -> Distribution:
-    return expected_distribution(mechanism, _bin_shares(mechanism, people), users or people.users)
-
-
-def _bin_shares(mechanism: Histogram, people: Population) -> Floats:
-    """Return the shares of the people whose numbers are in each bin."""
+def _expected(
+    mechanism: Histogram, people: Population, users: int, q: float, part: float
+) -> Distribution:
+    """Return what reports of `users` people give on average; by category that of one with a `part`
+    of them, whose `q`-quantile is asked for."""
     bins = bins_of(mechanism)
     share = np.zeros(len(bins))
     np.add.at(share, [bins.place(value) for value in people.values], people.shares)
-    return share
+    if getattr(mechanism, "by", None):
+        assert isinstance(mechanism, HierarchicalHistogram)
+        return expected_category(mechanism, share, users, part=part, q=q)
+    return expected_distribution(mechanism, share, users)
 
 
 def _finer(bins: Bins) -> Bins:
@@ -329,8 +326,11 @@ class Percentile:
 
     def std_error(self, mechanism: Histogram) -> float:
         """Return the root mean squared error of the quantile, over draws of the errors of all
-        shares: bins make it larger than the error of the share at the quantile would."""
-        estimates = _expected(mechanism, self.people).quantile_draws(self.q)
+        shares: bins make it larger than the error of the share at the quantile would. By category
+        it is that of one with an equal part of the people."""
+        part = 1 / len(getattr(mechanism, "by", None) or "1")
+        expected = _expected(mechanism, self.people, self.users, self.q, part)
+        estimates = expected.quantile_draws(self.q)
         return float(((estimates - self.truth) ** 2).mean() ** 0.5)
 
     def errors(self, mechanism: Histogram, draws: int, generator: np.random.Generator) -> Floats:

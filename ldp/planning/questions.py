@@ -123,18 +123,20 @@ class MeanAsk(Ask):
 
 @dataclass(frozen=True, kw_only=True)
 class PercentileAsk(Ask):
-    """Question for the `q`-quantile of a number, in `bounds` or of an unknown range; `within` is a
-    share of the quantile. `people` hold numbers like those to come."""
+    """Question for the `q`-quantile of a number, in `bounds` or of an unknown range, of each of the
+    categories `by`, where there are any; `within` is a share of the quantile, in a category with an
+    equal part of the people. `people` hold numbers like those to come."""
 
     q: float
     bounds: tuple[float, float] | None
     people: Population | None
+    by: tuple[str, ...] = ()
 
     def mechanisms(self, users: int, epsilon: float) -> Iterator[tuple[Mechanism, float]]:
         people = self.people or typical_people(self.bounds)
         counts = np.maximum(np.rint(people.shares * users).astype(np.int64), 1)
         people = Population(people.values, counts=counts)
-        for way in percentile_ways(epsilon, self.bounds):
+        for way in percentile_ways(epsilon, self.bounds, self.by):
             percentile = Percentile(people, self.q, way)
             yield way, MARGIN * percentile.std_error(way) / percentile.range
 
@@ -264,7 +266,8 @@ def _share(keys: Keys, common: dict[str, Any]) -> Ask:
 
 def _percentile(keys: Keys, common: dict[str, Any]) -> Ask:
     bounds = keys.bounds("range") if "range" in keys.left else None
-    return PercentileAsk(**common, q=_quantile(keys), bounds=bounds, people=_people(keys))
+    by = _values(keys, "by") if "by" in keys.left else ()
+    return PercentileAsk(**common, q=_quantile(keys), bounds=bounds, people=_people(keys), by=by)
 
 
 KINDS: Mapping[str, Callable[[Keys, dict[str, Any]], Ask]] = {
@@ -283,13 +286,13 @@ def _quantile(keys: Keys) -> float:
     return q
 
 
-def _values(keys: Keys) -> tuple[str, ...]:
-    if isinstance(keys.left["values"], str):
-        values = tuple(read_values(keys.path.parent / keys.text("values")))
+def _values(keys: Keys, name: str = "values") -> tuple[str, ...]:
+    if isinstance(keys.left[name], str):
+        values = tuple(read_values(keys.path.parent / keys.text(name)))
     else:
-        values = keys.texts("values")
+        values = keys.texts(name)
     if len(values) < 2 or len({*values}) < len(values) or not all(map(str.isprintable, values)):
-        raise keys.error("values must be two different texts or more, of printable characters")
+        raise keys.error(f"{name} must be two different texts or more, of printable characters")
     return values
 
 

@@ -33,7 +33,8 @@ from ldp.report.formats import percent
 ALPHA = 0.05
 """Largest probability that any interval of an experiment ever misses."""
 TYPICAL = 4.0
-"""Information, in that of one period, for which intervals are narrowest, times about 8."""
+"""The r of the module's formula, in the information of the first period: intervals are narrowest,
+beside those for one look, at about 8 r."""
 COLUMNS = ("value", "difference", "low", "high", "first", "last", "periods")
 
 
