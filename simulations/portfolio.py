@@ -34,7 +34,7 @@ from ldp.planning.candidates import candidate_table
 from ldp.planning.percentiles import Percentile, typical_people
 from ldp.planning.portfolio import EPSILONS, Answer, Product
 from ldp.planning.question import Question
-from ldp.planning.questions import Ask, MeanAsk, PercentileAsk, ShareAsk
+from ldp.planning.questions import Ask, MeanAsk, PercentileAsk, ShareAsk, WordsAsk
 from ldp.planning.words import POWER
 from ldp.server import decode_mean, discover_prefixes
 from ldp.simulation import Population, draw_estimates, draw_table
@@ -45,7 +45,7 @@ from simulations.campaign import Bar
 FILES = Path(__file__).parent / "data" / "portfolios"
 PRODUCTS, SMALL, INFEASIBLE, SEED = 30, 10, 10, 22
 SAMPLE = (1, 2, 3)
-YEARS, DRAWS, WORD_DRAWS = 200, 10_000, 25
+YEARS, DRAWS, WORD_DRAWS = 200, 10_000, 100
 """Years of windows, the least number of windows, and windows of words, which take a second each."""
 START, END = date(2026, 12, 1), date(2027, 11, 30)
 MOST_ERROR, MOST_PRICE = 1.03, 1.05
@@ -115,7 +115,8 @@ def make(folder: Path) -> None:
 @dataclass(frozen=True)
 class Row:
     """A question of a product: the epsilon for life of the plan (None: refused), the least of the
-    search (None: no epsilon up to the largest), and the error over what was asked."""
+    search (None: no epsilon up to the largest), and the error over what was asked; of words the
+    share of windows in which a word of the share stated is found."""
 
     product: int
     question: str
@@ -123,12 +124,12 @@ class Row:
     life: float | None
     least: float | None
     error: float | None
+    found: float | None = None
 
 
 def error_of(answer: Answer, users: int, years: int, generator: np.random.Generator) -> float:
-    """Return the root mean squared error of the windows of so many years, over what was asked; of
-    words POWER over how often a word of the share stated is found."""
-    ask, mechanism, errors = answer.ask, answer.mechanism, None
+    """Return the root mean squared error of the windows of so many years, over what was asked."""
+    ask, mechanism = answer.ask, answer.mechanism
     windows = years * (365 // ask.days)
     if isinstance(ask, ShareAsk):
         held = int(users * generator.uniform(0, 1))
@@ -147,16 +148,14 @@ def error_of(answer: Answer, users: int, years: int, generator: np.random.Genera
             decode_mean(draw(mechanism, (place,), [users], generator)).mean for _ in range(windows)
         )
         errors = np.fromiter(means, dtype=float) - float(place)
-    elif isinstance(ask, PercentileAsk):
+    else:
+        assert isinstance(ask, PercentileAsk)
         people = typical_people(ask.bounds)
         counts = np.rint(people.shares * users).astype(np.int64)
         way: Any = mechanism
         subject = Percentile(Population(people.values, counts=counts), ask.q, way)
         errors = subject.errors(way, windows, generator) / subject.range
-    if errors is not None:
-        return math.sqrt(float((errors**2).mean())) / ask.within
-    found = [is_found(answer, users, generator) for _ in range(WORD_DRAWS * years // YEARS)]
-    return POWER / max(0.01, float(np.mean(found)))
+    return math.sqrt(float((errors**2).mean())) / ask.within
 
 
 def draw(
@@ -230,9 +229,12 @@ def rows_of(number: int, years: int) -> tuple[list[Row], bool]:
     day = life = 0.0
     for place, ask in enumerate(product.questions):
         answer, cheapest = accepted.get(ask.name), least[ask.name]
-        error = None
-        if answer is not None:
-            generator = np.random.default_rng([SEED, number, place])
+        error = found = None
+        generator = np.random.default_rng([SEED, number, place])
+        if answer is not None and isinstance(ask, WordsAsk):
+            draws = [is_found(answer, product.users, generator) for _ in range(WORD_DRAWS)]
+            found = sum(draws) / WORD_DRAWS
+        elif answer is not None:
             error = error_of(answer, product.users, years, generator)
         elif cheapest is not None:
             confirmed &= (
@@ -249,13 +251,15 @@ def rows_of(number: int, years: int) -> tuple[list[Row], bool]:
                 life=answer.life if answer else None,
                 least=cheapest.life if cheapest else None,
                 error=error,
+                found=found,
             )
         )
     return rows, confirmed
 
 
 def bars(rows: Sequence[Row], confirmed: Sequence[bool], is_whole: bool) -> list[Bar]:
-    """Return the bars; a sample's errors may be larger by four of their standard errors."""
+    """Return the bars; a sample's errors may be larger by four of their standard errors, and words
+    be found less often by four."""
     most = MOST_ERROR if is_whole else 1.3
     errors = [row.error for row in rows if row.error is not None]
     small = [row for row in rows if row.product < SMALL and row.life and row.least]
@@ -264,6 +268,9 @@ def bars(rows: Sequence[Row], confirmed: Sequence[bool], is_whole: bool) -> list
         / sum(row.least or 0 for row in small if row.product == number)
         for number in {row.product for row in small}
     }
+    words = [row.found for row in rows if row.found is not None] or [1.0]
+    often = float(np.mean(words))
+    least = POWER - 4 * math.sqrt(POWER * (1 - POWER) / (WORD_DRAWS * len(words)))
     refused = len({row.product for row in rows if row.life is None})
     wanted = INFEASIBLE if is_whole else 1
     return [
@@ -274,6 +281,7 @@ def bars(rows: Sequence[Row], confirmed: Sequence[bool], is_whole: bool) -> list
             f"<= {MOST_PRICE}",
             max(spent.values()) <= MOST_PRICE,
         ),
+        Bar("share of windows in which words are found", often, f">= {least:.3g}", often >= least),
         Bar("products with a refusal", refused, f"{wanted}", refused == wanted),
         Bar(
             "products whose refusals the search confirms",
