@@ -13,7 +13,8 @@ from scipy.stats import chi2
 from ldp.errors import ParameterError
 from ldp.mechanisms import HierarchicalHistogram
 from ldp.planning.percentiles import Percentile, typical_people
-from ldp.planning.portfolio import EPSILONS, Answer, Portfolio, Product
+from ldp.planning.portfolio import EPSILONS, NEAR, Answer, Portfolio, Product
+from ldp.planning.question import report_bytes
 from ldp.planning.questions import PercentileAsk, ShareAsk
 from ldp.registry import Registry
 from ldp.server import decode, decode_by_category, decode_mean, discover_prefixes
@@ -124,6 +125,22 @@ def test_no_smaller_price_is_exact_enough(tmp_path: Path) -> None:
         below = asked.answer_at(answer.ask, answer.keep_days, EPSILONS[place - 1])
         assert below is not None
         assert answer.error <= answer.ask.within < below.error
+
+
+def test_near_the_least_price_the_smallest_report_is_taken(tmp_path: Path) -> None:
+    """Of 40 values: within two steps of the least price no exact answer has a smaller report, and
+    some have a larger one."""
+    asked = product(
+        tmp_path, CITY.replace('keep = "90d"\n', ""), head=PRODUCT.replace("50.0", "1e3")
+    )
+    (answer,) = asked.answer().accepted
+    at = [asked.answers_at(answer.ask, 0, epsilon) for epsilon in EPSILONS]
+    exact = [[one for one in answers if one.error <= answer.ask.within] for answers in at]
+    least = next(place for place, answers in enumerate(exact) if answers)
+    assert least <= EPSILONS.index(answer.epsilon) <= least + NEAR
+    near = exact[least : least + NEAR + 1]
+    sizes = [report_bytes(one.mechanism) for answers in near for one in answers]
+    assert report_bytes(answer.mechanism) == min(sizes) < max(sizes)
 
 
 def test_an_answer_that_stands_for_later_ones_is_paid_once(tmp_path: Path) -> None:

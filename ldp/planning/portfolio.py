@@ -21,12 +21,15 @@ from ldp.accounting.policy import periods_touched
 from ldp.errors import ParameterError
 from ldp.files import quoted
 from ldp.mechanisms import Mechanism
-from ldp.planning.question import MOST_USERS, registry_parameters
+from ldp.planning.question import MOST_USERS, registry_parameters, report_bytes
 from ldp.planning.questions import Ask, Keys, read_ask
 from ldp.protocol.channel import require_whole, round_up
 
 EPSILONS = tuple(0.02 * 1.02**step for step in range(340))
 """Prices that are tried: 0.02 to 16.5 in steps of 2 %."""
+NEAR = 2
+"""Number of steps above the least price in which the smallest report is taken: bytes are the
+users', and 4 % of an epsilon hardly tell."""
 DAY = timedelta(days=1)
 
 
@@ -97,25 +100,33 @@ class Product:
         return min(filter(None, ways), key=lambda answer: answer.life, default=None)
 
     def _cheapest(self, ask: Ask, keep_days: int) -> "Answer | None":
-        def answer(epsilon: float) -> Answer | None:
-            return self.answer_at(ask, keep_days, epsilon)
-
         def is_exact(epsilon: float) -> bool:
-            at = answer(epsilon)
-            return at is not None and at.error <= ask.within
+            answer = self.answer_at(ask, keep_days, epsilon)
+            return answer is not None and answer.error <= ask.within
 
         place = bisect_left(EPSILONS, True, key=is_exact)
-        return answer(EPSILONS[place]) if place < len(EPSILONS) else None
+        near = (
+            answer
+            for epsilon in EPSILONS[place : place + NEAR + 1]
+            for answer in self.answers_at(ask, keep_days, epsilon)
+            if answer.error <= ask.within
+        )
+        return min(
+            near, key=lambda answer: (report_bytes(answer.mechanism), answer.epsilon), default=None
+        )
 
     def answer_at(self, ask: Ask, keep_days: int, epsilon: float) -> "Answer | None":
         """Return the answer with the least error at this price; None if no mechanism has it."""
-        ways = list[tuple[Mechanism, float]]()
+        answers = self.answers_at(ask, keep_days, epsilon)
+        return min(answers, key=lambda answer: answer.error, default=None)
+
+    def answers_at(self, ask: Ask, keep_days: int, epsilon: float) -> "list[Answer]":
+        """Return the answers of all mechanisms at this price."""
+        answers, ways = list[Answer](), ask.memoised if keep_days else ask.mechanisms
         with suppress(ParameterError):  # of a mechanism that does not exist at this epsilon
-            ways += (ask.memoised if keep_days else ask.mechanisms)(self.users, epsilon)
-        if not ways:
-            return None
-        mechanism, error = min(ways, key=lambda way: way[1])
-        return Answer(ask, mechanism, epsilon, error, keep_days, self.start)
+            for mechanism, error in ways(self.users, epsilon):
+                answers.append(Answer(ask, mechanism, epsilon, error, keep_days, self.start))
+        return answers
 
     def _affordable(self, ask: Ask, day: float, life: float) -> "Answer | None":
         """Return the most exact answer that what is left pays."""
