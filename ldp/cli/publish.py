@@ -122,6 +122,7 @@ def publish(
         from ldp.publishing.control import broken_builds
         from ldp.publishing.experiments import write_differences
         from ldp.publishing.site import write_site
+        from ldp.report.formats import counted
 
         today = datetime.now(UTC).date()
         job = Job(
@@ -132,7 +133,7 @@ def publish(
             since=since,
             period=period,
             skip_damaged=skip_damaged,
-            on_period=lambda counted: None if as_json else click.echo(str(counted)),
+            on_period=lambda done: None if as_json else click.echo(str(done)),
             is_ending=ending.is_set,
         )
         job.registry.check(today)
@@ -156,9 +157,9 @@ def publish(
             for pair, listed in compared.items():
                 say_once(f"{pair}: {difference}" for difference in listed if difference.is_real)
         say_once((f"ldp: {problem}" for problem in result.problems), err=True)
-        words = f"{len(result.counted)} {period}{'s'[: len(result.counted) != 1]} counted -> {out}"
+        words = f"{counted(len(result.counted), period)} counted -> {out}"
         report = {
-            "counted": [asdict(counted) for counted in result.counted],
+            "counted": [asdict(done) for done in result.counted],
             "changes": [asdict(change) for change in changes],
             "broken": [deviation._asdict() for deviation in deviations],
             "arms": {pair: [*map(asdict, listed)] for pair, listed in compared.items()},
@@ -166,7 +167,7 @@ def publish(
         }
         say(_with_days_as_text(report), words, as_json)
         if result.problems:
-            raise ReportError(f"{len(result.problems)} problems, each on a line above")
+            raise ReportError(f"{counted(len(result.problems), 'problem')}, each on a line above")
 
     if every is None:
         run()
