@@ -18,7 +18,7 @@ demo: .venv/.ready ## a million keyboards, from the device to demo/report.html
 	$(BIN)/ldp demo --out demo
 
 test: lint ## lint, types and the fast tests
-	$(BIN)/pytest -n 3 -m 'not slow'
+	$(BIN)/pytest -n 3 --durations 20 -m 'not slow'
 
 lint: .venv/.ready
 	$(BIN)/ruff check .
@@ -32,7 +32,7 @@ lint: .venv/.ready
 ALONE := $(addprefix tests/test_,$(addsuffix .py,collector_end_to_end relay_end_to_end collector_faults collector_fuzz collector_load))
 
 check: .venv/.ready .venv/.spark ## the slow tests beyond `make test`; those on Spark need Java
-	$(BIN)/pytest -n 2 -m slow $(addprefix --ignore=,$(ALONE))
+	$(BIN)/pytest -n 2 --durations 20 -m slow $(addprefix --ignore=,$(ALONE))
 	$(BIN)/pytest -m slow $(ALONE)
 
 CAMPAIGNS := association audit changes collector coverage device-faults discoveries intervals numbers plan portfolio prefixes publish rappor-cases relay scale shuffling strings timing variance web words
