@@ -143,6 +143,21 @@ def test_near_the_least_price_the_smallest_report_is_taken(tmp_path: Path) -> No
     assert report_bytes(answer.mechanism) == min(sizes) < max(sizes)
 
 
+def test_small_reports_give_way_where_a_question_fits_without(tmp_path: Path) -> None:
+    """Caps of exactly what the cheapest answer takes: with the smallest report it does not fit."""
+    alone = CITY.replace('keep = "90d"\n', "")
+    head = PRODUCT.replace("50.0", "1e3").replace("9.0", "1e3")
+    (small,) = product(tmp_path, alone, head=head).answer().accepted
+    asked = product(
+        tmp_path,
+        alone,
+        head=head.replace("lifetime_epsilon = 1e3", f"lifetime_epsilon = {small.life / 1.001}"),
+    )
+    (cheapest,) = asked.answer().accepted
+    assert cheapest.life < small.life
+    assert report_bytes(cheapest.mechanism) > report_bytes(small.mechanism)
+
+
 def test_an_answer_that_stands_for_later_ones_is_paid_once(tmp_path: Path) -> None:
     """With `keep` an epoch is one charge, where fresh reports are charged in every window."""
     (memoised,) = product(tmp_path, CITY).answer().accepted

@@ -80,39 +80,49 @@ class Product:
         return product
 
     def answer(self) -> "Portfolio":
-        """Return which questions fit below the caps, each with its mechanism."""
+        """Return which questions fit below the caps, each with its mechanism; small reports give
+        way where a question more fits without."""
+        plan = self._answer(NEAR)
+        if not plan.refused:
+            return plan
+        cheapest = self._answer(0)
+        return cheapest if len(cheapest.refused) < len(plan.refused) else plan
+
+    def _answer(self, near: int) -> "Portfolio":
+        """Return the plan that takes the smallest report up to so many steps above the least
+        price."""
         accepted, refused = list[Answer](), list[Refusal]()
         for ask in self.questions:
             left = (
                 self.day_epsilon - sum(answer.day for answer in accepted),
                 self.lifetime_epsilon - sum(answer.life for answer in accepted),
             )
-            best = self._least(ask)
+            best = self._least(ask, near)
             if best is not None and best.day <= left[0] and best.life <= left[1]:
                 accepted.append(best)
             else:
                 refused.append(Refusal(ask, best, *left, self._affordable(ask, *left)))
         return Portfolio(self, tuple(accepted), tuple(refused))
 
-    def _least(self, ask: Ask) -> "Answer | None":
+    def _least(self, ask: Ask, near: int) -> "Answer | None":
         """Return the answer that costs a life least among those that are exact enough."""
-        ways = (self._cheapest(ask, keep) for keep in sorted({0, ask.keep_days}))
+        ways = (self._cheapest(ask, keep, near) for keep in sorted({0, ask.keep_days}))
         return min(filter(None, ways), key=lambda answer: answer.life, default=None)
 
-    def _cheapest(self, ask: Ask, keep_days: int) -> "Answer | None":
+    def _cheapest(self, ask: Ask, keep_days: int, near: int) -> "Answer | None":
         def is_exact(epsilon: float) -> bool:
             answer = self.answer_at(ask, keep_days, epsilon)
             return answer is not None and answer.error <= ask.within
 
         place = bisect_left(EPSILONS, True, key=is_exact)
-        near = (
+        exact = (
             answer
-            for epsilon in EPSILONS[place : place + NEAR + 1]
+            for epsilon in EPSILONS[place : place + near + 1]
             for answer in self.answers_at(ask, keep_days, epsilon)
             if answer.error <= ask.within
         )
         return min(
-            near, key=lambda answer: (report_bytes(answer.mechanism), answer.epsilon), default=None
+            exact, key=lambda answer: (report_bytes(answer.mechanism), answer.epsilon), default=None
         )
 
     def answer_at(self, ask: Ask, keep_days: int, epsilon: float) -> "Answer | None":
