@@ -130,6 +130,44 @@ class Got(NamedTuple):
         return json.loads(self.body)
 
 
+async def answer(
+    app: Any, method: str, path: str, body: bytes | None, headers: dict[str, str]
+) -> Got:
+    """The answer of an application to one request; without a body none ever comes."""
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()],
+        "client": ("203.0.113.77", 4711),
+        "server": ("127.0.0.1", 80),
+    }
+    parts = []
+    if body is not None:
+        parts = [body[at : at + 65_536] for at in range(0, len(body), 65_536)] or [b""]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        if not parts:
+            await asyncio.sleep(3600)
+        part = parts.pop(0)
+        return {"type": "http.request", "body": part, "more_body": bool(parts)}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    start = next(one for one in sent if one["type"] == "http.response.start")
+    text = b"".join(one.get("body", b"") for one in sent if "body" in one)
+    listed = {name.decode().lower(): value.decode() for name, value in start["headers"]}
+    return Got(start["status"], listed, text)
+
+
 class Service:
     """A collector in this process: its application without a socket, in a thread with a loop."""
 
@@ -193,38 +231,7 @@ class Service:
     async def _one(
         self, method: str, path: str, body: bytes | None, headers: dict[str, str]
     ) -> Got:
-        scope = {
-            "type": "http",
-            "http_version": "1.1",
-            "method": method,
-            "scheme": "http",
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": b"",
-            "root_path": "",
-            "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()],
-            "client": ("203.0.113.77", 4711),
-            "server": ("127.0.0.1", 80),
-        }
-        parts = []
-        if body is not None:
-            parts = [body[at : at + 65_536] for at in range(0, len(body), 65_536)] or [b""]
-        sent: list[Any] = []
-
-        async def receive() -> Any:
-            if not parts:
-                await asyncio.sleep(3600)
-            part = parts.pop(0)
-            return {"type": "http.request", "body": part, "more_body": bool(parts)}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        await self.collector.app(scope, receive, send)
-        start = next(one for one in sent if one["type"] == "http.response.start")
-        text = b"".join(one.get("body", b"") for one in sent if "body" in one)
-        listed = {name.decode().lower(): value.decode() for name, value in start["headers"]}
-        return Got(start["status"], listed, text)
+        return await answer(self.collector.app, method, path, body, headers)
 
 
 class Process:

@@ -17,7 +17,7 @@ import pytest
 
 from ldp.publishing.publish import repeat
 from ldp.publishing.site_server import site_application
-from tests.collecting import Got, wait_until
+from tests.collecting import Got, answer, wait_until
 from tests.publications import World, rows, run
 
 
@@ -124,31 +124,8 @@ def test_serve_shows_the_site_while_it_watches(world: World) -> None:
 
 def ask(folder: Path, path: str, method: str = "GET", hosts: tuple[str, ...] = ()) -> Got:
     """The answer of the site's application to a request whose `Host` is 127.0.0.1:1."""
-    sent: list[Any] = []
-
-    async def receive() -> Any:
-        await asyncio.sleep(3600)  # the browser stays
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    scope = {
-        "type": "http",
-        "http_version": "1.1",
-        "method": method,
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "root_path": "",
-        "headers": [(b"host", b"127.0.0.1:1")],
-        "client": ("203.0.113.77", 4711),
-        "server": ("127.0.0.1", 1),
-    }
-    asyncio.run(site_application(folder, hosts)(scope, receive, send))
-    listed = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    body = b"".join(message.get("body", b"") for message in sent[1:])
-    return Got(sent[0]["status"], listed, body)
+    headers = {"host": "127.0.0.1:1"}
+    return asyncio.run(answer(site_application(folder, hosts), method, path, None, headers))
 
 
 @pytest.mark.exact
