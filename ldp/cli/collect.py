@@ -166,7 +166,7 @@ def collect(
             ),
             retain=retain,
             origins=allow_origin,
-            open_report=_opener(loaded, sealed),
+            open_report=None if drain else _opener(loaded, sealed),
             verify=_verifier(relay_key),
             **service_settings(**settings),
         )
