@@ -3,9 +3,9 @@
 `python -m simulations.variance` draws tables of a fixed population, each with hash functions of its
 own, estimates one value named beforehand in each, holds the variance of those estimates against
 `Mechanism.variance`, prints a line for each setting, writes them as JSON and exits 1 when a bar is
-missed. `--draws` takes a sample, `--sets` the rows of sets of answers alone. The relative standard
-error of a variance of N independent draws is sqrt((kurtosis - 1) / N), with the draws' own kurtosis
-(Cramér 1946, section 27.4).
+missed. `--draws 400 --every 3` is a sample of every third row, `--sets` the rows of sets of answers
+alone. The relative standard error of a variance of N independent draws is sqrt((kurtosis - 1) / N),
+with the draws' own kurtosis (Cramér 1946, section 27.4).
 """
 
 import argparse
@@ -284,14 +284,23 @@ def compare(setting: Setting, estimates: Floats, formula: float, *, sample: bool
     )
 
 
-def rows(draws: int, seed: int, *, are_sets: bool = False) -> Iterator[Row]:
-    """Every setting's row, or those of sets of answers. Tasks have generators of their own, so the
-    result depends neither on which process does which nor on the other rows."""
+def rows(draws: int, seed: int, *, are_sets: bool = False, every: int = 1) -> Iterator[Row]:
+    """Each `every`th setting's row, or of those only the ones of sets of answers. Tasks have
+    generators of their own, so the result depends neither on which process does which nor on the
+    other rows."""
     sizes = [min(BATCH, draws - start) for start in range(0, draws, BATCH)]
-    every = settings() + settings(SETS)
-    seeds = iter(np.random.SeedSequence(seed).spawn(len(every) * len(sizes)))
-    tasks = [(setting, size, next(seeds)) for setting, size in product(every, sizes)]
-    tasks = [task for task in tasks if task[0].is_of_sets or not are_sets]
+    all_settings = settings() + settings(SETS)
+    seeds = np.random.SeedSequence(seed).spawn(len(all_settings) * len(sizes))
+    chosen = [
+        place
+        for place, setting in enumerate(all_settings)
+        if place % every == 0 and (setting.is_of_sets or not are_sets)
+    ]
+    tasks = [
+        (all_settings[place], size, seeds[place * len(sizes) + number])
+        for place in chosen
+        for number, size in enumerate(sizes)
+    ]
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         drawn = pool.map(draw, *zip(*tasks, strict=True))
         for setting, _, _ in tasks[:: len(sizes)]:
@@ -312,6 +321,7 @@ def line(row: Row) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=DRAWS, help="tables for each line")
+    parser.add_argument("--every", type=int, default=1, help="of so many rows one")
     parser.add_argument("--sets", action="store_true", help="the rows of sets of answers alone")
     parser.add_argument("--seed", type=int, default=1, help="of the whole run")
     parser.add_argument("--out", type=Path, help="JSON file to write")
@@ -319,7 +329,7 @@ def main() -> None:
     print("     mechanism       eps. freq.     formula   measured   ratio  s. error ", end="")
     print("kurtosis collisions   bias")
     made = []
-    for row in rows(asked.draws, asked.seed, are_sets=asked.sets):
+    for row in rows(asked.draws, asked.seed, are_sets=asked.sets, every=asked.every):
         print(line(row), flush=True)
         made.append(row)
     campaign.write(asked.out, started, {"seed": asked.seed, "rows": made})

@@ -13,6 +13,7 @@ from scipy.stats import binom
 
 from ldp import CoinResponse, Rappor
 from ldp.accounting import Cost
+from ldp.audit import report_law
 from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, Mechanism
 from ldp.mechanisms.base import Example
@@ -66,12 +67,18 @@ def test_the_bound_is_never_below_an_enumerated_shuffle(
 @pytest.mark.exact
 @for_everything
 def test_every_mechanisms_bound_holds_for_two_people(example: Example) -> None:
+    """A batch is told by its two reports in any order, whose probability is
+    first_i third_j + third_i first_j."""
     mechanism, values = example.mechanism, example.values[:2]
+    laws = [report_law(mechanism, value) for value in values]
+    shares = [np.array([float(law[report]) for report in laws[0]]) for law in laws]
     for epsilon in (0.0, 0.5 * mechanism.cost.epsilon):
         bound = shuffled_delta(mechanism, reports=2, epsilon=epsilon, size=1 << 14)
-        for one, other in permutations(values, 2):
-            for third in values:
-                assert enumerated(mechanism, one, other, [third], epsilon) <= bound
+        for one, other in permutations(shares, 2):
+            apart = one - math.exp(epsilon) * other
+            for third in shares:
+                ordered = np.outer(apart, third)
+                assert np.maximum(0, ordered + ordered.T).sum() / 2 <= bound
 
 
 def variation_ratio(epsilon: float, local: float, variation: float, reports: int) -> float:
