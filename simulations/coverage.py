@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--sample", action="store_true", help="tables instead of demos")
     parser.add_argument("--out", type=Path, help="JSON file to write")
     asked, started = parser.parse_args(), campaign.provenance()
-    runs = list(draws(8) if asked.sample else demos(10))
+    runs = list(draws(4) if asked.sample else demos(10))
     large = list(billions(1 if asked.sample else 3))
     made = bars(runs, large)
     status = campaign.shown(made)

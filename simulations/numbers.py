@@ -219,13 +219,14 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=TABLES)
     parser.add_argument("--numbers", choices=NUMBERS, nargs="+", default=[*NUMBERS])
+    parser.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS)
     parser.add_argument("--users", type=int, nargs="+", default=USERS)
     parser.add_argument("--ways", choices=WAYS, nargs="+", default=WAYS)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
     made = campaign.provenance()
-    settings = [*product(options.numbers, EPSILONS, options.users, options.ways)]
+    settings = [*product(options.numbers, options.epsilons, options.users, options.ways)]
     seeds = np.random.SeedSequence(options.seed).spawn(len(settings))
     with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool:
         futures = [
