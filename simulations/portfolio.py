@@ -2,13 +2,14 @@
 
 `python -m simulations.portfolio` plans the 30 products of simulations/data/portfolios (a seeded
 generator wrote them: `--make`), ten of at most three questions, and ten with a cap that not all of
-their questions can meet. Of every accepted question it draws 200 years of windows, at least 10,000
-windows where a draw is cheap: the root mean squared error is at most 1.03 of what was asked (of
-words: each is found as often as stated). Of every question it searches all mechanisms, all their
-variants, memoisation and all epsilons (steps of 2 %) for the least epsilon for life: in the ten
-small products the sum that the plan spends is at most 1.05 of it, and every refusal of a product
-is confirmed by it. A sampling share and pauses are not searched: a registry cannot state them.
-Prints the bars, writes them as JSON and exits 1 when one is missed; `--sample` takes three.
+their questions can meet; and a small one of cross tables. Of every accepted question it draws 200
+years of windows, at least 10,000 windows where a draw is cheap: the root mean squared error is at
+most 1.03 of what was asked (of words: each is found as often as stated). Of every question it
+searches all mechanisms, all their variants, joint reports of a cross table, memoisation and all
+epsilons (steps of 2 %) for the least epsilon for life: in the small products the sum that the plan
+spends is at most 1.05 of it, and every refusal of a product is confirmed by it. A sampling share
+and pauses are not searched: a registry cannot state them. Prints the bars, writes them as JSON and
+exits 1 when one is missed; `--sample` takes four.
 """
 
 import argparse
@@ -29,13 +30,14 @@ from typing import Any
 import numpy as np
 
 from ldp.errors import ParameterError
-from ldp.mechanisms import Mechanism
-from ldp.planning.candidates import candidate_table
+from ldp.mechanisms import JointReport, Mechanism
+from ldp.planning.candidates import candidate_table, candidates
 from ldp.planning.percentiles import Percentile, typical_people
 from ldp.planning.portfolio import EPSILONS, Answer, Product
 from ldp.planning.question import Question
 from ldp.planning.questions import Ask, MeanAsk, PercentileAsk, ShareAsk, WordsAsk
 from ldp.planning.words import POWER
+from ldp.protocol.kinds import Sign
 from ldp.server import decode_mean, discover_prefixes
 from ldp.simulation import Population, draw_estimates, draw_table
 from ldp.tables.table import Table
@@ -44,7 +46,9 @@ from simulations.campaign import Bar
 
 FILES = Path(__file__).parent / "data" / "portfolios"
 PRODUCTS, SMALL, INFEASIBLE, SEED = 30, 10, 10, 22
-SAMPLE = (1, 2, 3)
+CROSS = PRODUCTS
+"""Number of the product of cross tables."""
+SAMPLE = (1, 2, 3, CROSS)
 YEARS, DRAWS, WORD_DRAWS = 200, 10_000, 100
 """Years of windows, the least number of windows, and windows of words, which take a second each."""
 START, END = date(2026, 12, 1), date(2027, 11, 30)
@@ -67,20 +71,27 @@ until = {until}
 """
 
 
+def is_small(number: int) -> bool:
+    """Whether a product has at most three questions."""
+    return number < SMALL or number == CROSS
+
+
 def product_text(number: int, day: float = 1e6, life: float = 1e6) -> str:
-    """Return the questions of a product, the first SMALL of which have three at most, below these
-    caps."""
+    """Return the questions of a product, three at most where it is small, below these caps."""
     draw = np.random.default_rng([SEED, number])
     users = int(round(10 ** draw.uniform(4.5, 6), -3))
     text = HEAD.format(number=number, users=users, start=START, day=day, life=life)
     scale = 1 / math.sqrt(users)
-    for place in range(int(draw.integers(1, 4) if number < SMALL else draw.integers(4, 8))):
+    for place in range(int(draw.integers(1, 4) if is_small(number) else draw.integers(4, 8))):
         kind = draw.choice(["values", "sets", "mean", "percentile", "words"], p=[0.5, *4 * [0.125]])
         days = int(draw.choice([7, 30, 90]) if kind == "values" else draw.choice([30, 90]))
         within = float(f"{draw.uniform(1.5, 8) * scale:.3g}")
         values = [f"v{value}" for value in range(draw.integers(2, 40))]
         keys = f"values = {values}".replace("'", '"')
-        if kind == "sets":
+        if number == CROSS:
+            kind, lists = "cross", (values[: draw.integers(2, 8)] for _ in range(2))
+            keys = "cross = {{ a = {}, b = {} }}".format(*lists).replace("'", '"')
+        elif kind == "sets":
             keys += f"\nanswers = {draw.integers(2, 4)}" if len(values) > 3 else ""
         elif kind == "values" and draw.random() < 0.3:
             keys += '\nkeep = "180d"'
@@ -103,11 +114,11 @@ def make(folder: Path) -> None:
     """Write the products: the caps leave a fifth of what they take, or lack a third in INFEASIBLE
     of them."""
     folder.mkdir(parents=True, exist_ok=True)
-    for number in range(PRODUCTS):
+    for number in range(PRODUCTS + 1):
         path = folder / f"{number:02}.toml"
         path.write_text(product_text(number), "utf-8")
         plan = Product.load(path, START).answer()
-        part = 0.67 if number % (PRODUCTS // INFEASIBLE) == 0 else 1.2
+        part = 0.67 if number % (PRODUCTS // INFEASIBLE) == 0 and number < PRODUCTS else 1.2
         caps = (float(f"{part * cost:.3g}") for cost in (plan.day, plan.life))
         path.write_text(product_text(number, *caps), "utf-8")
 
@@ -190,8 +201,30 @@ def all_ways(ask: Ask, users: int, epsilon: float) -> Iterator[tuple[Mechanism, 
                 for mechanism in variants(question):
                     ends = (question.with_(frequency=share).variance(mechanism) for share in (0, 1))
                     yield mechanism, math.sqrt(max(ends)) / users
+        if "/" in ask.values[0]:
+            yield joint_report(ask, users, epsilon)
     else:
         yield from ask.mechanisms(users, epsilon)
+
+
+def joint_report(ask: ShareAsk, users: int, epsilon: float) -> tuple[Any, float]:
+    """Return the best joint report of the two lists of a cross table, half of epsilon for each, and
+    the error of a share of a cell where it is largest. A cell is estimated by the product of its
+    parts' estimates, independent given the values; the mean square of each is its variance, and 1
+    more about a holder."""
+    columns = zip(*(value.split("/") for value in ask.values), strict=True)
+    parts, squares = list[Mechanism](), list[tuple[float, float]]()
+    for domain in map(len, map(set, columns)):
+        rare, held = (
+            Question(domain=domain, users=1, epsilon=epsilon / 2, frequency=share)
+            for share in (0.0, 1.0)
+        )
+        ways = (way for way in candidates(rare)[0] if way.kind is not Sign)
+        parts.append(min(ways, key=lambda way: max(rare.variance(way), held.variance(way))))
+        squares.append((rare.variance(parts[-1]), 1 + held.variance(parts[-1])))
+    (none, one), (no_other, other) = squares
+    worst = max(one * other - 1, one * no_other, none * other, none * no_other)
+    return JointReport(of=tuple(parts)), math.sqrt(worst / users)
 
 
 def search(product: Product, ask: Ask) -> Answer | None:
@@ -262,7 +295,7 @@ def bars(rows: Sequence[Row], confirmed: Sequence[bool], is_whole: bool) -> list
     be found less often by four."""
     most = MOST_ERROR if is_whole else 1.3
     errors = [row.error for row in rows if row.error is not None]
-    small = [row for row in rows if row.product < SMALL and row.life and row.least]
+    small = [row for row in rows if is_small(row.product) and row.life and row.least]
     spent = {
         number: sum(row.life or 0 for row in small if row.product == number)
         / sum(row.least or 0 for row in small if row.product == number)
@@ -301,7 +334,7 @@ def main() -> int:
     if options.make:
         make(FILES)
         return 0
-    made, numbers = campaign.provenance(), SAMPLE if options.sample else range(PRODUCTS)
+    made, numbers = campaign.provenance(), SAMPLE if options.sample else range(PRODUCTS + 1)
     years = 20 if options.sample else YEARS
     rows, confirmed = list[Row](), list[bool]()
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:

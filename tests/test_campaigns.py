@@ -58,7 +58,7 @@ def test_a_sample_of_the_portfolio_campaign_meets_its_bars() -> None:
     """Seeds are fixed; the script writes the products that are committed, but for their caps."""
     done = module("simulations.portfolio", "--sample")
     assert done.returncode == 0, done.stdout + done.stderr
-    for number in range(portfolio.PRODUCTS):
+    for number in range(portfolio.PRODUCTS + 1):
         committed = (portfolio.FILES / f"{number:02}.toml").read_text("utf-8")
         _, _, questions = portfolio.product_text(number).partition("[question")
         assert committed.endswith(questions)

@@ -1,7 +1,7 @@
 """Questions of a product: prices are the registry's, and answers as exact as asked, not more."""
 
 import json
-from datetime import date
+from datetime import UTC, date, datetime
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from ldp.client import Client
 from ldp.errors import ParameterError
 from ldp.mechanisms import HierarchicalHistogram
 from ldp.planning.percentiles import Percentile, typical_people
@@ -17,8 +18,16 @@ from ldp.planning.portfolio import EPSILONS, NEAR, Answer, Portfolio, Product
 from ldp.planning.question import report_bytes
 from ldp.planning.questions import PercentileAsk, ShareAsk
 from ldp.registry import Registry
-from ldp.server import decode, decode_by_category, decode_mean, discover_prefixes
-from ldp.simulation import draw_table
+from ldp.server import (
+    Patterns,
+    associate,
+    decode,
+    decode_by_category,
+    decode_mean,
+    discover_prefixes,
+)
+from ldp.simulation import Population, draw_table, simulate
+from simulations.portfolio import joint_report
 from tests.command_line import run
 
 TODAY = date(2026, 11, 23)
@@ -54,6 +63,14 @@ within = 0.01
 every = "7d"
 keep = "90d"
 until = 2027-12-31
+"""
+BY_PLAN = """
+[question.theme_by_plan]
+ask = "Is dark mode used more by those who pay?"
+cross = { theme = ["light", "dark", "system"], plan = ["free", "paid"] }
+within = 0.02
+every = "30d"
+until = 2027-06-30
 """
 START = """
 [question.start]
@@ -227,7 +244,9 @@ def squared_errors(answer: Answer, users: int, draws: int) -> np.ndarray[Any, An
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    "question", [THEME, BATTERY, CITY, APPS], ids=["share", "mean", "memoised", "sets"]
+    "question",
+    [THEME, BATTERY, CITY, APPS, BY_PLAN],
+    ids=["share", "mean", "memoised", "sets", "cross"],
 )
 def test_answers_are_as_exact_as_the_plan_says(question: str, tmp_path: Path) -> None:
     """The sum of 100 squared errors, in those of the plan, is chi-square at most where the error is
@@ -308,7 +327,7 @@ def test_words_are_found_as_often_as_the_plan_says(tmp_path: Path) -> None:
         (('every = "30d"', 'every = "1h"'), '[question.theme]: every must be whole days, as "7d"'),
         (("until = 2027-06-30", 'until = "June"'), "until must be a date, as 2027-06-30"),
         (('"dark", ', '"light", '), "values must be two different texts or more"),
-        (("within", "mean = [0, 1]\nwithin"), "give one of values, mean, percentile, words"),
+        (("within", "mean = [0, 1]\nwithin"), "give one of values, cross, mean, percentile, words"),
         (("within", "colour = 1\nwithin"), "[question.theme]: unknown key colour"),
         (("users = 50_000", "users = 0"), "users must be"),
         (("[question.theme]", "[questions.theme]"), "has no [question.NAME]"),
@@ -329,6 +348,93 @@ def test_mistakes_are_named(change: tuple[str, str], message: str, tmp_path: Pat
     with pytest.raises(ParameterError) as error:
         product(tmp_path, head=text)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("cross", "message"),
+    [
+        ('{ theme = ["light", "dark"] }', "cross must have two lists or more; for one list"),
+        ('["light", "dark"]', "[question.theme_by_plan]: cross is not a section"),
+        ('{ theme = ["light", "dark"], plan = ["paid"] }', "cross: plan must be two different"),
+        ('{ theme = ["light", "dark"], plan = 2 }', "cross: plan must be a list of texts"),
+        ('{ a = ["1/2", "1"], b = ["x", "y"] }', "cross: a: a value has a /, which separates"),
+        ('{ a = "cities.txt", b = "cities.txt", c = "cities.txt", d = "cities.txt" }', "2,560,000"),
+        ('{ a = ["x", "y"], b = ["x", "y"] }\nanswers = 2', "unknown key answers"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_mistakes_of_cross_tables_are_named(cross: str, message: str, tmp_path: Path) -> None:
+    before, _, after = BY_PLAN.partition("cross = ")
+    with pytest.raises(ParameterError) as error:
+        product(tmp_path, before + "cross = " + cross + after[after.index("\n") :])
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_device_records_a_cell_of_a_cross_table(tmp_path: Path) -> None:
+    """Of two lists, the second a file: each value of the first with each of the second."""
+    question = BY_PLAN.replace('["free", "paid"]', '"cities.txt"')
+    portfolio = product(tmp_path, question).answer()
+    registry = written(portfolio, tmp_path / "out")
+    cells = (tmp_path / "out" / "theme_by_plan.txt").read_text().splitlines()
+    assert cells[:2] == ["light/city 0", "light/city 1"]
+    assert len(cells) == 3 * 40
+    registry.check()
+    day = datetime(2026, 12, 2, tzinfo=UTC)
+    client = Client(
+        tmp_path / "device.ldp",
+        registry=tmp_path / "out" / "metrics.toml",
+        clock=lambda: day,
+    )
+    client.grant()
+    assert client.record("theme_by_plan", "dark/city 39")
+    assert not client.record("theme_by_plan", "dark")
+
+
+def test_an_answer_about_a_cross_table_may_stand_for_later_ones(tmp_path: Path) -> None:
+    (answer,) = product(tmp_path, BY_PLAN + 'keep = "180d"\n').answer().accepted
+    assert (answer.keep_days, answer.charges) == (180, 2)
+
+
+def test_a_cross_table_that_is_too_dear_is_refused_as_other_questions_are(tmp_path: Path) -> None:
+    asked = product(tmp_path, BY_PLAN.replace("0.02", "0.0005"))
+    (refusal,) = asked.answer().refused
+    assert "in any 24 hours, where 9 is left" in refusal.reason
+    assert refusal.affordable is not None
+    assert refusal.affordable.error > 0.0005
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (2, 3), (3, 3), (2, 10), (5, 5), (2, 50), (20, 20)])
+def test_a_joint_report_of_two_lists_has_twice_the_error_of_one_list_of_cells(
+    sizes: tuple[int, int], tmp_path: Path
+) -> None:
+    """By the errors that both state, so a plan of a cross table does not try it."""
+    lists = [json.dumps([*map(str, range(size))]) for size in sizes]
+    before, _, after = BY_PLAN.partition("cross = ")
+    cross = f"cross = {{ a = {lists[0]}, b = {lists[1]} }}" + after[after.index("\n") :]
+    (ask,) = product(tmp_path, before + cross).questions
+    assert isinstance(ask, ShareAsk)
+    for epsilon in (0.1, 0.5, 1.0, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 16.0):
+        listed = min(error for _, error in ask.mechanisms(1, epsilon))
+        assert joint_report(ask, 1, epsilon)[1] > 2 * listed
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_a_joint_report_has_the_error_that_it_is_refused_for(tmp_path: Path) -> None:
+    """The sum of 100 squared errors is chi-square at most where 90 % hold the cell (false failure:
+    ALPHA); and it is not that of the list of all cells at the same epsilon."""
+    (ask,) = product(tmp_path, BY_PLAN.replace('"dark", ', "")).questions
+    assert isinstance(ask, ShareAsk)
+    way, error = joint_report(ask, 20_000, 4.0)
+    listed = min(error for _, error in ask.mechanisms(20_000, 4.0))
+    pairs: Any = (("0", "0"), ("1", "1"))
+    people = Population(pairs, counts=np.array([18_000, 2_000]))
+    generator = np.random.default_rng(8)
+    tables = (associate(Patterns.of(way, simulate(way, people, generator))) for _ in range(100))
+    squares = sum((table.unbiased[0, 0] / 20_000 - 0.9) ** 2 for table in tables)
+    assert chi2.sf(squares / error**2, 100) > ALPHA
+    assert chi2.sf(squares / listed**2, 100) < ALPHA  # the twin
 
 
 def test_texts_of_any_language_are_written_as_they_are(tmp_path: Path) -> None:

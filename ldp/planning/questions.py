@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ from ldp.mechanisms import Mechanism, MemoisedHashing, MemoisedResponse
 from ldp.planning.candidates import SEED, candidates
 from ldp.planning.numbers import OF_NUMBERS
 from ldp.planning.percentiles import Percentile, percentile_ways, typical_people
-from ldp.planning.question import Question, category_names
+from ldp.planning.question import MOST_CATEGORIES, Question, category_names
 from ldp.planning.words import prefix_mechanisms, smallest_share
 from ldp.protocol.spelling import MOST_LETTERS
 from ldp.registry.definitions import read_values
@@ -26,6 +27,8 @@ BELOW = 0.99
 """Epsilon of one memoised report, over that of all: the instantaneous noise is hardly any."""
 MEMOISED_ROWS = 4096
 """Hash functions of memoised hashing, of which a person has one."""
+BETWEEN = "/"
+"""Separator of the values of a cell."""
 MARGIN = 1.08
 """Root mean squared error of a percentile, at most, over the one of 500 draws: two and a half of
 its standard errors."""
@@ -264,6 +267,22 @@ def _share(keys: Keys, common: dict[str, Any]) -> Ask:
     return ShareAsk(**common, values=values, answers=answers)
 
 
+def _cross(keys: Keys, common: dict[str, Any]) -> Ask:
+    """Return the question for each cell of a table: one list of all cells. At the same epsilon a
+    joint report of the lists has at least twice the error (docs/planning.md)."""
+    cross = Keys(keys.path, f"{keys.where}: cross", keys.take("cross"))
+    if len(cross.keys) < 2:
+        raise keys.error("cross must have two lists or more; for one list give values")
+    lists = {name: _values(cross, name) for name in cross.keys}
+    for name, values in lists.items():
+        if any(BETWEEN in value for value in values):
+            raise cross.error(f"{name}: a value has a {BETWEEN}, which separates those of a cell")
+    cells = math.prod(map(len, lists.values()))
+    if cells > MOST_CATEGORIES:
+        raise cross.error(f"{cells:,} cells are more than {MOST_CATEGORIES:,}: give shorter lists")
+    return ShareAsk(**common, values=tuple(map(BETWEEN.join, product(*lists.values()))))
+
+
 def _percentile(keys: Keys, common: dict[str, Any]) -> Ask:
     bounds = keys.bounds("range") if "range" in keys.left else None
     by = _values(keys, "by") if "by" in keys.left else ()
@@ -272,6 +291,7 @@ def _percentile(keys: Keys, common: dict[str, Any]) -> Ask:
 
 KINDS: Mapping[str, Callable[[Keys, dict[str, Any]], Ask]] = {
     "values": _share,
+    "cross": _cross,
     "mean": lambda keys, common: MeanAsk(**common, bounds=keys.bounds("mean")),
     "percentile": _percentile,
     "words": lambda keys, common: WordsAsk(**common, letters=keys.whole("words", MOST_LETTERS)),
