@@ -413,11 +413,10 @@ def run(case: Case, tables: int, seed: np.random.SeedSequence) -> Sequence[int]:
     return case.count(tables, seed)
 
 
-def rows(
-    tables: int, seed: int, groups: Sequence[str] = GROUPS, every: int = 1
-) -> Iterator[Row]:
-    """The rows of the `groups`, of each `every`th case and of the first of a group. Tasks have generators of their own, so the result depends neither
-    on which process does which nor on the other groups."""
+def rows(tables: int, seed: int, groups: Sequence[str] = GROUPS, every: int = 1) -> Iterator[Row]:
+    """The rows of the `groups`, of each `every`th case and of the first of a group. Tasks have
+    generators of their own, so the result depends neither on which process does which nor on the
+    other groups."""
     sizes = [min(BATCH, tables - start) for start in range(0, tables, BATCH)]
     first = {case.group: place for place, case in reversed([*enumerate(cases())])}
     chosen = [
