@@ -1,6 +1,8 @@
 # `make demo` and `make test` are the two commands a new user needs; both set up .venv by themselves.
 PYTHON ?= python3
 BIN := .venv/bin
+# several tests run at a time, each on one core
+test check: export OPENBLAS_NUM_THREADS := 1
 
 .PHONY: $(shell grep -oE "^[a-z-]+:" Makefile | tr -d :)
 
