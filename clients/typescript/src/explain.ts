@@ -31,6 +31,8 @@ export interface Allowance {
   readonly name: string;
   readonly window: number;
   readonly windowEpsilon: number;
+  /** At most, in any 24 hours: all windows that they touch. */
+  readonly dayEpsilon: number;
   readonly lifetimeEpsilon: number;
   readonly remaining: number;
 }
@@ -49,6 +51,10 @@ export function explanation(
   }));
   const groups = Object.entries(registry.groups).map(([name, caps]) => ({
     ...{ name, window: caps.window, windowEpsilon: caps.window_epsilon },
+    dayEpsilon: Math.min(
+      caps.lifetime_epsilon,
+      caps.window_epsilon * (Math.ceil(DAY / caps.window) + 1),
+    ),
     lifetimeEpsilon: caps.lifetime_epsilon,
     remaining: device ? rest(device, registry, name, now) : caps.window_epsilon,
   }));
@@ -93,8 +99,8 @@ export function inText({ product, consent, questions, groups, problems }: Explan
   }
   for (const group of groups) {
     lines.push(
-      `${group.name}: at most epsilon ${group.windowEpsilon} each ${span(group.window)} and ` +
-        `${group.lifetimeEpsilon} per stored site data; ${group.remaining} is left now.`,
+      `${group.name}: at most epsilon ${group.windowEpsilon} each ${span(group.window)} (UTC), ` +
+        `${group.dayEpsilon} in any 24 hours, ${group.lifetimeEpsilon} per stored site data; ${group.remaining} is left now.`,
     );
   }
   for (const [name, why] of Object.entries(problems)) lines.push(`${name}: never sent, ${why}.`);

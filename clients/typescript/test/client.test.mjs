@@ -566,7 +566,7 @@ test("pending says what waits, explain what it tells", async () => {
   assert.match(pending.find(({ metric }) => metric === "city").text, /^names "\w+" of 4 answers$/);
   assert.match(pending.find(({ metric }) => metric === "word").text, /^names 1 of the 8 cells/);
   const text = await device.client.explain();
-  assert.match(text, /at most epsilon 8 each day and 64 per stored site data; 8 is left now/);
+  assert.match(text, /at most epsilon 8 each day \(UTC\), 16 in any 24 hours, 64 per stored site data; 8 is left now/);
   assert.match(text, /with 50 % believes it with at most 88\.1 % after one report/);
   assert.equal((await device.client.sent())[0].state, "waiting");
 });
