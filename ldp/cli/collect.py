@@ -98,7 +98,7 @@ OF_DEVELOPMENT = {"registry", "store", "dev", "listen"}
     metavar="KEY",
     help="Public key of the relay, which signs sizes of batches; may be repeated.",
 )
-@click.option("--drain", is_flag=True, help="Serve nobody: move all that waits, and end.")
+@click.option("--drain", is_flag=True, help="Serve nobody: move what waits, and end.")
 @JSON
 def collect(
     registry: Path,

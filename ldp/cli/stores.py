@@ -22,6 +22,6 @@ def noting_what_waits(stores: Sequence[StorePath], metric: str, version: int) ->
                 raise NoReports(
                     f"{error}, but {waiting:,} wait in {folder}: ldp collect moves them after its "
                     "--shuffle-longest (1h) if there are --shuffle-smallest (100) of them; to have "
-                    "them now, stop it and run it with --drain"
+                    "them now, stop it and run it with --drain (--write-small if fewer)"
                 ) from None
         raise
