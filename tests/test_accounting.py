@@ -1,8 +1,10 @@
 """Costs add exactly, caps hold whatever is asked, and a refused charge changes nothing."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from time import sleep
 
 import pytest
 from hypothesis import given
@@ -146,6 +148,23 @@ def test_the_window_slides_and_nothing_rolls_over() -> None:
         ledger.charge("g", Cost(epsilon=4.0), now=START + 3 * DAY)
     with pytest.raises(BudgetExceeded, match="life"):
         ledger.charge("g", Cost(epsilon=0.5), now=START + 99 * DAY)
+
+
+@pytest.mark.exact
+def test_threads_that_share_a_ledger_share_its_caps() -> None:
+    """Each reads what is spent before any other has charged, unless they take turns."""
+
+    class Slow(Ledger):
+        def spent_in_window(self, group: str, *, now: datetime) -> float:
+            spent = super().spent_in_window(group, now=now)
+            sleep(0.01)
+            return spent
+
+    ledger = Slow({"g": CAPS})
+    with ThreadPoolExecutor(8) as pool:
+        charges = [pool.submit(ledger.charge, "g", Cost(epsilon=4.0), now=START) for _ in range(8)]
+    assert sum(charge.exception() is None for charge in charges) == 2
+    assert ledger.spent("g") == 8.0
 
 
 @pytest.mark.exact

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ldp.client import ParameterError, Rappor
-from ldp.client.responses import _key
+from ldp.client.responses import AccountSecret, _key
 from ldp.registry import Metric
 from tests.devices import DAY
 from tests.memoising_devices import BASIC, EPOCH, EPOCH_BEGINS, PRICE, RR, Home
@@ -158,6 +158,15 @@ def test_devices_of_one_account_give_one_response(home: Any) -> None:
     assert one.spent == pytest.approx(PRICE)
     with pytest.raises(ParameterError, match="16 or more"):
         one.open(secret=b"short")
+
+
+@pytest.mark.exact
+def test_two_products_of_one_account_share_no_secret() -> None:
+    weather, again, news = (
+        AccountSecret(b"an account's own", product).read()
+        for product in ("weather", "weather", "news")
+    )
+    assert bytes(weather) == bytes(again) != bytes(news)
 
 
 @pytest.mark.exact

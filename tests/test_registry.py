@@ -1,5 +1,6 @@
 """metrics.toml: every mistake is one line that says where and what would be right."""
 
+import json
 import math
 import re
 from datetime import date, timedelta
@@ -395,7 +396,11 @@ def test_a_metric_expires_after_its_last_day(tmp_path: Path) -> None:
 
 @pytest.mark.exact
 @pytest.mark.parametrize(
-    "text", ["{}", "", '{"metrics": []}', '{"metrics": {"city": 5}}', '{"metrics": {"city": {}}}']
+    "text",
+    [
+        *("{}", "", '{"metrics": []}', '{"metrics": {"city": 5}}', '{"metrics": {"city": {}}}'),
+        '{"metrics": {"city": {"version": 1, "fingerprint": 5, "dictionary_sha256": null}}}',
+    ],
 )
 def test_a_broken_lock_says_how_to_mend_it(tmp_path: Path, text: str) -> None:
     path = written(tmp_path)
@@ -403,6 +408,17 @@ def test_a_broken_lock_says_how_to_mend_it(tmp_path: Path, text: str) -> None:
     for use in (Registry.load(path).check, Registry.load(path).lock):
         with pytest.raises(RegistryError, match="damaged; restore it"):
             use()
+
+
+@pytest.mark.exact
+def test_a_lock_that_pins_more_than_this_version_knows_is_not_overlooked(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    Registry.load(path).lock()
+    lock = json.loads((tmp_path / "metrics.lock").read_text())
+    lock["metrics"]["city"]["rotation"] = "1d"
+    (tmp_path / "metrics.lock").write_text(json.dumps(lock))
+    with pytest.raises(RegistryError, match="metric 'city' changed its pins"):
+        Registry.load(path).check()
 
 
 @pytest.mark.exact

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ldp.cli import commands
 from ldp.client import Declined, Recorded
 from ldp.errors import ParameterError, RegistryError
+from ldp.mechanisms import CATALOGUE
 from ldp.mechanisms.words import LETTERS
 from ldp.protocol.spelling import Spelling
 from ldp.registry import Registry
@@ -98,6 +99,13 @@ def test_a_device_answers_alike_whatever_the_word(tmp_path: Path, word: str) -> 
     made.client.grant()
     assert made.client.record("m0", word) == Recorded()
     made.client.close()
+
+
+@pytest.mark.exact
+def test_every_mechanism_of_words_has_a_value_for_none() -> None:
+    of_words = {name: CATALOGUE[name] for name in ("sfp", "prefix", "rappor-ngrams")}
+    for kind in of_words.values():
+        assert {example.mechanism.placeholder for example in kind.examples()} == {""}
 
 
 @pytest.mark.exact
