@@ -317,14 +317,17 @@ def test_a_group_is_a_queue_and_a_metric_that_is_shuffled_to_a_target_has_its_ow
 
 @pytest.mark.exact
 def test_all_mistakes_are_said_at_once_with_their_lines(tmp_path: Path) -> None:
-    text = GOOD.replace("rows = 128\n", "").replace('["chrome", "firefox"]', '["chrome"]')
+    """The line of the key that the mistake names, or else of the section."""
+    text = GOOD.replace("rows = 128\n", "")
+    text = text.replace("[metric.browser]\nversion", "[metric.browser]\nversions")
     with pytest.raises(RegistryError) as caught:
         Registry.load(written(tmp_path, text))
     path, lines = tmp_path / "metrics.toml", text.splitlines()
-    city, browser = (1 + lines.index(f"[metric.{name}]") for name in ("city", "browser"))
+    city = 1 + lines.index('mechanism = "cms"')
+    browser = 1 + lines.index("[metric.browser]")
     said = sorted(str(caught.value).splitlines())
     assert said[0].startswith(f"{path}: line {city}: [metric.city]: mechanism 'cms' needs rows")
-    assert said[1].startswith(f"{path}: line {browser}: [metric.browser]: categories must be")
+    assert said[1].startswith(f"{path}: line {browser}: [metric.browser]: needs version")
     assert len(said) == 2
 
 

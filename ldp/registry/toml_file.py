@@ -108,14 +108,23 @@ def _depends(keys: Mapping[str, Any], mistakes: Mapping[str, str]) -> bool:
     return not names.isdisjoint(mistakes)
 
 
-def _with_line(path: Path, section: str) -> str:
-    """Return "line N: " of a section's header; "" where it is written in another way."""
+def _with_line(path: Path, section: str, mistake: str) -> str:
+    """Return "line N: " of the section's key that the mistake names first, or else of its header;
+    "" where that is written in another way."""
     kind, _, name = section.partition(".")
     header = rf"\s*\[\s*{kind}\s*\.\s*([\"']?){re.escape(name)}\1\s*\]"
-    for number, line in enumerate(read_bytes(path).decode().splitlines(), 1):
-        if re.match(header, line):
-            return f"line {number}: "
-    return ""
+    lines = dict(enumerate(read_bytes(path).decode().splitlines(), 1))
+    start = next((number for number, line in lines.items() if re.match(header, line)), None)
+    if start is None:
+        return ""
+    keys = {}
+    for number in range(start + 1, len(lines) + 1):
+        if re.match(r"\s*\[", lines[number]):
+            break
+        if key := re.match(r"\s*([\w-]+)\s*=", lines[number]):
+            keys[key[1]] = number
+    words = re.findall(r"[\w-]+", mistake.removeprefix(f"[{section}]"))
+    return f"line {next((keys[word] for word in words if word in keys), start)}: "
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -159,7 +168,7 @@ def _contents(path: Path, document: dict[str, Any]) -> Contents:
                 known[name] = _metric(identity, groups, name, keys, known)
     if mistakes:
         raise RegistryError(
-            "\n".join(_with_line(path, place) + mistakes[place] for place in mistakes)
+            "\n".join(_with_line(path, place, line) + line for place, line in mistakes.items())
         )
     metrics = {name: known[name] for name in sections}
     _require_one_presence(metrics)
