@@ -5,11 +5,13 @@ likelihood of a part for its value v, m the shares of the part's values and f = 
 
     T_a = G**-1 L_a / f,    G[v, w] = sum over reports L_a(v) L_a(w) / f**2 / n,
 
-has mean 1 under its own value and 0 under any other, whatever m is, and is the efficient estimate
-of m where m is right. The product of the parts' estimates has mean 1 under its own cell alone, so
-its sum over the reports is an unbiased count, also where the parts depend on each other. Given the
-table its variance is n (mean of T**2 - share of the cell). Unlike a maximum of the likelihood it
-knows no boundary: it is normal where the cell is held by nobody, and may be negative.
+has mean 1 under its own value and 0 under any other if f is the law of the reports, and is the
+efficient estimate of m. So m is the maximum of the likelihood with shares that may fall below 0: if
+those of values that nobody holds were 0 or more, f would be off to one side. The product of the
+parts' estimates has mean 1 under its own cell alone, so its sum over the reports is an unbiased
+count, also where the parts depend on each other. Given the table its variance is n (mean of T**2 -
+share of the cell). Unlike a maximum of the likelihood it knows no boundary: it is normal where the
+cell is held by nobody, and may be negative.
 
 Arrays only, no mechanism. Source of the efficient estimate of one part: Le Cam's one step from the
 maximum, with the observed information (van der Vaart 1998, section 5.7).
@@ -23,6 +25,11 @@ import numpy as np
 
 from ldp.arrays import AnyInts, Floats
 from ldp.decoding.mixtures import Mixture
+
+MOST_STEPS, ENOUGH = 20, 1e-6
+"""Steps of Newton's method, at most, and the step after which it ends, in shares."""
+MOST_FALL = 0.9
+"""Part of the probability of a report that one step may take from it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +45,20 @@ class PartWeights:
     @classmethod
     def of(cls, factor: Floats, counts: AnyInts, margin: Floats) -> Self:
         """Return the weights from the likelihoods `factor`, shape (reports, values), the number of
-        equal reports `counts` and the shares `margin`, shape (values,)."""
-        density = factor @ margin
-        relative = factor / density[:, None]
-        total = float(counts.sum())
-        information = relative.T @ (relative * (counts / total)[:, None])
-        weights = relative @ np.linalg.pinv(information, hermitian=True, rcond=1e-12)
-        return cls(weights, density, np.zeros(factor.shape[1]))
+        equal reports `counts` and the most likely shares of 0 or more, `margin`, shape (values,),
+        from which Newton's method goes to the maximum without that bound."""
+        part = np.asarray(counts / counts.sum())
+        for _ in range(MOST_STEPS):
+            density = factor @ margin
+            relative = factor / density[:, None]
+            information = relative.T @ (relative * part[:, None])
+            inverse = np.linalg.pinv(information, hermitian=True, rcond=1e-12)
+            step = inverse @ (relative.T @ part - 1)
+            fall = float((-(factor @ step) / density).max())
+            margin = margin + min(1.0, MOST_FALL / max(fall, MOST_FALL)) * step
+            if np.abs(step).max() < ENOUGH:
+                break
+        return cls(relative @ inverse, density, np.zeros(factor.shape[1]))
 
 
 @dataclass(frozen=True, eq=False)
