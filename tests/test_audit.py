@@ -1,6 +1,6 @@
 """The audit passes every honest encoder and catches every mutant."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import count
 
@@ -138,6 +138,16 @@ def test_device_reports_with_system_randomness_have_the_law_they_claim(example: 
     assert audit.passed, audit.findings[0]
 
 
+def is_caught(
+    mechanism: Catalogued, values: Sequence[Value], encode: Callable[[Value], bytes], trials: int
+) -> bool:
+    """Whether an audit fails; one of a tenth of the trials is enough to catch most."""
+    return not all(
+        audit_encoder(mechanism, values, encode, trials=some, alpha=ALPHA).passed
+        for some in (trials // 10, trials)
+    )
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("examples", [pytest.param("all", marks=pytest.mark.slow), "some"])
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
@@ -152,8 +162,8 @@ def test_the_audit_catches_the_mutant(mutant: Mutant, examples: str) -> None:
         if applies(mutant, mechanism):
             encode = mutant(mechanism, SeededBits(b"mutant"))
             first, *_, last = _tried(example)
-            audit = audit_encoder(mechanism, (first, last), encode, trials=TRIALS, alpha=ALPHA)
-            assert not audit.passed, f"{mutant.__name__} of {mechanism} was not caught"
+            message = f"{mutant.__name__} of {mechanism} was not caught"
+            assert is_caught(mechanism, (first, last), encode, TRIALS), message
             caught += 1
     assert caught or mutant in NEED_MANY_COLUMNS or examples == "some"
 
@@ -293,8 +303,7 @@ def test_the_audit_catches_the_mutant_at_full_size(mutant: Mutant, preset: str) 
         return
     encode = mutant(mechanism, SeededBits(b"full size mutant"))
     first, *_, last = ANY_VALUES
-    audit = audit_encoder(mechanism, (first, last), encode, trials=FULL_SIZE_TRIALS, alpha=ALPHA)
-    assert not audit.passed
+    assert is_caught(mechanism, (first, last), encode, FULL_SIZE_TRIALS)
 
 
 @pytest.mark.exact
