@@ -1,5 +1,6 @@
 """`ldp audit`: what an encoder delivers, held against what its mechanism prints."""
 
+import gc
 import json
 import math
 import platform
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +105,12 @@ def audit(
         text = "\n".join(_line(verdict, {}) for verdict in verdicts)
         say({"passed": passed, **result, "audits": audits}, text, as_json)
         sys.exit(0 if passed else 1)
-    pairs = [
-        certified(subject, trials, seed, with_cheats=bool(report or verify)) for subject in subjects
-    ]
+    gc.disable()  # reports make no cycles of references: the search took a tenth of the time
+    try:
+        tried = partial(certified, trials=trials, seed=seed, with_cheats=bool(report or verify))
+        pairs = [*map(tried, subjects)]
+    finally:
+        gc.enable()
     result["audits"] = [entry for _, entry in pairs]
     lines = [_line(verdict, entry.get("cheats_caught", {})) for verdict, entry in pairs]
     if of_client:
