@@ -144,6 +144,22 @@ def test_no_smaller_price_is_exact_enough(tmp_path: Path) -> None:
         assert answer.error <= answer.ask.within < below.error
 
 
+@pytest.mark.parametrize(
+    "question",
+    [THEME, BATTERY, CITY, BY_PLAN, pytest.param(START, marks=pytest.mark.slow), APPS, TYPED],
+)
+def test_fewer_people_are_never_as_exact(question: str, tmp_path: Path) -> None:
+    """So no plan asks a part of the people: each of those would lose more."""
+    (ask,) = product(tmp_path, question).questions
+    for ways in (ask.mechanisms, ask.memoised):
+        for epsilon in (0.5, 3.0):
+            errors = [
+                min((error for _, error in ways(50_000 >> halvings, epsilon)), default=0.0)
+                for halvings in range(3)
+            ]
+            assert errors[0] < errors[1] < errors[2] or not any(errors)
+
+
 def test_near_the_least_price_the_smallest_report_is_taken(tmp_path: Path) -> None:
     """Of 40 values: within two steps of the least price no exact answer has a smaller report, and
     some have a larger one."""
