@@ -249,7 +249,9 @@ def test_tables_of_one_day_are_merged_if_that_is_meant(
     assert run("merge t t --out twice", monkeypatch) == 2
     assert "1 days are in more than one of these tables" in capsys.readouterr().err
     assert not Path("twice").exists()
-    assert run("merge t t --out twice --overlapping", monkeypatch) == 0
+    capsys.readouterr()
+    assert run("merge t t --out twice --overlapping --json", monkeypatch) == 0
+    assert json.loads(capsys.readouterr().out)["written"] == "twice"
 
 
 @pytest.mark.exact
@@ -639,16 +641,21 @@ def test_amplify_knows_every_mechanism_by_name(
         "registry lock",
         "registry page",
         "registry sign",
+        "table import",
         *sorted({*commands.list_commands(Context(commands))} - {"registry"}),
     ],
 )
-def test_every_command_has_help_with_an_example(
+def test_every_command_has_help_with_an_example_and_refuses_what_it_does_not_know(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(f"{command} --help", monkeypatch) == 0
     shown = capsys.readouterr().out
     assert f"ldp {command}".strip() in shown
     assert "Example:" in shown or not command
+    assert run(f"{command} --no-such-option", monkeypatch) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith("ldp: No such option '--no-such-option' (see ")
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
 
 
 @pytest.mark.exact

@@ -1,5 +1,6 @@
 """Counts that a database or another system made are the integers of `ldp aggregate`."""
 
+import json
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -152,6 +153,10 @@ def test_the_commands_make_the_table_of_aggregate(tmp_path: Path) -> None:
     words = ("--registry", registry, "--day", "2026-01-01", "--out", tmp_path / "mine.table")
     done = run("table", "import", "theme", tmp_path / "counts.csv", *words)
     assert "400 reports of 'theme'" in done.output
+    as_json = json.loads(
+        run("table", "import", "theme", tmp_path / "counts.csv", *words, "--json").output
+    )
+    assert as_json["reports"] == 400
     by_hand = tmp_path / "theirs.table"
     run("aggregate", "theme", world.store, "--registry", registry, "--out", by_hand)
     assert (tmp_path / "mine.table").read_bytes() == by_hand.read_bytes()
