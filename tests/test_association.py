@@ -26,7 +26,7 @@ from ldp import (
     UnaryEncoding,
     cli,
 )
-from ldp.arrays import Floats
+from ldp.arrays import Floats, Ints
 from ldp.collection import ReportWriter, read_patterns
 from ldp.decoding.association import (
     OTHER,
@@ -327,7 +327,7 @@ def test_counts_are_unbiased_where_everybody_holds_one_cell() -> None:
     assert right < 0.2 + 4.5 / 400**0.5 < twin
 
 
-def _at(factor: Floats, counts: Floats, shares: Floats) -> Floats:
+def _at(factor: Floats, counts: Ints, shares: Floats) -> Floats:
     """Weights from the law of reports that these shares have."""
     relative = factor / (factor @ shares)[:, None]
     information = relative.T @ (relative * (counts / counts.sum())[:, None])
