@@ -653,9 +653,9 @@ def test_every_command_has_help_with_an_example_and_refuses_what_it_does_not_kno
     assert f"ldp {command}".strip() in shown
     assert "Example:" in shown or not command
     assert run(f"{command} --no-such-option", monkeypatch) == 2
-    shown = capsys.readouterr()
-    assert shown.err.startswith("ldp: No such option '--no-such-option' (see ")
-    assert (shown.out, shown.err.count("\n")) == ("", 1)
+    refused = capsys.readouterr()
+    assert refused.err.startswith("ldp: No such option '--no-such-option' (see ")
+    assert (refused.out, refused.err.count("\n")) == ("", 1)
 
 
 @pytest.mark.exact
