@@ -49,7 +49,7 @@ def test_old_summaries_still_make_a_page(tmp_path: Path) -> None:
     page = render([Results.load(tmp_path / "cities.csv")])
     assert "leave 100 of" in unexplained(page)
     assert "the summary beside the file does not tell it" in unexplained(page)
-    assert "the table does not carry what its metric may spend" in words(page)
+    assert "Not known here: the caps are in a registry" in words(page)
 
 
 CATEGORIES = tuple("abcdef")
@@ -151,7 +151,7 @@ def test_the_privacy_label_says_what_a_report_costs_and_what_a_device_may_spend(
     assert "When a value changes is not covered" in read
     read = label(**kept)
     assert "for how long is not known" in read
-    assert "Not known: the table does not carry" in read
+    assert "Not known here: the caps are in a registry" in read
 
 
 @pytest.mark.exact

@@ -97,9 +97,15 @@ def test_the_data_have_their_own_quantiles() -> None:
     ("words", "message"),
     [
         ("trips.csv", "give --column, one of place, minutes, constant"),
-        ("trips.csv --column town", "give --column, one of place, minutes, constant"),
+        (
+            "trips.csv --column town",
+            "there is no column 'town'; give --column, one of place, minutes, constant",
+        ),
         ("trips.csv --column constant", "one value only"),
-        ("trips.csv --column place --as numbers", "value is not a number"),
+        (
+            "trips.csv --column place --as numbers",
+            "40 of the 40 different values of place are no numbers: correct or empty",
+        ),
         ("trips.csv --column place --epsilon 1,x", "must be numbers with commas between"),
         ("trips.csv --column place --epsilon 0", "epsilon"),
         ("empty.csv --column a", "the column a has no values"),
@@ -169,8 +175,9 @@ def test_the_page_has_a_section_for_each_epsilon_beside_the_truth(
     page = Headings()
     page.feed(Path("try.html").read_text("utf-8"))
     assert f"{column}: a simulation, made from the data and not private" in page.text
-    for words in (f"{column}, epsilon 1", f"{column}, epsilon 4", shown, "truth"):
+    for words in (f"{column}, epsilon 1", f"{column}, epsilon 4", shown, "truth", "curator"):
         assert words in page.text
+    assert "randomised on the device" not in page.text
     assert not page.loaded
 
 

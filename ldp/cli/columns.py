@@ -39,7 +39,8 @@ def _chosen(path: Path, header: list[str], column: str | None) -> str:
     if column is None and len(header) == 1:
         return header[0]
     if column is None or column not in header:
-        raise ParameterError(f"{path}: give --column, one of {', '.join(header)}")
+        missing = f"there is no column {column!r}; " if column is not None else ""
+        raise ParameterError(f"{path}: {missing}give --column, one of {', '.join(header)}")
     return column
 
 

@@ -18,10 +18,17 @@ from ldp.errors import ParameterError
 from ldp.files import write_whole
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from ldp.planning.trial import OfNumbers, OfValues
 
 WIDTH, LONGEST = 96, 40
 QUANTILES = (0.5, 0.95)
+MADE = "A simulation, made from the data: nothing here is private."
+INTRO = (
+    "No device sent these reports: they were drawn from the data. The estimates are worked out "
+    "from all of them together, and each has an error, which this page states."
+)
 
 
 class _Numbers(click.ParamType):  # type: ignore[type-arg]
@@ -80,7 +87,13 @@ def trial(
     Example: ldp try trips.csv --column minutes --epsilon 1,4
     """
     from ldp.mechanisms.numeric import number_of
-    from ldp.planning.trial import are_numbers, other_than_numbers, try_numbers, try_values
+    from ldp.planning.trial import (
+        FEW_NUMBERS,
+        are_numbers,
+        numbers_in,
+        try_numbers,
+        try_values,
+    )
     from ldp.simulation import Population
 
     name, cells = read_column(data, column)
@@ -90,10 +103,17 @@ def trial(
     people = Population(tuple(held), counts=np.array([*held.values()], dtype=np.int64))
     epsilons = tuple({f"{epsilon:g}": epsilon for epsilon in epsilons}.values())
     of_numbers = kind == "numbers" or (kind == "auto" and are_numbers(people))
+    numbers = numbers_in(people)
+    others = len(held) - numbers
+    if of_numbers and others:
+        raise ParameterError(
+            f"{data}: {others:,} of the {len(held):,} different values of {name} are no numbers: "
+            "correct or empty these cells, or leave out --as numbers"
+        )
     randomness = generator(seed)
     read_as = "numbers" if of_numbers else "categories"
     head = f"{name}: {people.users:,} people, {len(held):,} different values, read as {read_as}"
-    if not of_numbers and (others := other_than_numbers(people)):
+    if not of_numbers and others and numbers > FEW_NUMBERS:
         head += f", because {others:,} of them are no numbers"
     if empty := len(cells) - people.users:
         head += f"; {empty:,} empty cells left out"
@@ -101,16 +121,20 @@ def trial(
     if of_numbers:
         trials = try_numbers(people, epsilons, QUANTILES, randomness)
         rows = [row for one_trial in trials for row in _of_numbers(one_trial)]
-        lines = _number_lines(rows)
+        table = [NUMBER_HEAD, *map(_number_cells, rows)]
+        lines, notes = [NUMBER_LINE.format(*cells) for cells in table], NUMBER_NOTES
     else:
         trials = try_values(people, epsilons, randomness)
         rows = [_of_values(one_trial) for one_trial in trials]
-        lines = _value_lines(rows, people.users)
+        table = [VALUE_HEAD, *map(_value_cells, rows)]
+        lines = [*VALUE_HEAD_LINES, *(VALUE_LINE.format(*cells) for cells in table[1:])]
+        notes = VALUE_NOTES.format(people.users)
     if of_numbers and any(number_of(value) < 0 for value in people.values):
-        lines.append("Numbers below 0 are taken for 0 here: `signed = true` gives them bins.")
-    lines = [head, "A simulation, made from the data: nothing here is private.", "", *lines]
+        notes += " Numbers below 0 are taken for 0 here: `signed = true` gives them bins."
+    lines = [head, MADE, "", *lines, "", *wrap(notes, WIDTH)]
     if out is not None:
-        _write_page(trials, people.truth(), name, out)
+        above = _html([f"{head}."], table, [notes])
+        _write_page(trials, people.truth(), name, above, out)
         lines.append(f"-> {out}")
     result = {
         "simulation": True,
@@ -143,25 +167,34 @@ def _of_values(one_trial: "OfValues") -> dict[str, Any]:
     }
 
 
-def _value_lines(rows: Sequence[dict[str, Any]], users: int) -> list[str]:
-    lines = [
-        "                         values    people in   a value needs    std.   curator's",
-        "epsilon  mechanism        found         them       about       error  std. error",
-    ]
-    for row in rows:
-        lines.append(
-            f"{row['epsilon']:7g}  {row['mechanism']:<13} {row['detected']:8,} "
-            f"{100 * row['people_in_detected']:10.1f} % {row['noise_floor']:11,.0f} "
-            f"{row['std_error']:11,.0f} {row['curator_std_error']:11.3g}"
-        )
-    notes = (
-        "Found: told from noise; on average at most 5 % of them are held by nobody. A value needs "
-        f"about so many of the {users:,} people to be found half of the time. Std. error: of the "
-        "count of a value that few hold. Curator's: of a histogram by somebody who is trusted "
-        "with the values, at the same epsilon. The list of values is that of the data: for values "
-        "that nobody can list see ldp discover."
+VALUE_HEAD = (
+    *("epsilon", "mechanism", "values found", "people in them", "a value needs about"),
+    *("std. error", "curator's std. error"),
+)
+VALUE_HEAD_LINES = (
+    "                         values    people in   a value needs    std.   curator's",
+    "epsilon  mechanism        found         them       about       error  std. error",
+)
+VALUE_LINE = "{:>7}  {:<13} {:>8} {:>12} {:>11} {:>11} {:>11}"
+VALUE_NOTES = (
+    "Found: told from noise; on average at most 5 % of them are held by nobody. A value needs "
+    "about so many of the {:,} people to be found half of the time. Std. error: of the "
+    "count of a value that few hold. Curator's: of a histogram by somebody who is trusted "
+    "with the values, at the same epsilon. The list of values is that of the data: for values "
+    "that nobody can list see ldp discover."
+)
+
+
+def _value_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        f"{row['epsilon']:g}",
+        row["mechanism"],
+        f"{row['detected']:,}",
+        f"{100 * row['people_in_detected']:.1f} %",
+        f"{row['noise_floor']:,.0f}",
+        f"{row['std_error']:,.0f}",
+        f"{row['curator_std_error']:.3g}",
     )
-    return [*lines, "", *wrap(notes, WIDTH)]
 
 
 def _of_numbers(one_trial: "OfNumbers") -> list[dict[str, Any]]:
@@ -182,29 +215,52 @@ def _of_numbers(one_trial: "OfNumbers") -> list[dict[str, Any]]:
     ]
 
 
-def _number_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    lines = [
-        f"{'epsilon':>7}  {'mechanism':<23} {'':<5} {'in the data':>12} {'estimate':>10} "
-        f"{'95 % interval':>24} {'curator':>10}",
-    ]
-    for row in rows:
-        interval = f"{row['low']:.5g} to {row['high']:.5g}"
-        lines.append(
-            f"{row['epsilon']:7g}  {row['mechanism']:<23} {row['statistic']:<5} "
-            f"{row['true']:12,.6g} {row['estimate']:10,.5g} {interval:>24} {row['curator']:10,.5g}"
-        )
-    notes = (
-        "No device knows the range of the numbers. An infinite end: the reports set none. Curator: "
-        "what somebody who is trusted with the numbers would release, at the same epsilon a "
-        "percentile. With a known range see ldp plan --numbers --range."
+NUMBER_HEAD = ("epsilon", "mechanism", "", "in the data", "estimate", "95 % interval", "curator")
+NUMBER_LINE = "{:>7}  {:<23} {:<5} {:>12} {:>10} {:>24} {:>10}"
+NUMBER_NOTES = (
+    "No device knows the range of the numbers. An infinite end: the reports set none. Curator: "
+    "what somebody who is trusted with the numbers would release, at the same epsilon a "
+    "percentile. With a known range see ldp plan --numbers --range."
+)
+
+
+def _number_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        f"{row['epsilon']:g}",
+        row["mechanism"],
+        row["statistic"],
+        f"{row['true']:,.6g}",
+        f"{row['estimate']:,.5g}",
+        f"{row['low']:.5g} to {row['high']:.5g}",
+        f"{row['curator']:,.5g}",
     )
-    return [*lines, "", *wrap(notes, WIDTH)]
+
+
+def _html(before: Sequence[str], table: Sequence[Sequence[str]], after: Sequence[str]) -> "Markup":
+    """Return paragraphs and a table whose first row is its head."""
+    from markupsafe import Markup
+
+    def row(cells: Sequence[str], tag: str) -> Markup:
+        form = Markup(f'<{tag} class="number">%s</{tag}>')
+        return Markup("<tr>%s</tr>") % Markup().join(form % cell for cell in cells)
+
+    paragraphs = [Markup("<p>%s</p>") % text for text in before]
+    notes = [Markup('<p class="soft small">%s</p>') % text for text in after]
+    head = Markup("<thead>%s</thead>") % row(table[0], "th")
+    body = Markup().join(row(cells, "td") for cells in table[1:])
+    whole = Markup('<div class="scroll"><table>%s<tbody>%s</tbody></table></div>') % (head, body)
+    return Markup().join([*paragraphs, whole, *notes])
 
 
 def _write_page(
-    trials: "Sequence[OfNumbers | OfValues]", truth: Mapping[str, int], name: str, out: Path
+    trials: "Sequence[OfNumbers | OfValues]",
+    truth: Mapping[str, int],
+    name: str,
+    above: "Markup",
+    out: Path,
 ) -> None:
-    """Write the page of `ldp report` with a section an epsilon, and the truth beside it."""
+    """Write the page of `ldp report`: what stands `above`, then a section an epsilon, and the truth
+    beside it."""
     from ldp.report import load, render
 
     section = re.sub(r"[/\\\0]", "_", name)[:LONGEST]  # becomes the name of a file
@@ -218,5 +274,7 @@ def _write_page(
             [load(path) for path in paths],
             truth,
             f"{name}: a simulation, made from the data and not private",
+            above=above,
+            intro=INTRO,
         )
     write_whole(out, page)

@@ -76,21 +76,28 @@ def environment(package: str) -> Environment:
     return templates
 
 
+COUNTED = (
+    "Counted under local differential privacy: every report was randomised on the device that sent "
+    "it. The numbers are worked out from all reports together, and each has an error, which this "
+    "page states."
+)
+
+
 def render(
     files_read: Sequence[ResultFile],
     truth: Truths | None = None,
     title: str | None = None,
     registry: Registry | None = None,
     above: Markup | None = None,
+    intro: str = COUNTED,
 ) -> str:
     """Return the page as HTML text, a section a file.
 
     `truth` (value -> count), one for all or one for each of the results about values and numbers,
     is drawn beside the estimates; `title` (by default metrics and days) stands above; `registry`
-    tells what metrics are about and who owns them; `above`: HTML that stands before the sections.
-    Raises DecodeError when a truth names no
-    candidate; a file that the only truth does not touch, beside others that it does, is shown
-    without it.
+    tells what metrics are about and who owns them; `above`: HTML that stands before the sections,
+    below `intro`. Raises DecodeError when a truth names no candidate; a file that the only truth
+    does not touch, beside others that it does, is shown without it.
     """
     names = _names(files_read)
     known = _truths(files_read, truth)
@@ -114,6 +121,7 @@ def render(
     templates = environment("ldp.report")
     return templates.get_template("page.html").render(
         above=above or "",
+        intro=intro,
         title=title or _title(files_read, names),
         sections=sections,
         series=series,

@@ -9,8 +9,8 @@ from ldp.registry.explaining import NOT_COVERED, REMEMBERED
 from ldp.report.reading import ResultFile
 
 NO_LABEL = (
-    "Not known: the table does not carry what its metric may spend. Tables that `ldp aggregate` "
-    "writes do."
+    "Not known here: the caps are in a registry, and the tables that `ldp aggregate` writes carry "
+    "them."
 )
 
 
