@@ -106,7 +106,8 @@ def test_nothing_is_signed_off_without_a_lock_and_a_passed_audit(folder: Path) -
     with pytest.raises(RegistryError, match="development = true asks nobody"):
         sign(replace(registry, development=True), "Officer", [audit], TODAY)
     registry.lock_path.unlink()
-    with pytest.raises(RegistryError, match="registry lock"):
+    names = ", ".join(registry.metrics)
+    with pytest.raises(RegistryError, match=rf"`ldp registry lock .*metrics.toml` first: {names}"):
         sign(registry, "Officer", [audit], TODAY)
 
 
@@ -215,7 +216,11 @@ def test_a_page_is_written_and_said_as_json(
 ) -> None:
     words = "registry page metrics.toml --out page.html --certificate audit.json --json"
     assert run(words, monkeypatch) == 0
-    assert json.loads(capsys.readouterr().out) == {"written": "page.html"}
+    assert json.loads(capsys.readouterr().out) == {"written": "page.html", "missing": []}
+    assert run(words.replace("--certificate audit.json --json", ""), monkeypatch) == 0
+    assert (
+        "\nto sign it, metric 'city' has no certificate: `ldp audit city" in capsys.readouterr().out
+    )
     assert run(f"{SIGN} --json", monkeypatch) == 0
     record = json.loads(capsys.readouterr().out)
     check_sign_off(Registry.load("metrics.toml"), record, folder)

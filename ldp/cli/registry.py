@@ -16,7 +16,12 @@ from ldp.files import write_whole
 from ldp.registry import Registry
 from ldp.registry.explaining import length_in_words
 from ldp.registry.page import page as page_text
-from ldp.registry.sign_off import check_sign_off, read_certificates, read_sign_off
+from ldp.registry.sign_off import (
+    check_sign_off,
+    missing_for_signing,
+    read_certificates,
+    read_sign_off,
+)
 from ldp.registry.sign_off import sign as sign_off
 
 _FILE = click.argument("file", type=FILE)
@@ -185,8 +190,14 @@ def page(
     inputs = [*loaded.files, *certificates, *([against] if against else [])]
     _require_other(out, inputs)
     signed = read_sign_off(against) if against else None
-    write_whole(out, page_text(loaded, read_certificates(certificates), signed, today))
-    say({"written": str(out)}, f"{len(loaded.metrics)} metrics -> {out}", as_json)
+    certified = read_certificates(certificates)
+    write_whole(out, page_text(loaded, certified, signed, today))
+    missing = [*missing_for_signing(loaded, certified, today)]
+    words = [
+        f"{len(loaded.metrics)} metrics -> {out}",
+        *(f"to sign it, {line}" for line in missing),
+    ]
+    say({"written": str(out), "missing": missing}, "\n".join(words), as_json)
 
 
 @registry.command()
@@ -240,5 +251,6 @@ def _check_limits(
     if most_odds is not None and odds(epsilon) > most_odds:
         raise RegistryError(
             f"{loaded.path}: any 24 hours of one device can multiply odds by "
-            f"{upwards(odds(epsilon))} (epsilon {upwards(epsilon)}), --most-odds is {most_odds:g}"
+            f"{upwards(odds(epsilon))} (epsilon {upwards(epsilon)}), --most-odds is {most_odds:g}: "
+            "lower the caps of its groups, or allow as much"
         )

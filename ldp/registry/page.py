@@ -135,7 +135,7 @@ def _audit_cells(metric: Metric, certified: Mapping[str, Certified]) -> list[str
     audit = certified.get(fingerprint)
     if audit is None:
         return [metric.name, fingerprint, "no certificate", "", "", ""]
-    origin = f"ldp {audit.version} ({audit.commit or 'no commit'}), {audit.day}"
+    origin = f"ldp {audit.version} ({audit.commit or 'commit not known'}), {audit.day}"
     numbers = upwards(audit.claimed), f"{audit.at_least:.3g}"
     return [metric.name, fingerprint, "passed" if audit.passed else "failed", *numbers, origin]
 
@@ -145,7 +145,7 @@ def _files(registry: Registry, certified: Mapping[str, Certified]) -> Iterator[s
     paths += dict.fromkeys(audit.path for audit in certified.values())
     yield _table(["file", "SHA-256"], ([path.name, digest(path)] for path in paths))
     if not registry.lock_path.exists():
-        yield _line("The registry is not locked.", "bad")
+        yield _line("The registry is not locked: ldp registry lock.", "bad")
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

@@ -7,7 +7,7 @@ version control, it lets a build fail when the registry is no longer the one tha
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -78,23 +78,32 @@ def facts(registry: Registry) -> dict[str, Any]:
     return {"metrics": metrics, "groups": groups, "device": device}
 
 
+def missing_for_signing(
+    registry: Registry, certified: Mapping[str, Certified], day: date
+) -> Iterator[str]:
+    """Yield what a signature lacks: metrics that are locked, and certificates that passed of those
+    that have not expired on `day`."""
+    if unlocked := registry.check(day):
+        yield f"run `ldp registry lock {registry.path}` first: {', '.join(unlocked)}"
+    for metric in registry.metrics.values():
+        audit = certified.get(metric.mechanism.fingerprint.hex())
+        if metric.expires >= day and (audit is None or not audit.passed):
+            problem = "failed the audit of its certificate" if audit else "has no certificate"
+            yield (
+                f"metric {metric.name!r} {problem}: `ldp audit {metric.name} "
+                f"--registry {registry.path} --report FILE`, and name it with --certificate"
+            )
+
+
 def sign(registry: Registry, name: str, certificates: Sequence[Path], day: date) -> dict[str, Any]:
     """Return the record that `name` agreed on `day`. Raise RegistryError for a registry for
     development, and unless every metric is locked and, if it has not expired, has passed an audit
     by one of the certificates."""
     if registry.development:
         raise RegistryError(f"{registry.path}: development = true asks nobody: nothing to sign off")
-    if unlocked := registry.check(day):
-        raise RegistryError(f"{registry.path}: run `ldp registry lock` first: {unlocked[0]}")
     certified = read_certificates(certificates)
-    for metric in registry.metrics.values():
-        audit = certified.get(metric.mechanism.fingerprint.hex())
-        if metric.expires >= day and (audit is None or not audit.passed):
-            problem = "failed the audit of its certificate" if audit else "has no certificate"
-            raise RegistryError(
-                f"{registry.path}: metric {metric.name!r} {problem}: `ldp audit {metric.name} "
-                f"--registry {registry.path} --report FILE`, and name it with --certificate"
-            )
+    if missing := [*missing_for_signing(registry, certified, day)]:
+        raise RegistryError("\n".join(f"{registry.path}: {line}" for line in missing))
     return {
         "sign_off": FORMAT,
         "note": NOTE,
