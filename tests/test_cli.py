@@ -82,6 +82,9 @@ def test_results_as_json(
     assert planned["best"] in {forecast["mechanism"] for forecast in planned["forecasts"]}
     run("registry check metrics.toml --json", monkeypatch)
     assert json.loads(capsys.readouterr().out)["worst_case_epsilon"]["places"]["life"] == 64.0
+    for command, written in (("lock", "metrics.lock"), ("export", "metrics.json")):
+        run(f"registry {command} metrics.toml --json", monkeypatch)
+        assert json.loads(capsys.readouterr().out)["written"] == written
 
 
 @pytest.mark.statistical
