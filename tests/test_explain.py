@@ -11,7 +11,7 @@ import pytest
 from ldp.accounting.explain import guess_sentence, odds, posterior
 from ldp.cli import main
 from ldp.registry import Registry
-from ldp.registry.explaining import NOT_COVERED, explained, length_in_words
+from ldp.registry.explaining import NOT_COVERED, explained, group_lines, length_in_words
 from simulations.device import registry_text
 
 
@@ -36,6 +36,25 @@ def test_every_metric_is_told_with_the_epsilon_of_a_report_and_what_is_charged(
         assert ("sees how many reports come" in told) == (metric.presence == "public")
         assert (metric.price in [pytest.approx(e, rel=1e-3) for e in epsilons]) or metric.memoise
         assert told.endswith(NOT_COVERED)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("day", "is_said"), [(4.0, True), (8.0, False)])
+def test_a_group_says_what_its_metrics_take_where_its_caps_allow_more(
+    day: float, is_said: bool
+) -> None:
+    group = {
+        "metrics": ["city"],
+        "window_seconds": 86_400,
+        "window_epsilon": 4.0,
+        "lifetime_epsilon": 60.0,
+        "is_conditional": False,
+        "day": {"epsilon": day},
+        "life": {"epsilon": 60.0},
+    }
+    told = " ".join(group_lines("usage", group, 0.5))
+    assert "so at most 8 in any 24 hours" in told
+    assert ("take at most 4 of that in any 24 hours" in told) is is_said
 
 
 @pytest.mark.exact

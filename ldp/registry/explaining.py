@@ -18,6 +18,7 @@ from ldp.accounting.explain import (
 )
 from ldp.accounting.guessing import linked_reports, require_share
 from ldp.accounting.label import Label
+from ldp.accounting.policy import periods_touched
 from ldp.mechanisms.outcomes import outcomes, permanent_pair
 from ldp.registry import Metric, Registry
 from ldp.registry.answers import listing, naming, quoted
@@ -322,6 +323,10 @@ def group_lines(name: str, group: Mapping[str, Any], belief: float) -> Iterator[
         f"{name} ({metrics}): {limits}, on each device; what is left unspent is not added to the "
         f"next {length.removeprefix('1 ')}."
     )
+    touched = periods_touched(timedelta(days=1), timedelta(seconds=group["window_seconds"]))
+    if group["day"]["epsilon"] < min(group["lifetime_epsilon"], touched * group["window_epsilon"]):
+        most = upwards(group["day"]["epsilon"])
+        yield f"  The metrics that it has now take at most {most} of that in any 24 hours."
     unless = UNLESS if group["is_conditional"] else ""
     for span, events in SPANS.items():
         yield f"  {guess_sentence(group[span]['epsilon'], events, None, belief)}{unless}"
