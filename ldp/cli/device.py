@@ -75,8 +75,9 @@ def _lines(file: Path, registry: Registry, result: dict[str, Any]) -> list[str]:
         lines.append(f"{name}: {sentence}; left now: {result['remaining'][name]:g}")
     why, moment = result["why"], result["next_upload"]
     lines.append(f"Now: {why}" + (f", at {moment} at the earliest" if moment else ""))
+    reports = "randomised report" if result["pooled"] == 1 else "randomised reports"
     lines.append(
-        f"Stored: {result['pooled']} randomised reports of periods that run, {result['waiting']} "
+        f"Stored: {result['pooled']} {reports} not sealed yet, {result['waiting']} "
         f"sealed batches; taken: {result['acknowledged']} batches; refused: {result['refused']} "
         f"reports; dropped: {result['dropped']} batches"
     )

@@ -110,7 +110,7 @@ class Sender:
 
     def _until(self, connection: Connection, moment: int, why: str) -> tuple[str, datetime | None]:
         if moment <= ledger_time(connection, self._clock()):
-            return "waits for the next call of upload", None
+            return "waits for upload(), which the thread of start() calls", None
         return why, datetime.fromtimestamp(moment, UTC)
 
     def _send_batch(
