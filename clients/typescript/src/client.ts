@@ -110,12 +110,14 @@ export class Client {
   #isClosed = false;
   #sending: Promise<unknown> = Promise.resolve();
   #timer: ReturnType<typeof setTimeout> | undefined;
+  /** Why the registry could not be had, the last time. */
+  #problem = "";
 
   /** Throws TypeError or RegistryError for options that cannot be meant. */
   constructor(options: Options) {
     const { registry, registrySha256, collector, secret, jitter = 0, keepSent = 0 } = options;
     if (typeof registry === "string" && !/^[0-9a-f]{64}$/.test(registrySha256 ?? "")) {
-      throw new TypeError("a registry at an address needs its registrySha256");
+      throw new TypeError("registrySha256 must be 64 hex digits");
     }
     if (secret && secret.length < 16) throw new TypeError("a secret has 16 bytes or more");
     if (![jitter, keepSent].every((n) => Number.isSafeInteger(n) && n >= 0)) {
@@ -207,7 +209,7 @@ export class Client {
     const registry = await this.#safely<Registry | string>(() => this.#knownRegistry(), errorLine);
     const isRead = typeof registry === "object";
     const empty = {
-      ...{ consent: this.#consent, storage: "", registry: isRead ? "" : registry },
+      ...{ consent: this.#consent, storage: "", registry: isRead ? "" : registry || this.#problem },
       ...{ pooled: 0, waiting: 0, acknowledged: 0, dropped: 0, refused: 0, unasked: [] },
     };
     return this.#safely(
@@ -271,7 +273,8 @@ export class Client {
   /** The same as text. */
   async explain(): Promise<string> {
     const data = await this.explanation();
-    return data ? inText(data) : "What may be sent is not known: the registry cannot be read.";
+    const why = this.#problem || "it cannot be read";
+    return data ? inText(data) : `What may be sent is not known: ${why}.`;
   }
 
   /** Stop, after the batch that is on its way. */
@@ -398,7 +401,12 @@ export class Client {
   async #registry(): Promise<Registry> {
     if (this.#loaded) return this.#loaded;
     const { registry, registrySha256 } = this.#options;
-    return this.#load(await fetchRegistry(registry as string, registrySha256!));
+    try {
+      return this.#load(await fetchRegistry(registry as string, registrySha256!));
+    } catch (error) {
+      this.#problem = errorLine(error);
+      throw error;
+    }
   }
 
   #load(document: RegistryDocument): Registry {

@@ -120,6 +120,18 @@ test("2 a withdrawal holds that was made while a consent was being written down"
   globalThis.fetch = before;
 });
 
+test("a registry of another digest is named, and nothing is granted", async () => {
+  const before = globalThis.fetch;
+  globalThis.fetch = async () => new Response(JSON.stringify(registry()));
+  const options = { registry: "https://x.example/v1/registry.json", registrySha256: "0".repeat(64) };
+  const { client } = new Device(options);
+  assert.equal(await client.grant(), false);
+  const problem = "the registry is not the one whose SHA-256 this app pins";
+  assert.equal((await client.status()).registry, problem);
+  assert.equal(await client.explain(), `What may be sent is not known: ${problem}.`);
+  globalThis.fetch = before;
+});
+
 test("2 a withdrawal and close wait for a batch on its way, whatever was called since", async () => {
   for (const end of ["withdraw", "close"]) {
     const said = [];
