@@ -261,20 +261,15 @@ export class Client {
 
   /** What the client may send and what that tells, for the owner; null where it is not known. */
   explanation(): Promise<Explanation | null> {
-    return this.#safely(async () => {
-      const registry = await this.#registry();
-      return this.#read((device) => {
-        const now = this.#now(device ?? newDevice());
-        return explanation(registry, device, this.#consentOf(device), now);
-      });
-    }, () => null);
+    return this.#safely<Explanation | null>(() => this.#explained(), () => null);
   }
 
-  /** The same as text. */
-  async explain(): Promise<string> {
-    const data = await this.explanation();
-    const why = this.#problem || "it cannot be read";
-    return data ? inText(data) : `What may be sent is not known: ${why}.`;
+  /** The same as text; where it is not known, why. */
+  explain(): Promise<string> {
+    return this.#safely(
+      async () => inText(await this.#explained()),
+      (error) => `What may be sent is not known: ${errorLine(error)}.`,
+    );
   }
 
   /** Stop, after the batch that is on its way. */
@@ -415,6 +410,14 @@ export class Client {
       throw new RegistryError("a registry with development = true sends to this machine only");
     }
     return (this.#loaded = registry);
+  }
+
+  async #explained(): Promise<Explanation> {
+    const registry = await this.#registry();
+    return this.#read((device) => {
+      const now = this.#now(device ?? newDevice());
+      return explanation(registry, device, this.#consentOf(device), now);
+    });
   }
 
   /** The registry, without a request before the owner agreed. */

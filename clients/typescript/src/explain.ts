@@ -100,7 +100,8 @@ export function inText({ product, consent, questions, groups, problems }: Explan
   for (const group of groups) {
     lines.push(
       `${group.name}: at most epsilon ${group.windowEpsilon} each ${span(group.window)} (UTC), ` +
-        `${group.dayEpsilon} in any 24 hours, ${group.lifetimeEpsilon} per stored site data; ${group.remaining} is left now.`,
+        `${group.dayEpsilon} in any 24 hours, ${group.lifetimeEpsilon} per stored site data; ` +
+        `${group.remaining} is left now.`,
     );
   }
   for (const [name, why] of Object.entries(problems)) lines.push(`${name}: never sent, ${why}.`);
