@@ -90,7 +90,7 @@ def trial(
     from ldp.planning.trial import (
         FEW_NUMBERS,
         are_numbers,
-        numbers_in,
+        other_than_numbers,
         try_numbers,
         try_values,
     )
@@ -102,9 +102,9 @@ def trial(
         raise ParameterError(f"{data}: the column {name} has no values")
     people = Population(tuple(held), counts=np.array([*held.values()], dtype=np.int64))
     epsilons = tuple({f"{epsilon:g}": epsilon for epsilon in epsilons}.values())
-    of_numbers = kind == "numbers" or (kind == "auto" and are_numbers(people))
-    numbers = numbers_in(people)
-    others = len(held) - numbers
+    are_all = kind == "auto" and are_numbers(people)
+    of_numbers = kind == "numbers" or are_all
+    others = 0 if are_all else other_than_numbers(people)
     if of_numbers and others:
         raise ParameterError(
             f"{data}: {others:,} of the {len(held):,} different values of {name} are no numbers: "
@@ -113,7 +113,7 @@ def trial(
     randomness = generator(seed)
     read_as = "numbers" if of_numbers else "categories"
     head = f"{name}: {people.users:,} people, {len(held):,} different values, read as {read_as}"
-    if not of_numbers and others and numbers > FEW_NUMBERS:
+    if not of_numbers and others and len(held) - others > FEW_NUMBERS:
         head += f", because {others:,} of them are no numbers"
     if empty := len(cells) - people.users:
         head += f"; {empty:,} empty cells left out"
@@ -133,8 +133,7 @@ def trial(
         notes += " Numbers below 0 are taken for 0 here: `signed = true` gives them bins."
     lines = [head, MADE, "", *lines, "", *wrap(notes, WIDTH)]
     if out is not None:
-        above = _html([f"{head}."], table, [notes])
-        _write_page(trials, people.truth(), name, above, out)
+        _write_page(trials, people.truth(), name, _html(f"{head}.", table, notes), out)
         lines.append(f"-> {out}")
     result = {
         "simulation": True,
@@ -236,20 +235,20 @@ def _number_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _html(before: Sequence[str], table: Sequence[Sequence[str]], after: Sequence[str]) -> "Markup":
-    """Return paragraphs and a table whose first row is its head."""
+def _html(head: str, table: Sequence[Sequence[str]], notes: str) -> "Markup":
+    """Return a line, a table whose first row names its columns, and notes, as HTML."""
     from markupsafe import Markup
 
     def row(cells: Sequence[str], tag: str) -> Markup:
         form = Markup(f'<{tag} class="number">%s</{tag}>')
         return Markup("<tr>%s</tr>") % Markup().join(form % cell for cell in cells)
 
-    paragraphs = [Markup("<p>%s</p>") % text for text in before]
-    notes = [Markup('<p class="soft small">%s</p>') % text for text in after]
-    head = Markup("<thead>%s</thead>") % row(table[0], "th")
+    form = Markup(
+        '<p>%s</p><div class="scroll"><table><thead>%s</thead><tbody>%s</tbody></table></div>'
+        '<p class="soft small">%s</p>'
+    )
     body = Markup().join(row(cells, "td") for cells in table[1:])
-    whole = Markup('<div class="scroll"><table>%s<tbody>%s</tbody></table></div>') % (head, body)
-    return Markup().join([*paragraphs, whole, *notes])
+    return form % (head, row(table[0], "th"), body, notes)
 
 
 def _write_page(

@@ -69,12 +69,12 @@ class OfNumbers:
 def are_numbers(people: Population) -> bool:
     """Return whether the values are to be taken for numbers: all are, and there are more than
     FEW_NUMBERS different ones."""
-    return len(people.values) > FEW_NUMBERS and numbers_in(people) == len(people.values)
+    return len(people.values) > FEW_NUMBERS and all(map(_is_number, people.values))
 
 
-def numbers_in(people: Population) -> int:
-    """Return how many of the values are numbers."""
-    return sum(map(_is_number, people.values))
+def other_than_numbers(people: Population) -> int:
+    """Return how many values are no numbers."""
+    return len(people.values) - sum(map(_is_number, people.values))
 
 
 def try_values(
