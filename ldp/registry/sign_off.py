@@ -81,8 +81,12 @@ def facts(registry: Registry) -> dict[str, Any]:
 def missing_for_signing(
     registry: Registry, certified: Mapping[str, Certified], day: date
 ) -> Iterator[str]:
-    """Yield what a signature lacks: metrics that are locked, and certificates that passed of those
-    that have not expired on `day`."""
+    """Yield a line for each thing that a signature on `day` lacks, with its remedy: a registry that
+    asks people, a lock of every metric, and of each that has not expired a certificate of an audit
+    that passed."""
+    if registry.development:
+        yield "development = true asks nobody: nothing to sign off"
+        return
     if unlocked := registry.check(day):
         yield f"run `ldp registry lock {registry.path}` first: {', '.join(unlocked)}"
     for metric in registry.metrics.values():
@@ -96,11 +100,8 @@ def missing_for_signing(
 
 
 def sign(registry: Registry, name: str, certificates: Sequence[Path], day: date) -> dict[str, Any]:
-    """Return the record that `name` agreed on `day`. Raise RegistryError for a registry for
-    development, and unless every metric is locked and, if it has not expired, has passed an audit
-    by one of the certificates."""
-    if registry.development:
-        raise RegistryError(f"{registry.path}: development = true asks nobody: nothing to sign off")
+    """Return the record that `name` agreed on `day`. Raise RegistryError with a line for each thing
+    that is missing (`missing_for_signing`)."""
     certified = read_certificates(certificates)
     if missing := [*missing_for_signing(registry, certified, day)]:
         raise RegistryError("\n".join(f"{registry.path}: {line}" for line in missing))
