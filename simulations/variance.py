@@ -285,7 +285,7 @@ def compare(setting: Setting, estimates: Floats, formula: float, *, sample: bool
 
 
 def rows(draws: int, seed: int, *, are_sets: bool = False, every: int = 1) -> Iterator[Row]:
-    """Each `every`th setting's row, or of those only the ones of sets of answers. Tasks have
+    """The row of one setting in `every`, with `are_sets` only those of sets of answers. Tasks have
     generators of their own, so the result depends neither on which process does which nor on the
     other rows."""
     sizes = [min(BATCH, draws - start) for start in range(0, draws, BATCH)]
