@@ -12,6 +12,7 @@ from ldp.central.mechanisms import (
     Laplace,
 )
 from ldp.central.noise import Noise, Releases, Simulated
+from ldp.central.percentiles import Percentile, percentile
 from ldp.central.queries import Histogram, Mean, noisy_histogram, noisy_mean, noisy_strings
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Laplace",
     "Mean",
     "Noise",
+    "Percentile",
     "Releases",
     "Simulated",
     "gaussian_delta",
@@ -30,4 +32,5 @@ __all__ = [
     "noisy_histogram",
     "noisy_mean",
     "noisy_strings",
+    "percentile",
 ]

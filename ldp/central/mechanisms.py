@@ -96,6 +96,11 @@ class DiscreteLaplace(_Pure):
         """Standard deviation of the noise."""
         return 1 / (math.sqrt(2) * math.sinh(1 / (2 * self.scale)))
 
+    @property
+    def excess_kurtosis(self) -> float:
+        """Fourth moment of the noise over the square of its variance, less 3."""
+        return 3 + self.std_error**-2
+
     def upper_tail(self, share: float) -> int:
         """Return the least k >= 1 for which noise of k or more has probability `share` or less:
         e**(-k / scale) / (1 + e**(-1 / scale))."""

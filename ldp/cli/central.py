@@ -1,5 +1,6 @@
 """`ldp central`: what a trusted curator would have said of a metric, beside the local estimate."""
 
+import math
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -7,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldp.cli.estimates import check_output, write_numbers
-from ldp.cli.options import FILE, JSON, REGISTRY, SEED, generator, say
-from ldp.files import csv_text
+from ldp.cli.options import FILE, JSON, QUANTILES, REGISTRY, SEED, generator, say
+from ldp.files import csv_text, finite
 
 if TYPE_CHECKING:
     from ldp.planning.twin import Twin
@@ -27,6 +28,7 @@ COLUMNS = ("value", *NUMBERS, *(f"local_{name}" for name in NUMBERS))
 @click.option(
     "--delta", type=float, default=1e-8, show_default=True, help="Of strings that no list names."
 )
+@QUANTILES
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @click.option("--out", default="-", help="Both answers as CSV, with a summary beside it.")
 @SEED
@@ -38,6 +40,7 @@ def central(
     table: Path | None,
     epsilon: float | None,
     delta: float,
+    quantiles: tuple[float, ...],
     level: float,
     out: str,
     seed: int | None,
@@ -45,10 +48,11 @@ def central(
 ) -> None:
     """Release what METRIC would have said under a trusted curator, beside the local estimate.
 
-    Numbers have a mean, values from a list a histogram, and other strings those whose noisy count
-    reaches a threshold. The noise is OpenDP's, fresh in every run, and every run costs its epsilon
-    again; with --seed all is a simulation. The number of people is public. Without --table the
-    reports are simulated from the data: publish the curator's columns alone then.
+    Numbers have a mean, or percentiles where the metric has them, values from a list a histogram,
+    and other strings those whose noisy count reaches a threshold. The noise is OpenDP's, fresh in
+    every run, and every run costs its epsilon again; with --seed all is a simulation. The number
+    of people is public. Without --table the reports are simulated from the data: publish the
+    curator's columns alone then.
 
     \b
     Example: ldp central city --registry metrics.toml --data city.csv
@@ -71,6 +75,7 @@ def central(
         epsilon=definition.price if epsilon is None else epsilon,
         delta=delta,
         level=level,
+        quantiles=quantiles,
         noise=Releases() if seed is None else Simulated(randomness),
         generator=randomness,
     )
@@ -89,7 +94,8 @@ def central(
         "no_local": twin.no_local,
     }
     rows = [
-        (line.value, *line.central, *(line.local or [None] * len(NUMBERS))) for line in twin.lines
+        (line.value, *finite([*line.central, *(line.local or [None] * len(NUMBERS))]))
+        for line in twin.lines
     ]
     write_numbers(summary, csv_text([COLUMNS, *rows]), out)
     lines = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
@@ -127,4 +133,5 @@ def _words(summary: dict[str, Any], twin: "Twin", out: str) -> str:
 
 
 def _pair(answer: Any) -> str:
-    return f"{answer.estimate:12,.6g} {answer.std_error:11,.4g}"
+    error = "open" if math.isnan(answer.std_error) else f"{answer.std_error:,.4g}"
+    return f"{answer.estimate:12,.6g} {error:>11}"

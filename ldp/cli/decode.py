@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ldp.cli.estimates import INTERVALS_UNDER_FAKES, check_output, write_estimates, write_numbers
-from ldp.cli.options import FAKES, FILE, JSON, say
+from ldp.cli.options import FAKES, FILE, JSON, QUANTILES, say
 from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
@@ -48,13 +48,7 @@ HASHES = (*MD5_SCHEMES, "chromium-city64")
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Error rate.")
 @click.option("--control", type=click.Choice(CONTROLS), default="fdr", show_default=True)
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
-@click.option(
-    "--quantile",
-    "quantiles",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    multiple=True,
-    help="Of numbers in bins; again for more. Else .5, .9, .95, .99.",
-)
+@QUANTILES
 @click.option("--threshold", type=float, help="Discover by count instead of by error rate.")
 @click.option(
     "--decoys", type=click.IntRange(1), help="Strings nobody holds: say how many are discovered."

@@ -64,6 +64,15 @@ SEED = click.option(
 )
 
 
+QUANTILES = click.option(
+    "--quantile",
+    "quantiles",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    multiple=True,
+    help="Of numbers in bins; again for more. Else .5, .9, .95, .99.",
+)
+
+
 class _Day(click.DateTime):
     def convert(
         self, value: Any, parameter: click.Parameter | None, context: click.Context | None

@@ -265,7 +265,7 @@ class Distribution(Displayed):
         place, estimate = self._crossing(self._monotone, q)
         low, high = self._ends(q, place, level)
         name = f"p{100 * q:.10g}"
-        error = _half(*(self._ends(q, place, LEVEL) if level != LEVEL else (low, high)))
+        error = std_error_of_ends(*(self._ends(q, place, LEVEL) if level != LEVEL else (low, high)))
         return Statistic(name, estimate, error, low, high)
 
     def quantile_draws(self, q: float) -> Floats:
@@ -662,9 +662,9 @@ def _beyond(miss: float) -> float:
     return -NORMAL.inv_cdf(max(miss, LEAST_MISS) / 2)
 
 
-def _half(low: float, high: float) -> float:
-    """Return the standard error of a normal interval at LEVEL of this length; nan for an open
-    one."""
+def std_error_of_ends(low: float, high: float) -> float:
+    """Return the standard error of which a normal interval at LEVEL has this length; nan for an
+    open one."""
     if not math.isfinite(high - low):
         return math.nan
     return (high - low) / 2 / normal_reach(LEVEL)

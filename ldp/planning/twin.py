@@ -4,15 +4,29 @@ Neighbours differ in the value of one person, as in the local model, so the numb
 public. The curator's release is one of the data, and costs what it states.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ldp.accounting import Cost, Neighbours
-from ldp.central import Histogram, Noise, noisy_histogram, noisy_mean, noisy_strings
+from ldp.central import (
+    Histogram,
+    Noise,
+    noisy_histogram,
+    noisy_mean,
+    noisy_strings,
+    percentile,
+)
 from ldp.decoding import decode
+from ldp.decoding.by_category import decode_by_category
+from ldp.decoding.distribution import (
+    QUANTILES,
+    Distribution,
+    decode_distribution,
+    std_error_of_ends,
+)
 from ldp.decoding.numeric import decode_mean
 from ldp.errors import LdpError, ParameterError
 from ldp.mechanisms.addressing import CellSets, Identity
@@ -53,8 +67,9 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Twin:
-    """Both answers to one metric. `kind`: "mean", "histogram" or "strings"; `threshold`: of
-    strings, the least noisy count that is released; `no_local`: why there is no local answer."""
+    """Both answers to one metric. `kind`: "mean", "percentiles", "histogram" or "strings";
+    `threshold`: of strings, the least noisy count that is released; `no_local`: why there is no
+    local answer."""
 
     kind: str
     lines: tuple[Line, ...]
@@ -76,14 +91,16 @@ def central_twin(
     level: float,
     noise: Noise,
     generator: np.random.Generator,
+    quantiles: tuple[float, ...] = (),
 ) -> Twin:
     """Return what a curator says of `people` and what `table`, of their reports, says; without one
     their reports are drawn with `generator`.
 
-    Numbers have a mean, values from a list a histogram, and others are strings above a threshold,
-    at (epsilon, delta). Of sets of answers the curator too counts at most `at_most` of a person.
-    Raises ParameterError for a metric of tuples, for values that the metric does not take, and for
-    a population without counts.
+    Numbers have a mean, or `quantiles` where the metric has them (QUANTILES unless told), values
+    from a list a histogram, and others are strings above a threshold, at (epsilon, delta). Of sets
+    of answers the curator too counts at most `at_most` of a person.
+    Raises ParameterError for a metric of tuples, for quantiles of one that has none, for values
+    that the metric does not take, and for a population without counts.
     """
     mechanism: Any = metric.mechanism
     if isinstance(mechanism, RegressionMoments | JointReport):
@@ -91,10 +108,8 @@ def central_twin(
             f"metric {metric.name!r} is about tuples: name one of its members; a regression is "
             "released by ldp regress"
         )
-    if isinstance(mechanism, HierarchicalHistogram):
-        raise ParameterError(
-            f"metric {metric.name!r} is about percentiles: ldp compare --quantile has a curator's"
-        )
+    if quantiles and not isinstance(mechanism, HierarchicalHistogram):
+        raise ParameterError(f"metric {metric.name!r} has no percentiles")
     if people.counts is None:
         raise ParameterError("the data are frequencies: a curator counts people, value,count")
     for value in people.values:
@@ -105,6 +120,16 @@ def central_twin(
         raise ParameterError(f"the table is not of the metric {metric.name!r} as it is now")
     if isinstance(mechanism, Numeric):
         return _mean(mechanism, people, table, epsilon=epsilon, level=level, noise=noise)
+    if isinstance(mechanism, HierarchicalHistogram):
+        return _percentiles(
+            mechanism,
+            people,
+            table,
+            quantiles or QUANTILES,
+            epsilon=epsilon,
+            level=level,
+            noise=noise,
+        )
     at_most = getattr(mechanism, "at_most", None) or 1
     persons, people = people.users, limited(mechanism, people, generator)
     if isinstance(mechanism, BitFlip):
@@ -178,6 +203,58 @@ def _mean(
         level=level,
         threshold=None,
         is_simulation=release.is_simulation,
+    )
+
+
+def _percentiles(
+    mechanism: HierarchicalHistogram,
+    people: Population,
+    table: Table | JointTable,
+    quantiles: tuple[float, ...],
+    *,
+    epsilon: float,
+    level: float,
+    noise: Noise,
+) -> Twin:
+    """Return percentiles, of each category where there are some: the curator's from one noisy
+    histogram of the metric's bins."""
+    assert isinstance(table, Table)
+    bins, by = mechanism.bins, mechanism.by or ("",)
+    release = noisy_histogram(
+        people.mapped(lambda value: str(mechanism.addressing.point(value))).answer_counts(),
+        categories=tuple(map(str, range(len(by) * len(bins)))),
+        epsilon=epsilon,
+        neighbours=REPLACE,
+        noise=noise,
+    )
+    local: Mapping[str, Distribution] = {}
+    reason = ""
+    try:
+        local = decode_by_category(table).of if mechanism.by else {"": decode_distribution(table)}
+    except LdpError as refusal:
+        reason = str(refusal)
+    lines = []
+    for place, name in enumerate(by):
+        first = place * len(bins)
+        own = replace(release, counts=release.counts[first : first + len(bins)])
+        for q in quantiles:
+            error = std_error_of_ends(*percentile(own, bins.edges, q)[1:])
+            estimate, *ends = percentile(own, bins.edges, q, level)
+            line = Line(
+                value=f"{name} p{100 * q:.10g}".lstrip(),
+                central=Answer(estimate, error, *ends),
+                local=Answer(*local[name].quantile(q, level)[1:5]) if local else None,
+            )
+            lines.append(line)
+    return Twin(
+        kind="percentiles",
+        lines=tuple(lines),
+        people=people.users,
+        cost=release.cost,
+        level=level,
+        threshold=None,
+        is_simulation=release.is_simulation,
+        no_local=reason,
     )
 
 
