@@ -7,7 +7,7 @@ from time import sleep
 import pytest
 
 from ldp.cli.options import working
-from ldp.cli.outputs import OUTPUTS
+from ldp.cli.outputs import OUTPUTS, SILENT
 from tests.command_line import SIMULATE, run
 
 AGGREGATE = "aggregate city --registry metrics.toml store"
@@ -72,6 +72,29 @@ def test_estimates_and_their_summary_are_written_together_or_not_at_all(
     assert run("decode city.table --out estimates.csv", monkeypatch) == 2
     assert Path("estimates.csv").read_text() == "before"
     assert not [path for path in Path().iterdir() if path.suffix == ".part"]
+
+
+@pytest.mark.exact
+def test_an_old_summary_beside_new_estimates_is_refused(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A kill between the renames of the two files leaves such a pair."""
+    for seed in (1, 2):
+        assert run(f"{SIMULATE} --table city.table --seed {seed}", monkeypatch) == 0
+        assert run(f"decode city.table --out estimates{seed}.csv", monkeypatch) == 0
+    assert run("report estimates1.csv --out page.html", monkeypatch) == 0
+    Path("estimates2.csv").replace("estimates1.csv")
+    capsys.readouterr()
+    assert run("report estimates1.csv --out page.html", monkeypatch) == 2
+    error = "estimates1.csv has changed since estimates1.json was written: write both again"
+    assert capsys.readouterr().err == f"ldp: {error}\n"
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("command", ["decode", "plan", "audit"])
+def test_a_slow_command_is_among_those_that_say_so(command: str) -> None:
+    """decode took 16 s, plan 20 s, audit 13 s, and nothing was seen."""
+    assert command in SILENT
 
 
 @pytest.mark.exact

@@ -5,12 +5,13 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
 from ldp.accounting.label import Label
 from ldp.errors import DecodeError, ParameterError
-from ldp.tables.estimates import summary_path
+from ldp.tables.estimates import CSV_DIGEST, summary_path
 
 Checks = Mapping[str, Callable[[Any], bool]]
 
@@ -106,6 +107,12 @@ def read_summary(path: Path, needed: Checks, optional: Checks) -> dict[str, Any]
         is_needed = name in needed or name in COMMON
         if not fits(summary[name]) if name in summary else is_needed:
             raise DecodeError(f"{beside}: {name} is not as `ldp decode` writes it")
+    if CSV_DIGEST in summary:
+        with path.open("rb") as file:
+            if summary[CSV_DIGEST] != file_digest(file, "sha256").hexdigest():
+                raise DecodeError(
+                    f"{path} has changed since {beside} was written: write both again"
+                )
     return {"windows": [], **summary}
 
 

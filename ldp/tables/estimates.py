@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,6 +34,8 @@ COLUMNS = (
 """Columns of a file of estimates."""
 CELL_COLUMNS = ("count", "std_error", "low", "high", "p_value", "detected")
 """Columns of a file of an association, after those of the values."""
+CSV_DIGEST = "csv_sha256"
+"""Key of a summary: the SHA-256 of the CSV file beside which it was written."""
 CATEGORY = "category"
 """Column before NUMBER_COLUMNS in a file of numbers by category."""
 NUMBERS_BY_CATEGORY = "numbers-by-category"
@@ -359,9 +362,10 @@ def spread(count: Floats, std_error: Floats, sample: int) -> Floats:
 
 
 def write_with_summary(path: Path, text: str, summary: Mapping[str, Any]) -> None:
-    """Write the CSV `text` to `path` and its `summary` beside it, both or none; null stands for a
-    number that is not finite."""
-    json_text = json.dumps(finite(summary), indent=2, allow_nan=False) + "\n"
+    """Write the CSV `text` to `path` and its `summary` beside it, with the text's CSV_DIGEST, both
+    or none; null stands for a number that is not finite."""
+    whole = {**summary, CSV_DIGEST: sha256(text.encode()).hexdigest()}
+    json_text = json.dumps(finite(whole), indent=2, allow_nan=False) + "\n"
     write_together({path: text, summary_path(path): json_text})
 
 
