@@ -259,6 +259,13 @@ def test_the_data_of_an_explanation_is_ready_for_json_and_makes_the_text(app: Ap
     assert in_text(data) == app.client.explain()
     assert data["metrics"]["city"]["answers"]["pair"] == ["Oslo", "Bergen"]
     assert data["remaining"] == {"places": 8.0, "other": 4.0}
+    app.client.record("city", "Oslo")
+    app.now += DAY
+    app.client.upload()
+    later = app.client.explain(as_data=True)
+    assert later["remaining"] == data["remaining"]
+    assert later["remaining_for_life"]["places"] < data["remaining_for_life"]["places"]
+    assert f"{later['remaining_for_life']['places']:g} for life" in app.client.explain()
     changed = app.client.explain(as_data=True, belief=0.1, certainty=0.95)
     linked, before = (one["metrics"]["city"]["linked"] for one in (changed, data))
     assert (linked["least"], before["least"]) == (1, 3)
@@ -296,8 +303,13 @@ def test_linked_reports_are_counted_by_what_shares_noise(tmp_path: Path) -> None
     assert (least["never"], least["enough"]) == (None, 1)
     words = " ".join(in_text(data).split())
     assert (
-        "needs 7 of your reports about the same answer, and has to know that all are yours" in words
+        'To tell "a" from "b" and be right 99 times in 100 somebody needs 7 of your reports about '
+        "the same answer, and has to know that all are yours" in words
     )
+    assert "3,200 in its life, shared with the other questions. By chance fewer can" in words
+    fresh = {"fresh": 'mechanism = "rr"\ncategories = ["a", "b"]\nepsilon = 2.0'}
+    alone = in_text(explanation(registry(tmp_path, fresh)))
+    assert "at most 3,200 in its life. By chance" in " ".join(alone.split())
     assert "needs 7 of your periods of 30 days about the same answer" in words
     assert "no number of reports about one answer tells as much" in words
     assert "needs all your reports about one answer, and has to know that they are yours" in words

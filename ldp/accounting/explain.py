@@ -60,8 +60,9 @@ def guess_sentence(
         would, without = "give it", ""
     if right >= 99.9:
         return (
-            f"{who} could {would} nearly always{without}: epsilon "
-            f"{upwards(epsilon)} is no protection on its own."
+            f"{who} could {would} nearly always{without}: epsilon {upwards(epsilon)} is no "
+            "protection on its own; what protects then is only that nobody knows which reports are "
+            "yours."
         )
     return (
         f"{who} would {would} at most {upwards(right, 3)} times in 100{without}: "

@@ -169,7 +169,7 @@ class Client:
         down; 0 where the file cannot be read."""
         groups = self._registry.groups
         return self._safely(
-            lambda: {name: round_down(epsilon) for name, epsilon in self._remaining().items()},
+            lambda: {name: round_down(left) for name, (left, _) in self._remaining().items()},
             lambda _: dict.fromkeys(groups, 0.0),
         )
 
@@ -367,12 +367,17 @@ class Client:
             return False
         return True
 
-    def _remaining(self) -> dict[str, Fraction]:
+    def _remaining(self) -> dict[str, tuple[Fraction, Fraction]]:
+        """Return the epsilon that every group may still spend in its current window, and for
+        life."""
         groups = self._registry.groups
         if not self._has_file():
-            cap = self._registry.lifetime_epsilon
+            of_device = self._registry.lifetime_epsilon
+            lives = {
+                name: min(group.caps.lifetime_epsilon, of_device) for name, group in groups.items()
+            }
             return {
-                name: Fraction(min(group.caps.window_epsilon, group.caps.lifetime_epsilon, cap))
+                name: (Fraction(min(group.caps.window_epsilon, lives[name])), Fraction(lives[name]))
                 for name, group in groups.items()
             }
         with self._open_file().transaction(reads=True) as connection:
@@ -382,20 +387,28 @@ class Client:
                 for name, group in groups.items()
             }
 
-    def _remaining_of(self, connection: Connection, group: str, end: int) -> Fraction:
-        """Return what could still be charged for the period that ends at `end`, with epochs."""
+    def _remaining_of(
+        self, connection: Connection, group: str, end: int
+    ) -> tuple[Fraction, Fraction]:
+        """Return what could still be charged for the period that ends at `end`, with epochs, and
+        for life."""
         budget = remaining_budget(connection, self._registry, group, end)
         reserved = self._registry.set_aside(group, periods.day_of(end - 1))
-        return max(Fraction(0), min(budget.life, budget.window + reserved))
+        life = max(Fraction(0), budget.life)
+        return max(Fraction(0), min(life, budget.window + reserved)), life
 
     def _explanation(self, belief: float, certainty: float) -> dict[str, Any]:
         from ldp.registry.explaining import explanation  # late: most apps never ask
 
         data = explanation(self._registry, belief=belief, certainty=certainty)
-        remaining = self.remaining().items()
+        nothing = dict.fromkeys(self._registry.groups, (Fraction(0), Fraction(0)))
+        remaining = self._safely(self._remaining, lambda _: nothing).items()
         return data | {
             "consent": self.consent,
-            "remaining": {name: math.floor(1000 * left) / 1000 for name, left in remaining},
+            "remaining": {name: math.floor(1000 * left) / 1000 for name, (left, _) in remaining},
+            "remaining_for_life": {
+                name: math.floor(1000 * life) / 1000 for name, (_, life) in remaining
+            },
         }
 
     def _status(self) -> Status:

@@ -134,7 +134,7 @@ class StatementReader:
                 for column in columns
                 if part.mechanism.layout.names(part.number, column)
             )
-            return answers, len(columns), _text(answers, len(columns))
+            return answers, len(columns), _text(answers, len(columns), what="ranges")
         if isinstance(addressing, Levels):
             groups = range(addressing.groups(part.row) * len(addressing.by or ("",)))
             answers = tuple(
@@ -142,7 +142,7 @@ class StatementReader:
                 for group in groups
                 if part.mechanism.layout.names(part.number, group)
             )
-            return answers, len(groups), _text(answers, len(groups))
+            return answers, len(groups), _text(answers, len(groups), what="ranges")
         if metric.name not in self._answers:
             self._answers[metric.name] = answers_of(metric)
         values = self._answers[metric.name][:MOST_LISTED]
@@ -181,6 +181,7 @@ def listing(metric: Metric) -> Listing:
     bounds = getattr(metric.mechanism, "bounds", ())
     if bounds is None or bounds:
         numbers = _numbers(bounds)
+        numbers = numbers._replace(text=numbers.text + _ranges(metric.mechanism))
         if not (by := getattr(metric.mechanism, "by", None)):
             return numbers
         low, high = (f"({pair[0]}, {pair[1]})" for pair in zip(by, numbers.pair, strict=False))
@@ -206,6 +207,15 @@ def _numbers(bounds: Any) -> Listing:
     if len(pairs) > 1:
         low, high = f"({low})", f"({high})"
     return Listing("numbers", 0, f"numbers from {low} to {high}", (low, high))
+
+
+def _ranges(mechanism: Catalogued) -> str:
+    """Return what a report names of numbers, if that is ranges."""
+    addressing = parts_of(mechanism)[0].addressing
+    if not isinstance(addressing, Buckets | Levels):
+        return ""
+    many = "; a report names ranges of them, several or none"
+    return f"{many}, cut as finely as chance decides" if isinstance(addressing, Levels) else many
 
 
 def naming(mechanism: Catalogued) -> tuple[float, float]:
@@ -277,5 +287,5 @@ def enumeration(answers: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
 
 
-def _text(answers: Sequence[str], count: int, which: str = "") -> str:
-    return f"names {enumeration(answers) if answers else 'none'} of {which}{count:,} answers"
+def _text(answers: Sequence[str], count: int, which: str = "", what: str = "answers") -> str:
+    return f"names {enumeration(answers) if answers else 'none'} of {which}{count:,} {what}"

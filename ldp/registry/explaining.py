@@ -30,22 +30,22 @@ EPSILON = (
 )
 NOT_COVERED = (
     "What is recorded on several days can be sent together, and then arrives together. What no "
-    "epsilon here covers: that you take part; when your device sends, and the address it sends "
-    "from, which whoever receives it could see; what is learned about people like you, which "
-    "would be learned without you as well; what your other devices send, each with allowances of "
-    "its own."
+    "epsilon here covers: that you take part, and how many reports come; when your device sends, "
+    "and the address it sends from, which whoever receives it could see; what is learned about "
+    "people like you, which would be learned without you as well; what your other devices send, "
+    "each with allowances of its own."
 )
 WHO = {
     "receiver": (
         "Reports carry no name. To know which ones are yours it takes somebody who receives what "
         "your device sends (a relay, the collector, their hosts, or who breaks into them) and "
-        "keeps the address or the time of each delivery. Reports that leave together are known to "
-        "belong together: those of all questions of one period, and after days without a network "
-        "those of several."
+        "keeps the address or the time of each delivery. Whoever receives reports that leave "
+        "together knows that they belong together: those of all questions of one period, and after "
+        "days without a network those of several."
     ),
     "reader": (
         "Somebody who reads only the stored reports, which have no address, no order and no time "
-        "but the day, needs that receiver's help."
+        "but the day, needs that receiver's help, unless hardly anybody else took part that day."
     ),
     "people": (
         "Other people's reports do not help to take the noise from yours, which is drawn on your "
@@ -74,7 +74,7 @@ CONSENT = {
 UNLESS = " That holds as long as nobody learns when a value changes."
 SEEN = {
     "public": (
-        "Sent: at most {reports} of what is recorded in {window}, drawn at random and with noise. "
+        "Sent: at most {reports} of the answers recorded in {window}, drawn at random, with noise. "
         "Whoever receives it sees how many reports come, so also whether anything was recorded."
     ),
     "hidden": (
@@ -139,8 +139,12 @@ def in_text(data: Mapping[str, Any]) -> str:
             lines += group_lines(name, group, data["belief"])
     lines += [" ".join(data["who"].values()), data["not_covered"]]
     if "remaining" in data:
-        budgets = [f"{name}: {epsilon:g}" for name, epsilon in data["remaining"].items()]
-        lines.append(f"Epsilon that may still be spent in the current window: {', '.join(budgets)}")
+        lives = data["remaining_for_life"]
+        budgets = [
+            f"{name}: {left:g} in the current window, {lives[name]:g} for life"
+            for name, left in data["remaining"].items()
+        ]
+        lines.append(f"Epsilon that may still be spent: {'; '.join(budgets)}.")
     return "\n".join(part for line in lines for part in _wrapped(line))
 
 
@@ -184,8 +188,8 @@ def _metric(registry: Registry, metric: Metric, belief: float, certainty: float)
 def _linked(registry: Registry, metric: Metric, belief: float, certainty: float) -> dict[str, Any]:
     """Return how many reports, epochs or values (`unit`) about one answer have to be linked for a
     guess to be right with probability `certainty`: `least`, None if no number of them is enough;
-    `affordable`: how many of them a life pays for; `windows`: in how many windows the least number
-    of reports is sent at the earliest."""
+    `affordable`: how many of them a life pays for, which other metrics share if `is_shared`;
+    `windows`: in how many windows the least number of reports is sent at the earliest."""
     if metric.memoise:
         pair = permanent_pair(metric.mechanism)
     else:
@@ -194,6 +198,9 @@ def _linked(registry: Registry, metric: Metric, belief: float, certainty: float)
     least, is_exact = linked_reports(masses, belief, certainty)
     caps, price = registry.groups[metric.group].caps, Fraction(metric.price)
     life = min(caps.lifetime_epsilon, registry.lifetime_epsilon)
+    sharing = registry.metrics_of(metric.group)
+    if life == registry.lifetime_epsilon:
+        sharing = list(registry.metrics.values())
     in_window = min(metric.reports_per_window, math.floor(Fraction(caps.window_epsilon) / price))
     is_never = metric.memoise == "per-value" and least > 1
     return {
@@ -201,6 +208,7 @@ def _linked(registry: Registry, metric: Metric, belief: float, certainty: float)
         "least": None if is_never else least,
         "is_exact": is_exact,
         "affordable": math.floor(Fraction(life) / price),
+        "is_shared": len(sharing) > 1,
         "windows": None if metric.memoise else -(-least // in_window),
     }
 
@@ -255,13 +263,12 @@ def metric_lines(data: Mapping[str, Any], name: str) -> Iterator[str]:
     if metric["memoise"]:
         reports = f"all reports of {epoch}" if epoch else "all reports about one value"
         yield guess_sentence(metric["charged"]["epsilon"], reports, (first, second), belief)
-    linked = _linked_sentence(metric["linked"], data["certainty"], window, epoch)
+    goal = f"To tell {first} from {second} and be right"
+    linked = _linked_sentence(metric["linked"], goal, data["certainty"], window, epoch)
     if answers["kind"] == "sets":
         linked = linked.replace("about one answer", "about one unchanged set of answers")
         linked = linked.replace("about the same answer", "about the same set of answers")
-        linked += (
-            f" That is to tell {first} from {second}; sets that share answers take as many or more."
-        )
+        linked += " Sets that share answers take as many or more."
         if metric["memoise"]:
             linked += " An answer that stays while others change is told anew with each set."
     yield linked
@@ -288,9 +295,9 @@ def _times(share: float) -> str:
 
 
 def _linked_sentence(
-    linked: Mapping[str, Any], certainty: float, window: timedelta, epoch: str
+    linked: Mapping[str, Any], goal: str, certainty: float, window: timedelta, epoch: str
 ) -> str:
-    goal = f"To be right {upwards(100 * certainty, 4)} times in 100 somebody"
+    goal = f"{goal} {upwards(100 * certainty, 4)} times in 100 somebody"
     least, unit = linked["least"], linked["unit"]
     if least == 0:
         return f"{goal} needs no report: the likelier answer is right as often."
@@ -304,13 +311,19 @@ def _linked_sentence(
     what = {"reports": "of your reports", "epochs": f"of your periods of {epoch}"}[unit]
     same = " about the same answer, and has to know that all are yours" if least > 1 else ""
     needs = f"{goal} needs {about}{least:,} {what}{same}"
+    shared = ", shared with the other questions" if linked["is_shared"] else ""
+    by_chance = " By chance fewer can tell as much." if least > 1 else ""
     if least > linked["affordable"]:
-        return f"{needs}: more than the {linked['affordable']:,} that your device may ever send."
+        return (
+            f"{needs}: more than the {linked['affordable']:,} that your device may ever send."
+            f"{by_chance}"
+        )
+    life = f"{linked['affordable']:,} in its life{shared}.{by_chance}"
     if unit == "epochs":
-        return f"{needs}; your device may tell of {linked['affordable']:,} in its life."
+        return f"{needs}; your device may tell of {life}"
     return (
         f"{needs}; your device sends so many in {length_in_words(linked['windows'] * window)} at "
-        f"the earliest, and at most {linked['affordable']:,} in its life."
+        f"the earliest, and at most {life}"
     )
 
 
