@@ -4,7 +4,7 @@ import math
 from decimal import ROUND_CEILING, Context, Decimal
 
 PRIORS = (0.01, 0.1, 0.5, 0.9)
-REPORTS_MULTIPLY = "Each further report about the same answer multiplies the odds again."
+REPORTS_MULTIPLY = "Each further report about the same answer can multiply the odds as much again."
 MOST_ODDS = 1000.0
 """Largest factor of odds that is stated: from it on a report is no protection on its own."""
 

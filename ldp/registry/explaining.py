@@ -128,10 +128,11 @@ def in_text(data: Mapping[str, Any]) -> str:
             for metric in group["metrics"]:
                 lines += [f"  {line}" for line in metric_lines(data, metric)]
         day, life = (upwards(data["device"][span]["epsilon"]) for span in SPANS)
-        lines.append(
-            f"The groups add up: together they tell at most epsilon {day} about what was recorded "
-            f"in any 24 hours, and {life} for life."
-        )
+        if len(data["groups"]) > 1:
+            lines.append(
+                f"The groups add up: together they tell at most epsilon {day} about what was "
+                f"recorded in any 24 hours, and {life} for life."
+            )
     else:
         for name in data["metrics"]:
             lines += metric_lines(data, name)
