@@ -295,7 +295,10 @@ def full_disk(folder: Path, most_bytes: int, seed: int) -> tuple[Difference, int
     served = Served(folder, "--shuffle-least", "500")
     served.start(most_bytes=most_bytes)
     senders = Senders(served, 4, seed, gives_up=True)
-    time.sleep(3)
+    for _ in range(10):
+        time.sleep(3)
+        if senders.put_off:  # a slow machine fills the largest file later
+            break
     senders.stop()
     assert served.process.poll() is None, "a full disk ended it"
     put_off, acknowledged = senders.put_off, senders.acknowledged
