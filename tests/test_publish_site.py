@@ -1,5 +1,6 @@
 """The site of a publication: an index of all metrics, a page of each, nothing from elsewhere."""
 
+import json
 import re
 from datetime import date, timedelta
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from ldp.publishing.history import EDGE, HEIGHT, WIDTH, Line, Point
+from ldp.registry.sign_off import facts
 from simulations.publish import REPORTED, START, write_registry
 from tests.pages import Page, words
 from tests.publications import World
@@ -35,7 +37,7 @@ def test_every_metric_has_a_page_with_its_face_and_history(world: World) -> None
     world.publish(**after(2))
     page = index(world)
     links = re.findall(r'<a href="([^"]*)"', page)
-    assert links == [f"metrics/{metric}.html" for metric in sorted(REPORTED)]
+    assert links == ["registry.html", *(f"metrics/{metric}.html" for metric in sorted(REPORTED))]
     faces = {
         "theme": "All candidates",
         "latency": "Statistics",
@@ -57,13 +59,31 @@ def test_no_page_asks_anybody_for_anything(world: World) -> None:
         world.write(metric)
     world.publish(**after(1))
     pages = [*(world.out / "site").rglob("*.html")]
-    assert len(pages) == 1 + len(REPORTED)
+    assert len(pages) == 2 + len(REPORTED)
     for page in pages:
         text = page.read_text("utf-8")
         assert "default-src 'none'" in text
         assert not re.findall(r'(?:src|href)="(?:https?:)?//', text)
         for target in re.findall(r'href="([^"#:,]+)"', text):
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.exact
+def test_the_site_has_the_page_that_an_officer_signs(world: World) -> None:
+    """The record beside the registry is read, too; one of other bytes is said to be that."""
+    world.write("theme")
+    world.publish(**after(1))
+    assert "What is asked of people : not signed off." in words(index(world))
+    asked = world.out / "site" / "registry.html"
+    assert "Since Officer" not in asked.read_text("utf-8")
+    empty = {"file": "metrics.toml", "sha256": ""}
+    record = {"sign_off": 1, "name": "Officer", "date": "2026-01-01", "certificates": []}
+    record |= {"registry": empty, "lock": empty, "facts": facts(world.registry)}
+    world.registry.path.with_name("metrics.signed.json").write_text(json.dumps(record))
+    world.publish(**after(1))
+    state = "signed off by Officer on 2026-01-01, changed since."
+    assert f"What is asked of people : {state}" in words(index(world))
+    assert "Nothing changed of what people are asked" in asked.read_text("utf-8")
 
 
 @pytest.mark.exact

@@ -17,6 +17,7 @@ from ldp.registry.sign_off import (
     read_certificates,
     read_sign_off,
     sign,
+    state_of,
 )
 from tests.command_line import REGISTRY, run
 
@@ -50,6 +51,16 @@ def certify(folder: Path, registry: Registry, **changed: object) -> None:
     ]
     document = {"version": "0.1.0", "commit": None, "made": "2026-06-01T00:00:00", "audits": audits}
     (folder / "audit.json").write_text(json.dumps(document))
+
+
+@pytest.mark.exact
+def test_the_state_of_a_sign_off_is_that_of_the_files(folder: Path) -> None:
+    registry = Registry.load(folder / "metrics.toml")
+    assert state_of(registry, None, folder) == "not signed off"
+    record = sign(registry, "Officer", [folder / "audit.json"], TODAY)
+    assert state_of(registry, record, folder) == "signed off by Officer on 2026-06-01"
+    certify(folder, registry, at_least=1.0)
+    assert state_of(registry, record, folder).endswith("on 2026-06-01, changed since")
 
 
 SIGN = "registry sign metrics.toml --name Officer --certificate audit.json"

@@ -17,6 +17,7 @@ from ldp.registry import Registry
 from ldp.registry.explaining import length_in_words
 from ldp.registry.page import page as page_text
 from ldp.registry.sign_off import (
+    BESIDE,
     check_sign_off,
     missing_for_signing,
     read_certificates,
@@ -219,7 +220,7 @@ def sign(
     Example: ldp registry sign metrics.toml --name "A. Officer" --certificate city.json
     """
     loaded = Registry.load(file)
-    record = out or file.with_name("metrics.signed.json")
+    record = out or file.with_name(BESIDE)
     _require_other(record, [*loaded.files, *certificates])
     for path in certificates:
         if path.resolve().parent != record.resolve().parent:

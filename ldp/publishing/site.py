@@ -1,4 +1,5 @@
-"""Site of a publication: an index of all metrics, and a page of each with its history.
+"""Site of a publication: an index of all metrics, a page of each with its history, and the page of
+the registry to sign.
 
 Static files that open from disk and load nothing. They say nothing of when they were written, so a
 page changes only with its numbers.
@@ -20,6 +21,8 @@ from ldp.publishing.history import HEIGHT, WIDTH, History, Line, histories
 from ldp.publishing.publish import PERIODS, Job, Publication, first_day
 from ldp.publishing.state import estimates_path
 from ldp.registry import Registry
+from ldp.registry.page import page
+from ldp.registry.sign_off import BESIDE, read_certificates, read_sign_off, state_of
 from ldp.report import load, render
 from ldp.report.formats import counted
 from ldp.report.page import environment
@@ -70,9 +73,16 @@ def write_site(job: Job, result: Publication, broken: Sequence[Broken] = ()) -> 
         health = health_of(metric, versions, job, problems, deviation)
         cards.append(_card(metric, versions, job.registry, health))
         if versions:
-            page = _metric_page(job, versions, health)
-            _write(folder / "metrics" / f"{metric}.html", page)
-    fragment = _macros().index(cards, (WIDTH, HEIGHT), job.today - timedelta(days=1))
+            _write(folder / "metrics" / f"{metric}.html", _metric_page(job, versions, health))
+    path = job.registry.path.with_name(BESIDE)
+    record = read_sign_off(path) if path.exists() else None
+    certificates = (
+        [path.with_name(entry["file"]) for entry in record["certificates"]] if record else []
+    )
+    asked = page(job.registry, read_certificates(certificates), record, job.today)
+    _write(folder / "registry.html", asked)
+    state = state_of(job.registry, record, path.parent)
+    fragment = _macros().index(cards, (WIDTH, HEIGHT), job.today - timedelta(days=1), state)
     _write(folder / "index.html", render([], title=job.registry.product, above=Markup(fragment)))
 
 
@@ -156,7 +166,7 @@ def _macros() -> Any:
     return environment("ldp.publishing").get_template("site.html").module
 
 
-def _write(path: Path, page: str) -> None:
+def _write(path: Path, text: str) -> None:
     """Write a page unless it is there already."""
-    if not path.exists() or path.read_text("utf-8") != page:
-        write_whole(path, page)
+    if not path.exists() or path.read_text("utf-8") != text:
+        write_whole(path, text)

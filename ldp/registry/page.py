@@ -38,7 +38,7 @@ def page(
     data = explanation(registry)
     parts = [
         f"<h1>{escape(registry.product)}: what is asked of people</h1>",
-        _line(f"{registry.path.name} on {day}, metrics: {len(registry.metrics)}", "soft"),
+        _line(f"{registry.path.name}, metrics: {len(registry.metrics)}", "soft"),
         *_differences(registry, signed),
         "<h2>Metrics</h2>",
         _table(

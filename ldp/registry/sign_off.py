@@ -17,6 +17,8 @@ from ldp.registry.definitions import read_bytes
 from ldp.registry.registry import Registry
 
 FORMAT = 1
+BESIDE = "metrics.signed.json"
+"""Name of the record beside a registry, unless another is told."""
 NOTE = "a record, and no cryptographic signature"
 
 
@@ -142,6 +144,19 @@ def read_sign_off(path: Path) -> dict[str, Any]:
     if not is_whole:
         raise RegistryError(f"{path}: not a record of `ldp registry sign`")
     return record
+
+
+def state_of(registry: Registry, record: Mapping[str, Any] | None, folder: Path) -> str:
+    """Return in words whether what is asked of people is what the `record`, if there is one, and
+    its certificates in `folder` agreed to."""
+    if record is None:
+        return "not signed off"
+    agreed = f"signed off by {record['name']} on {record['date']}"
+    try:
+        check_sign_off(registry, record, folder)
+    except RegistryError:
+        return f"{agreed}, changed since"
+    return agreed
 
 
 def facts_keys() -> tuple[str, ...]:
