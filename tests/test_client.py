@@ -478,7 +478,10 @@ def test_what_it_says_to_its_owner(app: App) -> None:
     assert "98.3 times in 100" in told
     assert "sees how many reports come" in words
     assert "your other devices" in words
-    assert words.endswith("be spent in the current window: places: 8, other: 4")
+    left = (
+        "places: 8 in the current window, 64 for life; other: 4 in the current window, 8 for life"
+    )
+    assert words.endswith(f"Epsilon that may still be spent: {left}.")
     app.client.close()
     assert app.open().explain() == told
     assert repr(app.client) == "<Client of weather, consent granted>"

@@ -20,6 +20,7 @@ from ldp.client import (
     destinations,
 )
 from ldp.client.destinations import Unreachable
+from ldp.client.results import Uploaded
 from ldp.client.sealing import MOST_WAITING
 from ldp.protocol.batch import Batch
 from ldp.protocol.randomness import SeededBits
@@ -105,6 +106,23 @@ def test_one_batch_that_is_never_taken_does_not_block_the_others(app: App) -> No
         app.now += timedelta(minutes=50)
     assert len(taken) == 6
     assert app.client.status().refused == 6
+
+
+@pytest.mark.exact
+def test_an_upload_says_that_reports_were_refused(app: App) -> None:
+    """An app with another registry than its collector saw `acknowledged` and no reason."""
+
+    class Stranger:
+        def send(self, identity: bytes, body: bytes) -> int:
+            return 1
+
+    app.client.record("city", "Oslo")
+    app.now += DAY
+    app.client.close()
+    app.client = app.open(destination=Stranger())
+    why = "reports were refused: is the collector's registry this one?"
+    assert app.client.upload() == Uploaded(acknowledged=1, refused=1, why=why)
+    assert app.client.upload() == Uploaded()
 
 
 @pytest.mark.exact

@@ -31,7 +31,8 @@ class Declined(NamedTuple):
 
 class Uploaded(NamedTuple):
     """Result of one upload: batches `acknowledged`, reports in them that were `refused` for good,
-    batches still `waiting`, and `why` no more were sent ("" when none waits)."""
+    batches still `waiting`, and `why` no more were sent, or that reports were refused ("" when
+    all went well)."""
 
     acknowledged: int = 0
     refused: int = 0

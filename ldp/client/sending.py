@@ -19,6 +19,7 @@ MOST_BATCHES = 20
 """Most batches of one upload."""
 FAILED, RANDOM_MOMENT = "waits after a failure", "waits for its random moment"
 NO_DESTINATION = "there is no destination"
+REFUSED = "reports were refused: is the collector's registry this one?"
 SOON = timedelta(minutes=1)
 """Longest time until a thread uploads first."""
 
@@ -87,7 +88,8 @@ class Sender:
                 result = self._send_batch(device, may_send)
             acknowledged, refused = acknowledged + result.acknowledged, refused + result.refused
             if not result.acknowledged or not result.waiting:
-                return result._replace(acknowledged=acknowledged, refused=refused)
+                why = result.why or (REFUSED if refused else "")
+                return Uploaded(acknowledged, refused, result.waiting, why)
         return Uploaded(acknowledged, refused, result.waiting, "enough for one call")
 
     def outlook(self, connection: Connection) -> tuple[str, datetime | None]:

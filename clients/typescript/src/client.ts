@@ -51,7 +51,7 @@ export interface Uploaded {
   acknowledged: number;
   refused: number;
   waiting: number;
-  /** Why no more were sent; "" when none waits. */
+  /** Why no more were sent, or that reports were refused; "" when all went well. */
   why: string;
 }
 
@@ -217,10 +217,9 @@ export class Client {
         this.#read((device) => {
           if (!device) return empty;
           const count = (state: string) => device.batches.filter((b) => b.state === state).length;
-          const pools = device.periods.map(({ pool }) => Object.keys(pool).length);
           return {
             ...{ ...empty, consent: this.#consentOf(device), refused: device.refused },
-            pooled: pools.reduce((sum, n) => sum + n, 0),
+            pooled: device.periods.flatMap(({ pool }) => Object.keys(pool)).length,
             ...{ waiting: count("waiting"), acknowledged: count("acknowledged") },
             ...{ dropped: count("dropped"), unasked: isRead ? unasked(device, registry) : [] },
           };
@@ -354,7 +353,7 @@ export class Client {
         total.waiting = device.batches.filter(({ state }) => state === "waiting").length;
         return nextBatch(device, this.#now(device), clock, this.#bits);
       });
-      if (typeof next === "string") return { ...total, why: next };
+      if (typeof next === "string") return next ? { ...total, why: next } : total;
       if (!this.#destination) return { ...total, why: "there is no collector" };
       try {
         const refused = await this.#destination.send(next.body!);
@@ -363,6 +362,7 @@ export class Client {
         await this.#change((device) => acknowledge(device, next.id, refused, keeps), true);
         total.acknowledged += 1;
         total.refused += refused;
+        if (refused) total.why = "reports were refused: is the collector's registry this one?";
         total.waiting -= 1;
       } catch (error) {
         if (error instanceof StorageError) throw error;
@@ -370,7 +370,7 @@ export class Client {
         return { ...total, why: errorLine(error) };
       }
     }
-    return { ...total, why: total.waiting ? "enough for one call" : "" };
+    return total.waiting ? { ...total, why: "enough for one call" } : total;
   }
 
   async #writeWithdrawal(): Promise<boolean> {
@@ -407,7 +407,7 @@ export class Client {
   #load(document: RegistryDocument): Registry {
     const registry = new Registry(document, this.#options.mechanisms);
     if (registry.isDevelopment && this.#destination && !this.#destination.isLocal) {
-      throw new RegistryError("a registry with development = true sends to this machine only");
+      throw new RegistryError("development = true sends to this machine only");
     }
     return (this.#loaded = registry);
   }
@@ -449,8 +449,7 @@ export class Client {
   }
 
   #consentOf(device: Device | null): Consent {
-    this.#consent = this.#isWithdrawing ? "withdrawn" : (device?.consent ?? "unknown");
-    return this.#consent;
+    return (this.#consent = this.#isWithdrawing ? "withdrawn" : (device?.consent ?? "unknown"));
   }
 
   #transaction<T>(work: Work<T>, durable: boolean): Promise<T> {
@@ -463,7 +462,7 @@ export class Client {
     return this.#options.storage.transaction((device) => {
       const [kept, own] = [device?.product, this.#loaded?.product];
       if (kept && own && kept !== own) {
-        throw new StorageError(`the storage is of product ${kept}, not ${own}: give each its own`);
+        throw new StorageError(`the storage is of product ${kept}, not ${own}`);
       }
       if (device) bareNames(device); // a storage gives ordinary objects
       return work(device);

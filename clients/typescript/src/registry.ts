@@ -184,8 +184,8 @@ export async function fetchRegistry(url: string, pin: string): Promise<RegistryD
     let body = await bytes("force-cache"); // any copy will do whose digest is right
     if (toHex(sha256(body)) !== pin) body = await bytes("no-cache");
     if (toHex(sha256(body)) === pin) return JSON.parse(new TextDecoder().decode(body));
-  } catch (error) {
-    throw new RegistryError(`the registry cannot be reached: ${(error as Error).name}`);
+  } catch {
+    throw new RegistryError("the registry cannot be reached from this origin");
   }
   throw new RegistryError("the registry is not the one whose SHA-256 this app pins");
 }

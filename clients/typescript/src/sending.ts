@@ -48,8 +48,8 @@ export class Collector implements Destination {
       ...{ credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store" },
       body: body as Uint8Array<ArrayBuffer>,
       signal: AbortSignal.timeout(TIMEOUT),
-    }).catch((error: Error) => {
-      throw new Unreachable(`the collector cannot be reached: ${error.name}`);
+    }).catch(() => {
+      throw new Unreachable("the collector cannot be reached from this origin");
     });
     if (response.status !== 202) {
       await response.body?.cancel();

@@ -44,8 +44,8 @@ test("28 whatever the collector answers, the batch waits until it is acknowledge
     [head(200, "<html>hello"), "the collector answered 200"],
     [head(202, "<html>hello"), "the collector's answer cannot be read"],
     [head(202, '{"refused": 3}'), "the collector's answer cannot be read"],
-    [head(307, "", { Location: "/elsewhere" }), "the collector cannot be reached: TypeError"],
-    [(response) => response.destroy(), "the collector cannot be reached: TypeError"],
+    [head(307, "", { Location: "/elsewhere" }), "the collector cannot be reached from this origin"],
+    [(response) => response.destroy(), "the collector cannot be reached from this origin"],
     [head(503, "", { "Retry-After": "7" }), "the collector answered 503"],
   ]) {
     answer = reply;
@@ -54,8 +54,9 @@ test("28 whatever the collector answers, the batch waits until it is acknowledge
     device.now = Math.max(device.now, device.document.nextTry);
   }
   answer = head(202, '{"refused": [{"item": 0, "code": "expired"}]}');
-  const { acknowledged, refused } = await device.client.upload();
+  const { acknowledged, refused, why } = await device.client.upload();
   assert.deepEqual([acknowledged, refused], [1, 1]);
+  assert.equal(why, "reports were refused: is the collector's registry this one?");
   assert.equal((await device.client.status()).refused, 1);
   const last = requests.at(-1);
   assert.deepEqual([last.method, last.url], ["POST", "/v1/reports"]);
