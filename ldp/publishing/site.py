@@ -79,8 +79,8 @@ def write_site(job: Job, result: Publication, broken: Sequence[Broken] = ()) -> 
     certificates = (
         [path.with_name(entry["file"]) for entry in record["certificates"]] if record else []
     )
-    asked = page(job.registry, read_certificates(certificates), record, job.today)
-    _write(folder / "registry.html", asked)
+    to_sign = page(job.registry, read_certificates(certificates), record, job.today)
+    _write(folder / "registry.html", to_sign)
     state = state_of(job.registry, record, path.parent)
     fragment = _macros().index(cards, (WIDTH, HEIGHT), job.today - timedelta(days=1), state)
     _write(folder / "index.html", render([], title=job.registry.product, above=Markup(fragment)))
