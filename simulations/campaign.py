@@ -20,6 +20,10 @@ class Bar:
     met: bool
 
 
+RESULTS = "simulations/results"
+"""Folder, from the top of the checkout, of what campaigns and studies write."""
+
+
 def shown(bars: Iterable[Bar]) -> int:
     """Prints the bars; the exit status, 1 when one is missed."""
     missed = 0
@@ -30,14 +34,23 @@ def shown(bars: Iterable[Bar]) -> int:
 
 
 def provenance() -> dict[str, str]:
-    """When, of which commit and where; ask at the start, for the code that runs."""
-    command = ("git", "describe", "--always", "--abbrev=12", "--dirty")
-    commit = subprocess.run(command, capture_output=True, text=True, check=False)
+    """When, of which commit and where; ask at the start, for the code that runs. What is drawn
+    again, the results, does not make the commit another."""
+    commit = _git("describe", "--always", "--abbrev=12")
+    is_changed = _git(
+        "status", "--porcelain", "--untracked-files=no", "--", f":(top,exclude){RESULTS}"
+    )
     return {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": commit.stdout.strip(),
+        "commit": f"{commit}-dirty" if is_changed else commit,
         "machine": f"{platform.machine()}, Python {platform.python_version()}",
     }
+
+
+def _git(*words: str) -> str:
+    """What git prints; nothing outside of a checkout."""
+    done = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def write(path: Path | None, made: Mapping[str, str], result: Mapping[str, Any]) -> None:

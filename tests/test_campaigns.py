@@ -1,6 +1,7 @@
 """Samples of the long runs: run by `make check`."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +15,7 @@ from ldp.server import decode
 from ldp.simulation import draw_table
 from simulations import intervals, numbers, portfolio
 from simulations.benchmarks.ours import BENCHMARKS
+from simulations.campaign import RESULTS, provenance
 from simulations.rappor_cases import CASES, Row, Run, Score, Share, bars
 from simulations.variance import SETS, Setting, compare, draw, formulas, settings
 
@@ -263,3 +265,23 @@ def test_a_sample_of_the_numbers_campaign_covers(tmp_path: Path) -> None:
     assert {row["way"] for row in rows} == {*numbers.WAYS}
     bars = [*numbers.bars([numbers.Row(**row) for row in rows])]
     assert all(bar.met for bar in bars if bar.what.endswith("holds"))
+
+
+@pytest.mark.exact
+def test_results_that_are_drawn_again_leave_the_commit_clean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All studies but the first named a changed tree, because the first had written its result."""
+    monkeypatch.chdir(tmp_path)
+    results = tmp_path / RESULTS
+    results.mkdir(parents=True)
+    for path in (tmp_path / "code.py", results / "one.json"):
+        path.write_text("1")
+    author = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (("init", "-q"), ("add", "."), (*author, "commit", "-qm", "one")):
+        subprocess.run(["git", *words], check=True)
+    (results / "one.json").write_text("2")
+    head = provenance()["commit"]
+    assert re.fullmatch("[0-9a-f]{7,12}", head)
+    (tmp_path / "code.py").write_text("2")
+    assert provenance()["commit"] == f"{head}-dirty"
