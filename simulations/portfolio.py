@@ -84,7 +84,8 @@ def product_text(number: int, day: float = 1e6, life: float = 1e6) -> str:
     text = HEAD.format(number=number, users=users, start=START, day=day, life=life)
     scale = 1 / math.sqrt(users)
     for place in range(int(draw.integers(1, 4) if is_small(number) else draw.integers(4, 8))):
-        kind = draw.choice(["values", "sets", "mean", "percentile", "words"], p=[0.5, *4 * [0.125]])
+        kinds = ["values", "sets", "mean", "percentile", "words"]
+        kind = str(draw.choice(kinds, p=[0.5, *4 * [0.125]]))
         days = int(draw.choice([7, 30, 90]) if kind == "values" else draw.choice([30, 90]))
         within = float(f"{draw.uniform(1.5, 8) * scale:.3g}")
         values = [f"v{value}" for value in range(draw.integers(2, 40))]
