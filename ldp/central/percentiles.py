@@ -62,8 +62,8 @@ def percentile(
 
 
 def edge_reach(noise: DiscreteLaplace, q: float, bins: int, level: float) -> Floats:
-    """Return how far noise moves L - q T at each inner edge with probability `level` at most,
-    shape (bins - 1,): a sum of the noise of the bins below, by 1 - q, and of the others, by -q.
+    """Return how far at most noise moves L - q T at each inner edge with probability `level`, shape
+    (bins - 1,): a sum of the noise of the bins below, by 1 - q, and of the others, by -q.
 
     Normal, or by the fourth moment where that is farther, and half a person for the steps.
     """
