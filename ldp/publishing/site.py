@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from ldp.errors import RegistryError
 from ldp.files import write_whole
 from ldp.publishing.control import Broken
 from ldp.publishing.history import HEIGHT, WIDTH, History, Line, histories
@@ -74,16 +75,24 @@ def write_site(job: Job, result: Publication, broken: Sequence[Broken] = ()) -> 
         cards.append(_card(metric, versions, job.registry, health))
         if versions:
             _write(folder / "metrics" / f"{metric}.html", _metric_page(job, versions, health))
-    path = job.registry.path.with_name(BESIDE)
-    record = read_sign_off(path) if path.exists() else None
-    certificates = (
-        [path.with_name(entry["file"]) for entry in record["certificates"]] if record else []
-    )
-    to_sign = page(job.registry, read_certificates(certificates), record, job.today)
-    _write(folder / "registry.html", to_sign)
-    state = state_of(job.registry, record, path.parent)
+    state = _write_registry(folder / "registry.html", job)
     fragment = _macros().index(cards, (WIDTH, HEIGHT), job.today - timedelta(days=1), state)
     _write(folder / "index.html", render([], title=job.registry.product, above=Markup(fragment)))
+
+
+def _write_registry(path: Path, job: Job) -> str:
+    """Write the page to sign, and return in words whether the registry is signed off: by the record
+    beside it, and the certificates beside that. A damaged one is no reason to publish nothing."""
+    beside = job.registry.path.with_name(BESIDE)
+    try:
+        record = read_sign_off(beside) if beside.exists() else None
+        names = [entry["file"] for entry in record["certificates"]] if record else []
+        certified = read_certificates([beside.with_name(name) for name in names])
+    except RegistryError:
+        _write(path, page(job.registry, {}, None, job.today))
+        return f"not signed off, {BESIDE} or a certificate that it names cannot be read"
+    _write(path, page(job.registry, certified, record, job.today))
+    return state_of(job.registry, record, beside.parent)
 
 
 def health_of(
