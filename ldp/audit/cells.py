@@ -25,6 +25,7 @@ from ldp.audit.counts import (
     block_checks,
     blocks_of,
     checks_by_number,
+    column_sums,
     count_checks,
     equality_checks,
     evenness_checks,
@@ -290,8 +291,8 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
         ("touched cell reported, column", touched, float(channel.touched)),
         ("untouched cell reported, column", ~touched, float(channel.untouched)),
     ):
-        trials = where.sum(axis=0)
-        yield what, (reported & where).sum(axis=0), trials, np.full(columns, claimed)
+        counts, trials = column_sums(reported & where), column_sums(where)
+        yield what, counts, trials, np.full(columns, claimed)
     truths = reported & touched
     if not mechanism.kind.has_independent_bits:
         probability = float(mechanism.layout.any_probability(channel.touched, mechanism.touches))
@@ -317,11 +318,12 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
                 f"{what} by {by}", names_cell[held, 0], numbers[held], limit, float(channel.touched)
             )
         if mechanism.kind is not Index:
-            at = (cell[names_cell[:, 0], None] + np.arange(1, columns)) % columns
-            free = ~np.take_along_axis(touched[names_cell[:, 0]], at, axis=1)
-            lies = np.take_along_axis(reported[names_cell[:, 0]], at, axis=1) & free
+            truths = names_cell[:, 0]
+            free = ~_following(touched[truths], cell[truths])
+            lies = _following(reported[truths], cell[truths]) & free
             chance = np.full(columns - 1, _lied_beside_a_truth(mechanism))
-            yield f"lies so far from a told {what}", lies.sum(axis=0), free.sum(axis=0), chance
+            counts, trials = column_sums(lies), column_sums(free)
+            yield f"lies so far from a told {what}", counts, trials, chance
     if mechanism.kind is Index and mechanism.touches == 1 and columns > 2:
         yield from _lies(reports)
     if mechanism.kind.has_independent_bits:
@@ -337,6 +339,15 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
     if isinstance(layout, Subset) and columns > mechanism.touches + 1:
         _, both = layout.pair_probabilities(channel.touched, mechanism.touches)
         yield from pair_checks(reported & ~touched, ~touched, float(both))
+
+
+def _following(cells: Bools, places: Ints) -> Bools:
+    """Return of each report the cells after its place, round to the one before: shape (reports,
+    columns - 1)."""
+    twice = np.concatenate([cells, cells], axis=1)
+    windows = np.lib.stride_tricks.sliding_window_view(twice, cells.shape[1] - 1, axis=1)
+    following: Bools = windows[np.arange(len(cells)), places + 1]
+    return following
 
 
 def _lies(reports: _Reports) -> Iterator[Checks]:

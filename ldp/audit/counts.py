@@ -107,7 +107,7 @@ def _pairs_of_cells(noise: Bools, free: Bools) -> Iterator[tuple[int, Ints, Ints
     both are reported and how often both could be."""
     for apart in (1 << power for power in range((noise.shape[1] - 1).bit_length())):
         both, trials = (
-            (cells[:, apart:] & cells[:, :-apart]).sum(axis=0) for cells in (noise, free)
+            column_sums(cells[:, apart:] & cells[:, :-apart]) for cells in (noise, free)
         )
         yield apart, both, trials
 
@@ -195,13 +195,34 @@ def equality_checks(
 def lag_checks(what: str, seen: Bools, possible: Bools, probability: float) -> Iterator[Checks]:
     """Check that what is `seen` in some of the `possible` places, shape (reports, places), is seen
     in the same place of two reports some calls apart as often as in independent ones."""
+    words, possible_words = packed(seen), packed(possible)
     for lag in LAGS:
         for first, second in disjoint_pairs(len(seen), lag):
-            both, where = seen[first] & seen[second], possible[first] & possible[second]
-            counts, sizes = both.sum(axis=1), where.sum(axis=1)
+            counts, sizes = (
+                np.bitwise_count(block[first] & block[second]).sum(axis=1, dtype=np.int64)
+                for block in (words, possible_words)
+            )
             yield from count_checks(
                 f"{what} of both, {lag} calls apart", counts, sizes, probability**2
             )
+
+
+def packed(cells: Bools) -> NDArray[np.uint64]:
+    """Return cells, shape (reports, columns), as words of 64 bits, shape (reports, words)."""
+    block = np.packbits(cells, axis=1)
+    words: NDArray[np.uint64] = np.pad(block, [(0, 0), (0, -block.shape[1] % 8)]).view(np.uint64)
+    return words
+
+
+def column_sums(cells: Bools) -> Ints:
+    """Return how many of each column, shape (reports, columns), are set: 255 bytes at a time add up
+    in a byte."""
+    rows, columns = cells.shape
+    full, block = rows - rows % 255, cells.view(np.uint8)
+    bytes_of_blocks = block[:full].reshape(full // 255, 255, columns).sum(axis=1, dtype=np.uint8)
+    sums: Ints = bytes_of_blocks.sum(axis=0, dtype=np.int64)
+    sums += block[full:].sum(axis=0, dtype=np.int64)
+    return sums
 
 
 def count_checks(what: str, counts: Ints, sizes: Ints, probability: float) -> Iterator[Checks]:

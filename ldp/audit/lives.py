@@ -116,7 +116,9 @@ def _names_units(
 def _touched(mechanism: MemoisedMechanism, cells: Sequence[int]) -> Bools:
     if not mechanism.kind.has_independent_bits:
         return np.ones(1, dtype=bool)
-    return np.isin(np.arange(mechanism.shape.columns), cells)
+    touched = np.zeros(mechanism.shape.columns, dtype=bool)
+    touched[list(cells)] = True
+    return touched
 
 
 def _checks(lives: _Lives, memoise: str) -> Iterator[Checks]:

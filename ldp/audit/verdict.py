@@ -16,7 +16,7 @@ from ldp.audit.history import Pair, cohorts_named, exact_epsilon
 from ldp.audit.history import epsilon_at_least as epsilon_over_days
 from ldp.audit.judging import Checks, judge
 from ldp.audit.law import exact_findings
-from ldp.audit.lives import LONG, USUAL, life_checks, one_by_one
+from ldp.audit.lives import LONG, UNITS, USUAL, life_checks, one_by_one
 from ldp.audit.values import drawn_values, tried
 from ldp.mechanisms import Catalogued
 from ldp.mechanisms.memoisation import MemoisedMechanism
@@ -27,7 +27,7 @@ MOST_FINDINGS = 6
 """Findings that are printed."""
 DAYS = 8
 """Length of the histories that memoised mechanisms are held against."""
-DEVICES, LEAST_DEVICES = 10, 200
+DEVICES, LEAST_DEVICES = 20, 200
 """So many fewer devices live such a history than there are trials, but at least so many."""
 
 
@@ -86,7 +86,7 @@ def audited(
 ) -> Verdict:
     """Encode every value that is tried `trials` times on one device and on as many new ones, many
     values drawn by `seed` (of the dictionary, too) fewer times, and two values 2 x `trials` times
-    more; with a memoised response also on as many devices with a secret, and some for DAYS.
+    more; with a memoised response also on half as many devices by epoch, and some for DAYS.
 
     An honest encoder fails with probability 2 ALPHA at most, 3 ALPHA if it memoises: all counts
     together have ALPHA, and so has each bound from outside.
@@ -101,8 +101,9 @@ def audited(
         ways.append(lambda value: _device(mechanism, "e")(value))
         held = _held_for_days(mechanism, values, trials)
         checks += all_lives(mechanism, (values[0], values[1]), _device, trials)
-    for way in ways:
-        checks += way_checks(mechanism, way, trials, generator, dictionary)
+    for number, way in enumerate(ways):
+        fewer = trials // 2 if number > 1 else trials  # the third only has other secrets
+        checks += way_checks(mechanism, way, fewer, generator, dictionary)
     for way in ways[:1] if is_noisy else ways[:2]:
         checks += repeat_checks(mechanism, values[0], way, trials)
     return _verdict(name, mechanism, checks, encode, trials, held)
@@ -173,10 +174,11 @@ def all_lives(
     device: Callable[[MemoisedMechanism, str | None], Callable[[Value], bytes]],
     trials: int,
 ) -> list[Checks]:
-    """Return the checks of lives in both modes, and of a few that are longer; where a report is
-    bits, of as many devices per value as show a secret of 16 bits. (Where a report is one
+    """Return the checks of lives in both modes, and of a few that are longer; where a report has
+    UNITS bits, of as many devices per value as show a secret of 16 bits. (Where a report is one
     column, single reports of new devices show it.)"""
-    searched = trials * 3 // 5 if mechanism.kind.has_independent_bits else trials // DEVICES
+    shows_secret = mechanism.kind.has_independent_bits and mechanism.shape.columns >= UNITS
+    searched = trials * 3 // 5 if shows_secret else trials // 10
     searched = min(searched, MOST_DEVICES)
     checks: list[Checks] = []
     for memoise, epoch, devices in (("per-value", None, searched), ("epoch", "e", trials // 25)):

@@ -195,6 +195,13 @@ class Mechanism(Catalogued, ABC):
         touches, for holders and for others. Equals `channel` if it touches one cell in a row."""
         return self.channel
 
+    @cached_property
+    def report_thresholds(self) -> tuple[int, int]:
+        """Floors of 2**64 times P(a report names a touched cell) and P(it names an untouched
+        one)."""
+        touched = self.layout.any_probability(self.channel.touched, self.touches)
+        return threshold(touched), threshold(self.channel.untouched)
+
     @property
     def touches(self) -> int:
         """Number of cells of a row that a value touches, where a report names one of them (INDEX)
@@ -321,9 +328,7 @@ class Encoder:
         self._randomized = (
             self._addressing if isinstance(self._addressing, RandomizedAddressing) else None
         )
-        touched = mechanism.channel.touched
-        self._touched = threshold(self._layout.any_probability(touched, mechanism.touches))
-        self._untouched = threshold(mechanism.channel.untouched)
+        self._touched, self._untouched = mechanism.report_thresholds
 
     def encode(self, value: Value) -> bytes:
         """Draw one report of `value`, as bytes; raise ParameterError, before a bit is drawn, for a

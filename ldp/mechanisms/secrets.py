@@ -1,5 +1,6 @@
 """Secrets of devices and accounts, and the messages that are keyed with them."""
 
+from functools import lru_cache
 from typing import NoReturn
 
 LEAST_SECRET = 16
@@ -21,7 +22,9 @@ class Secret(bytes):
         raise TypeError("a secret is not pickled")
 
 
+@lru_cache(maxsize=256)
 def message(purpose: str, *parts: str) -> bytes:
-    """Return `purpose` and `parts` as bytes, each after its length as 4 bytes little-endian."""
+    """Return `purpose` and `parts`, which are public, as bytes, each after its length as 4 bytes
+    little-endian."""
     texts = [part.encode() for part in (purpose, *parts)]
     return b"".join(len(text).to_bytes(4, "little") + text for text in texts)

@@ -9,7 +9,6 @@ filters (Bloom 1970) and fragments of words are hashed alike, or as google/rappo
 import hashlib
 import re
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from struct import Struct
@@ -34,8 +33,10 @@ def value_bytes(value: Value) -> bytes:
         return value
     if not isinstance(value, str):
         raise ParameterError("a value must be str or bytes")
-    with suppress(UnicodeEncodeError):  # an error that holds the value
+    try:
         return value.encode()
+    except UnicodeEncodeError:
+        pass  # it holds the value, and would be chained to an error that is raised here
     raise ParameterError("a value holds text that is not valid Unicode")
 
 
@@ -60,6 +61,13 @@ def _keyed_rows(seed: str) -> "hashlib.blake2b":
     return hashlib.blake2b(digest_size=24, key=bytes.fromhex(seed), person=b"ldp rows v1")
 
 
+@lru_cache(maxsize=1024)
+def _row_digest(seed: str, row: int) -> bytes:
+    digest = _keyed_rows(seed).copy()
+    digest.update(row.to_bytes(4, "little"))
+    return digest.digest()
+
+
 @dataclass(frozen=True)
 class PolynomialRows:
     """Addressing in which row j maps the point x to the column
@@ -79,9 +87,7 @@ class PolynomialRows:
 
     def row_digest(self, row: int) -> bytes:
         """Return 24 bytes: a, b, c of `row`, 8 bytes little-endian each, not yet reduced."""
-        digest = _keyed_rows(self.seed).copy()
-        digest.update(row.to_bytes(4, "little"))
-        return digest.digest()
+        return _row_digest(self.seed, row)
 
     def point(self, value: Value) -> int:
         return value_point(value)
