@@ -1,8 +1,9 @@
 # `make demo` and `make test` are the two commands a new user needs; both set up .venv by themselves.
 PYTHON ?= python3
 BIN := .venv/bin
-# several tests run at a time, each on one core
-test check: export OPENBLAS_NUM_THREADS := 1
+# several tests run at a time, each on one core, and start many processes
+test check campaign-tests: export OPENBLAS_NUM_THREADS := 1
+test check campaign-tests: export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: $(shell grep -oE "^[a-z-]+:" Makefile | tr -d :)
 
@@ -20,7 +21,7 @@ demo: .venv/.ready ## a million keyboards, from the device to demo/report.html
 	$(BIN)/ldp demo --out demo
 
 test: lint ## lint, types and the fast tests
-	$(BIN)/pytest -n 3 --durations 20 -m 'not slow'
+	$(BIN)/pytest -n 3 --durations 20 -m 'not slow and not campaign'
 
 lint: .venv/.ready
 	$(BIN)/ruff check .
@@ -34,10 +35,13 @@ lint: .venv/.ready
 ALONE := $(addprefix tests/test_,$(addsuffix .py,collector_end_to_end relay_end_to_end collector_faults collector_fuzz collector_load))
 
 check: .venv/.ready .venv/.spark ## the slow tests beyond `make test`; those on Spark need Java
-	$(BIN)/pytest -n 2 --durations 20 -m slow $(addprefix --ignore=,$(ALONE))
-	$(BIN)/pytest -m slow $(ALONE)
+	$(BIN)/pytest -n 2 --durations 20 -m 'slow and not campaign' $(addprefix --ignore=,$(ALONE))
+	$(BIN)/pytest -m 'slow and not campaign' $(ALONE)
 
 CAMPAIGNS := association audit changes collector coverage device-faults discoveries intervals numbers plan portfolio prefixes publish rappor-cases relay scale shuffling strings timing variance web words
+
+campaign-tests: .venv/.ready .venv/.spark ## the tests that take too long for `make check`
+	$(BIN)/pytest -n 2 --durations 20 -m campaign
 
 campaign-%: .venv/.ready ## one of the campaigns, as campaign-coverage: minutes to hours; writes simulations/results/NAME.json, exits non-zero when a bar is missed
 	$(BIN)/python -m simulations.$(subst -,_,$*) --out simulations/results/$(subst -,_,$*).json
@@ -54,7 +58,7 @@ bench-sizing: .venv/.ready ## what counting 1e6, 1e7 and 1e8 reports takes
 test-lowest: ## the fast tests with the lowest versions that pyproject.toml allows; needs uv
 	uv venv -q --python $(PYTHON) .venv-lowest
 	uv pip install -q --python .venv-lowest/bin/python --resolution lowest-direct --editable '.[dev]'
-	.venv-lowest/bin/pytest -n 2 -m 'not slow' -W default
+	.venv-lowest/bin/pytest -n 2 -m 'not slow and not campaign' -W default
 
 release: .venv/.ready ## source and wheel into dist/, their description checked
 	@! grep -n "ldp.invalid" pyproject.toml || (echo "replace the placeholder first: RELEASE.md, step 1"; exit 1)

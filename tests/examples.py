@@ -12,9 +12,11 @@ from typing import ClassVar, NamedTuple
 
 import pytest
 
-from ldp.mechanisms import CATALOGUE
+from ldp.mechanisms import CATALOGUE, Catalogued, JointReport
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Example, Mechanism, Shape
+from ldp.mechanisms.joint_base import parts_of
+from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.channel import Channel, keep_probability
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Kind, Sign
@@ -55,20 +57,29 @@ class Tabled(NamedTuple):
     values: tuple[Value, ...]
 
 
-def _named(examples: Sequence[Example | Tabled], first_only: bool = False) -> list[object]:
-    """With `first_only` those after the first of each mechanism are left to the slow tests, and
-    mechanisms that are tried as a part of another."""
-    names = [example.mechanism.name for example in examples]
-    return [
-        pytest.param(
-            example,
-            id=f"{name}-{number}",
-            marks=pytest.mark.slow
-            if first_only and (name in names[:number] or not example.mechanism.is_whole)
-            else (),
-        )
-        for number, (name, example) in enumerate(zip(names, examples, strict=True))
-    ]
+def _kind(mechanism: Catalogued) -> object:
+    """What a report of the mechanism is: its parts' kinds, and whether its noise is memoised."""
+    kinds = tuple(dict.fromkeys(part.kind for part in parts_of(mechanism)))
+    return kinds, isinstance(mechanism, JointReport), isinstance(mechanism, MemoisedMechanism)
+
+
+def _named(
+    examples: Sequence[Example | Tabled], sampled: bool = False, slow: bool = True
+) -> list[pytest.ParameterSet]:
+    """With `sampled` the first example of each kind of report is for the fast tests, the first of
+    each mechanism for the slow ones, if there are any, and all others for the campaign."""
+    parameters, kinds, names = [], set[object](), list[str]()
+    for number, example in enumerate(examples):
+        mechanism = example.mechanism
+        kind, marks = _kind(mechanism), []
+        if sampled and (kind in kinds or not mechanism.is_whole):
+            is_slow = slow and mechanism.name not in names
+            marks = [pytest.mark.slow if is_slow else pytest.mark.campaign]
+        else:
+            kinds.add(kind)
+        parameters.append(pytest.param(example, id=f"{mechanism.name}-{number}", marks=marks))
+        names.append(mechanism.name)
+    return parameters
 
 
 def _tabled(examples: Iterable[Example]) -> list[Tabled]:
@@ -84,8 +95,9 @@ WHOLE = [example for mechanism in CATALOGUE.values() for example in mechanism.ex
 CATALOGUED = _tabled(WHOLE)
 for_everything = pytest.mark.parametrize("example", _named(WHOLE))
 for_each_mechanism = pytest.mark.parametrize("example", _named(CATALOGUED))
-sampling_everything = pytest.mark.parametrize("example", _named(WHOLE, first_only=True))
-sampling_each_mechanism = pytest.mark.parametrize("example", _named(CATALOGUED, first_only=True))
+sampling_everything = pytest.mark.parametrize("example", _named(WHOLE, sampled=True))
+sampling_each_kind = pytest.mark.parametrize("example", _named(WHOLE, sampled=True, slow=False))
+sampling_each_mechanism = pytest.mark.parametrize("example", _named(CATALOGUED, sampled=True))
 for_each_kind = pytest.mark.parametrize(
     "example", _named([*CATALOGUED, *_tabled(SignToy.examples())])
 )

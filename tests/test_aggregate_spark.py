@@ -16,11 +16,12 @@ import pytest
 from ldp import CountMeanSketch, SequenceFragmentPuzzle
 from ldp.collection import ReportWriter, aggregate
 from ldp.errors import ReportError
-from ldp.mechanisms import CATALOGUE, Catalogued, JointReport
+from ldp.mechanisms import Catalogued, JointReport
 from ldp.simulation import Population, simulate
+from tests.examples import sampling_each_kind
+from tests.tiers import tiered
 
 SKETCH = CountMeanSketch(epsilon=4.0, rows=1024, width=1024, seed="00")
-EXAMPLES = [next(iter(one.examples())) for one in CATALOGUE.values() if one.is_whole]
 
 
 def missing(what: str) -> None:
@@ -70,7 +71,7 @@ def both(store: Path, mechanism: Catalogued, **options: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.exact
-@pytest.mark.parametrize("block_bytes", [64 << 20, 1 << 20])
+@pytest.mark.parametrize("block_bytes", tiered([1 << 20, 64 << 20], 0, 1))
 def test_a_million_reports_give_the_same_table(
     tmp_path: Path, spark: Any, block_bytes: int
 ) -> None:
@@ -81,7 +82,7 @@ def test_a_million_reports_give_the_same_table(
 
 @pytest.mark.slow
 @pytest.mark.exact
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: one.mechanism.name)
+@sampling_each_kind
 def test_every_mechanism_gives_the_same_table(tmp_path: Path, spark: Any, example: Any) -> None:
     """In blocks of 64 bytes of counts, each part of a report in its own."""
     joint = isinstance(example.mechanism, JointReport)
@@ -114,7 +115,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, spark: Any, block_bytes: int) -
 
 @pytest.mark.slow
 @pytest.mark.exact
-@pytest.mark.parametrize("block_bytes", [64 << 20, 1 << 20])
+@pytest.mark.parametrize("block_bytes", tiered([1 << 20, 64 << 20], 0, 1))
 def test_damaged_files_are_left_out_as_on_one_machine(
     tmp_path: Path, spark: Any, block_bytes: int
 ) -> None:

@@ -300,6 +300,7 @@ def test_cell_counts_of_the_exact_law_are_the_true_counts_with_the_exact_varianc
     assert not np.allclose(cells.std_error[0, 0] ** 2, anew[0, 0], rtol=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_counts_are_unbiased_where_everybody_holds_one_cell() -> None:
     """Values that nobody holds have shares of 0, on both sides of which the most likely ones must
@@ -457,7 +458,7 @@ def test_intervals_and_discoveries_hold_for_cells_that_few_and_that_nobody_hold(
 
 
 @pytest.mark.statistical
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_one_string_on_no_list_is_in_the_errors_of_all_cells() -> None:
     """Of 100 sets with hash functions of their own, 30 % holding one unlisted string: the interval
     of a cell holds in 90 to 98 %. False failure: ALPHA. The twin leaves the error of its columns
@@ -494,7 +495,7 @@ def test_one_string_on_no_list_is_in_the_errors_of_all_cells() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_errors_and_the_test_of_independence_hold() -> None:
     """Of 500 sets of reports of independent values: the 95 % intervals of cells well inside hold in
     93 to 97 %, and independence is rejected at 5 % in 3 to 7.5 %; of as many that depend it is

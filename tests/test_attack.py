@@ -29,7 +29,7 @@ from ldp.decoding.distribution import Distribution, decode_distribution
 from ldp.decoding.numeric import decode_mean
 from ldp.decoding.outcome import is_about_numbers
 from ldp.errors import ParameterError
-from ldp.mechanisms import CATALOGUE, Mechanism
+from ldp.mechanisms import Mechanism
 from ldp.mechanisms.base import Example
 from ldp.registry import Registry
 from ldp.simulation import Population, draw_table
@@ -42,7 +42,9 @@ from ldp.simulation.poisoning_gains import (
 )
 from ldp.tables.table import Table
 from tests.command_line import run
+from tests.examples import sampling_everything
 from tests.registries import GROUP, METRIC
+from tests.tiers import tiered
 
 NAMES = tuple(f"v{i}" for i in range(12))
 SHARES = np.array([30, 20, 15, 10, 8, 6, 5, 3, 2, 1, 0, 0]) / 100
@@ -107,7 +109,7 @@ def test_reports_that_are_to_be_unseen_are(mechanism: Mechanism) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", [0.001, 0.01, 0.05])
+@pytest.mark.parametrize("share", tiered([0.01, 0.001, 0.05], 0, 1))
 @each
 def test_intervals_hold_under_every_attack(mechanism: Mechanism, share: float) -> None:
     """8 misses of one value's intervals in 20 tables have probability 3e-6 at 95 %, 4e-3 for all
@@ -271,6 +273,7 @@ def test_recovery_takes_the_fakes_of_positive_values_off() -> None:
     assert DEFENCES["none"](poisoned)[0] < 0.58
 
 
+@pytest.mark.slow
 def test_the_laboratory_repeats_itself_and_orders_its_attacks() -> None:
     laboratory = Laboratory(
         mechanism=MECHANISMS[4],
@@ -304,10 +307,7 @@ def test_experiments_that_say_nothing_are_refused(wrong: dict[str, float], words
         Laboratory(**{**settings, **wrong})  # type: ignore[arg-type]
 
 
-EXAMPLES = [example for kind in CATALOGUE.values() for example in kind.examples()]
-
-
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.mechanism.name)
+@sampling_everything
 def test_of_every_mechanism_a_laboratory_runs_or_is_refused(example: Example) -> None:
     mechanism = example.mechanism
     values = tuple(str(value) for value in dict.fromkeys(example.values))

@@ -37,7 +37,13 @@ from ldp.protocol.kinds import Bits, Index, Kind, Sign, Subset
 from ldp.protocol.randomness import SeededBits, SystemBits
 from ldp.protocol.wire import pack_report
 from ldp.simulation import encode_batch, points_of
-from tests.examples import CATALOGUED, Tabled, for_everything, sampling_everything
+from tests.examples import (
+    CATALOGUED,
+    Tabled,
+    for_everything,
+    sampling_each_kind,
+    sampling_everything,
+)
 from tests.mutants import (
     LAW_MUTANTS,
     MUTANTS,
@@ -127,7 +133,7 @@ def test_reports_of_each_kind_with_system_randomness_have_their_law(kind: Kind) 
     ).passed
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 @for_everything
 def test_device_reports_with_system_randomness_have_the_law_they_claim(example: Example) -> None:
@@ -149,7 +155,7 @@ def is_caught(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("examples", [pytest.param("all", marks=pytest.mark.slow), "some"])
+@pytest.mark.parametrize("examples", [pytest.param("all", marks=pytest.mark.campaign), "some"])
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_the_audit_catches_the_mutant(mutant: Mutant, examples: str) -> None:
     """Of the widest example of every mechanism, or of each kind of report. The cheats of
@@ -203,6 +209,7 @@ def test_the_law_of_every_preset_is_exact(preset: str) -> None:
     assert exact_findings(mechanism, ANY_VALUES) == []
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_two_parts_that_share_their_noise_are_caught() -> None:
     """The second part of a joint report repeats the first one's stream."""
@@ -259,8 +266,9 @@ def _batch_findings(mechanism: Catalogued, values: Sequence[Value], trials: int)
     return [str(finding) for finding in judge(checks, ALPHA).findings]
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
-@sampling_everything
+@sampling_each_kind
 def test_bulk_reports_have_the_law_of_device_reports(example: Example) -> None:
     assert _batch_findings(example.mechanism, _tried(example), TRIALS) == []
 
@@ -272,7 +280,7 @@ def _full_size(preset: str) -> Mechanism:
 
 
 for_each_full_size = pytest.mark.parametrize(
-    "preset", [pytest.param("apple-emoji", marks=pytest.mark.slow), "apple-safari-energy"]
+    "preset", [pytest.param("apple-emoji", marks=pytest.mark.campaign), "apple-safari-energy"]
 )
 
 
@@ -358,7 +366,7 @@ def test_bins_of_a_binomial_count_have_their_probabilities(size: int, probabilit
 
 
 @pytest.mark.exact
-@for_everything
+@sampling_everything
 def test_an_audit_in_chunks_checks_what_one_of_a_piece_does(
     example: Example, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -367,7 +375,7 @@ def test_an_audit_in_chunks_checks_what_one_of_a_piece_does(
         monkeypatch.setattr("ldp.audit.encoder.CHUNK", chunk)
         encoder = example.mechanism.encoder(SeededBits(b"chunks"))
         audit = audit_encoder(
-            example.mechanism, example.values[:1], encoder.encode, trials=100, alpha=ALPHA
+            example.mechanism, example.values[:1], encoder.encode, trials=40, alpha=ALPHA
         )
         assert audit.passed, audit.findings[0]
 
@@ -389,7 +397,7 @@ def test_the_whole_audit_catches_the_mutant(mutant: Mutant, mechanism: Mechanism
     assert not judge(checks, AUDIT_ALPHA / 4).passed
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", SUBJECTS, ids=lambda each: each.describe())
 def test_the_whole_audit_passes_where_mutants_are_caught(mechanism: Mechanism) -> None:
@@ -403,7 +411,7 @@ def test_the_whole_audit_passes_where_mutants_are_caught(mechanism: Mechanism) -
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@for_everything
+@sampling_everything
 def test_the_whole_audit_runs_on_values_of_its_own(example: Example) -> None:
     """As `ldp audit` does for a metric; each check is wrong with probability ALPHA at most."""
     assert audited(example.mechanism.name, example.mechanism, 100).passed

@@ -20,6 +20,7 @@ def audited(periods: int, devices: int, make: Callable[..., Client] = Client) ->
     return [str(finding) for finding in audit.findings]
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_the_audit_of_the_client_passes() -> None:
     """Wrong with probability ALPHA at most."""

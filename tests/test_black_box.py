@@ -10,6 +10,7 @@ from ldp.protocol.randomness import SeededBits
 from tests.examples import sampling_each_mechanism
 from tests.mutants import Mutant, epsilon_doubled, true_cell_never_flipped
 from tests.statistics import ALPHA
+from tests.tiers import tiered
 
 SUBJECTS = [
     RandomizedResponse(categories=("a", "b", "c"), epsilon=2.0),
@@ -35,7 +36,7 @@ def test_an_honest_encoder_stays_below_its_claim(example: Example) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("mechanism", SUBJECTS, ids=lambda mechanism: mechanism.name)
+@pytest.mark.parametrize("mechanism", tiered(SUBJECTS, 1, 1), ids=lambda mechanism: mechanism.name)
 def test_the_bound_comes_near_the_claim_and_passes_it_when_epsilon_is_doubled(
     mechanism: Mechanism,
 ) -> None:
@@ -43,6 +44,7 @@ def test_the_bound_comes_near_the_claim_and_passes_it_when_epsilon_is_doubled(
     assert bound(mechanism, epsilon_doubled) > mechanism.cost.epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_a_cell_that_is_never_flipped_is_seen_from_outside() -> None:
     assert bound(SUBJECTS[2], true_cell_never_flipped) > 2.5

@@ -181,6 +181,7 @@ def test_errors_are_those_of_the_law_of_one_report_and_of_a_total_that_is_estima
     assert found != pytest.approx(errors["twin"], rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("mechanism", "tables"),
@@ -462,6 +463,7 @@ def test_rows_of_the_data_set_have_the_category_as_their_value(tmp_path: Path) -
     assert (line.name, replace(line, value="").name) == ("2.1, p95", "p95")
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_a_plan_by_category_says_what_reports_then_say() -> None:
     """15 tables of the recommended way: the median interval of each category is as long as planned,

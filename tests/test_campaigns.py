@@ -28,7 +28,7 @@ def module(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_coverage_campaign_meets_its_bars() -> None:
     """Seeds are fixed; its own twins (no control, no collision term) are among its bars."""
@@ -37,7 +37,7 @@ def test_a_sample_of_the_coverage_campaign_meets_its_bars() -> None:
     assert "with --control none" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_audit_campaign_passes() -> None:
     """Fresh randomness: an honest encoder fails with probability 2e-5 at most (ten presets)."""
@@ -54,7 +54,7 @@ def test_a_sample_of_the_publish_campaign_meets_its_bars() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_portfolio_campaign_meets_its_bars() -> None:
     """Seeds are fixed; the script writes the products that are committed, but for their caps."""
@@ -66,7 +66,7 @@ def test_a_sample_of_the_portfolio_campaign_meets_its_bars() -> None:
         assert committed.endswith(questions)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.exact
 def test_a_sample_of_the_shuffling_campaign_meets_its_bars() -> None:
     done = module("simulations.shuffling", "--sample")
@@ -74,7 +74,7 @@ def test_a_sample_of_the_shuffling_campaign_meets_its_bars() -> None:
     assert done.stdout.count("ok  ") == 3
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_strings_campaign_meets_its_bars() -> None:
     """A fixed seed; with a free one a false string would fail it with probability 0.001 at most."""
@@ -83,7 +83,7 @@ def test_a_sample_of_the_strings_campaign_meets_its_bars() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_words_campaign_meets_its_bars() -> None:
     """A fixed seed; with a free one a false word would fail it with probability 0.002 at most: two
@@ -93,7 +93,7 @@ def test_a_sample_of_the_words_campaign_meets_its_bars() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_association_campaign_meets_its_bars() -> None:
     """Seeds of the populations are fixed; with free ones each of its ten counts would miss its bar

@@ -129,6 +129,7 @@ def test_few_columns_without_noise_are_fitted_as_by_least_squares() -> None:
     assert not refit(Dense(columns), target, fit, 300).residual @ columns[:, 0] > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_more_columns_than_equations_have_unbiased_estimates_with_honest_errors() -> None:
     """200 designs of 900 columns and 300 equations: z-scores of a column held by most, of one near

@@ -35,6 +35,7 @@ from ldp.registry import Registry
 from ldp.simulation import Population
 from tests.command_line import run
 from tests.statistics import ALPHA, share_p
+from tests.tiers import tiered
 
 
 class Silence:
@@ -175,6 +176,7 @@ def test_a_mean_is_that_of_the_clipped_numbers_and_one_person_moves_it_by_the_se
             noisy_mean(np.array(numbers), bounds=bounds, epsilon=1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_intervals_of_a_curator_hold() -> None:
     """4,000 releases each: a mean's interval holds in 95 to 96 %, that of a count, which is whole,
@@ -348,7 +350,7 @@ def noise_law(epsilon: float, number: int, weight: int, size: int) -> Floats:
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 8.0])
+@pytest.mark.parametrize("epsilon", tiered([1.0, 0.1, 3.0, 8.0]))
 def test_noise_moves_a_percentile_no_farther_than_is_stated(epsilon: float) -> None:
     """The law of the noise of L - q T at every edge of 2, 7 or 60 bins, exactly, in quarters of a
     person; the twin, a normal reach, is too short."""
@@ -398,6 +400,7 @@ def test_a_percentile_is_where_the_counts_say() -> None:
             percentile_of([1], **wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_a_curators_percentile_lies_in_its_interval_as_often_as_stated() -> None:
     """4,000 releases: every true percentile is held in 95 % or more of them, else this fails once
@@ -510,6 +513,7 @@ def test_numbers_are_compared_by_their_mean() -> None:
     assert local.local_epsilon < shuffled.local_epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_the_command_compares_means(
     shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -22,17 +22,9 @@ from ldp.mechanisms.presets import COMPLETE, PRESETS, preset_mechanism
 from ldp.protocol.channel import exact_log
 from ldp.registry import Registry
 from tests.command_line import NAMES, REGISTRY, run
+from tests.examples import sampling_each_kind
 from tests.statistics import ALPHA
 
-EXAMPLES = [
-    pytest.param(
-        example,
-        id=f"{name} {number}",
-        marks=() if name in ("rr", "joint", "cms", "moments") else pytest.mark.slow,
-    )
-    for name, kind in CATALOGUE.items()
-    for number, example in enumerate(kind.examples())
-]
 AUDIT = "audit home --registry metrics.toml --trials 200"
 
 
@@ -74,6 +66,7 @@ def test_a_certificate_says_what_was_audited_how_and_by_what(certificate: dict[s
     assert entry["cheats_caught"] == {"better_of_two": True, "repeated_report": True}
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_a_certificate_is_repeated_and_says_where_it_came_from(
     certificate: dict[str, Any],
@@ -262,8 +255,9 @@ def test_an_audit_that_is_not_written_down_tries_no_cheat(
     assert run(AUDIT, monkeypatch) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("example", EXAMPLES)
+@sampling_each_kind
 def test_every_cheat_is_caught_in_every_example(example: Example) -> None:
     """An honest encoder would be refuted with probability ALPHA; each cheat moves some count by
     much more than 2,000 reports need to show it."""

@@ -24,6 +24,7 @@ from ldp.protocol.kinds import Index
 from ldp.registry import Registry
 from ldp.simulation import draw_table
 from tests.command_line import NAMES, REGISTRY, SIMULATE, run
+from tests.tiers import tiered
 
 SIZES = (2_000, 4_000, 9_000)
 """The smaller sizes of three batches."""
@@ -88,7 +89,7 @@ def test_results_as_json(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("metric", ["city", "home"])
+@pytest.mark.parametrize("metric", tiered(["home", "city"]))
 def test_an_audit_of_a_metric_passes_and_is_written_down(
     metric: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -471,19 +472,22 @@ def test_amplify_prints_both_costs_and_the_conditions(
 @pytest.mark.exact
 @pytest.mark.parametrize(
     ("words", "local", "shuffled", "conditions"),
-    [
-        ("--mechanism rr --domain 2 --epsilon 4 -n 100000", 4.0, 0.118, 4),
-        ("--mechanism unary --epsilon 4 -n 100000", 4.0, 0.104, 4),
-        ("--mechanism hcms --epsilon 4 --reports 100000", 4.0, 0.0815, 4),
-        ("--preset chrome-uma --users 20", 2.043, 2.043, 5),
-        ("--epsilon 4 --users 100000", 4.0, 0.1698, 4),
-        ("--mechanism pgr --domain 2600 --epsilon 4 -n 100000", 4.0, 0.0824, 4),
-        ("--mechanism cms --epsilon 1 --target 0.05", 1.0, 0.05, 4),
-        (
-            "--mechanism dummies --domain 2600 --with slots=2,probability=0.5545 -n 100000",
-            *(None, 1.0, 5),
-        ),
-    ],
+    tiered(
+        [
+            ("--mechanism rr --domain 2 --epsilon 4 -n 100000", 4.0, 0.118, 4),
+            ("--mechanism unary --epsilon 4 -n 100000", 4.0, 0.104, 4),
+            ("--mechanism hcms --epsilon 4 --reports 100000", 4.0, 0.0815, 4),
+            ("--preset chrome-uma --users 20", 2.043, 2.043, 5),
+            ("--epsilon 4 --users 100000", 4.0, 0.1698, 4),
+            ("--mechanism pgr --domain 2600 --epsilon 4 -n 100000", 4.0, 0.0824, 4),
+            ("--mechanism cms --epsilon 1 --target 0.05", 1.0, 0.05, 4),
+            (
+                "--mechanism dummies --domain 2600 --with slots=2,probability=0.5545 -n 100000",
+                *(None, 1.0, 5),
+            ),
+        ],
+        fast=3,
+    ),
 )
 def test_amplify_takes_a_preset_or_a_mechanism(
     words: str,
@@ -532,6 +536,7 @@ def test_amplify_says_what_is_missing(
     assert shown.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_amplify_composes_batches(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -566,6 +571,7 @@ def test_amplify_composes_batches(
         assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_amplify_reads_the_batches_that_a_collector_noted(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -49,6 +49,7 @@ EDITS = (
 STEPS = st.tuples(st.integers(-100, 100), st.integers(1, 4), st.integers(0, 12))
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 @settings(max_examples=40, deadline=None)
 @given(st.lists(STEPS, max_size=60))

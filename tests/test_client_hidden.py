@@ -21,6 +21,7 @@ from ldp.protocol.hashing import Value
 from ldp.registry import Metric, Registry
 from tests.devices import DAY
 from tests.memoising_devices import CITIES, EPOCH, EPOCH_BEGINS, PRICE, RR, Home
+from tests.tiers import tiered
 
 HIDDEN = 'presence = "hidden"\n'
 
@@ -173,12 +174,6 @@ ALL, ONE, TWO = 1000.0, 1.5, 2.5
 """Lifetimes, in prices."""
 
 
-def some_fast(cases: Sequence[tuple[Any, ...]], fast: int) -> list[Any]:
-    """So many of the cases belong to the fast tests."""
-    slow = pytest.mark.slow
-    return [pytest.param(*case, marks=slow if i >= fast else ()) for i, case in enumerate(cases)]
-
-
 def told(
     folder: Path, how: str, lifetime: float, history: tuple[Event, ...], uploads: Sequence[int]
 ) -> tuple[tuple[Any, ...], list[int], float]:
@@ -230,9 +225,7 @@ def unshuffled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.exact
 @pytest.mark.usefixtures("unshuffled")
-@pytest.mark.parametrize(
-    ("uploads", "prices"), some_fast(list(product(UPLOADS, (ONE, TWO, ALL))), 1)
-)
+@pytest.mark.parametrize(("uploads", "prices"), tiered(product(UPLOADS, (ONE, TWO, ALL)), 1, 3))
 def test_hidden_all_histories_have_one_count_and_laws_within_what_was_charged(
     tmp_path: Path, uploads: str, prices: float
 ) -> None:
@@ -273,7 +266,7 @@ def test_hidden_one_that_falls_silent_when_its_budget_ends_is_seen(
 @pytest.mark.usefixtures("unshuffled")
 @pytest.mark.parametrize(
     ("uploads", "prices", "epoch"),
-    some_fast(list(product(UPLOADS, (TWO, ONE, ALL), ["2d", "1d"])), 1),
+    tiered(product(UPLOADS, (TWO, ONE, ALL), ["2d", "1d"]), 1, 5),
 )
 def test_hidden_epochs_tell_one_value_each_and_only_of_the_epoch_before(
     tmp_path: Path, uploads: str, prices: float, epoch: str

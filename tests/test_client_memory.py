@@ -40,6 +40,7 @@ def test_the_first_record_of_an_epoch_is_the_only_one_that_is_told(home: Any) ->
     assert seen[False] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_an_epoch_tells_of_its_first_value(home: Any) -> None:
     """The bit of the first value is 1 with probability 3/4, that of a later one with 1/4: that as

@@ -109,6 +109,7 @@ def test_one_batch_sent_many_times_at_once_is_stored_once(tmp_path: Path) -> Non
     assert waiting(tmp_path / "buffer") == 5
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_a_batch_of_which_everything_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
     """1,000 batches of 500 items of no metric: the buffer grows by nothing. A batch that is refused
@@ -323,6 +324,7 @@ def test_slow_bodies_give_way_to_others(tmp_path: Path) -> None:
     assert waiting(tmp_path / "buffer") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 @pytest.mark.parametrize(("silent", "slow"), [(300, 0), (0, 300)])
 def test_connections_that_are_held_open_keep_nobody_out(
@@ -335,12 +337,14 @@ def test_connections_that_are_held_open_keep_nobody_out(
     assert slowest < 30.0
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_a_collector_that_is_stopped_at_once_stops(tmp_path: Path) -> None:
     """SIGTERM at the moment it says that it is ready; the campaign does so 200 times."""
     assert stopped_at_once(tmp_path, 3) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_connections_have_clocks(tmp_path: Path) -> None:
     """One that says nothing, one that stops in its head, one whose head does not end and one that

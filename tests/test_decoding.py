@@ -31,6 +31,7 @@ from ldp.server import Table, TableBuilder, decode
 from ldp.simulation import draw_table
 from ldp.tables.estimates import COLUMNS, CONTROLS, Estimates, Rule
 from tests.statistics import ALPHA, mean_p, share_p
+from tests.tiers import tiered
 
 ZIPF = np.array([4000, 2000, 1300, 1000, 800, 670, 570, 500, 440, 400])
 NAMES = tuple(f"value-{i}" for i in range(40))
@@ -81,6 +82,7 @@ def errors(mechanism: str, repeats: int) -> tuple[Floats, Floats]:
     return np.array(found), np.array(stated)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", ["rr", "cms", "hcms"])
 def test_estimates_are_unbiased_with_right_errors_and_intervals(mechanism: str) -> None:
@@ -101,6 +103,7 @@ def test_estimates_are_unbiased_with_right_errors_and_intervals(mechanism: str) 
     assert share_p(narrow, scores.size, 0.94, 0.96) < ALPHA  # the twin: errors 20 % too small
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_many_reports_need_the_collision_term() -> None:
     """At 1e8 reports in 256 rows the hash functions are most of the error: intervals hold with
@@ -168,6 +171,7 @@ def discoveries(repeats: int, make: Callable[[int], Mechanism], *controls: str) 
     return list(np.reshape(proportions, (repeats, len(controls))).T)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("make", [sketch, hadamard_sketch, randomized, bloom])
 def test_discoveries_keep_the_false_discovery_rate(make: Callable[[int], Mechanism]) -> None:
@@ -180,17 +184,20 @@ def test_discoveries_keep_the_false_discovery_rate(make: Callable[[int], Mechani
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("rows", "width", "reports", "held"),
-    [
-        (64, 1024, 10**6, 3),
-        (256, 1024, 10**6, 3),
-        (256, 256, 10**5, 50),
-        (512, 512, 10**8, 3),
-        (256, 2048, 10**7, 3),
-        (4096, 64, 1, 3),
-        (4096, 64, 3, 3),
-        (2048, 512, 10, 3),
-        (2048, 512, 100, 3),
-    ],
+    tiered(
+        [
+            (64, 1024, 10**6, 3),
+            (4096, 64, 3, 3),
+            (256, 1024, 10**6, 3),
+            (256, 256, 10**5, 50),
+            (512, 512, 10**8, 3),
+            (256, 2048, 10**7, 3),
+            (4096, 64, 1, 3),
+            (2048, 512, 10, 3),
+            (2048, 512, 100, 3),
+        ],
+        2,
+    ),
 )
 @pytest.mark.parametrize("listed", [True, False], ids=["listed", "unlisted"])
 def test_values_nobody_holds_are_rarely_discovered_at_any_shape(
@@ -351,6 +358,7 @@ def test_what_is_discovered_passes_a_test_alone_and_bonferroni_implies_it(
     assert not (found["bonferroni"] & ~found["fdr"]).any()
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("held", [0, 5, 15])
 def test_independent_p_values_keep_the_false_discovery_rate(held: int) -> None:
@@ -527,6 +535,7 @@ def test_the_moments_of_the_error_law_are_those_it_states(mechanism: MeanSketch)
     assert law.std * scale == pytest.approx(mechanism.std_error(3000, 0.0, others), rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_the_sum_of_a_sketch_s_estimates_varies_as_it_says() -> None:
     """100 tables with hash functions of their own, over a population of which some is on no list:

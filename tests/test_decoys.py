@@ -32,6 +32,7 @@ def test_decoys_are_counted_and_left_out() -> None:
     assert by_count.details["decoys_discovered"] == (together.count[300:] >= 1).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_decoys_pass_as_often_as_absent_candidates_where_strings_are_missing() -> None:
     """40 tables, every third string that is held not on the list, each candidate tested alone at

@@ -50,6 +50,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_the_demo_writes_what_it_promises(demo: Path) -> None:
     assert len(estimates(demo / "estimates.csv")) == 2600
@@ -59,7 +60,7 @@ def test_the_demo_writes_what_it_promises(demo: Path) -> None:
     assert "<title>Emoji" in (demo / "report.html").read_text("utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.exact
 def test_a_demo_with_a_seed_is_repeatable_and_replaces_the_one_before(
     demo: Path, tmp_path: Path
@@ -70,6 +71,7 @@ def test_a_demo_with_a_seed_is_repeatable_and_replaces_the_one_before(
         assert (tmp_path / "estimates.csv").read_text() == (demo / "estimates.csv").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_the_demo_fails_when_the_device_encoder_does(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(

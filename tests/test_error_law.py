@@ -68,6 +68,7 @@ def _tables(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_intervals_of_values_that_many_hold_hold() -> None:
     """Local hashing of few rows at epsilon 8, 60 tables with hash functions of their own: the share
@@ -88,6 +89,7 @@ def test_intervals_of_values_that_many_hold_hold() -> None:
     assert share_p(absent, 480, 0.92, 0.98) < ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_a_heavy_value_that_no_list_names_makes_no_discoveries(
     monkeypatch: pytest.MonkeyPatch,

@@ -29,6 +29,7 @@ from tests.mutants import (
     permanent_response_forgotten,
 )
 from tests.statistics import ALPHA
+from tests.tiers import tiered
 
 BASIC = Rappor(bits=2, scheme="identity", f=0.5, p=0.25, q=0.75)
 NOISY = Rappor(bits=2, scheme="identity", f=0.75, p=0.1, q=0.9)
@@ -83,6 +84,7 @@ CHANGING = (stays("0", DAYS), changes("1", "0", DAYS))
 UNCHANGING = (stays("0", DAYS), stays("1", DAYS))
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", [NOISY, BLOOM], ids=["basic", "bloom"])
 def test_devices_keep_what_each_mode_promises_and_per_value_breaks_outside_its_condition(
@@ -181,14 +183,7 @@ def test_the_law_of_two_times_is_that_of_all_their_reports() -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    "cheat",
-    [
-        "no permanent noise",
-        *(
-            pytest.param(other, marks=pytest.mark.slow)
-            for other in ("", "metric and secret forgotten")
-        ),
-    ],
+    "cheat", tiered(["no permanent noise", "", "metric and secret forgotten"], 0, 1)
 )
 def test_the_whole_audit_runs_the_memoised_encoder(
     cheat: str, monkeypatch: pytest.MonkeyPatch
@@ -207,8 +202,10 @@ def test_the_whole_audit_runs_the_memoised_encoder(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("epoch", [None, "2026-W47"])
-@pytest.mark.parametrize("mechanism", [BLOOM, *(e.mechanism for e in Rappor.examples())], ids=str)
+@pytest.mark.parametrize("epoch", tiered([None, "2026-W47"]))
+@pytest.mark.parametrize(
+    "mechanism", tiered([BLOOM, *(e.mechanism for e in Rappor.examples())]), ids=str
+)
 def test_one_memoised_report_of_many_devices_has_the_law_of_a_fresh_one(
     mechanism: Rappor, epoch: str | None
 ) -> None:

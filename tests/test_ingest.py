@@ -227,6 +227,7 @@ def test_few_reports_wait_however_long(tmp_path: Path, caplog: pytest.LogCapture
         assert counted(service.store, asked, "city").total == 100
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_a_drain_says_what_it_leaves(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     filled(tmp_path, 3)

@@ -116,6 +116,7 @@ def test_each_part_is_drawn_as_if_the_other_value_were_another(
     assert first_part(first, "another") == first_part(first, second)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_an_encoder_that_gives_both_parts_one_noise_is_caught() -> None:
     """The twin of the audit that every joint report of the catalogue passes."""

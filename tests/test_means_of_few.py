@@ -8,6 +8,7 @@ from ldp import OneBitMean, Piecewise
 from ldp.arrays import Floats
 from ldp.mechanisms.numeric import Numeric
 from ldp.server import Table, decode_mean
+from tests.tiers import tiered
 
 POPULATIONS = (((0, 1.0),), ((1, 1.0),), ((0, 0.5), (1, 0.5)), ((0, 0.97), (1, 0.03)))
 """Places in the range and the shares of people there."""
@@ -37,7 +38,7 @@ def _with_sum(mechanism: Numeric, reports: int, total: int) -> Table:
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("reports", [1, 2, 10, 40])
+@pytest.mark.parametrize("reports", tiered([1, 2, 10, 40], 3))
 @pytest.mark.parametrize("epsilon", [0.5, 4.0, 8.0])
 @pytest.mark.parametrize("kind", ["one bit", "windows"])
 def test_the_interval_of_few_reports_holds(kind: str, epsilon: float, reports: int) -> None:

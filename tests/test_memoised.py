@@ -37,6 +37,7 @@ from tests.mutants import (
     permanent_response_forgotten,
 )
 from tests.statistics import ALPHA
+from tests.tiers import tiered
 
 RESPONSE = MemoisedResponse(categories=("a", "b", "c"), epsilon=1.5, lifetime_epsilon=1.75)
 HASHING = MemoisedHashing(epsilon=1.5, lifetime_epsilon=1.75, rows=4, seed="00ff")
@@ -189,9 +190,10 @@ def test_check_c_catches_the_mutant(mechanism: MemoisedMechanism, mutant: Histor
     assert seen > mechanism.cost.lifetime
 
 
-@pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("cheat", ["no permanent noise", "metric and secret forgotten"])
+@pytest.mark.parametrize(
+    "cheat", tiered(["no permanent noise", "metric and secret forgotten"], 0, 1)
+)
 @BOTH
 def test_the_whole_audit_runs_the_memoised_encoder(
     mechanism: MemoisedMechanism, cheat: str, monkeypatch: pytest.MonkeyPatch
@@ -241,9 +243,8 @@ POOLED: tuple[Callable[[int], MemoisedMechanism], ...] = (
 EACH = 10
 
 
-@pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("make", POOLED, ids=["rr", "hashing"])
+@pytest.mark.parametrize("make", tiered(POOLED, 0, 1), ids=["rr", "hashing"])
 def test_intervals_of_pooled_reports_hold_when_told_how_many_a_client_sent(
     make: Callable[[int], MemoisedMechanism],
 ) -> None:
@@ -286,6 +287,7 @@ def test_the_variance_of_pooled_reports_is_what_is_stated(
     assert abs(np.mean(found) - EACH * 90) < 5 * error
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_clients_that_send_different_numbers_of_reports_are_weighted_by_them() -> None:
     """Nine in ten send one report, the others 61. Below 88 % of 400 tables has a chance below 1e-7
@@ -375,9 +377,10 @@ def test_numbers_of_one_bucket_and_those_not_asked_about_share_a_response() -> N
     assert encoder.cell(7.0) == encoder.cell(7.9)
 
 
-@pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("cheat", ["no permanent noise", "metric and secret forgotten"])
+@pytest.mark.parametrize(
+    "cheat", tiered(["no permanent noise", "metric and secret forgotten"], 0, 1)
+)
 def test_the_whole_audit_runs_memoised_flips(cheat: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert audited("honest", FLIPS, 2000).passed
     honest = KeyedFilter.response

@@ -86,6 +86,7 @@ def test_alerts_panels_and_the_page_name_series_and_labels_that_there_are() -> N
     assert {*re.findall(r"ldp_\w+", table)} <= labels.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_promtool_accepts_alerts_and_panels(tmp_path: Path) -> None:
     """The alerts of made-up series (tests/data/alerts-test.yml) are those that are to come."""
@@ -115,6 +116,7 @@ def filled(query: str, metric: str = "theme") -> str:
     return re.sub(r"\$__timeFilter\((\w+)\)", between, query.replace("$metric", metric))
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_the_queries_of_the_dashboard_run(world: World, postgres: str) -> None:
     """In PostgreSQL, and on the data set with DuckDB, they return the same rows, and some."""
@@ -184,6 +186,7 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     assert "ldp-publish.timer" in complaints()  # the twin
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_the_commands_of_the_units_run(world: World) -> None:
     world.write("theme")

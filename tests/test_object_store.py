@@ -200,6 +200,7 @@ with ReportWriter(sys.argv[1], "letters", 1, mechanism, date(2026, 1, 5), "a") a
 """
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 @pytest.mark.parametrize("after", [200_000, 14_000_000], ids=["first part", "second part"])
 def test_a_kill_in_the_middle_of_a_write_leaves_no_object(

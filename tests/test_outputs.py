@@ -97,6 +97,7 @@ def test_a_slow_command_is_among_those_that_say_so(command: str) -> None:
     assert command in SILENT
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_a_command_that_takes_long_says_so_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

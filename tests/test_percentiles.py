@@ -141,6 +141,7 @@ def test_standard_errors_are_those_of_the_law_of_one_report() -> None:
     assert found.linear(weight)[1] != pytest.approx(twin**0.5, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("values", [VALUES, ("3", "4", "100")], ids=["spread", "ties"])
 def test_intervals_of_percentiles_hold(values: tuple[str, ...]) -> None:
@@ -278,6 +279,7 @@ def test_a_column_of_values_is_a_population(tmp_path: Path) -> None:
             Population.from_csv(path)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "bounds",
@@ -311,6 +313,7 @@ def test_a_plan_says_what_reports_then_say(bounds: tuple[float, float] | None) -
     assert bool(planned.means) == (bounds is not None)
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_a_plan_for_numbers_by_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -29,6 +29,7 @@ from ldp.server import (
 from ldp.simulation import Population, draw_table, simulate
 from simulations.portfolio import joint_report
 from tests.command_line import run
+from tests.tiers import tiered
 
 TODAY = date(2026, 11, 23)
 PRODUCT = """
@@ -160,6 +161,7 @@ def test_fewer_people_are_never_as_exact(question: str, tmp_path: Path) -> None:
             assert errors[0] < errors[1] < errors[2] or not any(errors)
 
 
+@pytest.mark.slow
 def test_near_the_least_price_the_smallest_report_is_taken(tmp_path: Path) -> None:
     """Of 40 values: within two steps of the least price no exact answer has a smaller report, and
     some have a larger one."""
@@ -261,7 +263,7 @@ def squared_errors(answer: Answer, users: int, draws: int) -> np.ndarray[Any, An
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "question",
-    [THEME, BATTERY, CITY, APPS, BY_PLAN],
+    tiered([THEME, BATTERY, CITY, APPS, BY_PLAN], 2),
     ids=["share", "mean", "memoised", "sets", "cross"],
 )
 def test_answers_are_as_exact_as_the_plan_says(question: str, tmp_path: Path) -> None:
@@ -273,7 +275,7 @@ def test_answers_are_as_exact_as_the_plan_says(question: str, tmp_path: Path) ->
     assert chi2.sf(sums.max() * 1.6**2, 100) < ALPHA  # the twin
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_percentile_is_as_exact_as_the_plan_says(tmp_path: Path) -> None:
     """Of 60 windows (false failure: ALPHA, if errors are normal)."""
@@ -315,7 +317,7 @@ def test_a_percentile_by_category_is_as_exact_as_the_plan_says(tmp_path: Path) -
     assert chi2.sf(squares * 1.8**2, 60) < ALPHA  # the twin
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_words_are_found_as_often_as_the_plan_says(tmp_path: Path) -> None:
     """Of 12 windows at least 4 find the word of the smallest share (false failure: 2e-7, if it is

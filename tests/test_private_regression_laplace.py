@@ -37,6 +37,7 @@ from ldp.central.regression.output import RADIUS, in_ball
 from ldp.central.regression.rows import ROUNDED
 from ldp.errors import ParameterError
 from tests.statistics import ALPHA, share_p
+from tests.tiers import tiered
 
 BOTH = list(Neighbours)
 PURE = ("robust", "robust-bayes", "robust-bayes-naive", "functional")
@@ -308,9 +309,8 @@ def test_the_projected_moments_leave_no_negative_residual() -> None:
             assert yy - 2 * b @ xy + b @ xx @ b > -1e-6
 
 
-@pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+@pytest.mark.parametrize("epsilon", tiered([1.0, 2.0], 0, 1))
 def test_the_noise_aware_posterior_beats_the_naive_one(epsilon: float) -> None:
     """The synthetic set of Nieminen 2017 (500 rows, 10 columns, Spearman's rank correlation of 100
     others), 12 data sets, fixed seeds: on average by more than .1, about 4 standard errors."""
@@ -412,6 +412,7 @@ def test_two_fits_merge_into_one_of_both() -> None:
             one.merged(wrong.fit(Z, w))
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_the_search_of_clips_reads_the_number_of_rows_alone() -> None:
     """Other rows of the same number: the same clips; more rows: wider ones, or the same."""
@@ -429,7 +430,7 @@ def test_the_search_of_clips_reads_the_number_of_rows_alone() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("options", [{}, {"clip_features": 0.5, "clip_target": 0.3}])
+@pytest.mark.parametrize("options", tiered([{}, {"clip_features": 0.5, "clip_target": 0.3}], 0, 1))
 def test_intervals_of_clipped_and_public_rows_hold(options: dict[str, float]) -> None:
     """1,500 releases: the coefficients of the rows as clipped, with the public rows, are in 93.5 to
     96.5 % of the intervals but for ALPHA; those of rows that are clipped hard are others than of

@@ -283,6 +283,7 @@ def dies_at(
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 @pytest.mark.parametrize("is_after", [False, True])
 @pytest.mark.parametrize("metric", ["theme", "network"])
@@ -310,6 +311,7 @@ def test_a_run_that_dies_at_any_file_is_repeated(
     assert 4 <= number < 19
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 @pytest.mark.parametrize("is_after", [False, True])
 def test_a_run_that_cannot_decode_may_die_too(
@@ -472,6 +474,7 @@ def csv_rows(path: Path) -> Rows:
     return sorted(found, key=lambda row: [str(row[name]) for name in KEY])
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_copies_hold_the_data_set(world: World) -> None:
     """CSV and DuckDB, after the first run, a late report, and a copy that missed a run."""

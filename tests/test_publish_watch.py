@@ -74,6 +74,7 @@ def publishing(world: World, *words: str) -> Iterator[Any]:
     assert (world.top / "log").read_text().endswith("stopped\n")
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_watch_counts_what_comes_and_goes_on_after_an_error(world: World) -> None:
     world.write("theme", 0)
@@ -89,6 +90,7 @@ def test_watch_counts_what_comes_and_goes_on_after_an_error(world: World) -> Non
     assert "theme v1 2026-01-02: 400 reports" in log()
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_a_problem_that_stays_is_said_once(world: World) -> None:
     world.write("theme", 0)

@@ -257,6 +257,7 @@ def test_hardly_any_word_is_found_that_nobody_holds() -> None:
     assert share_p(false["wild"], 24, 0.0, 0.001) < ALPHA  # the twin
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_heavy_words_are_found_and_words_of_one_report_each_are_not() -> None:
     """Heavy: 10 and more standard errors of every position and of the words' table."""
@@ -268,6 +269,7 @@ def test_heavy_words_are_found_and_words_of_one_report_each_are_not() -> None:
     assert found(discover(drawn(small(), alone, [1] * len(alone)), rule=STRICT)) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_the_default_screen_lets_a_hundred_words_of_noise_through() -> None:
     """20 puzzles of one report each of 3,888 words, none of which stands out: the mean number of
@@ -285,6 +287,7 @@ def test_the_default_screen_lets_a_hundred_words_of_noise_through() -> None:
     assert 50 < np.mean(made) < 200, made
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_the_default_screen_finds_words_that_bonferroni_does_not_let_pass() -> None:
     """16 words of 400 reports in 18,000: 5 standard errors of a position, 5 of the words' table.

@@ -313,6 +313,7 @@ def test_a_secret_is_not_shown() -> None:
         pickle.dumps(encoder)
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_cohorts_of_secrets_are_uniform_and_independent_of_the_value() -> None:
     """6,400 secrets over 16 cohorts: binomial counts (false failure: ALPHA); the cohort is decided

@@ -22,6 +22,7 @@ from ldp.regression.signs import Coordinates, from_signs, keep_ratio
 from ldp.server import Table
 from ldp.simulation import draw_table
 from tests.statistics import ALPHA, mean_p
+from tests.tiers import tiered
 
 DATA = Path(__file__).parent / "data" / "regression"
 
@@ -166,7 +167,7 @@ def test_a_hole_in_a_release_is_no_error(
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("words", [BOSTON, BIKE])
+@pytest.mark.parametrize("words", tiered([BOSTON, BIKE]))
 def test_the_comparison_prints_every_method_on_boston_and_bike(
     words: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

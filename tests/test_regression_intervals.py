@@ -15,6 +15,7 @@ from ldp.regression.moments import Moments, Scales
 from ldp.server import RegressionEstimate, Table, decode_regression
 from ldp.simulation import draw_table
 from tests.statistics import ALPHA, share_p
+from tests.tiers import tiered
 
 TUPLES = ("2,0.1,24", "4,0.9,48", "9,0.4,79", "6,0,58", "0,0.8,10")
 
@@ -131,13 +132,7 @@ def coverage(
 @pytest.mark.parametrize("of_laplace", [False, True])
 @pytest.mark.parametrize(
     ("columns", "least", "length"),
-    [
-        pytest.param(2, 3.0, 3.0, marks=pytest.mark.slow),
-        (2, 6.0, 3.0),
-        (2, 24.0, 0.3),
-        (6, 8.0, 1.0),
-        (6, 24.0, 3.0),
-    ],
+    tiered([(2, 24.0, 0.3), (6, 8.0, 1.0), (6, 24.0, 3.0), (2, 6.0, 3.0), (2, 3.0, 3.0)], 0, 2),
 )
 def test_intervals_hold_far_from_the_noise_and_near_it(
     columns: int, least: float, length: float, of_laplace: bool
@@ -151,7 +146,7 @@ def test_intervals_hold_far_from_the_noise_and_near_it(
         assert ended == 800
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_where_the_sandwich_fails_the_interval_holds() -> None:
     """2,000 releases, a smallest eigenvalue of one standard deviation and long coefficients: the
@@ -195,12 +190,7 @@ def least_squares() -> Floats:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    ("epsilon", "reports"),
-    [
-        (4.0, 20_000),
-        pytest.param(4.0, 4_000, marks=pytest.mark.slow),
-        pytest.param(1.0, 100_000, marks=pytest.mark.slow),
-    ],
+    ("epsilon", "reports"), tiered([(4.0, 20_000), (4.0, 4_000), (1.0, 100_000)], 0, 1)
 )
 def test_intervals_from_devices_hold_as_often_as_they_say(epsilon: float, reports: int) -> None:
     """800 tables of people drawn anew, all three numbers: within 93.5 to 96.5 % but for ALPHA

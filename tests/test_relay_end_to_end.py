@@ -143,6 +143,7 @@ def test_processes_that_are_killed_agree_on_every_report(tmp_path: Path) -> None
     assert [bar for bar in campaign.bars(result) if not bar.met] == []
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="reads memory as Linux shows it")
 def test_the_memory_disk_and_log_of_a_relay_hold_no_report(tmp_path: Path) -> None:

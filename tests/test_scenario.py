@@ -158,6 +158,7 @@ def test_a_scenario_fills_the_store_and_the_other_commands_go_on_from_there(
     assert said["written"] == {"reports": "store", "truth": "truth"}
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_the_verdict_says_what_was_spent_and_what_somebody_learns(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -130,6 +130,7 @@ def test_without_a_key_sealed_reports_are_not_lost(tmp_path: Path) -> None:
         ) == ["unknown_metric"]
 
 
+@pytest.mark.slow
 def test_the_command_opens_with_the_keys_of_the_registry_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -339,6 +339,7 @@ def test_a_batch_of_any_size_goes_into_sealed_batches(
     buffer.close()
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_a_queue_waits_until_its_shuffled_epsilon_is_met(tmp_path: Path) -> None:
     """One report fewer is not certified; of fakes as many more are wanted."""

@@ -25,9 +25,10 @@ from ldp.privacy_loss import (
 )
 from ldp.privacy_loss.profiles import Losses, losses_of, lower_hull
 from ldp.protocol.hashing import Value
-from tests.examples import for_everything
+from tests.examples import sampling_everything
 from tests.small_batches import batch_laws
 from tests.small_mechanisms import cms, hcms, rr, unary
+from tests.tiers import tiered
 
 SHARES = (0.0, 0.1, 0.4, 0.9)
 """Epsilons of the tests, as parts of the local one."""
@@ -138,7 +139,7 @@ def test_a_group_in_one_batch_costs_what_the_formula_of_groups_says() -> None:
 
 @pytest.mark.exact
 @pytest.mark.usefixtures("rough")
-@for_everything
+@sampling_everything
 def test_every_mechanism_composes(example: Example) -> None:
     mechanism = example.mechanism
     two = compose_shuffled([(mechanism, 2, 2)], is_fresh=True)
@@ -151,7 +152,14 @@ def test_every_mechanism_composes(example: Example) -> None:
 @pytest.mark.exact
 @pytest.mark.parametrize(
     ("mechanism", "reports"),
-    [(rr(2, 1.0), 10_000), (cms(4.0), 100_000), (hcms(4.0), 1_000_000), (rr(2600, 8.0), 1_000_000)],
+    tiered(
+        [
+            (rr(2, 1.0), 10_000),
+            (cms(4.0), 100_000),
+            (hcms(4.0), 1_000_000),
+            (rr(2600, 8.0), 1_000_000),
+        ]
+    ),
     ids=["rr2", "cms", "hcms", "rr2600"],
 )
 def test_a_year_of_batches_costs_at_most_a_tenth_of_the_sum(
@@ -176,6 +184,7 @@ def test_the_lattice_of_a_profile_is_fine_enough_for_its_batch(reports: int) -> 
     assert fine <= rough <= 1.1 * fine
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_many_sizes_are_rounded_down_and_little_is_lost() -> None:
     mechanism = hcms(4.0)
@@ -212,6 +221,7 @@ def test_memoised_reports_do_not_compose() -> None:
             compose_shuffled([(rr(2, 1.0), reports, number)])
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_a_mechanism_of_which_only_epsilon_is_known() -> None:
     """Never below an enumerated shuffle of a mechanism of that epsilon; the published number."""
@@ -228,7 +238,9 @@ def test_a_mechanism_of_which_only_epsilon_is_known() -> None:
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize(("local", "epsilon"), [(1.0, 0.05), (1.0, 0.3), (8.0, 0.05), (1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("local", "epsilon"), tiered([(1.0, 0.3), (1.0, 0.05), (8.0, 0.05), (1.0, 1.0)])
+)
 def test_the_least_batch_is_certified_and_a_smaller_one_is_not(
     local: float, epsilon: float
 ) -> None:

@@ -28,6 +28,7 @@ from ldp.protocol.hashing import Value
 from tests.examples import for_everything
 from tests.small_batches import batch_laws
 from tests.small_mechanisms import cms, hcms, rr, unary
+from tests.tiers import tiered
 
 
 def enumerated(
@@ -114,6 +115,7 @@ def test_the_variation_ratio_is_below_the_truth_where_the_blanket_is_not() -> No
     assert delta <= shuffled_delta(mechanism, reports=4, epsilon=0.6) <= delta * 1.0001
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 @pytest.mark.parametrize(
     ("mechanism", "variation"),
@@ -141,13 +143,7 @@ e**epsilon + 1, CMS, HCMS."""
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize(
-    ("case", "row"),
-    [
-        pytest.param(*line, marks=[pytest.mark.slow] if number else [], id=str(line[0]))
-        for number, line in enumerate(TABLE.items())
-    ],
-)
+@pytest.mark.parametrize(("case", "row"), tiered(TABLE.items(), 0, 1))
 def test_known_amplifications_are_reproduced(
     case: tuple[int, float, float], row: tuple[float, ...]
 ) -> None:
@@ -178,6 +174,7 @@ def test_a_finer_lattice_lowers_the_bound_and_more_people_too(
     assert delta(4 * reports, 16) <= fine
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_shuffling_one_report_is_no_protection_and_none_makes_it_worse() -> None:
     mechanism = rr(3, 2.0)
@@ -193,6 +190,7 @@ def test_shuffling_one_report_is_no_protection_and_none_makes_it_worse() -> None
     assert amplify_by_shuffling(rr(2, 0.1), reports=1000, delta=0.5) == Cost(epsilon=0, delta=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 @pytest.mark.parametrize(("reports", "delta", "epsilon"), [(3, 0.01, 0.9741), (2, 0.001, 0.9981)])
 def test_costs_hardly_below_the_local_one_are_certified(

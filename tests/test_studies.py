@@ -22,7 +22,16 @@ HOMES = {
     for catalogue in (regression, others)
     for name, study in catalogue.STUDIES.items()
 }
+LONG_ROWS = ("drugs", "nieminen", "estimates", "poisoning", "intervals")
+"""Studies of which a row takes five seconds or more."""
 each = pytest.mark.parametrize(("study", "folder"), HOMES.values(), ids=list(HOMES))
+of_short_rows = pytest.mark.parametrize(
+    ("study", "folder"),
+    [
+        pytest.param(*home, id=name, marks=[pytest.mark.campaign] if name in LONG_ROWS else [])
+        for name, home in HOMES.items()
+    ],
+)
 
 
 def same(one: Row, other: Row, chains: tuple[str, ...] = ()) -> bool:
@@ -76,7 +85,7 @@ def typed(study: Study, row: Row) -> Row:
 
 @pytest.mark.slow
 @pytest.mark.exact
-@each
+@of_short_rows
 def test_a_random_row_of_a_study_comes_out_again(study: Study, folder: Path) -> None:
     """Drawn afresh from the study's data and seed; which row is left to chance."""
     place = secrets.randbelow(len(study.settings))
@@ -96,7 +105,7 @@ def test_a_changed_figure_is_noticed() -> None:
     assert not same(row, chained)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.exact
 def test_a_study_is_drawn_and_written_again_from_its_results(tmp_path: Path) -> None:
     for study, folder in HOMES.values():
@@ -110,6 +119,7 @@ def test_a_study_is_drawn_and_written_again_from_its_results(tmp_path: Path) -> 
         assert written.read_text() == committed.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_a_resumed_run_skips_what_the_same_code_has_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

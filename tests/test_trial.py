@@ -11,6 +11,7 @@ import pytest
 from ldp.planning.trial import are_numbers, try_numbers, try_values
 from ldp.simulation import Population
 from tests.command_line import run
+from tests.tiers import tiered
 
 ROWS = 20_000
 
@@ -38,6 +39,7 @@ def answer(
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_a_column_is_categories_or_numbers(
     trips: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -85,6 +87,7 @@ def test_a_trial_says_what_a_collection_would() -> None:
     assert np.abs((low.estimates.count - counts) / high.estimates.std_error).max() > 6
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_the_data_have_their_own_quantiles() -> None:
     people = Population(("10", "20", "1e2", "1000.0"), counts=np.array([49, 1, 45, 5]))
@@ -161,7 +164,7 @@ class Headings(HTMLParser):
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize(("column", "shown"), [("place", "town 0"), ("minutes", "p95")])
+@pytest.mark.parametrize(("column", "shown"), tiered([("place", "town 0"), ("minutes", "p95")]))
 def test_the_page_has_a_section_for_each_epsilon_beside_the_truth(
     trips: Path,
     column: str,
