@@ -35,7 +35,7 @@ lint: .venv/.ready
 ALONE := $(addprefix tests/test_,$(addsuffix .py,collector_end_to_end relay_end_to_end collector_faults collector_fuzz collector_load))
 
 check: .venv/.ready .venv/.spark ## the slow tests beyond `make test`; those on Spark need Java
-	$(BIN)/pytest -n 2 --durations 20 -m 'slow and not campaign' $(addprefix --ignore=,$(ALONE))
+	$(BIN)/pytest -n 3 --durations 20 -m 'slow and not campaign' $(addprefix --ignore=,$(ALONE))
 	$(BIN)/pytest -m 'slow and not campaign' $(ALONE)
 
 CAMPAIGNS := association audit changes collector coverage device-faults discoveries intervals numbers plan portfolio prefixes publish rappor-cases relay scale shuffling strings timing variance web words

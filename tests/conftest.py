@@ -65,7 +65,7 @@ def home(tmp_path: Path) -> Iterator[Callable[..., Home]]:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a PostgreSQL server of its own, which listens on a socket only."""
     pytest.importorskip("psycopg")
     programs = ("initdb", "pg_ctl")
@@ -82,9 +82,21 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     control: list[str | Path] = ["pg_ctl", "-D", data, "-w", "-l", folder / "log"]
     options = f"-k {folder} -c listen_addresses= -c fsync=off"
     subprocess.run([*control, "-o", options, "start"], **user)
-    yield f"host={folder} user=tester dbname=postgres"
+    yield f"host={folder} user=tester"
     subprocess.run([*control, "-m", "immediate", "stop"], **user)
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def postgres(postgres_server: str, tmp_path: Path) -> str:
+    """The address of an empty database."""
+    import psycopg
+    from psycopg.sql import SQL, Identifier
+
+    name = tmp_path.name
+    with psycopg.connect(f"{postgres_server} dbname=postgres", autocommit=True) as connection:
+        connection.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
+    return f"{postgres_server} dbname={name}"
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ def both(store: Path, mechanism: Catalogued, **options: Any) -> None:
     assert there.to_bytes() == here.to_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.exact
 @pytest.mark.parametrize("block_bytes", tiered([1 << 20, 64 << 20], 0, 1))
 def test_a_million_reports_give_the_same_table(

@@ -433,8 +433,8 @@ def test_members_that_name_a_column_or_a_set_go_from_encoder_to_association(
     assert found.independence.p_value < 1e-6
 
 
+@pytest.mark.campaign
 @pytest.mark.statistical
-@pytest.mark.slow
 def test_intervals_and_discoveries_hold_for_cells_that_few_and_that_nobody_hold() -> None:
     """Of 600 sets of reports: the interval of a cell of each kind holds in 92.5 to 97.5 %, and of
     the cells discovered at 5 % at most 8 % on average are held by nobody. False failure: 4 ALPHA

@@ -103,7 +103,7 @@ def test_a_sample_of_the_association_campaign_meets_its_bars() -> None:
     assert "held_as_published" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_intervals_campaign_meets_its_bars() -> None:
     """A fixed seed; with a free one each of its 52 bars would be missed with probability 5e-7 at
@@ -141,7 +141,7 @@ def test_the_intervals_check_fails_for_errors_a_tenth_too_small_or_a_sixth_too_l
         assert intervals.bar(row).met is met
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 @pytest.mark.parametrize("method", ["regression", "lasso-ols"])
 def test_a_sample_of_the_discoveries_campaign_meets_its_bars(method: str) -> None:
@@ -151,7 +151,7 @@ def test_a_sample_of_the_discoveries_campaign_meets_its_bars(method: str) -> Non
     assert done.stdout.count("the same with --control none") == 2
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_google_rappors_cases_meets_its_bars_on_errors() -> None:
     """Fresh tables of the six small cases, seeds fixed. Not all bars on recall are met, and the
@@ -187,7 +187,7 @@ def one(name: str) -> Setting:
     return max(found, key=lambda setting: (setting.mechanism.cost.epsilon, -setting.frequency))
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_variance_campaign_meets_its_bars() -> None:
     """Every third row, bars at 4.5 standard errors: with a free seed one would be missed with
@@ -254,7 +254,7 @@ def test_the_numbers_check_fails_for_wrong_coverage_and_for_wide_intervals() -> 
         assert sum(not bar.met for bar in numbers.bars([row, flip])) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_numbers_campaign_covers(tmp_path: Path) -> None:
     """Ten tables a way: a share of 94 % or more would be missed with probability 1e-6."""

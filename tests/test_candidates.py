@@ -65,7 +65,7 @@ def test_candidates_of_one_filter_cannot_be_told_apart_and_the_others_can(method
     assert abs(estimates.count[1] - 60_000) < 5 * estimates.std_error[1]
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_named_candidates_estimate_is_unbiased_and_its_error_honest() -> None:
     """Fitted together with all others, over redrawn hash functions: z-scores of one candidate named

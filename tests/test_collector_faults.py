@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from simulations import collector as faults
+from tests.tiers import tiered
 
 
 @pytest.mark.slow
@@ -28,7 +29,7 @@ def test_half_written_files_are_cleared_away_or_written_again(tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.exact
-@pytest.mark.parametrize("most_bytes", [50_000, 300_000])
+@pytest.mark.parametrize("most_bytes", tiered([50_000, 300_000], 0, 1))
 def test_a_full_disk_puts_senders_off_and_loses_nothing(tmp_path: Path, most_bytes: int) -> None:
     found, put_off = faults.full_disk(tmp_path, most_bytes, seed=1)
     assert found.is_none, found
@@ -38,7 +39,7 @@ def test_a_full_disk_puts_senders_off_and_loses_nothing(tmp_path: Path, most_byt
 
 @pytest.mark.slow
 @pytest.mark.exact
-@pytest.mark.parametrize("is_synced", [True, False])
+@pytest.mark.parametrize("is_synced", tiered([True, False], 0, 1))
 def test_only_what_was_synced_survives_a_power_cut(tmp_path: Path, is_synced: bool) -> None:
     """Twice, each time from what the disk held; without syncing (the twin) reports are lost."""
     if not shutil.which("cc"):

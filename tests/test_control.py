@@ -191,7 +191,7 @@ def test_a_control_that_cannot_be_tested_is_refused(tmp_path: Path, keys: str, w
     assert Registry.load(path).metric("heartbeat").control == "on"
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.exact
 def test_publish_says_which_control_does_not_follow_its_law(tmp_path: Path) -> None:
     """Ten thousand reports a day, at first of the control value, then a tenth of another."""

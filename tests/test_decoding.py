@@ -84,7 +84,7 @@ def errors(mechanism: str, repeats: int) -> tuple[Floats, Floats]:
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("mechanism", ["rr", "cms", "hcms"])
+@pytest.mark.parametrize("mechanism", tiered(["rr", "cms", "hcms"], 0, 2))
 def test_estimates_are_unbiased_with_right_errors_and_intervals(mechanism: str) -> None:
     """Over 250 independent tables every candidate's error averages to 0, and the squared errors of
     a table to their stated variance (normal tails, split over the candidates); nominal intervals
@@ -173,7 +173,7 @@ def discoveries(repeats: int, make: Callable[[int], Mechanism], *controls: str) 
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize("make", [sketch, hadamard_sketch, randomized, bloom])
+@pytest.mark.parametrize("make", tiered([sketch, randomized, bloom, hadamard_sketch], 0, 3))
 def test_discoveries_keep_the_false_discovery_rate(make: Callable[[int], Mechanism]) -> None:
     """At most 0.05 with 30 of 40 candidates held by nobody (normal tail); the twin: uncorrected."""
     controlled, uncorrected = discoveries(200, make, "fdr", "none")

@@ -112,7 +112,7 @@ def test_workers_end_with_a_killed_demo(tmp_path: Path) -> None:
     assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.exact
 def test_the_device_encoder_is_called_once_for_each_report(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
@@ -131,7 +131,7 @@ def test_the_device_encoder_is_called_once_for_each_report(tmp_path: Path) -> No
     assert sum(counted) == 500
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.exact
 def test_the_estimates_come_from_the_files_alone(demo: Path) -> None:
     again = decoded(demo, "again")
@@ -144,7 +144,7 @@ def test_the_estimates_come_from_the_files_alone(demo: Path) -> None:
         hidden.rename(files[0])
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.exact
 def test_the_second_act_is_public_commands_and_its_page_shows_all_three(tmp_path: Path) -> None:
     """The commands that it prints, run again by hand, make the same files."""

@@ -118,7 +118,7 @@ def test_noise_that_periods_share_is_no_change() -> None:
     assert alarms(4, values=50, seed=4, churn=0.02, is_memoised=False) >= 3
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_jumps_are_found_in_time() -> None:
     """Of ten jumps each eight are found within the days of the campaign's bars; seeds are fixed."""

@@ -116,7 +116,7 @@ def test_the_three_uses_of_the_readme_run_in_order(tmp_path: Path) -> None:
         "tutorials/embed",
         "tutorials/aggregate",
         "longitudinal",
-        "planning",
+        pytest.param("planning", marks=pytest.mark.campaign),
         "central",
         "mechanisms/percentiles",
         "publishing",

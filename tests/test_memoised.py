@@ -377,6 +377,7 @@ def test_numbers_of_one_bucket_and_those_not_asked_about_share_a_response() -> N
     assert encoder.cell(7.0) == encoder.cell(7.9)
 
 
+@pytest.mark.campaign
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "cheat", tiered(["no permanent noise", "metric and secret forgotten"], 0, 1)

@@ -279,13 +279,12 @@ def test_a_column_of_values_is_a_population(tmp_path: Path) -> None:
             Population.from_csv(path)
 
 
-@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "bounds",
     [
-        pytest.param(None, marks=pytest.mark.slow, id="unknown"),
-        pytest.param((0.0, 100.0), id="range"),
+        pytest.param(None, marks=pytest.mark.campaign, id="unknown"),
+        pytest.param((0.0, 100.0), marks=pytest.mark.slow, id="range"),
     ],
 )
 def test_a_plan_says_what_reports_then_say(bounds: tuple[float, float] | None) -> None:

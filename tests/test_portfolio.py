@@ -288,7 +288,7 @@ def test_a_percentile_is_as_exact_as_the_plan_says(tmp_path: Path) -> None:
     assert chi2.sf(float((errors**2).sum()) * 1.8**2, 60) < ALPHA  # the twin
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_percentile_by_category_is_as_exact_as_the_plan_says(tmp_path: Path) -> None:
     """Of 60 windows of two equal categories (false failure: ALPHA, if errors are normal)."""

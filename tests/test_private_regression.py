@@ -548,6 +548,7 @@ def coverage(repetitions: int, columns: int, least: float, shrink: float = 1.0) 
     return held / (repetitions * columns)
 
 
+@pytest.mark.campaign
 @pytest.mark.statistical
 @pytest.mark.parametrize("columns", tiered([2, 10], 0, 1))
 @pytest.mark.parametrize("least", tiered([24.0, 8.0, 200.0], 0, 1))

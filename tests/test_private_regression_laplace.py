@@ -309,6 +309,7 @@ def test_the_projected_moments_leave_no_negative_residual() -> None:
             assert yy - 2 * b @ xy + b @ xx @ b > -1e-6
 
 
+@pytest.mark.campaign
 @pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", tiered([1.0, 2.0], 0, 1))
 def test_the_noise_aware_posterior_beats_the_naive_one(epsilon: float) -> None:
@@ -429,6 +430,7 @@ def test_the_search_of_clips_reads_the_number_of_rows_alone() -> None:
         search_clips(rows, 0.5, BOTH[0], public.part(0, 9))
 
 
+@pytest.mark.campaign
 @pytest.mark.statistical
 @pytest.mark.parametrize("options", tiered([{}, {"clip_features": 0.5, "clip_target": 0.3}], 0, 1))
 def test_intervals_of_clipped_and_public_rows_hold(options: dict[str, float]) -> None:
