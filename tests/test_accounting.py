@@ -57,7 +57,7 @@ def test_advanced_composition_is_its_formula_and_never_above_the_sum(
     assert cost.delta == delta
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.exact
 @given(st.lists(st.floats(0, 0.2), min_size=200, max_size=230), st.floats(1e-12, 0.5))
 def test_advanced_composition_of_different_epsilons_is_rounded_up(

@@ -302,6 +302,7 @@ def test_bulk_reports_of_a_full_size_sketch_pass(preset: str) -> None:
     assert _batch_findings(_full_size(preset), ANY_VALUES, FULL_SIZE_TRIALS) == []
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @for_each_full_size
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)

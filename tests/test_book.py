@@ -57,7 +57,7 @@ def test_a_page_that_fetches_from_elsewhere_is_noticed() -> None:
     assert elsewhere(page.format("//c/")) == ["//c/x.js"]
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.exact
 def test_the_book_is_built_without_a_warning_and_without_a_network(tmp_path: Path) -> None:
     if find_spec("sphinx") is None:

@@ -218,7 +218,7 @@ def _add(held: dict[Any, int], key: Any, holds: bool) -> None:
     held[key] = held.get(key, 0) + bool(holds)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_intervals_of_means_and_shares_of_each_category_hold() -> None:
     """60 tables, alike. The twin has the error of the sum of numbers and not of the ratio."""

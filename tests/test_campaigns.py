@@ -46,7 +46,7 @@ def test_a_sample_of_the_audit_campaign_passes() -> None:
     assert done.stdout.count("ok  ") == len(COMPLETE)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.exact
 def test_a_sample_of_the_publish_campaign_meets_its_bars() -> None:
     pytest.importorskip("duckdb")

@@ -27,6 +27,7 @@ from ldp.central import (
 )
 from ldp.errors import MissingPackage, ParameterError
 from tests.statistics import ALPHA, law_p
+from tests.tiers import tiered
 
 EPSILONS = st.floats(0.01, 50)
 DELTAS = st.floats(1e-12, 0.4)
@@ -150,7 +151,7 @@ def test_the_exponential_mechanism_hides_a_bidder(neighbour: tuple[float, ...]) 
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("source", sources(), ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("source", tiered(sources()), ids=lambda one: type(one).__name__)
 def test_choices_have_the_exponential_mechanisms_law(source: Noise) -> None:
     """Exact binomial tails, ALPHA over the answers; a scale a third too small is refused."""
     scores = np.array([0.0, 1.0, 2.5])
@@ -163,7 +164,7 @@ def test_choices_have_the_exponential_mechanisms_law(source: Noise) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("source", sources(), ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("source", tiered(sources()), ids=lambda one: type(one).__name__)
 def test_noise_has_the_stated_law(source: Noise) -> None:
     """Kolmogorov-Smirnov of 20,000 draws, exact p-values, each above ALPHA / 2. A scale a quarter
     off is 0.041 or more away at its widest point, and 0.0195 would pass: 7 standard errors of the

@@ -443,6 +443,7 @@ def test_a_damaged_file_can_be_skipped_and_is_named(
     assert "12,000 reports" in said.out
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_amplify_prints_both_costs_and_the_conditions(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -120,6 +120,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_click_alone_is_enough_for_registries(tmp_path: Path) -> None:
     """The extra `cli`: everything else of the server is out of reach in these processes."""

@@ -17,12 +17,20 @@ from tests import tables
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
+LONG = {"count-mean-sketch.md", "privacy.md", "randomized-response.md"}
+"""Pages whose examples take seconds."""
 README = (ROOT / "README.md").read_text("utf-8")
 MODULES = [module.name for module in walk_packages(ldp.__path__, "ldp.")]
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow if page.name in LONG else [], id=page.name)
+        for page in PAGES
+    ],
+)
 def test_the_examples_of_a_page_run(page: Path) -> None:
     result = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert result.failed == 0
@@ -100,6 +108,7 @@ def test_no_table_is_torn_in_two_by_an_empty_line(page: Path) -> None:
             assert after.startswith("| ---"), line
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_the_three_uses_of_the_readme_run_in_order(tmp_path: Path) -> None:
     uses = README.split("## Three uses")[1].split("\n## ")[0]
@@ -115,7 +124,7 @@ def test_the_three_uses_of_the_readme_run_in_order(tmp_path: Path) -> None:
         "tutorials/first-day",
         "tutorials/embed",
         "tutorials/aggregate",
-        "longitudinal",
+        pytest.param("longitudinal", marks=pytest.mark.campaign),
         pytest.param("planning", marks=pytest.mark.campaign),
         "central",
         "mechanisms/percentiles",

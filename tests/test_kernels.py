@@ -140,6 +140,7 @@ def test_counted_bits_are_the_sums_of_unpacked_bits(
     assert counts.dtype == expected.dtype
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_where_nothing_is_writable_loops_are_compiled_without_a_cache() -> None:
     """A read-only container without a home: numba finds no place for its cache. The twin, numba's

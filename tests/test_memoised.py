@@ -42,6 +42,10 @@ from tests.tiers import tiered
 RESPONSE = MemoisedResponse(categories=("a", "b", "c"), epsilon=1.5, lifetime_epsilon=1.75)
 HASHING = MemoisedHashing(epsilon=1.5, lifetime_epsilon=1.75, rows=4, seed="00ff")
 BOTH = pytest.mark.parametrize("mechanism", [RESPONSE, HASHING], ids=lambda one: one.name)
+ONE = pytest.mark.parametrize(
+    "mechanism", tiered([HASHING, RESPONSE], 1, 0), ids=lambda one: one.name
+)
+"""The other is left to the campaign."""
 DAYS, TRIALS = 6, 3000
 
 
@@ -155,7 +159,7 @@ def test_what_many_days_tell(mechanism: MemoisedMechanism) -> None:
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@BOTH
+@ONE
 def test_devices_keep_what_each_mode_promises(mechanism: MemoisedMechanism) -> None:
     """Each bound is wrong with probability ALPHA at most, whatever the encoder does."""
     one, other = values(mechanism)
@@ -194,7 +198,7 @@ def test_check_c_catches_the_mutant(mechanism: MemoisedMechanism, mutant: Histor
 @pytest.mark.parametrize(
     "cheat", tiered(["no permanent noise", "metric and secret forgotten"], 0, 1)
 )
-@BOTH
+@ONE
 def test_the_whole_audit_runs_the_memoised_encoder(
     mechanism: MemoisedMechanism, cheat: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,6 +247,7 @@ POOLED: tuple[Callable[[int], MemoisedMechanism], ...] = (
 EACH = 10
 
 
+@pytest.mark.campaign
 @pytest.mark.statistical
 @pytest.mark.parametrize("make", tiered(POOLED, 0, 1), ids=["rr", "hashing"])
 def test_intervals_of_pooled_reports_hold_when_told_how_many_a_client_sent(

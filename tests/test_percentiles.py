@@ -332,7 +332,7 @@ def test_a_plan_for_numbers_by_command(
     assert run("plan --users 9 --epsilon 1", monkeypatch) != 0
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_curator_has_less_error_of_a_percentile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

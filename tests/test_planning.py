@@ -47,6 +47,7 @@ from simulations import plan as campaign
 from tests.command_line import run
 from tests.examples import CATALOGUED
 from tests.statistics import ALPHA, mean_p
+from tests.tiers import tiered
 
 NAMES = tuple("abcdef")
 SUBJECTS: tuple[Mechanism, ...] = (
@@ -383,7 +384,7 @@ HELD, OTHERS = 300, np.array([900, 500, 200, 60, 30, 10])
 
 
 @pytest.mark.statistical
-@by_name
+@pytest.mark.parametrize("mechanism", tiered(SUBJECTS, 0, 3), ids=lambda one: one.name)
 def test_drawn_estimates_have_the_mean_and_variance_of_the_formula(mechanism: Mechanism) -> None:
     """False-failure probability 1e-6 a mechanism: two normal tests at half of ALPHA, the variance's
     with the draws' own kurtosis. The twin: the same without colliding values."""
@@ -418,7 +419,7 @@ def test_cohorts_have_no_estimate_from_one_cell() -> None:
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@by_name
+@pytest.mark.parametrize("mechanism", tiered(SUBJECTS, 0, 3), ids=lambda one: one.name)
 def test_drawn_estimates_have_the_law_of_decoded_tables(mechanism: Mechanism) -> None:
     """Kolmogorov and Smirnov's two-sample test at ALPHA. The twin: 20 % more holders."""
     generator, counts = np.random.default_rng(11), np.append(HELD, OTHERS)

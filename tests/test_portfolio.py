@@ -161,7 +161,7 @@ def test_fewer_people_are_never_as_exact(question: str, tmp_path: Path) -> None:
             assert errors[0] < errors[1] < errors[2] or not any(errors)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_near_the_least_price_the_smallest_report_is_taken(tmp_path: Path) -> None:
     """Of 40 values: within two steps of the least price no exact answer has a smaller report, and
     some have a larger one."""

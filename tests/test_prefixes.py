@@ -67,7 +67,7 @@ def test_fakes_about_whole_words_move_a_count_by_what_is_printed() -> None:
     assert rise != pytest.approx(after.reports * share * mechanism.support.leverage, rel=0.4)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.statistical
 def test_intervals_of_found_words_hold_and_false_words_are_as_rare_as_said() -> None:
     """200 tables: intervals of one word within 90..99 % (binomial tails at ALPHA); a false word

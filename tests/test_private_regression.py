@@ -420,7 +420,9 @@ def test_what_cannot_be_private_is_refused_with_a_reason(
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("name", list(METHODS))
+@pytest.mark.parametrize(
+    "name", tiered(sorted(METHODS, key="robust-bayes".__eq__), len(METHODS) - 1)
+)
 def test_constant_columns_few_rows_and_large_epsilon_are_served(name: str) -> None:
     X, y = linear(3, 6)
     X[:, 2] = 0.3

@@ -101,6 +101,7 @@ def test_a_problem_that_stays_is_said_once(world: World) -> None:
     assert log().count("damaged") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 def test_serve_shows_the_site_while_it_watches(world: World) -> None:
     world.write("theme", 0)

@@ -166,6 +166,7 @@ def test_a_hole_in_a_release_is_no_error(
     assert len(set(shown)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.exact
 @pytest.mark.parametrize("words", tiered([BOSTON, BIKE]))
 def test_the_comparison_prints_every_method_on_boston_and_bike(

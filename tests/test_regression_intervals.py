@@ -188,6 +188,7 @@ def least_squares() -> Floats:
     return np.asarray(np.linalg.lstsq(rows[:, [0, 1, 3]], rows[:, 2], rcond=None)[0])
 
 
+@pytest.mark.campaign
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("epsilon", "reports"), tiered([(4.0, 20_000), (4.0, 4_000), (1.0, 100_000)], 0, 1)

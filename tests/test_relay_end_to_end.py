@@ -16,6 +16,7 @@ from ldp.protocol.sealing_keys import PublicKey, RelayKey
 from simulations import relay as campaign
 from tests.collecting import REGISTRY, Process, batch, counted, items, registry, same_counts, summed
 from tests.sealing import KEY, Relaying, Way, opening, sealed
+from tests.tiers import tiered
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PARTS = 6
@@ -42,7 +43,7 @@ class ToRelay:
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("is_sound", [True, False])
+@pytest.mark.parametrize("is_sound", tiered([True, False]))
 def test_devices_a_relay_and_a_collector_agree_on_every_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_sound: bool
 ) -> None:
