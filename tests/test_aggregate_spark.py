@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from ldp import CountMeanSketch, SequenceFragmentPuzzle
-from ldp.collection import ReportWriter, aggregate
+from ldp import CountMeanSketch
+from ldp.collection import ReportWriter, aggregate, report_files
 from ldp.errors import ReportError
 from ldp.mechanisms import Catalogued, JointReport
 from ldp.simulation import Population, simulate
+from ldp.tables.table import Table
 from tests.examples import sampling_each_kind
-from tests.tiers import tiered
 
 SKETCH = CountMeanSketch(epsilon=4.0, rows=1024, width=1024, seed="00")
 
@@ -60,65 +61,68 @@ def stored(store: Path, mechanism: Catalogued, values: Any, reports: int) -> Non
                 writer.write(rows, payloads)
 
 
-def both(store: Path, mechanism: Catalogued, **options: Any) -> None:
+def both(store: Path, mechanism: Catalogued) -> None:
     from ldp.collection.spark import aggregate_on_spark
 
     here = aggregate([store], "m", 1, mechanism, workers=2)
-    there = aggregate_on_spark([store], "m", 1, mechanism, **options)
+    there = aggregate_on_spark([store], "m", 1, mechanism)
     assert there == here
     assert there.to_bytes() == here.to_bytes()
 
 
 @pytest.mark.campaign
 @pytest.mark.exact
-@pytest.mark.parametrize("block_bytes", tiered([1 << 20, 64 << 20], 0, 1))
-def test_a_million_reports_give_the_same_table(
-    tmp_path: Path, spark: Any, block_bytes: int
-) -> None:
-    """Whole on every worker, and in eight blocks of rows."""
+def test_a_million_reports_give_the_same_table(tmp_path: Path, spark: Any) -> None:
     stored(tmp_path, SKETCH, ("a", "b", "c", "d"), 1_000_000)
-    both(tmp_path, SKETCH, block_bytes=block_bytes)
+    both(tmp_path, SKETCH)
 
 
 @pytest.mark.slow
 @pytest.mark.exact
 @sampling_each_kind
 def test_every_mechanism_gives_the_same_table(tmp_path: Path, spark: Any, example: Any) -> None:
-    """In blocks of 64 bytes of counts, each part of a report in its own."""
     joint = isinstance(example.mechanism, JointReport)
-    is_text = not joint and not isinstance(example.values[0], frozenset)
+    is_text = not joint and not isinstance(example.values[0], frozenset | tuple)
     values = tuple(map(str, example.values[:2])) if is_text else example.values[:2]
     stored(tmp_path, example.mechanism, values, 800)
-    both(tmp_path, example.mechanism, block_bytes=64)
-
-
-@pytest.mark.slow
-@pytest.mark.exact
-def test_reports_of_several_parts_are_counted_whole_too(tmp_path: Path, spark: Any) -> None:
-    example = next(iter(SequenceFragmentPuzzle.examples()))
-    stored(tmp_path, example.mechanism, tuple(map(str, example.values[:2])), 800)
     both(tmp_path, example.mechanism)
 
 
+@pytest.mark.exact
+@pytest.mark.parametrize("piece_bytes", [1000, 1 << 20])
+def test_a_table_travels_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int
+) -> None:
+    from ldp.collection import spark
+
+    monkeypatch.setattr(spark, "PIECE_BYTES", piece_bytes)
+    stored(tmp_path, SKETCH, ("a",), 80)
+    files = [(day, str(path)) for day, path in report_files([tmp_path], "m", 1)]
+    days, paths = zip(*files, strict=True)
+    task = pa.RecordBatch.from_pydict({"day": days, "path": paths})
+    batches = list(spark.count_files(SKETCH.parameters(), iter([task])))
+    pieces = [batch.column("piece")[0].as_py() for batch in batches]
+    is_last = [batch.column("is_last")[0].as_py() for batch in batches]
+    assert max(map(len, pieces)) <= piece_bytes
+    assert is_last == [False] * (len(pieces) - 1) + [True]
+    assert Table.from_bytes(b"".join(pieces)) == aggregate([tmp_path], "m", 1, SKETCH)
+
+
 @pytest.mark.slow
 @pytest.mark.exact
-@pytest.mark.parametrize("block_bytes", [64 << 20, 64])
-def test_a_damaged_file_is_named(tmp_path: Path, spark: Any, block_bytes: int) -> None:
+def test_a_damaged_file_is_named(tmp_path: Path, spark: Any) -> None:
     from ldp.collection.spark import aggregate_on_spark
 
     stored(tmp_path, SKETCH, ("a",), 800)
     path = min(tmp_path.rglob("*.parquet"))
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ReportError, match=f"{path.name}: damaged"):
-        aggregate_on_spark([tmp_path], "m", 1, SKETCH, block_bytes=block_bytes)
+        aggregate_on_spark([tmp_path], "m", 1, SKETCH)
 
 
 @pytest.mark.slow
 @pytest.mark.exact
-@pytest.mark.parametrize("block_bytes", tiered([1 << 20, 64 << 20], 0, 1))
-def test_damaged_files_are_left_out_as_on_one_machine(
-    tmp_path: Path, spark: Any, block_bytes: int
-) -> None:
+def test_damaged_files_are_left_out_as_on_one_machine(tmp_path: Path, spark: Any) -> None:
     """The only file of a day, and one of three of another; then all of them."""
     from ldp.collection.spark import aggregate_on_spark
 
@@ -132,8 +136,7 @@ def test_damaged_files_are_left_out_as_on_one_machine(
     for left_out in (2, len(files)):
         here, there = list[ReportError](), list[ReportError]()
         local = aggregate([tmp_path], "m", 1, SKETCH, on_damaged=here.append)
-        asked: dict[str, Any] = {"on_damaged": there.append, "block_bytes": block_bytes}
-        assert aggregate_on_spark([tmp_path], "m", 1, SKETCH, **asked) == local
+        assert aggregate_on_spark([tmp_path], "m", 1, SKETCH, on_damaged=there.append) == local
         assert len(there) == left_out
         assert [str(error) for error in there] == [str(error) for error in here]
         for path in files:

@@ -3,11 +3,15 @@
 Runs `ldp aggregate` on stores of 1e6, 1e7 and (with --large) 1e8 reports of 1,024 bits, on one
 core, for a small and a large table; prints processor time, memory and bytes, and the straight line
 through the times. The stores are links to one file of simulated reports, in the page cache: the
-disk's time comes on top. Exits 1 when a bar is missed.
+disk's time comes on top. With --spark also 1e7 and 3e7 reports with `--engine spark`, whose Java
+and workers are all counted. Exits 1 when a bar is missed.
 """
 
 import argparse
+import contextlib
+import ctypes
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -46,6 +50,8 @@ width = 1024
 seed = "00ff"
 """
 FILE = 250_000
+PR_SET_CHILD_SUBREAPER = 36
+"""Of Linux: descendants whose parent ended become children of this process."""
 LEAST = {1024: 1.3e6, 65_536: 0.37e6}
 """Rows -> the reports that a second of processor time must count, beyond what a start takes."""
 
@@ -56,6 +62,7 @@ class Counted:
 
     rows: int
     reports: int
+    master: str
     processor_seconds: float
     seconds: float
     peak_mib: float
@@ -74,8 +81,18 @@ def stored(folder: Path, rows: int, reports: int) -> float:
     return float(writer.path.stat().st_size / FILE)
 
 
-def measured(rows: int, reports: int) -> Counted:
-    """Counts a store on one core."""
+def used() -> float:
+    """Seconds of processor of all processes that this one started and their descendants, once all
+    have ended."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ended.ru_utime + ended.ru_stime
+
+
+def measured(rows: int, reports: int, master: str = "") -> Counted:
+    """Counts a store on one core, or on Spark's `master`, as "local[2]"."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "metrics.toml").write_text(REGISTRY.format(rows=rows))
@@ -83,26 +100,31 @@ def measured(rows: int, reports: int) -> Counted:
         command = [
             *(sys.executable, "-m", "ldp", "aggregate", "word", str(folder / "store")),
             *("--registry", str(folder / "metrics.toml"), "--out", str(folder / "t")),
-            *("--workers", "1"),
+            *(("--engine", "spark") if master else ("--workers", "1")),
         ]
-        started = time.monotonic()
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        _, status, used = os.wait4(process.pid, 0)
+        environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--master {master} pyspark-shell"}
+        before, started = used(), time.monotonic()
+        process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        _, status, own = os.wait4(process.pid, 0)
+        seconds = time.monotonic() - started
         assert os.waitstatus_to_exitcode(status) == 0
         process.returncode = 0
         return Counted(
             rows=rows,
             reports=reports,
-            processor_seconds=used.ru_utime + used.ru_stime,
-            seconds=time.monotonic() - started,
-            peak_mib=used.ru_maxrss / 1024,
+            master=master,
+            processor_seconds=used() - before,
+            seconds=seconds,
+            peak_mib=own.ru_maxrss / 1024,
             bytes_a_report=each,
         )
 
 
-def quietest(rows: int, reports: int) -> Counted:
+def quietest(rows: int, reports: int, master: str = "") -> Counted:
     """Of three runs the one that took least: what others do to the caches only ever adds."""
-    runs = [measured(rows, reports) for _ in range(3)]
+    runs = [measured(rows, reports, master) for _ in range(3)]
     return min(runs, key=lambda run: run.processor_seconds)
 
 
@@ -117,14 +139,36 @@ def line(runs: Sequence[Counted]) -> tuple[float, float, float]:
     return float(start), float(each * 1e6), float(off)
 
 
+def on_spark(rows: int) -> tuple[list[Counted], Bar]:
+    """Runs on one core by itself and by Spark, and what a report costs more there, starts
+    excluded."""
+    sizes, masters = (10**7, 3 * 10**7), ("", "local[1]", "local[2]")
+    runs = [[quietest(rows, reports, master) for reports in sizes] for master in masters]
+    each = {}
+    for master, (small, large) in zip(masters, runs, strict=True):
+        each[master] = (large.processor_seconds - small.processor_seconds) / (sizes[1] - sizes[0])
+        print(
+            f"     {rows:,} rows, {master or 'no Spark'}: {small.seconds:.1f} and "
+            f"{large.seconds:.1f} s, {each[master] * 1e6:.3f} us of processor a report"
+        )
+    ratio = each["local[1]"] / each[""]
+    what = f"{rows:,} rows: processor time of a report on Spark's local[1] over one machine's"
+    return [run for some in runs for run in some], Bar(what, ratio, "<= 2", ratio <= 2)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--large", action="store_true", help="1e8 reports too")
+    parser.add_argument("--spark", action="store_true", help="only Spark beside one machine")
     parser.add_argument("--out", type=Path, help="JSON file to write")
     asked, started = parser.parse_args(), campaign.provenance()
     sizes = [10**6, 10**7, *([10**8] if asked.large else [])]
     made, runs = list[Bar](), list[Counted]()
-    for rows, least in LEAST.items():
+    for rows in LEAST if asked.spark else ():
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+        some, bar = on_spark(rows)
+        runs, made = [*runs, *some], [*made, bar]
+    for rows, least in LEAST.items() if not asked.spark else ():
         some = [quietest(rows, reports) for reports in sizes]
         for run in some:
             print(
