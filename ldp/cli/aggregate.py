@@ -10,9 +10,10 @@ from ldp.cli.options import DAY, FILE, JSON, REGISTRY, STORE, check_days, progre
 from ldp.cli.stores import noting_what_waits
 from ldp.collection import aggregate as aggregated
 from ldp.collection import report_files
+from ldp.collection.aggregate import share_of
 from ldp.collection.object_store import StorePath
 from ldp.collection.sql import DIALECTS, counting_query
-from ldp.errors import ReportError
+from ldp.errors import ParameterError, ReportError
 from ldp.registry import Registry
 from ldp.registry.explaining import label
 
@@ -25,6 +26,20 @@ class _Out(click.Option):
         return super().process_value(ctx, value) if is_needed else None
 
 
+class _FileShare(click.ParamType):  # type: ignore[type-arg]  # not subscriptable before 8.4
+    name = "K/N"
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> tuple[int, int]:
+        if isinstance(value, tuple):
+            return value
+        place, _, shares = str(value).partition("/")
+        if not (place.isdecimal() and shares.isdecimal() and 1 <= int(place) <= int(shares)):
+            self.fail("give K/N with 1 <= K <= N, as 2/8", parameter, context)
+        return int(place), int(shares)
+
+
 @click.command()
 @click.argument("metric")
 @click.argument("stores", nargs=-1, required=True, type=STORE)
@@ -33,6 +48,13 @@ class _Out(click.Option):
 @click.option("--since", type=DAY, help="First day.")
 @click.option("--until", type=DAY, help="Last day.")
 @click.option("--workers", type=click.IntRange(1, 256), default=2, show_default=True)
+@click.option(
+    "--files",
+    "share",
+    type=_FileShare(),
+    default=(1, 1),
+    help="Count the K-th of N shares of the files, as 2/8; ldp merge --overlapping adds them.",
+)
 @click.option(
     "--engine",
     type=click.Choice(["local", "spark"]),
@@ -56,6 +78,7 @@ def aggregate(
     since: date | None,
     until: date | None,
     workers: int,
+    share: tuple[int, int],
     engine: str,
     skip_damaged: bool,
     sql: str | None,
@@ -68,6 +91,7 @@ def aggregate(
 
     \b
     Example: ldp aggregate city --registry metrics.toml store --out city.table
+    Example: ldp aggregate city --registry metrics.toml store --out 2.table --files 2/8
     Example: ldp aggregate city --registry metrics.toml store --out city.table --engine spark
     Example: ldp aggregate city --registry metrics.toml store --sql duckdb
     """
@@ -80,6 +104,8 @@ def aggregate(
         click.echo(f"skipped {error}", err=True)
 
     check_days(since, until)
+    if share != (1, 1) and (sql or engine == "spark"):
+        raise ParameterError("--files goes with neither --sql nor --engine spark")
     if sql:
         with noting_what_waits(stores, metric, definition.version):
             query = counting_query(
@@ -103,15 +129,16 @@ def aggregate(
             table = aggregate_on_spark(*reports, **shared)
         else:
             files = report_files(stores, metric, definition.version, since, until)
-            advance = progress("files", len(files))
+            advance = progress("files", len(share_of(files, share)))
             table = aggregated(
                 *reports,
                 **shared,
                 workers=workers,
+                share=share,
                 on_file=lambda _: advance(1),
                 checkpoint=out.with_name(f"{out.name}.checkpoint"),
             )
-    if not table.total:
+    if not table.total and share == (1, 1):
         raise ReportError(f"no reports of metric {metric!r} could be counted")
     table.labelled(label(known, metric)).save(out)
     result = {"metric": metric, "reports": table.total, "skipped": skipped, "written": str(out)}

@@ -1,5 +1,6 @@
 """Aggregation on one machine: a stream of files, with memory for two tables and one block."""
 
+import zlib
 from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
@@ -31,10 +32,13 @@ def aggregate(
     on_file: Callable[[StorePath], None] | None = None,
     checkpoint: Path | None = None,
     every: int = EVERY,
+    share: tuple[int, int] = (1, 1),
 ) -> Table | JointTable:
     """Return the table of a metric's stored reports.
 
-    `since`, `until`: first and last day. `workers`: threads, each with its own range of the table's
+    `since`, `until`: first and last day. `share`: (k, n) counts the k-th of n shares of the files,
+    so that n processes count each file once, also where new files come meanwhile; their tables
+    add. `workers`: threads, each with its own range of the table's
     rows. `dictionary` and `memoised` go into the table. A damaged or foreign file raises
     ReportError with its name; with `on_damaged` its error is passed on instead and none of its
     reports is counted. `on_file` is called with each file that was counted. After every `every`
@@ -42,15 +46,28 @@ def aggregate(
     from there, and a run that succeeds deletes it.
     """
     return count_files(
-        report_files(stores, metric, version, since, until),
+        share_of(report_files(stores, metric, version, since, until), share),
         mechanism,
         workers=workers,
         on_damaged=on_damaged,
         on_file=on_file,
         checkpoint=checkpoint,
-        question=f"{metric} {version} {mechanism.fingerprint.hex()} {since} {until}",
+        question=f"{metric} {version} {mechanism.fingerprint.hex()} {since} {until} {share}",
         every=every,
     ).of_metric(dictionary, memoised)
+
+
+def share_of(
+    dated_files: Sequence[tuple[str, StorePath]], share: tuple[int, int]
+) -> list[tuple[str, StorePath]]:
+    """Return the files, pairs (day, file), of share (k, n), 1 <= k <= n: those whose name alone,
+    by its CRC-32, belongs to it."""
+    place, shares = share
+    return [
+        (day, path)
+        for day, path in dated_files
+        if zlib.crc32(path.name.encode()) % shares == place - 1
+    ]
 
 
 def count_files(
