@@ -7,6 +7,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
+from ldp.publishing import detection
 from ldp.publishing.changes import read_changes, update_changes
 from ldp.publishing.detection import ALPHA, TAU, Series, detect, weight
 from simulations.changes import JUMPS, alarms, delays, history
@@ -191,3 +192,16 @@ def test_a_change_is_said_once(world: World) -> None:
 def test_the_rate_is_the_one_that_pages_state() -> None:
     assert ALPHA == 0.05
     assert history(1, 5, np.random.default_rng(0)).share.shape == (365, 5)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("seed", range(4))
+def test_periods_that_are_left_out_would_say_nothing(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Changes of a jump and of noise alike, where averages are computed in every period too."""
+    made = history(100, 50, np.random.default_rng(seed), jump=0.7)
+    changes = detect(made, alpha=0.5)
+    monkeypatch.setattr(detection._Sums, "may_reach", lambda *_: True)
+    assert changes == detect(made, alpha=0.5)
+    assert changes

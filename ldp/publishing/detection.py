@@ -111,7 +111,9 @@ def _detect(series: Series, columns: Ints, bound: float) -> Iterator[Detection]:
             sums.begin(at, np.where(is_tested, variance, 0.0))
             variance = np.where(is_tested, variance, np.inf)
             sums.add(before.part_before(sums.starts), share - mean, variance)
-            log_e = np.logaddexp.reduce(sums.log_ratios(), axis=0)
+            log_e = np.full(len(columns), -np.inf)
+            if series.is_memoised or sums.may_reach(bound):
+                log_e = np.logaddexp.reduce(sums.log_ratios(), axis=0)
             if series.is_memoised:
                 log_e = spent = np.logaddexp(spent, log_e)
         before.add(at, np.where(is_known, n, 0.0), share, error, sample / n)
@@ -186,6 +188,15 @@ class _Sums:
         """Add a period: `part` of its baseline before each start, shape (starts, values)."""
         self.a += part**2 / variance
         self.b += part * (difference / variance)
+
+    def may_reach(self, bound: float) -> bool:
+        """Return False only where the average of no value reaches `bound`: it is at most the
+        largest of its terms times their number, each without the factor below 1."""
+        exponent = self.b**2
+        exponent *= self.tau2 / 2
+        exponent /= 1 + self.tau2 * self.a
+        most = float((exponent.max(axis=1) + self.log_weight).max())
+        return most + math.log(len(self.starts)) >= bound
 
     def log_ratios(self, places: slice | int = slice(None)) -> Floats:
         """Return the logarithm of weight times likelihood ratio, shape (starts, values)."""
