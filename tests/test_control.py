@@ -30,7 +30,7 @@ from ldp.tables.table import Table, TableBuilder
 
 DAY = date(2026, 1, 1)
 ANSWERS = ("on", "off", "a", "b", "c")
-SKETCH = HadamardCountMeanSketch(epsilon=1.0, rows=16, width=16, seed="00ff")
+SKETCH = HadamardCountMeanSketch(epsilon=1.0, rows=16, width=256, seed="00ff")
 EACH: tuple[Mechanism, ...] = (
     RandomizedResponse(categories=ANSWERS, epsilon=1.0),
     UnaryEncoding(categories=ANSWERS, epsilon=1.0),
@@ -142,10 +142,11 @@ def with_broken(few: Table, seed: int) -> Iterator[tuple[date, Table]]:
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize(("cause", "least"), [(WITHOUT_NOISE, 5), (STUCK, 10), (HASHED, 3)])
+@pytest.mark.parametrize(("cause", "least"), [(WITHOUT_NOISE, 7), (STUCK, 10), (HASHED, 5)])
 def test_a_broken_build_in_a_hundred_is_seen_within_a_week(cause: str, least: int) -> None:
-    """At one false alarm a year, epsilon 1: in 80 % without noise, 100 % where the row is stuck,
-    56 % with another seed; fewer than 5 and 3 of ten with probability 1 and 4 %, seeds fixed."""
+    """At one false alarm a year, epsilon 1: in 91 % without noise, 100 % where the row is stuck,
+    84 % with another seed; fewer than 7 and 5 of ten with probability 1 and .3 %, seeds fixed.
+    `make campaign-changes` counts more. Evidence that mixes the causes day by day has 55 %."""
     few = of_broken(cause)
     alarms = [[*broken(with_broken(few, seed), "on", 365)] for seed in range(10)]
     assert sum(any((period - DAY).days >= 3 for period, _, _ in one) for one in alarms) >= least

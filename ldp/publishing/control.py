@@ -4,10 +4,11 @@ Every build records the public `control` value of the metric. Of n reports of a 
 that support it (`Mechanism.support`) is then Binomial(n, p), and rows are uniform. Where SHARE of
 the reports come from a broken build, S is Binomial(n, (1 - SHARE) p + SHARE t): t = 1 without
 noise, the probability of the untouched where values are hashed with another seed, 1 or 0 where
-randomness is stuck at one report, which also gives one row SHARE of the reports beside its own. A
-weighted mean e of these likelihood ratios has mean 1 while all builds are right, so the cumulative
-sum of its logarithm, M = max(M, 1) e, is expected to take `most` periods or more until it passes
-`most` (Shin, Ramdas and Rinaldo 2023: e-detectors). Periods without reports leave it as it is.
+randomness is stuck at one report, which also gives one row SHARE of the reports beside its own. The
+likelihood ratio e of each cause has mean 1 while all builds are right, so M = max(M, 1) e is an
+e-detector, and the mean of M over the causes, by WEIGHTS, is one too: it is expected to take `most`
+periods or more until it passes `most` (Shin, Ramdas and Rinaldo 2023). Periods without reports
+leave it as it is.
 
 A source of randomness that is stuck differently on each device cannot be seen.
 """
@@ -35,8 +36,8 @@ HASHED = (
     "a build that hashes with another seed, records another value, or whose randomness is stuck"
 )
 STUCK = "a build whose randomness is stuck"
-WEIGHTS = {WITHOUT_NOISE: 0.49, HASHED: 0.49, STUCK: 0.02}
-"""Weight of the ratio of each cause, the last that of a row, which hardly needs one."""
+WEIGHTS = {WITHOUT_NOISE: 0.24, HASHED: 0.74, STUCK: 0.02}
+"""Weight of each cause: the more, the less evidence a day has of it; they add to 1."""
 DAYS = 365
 """Days until all builds that are right are said to be broken once, on average, at least."""
 
@@ -87,17 +88,17 @@ def broken(
 ) -> Iterator[tuple[date, date, str]]:
     """Yield (period, since, cause) for each of the `tables`, in the order of time, in which the
     detector passes `most`, from where it begins anew."""
-    log_m, since, total = 0.0, None, dict[str, float]()
+    log_m, since = dict.fromkeys(WEIGHTS, 0.0), dict[str, date]()
     for period, table in tables:
-        ratios = log_ratios(table, value)
-        weighted = [math.log(WEIGHTS[cause]) + ratio for cause, ratio in ratios.items()]
-        if log_m <= 0 or since is None:
-            log_m, since, total = 0.0, period, {}
-        log_m += float(np.logaddexp.reduce(weighted))
-        total = {cause: total.get(cause, 0.0) + ratio for cause, ratio in ratios.items()}
-        if log_m >= math.log(most):
-            yield period, since, max(total, key=lambda cause: total[cause])
-            log_m = 0.0
+        for cause, ratio in log_ratios(table, value).items():
+            if log_m[cause] <= 0:
+                log_m[cause], since[cause] = 0.0, period
+            log_m[cause] += ratio
+        weighted = [math.log(weight) + log_m[cause] for cause, weight in WEIGHTS.items()]
+        if np.logaddexp.reduce(weighted) >= math.log(most):
+            cause = max(log_m, key=lambda cause: log_m[cause])
+            yield period, since[cause], cause
+            log_m = dict.fromkeys(WEIGHTS, 0.0)
 
 
 def broken_builds(job: Job) -> Iterator[Broken]:
