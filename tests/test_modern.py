@@ -19,7 +19,8 @@ from ldp import (
 )
 from ldp.audit import audit_encoder
 from ldp.audit.values import tried
-from ldp.bulk.projective_geometry import count_incidences
+from ldp.bulk import projective_geometry
+from ldp.bulk.projective_geometry import count_incidences, vectors
 from ldp.errors import DecodeError, LdpError
 from ldp.mechanisms.outcomes import outcomes
 from ldp.mechanisms.projective_geometry import (
@@ -53,10 +54,23 @@ def test_a_hyperplane_and_its_outside_are_all_points(field: int, dimension: int)
 
 @pytest.mark.exact
 @pytest.mark.parametrize(("field", "dimension"), SPACES)
-def test_the_transform_sums_over_hyperplanes(field: int, dimension: int) -> None:
+def test_all_points_have_their_vectors(field: int, dimension: int) -> None:
+    many = points(field, dimension)
+    numbers = np.random.default_rng(1).permutation(many)
+    expected = [list(vector(point, field, dimension)) for point in numbers.tolist()]
+    assert vectors(numbers, field, dimension).tolist() == expected
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("at_once", [1, 5, 1 << 19])
+@pytest.mark.parametrize(("field", "dimension"), SPACES)
+def test_the_transform_sums_over_hyperplanes(
+    field: int, dimension: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projective_geometry, "AT_ONCE", at_once)
     many = points(field, dimension)
     counts = np.random.default_rng(1).integers(0, 10**9, many)
-    normals = np.array([vector(point, field, dimension) for point in range(many)])
+    normals = vectors(np.arange(many), field, dimension)
     planes = [Hyperplane(field, vector(point, field, dimension)) for point in range(many)]
     summed = [sum(int(counts[i]) for i in plane) for plane in planes]
     assert count_incidences(counts, normals, field).tolist() == summed

@@ -12,11 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldp.arrays import AnyInts, Bools, Floats, Ints, Points, RowNumbers
 from ldp.bulk.addressing import count_sets, pick
 from ldp.bulk.compiled import compiled
-from ldp.mechanisms.projective_geometry import Hyperplanes, points, vector
+from ldp.mechanisms.projective_geometry import Hyperplanes, points
+
+AT_ONCE = 1 << 19
+"""Number of hyperplanes that are computed at one time, which bounds memory."""
 
 
 @pick.register
@@ -35,13 +39,27 @@ def _pick_point(
 
 
 @count_sets.register
-def _count_hyperplanes(addressing: Hyperplanes, counts: AnyInts, known: Sequence[int]) -> Ints:
-    field, dimension = addressing.field, addressing.dimension
-    normals = np.array([vector(point, field, dimension) for point in known])
-    return count_incidences(counts, normals, field)
+def _count_hyperplanes(
+    addressing: Hyperplanes, counts: AnyInts, known: Sequence[int] | Ints
+) -> Ints:
+    normals = vectors(np.asarray(known, np.int64), addressing.field, addressing.dimension)
+    return count_incidences(counts, normals, addressing.field)
 
 
-def count_incidences(counts: AnyInts, normals: Ints, field: int) -> Ints:
+def vectors(numbers: Ints, field: int, dimension: int) -> NDArray[np.int32]:
+    """Return `vector` of each point of `numbers`, shape (n,): shape (n, dimension)."""
+    bounds = np.array([points(field, count + 1) for count in range(dimension)])
+    digits = np.searchsorted(bounds, numbers, side="right")
+    rest = numbers - np.array([0, *bounds])[digits]
+    coordinates = np.empty((len(numbers), dimension), np.int32)
+    for place in reversed(range(dimension)):
+        coordinates[:, place] = rest % field
+        rest //= field
+    coordinates[np.arange(len(numbers)), dimension - 1 - digits] = 1
+    return coordinates
+
+
+def count_incidences(counts: AnyInts, normals: AnyInts, field: int) -> Ints:
     """Return for each of the vectors `normals`, shape (candidates, t), over the `field` the sum of
     the `counts`, shape (K,), of all points that are orthogonal to it: int64, shape (candidates,).
     Exact up to 2**52 reports, after rounding."""
@@ -59,27 +77,25 @@ def count_incidences(counts: AnyInts, normals: Ints, field: int) -> Ints:
     return sums
 
 
-def _along(
-    block: Floats,
-    first: Ints,
-    rest: Ints,
-    inverses: Ints,
-) -> Ints:
+def _along(block: Floats, first: AnyInts, rest: AnyInts, inverses: Ints) -> Ints:
     """Return for each candidate, with numbers `first` (a) and `rest` (v, not 0), shape (candidates,
     m), the sum of the block over all w with a + <w, v> = 0: int64, shape (candidates,)."""
     field, size = inverses.size, rest.shape[1]
     weights = field ** np.arange(size)[::-1]
     leading = np.take_along_axis(rest, (rest != 0).argmax(axis=1)[:, None], axis=1)[:, 0]
-    lines, line = np.unique(
-        rest * inverses[leading][:, None] % field @ weights, return_inverse=True
-    )
-    directions = lines[:, None] // weights % field
+    keys = np.empty(len(rest), np.int64)
+    for start in range(0, len(rest), AT_ONCE):
+        some = slice(start, start + AT_ONCE)
+        keys[some] = rest[some] * inverses[leading[some], None] % field @ weights
+    lines, line = np.unique(keys, return_inverse=True)
     transformed = np.fft.fftn(block.reshape((field,) * size)).reshape(-1)
-    slices = np.empty((lines.size, field), dtype=np.complex128)
-    for c in range(field):
-        slices[:, c] = transformed[c * directions % field @ weights]
-    sums = np.fft.ifft(slices, axis=1).real
-    return np.asarray(np.rint(sums[line, -first * inverses[leading] % field]), dtype=np.int64)
+    sums = np.empty((lines.size, field), np.int64)
+    for start in range(0, lines.size, AT_ONCE // field + 1):
+        some = slice(start, start + AT_ONCE // field + 1)
+        directions = lines[some, None] // weights % field
+        slices = [transformed[c * directions % field @ weights] for c in range(field)]
+        sums[some] = np.rint(np.fft.ifft(slices, axis=0).real).T
+    return np.asarray(sums[line, -first * inverses[leading] % field])
 
 
 @compiled()

@@ -42,7 +42,7 @@ def _sum_std_error(
     columns, channel = np.flatnonzero(table.counts[0]), table.mechanism.support
     is_candidate: Ints = np.zeros(table.mechanism.shape.columns, np.int64)
     is_candidate[np.array(known) + addressing.first_row] = 1
-    sets_there = count_sets(addressing, is_candidate, (columns - addressing.first_row).tolist())
+    sets_there = count_sets(addressing, is_candidate, columns - addressing.first_row)
     added = (sets_there - len(known) * float(channel.untouched)) / channel.gain
     held = float(np.clip(estimates.count.sum(), 0, table.total))
     return math.sqrt(max(0.0, float(table.counts[0, columns] @ added**2) - held))
