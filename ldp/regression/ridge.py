@@ -39,7 +39,7 @@ def adaptive(moments: Moments) -> Floats:
 def spectral(moments: Moments) -> Floats:
     """Return the coefficients with a ridge of the usual length of the noise of X'X: less than the
     safe one, and unstable where X'X is hardly more than noise."""
-    return constant(moments, noise_length(moments))
+    return constant(moments, noise_length(len(moments.xy), moments.scales.xx))
 
 
 def floored(moments: Moments) -> Floats:
@@ -53,12 +53,18 @@ def floored(moments: Moments) -> Floats:
     below that s is positive. The matrix S of these eigenvalues minimises |S - noisy X'X|**2 / 2 -
     f**2 ln det S: it is the most probable X'X under normal noise and a prior of the Wishart kind.
     """
-    values, vectors = np.linalg.eigh(moments.xx)
-    floor = noise_length(moments)
+    return solved(moments.xx, moments.scales.xx, moments.xy)
+
+
+def solved(xx: Floats, scale: float, xy: Floats) -> Floats:
+    """Return S**-1 xy, shape (columns,), with the S of `floored` for a noisy X'X, `xx`, whose noise
+    has this `scale`."""
+    values, vectors = np.linalg.eigh(xx)
+    floor = noise_length(len(xx), scale)
     s = (values + np.sqrt(values**2 + 4 * floor**2)) / 2
     # the same without cancellation where a value is far below 0
     s = np.where(values < 0, floor**2 / np.maximum(s - values, floor), s)
-    return np.asarray(vectors @ ((vectors.T @ moments.xy) / s))
+    return np.asarray(vectors @ ((vectors.T @ xy) / s))
 
 
 def constant(moments: Moments, ridge: float) -> Floats:
@@ -70,9 +76,9 @@ def constant(moments: Moments, ridge: float) -> Floats:
         return np.asarray(np.linalg.pinv(moments.xx + ridge * np.eye(size)) @ moments.xy, float)
 
 
-def noise_length(moments: Moments) -> float:
-    """Return about the largest eigenvalue of the noise of X'X: sqrt(2 columns) times its scale."""
-    return math.sqrt(2 * len(moments.xy)) * moments.scales.xx
+def noise_length(columns: int, scale: float) -> float:
+    """Return about the largest eigenvalue of noise of `scale` on X'X: sqrt(2 columns) scale."""
+    return math.sqrt(2 * columns) * scale
 
 
 def safe_ridge(columns: int, scale: float, failure: float = FAILURE) -> float:

@@ -1,6 +1,7 @@
 """All studies by name."""
 
 from simulations.regression import (
+    boosted,
     boston,
     counts,
     drugs,
@@ -15,6 +16,6 @@ from simulations.regression import (
 from simulations.study import RESULTS as ALL
 from simulations.study import Study
 
-MODULES = (counts, boston, selection, wang, kalaja, piazza, local, robust, split, drugs)
+MODULES = (counts, boston, selection, wang, kalaja, piazza, local, robust, split, drugs, boosted)
 STUDIES: dict[str, Study] = {study.name: study for module in MODULES for study in module.STUDIES}
 RESULTS = ALL / "regression"

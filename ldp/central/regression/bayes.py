@@ -78,7 +78,7 @@ class _Aware:
         self.size = len(moments.xy)
         self.upper = np.triu_indices(self.size)
         self.noisy = moments.xx[self.upper]
-        floor = ridge.noise_length(moments.as_normal)
+        floor = ridge.noise_length(len(moments.as_normal.xy), moments.as_normal.scales.xx)
         values, vectors = np.linalg.eigh(moments.xx)
         start = (vectors * np.maximum(values, max(floor, 1e-9))) @ vectors.T
         self.xx = start

@@ -88,8 +88,8 @@ class PrivateLinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[mi
     coef_, intercept_ : in the units of the data
     cost_ : Cost
     is_simulation_ : bool
-    moments_ : the noisy moments, from which everything else follows (method "output": None);
-        those of the robust methods have their `clips`
+    moments_ : the noisy moments, from which everything else follows (methods "boosted" and
+        "output": None); those of the robust methods have their `clips`
     clipped_ : number of values outside the bounds: in simulations only, since it is not
         private; None in a release
 

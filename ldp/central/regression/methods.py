@@ -12,6 +12,7 @@ from typing import Protocol
 from ldp.arrays import Floats
 from ldp.central import Noise
 from ldp.central.regression.bayes import naive, noise_aware, posterior_mean
+from ldp.central.regression.boosting import Boosted
 from ldp.central.regression.calibration import Budget, Fit, Shares, calibrate, release_moments
 from ldp.central.regression.laplace import FromLaplace, Functional, solve_robust
 from ldp.central.regression.output import Output
@@ -68,6 +69,7 @@ METHODS: dict[str, Method] = {
         solve=ridge.floored,
         split=1 / 3,
     ),
+    "boosted": Boosted(),
     "spectral-ridge": FromMoments(
         words="one ridge, of the length of the noise", solve=ridge.spectral
     ),
