@@ -69,7 +69,6 @@ METHODS: dict[str, Method] = {
         solve=ridge.floored,
         split=1 / 3,
     ),
-    "boosted": Boosted(),
     "spectral-ridge": FromMoments(
         words="one ridge, of the length of the noise", solve=ridge.spectral
     ),
@@ -99,6 +98,7 @@ METHODS: dict[str, Method] = {
     ),
     "functional": Functional(),
     "output": Output(),
+    "boosted": Boosted(),
 }
 """Every provable method; the first is the default."""
 
