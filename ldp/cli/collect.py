@@ -1,5 +1,6 @@
 """`ldp collect`: the service that devices and relays send sealed batches to."""
 
+import signal
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -98,6 +99,11 @@ OF_DEVELOPMENT = {"registry", "store", "dev", "listen"}
     metavar="KEY",
     help="Public key of the relay, which signs sizes of batches; may be repeated.",
 )
+@click.option(
+    "--shared",
+    metavar="CONNINFO",
+    help="PostgreSQL where collectors at one address share batches; no password here.",
+)
 @click.option("--drain", is_flag=True, help="Serve nobody: move what waits, and end.")
 @JSON
 def collect(
@@ -114,14 +120,16 @@ def collect(
     allow_origin: tuple[str, ...],
     sealed: tuple[Path, ...],
     relay_key: tuple[str, ...],
+    shared: str | None,
     drain: bool,
     as_json: bool,
     **settings: Any,
 ) -> None:
     """Take sealed batches over HTTP into a store of reports, until interrupted.
 
-    A batch is answered when it is on the disk for good. docs/operating.md has the rest. With --dev,
-    on this machine only: every report is printed in words, and a page shows what they estimate.
+    A batch is answered when it is on the disk for good. SIGHUP has moved what waits.
+    docs/operating.md has the rest. With --dev, on this machine only: every report is printed in
+    words, and a page shows what they estimate.
 
     \b
     Example: ldp collect --registry metrics.toml --store reports
@@ -168,6 +176,7 @@ def collect(
             origins=allow_origin,
             open_report=None if drain else _opener(loaded, sealed),
             verify=_verifier(relay_key),
+            shared=shared,
             **service_settings(**settings),
         )
         if drain:
@@ -180,6 +189,7 @@ def collect(
                 )
             say({"moved": dict(moved), "waiting": dict(left)}, words, as_json)
         else:
+            signal.signal(signal.SIGHUP, lambda *_: collector.ask_flush())
             serve(collector.app, held.enter_context(listening_on(listen)), "collecting")
 
 

@@ -59,9 +59,9 @@ class Answer(NamedTuple):
 
 NOTHING_REFUSED = '{"refused":[]}'
 _REFUSAL = struct.Struct("<HB")
-_CONFLICT = Answer(409, '{"error":"another batch has this id"}')
-_TOO_LATE = Answer(410, '{"error":"sealed too long ago"}')
-_TOO_EARLY = Answer(422, '{"error":"sealed on a day that has not come"}')
+CONFLICT = Answer(409, '{"error":"another batch has this id"}')
+TOO_LATE = Answer(410, '{"error":"sealed too long ago"}')
+TOO_EARLY = Answer(422, '{"error":"sealed on a day that has not come"}')
 
 
 class Form(NamedTuple):
@@ -175,25 +175,34 @@ class BatchFile(ABC):
     def _take(self, pending: PendingBatch, watermark: date, today: date) -> Answer:
         """Return the answer to a batch, and write its id if any of its reports is stored."""
         sorted_batch = pending.batch
-        if not watermark <= sorted_batch.day <= today + min(AHEAD, date.max - today):
-            return _TOO_LATE if sorted_batch.day < watermark else _TOO_EARLY
+        if untaken := self._untaken(sorted_batch.day, watermark, today):
+            return untaken
         if sorted_batch.opened:
-            if _id_table(sorted_batch.day) in self._days and (first := self._first_answer(pending)):
+            if first := self._known(pending):
                 return first
             self._settle(sorted_batch, watermark, today)
-        refused = _pack_refusals(sorted_batch.refused)
+        refused = pack_refusals(sorted_batch.refused)
         if not sorted_batch.lots:  # none of its reports can be counted twice: its id is not stored
-            is_known = _id_table(sorted_batch.day) in self._days
-            first = self._first_answer(pending) if is_known else None
-            return first or Answer(202, _refusals_json(refused), is_new=True)
+            return self._known(pending) or Answer(202, refusals_json(refused), is_new=True)
         try:
             self._connection.execute(
                 f"INSERT INTO {self._table(sorted_batch.day)} VALUES (?, ?, ?)",
                 (sorted_batch.id, pending.digest, refused or None),
             )
         except sqlite3.IntegrityError:
-            return self._first_answer(pending) or _CONFLICT
-        return Answer(202, _refusals_json(refused), is_new=True)
+            return self._first_answer(pending) or CONFLICT
+        return Answer(202, refusals_json(refused), is_new=True)
+
+    def _untaken(self, day: date, watermark: date, today: date) -> Answer | None:
+        """Return the answer to a batch sealed on a day that is not taken, None to others."""
+        if watermark <= day <= today + min(AHEAD, date.max - today):
+            return None
+        return TOO_LATE if day < watermark else TOO_EARLY
+
+    def _known(self, pending: PendingBatch) -> Answer | None:
+        """Return the first answer to a batch, whether or not there are ids of its day."""
+        is_known = _id_table(pending.batch.day) in self._days
+        return self._first_answer(pending) if is_known else None
 
     def _settle(self, batch: SortedBatch, watermark: date, today: date) -> None:
         """Make lots of a batch's opened reports, but refusals of those that were opened before or
@@ -218,7 +227,7 @@ class BatchFile(ABC):
         if not row:
             return None
         digest, refused = row
-        return Answer(202, _refusals_json(refused)) if digest == pending.digest else _CONFLICT
+        return Answer(202, refusals_json(refused)) if digest == pending.digest else CONFLICT
 
     def _advance_watermark(self, day: date) -> date:
         """Advance the watermark to `day` if that is later, and return it; raise BufferUnusable."""
@@ -310,12 +319,12 @@ def _id_table(day: date) -> str:
     return f"ids_{day:%Y%m%d}"
 
 
-def _pack_refusals(refused: Sequence[Refusal]) -> bytes:
+def pack_refusals(refused: Sequence[Refusal]) -> bytes:
     """Return refusals in three bytes each: the item's position and the code's."""
     return b"".join(_REFUSAL.pack(item, CODES.index(code)) for item, code in refused)
 
 
-def _refusals_json(refused: bytes | str | None) -> str:
+def refusals_json(refused: bytes | str | None) -> str:
     """Return the JSON text of packed refusals; buffers of format 1 hold the text itself."""
     if not refused:
         return NOTHING_REFUSED

@@ -15,7 +15,7 @@ from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
-from ldp.collection.acknowledged import BatchFile, Form
+from ldp.collection.acknowledged import BatchFile, BufferUnusable, Form
 from ldp.collection.intake import CollectedMetric, Lot, SortedBatch
 from ldp.errors import RegistryError
 from ldp.mechanisms import Catalogued, from_parameters
@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS metrics (
     mechanism TEXT NOT NULL, UNIQUE (metric, version));
 CREATE TABLE IF NOT EXISTS lots (
     sequence INTEGER PRIMARY KEY AUTOINCREMENT, metric INTEGER NOT NULL, reports INTEGER NOT NULL,
-    bodies BLOB NOT NULL, digest BLOB);
+    bodies BLOB NOT NULL, digest BLOB, batch BLOB);
 CREATE TABLE IF NOT EXISTS plans (
     metric INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL, day TEXT NOT NULL,
     is_written INTEGER NOT NULL DEFAULT 0, name TEXT NOT NULL DEFAULT '');
@@ -44,6 +44,10 @@ CREATE TABLE IF NOT EXISTS relayed (
     metric INTEGER, batch BLOB, attested INTEGER NOT NULL, opened INTEGER NOT NULL,
     PRIMARY KEY (metric, batch)) WITHOUT ROWID;
 """
+_SHARED = """
+CREATE INDEX IF NOT EXISTS shared_lots ON lots (batch, metric) WHERE batch IS NOT NULL;
+"""
+_FROM_FORMAT_3 = "ALTER TABLE lots ADD COLUMN batch BLOB;" + _SHARED
 _FROM_FORMAT_1 = """
 ALTER TABLE lots ADD COLUMN digest BLOB;
 ALTER TABLE plans ADD COLUMN name TEXT NOT NULL DEFAULT '';
@@ -118,14 +122,24 @@ class Buffer(BatchFile):
     form = Form(
         "collector",
         int.from_bytes(b"ldpb", "big"),
-        3,
-        {0: _TABLES + _RELAYED, 1: _FROM_FORMAT_1 + _RELAYED, 2: _RELAYED},
+        4,
+        {
+            0: _TABLES + _RELAYED + _SHARED,
+            1: _FROM_FORMAT_1 + _RELAYED + _FROM_FORMAT_3,
+            2: _RELAYED + _FROM_FORMAT_3,
+            3: _FROM_FORMAT_3,
+        },
         frozenset({"state", "metrics", "lots", "plans"}),
     )
 
     def __init__(self, folder: str | Path, synchronous: str = "FULL") -> None:
         super().__init__(folder, synchronous)
         self._numbers: dict[tuple[str, int], int] = {}
+
+    def check_database(self) -> None:
+        """Raise BufferUnusable for a buffer that was shared: others may own its reports."""
+        if self._rows("SELECT 1 FROM state WHERE name = 'owner'"):
+            raise BufferUnusable(f"{self._path} was shared: name its database with --shared")
 
     def expect(self, metrics: Mapping[str, CollectedMetric]) -> None:
         """Add the metrics of a collector, by name. Raise RegistryError where the buffer holds, or
@@ -191,9 +205,14 @@ class Buffer(BatchFile):
 
     def _insert(self, number: int, lots: list[Lot]) -> None:
         reports, bodies = sum(lot.reports for lot in lots), b"".join(lot.bodies for lot in lots)
+        self._insert_row(number, reports, bodies)
+
+    def _insert_row(
+        self, number: int, reports: int, bodies: bytes, batch: bytes | None = None
+    ) -> None:
         self._connection.execute(
-            "INSERT INTO lots (metric, reports, bodies, digest) VALUES (?, ?, ?, ?)",
-            (number, reports, bodies, _digest(number, reports, bodies)),
+            "INSERT INTO lots (metric, reports, bodies, digest, batch) VALUES (?, ?, ?, ?, ?)",
+            (number, reports, bodies, _digest(number, reports, bodies), batch),
         )
 
     def metrics(self) -> list[BufferedMetric]:
@@ -248,6 +267,11 @@ class Buffer(BatchFile):
                 (metric, first, last, today.isoformat(), plan.name),
             )
         return plan
+
+    def promise(self, metric: int, plan: Plan, least: int) -> bool:
+        """Return whether the reports of a plan are for this collector to move: always, where no
+        other shares them."""
+        return True
 
     def _oldest(self, metric: int, most_bytes: int, until: int = _LAST) -> tuple[int, int, int]:
         """Return the first and the last of a metric's oldest lots, of at most `most_bytes` unless

@@ -208,13 +208,19 @@ class Ingestor(Worker):
         self._candidates = candidates
         self._since: dict[int, float] = {}
         self._relayed = list[RelayedReports]()
+        self._is_flush_asked = False
         self._small = set[int]()
         """Metrics for which a warning was logged that too few reports wait."""
+
+    def ask_flush(self) -> None:
+        """Have the next `work` move everything but what is too little for a file."""
+        self._is_flush_asked = True
 
     def work(self, everything: bool = False) -> None:
         """Write every block that is due, or all reports if `everything`; delete files that are too
         old."""
         with self._work_lock:
+            everything, self._is_flush_asked = everything or self._is_flush_asked, False
             report_counts, now = self._reader.report_counts(), time.monotonic()
             self.waiting, self.buffer_bytes = sum(report_counts.values()), self._reader.bytes_used()
             self._since = {number: self._since.get(number, now) for number in report_counts}
@@ -274,6 +280,9 @@ class Ingestor(Worker):
         if plan is None:
             return False
         if not plan.is_written:
+            least = self._shuffling.smallest
+            if not self._writer.perform(lambda buffer: buffer.promise(metric.number, plan, least)):
+                return False
             lots, damaged = self._reader.bodies(metric.number, plan)
             candidates = self._candidates.get((metric.metric, metric.version), ())
             counts = write_block(self._store, metric, plan, lots, candidates=candidates)
