@@ -2,17 +2,15 @@
 examples in every run, so that a failure is the same for everybody. Witnesses of devices go to a
 folder of the test run, not to the user's."""
 
-import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from simulations import database
 from tests.command_line import CITIES, NAMES, REGISTRY
 from tests.devices import App
 from tests.memoising_devices import Home
@@ -65,26 +63,13 @@ def home(tmp_path: Path) -> Iterator[Callable[..., Home]]:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_server() -> Iterator[str]:
     """The address of a PostgreSQL server of its own, which listens on a socket only."""
     pytest.importorskip("psycopg")
-    programs = ("initdb", "pg_ctl")
-    if not all(map(shutil.which, programs)):
+    if not database.is_installed():
         pytest.skip("PostgreSQL is not installed")
-    folder = Path(gettempdir(), f"ldp-postgres-{os.getpid()}")  # short: a socket's
-    folder.mkdir(mode=0o700)
-    user: dict[str, Any] = {"check": True, "stdout": subprocess.DEVNULL, "cwd": folder}
-    if os.getuid() == 0:  # the server does not run as root
-        shutil.chown(folder, "postgres", "postgres")
-        user |= {"user": "postgres", "group": "postgres"}
-    data = folder / "data"
-    subprocess.run(["initdb", "-D", data, "-U", "tester", "-A", "trust", "-N"], **user)
-    control: list[str | Path] = ["pg_ctl", "-D", data, "-w", "-l", folder / "log"]
-    options = f"-k {folder} -c listen_addresses= -c fsync=off"
-    subprocess.run([*control, "-o", options, "start"], **user)
-    yield f"host={folder} user=tester"
-    subprocess.run([*control, "-m", "immediate", "stop"], **user)
-    shutil.rmtree(folder)
+    with database.running_server() as server:
+        yield server.conninfo
 
 
 @pytest.fixture

@@ -1,9 +1,7 @@
 """Collectors behind one address: what any of them acknowledged is counted once by all together."""
 
-import random
 import shutil
 import signal
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -13,15 +11,14 @@ from typing import Any
 import pytest
 
 from ldp.client import Collector as Destination
-from ldp.client.destinations import Unreachable
 from ldp.collection import workers
 from ldp.collection.acknowledged import BufferUnusable
 from ldp.collection.collector import Collector
-from ldp.collection.intake import collected_metrics, sort_batch
 from ldp.collection.shared import Ownership, SharedBuffer
 from ldp.collection.workers import Shuffling
 from ldp.errors import ParameterError
-from ldp.tables.table import Table
+from ldp.protocol.batch import Batch
+from simulations import collector as campaign
 from tests.collecting import (
     TODAY,
     Process,
@@ -30,16 +27,11 @@ from tests.collecting import (
     counted,
     items,
     registry,
-    same_counts,
-    summed,
     wait_until,
 )
+from tests.tiers import tiered
 
 LATER = Shuffling(least=1000, smallest=1)
-
-
-class Killed(BaseException):
-    """What stands for the end of the process at a moment."""
 
 
 def service(folder: Path, postgres: str, **settings: Any) -> Service:
@@ -75,8 +67,6 @@ def test_a_repeat_elsewhere_is_answered_alike_and_counted_once(
     with service(a, postgres) as first, service(b, postgres) as second:
         answers = [one.send(refused) for one in (first, second, first, second, second)]
         assert {(got.status, got.body) for got in answers} == {(202, answers[0].body)}
-        other = batch(items(first.registry, "city", "Hell", 2), identity=refused[12:28])
-        del other
     assert moved(a, b, postgres=postgres) == 3
     assert counted(a / "reports", registry(a), "city").total == 0  # B had it last
 
@@ -156,7 +146,7 @@ def at_point(
 
 @pytest.mark.exact
 @pytest.mark.parametrize("is_first_back", [False, True])
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", tiered(POINTS, fast=0))
 def test_a_collector_that_ends_at_any_point_loses_and_doubles_nothing(
     tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch, point: str, is_first_back: bool
 ) -> None:
@@ -257,8 +247,21 @@ def test_a_signal_moves_what_is_enough_for_a_file(tmp_path: Path) -> None:
     asked = registry(tmp_path)
     collector = Process(tmp_path, "--listen", "127.0.0.1:0", "--shuffle-smallest", "3")
     sent = batch([*items(asked, "city", "Oslo", 3), *items(asked, "word", "x", 2)])
-    assert Destination(collector.url).send(sent) is not None
+    assert Destination(collector.url).send(Batch.from_bytes(sent).id, sent) == 0
     collector.process.send_signal(signal.SIGHUP)
     wait_until(lambda: counted(tmp_path / "reports", asked, "city").total == 3)
     assert counted(tmp_path / "reports", asked, "word").total == 0
-    assert collector.end() == -signal.SIGTERM
+    assert collector.end() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+@pytest.mark.usefixtures("postgres_server")
+def test_three_collectors_that_are_killed_count_each_acknowledged_batch_once(
+    tmp_path: Path,
+) -> None:
+    """Processes under load; the database's server is stopped once. The campaign kills 100."""
+    found, lost = campaign.failed_over(tmp_path, 5, seed=1)
+    assert found.is_none, found
+    assert found.sent > 0
+    assert lost > 0

@@ -292,13 +292,17 @@ def test_a_buffer_of_the_first_format_opens_and_loses_nothing(tmp_path: Path) ->
 
 
 @pytest.mark.exact
-def test_a_buffer_of_format_2_is_upgraded_and_keeps_its_reports(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [2, 3])
+def test_an_older_buffer_is_upgraded_and_keeps_its_reports(tmp_path: Path, number: int) -> None:
     asked = registry(tmp_path)
     with Service(tmp_path) as service:
         service.send(batch(items(asked, "word", "hello", 3)))
     with closing(sqlite3.connect(tmp_path / "buffer" / "buffer.db")) as connection:
-        connection.execute("DROP TABLE relayed")
-        connection.execute("PRAGMA user_version = 2")
+        if number == 2:
+            connection.execute("DROP TABLE relayed")
+        connection.execute("DROP INDEX shared_lots")
+        connection.execute("ALTER TABLE lots DROP COLUMN batch")
+        connection.execute(f"PRAGMA user_version = {number}")
     buffer = Buffer(tmp_path / "buffer")
     assert (sum(buffer.report_counts().values()), buffer.relayed()) == (3, [])
     buffer.close()
@@ -312,7 +316,7 @@ def test_a_buffer_of_format_2_is_upgraded_and_keeps_its_reports(tmp_path: Path) 
         ("PRAGMA user_version = 7", "is not the buffer of a collector"),
         ("PRAGMA application_id = 7", "is not the buffer of a collector"),
         (
-            f"PRAGMA application_id = {Buffer.form.application}; PRAGMA user_version = 4",
+            f"PRAGMA application_id = {Buffer.form.application}; PRAGMA user_version = 5",
             "a newer version",
         ),
         (None, "not a database"),

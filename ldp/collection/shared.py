@@ -164,11 +164,11 @@ class Ownership:
                 if item.batch.day >= oldest and item.batch.lots:
                     batches.setdefault((item.batch.day, item.batch.id), item)
             new = _insert(connection, batches)
-            asked = {(item.batch.day, item.batch.id) for item in pending}
+            keys = {(item.batch.day, item.batch.id) for item in pending}
             known = {
                 (day, identity): (digest, refused)
                 for day, identity, digest, refused in connection.execute(
-                    _KNOWN_BATCHES, _columns(asked, 2)
+                    _KNOWN_BATCHES, _columns(keys, 2)
                 )
             }
             self._claim_lots(connection, [batches[key] for key in sorted(new)])
