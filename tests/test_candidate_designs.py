@@ -121,7 +121,7 @@ def test_few_columns_without_noise_are_fitted_as_by_least_squares() -> None:
     columns, truth = generator.normal(size=(300, 5)), np.array([40.0, 0, 3, 0, 7])
     target = columns @ truth + generator.normal(size=300)
     fit = nonnegative_path(Dense(columns), target, 300)
-    found, errors = debias(Dense(columns), fit, 300, 1.0)
+    found, errors = debias(Dense(columns), fit, 1 - fit.chosen.size / 300, 1.0)
     exact = least_squares(columns, target)
     large = truth > 0
     np.testing.assert_allclose(found[large], exact.coefficients[large], atol=0.1 * errors.min())
@@ -145,7 +145,7 @@ def test_more_columns_than_equations_have_unbiased_estimates_with_honest_errors(
         target = design.matrix @ truth + generator.normal(size=300)
         fit = nonnegative_path(design, target, 300)
         scale = max(1.0, float(fit.residual @ fit.residual) / (300 - fit.chosen.size))
-        found, errors = debias(design, fit, 300, scale)
+        found, errors = debias(design, fit, 1 - fit.chosen.size / 300, scale)
         z.append(((found - truth) / errors)[[2, 25, 500]])
         kept = np.zeros(900)
         kept[fit.chosen] = fit.coefficients

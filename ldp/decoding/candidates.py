@@ -18,7 +18,7 @@ section 4; `regression` is the non-negative lasso without its shrinkage
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,11 +26,13 @@ from ldp.arrays import Floats, Places
 from ldp.arrays import Points as Map
 from ldp.decoding.bloom_maps import bloom_map
 from ldp.decoding.direct import pooled_variance
+from ldp.decoding.report_patterns import PatternEquations
 from ldp.errors import DecodeError
 from ldp.mechanisms import Mechanism
 from ldp.regression import least_squares, nonnegative_lasso
 from ldp.regression.debiased import Sparse, debias, nonnegative_path, refit
 from ldp.tables.estimates import Estimates, Rule
+from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
 
 UNEXPLAINED = 4.0
@@ -178,64 +180,135 @@ def lasso_ols(
     return from_map(table, candidates, bloom_map(table, candidates), rule, "lasso-ols", more)
 
 
+class Equations(Protocol):
+    """Linear equations of the candidates' shares, of bits or of whole reports."""
+
+    @property
+    def table(self) -> Table:
+        """Table of the reports."""
+        ...
+
+    @property
+    def contrasts(self) -> int:
+        """Number of equations that constrain."""
+        ...
+
+    def at(self, fit: Sparse | None) -> tuple[Any, Floats]:
+        """Return the design and the target, weighted by the variances at `fit`."""
+        ...
+
+    def predicted(self, residual: Floats) -> Floats:
+        """Return a part of the noise that `residual` tells: shape (equations,)."""
+        ...
+
+    def remaining(self, design: Any, fit: Sparse) -> tuple[float, float]:
+        """Return the part of a column that those in the fit leave, and the residuals' variance."""
+        ...
+
+    def variances(self, design: Any, fit: Sparse, correction: Floats) -> Floats:
+        """Return the variance of each chosen estimate and of the sum of all."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class BitEquations:
+    """Equations of the bits of a table; `map`, shape (candidates, cohorts, hashes)."""
+
+    shares: Shares
+    map: Map
+
+    @property
+    def table(self) -> Table:
+        """Table of the reports."""
+        return self.shares.table
+
+    @property
+    def contrasts(self) -> int:
+        """Number of equations that constrain: strings hardly change the sum of a cohort's bits,
+        whether they are listed or not."""
+        cohorts = int((self.table.reports > 0).sum())
+        return cohorts * (self.table.mechanism.shape.columns - 1)
+
+    def at(self, fit: Sparse | None) -> tuple[BloomDesign, Floats]:
+        """Return the design and the target, shape (cohorts * bits,), weighted by the variances at
+        `fit`; None: where every bit has the mean share."""
+        share, mean = self.shares.share, self.shares.mean
+        if fit is None:
+            weights = np.broadcast_to(self.shares.reports, share.shape)
+            explained = np.full(share.shape, np.average(share, weights=weights))
+        else:
+            flat = BloomDesign(self.map[fit.chosen], np.ones_like(share), mean)
+            columns = flat.columns(np.arange(fit.chosen.size))
+            explained = mean + (columns @ fit.coefficients).reshape(share.shape)
+        weight = self.shares.weight(explained)
+        return BloomDesign(self.map, weight, mean), ((share - mean) * weight).ravel()
+
+    def predicted(self, residual: Floats) -> Floats:
+        """Return what the squares of the residuals tell of them: shape (cohorts * bits,)."""
+        noise = np.zeros_like(residual)
+        used = np.repeat(self.table.reports > 0, self.table.mechanism.shape.columns)
+        noise[used] = noise_from_squares(residual[used])
+        return noise
+
+    def remaining(self, design: BloomDesign, fit: Sparse) -> tuple[float, float]:
+        """Return 1 - df / n, the part of a random column that df chosen ones leave, and the
+        variance of the residuals without what is common to a cohort."""
+        residual = fit.residual.reshape(design.weight.shape)
+        residual = residual - residual.mean(axis=1, keepdims=True)
+        freedom = max(1, self.contrasts - fit.chosen.size)
+        return 1 - fit.chosen.size / self.contrasts, float((residual**2).sum()) / freedom
+
+    def variances(self, design: BloomDesign, fit: Sparse, correction: Floats) -> Floats:
+        """Return the variances of `Shares.variances`."""
+        return self.shares.variances(design, fit, correction)
+
+
 def from_map(
-    table: Table, candidates: tuple[str, ...], bits: Map, rule: Rule, method: str, more: float = 0.0
+    table: Table,
+    candidates: tuple[str, ...],
+    bits: Map,
+    rule: Rule,
+    method: str,
+    more: float = 0.0,
+    patterns: Patterns | None = None,
 ) -> Estimates:
     """Return estimates of candidates whose hashes set `bits`, shape (candidates, cohorts, hashes),
     by `method`; `more`: number of reports beyond one that every client sent under a permanent
-    response (RAPPOR's). Raises DecodeError for a table of more than MOST_CELLS cells."""
+    response (RAPPOR's). `patterns`: the whole reports, for estimates from those instead of their
+    bits. Raises DecodeError for a table of more than MOST_CELLS cells."""
     from scipy.stats import norm
 
     if table.counts.size > MOST_CELLS:
         raise DecodeError(
             f"a table of more than {MOST_CELLS:,} cells is too large for a regression"
         )
-    shares = Shares.of(table, bits.shape[2], _pooled(table.mechanism, more))
-    cohorts = int((table.reports > 0).sum())
-    # strings hardly change the sum of a cohort's bits, whether they are listed or not
-    contrasts = cohorts * (table.mechanism.shape.columns - 1)
-    fit: Sparse | None = None
+    equations: Equations
+    if patterns is None:
+        shares = Shares.of(table, bits.shape[2], _pooled(table.mechanism, more))
+        equations = BitEquations(shares, bits)
+    else:
+        equations = PatternEquations.of(table, patterns, bits)
+    contrasts = equations.contrasts
     fits_all = method == "regression" and contrasts < FEW
-    weights = np.broadcast_to(shares.reports, shares.share.shape)
-    explained = np.full(shares.share.shape, np.average(shares.share, weights=weights))
-    for number in range(2 if method == "lasso-ols" or fits_all else 3):
-        weight = shares.weight(explained)
-        design = BloomDesign(bits, weight, shares.mean)
-        target = ((shares.share - shares.mean) * weight).ravel()
-        if method == "lasso-ols":
-            fit = _lasso(design, target)
-        elif fits_all:
-            fit = _least_squares(design, target, np.arange(len(bits)))
-        elif fit is None:
-            fit = nonnegative_path(design, target, contrasts)
-        else:
-            if number == 2:
-                used = np.flatnonzero(weight)
-                residual = (shares.share - explained) * weight
-                target[used] -= noise_from_squares(residual.ravel()[used])
-            fit = refit(design, target, fit, contrasts)
-        flat = BloomDesign(bits[fit.chosen], np.ones_like(weight), shares.mean)
-        explained = flat.columns(np.arange(fit.chosen.size)) @ fit.coefficients
-        explained = shares.mean + explained.reshape(weight.shape)
-    assert fit is not None
-    residual = fit.residual.reshape(weight.shape)
-    residual = residual - residual.mean(axis=1, keepdims=True)
-    freedom = max(1, contrasts - fit.chosen.size)
-    scale = float((residual**2).sum()) / freedom
-    share, error = debias(design, fit, contrasts, max(1.0, scale))
+    design, fit = _fitted(equations, method, fits_all)
+    left, scale = equations.remaining(design, fit)
+    share, error = debias(design, fit, left, max(1.0, scale))
     correction = np.where(np.isfinite(error), error, 0.0) ** 2 / max(1.0, scale)
     if fits_all:
+        target = fit.residual + design.columns(fit.chosen) @ fit.coefficients
         error = least_squares(design.columns(fit.chosen), target).std_errors
     is_known = np.isfinite(error[fit.chosen])
-    table_error = np.sqrt(max(1.0, scale) * shares.variances(design, fit, correction))
+    table_error = np.sqrt(max(1.0, scale) * equations.variances(design, fit, correction))
     error[fit.chosen[is_known]] = table_error[:-1][is_known]
     n = table.total
     untouched = float(table.mechanism.channel.untouched)
     lies = bits.shape[2] * untouched * (1 - untouched)
+    freedom = max(1, contrasts - fit.chosen.size)
     details: dict[str, Any] = {
         "equations": contrasts,
         "fitted": int(fit.chosen.size),
         "residual_variance": scale,
+        "whole_reports": patterns is not None,
     }
     if not np.isfinite(error).any():
         details["warning"] = (
@@ -271,6 +344,26 @@ def from_map(
     )
 
 
+def _fitted(equations: Equations, method: str, fits_all: bool) -> tuple[Any, Sparse]:
+    """Return the design and the fit of `method`, or of least squares of all candidates."""
+    fit: Sparse | None = None
+    for number in range(2 if method == "lasso-ols" or fits_all else 3):
+        design, target = equations.at(fit)
+        if method == "lasso-ols":
+            fit = _lasso(design, target)
+        elif fits_all:
+            fit = _least_squares(design, target, np.arange(len(design.map)))
+        elif fit is None:
+            fit = nonnegative_path(design, target, equations.contrasts)
+        else:
+            if number == 2:
+                residual = target - design.columns(fit.chosen) @ fit.coefficients
+                target = target - equations.predicted(residual)
+            fit = refit(design, target, fit, equations.contrasts)
+    assert fit is not None
+    return design, fit
+
+
 def _pooled(mechanism: Mechanism, more: float) -> float:
     """Return the variance that a bit of a report has beyond its own because it shares a permanent
     response with `more` others: in RAPPOR the same for every bit, (q - p)**2 (f/2) (1 - f/2) for
@@ -297,7 +390,7 @@ def noise_from_squares(residual: Floats) -> Floats:
     return slope * squares
 
 
-def _lasso(design: BloomDesign, target: Floats) -> Sparse:
+def _lasso(design: Any, target: Floats) -> Sparse:
     candidates = len(design.map)
     if candidates * target.size > MOST_LASSO:
         most = MOST_LASSO // target.size
@@ -308,6 +401,6 @@ def _lasso(design: BloomDesign, target: Floats) -> Sparse:
     return _least_squares(design, target, chosen)
 
 
-def _least_squares(design: BloomDesign, target: Floats, chosen: Places) -> Sparse:
+def _least_squares(design: Any, target: Floats, chosen: Places) -> Sparse:
     fit = least_squares(design.columns(chosen), target)
     return Sparse(chosen, fit.coefficients, fit.residual, 0.0)

@@ -8,8 +8,9 @@ import numpy as np
 from ldp.arrays import Points
 from ldp.decoding import candidates as bloom
 from ldp.decoding import direct, geometry, histogram, mean_sketch
-from ldp.decoding.bloom_maps import require_places
+from ldp.decoding.bloom_maps import bloom_map, require_places
 from ldp.decoding.fakes import fakes_among, require_bounded
+from ldp.decoding.report_patterns import require_decodable
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.addressing import Answers, CellSets, Identity, Rounding
 from ldp.mechanisms.bit_flip import BitFlip, Buckets
@@ -18,6 +19,7 @@ from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.cityhash import CityBloom
 from ldp.protocol.hashing import Md5Bloom, PolynomialBloom, PolynomialRows
 from ldp.tables.estimates import Estimates, Rule, table_details
+from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
 
 METHODS: dict[str, Callable[..., Estimates]] = {
@@ -51,6 +53,7 @@ def decode(
     places: Points | None = None,
     weighted_reports_per_client: float | None = None,
     fakes: float | None = None,
+    patterns: Patterns | None = None,
 ) -> Estimates:
     """Return estimates of the counts of the candidates in `table`.
 
@@ -102,15 +105,26 @@ def decode(
     pooled, rule = _pooled(table, weighted_reports_per_client), rule or Rule()
     if places is not None and method not in BY_MAP:
         raise DecodeError(f"method {method!r} takes no places")
+    if patterns is not None:
+        require_decodable(table.mechanism)
+        if pooled:
+            raise DecodeError(
+                "whole reports under one permanent response depend on each other in ways that no "
+                "error here knows: decode the table"
+            )
     if fakes is not None and method in BY_MAP:
         require_bounded(method)
     allowed = None if fakes is None else fakes_among(table.mechanism, table.total, fakes)
+    if places is None and patterns is not None:
+        places = bloom_map(table, candidates)
     if places is None:
         settings = {"fakes": allowed} if allowed else {}
         estimates = METHODS[method](table, tuple(candidates), rule, *pooled, **settings)
     else:
         require_places(table, len(candidates), places)
-        estimates = bloom.from_map(table, tuple(candidates), places, rule, method, *pooled)
+        estimates = bloom.from_map(
+            table, tuple(candidates), places, rule, method, *pooled, patterns=patterns
+        )
     details = {
         **table_details(table, method),
         "fakes_move": table.total * table.mechanism.fakes_move(),

@@ -85,11 +85,12 @@ def refit(design: Design, target: Floats, fit: Sparse, equations: int) -> Sparse
     return fit
 
 
-def debias(design: Design, fit: Sparse, equations: int, scale: float) -> tuple[Floats, Floats]:
+def debias(design: Design, fit: Sparse, left: float, scale: float) -> tuple[Floats, Floats]:
     """Return the coefficients without shrinkage and their standard errors, of every column: shape
-    (columns,) each. `scale`: variance of the residuals for each degree of freedom; two columns that
-    are the same have an infinite error."""
-    information = design.norms**2 * max(1 - MOST, 1 - fit.chosen.size / equations)
+    (columns,) each. `left`: part of a column that those in the fit leave, 1 - df / n where no
+    equation tells more than another; `scale`: variance of the residuals for each degree of freedom;
+    two columns that are the same have an infinite error."""
+    information = design.norms**2 * max(1 - MOST, left)
     columns = design.columns(fit.chosen)
     information[fit.chosen] = 1 / np.diag(np.linalg.pinv(columns.T @ columns, hermitian=True))
     information = np.maximum(information, 1e-300)

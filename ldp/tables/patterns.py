@@ -1,8 +1,8 @@
-"""Report patterns: the different reports of several parts, and the number of each.
+"""Report patterns: the different reports of a mechanism, and the number of each.
 
-A table counts each part by itself, so it does not show which values occur together. A pattern does:
-a row and a payload for every part, and the number of reports that are equal to it. Of small reports
-there are far fewer patterns than reports. They hold no more than the reports: the same epsilon
+A table counts each part, and each bit, by itself, so it does not show which values or bits occur
+together. A pattern does: a row and a payload (of several parts, of each), and the number of reports
+that are equal to it. Of small reports there are far fewer patterns than reports. They hold no more than the reports: the same epsilon
 covers them.
 """
 
@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.arrays import Ints, Places
-from ldp.errors import DecodeError, MergeError
-from ldp.mechanisms import JointMechanism
-from ldp.tables.joint_table import JointTable, JointTableBuilder, split_batch
-from ldp.tables.table import Batch, require_same
+from ldp.errors import MergeError
+from ldp.mechanisms import Catalogued
+from ldp.tables.joint_table import JointTable, empty_builder, split_batch
+from ldp.tables.table import Batch, Table, require_same
 
 BLOCK = 1 << 16
 """Least number of reports that are grouped at once."""
@@ -24,20 +24,17 @@ BLOCK = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class Patterns:
-    """Different reports of a joint mechanism: `rows`, uint32, shape (patterns,), `payloads`, uint8,
+    """Different reports of a mechanism: `rows`, uint32, shape (patterns,), `payloads`, uint8,
     shape (patterns, payload bytes), and `counts`, int64, shape (patterns,), the reports of each."""
 
-    mechanism: JointMechanism
+    mechanism: Catalogued
     rows: NDArray[np.uint32]
     payloads: NDArray[np.uint8]
     counts: Ints
 
     @classmethod
-    def of(cls, mechanism: JointMechanism, batches: Iterable[Batch]) -> "Patterns":
-        """Count the reports of all batches. Raises ReportError for an invalid report, DecodeError
-        for a mechanism whose reports have one part."""
-        if not isinstance(mechanism, JointMechanism):
-            raise DecodeError(f"reports of {mechanism.name} have one part: there is no pattern")
+    def of(cls, mechanism: Catalogued, batches: Iterable[Batch]) -> "Patterns":
+        """Count the reports of all batches. Raises ReportError for an invalid report."""
         empty = np.empty(0, np.uint32), np.empty((0, mechanism.layout.payload_bytes), np.uint8)
         grouped, waiting = cls(mechanism, *empty, np.empty(0, np.int64)), list["Patterns"]()
         for rows, payloads in batches:
@@ -64,14 +61,14 @@ class Patterns:
         (patterns,) and (patterns, payload bytes)."""
         return list(split_batch(self.mechanism.layout, self.rows, self.payloads))
 
-    def table(self) -> JointTable:
+    def table(self) -> Table | JointTable:
         """Return the table of the same reports, each part by itself. It is doubled for every binary
         digit, and the patterns are added whose count has the digit, so that none is repeated."""
-        total = JointTableBuilder(self.mechanism).build()
+        total = empty_builder(self.mechanism).build()
         for digit in reversed(range(int(self.counts.max(initial=0)).bit_length())):
-            has_digit, builder = self.counts >> digit & 1 == 1, JointTableBuilder(self.mechanism)
+            has_digit, builder = self.counts >> digit & 1 == 1, empty_builder(self.mechanism)
             builder.add_batch(self.rows[has_digit], self.payloads[has_digit])
-            total = total + total + builder.build()
+            total = total + total + builder.build()  # type: ignore[operator]
         return total
 
 

@@ -1,0 +1,248 @@
+"""Counts of candidates from whole RAPPOR reports, for filters of few bits.
+
+A table counts ones, bit by bit. Of k bits there are 2**k different reports, and how many of each a
+cohort received says more: which bits were set together. In cohort c, with N reports, let
+
+    T[s, F]     probability of the report s of a person whose Bloom filter is F,
+    pi[F]       share of the people with filter F, of J filters with 1 to h bits,
+    P = T pi    probability of each report,  p = the share of the reports that were it.
+
+The estimate of pi with the least variance at P (generalised least squares) is
+
+    y = I**-1 T' diag(1/P) p,    I = T' diag(1/P) T,    covariance (I**-1 - pi pi') / N;
+
+it is unbiased whatever P is taken, and its sum is 1. With x_j[F] = 1 for the filter of candidate j,
+else 0, and m the distribution of the filter of a random string,
+
+    y - m = sum over j of b_j (x_j - m) + noise,    J - 1 contrasts a cohort,
+
+times the root of N I the equations of `ldp.regression`, as of bits in
+`ldp.decoding.candidates`. P follows from a fit, never from the counts of single reports, of
+which most may be 0.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import comb
+
+import numpy as np
+
+from ldp.arrays import Floats, Ints, Places
+from ldp.arrays import Points as Map
+from ldp.errors import DecodeError
+from ldp.mechanisms import Rappor
+from ldp.regression.debiased import Sparse
+from ldp.tables.patterns import Patterns
+from ldp.tables.table import Table
+
+MOST_BITS = 8
+"""Largest number of bits of a filter: 256 different reports."""
+MOST_PATTERNS = 1 << 18
+"""Largest number of different reports in all cohorts: each fitted candidate is as many numbers."""
+LEAST_SHARE = 0.01
+"""Least share of the people whose filters are taken for random, when P is computed."""
+NO_INFORMATION = 1e-9
+"""Ratio of an eigenvalue of I to the largest below which its contrast is left out."""
+
+
+@dataclass(frozen=True, eq=False)
+class FilterDesign:
+    """Design of columns root (x_j - mean), never all in memory: `map`, shape (candidates, cohorts,
+    1), the number of each candidate's filter; `root`, shape (cohorts, contrasts, filters), with
+    root' root = N I; `mean`, shape (filters,), the distribution of a random string's filter."""
+
+    map: Map
+    root: Floats
+    mean: Floats
+
+    @cached_property
+    def parts(self) -> Floats:
+        """Columns of every filter in each cohort: shape (cohorts, filters, contrasts)."""
+        return np.swapaxes(self.root - (self.root @ self.mean)[:, :, None], 1, 2).copy()
+
+    def columns(self, chosen: Places) -> Floats:
+        """Return the chosen columns: shape (cohorts * contrasts, chosen)."""
+        cohorts = np.arange(len(self.root))
+        columns = self.parts[cohorts, self.map[chosen, :, 0]]
+        return columns.reshape(chosen.size, self.root.shape[0] * self.root.shape[1]).T
+
+    def correlations(self, residual: Floats) -> Floats:
+        """Return the product of every column with `residual`, shape (cohorts * contrasts,): shape
+        (candidates,)."""
+        from ldp.bulk import sum_cells  # late: numba takes half a second to import
+
+        cells = np.einsum("cfe,ce->cf", self.parts, residual.reshape(len(self.root), -1))
+        return sum_cells(self.map, cells)
+
+    def combination(self, factors: Floats) -> Floats:
+        """Return the sum of all columns times `factors`, shape (candidates,): shape (cohorts *
+        contrasts,). None of the columns is in memory."""
+        held = held_by_filter(self.map, factors, self.mean.size)
+        return np.einsum("cfe,cf->ce", self.parts, held).ravel()
+
+    @cached_property
+    def norms(self) -> Floats:
+        """Lengths of the columns: shape (candidates,)."""
+        from ldp.bulk import sum_cells  # late: numba takes half a second to import
+
+        return np.sqrt(sum_cells(self.map, (self.parts**2).sum(axis=2)))
+
+    def random_column(self, columns: Floats) -> Floats:
+        """Return the mean of (z'x)(z'x) over the column x of a random string, for every two of
+        `columns` z, shape (cohorts * contrasts, n): shape (n, n)."""
+        cells = np.einsum(
+            "cfe,cen->ncf", self.parts, columns.reshape(*self.root.shape[:2], -1), optimize=True
+        )
+        flat = (cells * np.sqrt(self.mean)).reshape(len(cells), -1)
+        centre = cells @ self.mean
+        return flat @ flat.T - centre @ centre.T
+
+
+@dataclass(frozen=True, eq=False)
+class PatternEquations:
+    """Equations of the whole reports of a `table`: `share`, shape (cohorts, 2**bits), of each in
+    its cohort; `map` as of `FilterDesign`; `channel`, T, shape (2**bits, filters), and `mean`."""
+
+    table: Table
+    share: Floats
+    map: Map
+    channel: Floats
+    mean: Floats
+
+    @classmethod
+    def of(cls, table: Table, patterns: Patterns, places: Map) -> "PatternEquations":
+        """Return the equations of the reports that `table` counts; `places`: the bits of each
+        candidate, shape (candidates, cohorts, hashes). Raises DecodeError for patterns of other
+        reports, and for a mechanism whose whole reports are not decoded."""
+        mechanism = require_decodable(table.mechanism)
+        counted = pattern_counts(patterns)
+        bits = np.arange(counted.shape[1])[:, None] >> np.arange(mechanism.bits) & 1
+        if mechanism.fingerprint != patterns.mechanism.fingerprint or not (
+            np.array_equal(counted.sum(axis=1), table.reports)
+            and np.array_equal(counted @ bits, table.counts)
+        ):
+            raise DecodeError("the patterns are not those of the reports that the table counts")
+        filters, mean = random_filter(mechanism.bits, mechanism.hashes)
+        number = np.zeros(counted.shape[1], np.uint8)
+        number[filters] = np.arange(filters.size)
+        named = np.bitwise_or.reduce(np.left_shift(1, places, dtype=np.int16), axis=2)
+        share = counted / np.maximum(table.reports, 1)[:, None]
+        return cls(table, share, number[named][:, :, None], report_law(mechanism, filters), mean)
+
+    @property
+    def contrasts(self) -> int:
+        """Number of equations that constrain: the shares of a cohort's filters add to 1."""
+        return int((self.table.reports > 0).sum()) * (self.mean.size - 1)
+
+    def at(self, fit: Sparse | None) -> tuple[FilterDesign, Floats]:
+        """Return the design and the target, shape (equations,), weighted by the variances at `fit`;
+        None: where all strings are random."""
+        held = np.zeros((len(self.share), self.mean.size))
+        if fit is not None:
+            held = held_by_filter(self.map[fit.chosen], fit.coefficients, self.mean.size)
+        others = np.maximum(1 - held.sum(axis=1, keepdims=True), LEAST_SHARE)
+        filters = held + others * self.mean
+        filters /= filters.sum(axis=1, keepdims=True)
+        weighted = self.channel / (filters @ self.channel.T)[:, :, None]
+        values, vectors = np.linalg.eigh(np.swapaxes(weighted, 1, 2) @ self.channel)
+        is_known = values > NO_INFORMATION * values[:, -1:]
+        root = np.sqrt(np.where(is_known, values, 0.0))
+        back = np.divide(1.0, root, where=is_known, out=np.zeros_like(root))
+        turned, reports = np.swapaxes(vectors, 1, 2), np.sqrt(self.table.reports)[:, None]
+        score = np.einsum("csf,cs->cf", weighted, self.share)
+        design = FilterDesign(self.map, (root * reports)[:, :, None] * turned, self.mean)
+        target = back * reports * np.einsum("cef,cf->ce", turned, score)
+        return design, (target - design.root @ self.mean).ravel()
+
+    def predicted(self, residual: Floats) -> Floats:
+        return np.zeros_like(residual)
+
+    def remaining(self, design: FilterDesign, fit: Sparse) -> tuple[float, float]:
+        """Return the part of a random string's column that the chosen ones leave, and the variance
+        of the residual along such columns over that of noise.
+
+        A cohort's equations tell of filters unequally, and a column lies mostly where they tell
+        much. With S the mean of x x' over the columns x of random strings and H the projection on
+        those chosen, the part is 1 - tr(H S) / tr(S), which is 1 - df / n where S is the
+        identity, and the variance r'S r / tr((1 - H) S).
+        """
+        columns = design.columns(fit.chosen)
+        inverse = np.linalg.pinv(columns.T @ columns, hermitian=True)
+        whole = float((design.parts**2).sum(axis=2).sum(axis=0) @ self.mean)
+        left = whole - float((inverse * design.random_column(columns)).sum())
+        along = float(design.random_column(fit.residual[:, None])[0, 0])
+        return left / whole, along / left
+
+    def variances(self, design: FilterDesign, fit: Sparse, correction: Floats) -> Floats:
+        """Return the variance of every chosen candidate's estimate around its share of this table,
+        and that of the sum of all candidates' estimates around theirs: shape (chosen + 1,).
+
+        The equations' covariance is the identity (but in the direction in which the shares of a
+        cohort add to 1, which no column has), of people drawn from a population; b (1 - b) / n of
+        it is what drawing the table adds. The weights of the sum are as in `Shares.variances`.
+        """
+        columns = design.columns(fit.chosen)
+        inverse = np.linalg.pinv(columns.T @ columns, hermitian=True)
+        back = design.combination(correction)
+        apart = back - columns @ (inverse @ (columns.T @ back))
+        variance = np.append(np.diag(inverse), inverse.sum() + apart @ apart)
+        held = np.maximum(fit.coefficients, 0.0)
+        held = np.append(held, min(1.0, held.sum()))
+        return np.maximum(variance - held * (1 - held) / self.table.total, 0.0)
+
+
+def require_decodable(mechanism: object) -> Rappor:
+    """Return the mechanism; raises DecodeError unless it is RAPPOR whose whole reports are
+    decoded."""
+    if not isinstance(mechanism, Rappor):
+        name = getattr(mechanism, "name", mechanism)
+        raise DecodeError(f"only rappor is decoded from whole reports, not {name}")
+    if mechanism.scheme == "identity":
+        raise DecodeError("basic RAPPOR has a bit for each category: decode its table")
+    if mechanism.bits > MOST_BITS or mechanism.cohorts << mechanism.bits > MOST_PATTERNS:
+        raise DecodeError(
+            f"filters of {mechanism.bits} bits in {mechanism.cohorts} cohorts are too large for "
+            f"whole reports: {MOST_BITS} bits and {MOST_PATTERNS >> mechanism.bits:,} cohorts are "
+            "decoded so; decode the table"
+        )
+    return mechanism
+
+
+def pattern_counts(patterns: Patterns) -> Ints:
+    """Return the number of reports of each row that are each pattern, by its bits as a number:
+    shape (rows, 2**bits)."""
+    mechanism = require_decodable(patterns.mechanism)
+    counts = np.zeros((mechanism.cohorts, 1 << mechanism.bits), np.int64)
+    np.add.at(counts, (patterns.rows, patterns.payloads[:, 0]), patterns.counts)
+    return counts
+
+
+def random_filter(bits: int, hashes: int) -> tuple[Ints, Floats]:
+    """Return the Bloom filters, bits as a number, and the probability of each for a random string:
+    shape (filters,) both. A filter of i bits has as many as there are ways for the hashes to name
+    all i, of bits**hashes."""
+    filters, mean = list[int](), list[float]()
+    for size in range(1, hashes + 1):
+        onto = sum((-1) ** i * comb(size, i) * (size - i) ** hashes for i in range(size))
+        some = [sum(1 << bit for bit in chosen) for chosen in combinations(range(bits), size)]
+        filters += some
+        mean += [onto / bits**hashes] * len(some)
+    return np.array(filters), np.array(mean)
+
+
+def report_law(mechanism: Rappor, filters: Ints) -> Floats:
+    """Return the probability of every report for each filter: shape (2**bits, filters)."""
+    p, q = float(mechanism.channel.touched), float(mechanism.channel.untouched)
+    reports = np.arange(1 << mechanism.bits)[:, None]
+    ones, both = np.bitwise_count(reports).astype(int), np.bitwise_count(reports & filters)
+    size, both = np.bitwise_count(filters).astype(int), both.astype(int)
+    law = p**both * (1 - p) ** (size - both) * q ** (ones - both)
+    return law * (1 - q) ** (mechanism.bits - size - ones + both)
+
+
+def held_by_filter(numbers: Map, shares: Floats, filters: int) -> Floats:
+    """Return the sum of `shares`, shape (candidates,), over the candidates of each filter:
+    shape (cohorts, filters); `numbers`: shape (candidates, cohorts, 1)."""
+    by_cohort = (np.bincount(row, shares, minlength=filters) for row in numbers[:, :, 0].T)
+    return np.array(list(by_cohort))
