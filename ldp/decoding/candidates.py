@@ -197,8 +197,8 @@ class Equations(Protocol):
         """Return the design and the target, weighted by the variances at `fit`."""
         ...
 
-    def predicted(self, residual: Floats) -> Floats:
-        """Return a part of the noise that `residual` tells: shape (equations,)."""
+    def predicted(self, design: Any, residual: Floats) -> Floats:
+        """Return the part of the noise that the squares of `residual` tell: shape (equations,)."""
         ...
 
     def remaining(self, design: Any, fit: Sparse) -> tuple[float, float]:
@@ -243,7 +243,7 @@ class BitEquations:
         weight = self.shares.weight(explained)
         return BloomDesign(self.map, weight, mean), ((share - mean) * weight).ravel()
 
-    def predicted(self, residual: Floats) -> Floats:
+    def predicted(self, design: BloomDesign, residual: Floats) -> Floats:
         """Return what the squares of the residuals tell of them: shape (cohorts * bits,)."""
         noise = np.zeros_like(residual)
         used = np.repeat(self.table.reports > 0, self.table.mechanism.shape.columns)
@@ -308,7 +308,7 @@ def from_map(
         "equations": contrasts,
         "fitted": int(fit.chosen.size),
         "residual_variance": scale,
-        "whole_reports": patterns is not None,
+        **({"whole_reports": True} if patterns is not None else {}),
     }
     if not np.isfinite(error).any():
         details["warning"] = (
@@ -358,7 +358,7 @@ def _fitted(equations: Equations, method: str, fits_all: bool) -> tuple[Any, Spa
         else:
             if number == 2:
                 residual = target - design.columns(fit.chosen) @ fit.coefficients
-                target = target - equations.predicted(residual)
+                target = target - equations.predicted(design, residual)
             fit = refit(design, target, fit, equations.contrasts)
     assert fit is not None
     return design, fit

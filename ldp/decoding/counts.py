@@ -10,7 +10,7 @@ from ldp.decoding import candidates as bloom
 from ldp.decoding import direct, geometry, histogram, mean_sketch
 from ldp.decoding.bloom_maps import bloom_map, require_places
 from ldp.decoding.fakes import fakes_among, require_bounded
-from ldp.decoding.report_patterns import require_decodable
+from ldp.decoding.report_patterns import require_decodable, require_independent
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.addressing import Answers, CellSets, Identity, Rounding
 from ldp.mechanisms.bit_flip import BitFlip, Buckets
@@ -68,6 +68,9 @@ def decode(
     pools several days of a memoised metric without this number, because errors would be too small,
     for no or repeated candidates, for a method that does not fit the mechanism, or has no interval
     that holds under `fakes`, and for candidates or places that their map cannot have.
+    `patterns`: the whole reports of a RAPPOR `table`, which find more than its bits do
+    (`ldp.decoding.report_patterns`); DecodeError for more than 8 bits, for other mechanisms, and
+    where reports share a permanent response.
     """
     if not isinstance(table, Table):
         raise DecodeError("decode one part of it, by its name: table['words']")
@@ -101,17 +104,13 @@ def decode(
         raise DecodeError("the list of candidates names a value twice")
     if not table.total:
         raise DecodeError("the table holds no reports")
+    if patterns is not None:
+        require_decodable(table.mechanism)
+        require_independent(table, weighted_reports_per_client)
     method = fitting[0] if method == "auto" else method
     pooled, rule = _pooled(table, weighted_reports_per_client), rule or Rule()
     if places is not None and method not in BY_MAP:
         raise DecodeError(f"method {method!r} takes no places")
-    if patterns is not None:
-        require_decodable(table.mechanism)
-        if pooled:
-            raise DecodeError(
-                "whole reports under one permanent response depend on each other in ways that no "
-                "error here knows: decode the table"
-            )
     if fakes is not None and method in BY_MAP:
         require_bounded(method)
     allowed = None if fakes is None else fakes_among(table.mechanism, table.total, fakes)

@@ -31,7 +31,7 @@ import numpy as np
 from ldp.arrays import Floats, Ints, Places
 from ldp.arrays import Points as Map
 from ldp.errors import DecodeError
-from ldp.mechanisms import Rappor
+from ldp.mechanisms import Catalogued, Rappor
 from ldp.regression.debiased import Sparse
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
@@ -91,10 +91,9 @@ class FilterDesign:
     def random_column(self, columns: Floats) -> Floats:
         """Return the mean of (z'x)(z'x) over the column x of a random string, for every two of
         `columns` z, shape (cohorts * contrasts, n): shape (n, n)."""
-        cells = np.einsum(
-            "cfe,cen->ncf", self.parts, columns.reshape(*self.root.shape[:2], -1), optimize=True
-        )
-        flat = (cells * np.sqrt(self.mean)).reshape(len(cells), -1)
+        stacked = columns.T.reshape(columns.shape[1], *self.root.shape[:2]).swapaxes(0, 1)
+        cells = np.swapaxes(stacked @ np.swapaxes(self.parts, 1, 2), 0, 1)
+        flat = (cells * np.sqrt(self.mean)).reshape(len(cells), self.root.shape[0] * self.mean.size)
         centre = cells @ self.mean
         return flat @ flat.T - centre @ centre.T
 
@@ -126,9 +125,9 @@ class PatternEquations:
         filters, mean = random_filter(mechanism.bits, mechanism.hashes)
         number = np.zeros(counted.shape[1], np.uint8)
         number[filters] = np.arange(filters.size)
-        named = np.bitwise_or.reduce(np.left_shift(1, places, dtype=np.int16), axis=2)
+        named = np.bitwise_or.reduce(np.left_shift(np.uint8(1), places), axis=2, keepdims=True)
         share = counted / np.maximum(table.reports, 1)[:, None]
-        return cls(table, share, number[named][:, :, None], report_law(mechanism, filters), mean)
+        return cls(table, share, number[named], report_law(mechanism, filters), mean)
 
     @property
     def contrasts(self) -> int:
@@ -155,8 +154,18 @@ class PatternEquations:
         target = back * reports * np.einsum("cef,cf->ce", turned, score)
         return design, (target - design.root @ self.mean).ravel()
 
-    def predicted(self, residual: Floats) -> Floats:
-        return np.zeros_like(residual)
+    def predicted(self, design: FilterDesign, residual: Floats) -> Floats:
+        """Return what the squares of the residual along the columns of all filters tell of it:
+        shape (equations,).
+
+        A string that is missing from the list raises its filter in every cohort, so those products
+        are skewed, as in `noise_from_squares`; their mean over the cohorts tells nothing.
+        """
+        lengths = np.linalg.norm(design.parts, axis=2, keepdims=True)
+        along = np.divide(design.parts, lengths, where=lengths > 0, out=np.zeros_like(design.parts))
+        squares = np.einsum("cfe,ce->cf", along, residual.reshape(len(along), -1)) ** 2
+        noise = np.einsum("cfe,cf->ce", along, squares - squares.mean(axis=0)).ravel()
+        return noise * float(noise @ residual) / max(float(noise @ noise), 1e-300)
 
     def remaining(self, design: FilterDesign, fit: Sparse) -> tuple[float, float]:
         """Return the part of a random string's column that the chosen ones leave, and the variance
@@ -192,21 +201,32 @@ class PatternEquations:
         return np.maximum(variance - held * (1 - held) / self.table.total, 0.0)
 
 
-def require_decodable(mechanism: object) -> Rappor:
+def require_decodable(mechanism: Catalogued) -> Rappor:
     """Return the mechanism; raises DecodeError unless it is RAPPOR whose whole reports are
     decoded."""
-    if not isinstance(mechanism, Rappor):
-        name = getattr(mechanism, "name", mechanism)
-        raise DecodeError(f"only rappor is decoded from whole reports, not {name}")
-    if mechanism.scheme == "identity":
-        raise DecodeError("basic RAPPOR has a bit for each category: decode its table")
+    if not isinstance(mechanism, Rappor) or mechanism.scheme == "identity":
+        name = "basic RAPPOR" if isinstance(mechanism, Rappor) else mechanism.name
+        raise DecodeError(
+            f"{name} is not decoded from whole reports, only RAPPOR with hashes: decode its table"
+        )
     if mechanism.bits > MOST_BITS or mechanism.cohorts << mechanism.bits > MOST_PATTERNS:
         raise DecodeError(
-            f"filters of {mechanism.bits} bits in {mechanism.cohorts} cohorts are too large for "
-            f"whole reports: {MOST_BITS} bits and {MOST_PATTERNS >> mechanism.bits:,} cohorts are "
-            "decoded so; decode the table"
+            f"whole reports are decoded up to {MOST_BITS} bits and "
+            f"{MOST_PATTERNS >> MOST_BITS:,} cohorts of these, not {mechanism.bits} bits in "
+            f"{mechanism.cohorts:,} cohorts: decode the table"
         )
     return mechanism
+
+
+def require_independent(table: Table, weighted: float | None) -> None:
+    """Raise DecodeError where the whole reports of `table` may share a permanent response: bits of
+    theirs then depend on each other in ways that no error here knows. `weighted`: as for
+    `decode`."""
+    if (table.memoised and len(table.windows) > 1) or weighted not in (None, 1):
+        raise DecodeError(
+            "whole reports under one permanent response depend on each other: decode those of one "
+            "day (--since, --until), or the table of all with --weighted-reports-per-client"
+        )
 
 
 def pattern_counts(patterns: Patterns) -> Ints:
