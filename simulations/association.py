@@ -252,7 +252,7 @@ def as_published(patterns: Patterns, found: Association) -> Association:
     the maximum's, by the information of the likelihood."""
     factors = []
     for table, values, (rows, payloads) in zip(
-        patterns.table().tables, found.values, patterns.parts(), strict=True
+        patterns.tables(), found.values, patterns.parts(), strict=True
     ):
         axis = variable(table, values[:-1], Rule(control="none", alpha=0.999), "a part")
         factor = likelihoods(axis, rows, payloads)
@@ -305,8 +305,7 @@ def timed(reports: int, end: float) -> Fitted:
     sampled = people.sample(reports, generator)
     patterns = Patterns.of(mechanism, simulate(mechanism, sampled, generator))
     axes: list[Variable] = [
-        variable(table, names[:10], Rule(threshold=1.0), "a part")
-        for table in patterns.table().tables
+        variable(table, names[:10], Rule(threshold=1.0), "a part") for table in patterns.tables()
     ]
     factors = [likelihoods(axis, *part) for axis, part in zip(axes, patterns.parts(), strict=True)]
     mixture = Mixture.of(factors, patterns.counts)

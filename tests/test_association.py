@@ -235,7 +235,7 @@ def test_patterns_add_in_any_grouping_and_keep_every_report(cuts: list[int]) -> 
 @pytest.mark.exact
 def test_patterns_of_nothing_of_one_part_and_of_others_are_refused() -> None:
     with pytest.raises(DecodeError, match="have one part"):
-        Patterns.of(KINDS, [])  # type: ignore[arg-type]
+        associate(Patterns.of(KINDS, []))
     with pytest.raises(DecodeError, match="there are no reports"):
         associate(Patterns.of(BOTH, []))
     with pytest.raises(MergeError, match="different mechanisms"):
@@ -486,7 +486,7 @@ def test_one_string_on_no_list_is_in_the_errors_of_all_cells() -> None:
             )
             for number, (axis, part) in enumerate(
                 (variable(table, listed, Rule(), "a part"), part)
-                for table, part in zip(patterns.table().tables, patterns.parts(), strict=True)
+                for table, part in zip(patterns.tables(), patterns.parts(), strict=True)
             )
         ]
         without += off < 1.96 * cell_counts(parts, patterns.counts).std_error[0, 0]

@@ -5,6 +5,7 @@ import io
 from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, replace
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,19 @@ from typing import TYPE_CHECKING
 import click
 
 from ldp.cli.estimates import INTERVALS_UNDER_FAKES, check_output, write_estimates, write_numbers
-from ldp.cli.options import FAKES, FILE, JSON, QUANTILES, say
+from ldp.cli.options import (
+    DAY,
+    FAKES,
+    FILE,
+    JSON,
+    QUANTILES,
+    STORE,
+    check_days,
+    progress,
+    say,
+)
+from ldp.cli.stores import noting_what_waits
+from ldp.collection.object_store import StorePath
 from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
@@ -22,6 +35,7 @@ from ldp.tables.estimates import CATEGORY, CONTROLS, Rule
 
 if TYPE_CHECKING:
     from ldp.protocol.spelling import Spelling
+    from ldp.tables.patterns import Patterns
     from ldp.tables.table import Table
 
 
@@ -29,7 +43,11 @@ HASHES = (*MD5_SCHEMES, "chromium-city64")
 
 
 @click.command()
-@click.argument("table", type=FILE, required=False)
+@click.argument("source", required=False, metavar="[TABLE|METRIC]")
+@click.argument("stores", nargs=-1, type=STORE, metavar="[DIR]...")
+@click.option("--registry", type=FILE, help="metrics.toml, when a METRIC is named.")
+@click.option("--since", type=DAY, help="First day of the reports in DIR.")
+@click.option("--until", type=DAY, help="Last day.")
 @click.option("--rappor-params", type=FILE, help="google/rappor's params file, instead of TABLE.")
 @click.option("--rappor-counts", type=FILE, help="Its counts file.")
 @click.option("--rappor-reports", type=FILE, help="Or its clients' reports, to be summed.")
@@ -63,7 +81,11 @@ HASHES = (*MD5_SCHEMES, "chromium-city64")
 @FAKES
 @JSON
 def decode(
-    table: Path | None,
+    source: str | None,
+    stores: tuple[StorePath, ...],
+    registry: Path | None,
+    since: date | None,
+    until: date | None,
     rappor_params: Path | None,
     rappor_counts: Path | None,
     rappor_reports: Path | None,
@@ -88,6 +110,9 @@ def decode(
 
     Decoding again, with other candidates too, costs no privacy: it reads the table only.
 
+    Of a RAPPOR metric of up to 8 bits, the whole reports in DIR find more than a table, which
+    counts their bits.
+
     With --fakes intervals hold for the other reports, whatever that share of all says.
 
     \b
@@ -96,6 +121,7 @@ def decode(
                  --rappor-map map.csv --out estimates.csv
     Example: ldp decode latency.table --quantile 0.5 --quantile 0.95 --out latency.csv
     Example: ldp decode city.table --fakes 1% --out estimates.csv
+    Example: ldp decode homepage store --registry metrics.toml --out homepage.csv
     """
     from ldp.decoding.outcome import is_about_numbers
     from ldp.registry import read_values
@@ -104,10 +130,12 @@ def decode(
     from ldp.tables.google_rappor import SCHEME, read_map, read_reports, read_table
 
     sources = [rappor_counts is not None, rappor_reports is not None].count(True)
-    if (table is None) == (rappor_params is None) or sources != (rappor_params is not None):
+    if (source is None) == (rappor_params is None) or sources != (rappor_params is not None):
         raise ParameterError(
             "give either TABLE, or --rappor-params with --rappor-counts or --rappor-reports"
         )
+    if (registry is None) == bool(stores) or (registry is None and (since or until)):
+        raise ParameterError("to decode whole reports, name a metric, its stores and --registry")
     if rappor_params is None and (rappor_map or rappor_hash):
         raise ParameterError("--rappor-map and --rappor-hash go with --rappor-params")
     if rappor_params is not None and (rappor_map is None) == (candidates is None):
@@ -119,9 +147,14 @@ def decode(
     names = None
     if candidates:
         names = read_values(Path("/dev/stdin" if candidates == "-" else candidates))
-    places = spelling = None
-    if table is not None:
-        counted, spelling = _single(table, part)
+    places = spelling = patterns = None
+    if registry is not None:
+        if part is not None:
+            raise ParameterError("--part goes with a table")
+        counted, patterns = _whole_reports(str(source), stores, registry, since, until)
+    elif source is not None:
+        context = click.get_current_context()
+        counted, spelling = _single(FILE.convert(source, None, context), part)
         if names and spelling:
             names = tuple(dict.fromkeys(map(spelling.clean, names)))
     else:
@@ -146,6 +179,7 @@ def decode(
         places=places,
         weighted_reports_per_client=_weighted(weighted_reports_per_client),
         fakes=fakes,
+        patterns=patterns,
     )
     estimates = consistent(estimates, consistency)
     if spelling is not None:
@@ -201,6 +235,36 @@ def _write_numbers(
             text += f"\n{INTERVALS_UNDER_FAKES.format(share=100 * fakes)}"
     following = "" if out == "-" else f"ldp report {out} --out report.html"
     say(summary, text.rstrip("\n"), as_json, following)
+
+
+def _whole_reports(
+    metric: str,
+    stores: tuple[StorePath, ...],
+    registry: Path,
+    since: date | None,
+    until: date | None,
+) -> "tuple[Table, Patterns]":
+    """Return the table and the patterns of the stored reports of a RAPPOR `metric`."""
+    from ldp.collection import report_files
+    from ldp.collection.patterns import patterns_of
+    from ldp.decoding.report_patterns import require_decodable
+    from ldp.registry import Registry
+    from ldp.registry.explaining import label
+    from ldp.tables.table import Table
+
+    known = Registry.load(registry)
+    definition = known.metric(metric)
+    mechanism = require_decodable(definition.mechanism)
+    check_days(since, until)
+    with noting_what_waits(stores, metric, definition.version):
+        files = report_files(stores, metric, definition.version, since, until)
+    advance = progress("files", len(files))
+    patterns = patterns_of(files, mechanism, lambda _: advance(1))
+    table = patterns.table()
+    assert isinstance(table, Table)
+    table = replace(table, windows=tuple(sorted({day for day, _ in files})))
+    table = table.of_metric(definition.candidates(), bool(definition.memoise))
+    return table.labelled(label(known, metric)), patterns
 
 
 def _single(path: Path, part: str | None) -> "tuple[Table, Spelling | None]":

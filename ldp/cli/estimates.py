@@ -40,6 +40,8 @@ def write_estimates(
         f"{detected} of {len(estimates.values):,} {tested} discovered among "
         f"{estimates.reports:,} reports (noise floor {summary['noise_floor']:,.0f}) -> {out}"
     )
+    if summary.get("whole_reports"):
+        words += f"\nfrom whole reports: {summary['equations']:,} equations"
     if estimates.fakes:
         fakes = estimates.fakes
         words += (

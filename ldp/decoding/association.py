@@ -28,7 +28,7 @@ from ldp.decoding.cells import PartWeights, cell_counts
 from ldp.decoding.mixtures import MOST_CELLS, Mixture, fit_shares
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import csv_text
-from ldp.mechanisms import Mechanism
+from ldp.mechanisms import JointMechanism, Mechanism
 from ldp.mechanisms.addressing import Answers, Identity
 from ldp.mechanisms.base import FAKES
 from ldp.protocol.kinds import Index, Subset
@@ -204,13 +204,16 @@ def associate(
             "the report patterns were not kept: a table counts each part by itself and cannot say "
             "which values go together; read the reports again (ldp.collection.read_patterns)"
         )
-    mechanism, count = patterns.mechanism, len(patterns.mechanism.parts)
+    mechanism = patterns.mechanism
+    if not isinstance(mechanism, JointMechanism):
+        raise DecodeError(f"reports of {mechanism.name} have one part: nothing goes together")
+    count = len(mechanism.parts)
     listed = [None] * count if candidates is None else list(candidates)
     if len(listed) != count:
         raise DecodeError(f"{len(listed)} lists of candidates for the {count} parts of a report")
     if not patterns.total:
         raise DecodeError("there are no reports")
-    rule, tables = rule or Rule(), patterns.table().tables
+    rule, tables = rule or Rule(), patterns.tables()
     variables = [
         variable(table, names, rule, f"part {letter!r}")
         for letter, table, names in zip(ascii_lowercase, tables, listed, strict=False)

@@ -270,6 +270,7 @@ def from_map(
     rule: Rule,
     method: str,
     more: float = 0.0,
+    *,
     patterns: Patterns | None = None,
 ) -> Estimates:
     """Return estimates of candidates whose hashes set `bits`, shape (candidates, cohorts, hashes),

@@ -122,7 +122,7 @@ def decode(
     else:
         require_places(table, len(candidates), places)
         estimates = bloom.from_map(
-            table, tuple(candidates), places, rule, method, *pooled, patterns=patterns
+            table, tuple(candidates), places, rule, method, sum(pooled), patterns=patterns
         )
     details = {
         **table_details(table, method),

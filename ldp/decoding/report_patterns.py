@@ -73,20 +73,20 @@ class FilterDesign:
         from ldp.bulk import sum_cells  # late: numba takes half a second to import
 
         cells = np.einsum("cfe,ce->cf", self.parts, residual.reshape(len(self.root), -1))
-        return sum_cells(self.map, cells)
+        return np.asarray(sum_cells(self.map, cells))
 
     def combination(self, factors: Floats) -> Floats:
         """Return the sum of all columns times `factors`, shape (candidates,): shape (cohorts *
         contrasts,). None of the columns is in memory."""
         held = held_by_filter(self.map, factors, self.mean.size)
-        return np.einsum("cfe,cf->ce", self.parts, held).ravel()
+        return np.asarray(np.einsum("cfe,cf->ce", self.parts, held).ravel())
 
     @cached_property
     def norms(self) -> Floats:
         """Lengths of the columns: shape (candidates,)."""
         from ldp.bulk import sum_cells  # late: numba takes half a second to import
 
-        return np.sqrt(sum_cells(self.map, (self.parts**2).sum(axis=2)))
+        return np.asarray(np.sqrt(sum_cells(self.map, (self.parts**2).sum(axis=2))))
 
     def random_column(self, columns: Floats) -> Floats:
         """Return the mean of (z'x)(z'x) over the column x of a random string, for every two of
@@ -95,7 +95,7 @@ class FilterDesign:
         cells = np.swapaxes(stacked @ np.swapaxes(self.parts, 1, 2), 0, 1)
         flat = (cells * np.sqrt(self.mean)).reshape(len(cells), self.root.shape[0] * self.mean.size)
         centre = cells @ self.mean
-        return flat @ flat.T - centre @ centre.T
+        return np.asarray(flat @ flat.T - centre @ centre.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +125,9 @@ class PatternEquations:
         filters, mean = random_filter(mechanism.bits, mechanism.hashes)
         number = np.zeros(counted.shape[1], np.uint8)
         number[filters] = np.arange(filters.size)
-        named = np.bitwise_or.reduce(np.left_shift(np.uint8(1), places), axis=2, keepdims=True)
+        codes = np.bitwise_or.reduce(np.left_shift(np.uint8(1), places), axis=2, keepdims=True)
         share = counted / np.maximum(table.reports, 1)[:, None]
-        return cls(table, share, number[named], report_law(mechanism, filters), mean)
+        return cls(table, share, number[codes], report_law(mechanism, filters), mean)
 
     @property
     def contrasts(self) -> int:
@@ -165,7 +165,7 @@ class PatternEquations:
         along = np.divide(design.parts, lengths, where=lengths > 0, out=np.zeros_like(design.parts))
         squares = np.einsum("cfe,ce->cf", along, residual.reshape(len(along), -1)) ** 2
         noise = np.einsum("cfe,cf->ce", along, squares - squares.mean(axis=0)).ravel()
-        return noise * float(noise @ residual) / max(float(noise @ noise), 1e-300)
+        return np.asarray(noise * float(noise @ residual) / max(float(noise @ noise), 1e-300))
 
     def remaining(self, design: FilterDesign, fit: Sparse) -> tuple[float, float]:
         """Return the part of a random string's column that the chosen ones leave, and the variance
@@ -179,7 +179,8 @@ class PatternEquations:
         columns = design.columns(fit.chosen)
         inverse = np.linalg.pinv(columns.T @ columns, hermitian=True)
         whole = float((design.parts**2).sum(axis=2).sum(axis=0) @ self.mean)
-        left = whole - float((inverse * design.random_column(columns)).sum())
+        taken = float((inverse * design.random_column(columns)).sum())
+        left = max(whole - taken, whole / self.contrasts)
         along = float(design.random_column(fit.residual[:, None])[0, 0])
         return left / whole, along / left
 
@@ -198,7 +199,7 @@ class PatternEquations:
         variance = np.append(np.diag(inverse), inverse.sum() + apart @ apart)
         held = np.maximum(fit.coefficients, 0.0)
         held = np.append(held, min(1.0, held.sum()))
-        return np.maximum(variance - held * (1 - held) / self.table.total, 0.0)
+        return np.asarray(np.maximum(variance - held * (1 - held) / self.table.total, 0.0))
 
 
 def require_decodable(mechanism: Catalogued) -> Rappor:
@@ -258,7 +259,7 @@ def report_law(mechanism: Rappor, filters: Ints) -> Floats:
     ones, both = np.bitwise_count(reports).astype(int), np.bitwise_count(reports & filters)
     size, both = np.bitwise_count(filters).astype(int), both.astype(int)
     law = p**both * (1 - p) ** (size - both) * q ** (ones - both)
-    return law * (1 - q) ** (mechanism.bits - size - ones + both)
+    return np.asarray(law * (1 - q) ** (mechanism.bits - size - ones + both))
 
 
 def held_by_filter(numbers: Map, shares: Floats, filters: int) -> Floats:

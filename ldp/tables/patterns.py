@@ -1,9 +1,9 @@
 """Report patterns: the different reports of a mechanism, and the number of each.
 
 A table counts each part, and each bit, by itself, so it does not show which values or bits occur
-together. A pattern does: a row and a payload (of several parts, of each), and the number of reports
-that are equal to it. Of small reports there are far fewer patterns than reports. They hold no more than the reports: the same epsilon
-covers them.
+together. A pattern does: a row and a payload (of each part), and the number of reports that are
+equal to it. Of small reports there are far fewer patterns than reports. They hold no more than the
+reports: the same epsilon covers them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -70,6 +70,11 @@ class Patterns:
             builder.add_batch(self.rows[has_digit], self.payloads[has_digit])
             total = total + total + builder.build()  # type: ignore[operator]
         return total
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the table of each part."""
+        table = self.table()
+        return table.tables if isinstance(table, JointTable) else (table,)
 
 
 def group_reports(rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> tuple[Places, Places]:

@@ -1,0 +1,40 @@
+"""Whole reports of RAPPOR with small filters, drawn by cohort and pattern, not report by report."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ldp import Rappor, bulk
+from ldp.arrays import Ints
+from ldp.decoding.report_patterns import random_filter, report_law
+from ldp.protocol.hashing import PolynomialBloom
+from ldp.tables.patterns import Patterns
+
+
+def draw_patterns(
+    mechanism: Rappor, values: Sequence[str], counts: Ints, generator: np.random.Generator
+) -> Patterns:
+    """The patterns of one report of each of `counts` people for each of the `values`: the cohort of
+    each person is drawn, then of the people with one filter how many send each report."""
+    assert isinstance(mechanism.addressing, PolynomialBloom)
+    cohorts, bits = mechanism.shape
+    filters, _ = random_filter(bits, mechanism.hashes)
+    number = np.zeros(1 << bits, np.uint8)
+    number[filters] = np.arange(filters.size)
+    places = bulk.bloom_map(mechanism.addressing, cohorts, values)
+    codes = number[np.bitwise_or.reduce(np.left_shift(np.uint8(1), places), axis=2)]
+    people = generator.multinomial(counts, np.full(cohorts, 1 / cohorts))
+    law = report_law(mechanism, filters).T
+    law /= law.sum(axis=1, keepdims=True)
+    sent = np.zeros((cohorts, 1 << bits), np.int64)
+    for cohort in range(cohorts):
+        held = np.zeros(filters.size, np.int64)
+        np.add.at(held, codes[:, cohort], people[:, cohort])
+        sent[cohort] = generator.multinomial(held, law).sum(axis=0)
+    rows, payloads = np.nonzero(sent)
+    return Patterns(
+        mechanism,
+        rows.astype(np.uint32),
+        payloads.astype(np.uint8)[:, None],
+        sent[rows, payloads],
+    )
