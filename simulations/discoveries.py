@@ -5,36 +5,61 @@ of three lists: fewer candidates than equations, more, and more without every te
 held, redraws the hash functions each time and decodes each table. It prints the mean proportion of
 false discoveries beside alpha, with and without correction, and how many intervals hold, writes
 them as JSON and exits 1 when a bar is missed. Of the list with strings missing nothing is promised:
-its figures are what they are. `--sample`: 20 tables.
+its figures are what they are. `--sample`: 20 tables. `--whole`: the same from whole reports, of
+these lists and of larger ones (WHOLE), beside what the bits of the same reports discover: as many
+of the smallest p-values are taken as have no more false ones than the discoveries from bits.
 """
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from ldp import Rappor
+from ldp.arrays import Floats
 from ldp.server import decode
 from ldp.simulation import draw_table
 from ldp.tables.estimates import Rule
 from simulations import campaign
 from simulations.campaign import Bar
-from simulations.rappor_cases import Share, scored
+from simulations.rappor_cases import CHROME, DISTRIBUTIONS, LOOSE, Share, scored
+from simulations.whole_reports import draw_patterns
 
 STRINGS, CLIENTS = 100, 300_000
-SETTINGS = {"bits": 8, "hashes": 2, "cohorts": 128, "f": 0.5, "p": 0.25, "q": 0.75}
+SETTINGS: dict[str, float] = {
+    "bits": 8,
+    "hashes": 2,
+    "cohorts": 128,
+    "f": 0.5,
+    "p": 0.25,
+    "q": 0.75,
+}
 UNCORRECTED = Rule(control="none")
 
 
 @dataclass(frozen=True)
 class List:
-    """So many candidates; `missing`: every tenth string that is held is not among them."""
+    """So many candidates; `missing`: every tenth string that is held is not among them. Of so many
+    `strings` and `clients`; `distribution`: of `rappor_cases`, "" for exp(-i / 20)."""
 
     candidates: int
     missing: bool
+    strings: int = STRINGS
+    clients: int = CLIENTS
+    distribution: str = ""
+    settings: Mapping[str, float] = field(default_factory=lambda: SETTINGS)
+
+    def shares(self) -> Floats:
+        """Float64, shape (strings,); adds to 1."""
+        places = np.arange(1, self.strings + 1)
+        weights = np.exp(-(places - 1) / 20)
+        if self.distribution:
+            weights = DISTRIBUTIONS[self.distribution](places, self.strings).astype(np.float64)
+        shares: Floats = weights / weights.sum()
+        return shares
 
 
 LISTS = {
@@ -42,11 +67,21 @@ LISTS = {
     "more candidates than equations": List(1_200, False),
     "a tenth of the strings missing": List(1_200, True),
 }
+ZIPF = {"bits": 8, **CHROME}
+WHOLE = {
+    **LISTS,
+    "epsilon 4.95": List(2_000, False, 1_000, 10**7, "exp", LOOSE),
+    "epsilon 4.95, a tenth missing": List(1_200, True, 1_000, 10**7, "exp", LOOSE),
+    "Chrome's noise, Zipf": List(20_000, False, 10_000, 10**7, "zipf1", ZIPF),
+}
+"""Lists that are decoded from whole reports too; the last three are of 10 million clients."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One table: `uncorrected`, discoveries that are false without correction, of how many."""
+    """One table: `uncorrected`, discoveries that are false without correction, of how many. Of
+    whole reports `bits`, what is false of the discoveries from bits, and how many that are held
+    have the smallest p-values, with no more false ones: from whole reports, `equal`, and bits."""
 
     list: str
     seed: int
@@ -55,22 +90,40 @@ class Run:
     uncorrected: Share
     nominal: Share
     selected: Share
+    bits: Share | None = None
+    equal: int = 0
+    bits_equal: int = 0
 
 
-def runs(name: str, tables: int, method: str) -> Iterator[Run]:
-    listed = LISTS[name]
-    weights = np.exp(-np.arange(STRINGS) / 20)
-    everyone = tuple(f"v{i}" for i in range(STRINGS))
-    absent = tuple(f"absent-{i}" for i in range(listed.candidates - STRINGS))
+def runs(name: str, tables: int, method: str, is_whole: bool) -> Iterator[Run]:
+    listed = WHOLE[name]
+    everyone = tuple(f"v{i}" for i in range(listed.strings))
+    absent = tuple(f"absent-{i}" for i in range(listed.candidates - listed.strings))
     held = tuple(v for i, v in enumerate(everyone) if not (listed.missing and i % 10 == 9))
     for seed in range(1, tables + 1):
         generator = np.random.default_rng([seed, listed.candidates, listed.missing])
-        mechanism = Rappor(**SETTINGS, seed=generator.bytes(16).hex())  # type: ignore[arg-type]
-        counts = generator.multinomial(CLIENTS, weights / weights.sum())
-        table = draw_table(mechanism, everyone, counts=counts, generator=generator)
-        estimates = decode(table, held + absent, method=method)
+        seeded = generator.bytes(16).hex()
+        mechanism = Rappor(**listed.settings, seed=seeded)  # type: ignore[arg-type]
+        counts = generator.multinomial(listed.clients, listed.shares())
         truth = dict(zip(everyone, counts.tolist(), strict=True))
+        values, patterns, bits, equal = held + absent, None, None, [0, 0]
+        if is_whole:
+            patterns = draw_patterns(mechanism, everyone, counts, generator)
+            table = patterns.tables()[0]
+        else:
+            table = draw_table(mechanism, everyone, counts=counts, generator=generator)
+        estimates = decode(table, values, method=method, patterns=patterns)
         score = scored(estimates, truth, mechanism.std_error(table.total) / table.total)
+        if is_whole:
+            from_bits = decode(table, values, method=method)
+            is_held = np.array([truth.get(value, 0) > 0 for value in values])
+            found = from_bits.detected()
+            bits = Share(int((found & ~is_held).sum()), int(found.sum()))
+            orders = (np.argsort(x.p_value, kind="stable") for x in (estimates, from_bits))
+            equal = [
+                int((is_held[order] & (np.cumsum(~is_held[order]) <= bits.part)).sum())
+                for order in orders
+            ]
         wild = estimates.detected(UNCORRECTED)
         false = sum(not truth.get(estimates.values[i], 0) for i in np.flatnonzero(wild))
         yield Run(
@@ -81,6 +134,9 @@ def runs(name: str, tables: int, method: str) -> Iterator[Run]:
             uncorrected=Share(false, int(wild.sum())),
             nominal=score.nominal,
             selected=score.selected,
+            bits=bits,
+            equal=equal[0],
+            bits_equal=equal[1],
         )
 
 
@@ -93,12 +149,27 @@ def proportion(shares: Iterable[Share]) -> tuple[float, float]:
 def bars(made: list[Run]) -> list[Bar]:
     """Every line that must hold, of each list."""
     lines = []
-    for name, listed in LISTS.items():
-        some = [run for run in made if run.list == name]
+    for name in dict.fromkeys(run.list for run in made):
+        listed, some = WHOLE[name], [run for run in made if run.list == name]
         mean, error = proportion(run.false for run in some)
         wild, wild_error = proportion(run.uncorrected for run in some)
         nominal = float(Share.of(run.nominal for run in some))
         selected = float(Share.of(run.selected for run in some))
+        if some[0].bits:
+            discovered = float(np.mean([run.discovered - run.false.part for run in some]))
+            by_bits = float(np.mean([run.bits.whole - run.bits.part for run in some if run.bits]))
+            equal = float(np.mean([run.equal for run in some]))
+            wanted = float(np.mean([run.bits_equal for run in some]))
+            lines += [
+                Bar(f"{name}: held strings that are discovered", discovered, "any", True),
+                Bar(f"{name}: the same from bits", by_bits, "any", True),
+                Bar(
+                    f"{name}: held strings at the false discoveries of bits",
+                    equal,
+                    f"> {wanted:.1f}, those of bits",
+                    equal > wanted,
+                ),
+            ]
         if listed.missing:
             gate = float(np.mean([run.false.part <= max(5, 0.15 * run.discovered) for run in some]))
             lines += [
@@ -130,11 +201,13 @@ def bars(made: list[Run]) -> list[Bar]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", action="store_true", help="20 tables of each list")
+    parser.add_argument("--whole", action="store_true", help="from whole reports, beside bits")
     parser.add_argument("--method", default="auto", help="regression, the default, or lasso-ols")
     parser.add_argument("--out", type=Path, help="JSON file to write")
     asked, started = parser.parse_args(), campaign.provenance()
     tables = 20 if asked.sample else 200
-    made = [run for name in LISTS for run in runs(name, tables, asked.method)]
+    lists = WHOLE if asked.whole else LISTS
+    made = [run for name in lists for run in runs(name, tables, asked.method, asked.whole)]
     lines = bars(made)
     status = campaign.shown(lines)
     task = {"method": asked.method, "tables": tables, "settings": SETTINGS}

@@ -54,6 +54,7 @@ from simulations.variance import (
     Subject,
     settings,
 )
+from simulations.whole_reports import draw_patterns
 
 TABLES = 10_000
 BATCH = 500
@@ -193,6 +194,20 @@ ASSOCIATIONS = (
 """Cells that many hold, that few hold and that nobody holds. The last is of one string that is on
 no list, whose columns matter more than noise."""
 
+WHOLE = tuple(
+    (Rappor(bits=8, hashes=2, cohorts=cohorts, f=f, p=p, q=1 - p, seed="00"), reports)
+    for cohorts, f, p, reports in (
+        (16, 0.5, 0.25, 20_000),
+        (16, 0.0, 0.225, 20_000),
+        (64, 0.0, 0.225, 5_000),
+    )
+)
+"""RAPPOR that is decoded from whole reports; of the last a cohort has 78 for 256 patterns."""
+HELD, ABSENT = np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.05, 0.05, 0.05]), 12
+"""Shares of strings that are held, and how many more are listed."""
+ASKED = (0, 4, 7, 8)
+"""Strings whose intervals are asked for: the last is absent."""
+
 POOLED = Rappor(scheme="identity", bits=4, f=0.5, p=0.25, q=0.75)
 CLIENTS, REPORTS_EACH = np.array([200, 100, 60, 40]), 10
 
@@ -314,6 +329,23 @@ def held_association(pairs: Pairs, tables: int, seed: np.random.SeedSequence) ->
     return held.tolist()
 
 
+def held_whole(
+    mechanism: Rappor, reports: int, tables: int, seed: np.random.SeedSequence
+) -> list[int]:
+    """In how many tables the interval of each string of ASKED, decoded from whole reports, holds
+    its count."""
+    generator, found = np.random.default_rng(seed), np.zeros(len(ASKED), int)
+    listed = tuple(map(str, range(HELD.size + ABSENT)))
+    for _ in range(tables):
+        drawn = replace(mechanism, seed=generator.bytes(16).hex())
+        counts = generator.multinomial(reports, HELD)
+        patterns = draw_patterns(drawn, listed[: HELD.size], counts, generator)
+        low, high = decode(patterns.tables()[0], listed, patterns=patterns).interval()
+        truth = np.append(counts, np.zeros(ABSENT))
+        found += ((low <= truth) & (truth <= high))[[*ASKED]]
+    return found.tolist()
+
+
 def pooled(tables: int, seed: np.random.SeedSequence) -> list[int]:
     """The same of basic RAPPOR's second category, where each client sent 10 reports under one
     permanent response: with that said, and without."""
@@ -396,6 +428,15 @@ def cases() -> list[Case]:
         )
         for moments, reports in REGRESSIONS
     ]
+    shares = np.append(HELD, np.zeros(ABSENT))[[*ASKED]].tolist()
+    whole = [
+        Case(
+            "whole-reports",
+            tuple(row(mechanism, reports, share, "whole reports, {}") for share in shares),
+            partial(held_whole, mechanism, reports),
+        )
+        for mechanism, reports in WHOLE
+    ]
     return [
         *map(counted, every() + settings(ADVERSE)),
         Case("pooled", said, pooled),
@@ -403,6 +444,7 @@ def cases() -> list[Case]:
         *regressions,
         *map(associated, ASSOCIATIONS),
         *map(counted, settings(SETS)),
+        *whole,
     ]
 
 

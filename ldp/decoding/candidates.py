@@ -16,7 +16,7 @@ section 4; `regression` is the non-negative lasso without its shrinkage
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -26,7 +26,7 @@ from ldp.arrays import Floats, Places
 from ldp.arrays import Points as Map
 from ldp.decoding.bloom_maps import bloom_map
 from ldp.decoding.direct import pooled_variance
-from ldp.decoding.report_patterns import PatternEquations
+from ldp.decoding.report_patterns import UNEXPLAINED, PatternEquations
 from ldp.errors import DecodeError
 from ldp.mechanisms import Mechanism
 from ldp.regression import least_squares, nonnegative_lasso
@@ -35,8 +35,6 @@ from ldp.tables.estimates import Estimates, Rule
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
 
-UNEXPLAINED = 4.0
-"""Number of standard errors by which the residuals' variance must exceed 1 for a warning."""
 MOST_CELLS = 1 << 20
 """Largest number of cells of a table: each fitted candidate is a column of so many numbers."""
 FEW = 16
@@ -197,8 +195,9 @@ class Equations(Protocol):
         """Return the design and the target, weighted by the variances at `fit`."""
         ...
 
-    def predicted(self, design: Any, residual: Floats) -> Floats:
-        """Return the part of the noise that the squares of `residual` tell: shape (equations,)."""
+    def predicted(self, design: Any, fit: Sparse) -> Floats:
+        """Return the part of the noise that the squares of the residual tell: shape
+        (equations,)."""
         ...
 
     def remaining(self, design: Any, fit: Sparse) -> tuple[float, float]:
@@ -243,11 +242,11 @@ class BitEquations:
         weight = self.shares.weight(explained)
         return BloomDesign(self.map, weight, mean), ((share - mean) * weight).ravel()
 
-    def predicted(self, design: BloomDesign, residual: Floats) -> Floats:
+    def predicted(self, design: BloomDesign, fit: Sparse) -> Floats:
         """Return what the squares of the residuals tell of them: shape (cohorts * bits,)."""
-        noise = np.zeros_like(residual)
+        noise = np.zeros_like(fit.residual)
         used = np.repeat(self.table.reports > 0, self.table.mechanism.shape.columns)
-        noise[used] = noise_from_squares(residual[used])
+        noise[used] = noise_from_squares(fit.residual[used])
         return noise
 
     def remaining(self, design: BloomDesign, fit: Sparse) -> tuple[float, float]:
@@ -359,7 +358,7 @@ def _fitted(equations: Equations, method: str, fits_all: bool) -> tuple[Any, Spa
         else:
             if number == 2:
                 residual = target - design.columns(fit.chosen) @ fit.coefficients
-                target = target - equations.predicted(design, residual)
+                target = target - equations.predicted(design, replace(fit, residual=residual))
             fit = refit(design, target, fit, equations.contrasts)
     assert fit is not None
     return design, fit

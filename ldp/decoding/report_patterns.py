@@ -21,6 +21,7 @@ times the root of N I the equations of `ldp.regression`, as of bits in
 which most may be 0.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -42,6 +43,8 @@ MOST_PATTERNS = 1 << 18
 """Largest number of different reports in all cohorts: each fitted candidate is as many numbers."""
 LEAST_SHARE = 0.01
 """Least share of the people whose filters are taken for random, when P is computed."""
+UNEXPLAINED = 4.0
+"""Number of standard errors by which the residuals' variance must exceed 1 for a warning."""
 NO_INFORMATION = 1e-9
 """Ratio of an eigenvalue of I to the largest below which its contrast is left out."""
 
@@ -154,13 +157,17 @@ class PatternEquations:
         target = back * reports * np.einsum("cef,cf->ce", turned, score)
         return design, (target - design.root @ self.mean).ravel()
 
-    def predicted(self, design: FilterDesign, residual: Floats) -> Floats:
+    def predicted(self, design: FilterDesign, fit: Sparse) -> Floats:
         """Return what the squares of the residual along the columns of all filters tell of it:
         shape (equations,).
 
         A string that is missing from the list raises its filter in every cohort, so those products
-        are skewed, as in `noise_from_squares`; their mean over the cohorts tells nothing.
+        are skewed, as in `noise_from_squares`; their mean over the cohorts tells nothing. Where the
+        residuals vary as noise does nothing is predicted: of few reports noise itself is skewed.
         """
+        residual = fit.residual
+        if self.remaining(design, fit)[1] < 1 + UNEXPLAINED * math.sqrt(2 / self.contrasts):
+            return np.zeros_like(residual)
         lengths = np.linalg.norm(design.parts, axis=2, keepdims=True)
         along = np.divide(design.parts, lengths, where=lengths > 0, out=np.zeros_like(design.parts))
         squares = np.einsum("cfe,ce->cf", along, residual.reshape(len(along), -1)) ** 2
