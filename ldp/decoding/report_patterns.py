@@ -128,9 +128,11 @@ class PatternEquations:
         filters, mean = random_filter(mechanism.bits, mechanism.hashes)
         number = np.zeros(counted.shape[1], np.uint8)
         number[filters] = np.arange(filters.size)
-        codes = np.bitwise_or.reduce(np.left_shift(np.uint8(1), places), axis=2, keepdims=True)
+        codes = np.zeros(places.shape[:2], np.uint8)
+        for bit in np.moveaxis(places, 2, 0):
+            codes |= np.left_shift(1, bit, dtype=np.uint8, casting="unsafe")
         share = counted / np.maximum(table.reports, 1)[:, None]
-        return cls(table, share, number[codes], report_law(mechanism, filters), mean)
+        return cls(table, share, number[codes][:, :, None], report_law(mechanism, filters), mean)
 
     @property
     def contrasts(self) -> int:
