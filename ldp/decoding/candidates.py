@@ -191,6 +191,11 @@ class Equations(Protocol):
         """Number of equations that constrain."""
         ...
 
+    @property
+    def details(self) -> dict[str, Any]:
+        """Keys of `Estimates.details` that these equations alone have."""
+        ...
+
     def at(self, fit: Sparse | None) -> tuple[Any, Floats]:
         """Return the design and the target, weighted by the variances at `fit`."""
         ...
@@ -227,6 +232,11 @@ class BitEquations:
         whether they are listed or not."""
         cohorts = int((self.table.reports > 0).sum())
         return cohorts * (self.table.mechanism.shape.columns - 1)
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """No key."""
+        return {}
 
     def at(self, fit: Sparse | None) -> tuple[BloomDesign, Floats]:
         """Return the design and the target, shape (cohorts * bits,), weighted by the variances at
@@ -308,7 +318,7 @@ def from_map(
         "equations": contrasts,
         "fitted": int(fit.chosen.size),
         "residual_variance": scale,
-        **({"whole_reports": True} if patterns is not None else {}),
+        **equations.details,
     }
     if not np.isfinite(error).any():
         details["warning"] = (

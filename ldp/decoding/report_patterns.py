@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import comb
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from ldp.arrays import Floats, Ints, Places
 from ldp.arrays import Points as Map
 from ldp.errors import DecodeError
 from ldp.mechanisms import Catalogued, Rappor
+from ldp.mechanisms.base import FAKES
 from ldp.regression.debiased import Sparse
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table
@@ -138,6 +140,20 @@ class PatternEquations:
     def contrasts(self) -> int:
         """Number of equations that constrain: the shares of a cohort's filters add to 1."""
         return int((self.table.reports > 0).sum()) * (self.mean.size - 1)
+
+    @property
+    def leverage(self) -> float:
+        """Number of reports by which one that is made up raises a candidate's count at most, as the
+        report of its filter does: at the weights of random strings, the mean over filters."""
+        relative = self.channel / (self.channel @ self.mean)[:, None]
+        moved = relative.max(axis=0) - 1
+        information = (relative * self.channel).sum(axis=0) - 1
+        return float(self.mean @ moved / (self.mean @ information))
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """Keys of `Estimates.details` that these equations alone have."""
+        return {"whole_reports": True, "fakes_move": FAKES * self.table.total * self.leverage}
 
     def at(self, fit: Sparse | None) -> tuple[FilterDesign, Floats]:
         """Return the design and the target, shape (equations,), weighted by the variances at `fit`;
