@@ -106,7 +106,7 @@ def test_a_sample_of_the_association_campaign_meets_its_bars() -> None:
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_a_sample_of_the_intervals_campaign_meets_its_bars() -> None:
-    """A fixed seed; with a free one each of its 52 bars would be missed with probability 5e-7 at
+    """A fixed seed; with a free one each of its 60 bars would be missed with probability 5e-7 at
     most. Its twin, pooled reports that it is not told of, is among them."""
     done = module("simulations.intervals", "--tables", "25", "--every", "3")
     assert done.returncode == 0, done.stdout + done.stderr
