@@ -42,6 +42,9 @@ def write_estimates(
     )
     if summary.get("whole_reports"):
         words += f"\nfrom whole reports: {summary['equations']:,} equations"
+        if summary["unlisted"]:
+            held = ", ".join(f"{count:,}" for count in summary["unlisted"])
+            words += f"; strings that are not listed are held by {held}"
     if estimates.fakes:
         fakes = estimates.fakes
         words += (

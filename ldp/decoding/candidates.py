@@ -37,6 +37,8 @@ from ldp.tables.table import Table
 
 MOST_CELLS = 1 << 20
 """Largest number of cells of a table: each fitted candidate is a column of so many numbers."""
+ROUNDS = 24
+"""Largest number of fits beside unlisted strings."""
 FEW = 16
 """Number of equations below which `regression` is least squares of all candidates: the shrinkage
 of a lasso, and the skewness of its residuals, are averages over many."""
@@ -200,9 +202,14 @@ class Equations(Protocol):
         """Return the design and the target, weighted by the variances at `fit`."""
         ...
 
-    def predicted(self, design: Any, fit: Sparse) -> Floats:
-        """Return the part of the noise that the squares of the residual tell: shape
-        (equations,)."""
+    def learn(self, design: Any, fit: Sparse) -> "tuple[Equations, bool]":
+        """Return the equations without what the residual of `fit` tells of strings that are not
+        listed, and whether that has settled."""
+        ...
+
+    def doubt(self, design: Any) -> float:
+        """Return the variance that `learn` adds to the estimate of a string in the fit, over that
+        of noise, and takes from the residual."""
         ...
 
     def remaining(self, design: Any, fit: Sparse) -> tuple[float, float]:
@@ -216,10 +223,12 @@ class Equations(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class BitEquations:
-    """Equations of the bits of a table; `map`, shape (candidates, cohorts, hashes)."""
+    """Equations of the bits of a table; `map`, shape (candidates, cohorts, hashes); `noise`, shape
+    (cohorts * bits,), is subtracted from the target."""
 
     shares: Shares
     map: Map
+    noise: Floats | float = 0.0
 
     @property
     def table(self) -> Table:
@@ -250,14 +259,19 @@ class BitEquations:
             columns = flat.columns(np.arange(fit.chosen.size))
             explained = mean + (columns @ fit.coefficients).reshape(share.shape)
         weight = self.shares.weight(explained)
-        return BloomDesign(self.map, weight, mean), ((share - mean) * weight).ravel()
+        target = ((share - mean) * weight).ravel()
+        return BloomDesign(self.map, weight, mean), target - self.noise
 
-    def predicted(self, design: BloomDesign, fit: Sparse) -> Floats:
-        """Return what the squares of the residuals tell of them: shape (cohorts * bits,)."""
+    def learn(self, design: BloomDesign, fit: Sparse) -> "tuple[BitEquations, bool]":
+        """Return the equations without the part of the noise that its squares tell, and True."""
         noise = np.zeros_like(fit.residual)
         used = np.repeat(self.table.reports > 0, self.table.mechanism.shape.columns)
         noise[used] = noise_from_squares(fit.residual[used])
-        return noise
+        return replace(self, noise=noise), True
+
+    def doubt(self, design: BloomDesign) -> float:
+        """Return 0: what `learn` subtracts is the smallest part of the noise."""
+        return 0.0
 
     def remaining(self, design: BloomDesign, fit: Sparse) -> tuple[float, float]:
         """Return 1 - df / n, the part of a random column that df chosen ones leave, and the
@@ -300,7 +314,7 @@ def from_map(
         equations = PatternEquations.of(table, patterns, bits)
     contrasts = equations.contrasts
     fits_all = method == "regression" and contrasts < FEW
-    design, fit = _fitted(equations, method, fits_all)
+    equations, design, fit = _fitted(equations, method, fits_all)
     left, scale = equations.remaining(design, fit)
     share, error = debias(design, fit, left, max(1.0, scale))
     correction = np.where(np.isfinite(error), error, 0.0) ** 2 / max(1.0, scale)
@@ -308,7 +322,8 @@ def from_map(
         target = fit.residual + design.columns(fit.chosen) @ fit.coefficients
         error = least_squares(design.columns(fit.chosen), target).std_errors
     is_known = np.isfinite(error[fit.chosen])
-    table_error = np.sqrt(max(1.0, scale) * equations.variances(design, fit, correction))
+    fitted_scale = max(1.0, scale + 2 * equations.doubt(design))
+    table_error = np.sqrt(fitted_scale * equations.variances(design, fit, correction))
     error[fit.chosen[is_known]] = table_error[:-1][is_known]
     n = table.total
     untouched = float(table.mechanism.channel.untouched)
@@ -354,10 +369,12 @@ def from_map(
     )
 
 
-def _fitted(equations: Equations, method: str, fits_all: bool) -> tuple[Any, Sparse]:
-    """Return the design and the fit of `method`, or of least squares of all candidates."""
+def _fitted(equations: Equations, method: str, fits_all: bool) -> tuple[Equations, Any, Sparse]:
+    """Return the equations, the design and the fit of `method`, or of least squares of all
+    candidates."""
+    is_sparse = method != "lasso-ols" and not fits_all
     fit: Sparse | None = None
-    for number in range(2 if method == "lasso-ols" or fits_all else 3):
+    for _ in range(2):
         design, target = equations.at(fit)
         if method == "lasso-ols":
             fit = _lasso(design, target)
@@ -366,12 +383,17 @@ def _fitted(equations: Equations, method: str, fits_all: bool) -> tuple[Any, Spa
         elif fit is None:
             fit = nonnegative_path(design, target, equations.contrasts)
         else:
-            if number == 2:
-                residual = target - design.columns(fit.chosen) @ fit.coefficients
-                target = target - equations.predicted(design, replace(fit, residual=residual))
             fit = refit(design, target, fit, equations.contrasts)
     assert fit is not None
-    return design, fit
+    for _ in range(ROUNDS if is_sparse else 0):
+        design, target = equations.at(fit)
+        residual = target - design.columns(fit.chosen) @ fit.coefficients
+        equations, is_settled = equations.learn(design, replace(fit, residual=residual))
+        design, target = equations.at(fit)
+        fit = refit(design, target, fit, equations.contrasts)
+        if is_settled:
+            break
+    return equations, design, fit
 
 
 def _pooled(mechanism: Mechanism, more: float) -> float:

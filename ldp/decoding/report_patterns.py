@@ -19,10 +19,19 @@ else 0, and m the distribution of the filter of a random string,
 times the root of N I the equations of `ldp.regression`, as of bits in
 `ldp.decoding.candidates`. P follows from a fit, never from the counts of single reports, of
 which most may be 0.
+
+A string that many hold and no list names is in one filter of each cohort, unknown but hard to miss.
+Of share b, and with the residual r of a cohort after the listed strings, its filter is F with the
+probability
+
+    w[F] ~ m[F] exp(b x_F'r - b**2 |x_F|**2 / 2),    b = sum w x'r / sum w |x|**2,
+
+iterated over all cohorts (expectation maximisation). Where these probabilities are close to 0 or 1
+b w is subtracted as if it were listed; else the string stays in the residuals' variance.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import comb
@@ -49,6 +58,16 @@ UNEXPLAINED = 4.0
 """Number of standard errors by which the residuals' variance must exceed 1 for a warning."""
 NO_INFORMATION = 1e-9
 """Ratio of an eigenvalue of I to the largest below which its contrast is left out."""
+MOST_UNLISTED = 8
+"""Largest number of unlisted strings that are subtracted."""
+LEAST_GAIN = 10.0
+"""Least gain in log-likelihood of an unlisted string."""
+MOST_DOUBT = 0.1
+"""Largest part of the noise's variance that not knowing the filters of an unlisted string adds."""
+STEPS = 100
+"""Largest number of steps of expectation maximisation."""
+SETTLED = 0.01
+"""Relative change of an unlisted string's share below which it has settled."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,13 +125,15 @@ class FilterDesign:
 @dataclass(frozen=True, eq=False)
 class PatternEquations:
     """Equations of the whole reports of a `table`: `share`, shape (cohorts, 2**bits), of each in
-    its cohort; `map` as of `FilterDesign`; `channel`, T, shape (2**bits, filters), and `mean`."""
+    its cohort; `map` as of `FilterDesign`; `channel`, T, shape (2**bits, filters), and `mean`;
+    `unlisted`, shape (strings, cohorts, filters), the share of each unlisted string by filter."""
 
     table: Table
     share: Floats
     map: Map
     channel: Floats
     mean: Floats
+    unlisted: Floats
 
     @classmethod
     def of(cls, table: Table, patterns: Patterns, places: Map) -> "PatternEquations":
@@ -134,7 +155,8 @@ class PatternEquations:
         for bit in np.moveaxis(places, 2, 0):
             codes |= np.left_shift(1, bit, dtype=np.uint8, casting="unsafe")
         share = counted / np.maximum(table.reports, 1)[:, None]
-        return cls(table, share, number[codes][:, :, None], report_law(mechanism, filters), mean)
+        law, unlisted = report_law(mechanism, filters), np.zeros((0, len(share), mean.size))
+        return cls(table, share, number[codes][:, :, None], law, mean, unlisted)
 
     @property
     def contrasts(self) -> int:
@@ -153,14 +175,19 @@ class PatternEquations:
     @property
     def details(self) -> dict[str, Any]:
         """Keys of `Estimates.details` that these equations alone have."""
-        return {"whole_reports": True, "fakes_move": FAKES * self.table.total * self.leverage}
+        shares = self.unlisted.sum(axis=2).mean(axis=1)
+        return {
+            "whole_reports": True,
+            "unlisted": [round(float(share) * self.table.total) for share in shares],
+            "fakes_move": FAKES * self.table.total * self.leverage,
+        }
 
     def at(self, fit: Sparse | None) -> tuple[FilterDesign, Floats]:
         """Return the design and the target, shape (equations,), weighted by the variances at `fit`;
         None: where all strings are random."""
-        held = np.zeros((len(self.share), self.mean.size))
+        held = self.unlisted.sum(axis=0)
         if fit is not None:
-            held = held_by_filter(self.map[fit.chosen], fit.coefficients, self.mean.size)
+            held = held + held_by_filter(self.map[fit.chosen], fit.coefficients, self.mean.size)
         others = np.maximum(1 - held.sum(axis=1, keepdims=True), LEAST_SHARE)
         filters = held + others * self.mean
         filters /= filters.sum(axis=1, keepdims=True)
@@ -173,24 +200,30 @@ class PatternEquations:
         score = np.einsum("csf,cs->cf", weighted, self.share)
         design = FilterDesign(self.map, (root * reports)[:, :, None] * turned, self.mean)
         target = back * reports * np.einsum("cef,cf->ce", turned, score)
-        return design, (target - design.root @ self.mean).ravel()
+        return design, (target - design.root @ self.mean - self._unlisted(design)).ravel()
 
-    def predicted(self, design: FilterDesign, fit: Sparse) -> Floats:
-        """Return what the squares of the residual along the columns of all filters tell of it:
-        shape (equations,).
+    def _unlisted(self, design: FilterDesign) -> Floats:
+        """Return what the unlisted strings add to the target: shape (cohorts, contrasts)."""
+        return np.asarray(np.einsum("cfe,cf->ce", design.parts, self.unlisted.sum(axis=0)))
 
-        A string that is missing from the list raises its filter in every cohort, so those products
-        are skewed, as in `noise_from_squares`; their mean over the cohorts tells nothing. Where the
-        residuals vary as noise does nothing is predicted: of few reports noise itself is skewed.
-        """
-        residual = fit.residual
-        if self.remaining(design, fit)[1] < 1 + UNEXPLAINED * math.sqrt(2 / self.contrasts):
-            return np.zeros_like(residual)
-        lengths = np.linalg.norm(design.parts, axis=2, keepdims=True)
-        along = np.divide(design.parts, lengths, where=lengths > 0, out=np.zeros_like(design.parts))
-        squares = np.einsum("cfe,ce->cf", along, residual.reshape(len(along), -1)) ** 2
-        noise = np.einsum("cfe,cf->ce", along, squares - squares.mean(axis=0)).ravel()
-        return np.asarray(noise * float(noise @ residual) / max(float(noise @ noise), 1e-300))
+    def learn(self, design: FilterDesign, fit: Sparse) -> "tuple[PatternEquations, bool]":
+        """Return the equations with each unlisted string estimated anew from the residual of `fit`,
+        and once these settle with one more where the rest varies by more than noise; and whether
+        nothing was left to change."""
+        residual, strings = fit.residual.reshape(len(self.share), -1), list[Floats]()
+        for before in self.unlisted:
+            residual = residual + np.einsum("cfe,cf->ce", design.parts, before)
+            residual = _without_string(design, residual, strings)
+        after, former = (np.array([*map(np.sum, x)]) for x in (strings, self.unlisted))
+        is_settled = after.size == former.size and bool(
+            (abs(after - former) < SETTLED * after).all()
+        )
+        if is_settled and after.size < MOST_UNLISTED:
+            variance = self.remaining(design, replace(fit, residual=residual.ravel()))[1]
+            if variance > 1 + UNEXPLAINED * math.sqrt(2 / self.contrasts):
+                _without_string(design, residual, strings)
+        unlisted = np.array(strings).reshape(len(strings), *self.unlisted.shape[1:])
+        return replace(self, unlisted=unlisted), is_settled and len(strings) == after.size
 
     def remaining(self, design: FilterDesign, fit: Sparse) -> tuple[float, float]:
         """Return the part of a random string's column that the chosen ones leave, and the variance
@@ -209,6 +242,11 @@ class PatternEquations:
         along = float(design.random_column(fit.residual[:, None])[0, 0])
         return left / whole, along / left
 
+    def doubt(self, design: FilterDesign) -> float:
+        """Return the variance that not knowing the filters of the unlisted strings adds to an
+        estimate, over that of noise."""
+        return sum(_doubt(design, string) for string in self.unlisted)
+
     def variances(self, design: FilterDesign, fit: Sparse, correction: Floats) -> Floats:
         """Return the variance of every chosen candidate's estimate around its share of this table,
         and that of the sum of all candidates' estimates around theirs: shape (chosen + 1,).
@@ -225,6 +263,42 @@ class PatternEquations:
         held = np.maximum(fit.coefficients, 0.0)
         held = np.append(held, min(1.0, held.sum()))
         return np.asarray(np.maximum(variance - held * (1 - held) / self.table.total, 0.0))
+
+
+def _doubt(design: FilterDesign, string: Floats) -> float:
+    """Return the mean variance of x'z / |x| over the columns x of random strings, z the column of
+    an unlisted `string`, its share by filter, shape (cohorts, filters)."""
+    share = string.sum(axis=1, keepdims=True)
+    cells = design.parts @ np.swapaxes(design.parts, 1, 2)
+    squares = np.einsum("cf,cfg->cg", string * share, cells**2)
+    variance = squares - np.einsum("cf,cfg->cg", string, cells) ** 2
+    whole = (design.parts**2).sum(axis=2)
+    return float((variance @ design.mean).sum() / (whole @ design.mean).sum())
+
+
+def _without_string(design: FilterDesign, residual: Floats, strings: list[Floats]) -> Floats:
+    """Return `residual`, shape (cohorts, contrasts), without the unlisted string that explains it
+    best, and add the string's share by filter, shape (cohorts, filters), to `strings`; where no
+    string explains enough, or its filters are in doubt, return `residual`."""
+    parts, mean = design.parts, design.mean
+    products, squares = np.einsum("cfe,ce->cf", parts, residual), (parts**2).sum(axis=2)
+    excess = max(1.0, float((residual**2).sum()) - residual.size)
+    share = math.sqrt(excess / float((squares @ mean).sum()))
+    for _ in range(STEPS):
+        gain = share * products - share**2 / 2 * squares
+        most = gain.max(axis=1, keepdims=True)
+        chance = mean * np.exp(gain - most)
+        total = chance.sum(axis=1, keepdims=True)
+        chance /= total
+        before, share = share, float((chance * products).sum() / (chance * squares).sum())
+        if share <= 0 or abs(share - before) < 1e-4 * before:
+            break
+    string = share * chance
+    is_found = share > 0 and float((np.log(total) + most).sum()) > LEAST_GAIN
+    if not is_found or _doubt(design, string) > MOST_DOUBT:
+        return residual
+    strings.append(string)
+    return np.asarray(residual - np.einsum("cfe,cf->ce", parts, string))
 
 
 def require_decodable(mechanism: Catalogued) -> Rappor:
