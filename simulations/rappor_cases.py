@@ -5,7 +5,8 @@ regression test and demo (tests/regtest_spec.py, demo.sh @a13fa96), decodes them
 method, and prints every figure beside that of google/rappor's decoder (`Reference`: on other tables
 of the same cases). It prints each bar, writes all as JSON and exits 1 when a bar is missed. Beside
 the recall stands what a decoder would have that is told how many people hold every string but the
-one it tests, on the list or not. `--sample`: the cases of up to 200 candidates.
+one it tests, on the list or not. `--sample`: the cases of up to 200 candidates. `--whole`: those of
+8 bits from whole reports.
 """
 
 import argparse
@@ -26,13 +27,16 @@ from scipy.stats import norm
 from ldp import Rappor, bulk
 from ldp.arrays import Bools, Floats, Ints, Points
 from ldp.decoding.candidates import BloomDesign, Shares
+from ldp.decoding.report_patterns import MOST_BITS
 from ldp.mechanisms.base import Mechanism
 from ldp.protocol.hashing import PolynomialBloom
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
 from ldp.tables.estimates import Estimates, Rule
+from ldp.tables.patterns import Patterns
 from simulations import campaign
 from simulations.campaign import Bar
+from simulations.whole_reports import draw_patterns
 
 LOOSE_RULE = Rule(alpha=0.2)
 SEEDS = 3
@@ -238,17 +242,25 @@ def memoised(
     return table, np.bincount(held.ravel(), minlength=len(values))
 
 
-def drawn(case: Case, generator: np.random.Generator) -> tuple[Table, dict[str, int]]:
-    """A fresh table with fresh hash functions, and how many reports hold each string."""
+def drawn(
+    case: Case, generator: np.random.Generator, is_whole: bool = False
+) -> tuple[Table, Patterns | None, dict[str, int]]:
+    """A fresh table with fresh hash functions, its patterns where `is_whole` and they can be
+    decoded, and how many reports hold each string."""
     held = tuple(f"v{i}" for i in range(1, case.strings + 1))
     seed, shares = generator.bytes(16).hex(), case.shares()
     mechanism = Rappor(**case.parameters, seed=seed)  # type: ignore[arg-type]
-    if case.each == 1:
-        counts = generator.multinomial(case.people, shares)
-        table = draw_table(mechanism, held, counts=counts, generator=generator)
-    else:
+    patterns = None
+    if case.each > 1:
         table, counts = memoised(mechanism, held, shares, case.people, case.each, generator)
-    return table, dict(zip(held, counts.tolist(), strict=True))
+    else:
+        counts = generator.multinomial(case.people, shares)
+        if is_whole and mechanism.bits <= MOST_BITS:
+            patterns = draw_patterns(mechanism, held, counts, generator)
+            (table,) = patterns.tables()
+        else:
+            table = draw_table(mechanism, held, counts=counts, generator=generator)
+    return table, patterns, dict(zip(held, counts.tolist(), strict=True))
 
 
 def places(mechanism: Mechanism, values: Sequence[str]) -> Points:
@@ -293,15 +305,15 @@ class Run:
     megabytes: int
 
 
-def run(name: str, seed: int) -> Run:
+def run(name: str, seed: int, is_whole: bool) -> Run:
     case = CASES[name]
     generator = np.random.default_rng([seed, *name.encode()])
-    table, truth = drawn(case, generator)
+    table, patterns, truth = drawn(case, generator, is_whole)
     listed = candidates(case)
     found = places(table.mechanism, listed)
 
     def decoded(rule: Rule) -> Estimates:
-        return decode(table, listed, rule=rule, places=found)
+        return decode(table, listed, rule=rule, places=found, patterns=patterns)
 
     started = time.process_time()
     estimates = decoded(Rule())
@@ -440,23 +452,24 @@ def bars(rows: Sequence[Row]) -> list[Bar]:
     ]
 
 
-def measured(names: Sequence[str], seeds: int) -> Iterator[list[Run]]:
+def measured(names: Sequence[str], seeds: int, is_whole: bool) -> Iterator[list[Run]]:
     """The runs of each case, in a process of its own: memory is the most that it ever held."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a second thread costs processor time while it waits
     fresh = multiprocessing.get_context("spawn")
     for name in names:
         with fresh.Pool(1) as pool:
-            yield pool.starmap(run, [(name, seed) for seed in range(1, seeds + 1)])
+            yield pool.starmap(run, [(name, seed, is_whole) for seed in range(1, seeds + 1)])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", action="store_true", help="the cases of up to 200 candidates")
+    parser.add_argument("--whole", action="store_true", help="8 bits from whole reports")
     parser.add_argument("--out", type=Path, help="JSON file to write")
     asked, started = parser.parse_args(), campaign.provenance()
     names = [n for n, c in CASES.items() if not asked.sample or len(candidates(c)) <= SAMPLED]
     runs, rows = list[Run](), list[Row]()
-    for some in measured(names, SEEDS):
+    for some in measured(names, SEEDS, asked.whole):
         runs += some
         rows.append(Row.of(some))
         print(rows[-1], flush=True)
