@@ -127,7 +127,7 @@ def collect(
 ) -> None:
     """Take sealed batches over HTTP into a store of reports, until interrupted.
 
-    A batch is answered when it is on the disk for good. SIGHUP has moved what waits.
+    A batch is answered when it is on the disk for good. On SIGHUP, what waits is moved at once.
     docs/operating.md has the rest. With --dev, on this machine only: every report is printed in
     words, and a page shows what they estimate.
 
