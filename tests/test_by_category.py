@@ -328,6 +328,30 @@ def test_intervals_hold_for_the_honest_under_fakes() -> None:
     assert decode_by_category(spoilt, 0.03).summary()["fakes"] == 0.03
 
 
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_of_categories_that_do_not_differ_few_are_said_to() -> None:
+    """60 tables of categories that hold the same numbers: at alpha 0.05 more than 12 have a
+    difference with probability 1e-5. The twin, intervals of one standard error, has more. Numbers
+    around 20, 40 and 60 differ in every table."""
+    same: list[Any] = [(version, f"{place + 0.5}") for version in VERSIONS for place in range(50)]
+    values, shares = _people(0)
+    wrong, twin = 0, 0
+    for seed in range(60):
+        generator = np.random.default_rng([11, seed])
+        table = draw_table(BY, same, counts=np.full(len(same), 400), generator=generator)
+        decoded = decode_by_category(table)
+        wrong += bool(decoded.differences((0.25, 0.5, 0.75)))
+        twin += bool(decoded.differences((0.25, 0.5, 0.75), alpha=9 * 0.32))
+    assert wrong <= int(binom.isf(1e-5, 60, 0.05)) < twin
+    table = draw_table(BY, values, frequencies=shares, users=60_000, generator=generator)
+    assert decode_by_category(table).differences((0.5,)) == [
+        ("p50", "2.1", "2.0"),
+        ("p50", "other", "2.0"),
+        ("p50", "other", "2.1"),
+    ]
+
+
 @pytest.mark.exact
 def test_by_command_from_numbers_of_people_to_percentiles_by_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -350,6 +374,8 @@ def test_by_command_from_numbers_of_people_to_percentiles_by_version(
     printed = capsys.readouterr().out
     assert "other,p50" in printed
     assert ",count," not in printed
+    assert "p50 of 2.1 is above that of 2.0, other" in printed
+    assert "right with a probability of 95 %" in printed
     rows = {
         row["category"]: row
         for row in csv.DictReader(Path("t.csv").read_text().splitlines())
@@ -416,6 +442,7 @@ def test_the_page_has_a_chart_for_each_statistic_with_a_line_for_each_category(
     page = render([read], truth=held, title="By version")
     assert "Share of all reports" in page
     assert "3 categories" in page
+    assert "other is above 2.0, 2.1" in page
     assert truth_of({"a": 3}) is None
     rows = path.read_text().splitlines()
     summary = path.with_suffix(".json")

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import date
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -230,7 +231,17 @@ def _write_numbers(
     if out != "-":
         rows = [*csv.reader(io.StringIO(text, newline=""))]
         place = int(rows[0][0] == CATEGORY)
-        text = csv_text([row for row in rows if row[place] != "count"]) + f"-> {out}"
+        text = csv_text([row for row in rows if row[place] != "count"])
+        for (name, higher), some in groupby(
+            summary.get("differences", ()), lambda one: (one["statistic"], one["higher"])
+        ):
+            text += (
+                f"{name} of {higher} is above that of {', '.join(one['lower'] for one in some)}\n"
+            )
+        if summary.get("differences"):
+            sure = 100 * (1 - summary["differences_alpha"])
+            text += f"all of these are right with a probability of {sure:g} %\n"
+        text += f"-> {out}"
         if fakes is not None:
             text += f"\n{INTERVALS_UNDER_FAKES.format(share=100 * fakes)}"
     following = "" if out == "-" else f"ldp report {out} --out report.html"

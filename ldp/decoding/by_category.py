@@ -10,9 +10,10 @@ same tests of bins give an interval (Fieller 1954: a ratio by the difference tha
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import permutations
 from math import inf, nan
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -45,6 +46,8 @@ MOVES = "the share of a category below any number"
 """Key of `fakes_move` in a summary."""
 FAKES = ("fakes_raise", "fakes_lower")
 """Keys of a summary of which that of the category holds that made-up reports move most."""
+DIFFERENCES = 0.05
+"""Largest probability that any difference between categories that is named is none."""
 STEPS = 30
 """Number of halvings in which the end of an interval is looked for."""
 
@@ -136,6 +139,14 @@ class CategoryDistribution(Distribution):
         return [self.held(level), *super().statistics(quantiles, level)]
 
 
+class Difference(NamedTuple):
+    """Two categories of which one has the `higher` number as its `statistic`."""
+
+    statistic: str
+    higher: str
+    lower: str
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Distributions(Displayed):
     """Distributions of a number, one for each category in `of`."""
@@ -159,6 +170,27 @@ class Distributions(Displayed):
         return Distributions(
             {name: replace(one, is_monotone=True) for name, one in self.of.items()}
         )
+
+    def differences(
+        self, quantiles: tuple[float, ...] = QUANTILES, alpha: float = DIFFERENCES
+    ) -> list[Difference]:
+        """Return the pairs of categories that differ in one of the `quantiles`: none of them is
+        wrong with a probability of at least 1 - `alpha`.
+
+        Intervals at the level 1 - alpha / (categories * quantiles) all hold at a time with that
+        probability (Bonferroni), so where two of them have no number in common, the quantiles
+        differ. Raises ParameterError for a quantile or that level outside (0, 1).
+        """
+        level = 1 - alpha / max(1, len(self.of) * len(quantiles))
+        differences = list[Difference]()
+        for q in quantiles:
+            rows = {name: one.quantile(q, level) for name, one in self.of.items()}
+            differences += [
+                Difference(rows[higher].name, higher, lower)
+                for higher, lower in permutations(rows, 2)
+                if rows[lower].high <= rows[higher].low
+            ]
+        return differences
 
     @property
     def headline(self) -> str:
@@ -190,8 +222,16 @@ class Distributions(Displayed):
         own = [one.summary(quantiles, level) for one in self.of.values()]
         moves = {MOVES: max(one.fakes_move() for one in self.of.values())}
         fakes = {name: max(one[name] for one in own) for name in FAKES if name in own[0]}
-        categories = {"kind": NUMBERS_BY_CATEGORY, "categories": [*self.of]}
-        return {**own[0], **categories, "fakes_move": moves, **fakes}
+        differences = [row._asdict() for row in self.differences(quantiles)]
+        return {
+            **own[0],
+            "kind": NUMBERS_BY_CATEGORY,
+            "categories": [*self.of],
+            "differences": differences,
+            "differences_alpha": DIFFERENCES,
+            "fakes_move": moves,
+            **fakes,
+        }
 
     def to_csv(
         self,

@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from ldp.decoding.by_category import Difference
 from ldp.report.formats import percent, quantity, span, ticks
 from ldp.report.numbers import (
     SINCE,
@@ -20,7 +21,14 @@ from ldp.report.numbers import (
     true_numbers,
 )
 from ldp.report.numbers import facts as facts_of_numbers
-from ldp.report.reading import ResultFile, are_texts, csv_lines, read_summary, reading
+from ldp.report.reading import (
+    ResultFile,
+    are_texts,
+    csv_lines,
+    is_number,
+    read_summary,
+    reading,
+)
 from ldp.tables.estimates import CATEGORY, NUMBER_COLUMNS, NUMBERS_BY_CATEGORY
 
 HEADER = (CATEGORY, *NUMBER_COLUMNS)
@@ -61,15 +69,26 @@ class NumbersByCategory(ResultFile):
                 statistics[category] = [row for row in rows if row["statistic"] != "count"]
                 bins[category] = [row for row in rows if row["statistic"] == "count"]
                 check_order(bins[category])
-        summary = read_summary(
-            path, checks, {**SINCE, "kind": lambda kind: kind == NUMBERS_BY_CATEGORY}
-        )
+        optional = {
+            **SINCE,
+            "kind": lambda kind: kind == NUMBERS_BY_CATEGORY,
+            "differences": _are_differences,
+            "differences_alpha": is_number,
+        }
+        summary = read_summary(path, checks, optional)
         with reading(path):
             if [*statistics] != summary["categories"] or not statistics:
                 raise ValueError
         return cls(
             name=path.stem, path=str(path), summary=summary, statistics=statistics, bins=bins
         )
+
+
+def _are_differences(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(row, dict) and are_texts([row.get(name) for name in Difference._fields])
+        for row in value
+    )
 
 
 def face(file: NumbersByCategory, truth: Mapping[str, TrueNumbers] | None) -> dict[str, Any]:
@@ -131,6 +150,13 @@ def _chart(
         "name": "Share of all reports" if is_total else name,
         "about": "" if is_total else meaning(name),
         "lines": lines,
+        "differences": [
+            f"{higher} is above {', '.join(row['lower'] for row in some)}"
+            for higher, some in groupby(
+                (row for row in file.summary.get("differences", ()) if row["statistic"] == name),
+                lambda row: str(row["higher"]),
+            )
+        ],
         "ticks": [{**mark, "text": f"{mark['text']} %"} for mark in marks] if is_total else marks,
         "is_log": is_log,
     }
