@@ -69,18 +69,19 @@ _SINCE: Checks = {
 
 
 class Rows(Sequence[Mapping[str, Any]]):
-    """Lines of an estimates file, kept by column: `values`, and `columns` of float64 by name, NaN
-    where empty; a row is made when it is asked for. Raises ValueError for a line that `ldp decode`
-    does not write."""
+    """Lines of an estimates file, kept by column: `values`, texts, and `columns` of float64 by
+    name, NaN where empty, shape (rows,) each; a row is made when it is asked for. Raises ValueError
+    for a line that `ldp decode` does not write."""
 
     def __init__(self, lines: Iterator[Sequence[str]]) -> None:
-        self.values: list[str] = []
+        texts = [np.array([], np.dtypes.StringDType())]  # a third of the memory of a list
         columns = {name: array("d") for name in _NUMBERS}
         while some := list(islice(lines, _LINES)):
             values, *cells = zip(*some, strict=True)
-            self.values += values
+            texts.append(np.array(values, np.dtypes.StringDType()))
             for column, numbers in zip(columns.values(), _numbers(cells), strict=True):
                 column.frombytes(numbers.tobytes())
+        self.values = np.concatenate(texts)
         self.columns = {name: np.frombuffer(column) for name, column in columns.items()}
 
     def __len__(self) -> int:
@@ -95,7 +96,7 @@ class Rows(Sequence[Mapping[str, Any]]):
             return [self[index] for index in range(*place.indices(len(self)))]
         numbers = {name: column[place].item() for name, column in self.columns.items()}
         row = {name: None if math.isnan(x) else x for name, x in numbers.items()}
-        return {"value": self.values[place], **row}
+        return {"value": str(self.values[place]), **row}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +141,7 @@ class Results(ResultFile):
             "below_floor": int((held[is_typed] < self.summary["noise_floor"]).sum()),
             "false": int((detected & ~is_typed).sum()),
             "missed": int((is_typed & ~detected).sum()),
-            "intervals_hold": float(holds.mean()) if values else None,
+            "intervals_hold": float(holds.mean()) if holds.size else None,
             "selected_hold": float(selected[detected].mean()) if detected.any() else None,
         }
 
