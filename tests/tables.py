@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from ldp.cli import commands
-from ldp.mechanisms import CATALOGUE, Catalogued, Mechanism
+from ldp.mechanisms import METRIC_MECHANISMS, Catalogued, Mechanism
 from ldp.registry.schema import registry_schema
 from ldp.simulation.scenarios import scenario_schema
 
@@ -29,7 +29,7 @@ HEADERS = {
 
 def table(page: str) -> str:
     """Return the lines of a page's table below its header."""
-    kinds = sorted(CATALOGUE.values(), key=lambda kind: kind.wire_id)
+    kinds = sorted(METRIC_MECHANISMS.values(), key=lambda kind: kind.wire_id)
     if page == "wire.md":
         rows = [[_link(k), str(k.wire_id), _form(k), _code(names(k))] for k in kinds]
     else:

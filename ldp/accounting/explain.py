@@ -35,6 +35,11 @@ def upwards(number: float, digits: int = 4) -> str:
     return f"{rounded:g}" if rounded < 1e6 else f"{rounded:,.0f}"
 
 
+def epsilon_text(epsilon: float) -> str:
+    """Return an epsilon as text, rounded up; "unlimited" where there is no bound."""
+    return "unlimited" if math.isinf(epsilon) else upwards(epsilon)
+
+
 def odds(epsilon: float) -> float:
     """Return the largest factor of odds by a release of cost `epsilon`: e**epsilon."""
     return math.exp(epsilon) if epsilon < 700 else math.inf

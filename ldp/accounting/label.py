@@ -1,5 +1,6 @@
 """Privacy label of a metric, as in tables and estimates: caps, never spendings."""
 
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -8,6 +9,7 @@ from typing import Any
 from ldp.errors import ParameterError
 
 NUMBERS = ("report_epsilon", "window_epsilon", "lifetime_epsilon")
+SHUFFLED = tuple(f"shuffled_{name}" for name in NUMBERS)
 MOST = sys.float_info.max
 
 
@@ -17,7 +19,8 @@ class Label:
     every fixed `window` and for life (that of the device, where it is less).
 
     `memoise` is "", "epoch" or "per-value"; `window` and `epoch` are lengths in words, such as
-    "1 day". Raises ParameterError for anything else.
+    "1 day". Where a shuffler is trusted the three epsilons are infinite, and the `shuffled` ones,
+    else 0, are those behind an honest relay. Raises ParameterError for anything else.
     """
 
     metric: str
@@ -28,20 +31,46 @@ class Label:
     lifetime_epsilon: float
     memoise: str = ""
     epoch: str = ""
+    shuffled_report_epsilon: float = 0.0
+    shuffled_window_epsilon: float = 0.0
+    shuffled_lifetime_epsilon: float = 0.0
+
+    @property
+    def trusts_shuffler(self) -> bool:
+        """Whether a shuffler protects, and nothing else."""
+        return self.shuffled_report_epsilon > 0
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if name not in NUMBERS and not isinstance(value, str):
+            if name in (*NUMBERS, *SHUFFLED):
+                if not (isinstance(value, int | float) and value >= 0):
+                    raise ParameterError("a label's epsilons must be numbers >= 0")
+            elif not isinstance(value, str):
                 raise ParameterError("a label's names and lengths must be texts")
-            if name in NUMBERS and not (isinstance(value, int | float) and 0 <= value <= MOST):
-                raise ParameterError("a label's epsilons must be numbers >= 0")
+        most = math.inf if self.trusts_shuffler else MOST
+        if not (
+            all(getattr(self, name) <= most for name in NUMBERS)
+            and all(getattr(self, name) <= MOST for name in SHUFFLED)
+        ):
+            raise ParameterError("a label's epsilons must be finite without a shuffler")
         if self.memoise not in ("", "epoch", "per-value"):
             raise ParameterError("a label's memoise must be epoch, per-value or empty")
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """JSON-ready data of which `of` makes the label: without the shuffled epsilons where no
+        shuffler is trusted, and null for infinite ones."""
+        stated = {name: value for name, value in asdict(self).items() if name not in SHUFFLED}
+        if not self.trusts_shuffler:
+            return stated
+        shuffled = {name: getattr(self, name) for name in SHUFFLED}
+        return {**stated, **dict.fromkeys(NUMBERS), **shuffled}
+
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "Label":
-        """Return the label whose `asdict` is `fields`; raise ParameterError for anything else."""
+        """Return the label of these `fields`; raise ParameterError for anything else."""
         try:
-            return cls(**fields)
-        except TypeError:
+            infinite = {name: math.inf for name in NUMBERS if fields.get(name, 0) is None}
+            return cls(**{**fields, **infinite})
+        except (TypeError, AttributeError):
             raise ParameterError("a label names something unknown, or not enough") from None

@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from fractions import Fraction
-from math import isinf
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 from ldp.accounting import Cost, group
-from ldp.accounting.explain import upwards
+from ldp.accounting.explain import epsilon_text, upwards
 from ldp.cli.conditions import shuffling_conditions
 from ldp.cli.options import FILE, JSON, say
 from ldp.cli.parsing import SHARE
@@ -144,7 +143,8 @@ def amplify(
         sizes = _sizes_in(store, subject.definition)
     unattested = 0
     if sizes is not None:
-        lines = _read_sizes(sizes)
+        messages = subject.definition.mechanism.messages if subject.definition else 1  # of a person
+        lines = [(stated // messages, opened // messages) for stated, opened in _read_sizes(sizes)]
         unattested = sum(opened for attested, opened in lines if not attested)
         honest = sorted(honest_reports(*line, fakes=fakes) for line in lines if line[0])
         counts = Counter(honest[:batches])
@@ -301,7 +301,7 @@ def _words(result: Mapping[str, Any]) -> str:
         lines += [
             f"  {every:<25} {_cost(batches['composed'])}, composed",
             f"  {'':<25} {_cost(batches['added'])}, added",
-            f"  {'':<25} epsilon {_epsilon(batches['local'])}, delta 0, seen by themselves",
+            f"  {'':<25} epsilon {epsilon_text(batches['local'])}, delta 0, seen by themselves",
         ]
     if unattested := result["unattested"]:
         lines.append(
@@ -324,11 +324,7 @@ def _parts(cost: Cost) -> dict[str, float]:
 
 
 def _cost(parts: Mapping[str, float]) -> str:
-    return f"epsilon {_epsilon(parts['epsilon'])}, delta {upwards(parts['delta'])}"
-
-
-def _epsilon(epsilon: float) -> str:
-    return "unlimited" if isinf(epsilon) else upwards(epsilon)
+    return f"epsilon {epsilon_text(parts['epsilon'])}, delta {upwards(parts['delta'])}"
 
 
 def _closed(form: Callable[..., float], local: float, reports: int, delta: float) -> float | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp.cli.options import FAKES, FILE, JSON, REGISTRY, SEED, generator, say
+from ldp.cli.options import FAKES, FILE, JSON, REGISTRY, SEED, generator, require_local, say
 from ldp.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def attack(
     from ldp.simulation.poisoning_gains import Laboratory, require_attacks
 
     definition = Registry.load(registry).metric(metric)
+    require_local(definition, "ldp attack")
     require_attacks(definition.mechanism)
     share = 0.01 if fakes is None else fakes
     laboratory = Laboratory(

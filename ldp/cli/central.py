@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldp.cli.estimates import check_output, write_numbers
-from ldp.cli.options import FILE, JSON, QUANTILES, REGISTRY, SEED, generator, say
+from ldp.cli.options import FILE, JSON, QUANTILES, REGISTRY, SEED, generator, require_local, say
 from ldp.files import csv_text, finite
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def central(
 
     check_output(out, level)
     definition = Registry.load(registry).metric(metric)
+    require_local(definition, "ldp central")
     people = Population.from_csv(data).mapped(definition.cleaned)
     randomness = generator(seed)
     twin = central_twin(

@@ -2,6 +2,7 @@
 
 from ldp.accounting.explain import upwards
 from ldp.mechanisms import Catalogued
+from ldp.mechanisms.dummies import Dummies
 from ldp.privacy_loss import DummyMessages
 from ldp.privacy_loss.shuffling import Shuffled
 
@@ -18,10 +19,10 @@ def shuffling_conditions(mechanism: Shuffled, reports: int, per_person: int) -> 
         "r e**((r - 1) epsilon) delta; fresh reports in several batches compose (ldp amplify "
         "--batches)",
     ]
-    if isinstance(mechanism, DummyMessages):
+    if isinstance(mechanism, DummyMessages | Dummies):
         conditions.append(
-            f"the {1 + mechanism.slots} messages of a person at most are shuffled one by one, and "
-            "none can be told to be of the same person as another; no device sends dummies yet"
+            f"the {1 + mechanism.slots} messages of a person are shuffled one by one, and none can "
+            "be told to be of the same person as another: otherwise the value can be read as it is"
         )
     if isinstance(mechanism, Catalogued) and mechanism.is_memoisable:
         conditions.append(

@@ -16,6 +16,7 @@ import click
 from ldp.cli.parsing import SHARE
 from ldp.errors import LdpError, ParameterError
 from ldp.files import finite
+from ldp.registry.definitions import Metric
 
 if TYPE_CHECKING:
     import numpy as np
@@ -120,6 +121,16 @@ def generator(seed: int | None) -> "np.random.Generator":
     import numpy as np  # late: the command line starts without it
 
     return np.random.default_rng(seed)
+
+
+def require_local(metric: Metric, command: str) -> None:
+    """Raise ParameterError for a metric whose reports have no noise of their own, which `command`
+    rests on."""
+    if metric.needs_shuffler:
+        raise ParameterError(
+            f"metric {metric.name!r} sends messages for a shuffler: {command} is for metrics that "
+            "randomise each report"
+        )
 
 
 def say(result: dict[str, Any], words: str, as_json: bool, following: str = "") -> None:

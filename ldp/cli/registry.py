@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ldp.accounting.explain import odds, touched_sentence, upwards
+from ldp.accounting.explain import epsilon_text, odds, touched_sentence, upwards
 from ldp.accounting.policy import periods_touched
 from ldp.cli.options import FILE, JSON, SPAN, say
 from ldp.cli.parsing import unknown_command
@@ -94,11 +94,14 @@ def check(
     worst = {name: loaded.worst_case(name) for name in loaded.groups}
     of_all = loaded.worst_case_of_all()
     lines = [f"{file} is well formed: metrics {', '.join(loaded.metrics)}"]
+    shuffled = {name: loaded.capped(name) for name, g in loaded.groups.items() if g.needs_shuffler}
+    behind = ", behind an honest relay"
     lines += [
-        f"{whose}: epsilon at most {upwards(spans['day'])} in any 24 hours, "
-        f"{upwards(spans['year'])} in any year, {upwards(spans['life'])} for life"
+        f"{whose}: epsilon at most {epsilon_text(spans['day'])} in any 24 hours, "
+        f"{epsilon_text(spans['year'])} in any year, {epsilon_text(spans['life'])} for life"
         for whose, spans in [
             *((f"group {name}", spans) for name, spans in worst.items()),
+            *((f"group {name}{behind}", spans) for name, spans in shuffled.items()),
             ("all of one device", of_all),
         ]
     ]
@@ -117,6 +120,7 @@ def check(
         "not_locked": unlocked,
         "silent_about": silent,
         "worst_case_epsilon": worst,
+        **({"worst_case_behind_relay": shuffled} if shuffled else {}),
         "worst_case_epsilon_of_all": of_all,
     }
     following = f"ldp registry lock {file}" if unlocked else f"ldp explain --registry {file}"

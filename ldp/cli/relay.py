@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="Reports that a batch has at least; fewer wait, and are dropped after the lateness.",
+    help="People whose reports a batch has at least; fewer wait, until the lateness.",
 )
 @click.option(
     "--shortest",
@@ -95,9 +95,12 @@ def relay(
 
     loaded = Registry.load(registry)
     targets = target_sizes(loaded, delta, fakes)
+    queues = loaded.queues()
     for queue, reports in targets.items():
-        click.echo(f"a batch of {queue} has {reports:,} reports at least, for its shuffled_epsilon")
-    if max([smallest, *targets.values()]) > MOST_REPORTS:
+        whose = "people's messages" if queues[queue].messages > 1 else "reports"
+        click.echo(f"a batch of {queue} has {reports:,} {whose} at least, for its shuffled_epsilon")
+    limited = [reports for queue, reports in targets.items() if queues[queue].messages == 1]
+    if max([smallest, *limited]) > MOST_REPORTS:
         raise ParameterError(
             f"a batch has at most {MOST_REPORTS:,} reports: state a larger shuffled_epsilon, or a "
             "smaller --smallest"

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SEED, generator, progress, say
+from ldp.cli.options import (
+    DAY,
+    FILE,
+    JSON,
+    REGISTRY,
+    SEED,
+    generator,
+    progress,
+    require_local,
+    say,
+)
 from ldp.collection import ReportWriter
 from ldp.errors import ParameterError
 from ldp.files import write_whole
@@ -91,6 +101,7 @@ def simulate(
         place = table
     else:
         assert reports is not None
+        require_local(definition, "ldp simulate --reports")
         advance = progress("reports", total)
         day = day or datetime.now(UTC).date()
         with ReportWriter(reports, metric, definition.version, mechanism, day) as writer:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from fractions import Fraction
 from functools import lru_cache
@@ -12,6 +12,7 @@ from ldp.accounting.ledger import Allowance, allowance
 from ldp.accounting.policy import Caps
 from ldp.client.device_file import remember, state
 from ldp.client.periods import day_of, length
+from ldp.protocol.sealed_report import SHUFFLER
 from ldp.registry import Metric, Registry
 
 Charge = tuple[str, str, float, int]
@@ -20,14 +21,18 @@ TERMS = "terms"
 """Name of the state with the caps that the owner was shown with the consent."""
 
 
-def agree(connection: Connection, registry: Registry) -> None:
-    """Write down the caps of the registry as those that the owner agreed to."""
+def agree(
+    connection: Connection, registry: Registry, shuffler_groups: Collection[str] = ()
+) -> None:
+    """Write down the caps of the registry as those that the owner agreed to; of groups that trust a
+    shuffler only of `shuffler_groups`."""
     groups = {
-        name: [
+        _term(registry, name): [
             *(length(group.caps.window), group.caps.window_epsilon, group.caps.lifetime_epsilon),
             group.caps.report_epsilon,
         ]
         for name, group in registry.groups.items()
+        if not group.needs_shuffler or name in shuffler_groups
     }
     life = None if registry.lifetime_epsilon == math.inf else registry.lifetime_epsilon
     remember(connection, TERMS, json.dumps({"life": life, "groups": groups}))
@@ -46,7 +51,7 @@ def groups_to_ask(connection: Connection, registry: Registry) -> tuple[str, ...]
     names = tuple(
         name
         for name, group in registry.groups.items()
-        if (caps := agreed_caps.get(name)) is None
+        if (caps := agreed_caps.get(_term(registry, name))) is None
         or group.caps.lifetime_epsilon > caps.lifetime_epsilon
         or group.caps.increase_over(caps)
     )
@@ -61,10 +66,10 @@ def life_left(connection: Connection, registry: Registry, group: str) -> Fractio
     for the group and for the device.
     """
     life, agreed_caps = _terms(connection, registry)
-    if group not in agreed_caps:
+    if (term := _term(registry, group)) not in agreed_caps:
         return Fraction(0)
     totals = _charges(connection, "totals")
-    caps = registry.groups[group].caps, agreed_caps[group]
+    caps = registry.groups[group].caps, agreed_caps[term]
     cap = min(Fraction(limit.lifetime_epsilon) for limit in caps)
     remaining = cap - _sum_for(registry, group, totals)
     if (device := min(life, registry.lifetime_epsilon)) < math.inf:
@@ -77,12 +82,12 @@ def remaining_budget(connection: Connection, registry: Registry, group: str, end
     """Return what a group may still be charged for the period that ends at `end` (seconds since
     1970): for life, and in each window that is capped, less what is set aside for epochs."""
     _, agreed_caps = _terms(connection, registry)
-    if group not in agreed_caps:
+    if (term := _term(registry, group)) not in agreed_caps:
         return Allowance(Fraction(0), Fraction(0))
     life = life_left(connection, registry, group)
     reserved = registry.set_aside(group, day_of(end - 1))
     budget = Allowance(life, life)
-    for caps in {registry.groups[group].caps, agreed_caps[group]}:
+    for caps in {registry.groups[group].caps, agreed_caps[term]}:
         recent = _charges(connection, "charges WHERE at > ?", end - length(caps.window))
         in_window = _sum_for(registry, group, recent) + reserved
         budget = budget.within(allowance(caps, Fraction(0), in_window))
@@ -110,8 +115,15 @@ def _terms(connection: Connection, registry: Registry) -> tuple[float, Mapping[s
     """Return the caps that the owner was shown; today's for a consent older than this record."""
     text = state(connection, TERMS)
     if text is None:
-        return registry.lifetime_epsilon, {n: group.caps for n, group in registry.groups.items()}
+        groups = registry.groups.items()
+        return registry.lifetime_epsilon, {n: g.caps for n, g in groups if not g.needs_shuffler}
     return _read_terms(text)
+
+
+def _term(registry: Registry, group: str) -> str:
+    """Return the name under which a group is among the terms: who agreed to caps on the device's
+    own noise did not agree to a shuffler."""
+    return SHUFFLER + group if registry.groups[group].needs_shuffler else group
 
 
 @lru_cache(maxsize=8)

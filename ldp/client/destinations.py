@@ -111,7 +111,8 @@ class Collector:
     batch, for a proxy before the collector. `context`: TLS settings, for an authority or a client
     certificate of your own; without it certificates are checked as the system does. The proxy is
     the environment's (`https_proxy`, `no_proxy`); redirects are not followed. `is_local`: whether
-    it is http on this machine. Raises ParameterError and MissingPackage.
+    it is http on this machine; `has_relay`: whether there is a relay. Raises ParameterError and
+    MissingPackage.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class Collector:
         if relay is not None and key is None:
             raise ParameterError("a relay must not read reports: give the collector's key too")
         self.key = None if key is None else _public_key(key)
-        self._direct = _Address.of(url)
+        self._direct, self.has_relay = _Address.of(url), relay is not None
         self._relay = self._direct if relay is None else _Address.of(relay)
         self.is_local = self._direct.is_local and self._relay.is_local
         self._headers = {**(headers or {}), "Content-Type": MEDIA_TYPE, "User-Agent": "ldp"}

@@ -7,7 +7,17 @@ if TYPE_CHECKING:
     from ldp.registry.answers import Statement
 
 Consent = Literal["unknown", "granted", "withdrawn"]
-Reason = Literal["consent", "unknown metric", "value", "expired", "cap", "busy", "storage", "error"]
+Reason = Literal[
+    "consent",
+    "unknown metric",
+    "value",
+    "expired",
+    "cap",
+    "relay",
+    "busy",
+    "storage",
+    "error",
+]
 
 
 class Recorded(NamedTuple):

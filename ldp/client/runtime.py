@@ -6,7 +6,7 @@ Its rules are in `docs/device-protocol.md`; each sentence there names its test.
 import math
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -110,6 +110,9 @@ class Client:
         responses = Responses(self._registry.metrics.values(), self._bits, self._secret)
         self._modes = modes_of(self._registry, responses, self._bits)
         key = _sealing_key(destination, self._registry)
+        self._has_relay = key is not None and bool(getattr(destination, "has_relay", False))
+        if destination is not None and not self._has_relay:
+            _require_no_shuffler(self._registry)
         self._sealer = Sealer(self._registry, self._modes, self._bits, jitter, key)
         self._witness = _witness(witness, self._path)
         self._file: DeviceFile | None = None
@@ -124,14 +127,21 @@ class Client:
         """Last answer of the device's owner; while the file is busy, the last one that was read."""
         return self.status().consent
 
-    def grant(self) -> bool:
+    def grant(self, shuffler_groups: Collection[str] = ()) -> bool:
         """Note that the owner agrees to the caps of this registry; return whether that was written.
-        Where a later registry allows more, these caps hold until `grant` is called again."""
+        Where a later registry allows more, these caps hold until `grant` is called again.
+
+        `shuffler_groups`: groups with trust = "shuffler" whose `consent` the owner agreed to; those
+        that are not named send nothing more. With `strict` raises ParameterError for others."""
 
         def agree() -> bool:
+            groups = self._registry.groups
+            for name in shuffler_groups:
+                if name not in groups or not groups[name].needs_shuffler:
+                    raise ParameterError(f"there is no group {name!r} that trusts a shuffler")
             if self._is_withdrawing:  # what waits was recorded before the withdrawal
                 self._set_consent("withdrawn")
-            return self._set_consent("granted")
+            return self._set_consent("granted", shuffler_groups)
 
         return self._safely(agree, lambda _: False)
 
@@ -258,6 +268,8 @@ class Client:
             return self._declare(Declined("unknown metric", "no such metric is registered"))
         if not self._may_write():
             return Declined("consent", NOBODY_AGREED)
+        if metric.needs_shuffler and not self._has_relay:
+            return self._declare(Declined("relay", f"metric {name!r} needs a relay to send to"))
         value = metric.cleaned(value)
         try:
             metric.mechanism.check(value)
@@ -286,7 +298,8 @@ class Client:
             return Declined("cap", "this epoch sends nothing more after the withdrawal")
         if Fraction(metric.price) > life and not (frozen and frozen.charged):
             if metric.group in groups_to_ask(connection, self._registry):
-                return Declined("consent", f"group {metric.group!r} allows more now: ask again")
+                what = "needs its own consent" if metric.needs_shuffler else "allows more now"
+                return Declined("consent", f"group {metric.group!r} {what}: ask again")
             return Declined("cap", f"group {metric.group!r} has spent its lifetime")
         if metric.presence == "public":  # a hidden record does not even move the file's time
             periods.keep_time(connection, self._registry, now)
@@ -327,13 +340,13 @@ class Client:
         self._witness.confirm(connection)
         return True
 
-    def _set_consent(self, consent: Consent) -> bool:
+    def _set_consent(self, consent: Consent, shuffler_groups: Collection[str] = ()) -> bool:
         device = self._open_file()
         with device.transaction(synced=True) as connection:
             is_confirmed = self._is_confirmed(connection)
             remember(connection, "consent", consent)
             if consent == "granted":
-                agree(connection, self._registry)
+                agree(connection, self._registry, shuffler_groups)
                 now = periods.ledger_time(connection, self._clock())
                 self._sealer.hidden_periods(connection, now)
             else:
@@ -512,6 +525,16 @@ def _sealing_key(destination: Destination | None, registry: Registry) -> "Public
         if HEAD_BYTES + Item(QUEUE + name, 1, bytes(queue.size)).size > MOST_BYTES:
             raise ParameterError(f"a sealed report of queue {name!r} is larger than any batch")
     return key
+
+
+def _require_no_shuffler(registry: Registry) -> None:
+    """Raise ParameterError for a metric that is sent through a relay only."""
+    for name, metric in registry.metrics.items():
+        if metric.needs_shuffler:
+            raise ParameterError(
+                f"metric {name!r} protects nothing without a relay: give one, and the collector's "
+                "key, Collector(..., relay=..., key=...)"
+            )
 
 
 def _require_sendable(metric: Metric) -> None:

@@ -5,7 +5,7 @@ The rules, each with its test, are in `docs/device-protocol.md`.
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, TypeVar
@@ -75,16 +75,14 @@ class Sealer:
     def seal(self, connection: Connection, periods: list[tuple[int, str]], now: int) -> None:
         """Charge what these periods may send, write it as sealed batches, and delete all else that
         they pooled. Call it in a synced transaction: nothing leaves before it ends."""
-        items: list[Item] = []
+        items, latest = list[Item](), {group: end for end, group in sorted(periods)}
         for end, group in periods:
-            if group in self._registry.groups:
+            if group in self._registry.groups and self._may_seal(group, end == latest[group]):
                 items += self._charged_items(connection, group, end)
             self._forget(connection, group, end)
         day = day_of(now)
         self._forget_what_is_over(connection, day_of(max(end for end, _ in periods) - 1))
-        items = random_order(items, self._bits)
-        for packed in pack_batches([self._encrypted(item, day) for item in items]):
-            batch_items, items = tuple(items[: len(packed)]), items[len(packed) :]
+        for batch_items, packed in self._packed(random_order(items, self._bits), day):
             groups = {self._group(item.metric) for item in batch_items}
             lateness = min(self._registry.groups[group].lateness for group in groups)
             identity = self._bits.draw(8 * ID_BYTES).to_bytes(ID_BYTES, "little")
@@ -100,6 +98,30 @@ class Sealer:
                     Batch(identity, day, packed).to_bytes() if self._key else None,
                 ),
             )
+
+    def _may_seal(self, group: str, is_latest: bool) -> bool:
+        """Return whether a group's period may be sealed. Where a shuffler is trusted only the
+        latest that is over, so that no two records of a device are sealed on one day, and not
+        without a key."""
+        needs_shuffler = self._registry.groups[group].needs_shuffler
+        return not needs_shuffler or (is_latest and self._key is not None)
+
+    def _packed(
+        self, items: list[Item], day: date
+    ) -> Iterator[tuple[tuple[Item, ...], tuple[Item, ...]]]:
+        """Yield the items of each batch, readable and as they leave. The messages of a record are
+        sealed one by one, in a batch of their own: always as many."""
+        metrics, reports = self._registry.metrics, list[Item]()
+        for item in items:
+            if not metrics[item.metric].needs_shuffler:
+                reports.append(item)
+                continue
+            split = metrics[item.metric].mechanism.split(item.report)
+            messages = tuple(item._replace(report=message) for message in split)
+            yield messages, tuple(self._encrypted(message, day) for message in messages)
+        for packed in pack_batches([self._encrypted(item, day) for item in reports]):
+            yield tuple(reports[: len(packed)]), packed
+            reports = reports[len(packed) :]
 
     def _encrypted(self, item: Item, day: date) -> Item:
         """Return the item that leaves the device for a report: encrypted if there is a key."""

@@ -11,6 +11,7 @@ from ldp.client.device_file import DeviceFile, StorageError, remember, state
 from ldp.client.periods import ledger_time
 from ldp.client.results import Uploaded
 from ldp.protocol.randomness import BitSource, uniform_below
+from ldp.protocol.sealed_report import needs_relay
 
 FIRST_WAIT, LONGEST_WAIT = 60, 6 * 3600
 """Bounds of the waits after failed uploads, in seconds; a wait is uniform up to its bound, and the
@@ -19,6 +20,7 @@ MOST_BATCHES = 20
 """Most batches of one upload."""
 FAILED, RANDOM_MOMENT = "waits after a failure", "waits for its random moment"
 NO_DESTINATION = "there is no destination"
+NO_RELAY = "waits for a destination with a relay, without which it never leaves"
 REFUSED = "reports were refused: is the collector's registry this one?"
 SOON = timedelta(minutes=1)
 """Longest time until a thread uploads first."""
@@ -129,13 +131,18 @@ class Sender:
             next_try = max(self._next_try, state(connection, "next_try", 0))
             if waiting and clock < next_try <= clock + LONGEST_WAIT:
                 return Uploaded(waiting=waiting, why=FAILED)
-            batch = connection.execute(
+            batches = connection.execute(
                 "SELECT id, coalesce(sealed, body) FROM batches "
-                "WHERE state = 'waiting' AND not_before <= ? ORDER BY random() LIMIT 1",
+                "WHERE state = 'waiting' AND not_before <= ? ORDER BY random()",
                 (ledger_time(connection, self._clock()),),
-            ).fetchone()
+            )
+            has_relay, batch, why = getattr(self.destination, "has_relay", False), None, ""
+            for batch in batches:
+                if has_relay or not needs_relay(batch[1]):
+                    break
+                batch, why = None, NO_RELAY
         if batch is None:
-            return Uploaded(waiting=waiting, why=RANDOM_MOMENT if waiting else "")
+            return Uploaded(waiting=waiting, why=why or (RANDOM_MOMENT if waiting else ""))
         if self.destination is None:
             return Uploaded(waiting=waiting, why=NO_DESTINATION)
         try:

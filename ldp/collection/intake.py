@@ -35,6 +35,9 @@ Code = Literal[
     "repeated",
     "unknown_queue",
     "wrong_size",
+    "wrong_number",
+    "unsealed",
+    "unattested",
 ]
 """Reason why an item will never be counted."""
 CODES: tuple[Code, ...] = get_args(Code)
@@ -89,12 +92,13 @@ class SortedBatch:
 @dataclass(frozen=True)
 class CollectedMetric:
     """Metric of a collector. `last`: the last day on which its reports are taken; `queue`: that of
-    its sealed reports."""
+    its sealed reports; `needs_shuffler`: whether they are taken from a known relay only."""
 
     version: int
     last: date
     mechanism: Catalogued
     queue: str
+    needs_shuffler: bool = False
 
 
 def collected_metrics(registry: Registry) -> dict[str, CollectedMetric]:
@@ -106,6 +110,7 @@ def collected_metrics(registry: Registry) -> dict[str, CollectedMetric]:
             later(metric.expires, registry.groups[metric.group].lateness),
             metric.mechanism,
             metric.queue,
+            metric.needs_shuffler,
         )
         for name, metric in registry.metrics.items()
     }
@@ -142,24 +147,36 @@ def sort_sealed(
     batch = Batch.from_bytes(data)
     result = SortedBatch(batch.id, batch.day, attestation=UNATTESTED if verify else None)
     queues = {item.metric.removeprefix(QUEUE) for item in batch.items}
+    reports = list[tuple[int, Item]]()
     for number, sealed in enumerate(batch.items):
-        if sealed.metric.startswith(ATTESTED):
-            with suppress(ReportError):
-                stated = verify(sealed) if verify else None
-                if stated and stated.queue in queues:
-                    result.attestation = stated
+        if not sealed.metric.startswith(ATTESTED):
+            reports.append((number, sealed))
             continue
+        with suppress(ReportError):
+            stated = verify(sealed) if verify else None
+            if stated and stated.queue in queues:
+                result.attestation = stated
+    for number, sealed in reports:
         try:
             day, item = open_report(sealed)
         except ReportError:
             result.refused.append(Refusal(number, "unopened"))
             continue
-        if code := _code_of(item, metrics, today, sealed.metric.removeprefix(QUEUE)):
+        queue = sealed.metric.removeprefix(QUEUE)
+        code = _code_of(item, metrics, today, queue)
+        if not code and metrics[item.metric].needs_shuffler:
+            code = _unattested(result.attestation, queue)
+        if code:
             result.refused.append(Refusal(number, code))
         else:
             lot = Lot(item.metric, item.version, 1, item.report[HEADER_BYTES:])
             result.opened.append(OpenedReport(number, day, digest_of(sealed.report), lot))
     return result
+
+
+def _unattested(attestation: Attestation | None, queue: str) -> Code | None:
+    """Return the code of a message for a shuffler that no known relay attests to have shuffled."""
+    return None if attestation and attestation.queue == queue else "unattested"
 
 
 def digest_of(sealed_report: bytes) -> bytes:
@@ -174,6 +191,8 @@ def _code_of(
     if code := _refusal_code(item.metric, item.version, metrics, today):
         return code
     metric = metrics[item.metric]
+    if metric.needs_shuffler and queue is None:
+        return "unsealed"
     is_lost = queue is not None and queue != metric.queue
     return "malformed" if is_lost or _is_malformed(item.report, metric) else None
 
@@ -195,6 +214,8 @@ def _sort_uniform(
 ) -> SortedBatch:
     result, (metric, version, _) = SortedBatch(batch.id, batch.day), batch.first
     code = _refusal_code(metric, version, metrics, today)
+    if not code and metrics[metric].needs_shuffler:
+        code = "unsealed"
     if code:
         result.refused += [Refusal(number, code) for number in range(batch.items)]
         return result

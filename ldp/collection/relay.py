@@ -47,6 +47,10 @@ def forward(store: str | Path, buffer: str | Path, destination: Destination) -> 
     root, result = Path(store), ForwardResult(0, 0, 0)
     for metric, path in _finished_files(root, Path(buffer)):
         reports = refused = 0
+        if metric.mechanism.needs_shuffler:
+            why = "messages for a shuffler are taken from a relay only: aggregate them here"
+            result = result._replace(left=(*result.left, (path, why)))
+            continue
         try:
             for batch in batches_of_file(root, path, metric):
                 refused += destination.send(batch.id, batch.to_bytes())

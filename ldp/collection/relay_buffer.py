@@ -76,14 +76,14 @@ class RelayBuffer(BatchFile):
         day: date,
         attest: Callable[[Attestation], Item] | None = None,
         order: Callable[[list[Any]], None] = SYSTEM_ORDER,
+        by_day: bool = False,
     ) -> int:
         """Make a batch of all reports of a queue that wait, and return how many it has: at least
         `smallest`, or 0. It leaves as sealed batches of `day` with random ids, each with the item
-        that `attest` returns; `order` permutes a list in place, uniformly."""
+        that `attest` returns; `order` permutes a list in place, uniformly. `by_day`: the batch has
+        all that were sealed on one day, the first of which enough wait, and none other."""
         with self._transaction():
-            rows = self._connection.execute(
-                "SELECT sealed FROM waiting WHERE queue = ? LIMIT ?", (queue, MOST_REPORTS)
-            ).fetchall()
+            rows = self._of_one_day(queue, smallest) if by_day else self._of_any_day(queue)
             if len(rows) < smallest:
                 return 0
             self._connection.executemany(
@@ -102,6 +102,26 @@ class RelayBuffer(BatchFile):
                 )
             self._tally(queue, waiting=-len(rows), outgoing=len(rows), batches=1)
         return len(rows)
+
+    def _of_any_day(self, queue: str) -> list[tuple[bytes]]:
+        """Return the reports of a queue that wait, MOST_REPORTS at most."""
+        rows = self._connection.execute(
+            "SELECT sealed FROM waiting WHERE queue = ? LIMIT ?", (queue, MOST_REPORTS)
+        )
+        return rows.fetchall()
+
+    def _of_one_day(self, queue: str, smallest: int) -> list[tuple[bytes]]:
+        """Return all reports of a queue that were sealed on the first day of which `smallest` wait.
+        There is no limit, which would part the messages of a person."""
+        row = self._connection.execute(
+            "SELECT day FROM waiting WHERE queue = ? GROUP BY day HAVING count(*) >= ? "
+            "ORDER BY day LIMIT 1",
+            (queue, smallest),
+        ).fetchone()
+        rows = self._connection.execute(
+            "SELECT sealed FROM waiting WHERE queue = ? AND day = ?", (queue, *(row or ("",)))
+        )
+        return rows.fetchall()
 
     def outgoing(self) -> list[bytes]:
         """Return the ids of the sealed batches that are on their way."""

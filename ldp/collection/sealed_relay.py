@@ -30,7 +30,7 @@ from ldp.collection.workers import Worker, Writer
 from ldp.errors import ReportError
 from ldp.privacy_loss import least_reports
 from ldp.protocol.batch import Batch, Item
-from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, Attestation, is_sealed
+from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, SHUFFLER, Attestation, is_sealed
 from ldp.registry import Registry
 from ldp.registry.definitions import Queue
 
@@ -44,21 +44,23 @@ PUBLIC = ("batches", "forwarded", "refused", "dropped")
 class Holding:
     """Rule when a queue's reports become a batch: when there are `smallest` or more, and as many as
     `targets` states for the queue, and the first has waited for `shortest` since it came, or since
-    the relay began."""
+    the relay began. Where a person's record becomes several messages, people are counted."""
 
     smallest: int = 1000
     shortest: timedelta = timedelta(hours=1)
     targets: Mapping[str, int] = field(default_factory=dict)
 
-    def least(self, queue: str) -> int:
-        """Return how many reports a batch of a queue has at least."""
-        return max(self.smallest, self.targets.get(queue, 0))
+    def least(self, name: str, queue: Queue | None) -> int:
+        """Return how many sealed reports a batch of the queue of a name has at least; `queue`: what
+        the registry says of it, None where it is gone."""
+        messages = queue.messages if queue else 1
+        return max(self.smallest, self.targets.get(name, 0)) * messages
 
 
 def target_sizes(registry: Registry, delta: float, fakes: Fraction) -> dict[str, int]:
-    """Return how many reports a batch needs for its metric's `shuffled_epsilon` to be certified at
-    `delta`, by queue, where a share `fakes` of them may be fake. Raise ParameterError where no
-    batch suffices. Time: some seconds a metric."""
+    """Return how many people's reports a batch needs for its metric's `shuffled_epsilon` to be
+    certified at `delta`, by queue, where a share `fakes` of them may be fake. Raise ParameterError
+    where no batch suffices. Time: some seconds a metric."""
     return {
         metric.queue: math.ceil(
             least_reports(metric.mechanism, epsilon=metric.shuffled_epsilon, delta=delta)
@@ -83,6 +85,10 @@ def sort_queued(data: bytes, queues: Mapping[str, Queue]) -> SortedBatch:
         else:
             sealed.setdefault(queue, []).append(report)
     for queue, reports in sealed.items():
+        if 1 < queues[queue].messages != len(batch.items):
+            result.refused = [Refusal(number, "wrong_number") for number in range(len(batch.items))]
+            result.lots.clear()
+            return result
         result.lots.append(Lot(queue, SEALED_VERSION, len(reports), b"".join(reports)))
     return result
 
@@ -97,6 +103,7 @@ class Forwarder(Worker):
         reader: RelayBuffer,
         writer: Writer[RelayBuffer],
         destination: Destination,
+        queues: Mapping[str, Queue],
         lateness: Callable[[str], timedelta],
         holding: Holding,
         today: Callable[[], date],
@@ -104,7 +111,8 @@ class Forwarder(Worker):
     ) -> None:
         super().__init__(reader)
         self._reader, self._writer, self._destination = reader, writer, destination
-        self._lateness, self._holding, self._today = lateness, holding, today
+        self._queues, self._lateness = queues, lateness
+        self._holding, self._today = holding, today
         self._attest = attest
         self._since: dict[str, float] = {}
         self._cleaned = date.min
@@ -120,10 +128,17 @@ class Forwarder(Worker):
         }
         for queue, since in [*self._since.items()]:
             has_waited = now - since >= self._holding.shortest.total_seconds()
-            if has_waited and waiting[queue] >= self._holding.least(queue):
+            if has_waited and self._may_leave(queue, waiting[queue]):
                 problem = f"reports of {queue} cannot be shuffled"
                 self._attempt(problem, partial(self._shuffle, queue))
         self._attempt("batches cannot be forwarded", self._forward)
+
+    def _may_leave(self, name: str, waiting: int) -> bool:
+        """Return whether so many sealed reports of a queue suffice for a batch. Of messages for a
+        shuffler none does when the registry does not say any more how many they must be."""
+        queue = self._queues.get(name)
+        is_unknown = queue is None and name.startswith(SHUFFLER)
+        return not is_unknown and waiting >= self._holding.least(name, queue)
 
     def _drop(self) -> None:
         """Drop reports beyond their queue's lateness, once a day, by a day that the buffer believes
@@ -138,8 +153,10 @@ class Forwarder(Worker):
         self._cleaned = today
 
     def _shuffle(self, queue: str) -> None:
-        settings = self._holding.least(queue), self._today(), self._attest
-        self._writer.perform(lambda buffer: buffer.shuffle(queue, *settings))
+        known = self._queues.get(queue)
+        settings = self._holding.least(queue, known), self._today(), self._attest
+        by_day = known is not None and known.messages > 1
+        self._writer.perform(lambda buffer: buffer.shuffle(queue, *settings, by_day=by_day))
         self._writer.perform(lambda buffer: buffer.erase())
         del self._since[queue]
 
@@ -201,7 +218,14 @@ class Relay(Service):
         own.trust(today(), lateness, trust_clock)
         writer = Writer(own, today, lateness, counts)
         forwarder = Forwarder(
-            reader, writer, destination, self._lateness, self._holding, today, attest
+            reader,
+            writer,
+            destination,
+            self._queues,
+            self._lateness,
+            self._holding,
+            today,
+            attest,
         )
         self._longest = lateness
         super().__init__(
@@ -230,7 +254,7 @@ class Relay(Service):
         queues = {
             name: {
                 "report_bytes": queue.size,
-                "smallest_batch": self._holding.least(name),
+                "smallest_batch": self._holding.least(name, queue),
                 **{tally: tallies.get(name, {}).get(tally, 0) for tally in PUBLIC},
             }
             for name, queue in self._queues.items()

@@ -11,6 +11,7 @@ those of the saddlepoint: Barndorff-Nielsen 1986, with Daniels' continuity corre
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -102,18 +103,51 @@ def count_interval(
     total, at = reports.astype(np.float64), seen.astype(np.float64)
     low, high = np.zeros(seen.size), total.copy()
     is_inside = seen > 0
-    low[is_inside] = _solve(at[is_inside] - 0.5, total[is_inside], channel, z)
+    chances = float(channel.touched), float(channel.untouched)
+    low[is_inside] = _solve(at[is_inside] - 0.5, total[is_inside], chances, z)
     is_inside = seen < reports
-    high[is_inside] = _solve(at[is_inside] + 0.5, total[is_inside], channel, -z)
+    high[is_inside] = _solve(at[is_inside] + 0.5, total[is_inside], chances, -z)
     return low, high
 
 
-def _solve(x: Floats, reports: Floats, channel: Channel, z: float) -> Floats:
+def two_binomials(
+    seen: Ints, people: int, sending: float, dummies: tuple[int, float], z: float
+) -> tuple[Floats, Floats]:
+    """Return the ends of the interval for the number c of `people` of whom each sends a message
+    with probability `sending` < 1, where `seen` messages, shape (candidates,), are those and
+    `dummies`, a binomial (number, probability). Each end is where one tail is that of `z`."""
+    number, share = dummies
+    at, total = seen.astype(np.float64), np.full(seen.size, float(people))
+    others = np.full(seen.size, float(number))
+    low, high = np.zeros(seen.size), total.copy()
+    is_inside = seen > 0
+    inside = [array[is_inside] for array in (at - 0.5, total, others)]
+    low[is_inside] = _solve(inside[0], inside[1], (sending, share), z, inside[2])
+    is_inside = seen < people + number
+    inside = [array[is_inside] for array in (at + 0.5, total, others)]
+    high[is_inside] = _solve(inside[0], inside[1], (sending, share), -z, inside[2])
+    return low, high
+
+
+def _solve(
+    x: Floats,
+    reports: Floats,
+    chances: tuple[float, float],
+    z: float,
+    others: Floats | None = None,
+) -> Floats:
     """Return the number of holders at which x lies z standard normals above its expectation; 0 or
-    all where none does. By the Illinois method: the function falls and is nearly straight."""
+    all where none does. By the Illinois method: the function falls and is nearly straight.
+    `chances`: that a holder and another name the value; `others`: number of these, by default all
+    `reports` that are no holders'."""
     low: Floats = np.zeros(x.size)
     high: Floats = reports
-    at_low, at_high = (_normal(x, end, reports, channel) - z for end in (low, high))
+
+    def normal(places: Any, held: Floats) -> Floats:
+        rest = reports[places] - held if others is None else others[places]
+        return _normal(x[places], held, rest, chances)
+
+    at_low, at_high = (normal(slice(None), end) - z for end in (low, high))
     holders = np.where(at_low <= 0, 0.0, reports)
     places = np.flatnonzero((at_low > 0) & (at_high < 0))
     low, high, at_low, at_high = (array[places] for array in (low, high, at_low, at_high))
@@ -121,7 +155,7 @@ def _solve(x: Floats, reports: Floats, channel: Channel, z: float) -> Floats:
         if not places.size:
             break
         middle = (low * at_high - high * at_low) / (at_high - at_low)
-        at = _normal(x[places], middle, reports[places], channel) - z
+        at = normal(places, middle) - z
         holders[places] = middle
         is_above = at > 0
         at_high = np.where(is_above, at_high / 2, at)
@@ -133,15 +167,13 @@ def _solve(x: Floats, reports: Floats, channel: Channel, z: float) -> Floats:
     return holders
 
 
-def _normal(x: Floats, held: Floats, reports: Floats, channel: Channel) -> Floats:
-    """Return the distance of x above its expectation with `held` holders, as the standard normal
-    with the same upper tail; all shapes (candidates,)."""
-    p, q = float(channel.touched), float(channel.untouched)
-    not_p, not_q = float(1 - channel.touched), float(1 - channel.untouched)
-    others = reports - held
+def _normal(x: Floats, held: Floats, others: Floats, chances: tuple[float, float]) -> Floats:
+    """Return the distance of x above its expectation with `held` holders and `others`, as the
+    standard normal with the same upper tail; all shapes (candidates,)."""
+    (p, q), (not_p, not_q) = chances, (1 - chance for chance in chances)
     mean = held * p + others * q
     # the saddlepoint t: the mean of S under weights e**(t S) is x, a quadratic in e**t
-    a = (reports - x) * p * q
+    a = (held + others - x) * p * q
     b = held * p * not_q + others * q * not_p - x * (not_p * q + p * not_q)
     c = x * not_p * not_q
     root = np.sqrt(b * b + 4 * a * c)

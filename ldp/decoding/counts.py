@@ -7,13 +7,14 @@ import numpy as np
 
 from ldp.arrays import Points
 from ldp.decoding import candidates as bloom
-from ldp.decoding import direct, geometry, histogram, mean_sketch
+from ldp.decoding import direct, dummies, geometry, histogram, mean_sketch
 from ldp.decoding.bloom_maps import bloom_map, require_places
 from ldp.decoding.fakes import fakes_among, require_bounded
 from ldp.decoding.report_patterns import require_decodable, require_independent
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.addressing import Answers, CellSets, Identity, Rounding
 from ldp.mechanisms.bit_flip import BitFlip, Buckets
+from ldp.mechanisms.dummies import MessageColumns
 from ldp.mechanisms.hierarchical_histogram import Levels
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.cityhash import CityBloom
@@ -27,6 +28,7 @@ METHODS: dict[str, Callable[..., Estimates]] = {
     "geometry": geometry.decode,
     "histogram": histogram.decode,
     "mean-sketch": mean_sketch.decode,
+    "messages": dummies.decode,
     "regression": bloom.regression,
     "lasso-ols": bloom.lasso_ols,
 }
@@ -34,6 +36,7 @@ BY_MAP = ("regression", "lasso-ols")
 """Methods that fit all candidates together, by the cells that each names."""
 FITTING = {
     Identity: ("direct",),
+    MessageColumns: ("messages",),
     CellSets: ("geometry",),
     Buckets: ("histogram",),
     PolynomialRows: ("mean-sketch", *BY_MAP),

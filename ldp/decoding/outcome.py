@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ldp.accounting.label import Label
@@ -96,7 +96,7 @@ def associate_members(
     """Return the joint distribution of the `members` of a joint metric; `windows`, the days of its
     reports, and its `label` go into the summary."""
     association = associate(patterns, [*members.values()], rule=rule)
-    metric = {"members": [*members], "windows": [*windows], "labels": [asdict(label)]}
+    metric = {"members": [*members], "windows": [*windows], "labels": [label.fields]}
     return replace(association, details={**association.details, **metric})
 
 
@@ -108,7 +108,7 @@ def outcome(table: Table | JointTable, patterns: Patterns | None, members: Membe
         return Outcome(association.to_csv(), association.summary())
     if isinstance(table, JointTable) or isinstance(table.mechanism, PrefixExtension):
         words = discover_words(patterns or table)
-        metric = {"windows": [*table.windows], "labels": [asdict(label) for label in table.labels]}
+        metric = {"windows": [*table.windows], "labels": [label.fields for label in table.labels]}
         estimates = replace(words, details={**words.details, **metric})
     elif is_about_numbers(table.mechanism):
         return numbers_outcome(table)

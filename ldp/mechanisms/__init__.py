@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldp.mechanisms import catalogue as _catalogue
 from ldp.mechanisms.base import Catalogued, Encoder, Example, Mechanism
-from ldp.mechanisms.catalogue import CATALOGUE, from_parameters
+from ldp.mechanisms.catalogue import CATALOGUE, METRIC_MECHANISMS, from_parameters
 from ldp.mechanisms.joint_base import JointMechanism
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ __all__ = [
     "Catalogued",
     "Encoder",
     "Example",
+    "METRIC_MECHANISMS",
     "JointMechanism",
     "Mechanism",
     "from_parameters",

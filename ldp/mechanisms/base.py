@@ -23,7 +23,7 @@ from ldp.protocol.channel import Channel
 from ldp.protocol.hashing import Value as Value
 from ldp.protocol.kinds import Kind, Layout
 from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, SystemBits, uniform_below
-from ldp.protocol.wire import REPORT_VERSION, JointLayout, pack_report
+from ldp.protocol.wire import HEADER_BYTES, REPORT_VERSION, JointLayout, pack_report
 
 FAKES = 0.01
 """Share of fake reports for which the shift of every estimate is stated."""
@@ -79,6 +79,9 @@ class Catalogued(ABC):
     """False for a mechanism that is only a part of others, never a metric's own."""
     is_memoisable: ClassVar[bool] = False
     """True if the encoder takes a secret and memoises a permanent response."""
+    needs_shuffler: ClassVar[bool] = False
+    """True if one person's reports protect nothing before a relay shuffled them with those of
+    others."""
     settings: ClassVar[tuple[Setting, ...]] = ()
     """Settings in which campaigns hold variance and intervals of a value's count to the formulas;
     none for what is not counted by value in one table."""
@@ -87,6 +90,16 @@ class Catalogued(ABC):
     @abstractmethod
     def cost(self) -> Cost:
         """Cost of one report, from the exact probabilities."""
+
+    @property
+    def messages(self) -> int:
+        """Number of reports that a record becomes: 1 unless they are messages for a shuffler."""
+        return 1
+
+    def split(self, record: bytes) -> list[bytes]:
+        """Return the `messages` reports of a record, which an encoder returns as one."""
+        size = HEADER_BYTES + self.layout.body_bytes
+        return [record[at : at + size] for at in range(0, len(record), size)]
 
     @cached_property
     @abstractmethod

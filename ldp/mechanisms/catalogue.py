@@ -13,6 +13,7 @@ from ldp.mechanisms.base import Catalogued
 if TYPE_CHECKING:  # held to ENTRIES by a test
     from ldp.mechanisms.bit_flip import BitFlip as BitFlip
     from ldp.mechanisms.cms import CountMeanSketch as CountMeanSketch
+    from ldp.mechanisms.dummies import Dummies as Dummies
     from ldp.mechanisms.hadamard_response import HadamardResponse as HadamardResponse
     from ldp.mechanisms.hcms import HadamardCountMeanSketch as HadamardCountMeanSketch
     from ldp.mechanisms.hierarchical_histogram import (
@@ -66,46 +67,57 @@ ENTRIES = {
     "memoised-hashing": "memoised.MemoisedHashing",
     "memoised-bit-flip": "memoised.MemoisedBitFlip",
 }
-"""Module of `ldp.mechanisms` and class of each mechanism, by its name in metrics.toml."""
-CLASSES = {entry.split(".")[1]: name for name, entry in ENTRIES.items()}
+"""Module of `ldp.mechanisms` and class of each local randomizer, by its name in metrics.toml."""
+SHUFFLED_ENTRIES = {"dummies": "dummies.Dummies"}
+"""The same of mechanisms that protect nothing before a relay shuffled. They stand apart, so that
+nothing that rests on the epsilon of a report (plans, audits, composition) takes one of them."""
+CLASSES = {entry.split(".")[1]: name for name, entry in {**ENTRIES, **SHUFFLED_ENTRIES}.items()}
 """Names of mechanisms by their classes."""
-PUBLIC = [name for name in CLASSES if name not in ("FragmentSketch", "PairedFilters")]
+PUBLIC = [name for name in CLASSES if name not in ("FragmentSketch", "PairedFilters", "Dummies")]
 """Classes that can be a metric's own mechanism; the others are parts of one."""
 
 
 class Catalogue(Mapping[str, type[Catalogued]]):
-    """Every mechanism by its name in metrics.toml; a class is loaded when it is looked up."""
+    """Mechanisms of `entries` by their names in metrics.toml; a class is loaded when it is looked
+    up."""
+
+    def __init__(self, entries: Mapping[str, str]) -> None:
+        self._entries = entries
 
     def __getitem__(self, name: str) -> Any:
-        module, class_name = ENTRIES[name].split(".")
+        module, class_name = self._entries[name].split(".")
         return getattr(import_module(f"ldp.mechanisms.{module}"), class_name)
 
     def __contains__(self, name: object) -> bool:
-        return name in ENTRIES
+        return name in self._entries
 
     def __iter__(self) -> Iterator[str]:
-        return iter(ENTRIES)
+        return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(ENTRIES)
+        return len(self._entries)
 
 
-CATALOGUE = Catalogue()
+CATALOGUE = Catalogue(ENTRIES)
+"""Every local randomizer."""
+METRIC_MECHANISMS = Catalogue({**ENTRIES, **SHUFFLED_ENTRIES})
+"""Every mechanism that a metric may have, or a part of one."""
 
 
 def mechanism_class(class_name: str) -> Any:
     """Return the class `class_name`, loaded now; raise KeyError if it is not listed."""
-    return CATALOGUE[CLASSES[class_name]]
+    return METRIC_MECHANISMS[CLASSES[class_name]]
 
 
 def from_parameters(parameters: Mapping[str, Any]) -> Catalogued:
     """Return the mechanism with these `parameters()`; raise ParameterError for anything else."""
     rest = dict(parameters)
     name = rest.pop("mechanism", None)
-    if not isinstance(name, str) or name not in CATALOGUE:
-        raise ParameterError(f"unknown mechanism {name!r}; known: {', '.join(CATALOGUE)}")
+    if not isinstance(name, str) or name not in METRIC_MECHANISMS:
+        known = ", ".join(METRIC_MECHANISMS)
+        raise ParameterError(f"unknown mechanism {name!r}; known: {known}")
     try:
-        mechanism: Catalogued = CATALOGUE[name](**rest)
+        mechanism: Catalogued = METRIC_MECHANISMS[name](**rest)
     except TypeError as error:
         raise ParameterError(f"mechanism {name!r}: {str(error).split('() ')[-1]}") from None
     return mechanism

@@ -48,11 +48,18 @@ def outcomes(mechanism: Catalogued) -> tuple[Outcome, ...]:
     0.107 0.787 0.107
     0.107 0.107 0.107
     """
+    _require_local(mechanism)
     parts = (_OUTCOMES[part.kind](part, part.channel) for part in parts_of(mechanism))
     return _merge(
         Outcome(*(prod(masses, start=Fraction(1)) for masses in zip(*classes, strict=True)))
         for classes in product(*parts)
     )
+
+
+def _require_local(mechanism: Catalogued) -> None:
+    """Raise ParameterError for messages for a shuffler: a record has several, and no bound."""
+    if mechanism.needs_shuffler:
+        raise ParameterError(f"{mechanism.name} has no bound before a relay shuffles")
 
 
 def permanent_pair(mechanism: Catalogued) -> Pair:
@@ -72,6 +79,7 @@ def dominating_pair(mechanism: Mechanism) -> Pair:
     Any number of reports, chosen adaptively, is bounded by as many draws from these.
     """
     groups: dict[Fraction, list[tuple[Fraction, Fraction]]] = defaultdict(list)
+    _require_local(mechanism)
     for first, second, _ in _OUTCOMES[mechanism.kind](mechanism, mechanism.channel):
         if first:
             groups[first / second].append((first, second))

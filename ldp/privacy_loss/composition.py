@@ -190,8 +190,9 @@ def compose(reports: Iterable[tuple[Catalogued, int]], *, is_fresh: bool = False
     Every report must be drawn independently: row, cohort, noise. Reports of a memoised mechanism
     are not, unless `is_fresh` is True; `cost.lifetime` bounds those about one value. The numbers
     must not depend on the values or on earlier reports; values may. Raises ParameterError for a
-    negative number, for a `Cost` in place of a mechanism, and for several reports of a memoised
-    mechanism unless `is_fresh`.
+    negative number, for a `Cost` in place of a mechanism, for messages for a shuffler
+    (`compose_shuffled` composes their batches), and for several reports of a memoised mechanism
+    unless `is_fresh`.
 
     >>> from ldp import CountMeanSketch
     >>> words = CountMeanSketch(epsilon=0.5, rows=65536, width=1024, seed="00ff")
@@ -210,6 +211,8 @@ def compose(reports: Iterable[tuple[Catalogued, int]], *, is_fresh: bool = False
         if type(count) is not int or count < 0:
             raise ParameterError("a number of reports must be a whole number, 0 or more")
         counts[mechanism] += count
+        if mechanism.needs_shuffler:
+            raise ParameterError(f"{mechanism.name} has no bound before a relay shuffles")
         if mechanism.is_memoisable and counts[mechanism] > 1 and not is_fresh:
             raise ParameterError(
                 f"reports of {mechanism.name} share what is memoised, and cost.lifetime bounds "

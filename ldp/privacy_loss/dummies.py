@@ -38,6 +38,7 @@ from ldp.accounting.cost import Cost
 from ldp.arrays import Floats, Ints
 from ldp.central.bisection import least_number
 from ldp.errors import ParameterError
+from ldp.mechanisms.dummies import Dummies
 
 TAIL = 60
 """Negative logarithm of tails that are added to delta: those of the numbers of dummies."""
@@ -81,6 +82,16 @@ class DummyMessages:
                 raise ParameterError(f"a probability must be in (0, 1], got {share!r}")
         if self.probability == 1 > self.sending:
             raise ParameterError("probability must be below 1 where sending is")
+
+    @classmethod
+    def of(cls, mechanism: Dummies) -> "DummyMessages":
+        """Return the messages of a metric's `mechanism`, whose doubles are what devices draw by."""
+        return cls(
+            values=len(mechanism.categories),
+            slots=mechanism.slots,
+            probability=mechanism.probability,
+            sending=mechanism.sending,
+        )
 
     @classmethod
     def calibrated(

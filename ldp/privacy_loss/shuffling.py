@@ -29,6 +29,7 @@ from ldp.arrays import Floats
 from ldp.central.bisection import least_number
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import Catalogued
+from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.outcomes import Outcome, outcomes
 from ldp.privacy_loss.composition import ROUNDED, WIDTH, Composed
 from ldp.privacy_loss.dummies import DummyMessages
@@ -200,6 +201,8 @@ def shuffled_delta(mechanism: Shuffled, *, reports: int, epsilon: float, size: i
     _require_reports(reports)
     if not epsilon >= 0:
         raise ParameterError(f"epsilon must be >= 0, got {epsilon!r}")
+    if isinstance(mechanism, Dummies):
+        mechanism = DummyMessages.of(mechanism)
     if isinstance(mechanism, DummyMessages):
         return mechanism.delta(epsilon, reports=reports)
     local = mechanism.cost.epsilon
@@ -226,6 +229,8 @@ def amplify_by_shuffling(mechanism: Shuffled, *, reports: int, delta: float) -> 
     """
     _require_reports(reports)
     _require_delta(delta)
+    if isinstance(mechanism, Dummies):
+        mechanism = DummyMessages.of(mechanism)
     if isinstance(mechanism, DummyMessages):
         return mechanism.shuffled_cost(reports=reports, delta=delta)
     local, target = mechanism.cost, math.log(delta)

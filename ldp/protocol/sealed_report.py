@@ -17,6 +17,8 @@ SEALED_VERSION = 1
 QUEUE = "queue:"
 """Beginning of the name of an item that carries a sealed report; the name of its queue follows. No
 metric's name has a colon."""
+SHUFFLER = "shuffler:"
+"""Beginning of the name of a queue of messages that protect nothing before they are shuffled."""
 ATTESTED = "batch:"
 """Beginning of the name of an item that carries a relay's attestation; a queue's name follows."""
 SIGNATURE_BYTES = 64
@@ -103,3 +105,8 @@ def sealed_bytes(items: list[Item]) -> int:
 def is_sealed(batch: bytes) -> bool:
     """Return whether a batch carries sealed reports, in all of its items; else it has none."""
     return batch[HEAD_BYTES + ITEM_BYTES :].startswith(QUEUE.encode())
+
+
+def needs_relay(batch: bytes) -> bool:
+    """Return whether a batch carries messages that protect nothing before a relay shuffled them."""
+    return batch[HEAD_BYTES + ITEM_BYTES :].startswith((QUEUE + SHUFFLER).encode())

@@ -12,26 +12,39 @@ from ldp.accounting.policy import Caps, periods_touched
 from ldp.errors import ParameterError, RegistryError
 from ldp.files import read_lines
 from ldp.mechanisms import Catalogued, Mechanism
+from ldp.protocol.sealed_report import SHUFFLER
 
 Memoise = Literal[False, "epoch", "per-value"]
 Presence = Literal["public", "hidden"]
+Trust = Literal["device", "shuffler"]
 
 
 class Group(NamedTuple):
     """Privacy budget shared by metrics about the same behaviour. `lateness`: how long after sealing
-    a batch is still taken."""
+    a batch is still taken. `trust`: what protects a person, the device's noise or a shuffler; with
+    a shuffler, caps are in epsilon behind an honest relay, without one there is no bound, and
+    `consent` is the text that a person agrees to."""
 
     name: str
     caps: Caps
     lateness: timedelta
+    trust: Trust = "device"
+    consent: str = ""
+
+    @property
+    def needs_shuffler(self) -> bool:
+        """Whether its reports protect nothing before a relay shuffled them."""
+        return self.trust == "shuffler"
 
 
 class Queue(NamedTuple):
     """Sealed reports that a relay shuffles together. `size`: of each of them, in bytes; `lateness`:
-    how long after sealing it forwards them."""
+    how long after sealing it forwards them; `messages`: number that a person's record becomes. With
+    more than one, a device's batch is one record, and a relay's batch is of one day of sealing."""
 
     size: int
     lateness: timedelta
+    messages: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,17 +74,31 @@ class Metric:
     """Public value that every build records, so that its reports show which noise really runs."""
     shuffled_epsilon: float | None = None
     """Target for the epsilon of a report in a relay's batch, which has no other metric's."""
+    sealing_key: str | None = None
+    """Fingerprint of the only key that messages for a shuffler are sealed to, so that it does not
+    tell people apart; None for other metrics."""
+
+    @property
+    def needs_shuffler(self) -> bool:
+        """Whether its reports protect nothing before a relay shuffled them."""
+        return self.mechanism.needs_shuffler
 
     @property
     def price(self) -> float:
         """Epsilon of one charge: for a report, or, where responses are memoised, for all reports
-        about one value, or of one epoch."""
+        about one value, or of one epoch; of messages for a shuffler, behind an honest relay."""
         cost = self.mechanism.cost
+        if self.needs_shuffler:
+            assert self.shuffled_epsilon  # the registry requires it
+            return self.shuffled_epsilon
         return cost.lifetime if self.memoise else cost.epsilon
 
     @property
     def queue(self) -> str:
-        """Name of the queue of its sealed reports: its group's, or one of its own."""
+        """Name of the queue of its sealed reports: its group's, or one of its own; of messages for
+        a shuffler one for each version, which the collector tells apart."""
+        if self.needs_shuffler:
+            return f"{SHUFFLER}{self.group}/{self.name}/{self.version}"
         return f"{self.group}/{self.name}" if self.shuffled_epsilon else self.group
 
     @property
@@ -152,6 +179,7 @@ class Metric:
         texts = {
             "manner": self.manner,
             "members": ", ".join(member.name for member in self.members),
+            "sealing_key": self.sealing_key or "",
             "values": self._values(),
         }
         return pins | {pin: text for pin, text in texts.items() if text}

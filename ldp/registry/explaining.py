@@ -21,7 +21,7 @@ from ldp.accounting.label import Label
 from ldp.accounting.policy import periods_touched
 from ldp.mechanisms.outcomes import outcomes, permanent_pair
 from ldp.registry import Metric, Registry
-from ldp.registry.answers import listing, naming, quoted
+from ldp.registry.answers import Listing, listing, naming, quoted
 
 WIDTH = 100
 EPSILON = (
@@ -71,6 +71,16 @@ CONSENT = {
     "granted": "You have agreed.",
     "withdrawn": "You do not agree any more: nothing is recorded or sent.",
 }
+MESSAGES = (
+    "Sent: of one of the answers recorded in {window}, drawn at random, {messages} messages, each "
+    "sealed by itself: one with your answer as it is{sending}, and others that are empty or name "
+    "an answer drawn by chance. A relay mixes them with those of many other people before anybody "
+    "reads them."
+)
+UNSHUFFLED = (
+    "What protects is the relay: one that does not mix, or works together with whoever reads the "
+    "messages, leaves nothing, and your answer can be read as it is (epsilon unlimited)."
+)
 UNLESS = " That holds as long as nobody learns when a value changes."
 SEEN = {
     "public": (
@@ -127,8 +137,11 @@ def in_text(data: Mapping[str, Any]) -> str:
             lines += group_lines(name, group, data["belief"])
             for metric in group["metrics"]:
                 lines += [f"  {line}" for line in metric_lines(data, metric)]
-        day, life = (upwards(data["device"][span]["epsilon"]) for span in SPANS)
-        if len(data["groups"]) > 1:
+        epsilons = [data["device"][span]["epsilon"] for span in SPANS]
+        if None in epsilons:
+            lines.append("All groups together have no bound where a relay is not honest.")
+        elif len(data["groups"]) > 1:
+            day, life = map(upwards, epsilons)
             lines.append(
                 f"The groups add up: together they tell at most epsilon {day} about what was "
                 f"recorded in any 24 hours, and {life} for life."
@@ -153,6 +166,18 @@ def label(registry: Registry, name: str) -> Label:
     """Return the label of a metric for its tables; raise RegistryError for an unknown metric."""
     metric = registry.metric(name)
     caps = registry.groups[metric.group].caps
+    if metric.needs_shuffler:
+        return Label(
+            metric=name,
+            group=metric.group,
+            window=length_in_words(caps.window),
+            report_epsilon=math.inf,
+            window_epsilon=math.inf,
+            lifetime_epsilon=math.inf,
+            shuffled_report_epsilon=metric.price,
+            shuffled_window_epsilon=caps.window_epsilon,
+            shuffled_lifetime_epsilon=caps.lifetime_epsilon,
+        )
     return Label(
         metric=name,
         group=metric.group,
@@ -167,6 +192,8 @@ def label(registry: Registry, name: str) -> Label:
 
 def _metric(registry: Registry, metric: Metric, belief: float, certainty: float) -> dict[str, Any]:
     answers = listing(metric)
+    if metric.needs_shuffler:
+        return _messages(registry, metric, answers, belief)
     if_held, if_not = naming(metric.mechanism)
     return {
         "group": metric.group,
@@ -183,6 +210,28 @@ def _metric(registry: Registry, metric: Metric, belief: float, certainty: float)
         "report": _meaning(metric.mechanism.cost.epsilon, belief),
         "charged": _meaning(metric.price, belief),
         "linked": _linked(registry, metric, belief, certainty),
+    }
+
+
+def _messages(
+    registry: Registry, metric: Metric, answers: Listing, belief: float
+) -> dict[str, Any]:
+    """Return the explanation of a metric whose messages are for a shuffler; `report`: what one
+    person's messages tell whoever sees them, `shuffled`: what they tell behind an honest relay."""
+    mechanism: Any = metric.mechanism
+    return {
+        "group": metric.group,
+        "trust": "shuffler",
+        "version": metric.version,
+        "description": metric.description,
+        "answers": {**answers._asdict(), "pair": list(answers.pair)},
+        "presence": metric.presence,
+        "reports_per_window": metric.reports_per_window,
+        "messages": mechanism.messages,
+        "sending": mechanism.sending,
+        "window_seconds": _seconds(registry.groups[metric.group].caps.window),
+        "report": _meaning(mechanism.cost.epsilon, belief),
+        "shuffled": _meaning(metric.price, belief),
     }
 
 
@@ -223,7 +272,16 @@ def _group(registry: Registry, name: str, belief: float) -> dict[str, Any]:
         "lifetime_epsilon": min(caps.lifetime_epsilon, registry.lifetime_epsilon),
         "is_conditional": any(metric.memoise == "per-value" for metric in members),
         **_meanings(registry.worst_case(name), belief),
+        **_trust(registry, name, belief),
     }
+
+
+def _trust(registry: Registry, name: str, belief: float) -> dict[str, Any]:
+    """Return the consent of a group that trusts a shuffler, and what an honest relay leaves."""
+    if not (group := registry.groups[name]).needs_shuffler:
+        return {}
+    shuffled = _meanings(registry.capped(name), belief)
+    return {"trust": group.trust, "consent": group.consent, "shuffled": shuffled}
 
 
 def _meanings(worst: Mapping[str, float], belief: float) -> dict[str, Any]:
@@ -231,11 +289,11 @@ def _meanings(worst: Mapping[str, float], belief: float) -> dict[str, Any]:
 
 
 def _meaning(epsilon: float, belief: float) -> dict[str, float | None]:
-    """Return an epsilon, the factor of odds (None from MOST_ODDS on, where it says nothing), and
-    what it makes of a belief at most."""
+    """Return an epsilon (None where there is no bound), the factor of odds (None from MOST_ODDS on,
+    where it says nothing), and what it makes of a belief at most."""
     factor = odds(epsilon)
     return {
-        "epsilon": epsilon,
+        "epsilon": None if math.isinf(epsilon) else epsilon,
         "odds": factor if factor < MOST_ODDS else None,
         "belief": posterior(belief, epsilon),
     }
@@ -245,16 +303,28 @@ def metric_lines(data: Mapping[str, Any], name: str) -> Iterator[str]:
     """Yield the sentences of an explanation about the metric of a name, first what it asks."""
     metric, belief = data["metrics"][name], data["belief"]
     window = timedelta(seconds=metric["window_seconds"])
-    epoch = (
-        length_in_words(timedelta(seconds=metric["epoch_seconds"]))
-        if metric["epoch_seconds"]
-        else ""
-    )
     answers = metric["answers"]
     quote = str if answers["kind"] in ("text", "numbers") else quoted
     first, second = map(quote, answers["pair"])
     yield f"{name}: {metric['description']}"
     yield f"Answers: {answers['text']}."
+    if metric.get("trust"):
+        yield MESSAGES.format(
+            window=length_in_words(window),
+            messages=metric["messages"],
+            sending=""
+            if metric["sending"] == 1
+            else f", in {100 * metric['sending']:.3g} of 100 cases",
+        )
+        seen = "everything that an honest relay passed on, and knew all answers of others"
+        yield guess_sentence(metric["shuffled"]["epsilon"], seen, (first, second), belief)
+        yield UNSHUFFLED
+        return
+    epoch = (
+        length_in_words(timedelta(seconds=metric["epoch_seconds"]))
+        if metric["epoch_seconds"]
+        else ""
+    )
     yield SEEN[metric["presence"]].format(
         reports=metric["reports_per_window"], window=length_in_words(window)
     )
@@ -331,6 +401,12 @@ def _linked_sentence(
 def group_lines(name: str, group: Mapping[str, Any], belief: float) -> Iterator[str]:
     """Yield the sentences of an explanation about a group: its caps, and what they allow."""
     length = length_in_words(timedelta(seconds=group["window_seconds"]))
+    if group.get("trust"):
+        caps = caps_sentence(length, group["window_epsilon"], group["lifetime_epsilon"])
+        yield f"{name} ({', '.join(group['metrics'])}): {group['consent']}"
+        yield f"  Behind an honest relay: {caps}, with a probability to miss that the relay states."
+        yield f"  {UNSHUFFLED}"
+        return
     limits = caps_sentence(length, group["window_epsilon"], group["lifetime_epsilon"])
     metrics = ", ".join(group["metrics"])
     yield (

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from html import escape
 from typing import Any
 
-from ldp.accounting.explain import touched_sentence, upwards
+from ldp.accounting.explain import epsilon_text, touched_sentence, upwards
 from ldp.accounting.policy import periods_touched
 from ldp.registry.definitions import Metric
 from ldp.registry.explaining import explanation, group_lines, length_in_words, metric_lines
@@ -24,6 +24,7 @@ thead th { color: #55606e; font-size: .82rem; } .number { text-align: right; }
 .bad { color: #b04a08; font-weight: 700; } .sign td { height: 2.6rem; width: 50%; }
 code { font-size: .82rem; } section { break-inside: avoid; }
 """
+BEHIND_RELAY = ", behind an honest relay"
 SPANS = {"day": "any 24 hours", "year": "any year", "life": "a life"}
 
 
@@ -101,18 +102,22 @@ def _metric_cells(metric: Metric, day: date) -> list[str]:
         metric.description,
         ", ".join(metric.owners),
         expires,
-        upwards(metric.mechanism.cost.epsilon),
-        f"{upwards(metric.price)} {epoch}",
+        epsilon_text(metric.mechanism.cost.epsilon),
+        f"{upwards(metric.price)} {epoch}{BEHIND_RELAY if metric.needs_shuffler else ''}",
     ]
 
 
 def _worst_cases(registry: Registry) -> str:
     worst = {name: registry.worst_case(name) for name in registry.groups}
     rows = [
-        [name, upwards(registry.groups[name].caps.window_epsilon), *map(upwards, spans.values())]
-        for name, spans in worst.items()
+        [
+            name,
+            upwards(group.caps.window_epsilon) + (BEHIND_RELAY if group.needs_shuffler else ""),
+            *map(epsilon_text, worst[name].values()),
+        ]
+        for name, group in registry.groups.items()
     ]
-    rows.append(["all together", "", *map(upwards, registry.worst_case_of_all().values())])
+    rows.append(["all together", "", *map(epsilon_text, registry.worst_case_of_all().values())])
     heads = ["group", "cap of a window|number", *(f"epsilon of {x}|number" for x in SPANS.values())]
     return _table(heads, rows)
 
@@ -136,7 +141,7 @@ def _audit_cells(metric: Metric, certified: Mapping[str, Certified]) -> list[str
     if audit is None:
         return [metric.name, fingerprint, "no certificate", "", "", ""]
     origin = f"ldp {audit.version} ({audit.commit or 'commit not known'}), {audit.day}"
-    numbers = upwards(audit.claimed), f"{audit.at_least:.3g}"
+    numbers = epsilon_text(audit.claimed), f"{audit.at_least:.3g}"
     return [metric.name, fingerprint, "passed" if audit.passed else "failed", *numbers, origin]
 
 

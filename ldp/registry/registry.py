@@ -29,6 +29,7 @@ PINS = {
     "dictionary_sha256": "dictionary",
     "manner": "memoisation or presence",
     "members": "members",
+    "sealing_key": "sealing key",
     "values": "words or other",
 }
 """Names of the pins in messages about a change."""
@@ -70,12 +71,12 @@ class Registry:
         """Return the queues of sealed reports by name: one a group, and one for each metric with
         `shuffled_epsilon`."""
         items = dict[str, list[Item]]()
-        lateness = dict[str, timedelta]()
+        rest = dict[str, tuple[timedelta, int]]()
         for metric in self.metrics.values():
             report = bytes(HEADER_BYTES + metric.mechanism.layout.body_bytes)
             items.setdefault(metric.queue, []).append(Item(metric.name, metric.version, report))
-            lateness[metric.queue] = self.groups[metric.group].lateness
-        return {name: Queue(sealed_bytes(items[name]), lateness[name]) for name in items}
+            rest[metric.queue] = self.groups[metric.group].lateness, metric.mechanism.messages
+        return {name: Queue(sealed_bytes(items[name]), *rest[name]) for name in items}
 
     @property
     def lock_path(self) -> Path:
@@ -161,6 +162,11 @@ class Registry:
                 raise RegistryError(
                     f"{self.path}: [group.{name}]: {difference} than in {older.path}"
                 )
+            if self.groups[name].trust != group.trust:
+                raise RegistryError(
+                    f"{self.path}: [group.{name}]: trust was {group.trust!r}, and people agreed to "
+                    "that: give another trust a group of its own"
+                )
         for name, metric in older.metrics.items():
             if (now := self.metrics.get(name)) is None:
                 continue
@@ -180,17 +186,20 @@ class Registry:
             )
 
     def growth(self, older: "Registry") -> dict[str, float]:
-        """Return the growth of the caps for life since `older`, in epsilon: of every group, and of
-        one device."""
+        """Return the growth of the caps for life since `older`, in epsilon: of every group (of one
+        that trusts a shuffler, behind an honest relay), and of one device."""
         growth = {
             f"group {name!r}": group.caps.lifetime_epsilon
             - (older.groups[name].caps.lifetime_epsilon if name in older.groups else 0.0)
             for name, group in self.groups.items()
         }
-        return growth | {"one device": self._device_lifetime() - older._device_lifetime()}
+        now, before = self._device_lifetime(), older._device_lifetime()
+        return growth | {"one device": 0.0 if now == before else now - before}
 
     def _device_lifetime(self) -> float:
         """Return the epsilon that a device can spend in its life."""
+        if any(group.needs_shuffler for group in self.groups.values()):
+            return math.inf
         groups = exact_sum(group.caps.lifetime_epsilon for group in self.groups.values())
         return min(self.lifetime_epsilon, groups)
 
@@ -221,7 +230,15 @@ class Registry:
     def worst_case(self, group: str) -> dict[str, float]:
         """Return the most epsilon that the group can spend on any 24 hours ("day"), any 366 days
         ("year") and a life: the least of what its metrics can be charged, what the windows that the
-        span touches allow, and its cap for life."""
+        span touches allow, and its cap for life. Infinite for a group that trusts a shuffler: to
+        whoever sees what leaves the device."""
+        if self.groups[group].needs_shuffler:
+            return dict.fromkeys((*SPANS, "life"), math.inf if self.metrics_of(group) else 0.0)
+        return self.capped(group)
+
+    def capped(self, group: str) -> dict[str, float]:
+        """Return `worst_case` by the prices and caps of the group alone: of one that trusts a
+        shuffler, what an honest relay leaves."""
         caps = self.groups[group].caps
         life = min(caps.lifetime_epsilon, self.lifetime_epsilon)
         members = self.metrics_of(group)
@@ -239,6 +256,8 @@ class Registry:
         """Return `worst_case` of all groups together, the most epsilon of one device: groups add,
         up to the device's cap."""
         groups = [self.worst_case(group) for group in self.groups]
+        if any(math.isinf(worst["life"]) for worst in groups):
+            return dict.fromkeys((*SPANS, "life"), math.inf)
         return {
             span: min(self.lifetime_epsilon, exact_sum(worst[span] for worst in groups))
             for span in (*SPANS, "life")

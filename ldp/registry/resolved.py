@@ -45,6 +45,7 @@ def _group(group: Group) -> dict[str, Any]:
         lifetime_epsilon=caps.lifetime_epsilon,
         report_epsilon=caps.report_epsilon,
         lateness=_seconds(group.lateness),
+        trust=group.trust if group.needs_shuffler else None,
     )
 
 
@@ -66,7 +67,7 @@ def _metric(metric: Metric) -> dict[str, Any]:
         mechanism=mechanism.parameters(),
         fingerprint=mechanism.fingerprint.hex(),
         thresholds=[_thresholds(part.channel) for part in parts_of(mechanism)],
-        epsilon=mechanism.cost.epsilon,
+        epsilon=None if metric.needs_shuffler else mechanism.cost.epsilon,
         price=metric.price,
     )
 

@@ -9,7 +9,7 @@ from dataclasses import MISSING, fields
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from ldp.mechanisms import CATALOGUE, Catalogued
+from ldp.mechanisms import METRIC_MECHANISMS, Catalogued
 from ldp.mechanisms.presets import PRESETS
 
 Schema = dict[str, Any]
@@ -46,6 +46,8 @@ GROUP = {
     "lifetime_epsilon": _epsilon("Cap for life"),
     "report_epsilon": _epsilon("Cap on one report"),
     "lateness": _span("How old a sealed batch may be that the collector takes"),
+    "trust": {"enum": ["device", "shuffler"], "description": "What protects a person"},
+    "consent": _text("What a person agrees to, where a shuffler is trusted", minLength=1),
 }
 METRIC = {
     "version": {"type": "integer", "minimum": 1, "description": "Raise it with any change"},
@@ -82,7 +84,7 @@ _PLAIN = {float: "number", int: "integer", bool: "boolean", str: "string"}
 
 def registry_schema() -> Schema:
     """Return the JSON Schema of metrics.toml."""
-    whole = {name: kind for name, kind in CATALOGUE.items() if kind.is_whole}
+    whole = {name: kind for name, kind in METRIC_MECHANISMS.items() if kind.is_whole}
     parameters: Schema = {}
     for kind in whole.values():
         parameters |= _parameters(kind)

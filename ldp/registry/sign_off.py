@@ -43,7 +43,8 @@ def read_certificates(paths: Sequence[Path]) -> dict[str, Certified]:
             document = json.loads(read_bytes(path))
             origin = document["version"], document["commit"], document["made"][:10]
             for audit in document["audits"]:
-                numbers = bool(audit["passed"]), float(audit["claimed"]), float(audit["at_least"])
+                claimed = math.inf if audit["claimed"] is None else float(audit["claimed"])
+                numbers = bool(audit["passed"]), claimed, float(audit["at_least"])
                 certified[audit["fingerprint"]] = Certified(path, *numbers, *origin)
         except (ValueError, KeyError, TypeError):
             raise RegistryError(f"{path}: not a certificate of `ldp audit --report`") from None
@@ -59,7 +60,7 @@ def facts(registry: Registry) -> dict[str, Any]:
             "description": metric.description,
             "owners": list(metric.owners),
             "expires": metric.expires.isoformat(),
-            "epsilon": metric.mechanism.cost.epsilon,
+            "epsilon": _or_none(metric.mechanism.cost.epsilon),
             "price": metric.price,
             "reports_per_window": metric.reports_per_window,
         }
@@ -71,13 +72,22 @@ def facts(registry: Registry) -> dict[str, Any]:
             "window_epsilon": group.caps.window_epsilon,
             "lifetime_epsilon": group.caps.lifetime_epsilon,
             "report_epsilon": group.caps.report_epsilon,
-            **registry.worst_case(name),
+            **_bounded(registry.worst_case(name)),
+            **({"trust": group.trust, "consent": group.consent} if group.needs_shuffler else {}),
         }
         for name, group in registry.groups.items()
     }
     life = registry.lifetime_epsilon
-    device = {"cap for life": life if math.isfinite(life) else None, **registry.worst_case_of_all()}
+    device = {"cap for life": _or_none(life), **_bounded(registry.worst_case_of_all())}
     return {"metrics": metrics, "groups": groups, "device": device}
+
+
+def _or_none(epsilon: float) -> float | None:
+    return epsilon if math.isfinite(epsilon) else None
+
+
+def _bounded(worst: Mapping[str, float]) -> dict[str, float | None]:
+    return {span: _or_none(epsilon) for span, epsilon in worst.items()}
 
 
 def missing_for_signing(

@@ -7,14 +7,14 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ldp.accounting.policy import Caps
 from ldp.errors import LdpError, ParameterError, RegistryError
-from ldp.mechanisms import CATALOGUE, Catalogued, Mechanism, from_parameters
+from ldp.mechanisms import METRIC_MECHANISMS, Catalogued, Mechanism, from_parameters
 from ldp.mechanisms.presets import PRESETS
 from ldp.protocol.hashing import derived_seed
 from ldp.registry.definitions import (
@@ -22,6 +22,7 @@ from ldp.registry.definitions import (
     Memoise,
     Metric,
     Presence,
+    Trust,
     listed_in,
     read_bytes,
     read_values,
@@ -44,6 +45,7 @@ CHARGED_FOR: dict[Memoise, str] = {
 JOINT = "joint"
 """Name of the mechanism whose parts are other metrics'."""
 PRESENCE = ("public", "hidden")
+TRUST = ("device", "shuffler")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -172,6 +174,10 @@ def _contents(path: Path, document: dict[str, Any]) -> Contents:
         )
     metrics = {name: known[name] for name in sections}
     _require_one_presence(metrics)
+    _require_shufflers_apart(groups, lifetime, sealing_keys)
+    for name, metric in metrics.items():
+        if metric.needs_shuffler:
+            metrics[name] = replace(metric, sealing_key=sealing_keys[0])
     for name, group in groups.items():
         _require_budget(name, group.caps, lifetime, metrics)
     return Contents(product["name"], groups, metrics, lifetime, development, sealing_keys)
@@ -201,7 +207,44 @@ def _group(name: str, keys: dict[str, Any]) -> Group:
         lifetime_epsilon=_number(keys["lifetime_epsilon"]),
         report_epsilon=_number(keys["report_epsilon"]) if "report_epsilon" in keys else None,
     )
-    return Group(name=name, caps=caps, lateness=duration(keys.get("lateness", "7d")))
+    trust, consent = _trust(keys, caps)
+    lateness = duration(keys.get("lateness", "7d"))
+    return Group(name=name, caps=caps, lateness=lateness, trust=trust, consent=consent)
+
+
+def _trust(keys: Mapping[str, Any], caps: Caps) -> tuple[Trust, str]:
+    """Return what a group trusts, and the text of its consent; raise RegistryError."""
+    trust, consent = keys.get("trust", "device"), keys.get("consent", "")
+    if trust not in TRUST:
+        raise RegistryError('trust must be "device" or "shuffler"')
+    if not isinstance(consent, str) or bool(consent.strip()) != (trust == "shuffler"):
+        raise RegistryError(
+            'consent, the text that people agree to, goes with trust = "shuffler", and only with it'
+        )
+    if trust == "shuffler" and (caps.report_epsilon or caps.window % timedelta(days=1)):
+        raise RegistryError(
+            'trust = "shuffler" needs a window of whole days, so that a batch of a day has one '
+            "record of a person, and no report_epsilon, since a report alone has no bound"
+        )
+    return trust, consent.strip()
+
+
+def _require_shufflers_apart(
+    groups: Mapping[str, Group], life: float, sealing_keys: tuple[str, ...]
+) -> None:
+    """Raise RegistryError for a group that trusts a shuffler beside a cap of the device, which it
+    has no bound for, or without the one key that its messages are sealed to."""
+    for name in (name for name, group in groups.items() if group.needs_shuffler):
+        if life < math.inf:
+            raise RegistryError(
+                f'[group.{name}]: trust = "shuffler" has no bound before the relay, so it cannot '
+                "be under lifetime_epsilon of [product]: take that out, or give it its own product"
+            )
+        if len(sealing_keys) != 1:
+            raise RegistryError(
+                f'[group.{name}]: trust = "shuffler" needs exactly one key in sealing_keys: the '
+                "collector could tell apart who seals to which"
+            )
 
 
 def _metric(
@@ -235,6 +278,7 @@ def _metric(
     members = _members(keys, metrics) if _is_joint(keys) else ()
     mechanism = _mechanism(path, keys, (product, name, str(version)), members)
     memoise, epoch = _memoisation(mechanism, keys, groups[keys["group"]].caps)
+    _require_trust(mechanism, keys, groups[keys["group"]], reports)
     presence = _presence(mechanism, keys, memoise)
     cleans, other = _replacement(mechanism, keys)
     dictionary = path.parent / keys["dictionary"] if "dictionary" in keys else None
@@ -257,6 +301,33 @@ def _metric(
         control=_control(mechanism, keys, bool(memoise) or presence == "hidden"),
         shuffled_epsilon=_shuffled_epsilon(keys),
     )
+
+
+def _require_trust(
+    mechanism: Catalogued, keys: Mapping[str, Any], group: Group, reports: int
+) -> None:
+    """Raise RegistryError where a mechanism does not fit to what its group trusts."""
+    if mechanism.needs_shuffler != group.needs_shuffler:
+        raise RegistryError(
+            f"mechanism {mechanism.name!r} protects nothing before a relay shuffled: it needs a "
+            'group with trust = "shuffler"'
+            if mechanism.needs_shuffler
+            else f"mechanism {mechanism.name!r} has noise of its own, so its group must not have "
+            'trust = "shuffler"'
+        )
+    if not mechanism.needs_shuffler:
+        return
+    if "shuffled_epsilon" not in keys:
+        raise RegistryError(
+            f"mechanism {mechanism.name!r} needs shuffled_epsilon, which the relay holds batches "
+            "for, and which is charged for a record"
+        )
+    if reports != 1:
+        raise RegistryError(
+            f"mechanism {mechanism.name!r} sends one record in a window: reports_per_window = 1"
+        )
+    if "presence" in keys or "control" in keys:
+        raise RegistryError(f"mechanism {mechanism.name!r} has neither presence nor control")
 
 
 def _shuffled_epsilon(keys: Mapping[str, Any]) -> float | None:
@@ -299,6 +370,10 @@ def _members(keys: dict[str, Any], metrics: Mapping[str, Metric]) -> tuple[Metri
                 f"metric {name!r} is memoised: a joint report has fresh noise and would reveal "
                 "what its permanent response hides; give the joint metric a member that is not"
             )
+        if member.needs_shuffler:
+            raise RegistryError(
+                f"metric {name!r} is for a shuffler: it can be no member of another"
+            )
         members.append(member)
     if "dictionary" in keys:
         raise RegistryError("a joint metric has the dictionaries of its members, none of its own")
@@ -313,7 +388,7 @@ def _memoisation(
     if memoise not in MEMOISE or (isinstance(memoise, int) and memoise is not False):
         raise RegistryError('memoise must be false, "epoch" or "per-value"')
     if memoise and not mechanism.is_memoisable:
-        names = ", ".join(name for name, kind in CATALOGUE.items() if kind.is_memoisable)
+        names = ", ".join(name for name, kind in METRIC_MECHANISMS.items() if kind.is_memoisable)
         raise RegistryError(f"mechanism {mechanism.name!r} memoises nothing; these do: {names}")
     if memoise and math.isinf(mechanism.cost.lifetime):
         raise RegistryError("a permanent response without noise (f = 0) must not be memoised")
@@ -412,10 +487,12 @@ def _mechanism(
         parameters.update(PRESETS[_one_of("preset", keys["preset"], PRESETS)].parameters)
     if "mechanism" in keys:
         parameters["mechanism"] = keys["mechanism"]
-    parameter_names = {key for kind in CATALOGUE.values() for key in kind.__dataclass_fields__}
+    parameter_names = {
+        key for kind in METRIC_MECHANISMS.values() for key in kind.__dataclass_fields__
+    }
     if "mechanism" not in parameters:
         _require_known(keys, METRIC_KEYS | parameter_names)
-    kind = CATALOGUE[_mechanism_name(parameters.get("mechanism"), "preset" in keys)]
+    kind = METRIC_MECHANISMS[_mechanism_name(parameters.get("mechanism"), "preset" in keys)]
     name = kind.name
     own_keys = {field.name: field for field in fields(kind)}
     for key in keys.keys() - own_keys - METRIC_KEYS:
@@ -442,10 +519,10 @@ def _mechanism_name(name: Any, has_preset: bool) -> str:
     if name is None:
         note = " (the preset's was never published)" if has_preset else " or preset"
         raise RegistryError(f"needs mechanism{note}; docs/registry.md lists them")
-    if isinstance(name, str) and name in CATALOGUE and not CATALOGUE[name].is_whole:
+    if isinstance(name, str) and name in METRIC_MECHANISMS and not METRIC_MECHANISMS[name].is_whole:
         raise RegistryError(f"mechanism {name!r} is a part of others and cannot be a metric")
-    if not isinstance(name, str) or name not in CATALOGUE:
-        whole = [name for name, kind in CATALOGUE.items() if kind.is_whole]
+    if not isinstance(name, str) or name not in METRIC_MECHANISMS:
+        whole = [name for name, kind in METRIC_MECHANISMS.items() if kind.is_whole]
         raise RegistryError(f"there is no mechanism {name!r}{nearest(str(name), whole)}")
     return name
 

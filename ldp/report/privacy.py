@@ -1,11 +1,12 @@
 """The privacy label of a page: what the summary says about a person's risk, in plain words."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ldp.accounting.explain import caps_sentence, guess_sentence, upwards
+from ldp.accounting.explain import caps_sentence, epsilon_text, guess_sentence, upwards
 from ldp.accounting.label import Label
-from ldp.registry.explaining import NOT_COVERED, REMEMBERED
+from ldp.registry.explaining import NOT_COVERED, REMEMBERED, UNSHUFFLED
 from ldp.report.reading import ResultFile
 
 NO_LABEL = (
@@ -17,18 +18,20 @@ NO_LABEL = (
 def report_epsilon(file: ResultFile) -> float:
     """Return the epsilon of one whole report of a `file`, which for a part of a joint metric is
     more than the part's own."""
-    epsilon: float = file.summary["epsilon"]
+    epsilon: float = math.inf if file.summary["epsilon"] is None else file.summary["epsilon"]
     return max([epsilon, *(label.report_epsilon for label in file.labels)])
 
 
 def in_short(file: ResultFile) -> str:
     """Return the label of a `file` in a sentence or two."""
+    if shuffled := [*map(_shuffled, filter(_trusts_shuffler, file.labels))]:
+        return " ".join([f"Epsilon of one person's messages: unlimited. {UNSHUFFLED}", *shuffled])
     caps = [
         f"Group {label.group}: "
         f"{caps_sentence(label.window, label.window_epsilon, label.lifetime_epsilon)}."
         for label in file.labels
     ]
-    first = f"Epsilon of one report: {upwards(report_epsilon(file))}."
+    first = f"Epsilon of one report: {epsilon_text(report_epsilon(file))}."
     return " ".join([first, *dict.fromkeys(caps)])
 
 
@@ -36,6 +39,12 @@ def questions(file: ResultFile) -> Iterator[tuple[str, str]]:
     """Yield the statements of the label of a `file`: a question and its answer, one after the
     other."""
     epsilon = report_epsilon(file)
+    if math.isinf(epsilon):
+        yield "One person's messages, before they are shuffled", UNSHUFFLED
+        behind = " ".join(map(_shuffled, filter(_trusts_shuffler, file.labels)))
+        yield "Behind an honest relay", behind or NO_LABEL
+        yield "Not covered", NOT_COVERED
+        return
     yield "One report", guess_sentence(epsilon)
     yield (
         "Several reports of one person",
@@ -46,6 +55,20 @@ def questions(file: ResultFile) -> Iterator[tuple[str, str]]:
         " ".join(map(_capped, file.labels)) or NO_LABEL,
     )
     yield "Not covered", NOT_COVERED
+
+
+def _trusts_shuffler(label: Label) -> bool:
+    return label.trusts_shuffler
+
+
+def _shuffled(label: Label) -> str:
+    """Return what an honest relay leaves, in a sentence."""
+    window, life = label.shuffled_window_epsilon, label.shuffled_lifetime_epsilon
+    return (
+        f"If the relay is honest, epsilon {upwards(label.shuffled_report_epsilon)} for a person in "
+        f"a batch; group {label.group}: {caps_sentence(label.window, window, life)}, with a "
+        "probability to miss that the relay states."
+    )
 
 
 def _several(summary: Mapping[str, Any], epsilon: float, known: list[Label]) -> Iterator[str]:

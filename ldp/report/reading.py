@@ -75,7 +75,8 @@ def _are_labels(value: object) -> bool:
 
 
 COMMON: Checks = {
-    **dict.fromkeys(("epsilon", "reports"), is_amount),
+    "reports": is_amount,
+    "epsilon": or_none(is_amount),
     **dict.fromkeys(("mechanism", "fingerprint"), is_text),
 }
 """Checks of the keys that every summary has."""

@@ -23,6 +23,8 @@ TESTED = {
     "it: binomial, exactly.",
     "mean-sketch": "The average of each candidate's cells was tested against the law of noise and "
     "collisions that it has if nobody holds it.",
+    "messages": "The messages that name each candidate were tested against the law of the dummies "
+    "that name it if nobody holds it: binomial, exactly.",
     "regression": "The candidates were fitted together, by a lasso whose shrinkage was given back "
     "or by least squares where bits are few, and each was tested against a count of 0.",
     "lasso-ols": "A non-negative lasso chose candidates, least squares estimated those that it "

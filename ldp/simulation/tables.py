@@ -16,7 +16,9 @@ from ldp.arrays import AnyInts, Floats, Ints, Points
 from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, JointMechanism, Mechanism
 from ldp.mechanisms.addressing import Answers, Rounding
+from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.joint_base import values_of_parts
+from ldp.privacy_loss import DummyMessages
 from ldp.protocol.kinds import Subset
 from ldp.simulation.populations import Population
 from ldp.simulation.reports import draw_signs, encode_batch, limited
@@ -44,6 +46,8 @@ def draw_table(
     `users`: the clients are drawn first. Rows are drawn in blocks, each with a generator spawned
     from `generator`, so the result does not depend on the number of processors.
     """
+    if isinstance(mechanism, Dummies):
+        raise ParameterError("one message is not a person's: draw_tables draws a person's")
     if frequencies is not None and users is not None and counts is None:
         counts = generator.multinomial(users, frequencies)
     elif counts is None or frequencies is not None or users is not None:
@@ -85,12 +89,27 @@ def draw_tables(
     generator: np.random.Generator,
 ) -> Table | JointTable:
     """Return the same for any mechanism of the catalogue, `counts` clients holding each value:
-    given these, the tables of the parts of joint reports are independent."""
+    given these, the tables of the parts of joint reports are independent. Of messages for a
+    shuffler the table has all of a client's."""
+    if isinstance(mechanism, Dummies):
+        return _draw_messages(mechanism, values, counts, generator)
     tables = tuple(
         draw_table(part, part_values, counts=counts, generator=generator)  # type: ignore[arg-type]
         for part, part_values in values_of_parts(mechanism, values)
     )
     return JointTable(mechanism, tables) if isinstance(mechanism, JointMechanism) else tables[0]
+
+
+def _draw_messages(
+    mechanism: Dummies, values: Sequence[str], counts: Ints, generator: np.random.Generator
+) -> Table:
+    """Return the table of all messages of clients, the empty ones in its last column."""
+    held = np.zeros(len(mechanism.categories), dtype=np.int64)
+    np.add.at(held, [mechanism.addressing.point(value) for value in values], counts)
+    messages = DummyMessages.of(mechanism).draw_messages(held, generator)
+    total = mechanism.messages * int(held.sum())
+    cells = np.append(messages, total - int(messages.sum()))
+    return Table.from_counts(mechanism, cells[None, :], total)
 
 
 def _draw_block(

@@ -53,10 +53,10 @@ def table_details(table: "Table | JointTable", method: str) -> dict[str, Any]:
         "method": method,
         "mechanism": mechanism.name,
         "fingerprint": mechanism.fingerprint.hex(),
-        "epsilon": cost.epsilon,
+        "epsilon": None if math.isinf(cost.epsilon) else cost.epsilon,
         "lifetime_epsilon": None if math.isinf(cost.lifetime) else cost.lifetime,
         "memoised": table.memoised,
-        "labels": [asdict(label) for label in table.labels],
+        "labels": [label.fields for label in table.labels],
         "windows": list(table.windows),
         **({"spelling": asdict(spelling)} if spelling else {}),
     }

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -200,7 +200,7 @@ class Table:
             "memoised": self.memoised,
         }
         if self.labels:
-            part["labels"] = [asdict(label) for label in self.labels]
+            part["labels"] = [label.fields for label in self.labels]
         return part, [pa.compress(buffer, codec="zstd", asbytes=True) for buffer in buffers]
 
     @classmethod

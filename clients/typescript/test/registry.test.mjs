@@ -41,6 +41,13 @@ test("a number that is missing or negative is a problem of its metric alone", ()
   assert.equal(exact(0), 0n);
 });
 
+test("a metric of a group that trusts a shuffler is never recorded", () => {
+  const document = publicRegistry();
+  document.groups.places = { ...document.groups.places, trust: "shuffler" };
+  const { problems } = new Registry(document, everyMechanism);
+  assert.match(problems.city, /messages for a shuffler/);
+});
+
 test("bounds that are no numbers refuse values", () => {
   const mechanism = { mechanism: "one-bit-mean", epsilon: 1, outside: "clip" };
   for (const bounds of [[0], [0, "1e400"], [NaN, 1]]) {

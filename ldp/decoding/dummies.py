@@ -1,0 +1,141 @@
+"""Messages for a shuffler: counts of people, from the messages that name each value.
+
+Every person sent 1 + slots messages, empty ones among them, so the number of messages says exactly
+how many people n there are. Of c people who hold a value, the messages that name it are the sum of
+Binomial(c, sending) and Binomial(slots n, probability / values), the dummies of all.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ldp.arrays import Floats, Ints
+from ldp.decoding.binomials import two_binomials
+from ldp.decoding.direct import known_points
+from ldp.decoding.error_law import Collisions
+from ldp.errors import DecodeError
+from ldp.mechanisms.dummies import Dummies
+from ldp.protocol.channel import Channel
+from ldp.tables.estimates import Estimates, Fakes, Rule
+from ldp.tables.table import Table
+
+
+def decode(
+    table: Table,
+    candidates: tuple[str, ...],
+    rule: Rule,
+    fakes: Fakes | None = None,
+) -> Estimates:
+    """Return estimates of how many people hold each candidate. p-values are exact binomial tails.
+    Raises DecodeError for a candidate that is no category, for fewer messages than one person's,
+    and for `fakes`, for which no interval is derived."""
+    from scipy.stats import binom
+
+    mechanism = table.mechanism
+    assert isinstance(mechanism, Dummies)
+    if fakes is not None:
+        raise DecodeError("messages for a shuffler have no interval that holds under made-up ones")
+    points = known_points(mechanism, candidates)
+    people = table.total // mechanism.messages
+    if not people:
+        raise DecodeError("the table has fewer messages than one person sends")
+    named = table.named_counts()[0, points].astype(np.int64)
+    dummies = DummyLaw(mechanism.slots * people, mechanism.probability / len(mechanism.categories))
+    mean = dummies.number * dummies.share
+    count: Floats = (named.astype(np.float64) - mean) / mechanism.sending
+    estimates = Estimates(
+        values=candidates,
+        count=count,
+        std_error=np.sqrt(mechanism.variance(people, np.clip(count / people, 0, 1))),
+        p_value=binom.sf(named - 1, dummies.number, dummies.share),
+        reports=people,
+        noise=math.sqrt(mechanism.variance(people)),
+        law=Collisions(channel=dummies.channel, reports=dummies.number).law(),
+        bounds=MessageBounds(named, people, mechanism.sending, dummies, count),
+        rule=rule,
+        details={
+            "messages": table.total,
+            "messages_of_a_person": mechanism.messages,
+        },
+    )
+    return replace(estimates, sum_std_error=_sum_std_error(mechanism, estimates))
+
+
+@dataclass(frozen=True)
+class DummyLaw:
+    """Law of the dummies of one value: Binomial(`number`, `share`)."""
+
+    number: int
+    share: float
+
+    @property
+    def channel(self) -> Channel:
+        """Channel of which only what a dummy does matters: for laws in standard errors."""
+        from fractions import Fraction
+
+        share = Fraction(self.share)
+        return Channel(touched=(1 + share) / 2, untouched=share)
+
+
+@dataclass(frozen=True, eq=False)
+class MessageBounds:
+    """Intervals of counts among `people`, of which messages `named`, integers of shape
+    (candidates,), name a value; `count`: the estimates, which an interval always holds.
+
+    An interval is every c for which neither tail of the messages is below half of what it may miss
+    (Clopper and Pearson 1934). Where the value is always sent the tails are exact, else those of
+    the saddlepoint (`ldp.decoding.binomials`).
+    """
+
+    named: Ints
+    people: int
+    sending: float
+    dummies: DummyLaw
+    count: Floats
+
+    def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
+        tail = miss / 2
+        low, high = self._exact(tail) if self.sending == 1 else self._saddlepoint(tail)
+        low, high = (np.clip(end, 0, self.people) for end in (low, high))
+        low, high = np.minimum(low, self.count), np.maximum(high, self.count)
+        if not population:
+            return low, high
+        share = np.clip(self.count / self.people, 0, 1)
+        drawn = _normal_quantile(tail) ** 2 * share * (1 - share) * self.people
+        return (
+            self.count - np.sqrt((self.count - low) ** 2 + drawn),
+            self.count + np.sqrt((high - self.count) ** 2 + drawn),
+        )
+
+    def _exact(self, tail: float) -> tuple[Floats, Floats]:
+        """Return the ends by the exact tails of the dummies, of which there are `named` - c."""
+        from scipy.stats import binom
+
+        law = self.dummies
+        least = binom.ppf(tail, law.number, law.share)
+        most = binom.isf(tail, law.number, law.share)
+        named = self.named.astype(np.float64)
+        return named - float(most), named - float(least)
+
+    def _saddlepoint(self, tail: float) -> tuple[Floats, Floats]:
+        law = self.dummies
+        return two_binomials(
+            self.named, self.people, self.sending, (law.number, law.share), _normal_quantile(tail)
+        )
+
+
+def _normal_quantile(tail: float) -> float:
+    from scipy.special import ndtri
+
+    return float(-ndtri(tail))
+
+
+def _sum_std_error(mechanism: Dummies, estimates: Estimates) -> float:
+    """Return the standard error of the sum of the estimates: of who sent, and of all dummies that
+    name one of the candidates, which are one binomial."""
+    people, sending = estimates.reports, mechanism.sending
+    share = mechanism.probability * len(estimates.values) / len(mechanism.categories)
+    held = float(np.clip(estimates.count.sum(), 0, people))
+    dummies = mechanism.slots * people * share * (1 - share)
+    return math.sqrt(dummies + held * sending * (1 - sending)) / sending

@@ -1,0 +1,512 @@
+"""Messages for a shuffler: from a device through a relay to a count, and no other way."""
+
+import json
+import math
+from collections import Counter
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from ldp.client import Client, Collector
+from ldp.client.destinations import Folder
+from ldp.client.results import Declined
+from ldp.client.sealing import Sealer
+from ldp.collection.sealed_relay import Holding, target_sizes
+from ldp.errors import ParameterError, RegistryError
+from ldp.mechanisms.dummies import Dummies
+from ldp.protocol.batch import Batch, Item
+from ldp.protocol.sealed_report import Content
+from ldp.protocol.sealing_keys import PublicKey, RelayPublicKey
+from ldp.registry import Registry
+from ldp.registry.explaining import explained, label
+from ldp.server import decode
+from ldp.simulation.tables import draw_tables
+from tests.collecting import counted
+from tests.devices import DAY, NOON
+from tests.sealing import KEY, RELAY, RETIRED, Relaying, Way, opening
+
+MESSAGES = f"""
+[product]
+name = "weather"
+sealing_keys = ["{KEY.fingerprint}"]
+[group.places]
+window = "1d"
+window_epsilon = 8.0
+lifetime_epsilon = 64.0
+[group.trusting]
+window = "1d"
+window_epsilon = 1.0
+lifetime_epsilon = 30.0
+trust = "shuffler"
+consent = "Your city leaves this device as it is, and a relay mixes it with others'."
+[metric.mood]
+version = 1
+group = "places"
+description = "How people are"
+owners = ["team@example.org"]
+expires = 2999-12-31
+mechanism = "rr"
+epsilon = 1.0
+categories = ["good", "bad"]
+[metric.city]
+version = 3
+group = "trusting"
+description = "Where people ask for the weather"
+owners = ["team@example.org"]
+expires = 2999-12-31
+mechanism = "dummies"
+categories = ["Oslo", "Bergen", "Hell"]
+slots = 2
+probability = 0.5
+shuffled_epsilon = 1.0
+"""
+QUEUE = "shuffler:trusting/city/3"
+OSLO = Dummies(categories=("Oslo", "Bergen", "Hell"), slots=2, probability=0.5)
+ANYWHERE, RELAYED = "http://127.0.0.1:1", "http://127.0.0.1:2"
+
+
+def registry(folder: Path, *changes: tuple[str, str]) -> Registry:
+    """The registry with some texts replaced."""
+    folder.mkdir(exist_ok=True)
+    text = MESSAGES
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    (folder / "metrics.toml").write_text(text)
+    return Registry.load(folder / "metrics.toml")
+
+
+class ThroughRelay:
+    """A destination that keeps what a relay gets; with a relay in this process, hands it on."""
+
+    has_relay = True
+
+    def __init__(self, relay: Relaying | None = None) -> None:
+        self.key, self.relay, self.got = PublicKey(KEY.public), relay, list[bytes]()
+
+    def send(self, identity: bytes, body: bytes) -> int:
+        self.got.append(body)
+        if self.relay is None:
+            return 0
+        answer = self.relay.send(body)
+        assert answer.status == 202
+        return len(answer.json["refused"])
+
+
+class Person:
+    """A device with a clock of its own."""
+
+    def __init__(self, path: Path, loaded: Registry, way: Any) -> None:
+        self.now = NOON
+        self.client = Client(
+            path,
+            registry=loaded,
+            destination=way,
+            clock=lambda: self.now,
+            jitter=timedelta(0),
+            strict=True,
+        )
+        self.client.grant(["trusting"])
+
+    def answer(self, value: str, days: int = 1) -> None:
+        self.client.record("city", value)
+        self.now += days * DAY
+        self.client.upload()
+
+
+def items(way: ThroughRelay) -> list[Item]:
+    return [item for body in way.got for item in Batch.from_bytes(body).items]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ([('trust = "shuffler"\nconsent', "consent")], "consent, the text"),
+        ([('consent = "Your city', 'description = "Your city')], "unknown key"),
+        ([('consent = "Your', 'consent = ""#')], "consent, the text"),
+        ([('trust = "shuffler"', 'trust = "relay"')], "trust must be"),
+        ([('group = "trusting"', 'group = "places"')], "protects nothing before a relay"),
+        ([('group = "places"\nd', 'group = "trusting"\nd')], "has noise of its own"),
+        ([("shuffled_epsilon = 1.0", "")], "needs shuffled_epsilon"),
+        ([("shuffled_epsilon = 1.0", "shuffled_epsilon = 1.5")], "its group's cap is 1.0"),
+        ([("slots = 2", "slots = 2\nreports_per_window = 2")], "sends one record in a window"),
+        ([("slots = 2", 'slots = 2\nmemoise = "per-value"')], "memoises nothing"),
+        ([("slots = 2", 'slots = 2\npresence = "hidden"')], "neither presence nor control"),
+        ([("slots = 2", 'slots = 2\ncontrol = "Oslo"')], "neither presence nor control"),
+        ([("slots = 2", "slots = 100")], "slots must be a whole number from 1 to 99"),
+        ([("probability = 0.5", "probability = 1e-5")], "probability must be from"),
+        ([('name = "weather"', 'name = "weather"\nlifetime_epsilon = 9.0')], "has no bound before"),
+        ([("sealing_keys", "#")], "exactly one key"),
+        ([("sealing_keys = [", f'sealing_keys = ["{RETIRED.fingerprint}", ')], "exactly one key"),
+        (
+            [('window = "1d"\nwindow_epsilon = 1.0', 'window = "12h"\nwindow_epsilon = 1.0')],
+            "whole",
+        ),
+        ([("lifetime_epsilon = 30.0", "lifetime_epsilon = 30.0\nreport_epsilon = 1.0")], "whole"),
+    ],
+)
+@pytest.mark.exact
+def test_a_registry_that_would_send_it_unprotected_is_refused(
+    tmp_path: Path, changes: list[tuple[str, str]], message: str
+) -> None:
+    with pytest.raises(RegistryError, match=message):
+        registry(tmp_path, *changes)
+
+
+@pytest.mark.exact
+def test_what_a_device_can_lose_is_unlimited_and_what_a_relay_leaves_is_beside_it(
+    tmp_path: Path,
+) -> None:
+    loaded = registry(tmp_path)
+    assert loaded.worst_case("trusting") == dict.fromkeys(("day", "year", "life"), math.inf)
+    assert loaded.worst_case_of_all() == dict.fromkeys(("day", "year", "life"), math.inf)
+    assert loaded.capped("trusting") == {"day": 2.0, "year": 30.0, "life": 30.0}
+    assert math.isfinite(loaded.worst_case("places")["life"])
+    stated = label(loaded, "city")
+    assert (stated.report_epsilon, stated.lifetime_epsilon) == (math.inf, math.inf)
+    assert (stated.shuffled_report_epsilon, stated.shuffled_lifetime_epsilon) == (1.0, 30.0)
+    assert type(stated).of(json.loads(json.dumps(stated.fields))) == stated
+    text = " ".join(explained(loaded).split())
+    for sentence in ("Your city leaves this device as it is", "epsilon unlimited", "3 messages"):
+        assert sentence in text
+
+
+@pytest.mark.exact
+def test_a_later_registry_changes_neither_trust_nor_key_unnoticed(tmp_path: Path) -> None:
+    loaded = registry(tmp_path)
+    loaded.lock()
+    other_key = registry(tmp_path, (KEY.fingerprint, RETIRED.fingerprint))
+    with pytest.raises(RegistryError, match=r"changed its sealing key .* give it version 4"):
+        other_key.check()
+    local = registry(
+        tmp_path / "old",
+        ('trust = "shuffler"\nconsent = "Your', '# "Your'),
+        ('mechanism = "dummies"', 'mechanism = "rr"\nepsilon = 1.0'),
+        ("slots = 2\nprobability = 0.5\n", ""),
+    )
+    with pytest.raises(RegistryError, match="trust was 'device'"):
+        loaded.check_against(local, math.inf)
+    grown = registry(tmp_path / "new")
+    grown.check_against(loaded)
+
+
+@pytest.mark.exact
+def test_a_client_without_a_relay_and_its_key_is_refused(tmp_path: Path) -> None:
+    loaded = registry(tmp_path)
+    for way in (Collector(ANYWHERE, key=KEY.public), Folder(tmp_path / "out")):
+        with pytest.raises(ParameterError, match="metric 'city' protects nothing without a relay"):
+            Client(tmp_path / "d", registry=loaded, destination=way)
+    Client(
+        tmp_path / "d",
+        registry=loaded,
+        destination=Collector(ANYWHERE, relay=RELAYED, key=KEY.public),
+    ).close()
+    silent = Client(tmp_path / "d", registry=loaded, witness=False)
+    silent.grant(["trusting"])
+    assert silent.record("city", "Oslo") == Declined(
+        "relay", "metric 'city' needs a relay to send to"
+    )
+    assert silent.record("mood", "good")
+
+
+@pytest.mark.exact
+def test_it_needs_a_consent_of_its_own(tmp_path: Path) -> None:
+    """Also where the group was there before, with noise of its own and the same caps."""
+    person = Person(tmp_path / "d", registry(tmp_path), way := ThroughRelay())
+    person.client.grant()
+    assert person.client.status().unasked == ("trusting",)
+    declined = person.client.record("city", "Oslo")
+    assert isinstance(declined, Declined)
+    assert declined.details == "group 'trusting' needs its own consent: ask again"
+    assert person.client.record("mood", "good")
+    with pytest.raises(ParameterError, match="no group 'places' that trusts a shuffler"):
+        person.client.grant(["places"])
+    person.client.grant(["trusting"])
+    assert person.client.record("city", "Oslo")
+    person.client.grant()
+    person.now += DAY
+    person.client.upload()
+    assert {item.metric for item in items(way)} == {"queue:places"}
+
+
+@pytest.mark.exact
+def test_a_record_leaves_as_a_batch_of_its_own_with_always_as_many_messages(
+    tmp_path: Path,
+) -> None:
+    """Of one size each, sealed one by one, and only the latest of the periods that are over."""
+    person = Person(tmp_path / "d", registry(tmp_path), way := ThroughRelay())
+    for value in ("Oslo", "Bergen", "Hell"):
+        person.client.record("mood", "good")
+        person.answer(value)
+    person.client.record("city", "Oslo")
+    person.now += DAY
+    person.client.record("city", "Bergen")  # the period before is sealed, and waits
+    person.now += 5 * DAY
+    person.client.upload()
+    person.client.upload()
+    batches = [Batch.from_bytes(body) for body in way.got]
+    own = [batch for batch in batches if batch.items[0].metric == f"queue:{QUEUE}"]
+    assert {len(batch.items) for batch in own} == {OSLO.messages}
+    assert {len(item.report) for batch in own for item in batch.items} == {128}
+    assert {item.metric for batch in batches if batch not in own for item in batch.items} == {
+        "queue:places"
+    }
+    days = [batch.day for batch in own]
+    assert len(days) == len(set(days)) == 5
+    opened = [[KEY.open(item) for item in batch.items] for batch in own]
+    for batch, contents, value in zip(
+        sorted(own, key=lambda batch: batch.day),
+        sorted(opened, key=lambda contents: contents[0].day),
+        ("Oslo", "Bergen", "Hell", "Oslo", "Bergen"),
+        strict=True,
+    ):
+        assert {content.day for content in contents} == {batch.day}
+        column = OSLO.categories.index(value)
+        assert column in [content.item.report[-1] for content in contents]
+    spent = person.client.remaining()["trusting"]
+    assert spent <= 1.0
+
+
+@pytest.mark.exact
+def test_a_device_that_was_away_sends_the_latest_record_only(tmp_path: Path) -> None:
+    """So that a batch of a day of sealing has at most one record of a person."""
+    loaded = registry(tmp_path)
+    person = Person(tmp_path / "d", loaded, way := ThroughRelay())
+    sealer = person.client._sealer
+    public = sealer.public_periods
+    sealer.public_periods = lambda *_: []  # type: ignore[method-assign]
+    for value in ("Oslo", "Bergen", "Hell"):
+        person.client.record("city", value)
+        person.now += DAY
+    sealer.public_periods = public  # type: ignore[method-assign]
+    person.client.upload()
+    (batch,) = (Batch.from_bytes(body) for body in way.got)
+    assert OSLO.categories.index("Hell") in [KEY.open(one).item.report[-1] for one in batch.items]
+    assert person.client.remaining()["trusting"] == 1.0
+    rows = person.client._open_file().transaction(reads=True)
+    with rows as connection:
+        assert connection.execute("SELECT sum(times) FROM totals").fetchone() == (1,)
+
+
+@pytest.mark.exact
+def test_sealed_messages_wait_for_a_relay_whatever_the_next_registry_says(tmp_path: Path) -> None:
+    """An app that no longer has the metric, and a destination without a relay."""
+
+    class Down(ThroughRelay):
+        def send(self, identity: bytes, body: bytes) -> int:
+            raise OSError
+
+    person = Person(tmp_path / "d", registry(tmp_path), Down())
+    person.answer("Oslo")
+    person.client.close()
+    head, _ = MESSAGES.split("[metric.city]")
+    (tmp_path / "metrics.toml").write_text(head.replace('trust = "shuffler"\nconsent', "# "))
+
+    class Direct(ThroughRelay):
+        has_relay = False
+
+    direct = Direct()
+    later = Client(
+        tmp_path / "d",
+        registry=tmp_path / "metrics.toml",
+        destination=direct,
+        clock=lambda: person.now + DAY,
+        strict=True,
+    )
+    assert (
+        later.upload().why == "waits for a destination with a relay, without which it never leaves"
+    )
+    assert not direct.got
+
+
+def small(**rules: Any) -> Holding:
+    return Holding(smallest=3, shortest=timedelta(0), **rules)
+
+
+@pytest.mark.exact
+def test_messages_travel_by_relay_to_a_count(tmp_path: Path) -> None:
+    """Nine people on one day, two on the next, whose batch never fills."""
+    for name in ("near", "far"):
+        registry(tmp_path / name)
+    loaded = Registry.load(tmp_path / "near" / "metrics.toml")
+    today = (NOON + DAY).date()
+    verify = RelayPublicKey(RELAY.public).verify
+    with (
+        opening(tmp_path / "far", today=lambda: today, verify=verify) as collector,
+        Relaying(
+            tmp_path / "near",
+            destination=Way(collector),
+            holding=small(targets={QUEUE: 4}),
+            today=lambda: today,
+            attest=RELAY.attest,
+        ) as relay,
+    ):
+        people = [
+            Person(tmp_path / f"d{number}", loaded, ThroughRelay(relay)) for number in range(11)
+        ]
+        for number, person in enumerate(people[:3]):
+            person.answer(OSLO.categories[number % 2])
+        relay.work()
+        assert relay.tallies(QUEUE)["batches"] == 0
+        assert relay.tallies(QUEUE)["smallest_batch"] == 4 * OSLO.messages
+        for number, person in enumerate(people[3:9], 3):
+            person.answer(OSLO.categories[number % 2])
+        for person in people[9:]:
+            person.answer("Hell", days=2)
+        relay.work()
+        assert relay.tallies(QUEUE)["forwarded"] == 9 * OSLO.messages
+        relay.work()
+        assert relay.tallies(QUEUE)["batches"] == 1
+        collector.collector.move_everything()
+        table = counted(collector.store, loaded, "city")
+    sizes = (tmp_path / "far" / "reports" / "relayed" / "city-3.csv").read_text().splitlines()
+    assert [line.split(",")[1:] for line in sizes[1:]] == [["27", "27"]]
+    assert table.total == 9 * OSLO.messages
+    estimates = decode(table)  # type: ignore[arg-type]
+    assert estimates.reports == 9
+    low, high = estimates.interval(1 - 1e-9)  # false failures: 3e-9
+    assert (low <= [5, 4, 0]).all()
+    assert (high >= [5, 4, 0]).all()
+
+
+@pytest.mark.exact
+def test_a_relay_takes_whole_records_only(tmp_path: Path) -> None:
+    loaded = registry(tmp_path)
+    with Relaying(tmp_path, destination=Way(None), holding=small()) as relay:
+        person = Person(tmp_path / "d", loaded, way := ThroughRelay())
+        person.answer("Oslo")
+        batch = Batch.from_bytes(way.got[0])
+        today = date(2026, 11, 21)
+        for number in (2, 4):
+            listed = (*batch.items, *batch.items)[:number]
+            got = relay.send(Batch(bytes(15) + bytes([number]), today, listed).to_bytes())
+            assert [refusal["code"] for refusal in got.json["refused"]] == ["wrong_number"] * number
+        assert relay.send(Batch(bytes(16), today, batch.items).to_bytes()).json["refused"] == []
+
+
+@pytest.mark.exact
+def test_a_relay_without_the_registry_of_a_queue_never_forwards_it(tmp_path: Path) -> None:
+    loaded = registry(tmp_path)
+    today = (NOON + DAY).date()
+    rules: dict[str, Any] = {"destination": Way(None), "today": lambda: today}
+    with Relaying(tmp_path, holding=small(), **rules) as relay:
+        for number in range(2):
+            Person(tmp_path / f"d{number}", loaded, ThroughRelay(relay)).answer("Oslo")
+    registry(tmp_path, ("version = 3", "version = 4"))
+    with Relaying(tmp_path, holding=Holding(smallest=1, shortest=timedelta(0)), **rules) as relay:
+        relay.work()
+        tallies = relay.collector._worker._reader.tallies()[QUEUE]
+        assert tallies == {"waiting": 2 * OSLO.messages, "dropped": 0}
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("number", [1, 20])
+def test_a_collector_takes_them_from_a_known_relay_only(tmp_path: Path, number: int) -> None:
+    loaded = registry(tmp_path)
+    metric, today = loaded.metric("city"), date(2026, 11, 21)
+    message = OSLO.split(OSLO.encoder().encode("Oslo"))[0]
+    bare = [Item("city", 3, message)] * number
+    person = Person(tmp_path / "d", loaded, way := ThroughRelay())
+    person.answer("Oslo")
+    sealed = Batch.from_bytes(way.got[0]).items
+    assert metric.queue == QUEUE
+    for verify in (None, RelayPublicKey(RELAY.public).verify):
+        with opening(tmp_path, today=lambda: today, verify=verify) as collector:
+            got = collector.send(Batch(bytes(16), today, tuple(bare)).to_bytes())
+            assert {refusal["code"] for refusal in got.json["refused"]} == {"unsealed"}
+            assert len(got.json["refused"]) == number
+            got = collector.send(Batch(bytes(15) + b"1", today, sealed).to_bytes())
+            assert {refusal["code"] for refusal in got.json["refused"]} == {"unattested"}
+
+
+@pytest.mark.exact
+def test_a_relay_waits_for_as_many_people_as_the_certificate_needs(tmp_path: Path) -> None:
+    """The registry's parameters decide: fewer dummies need more people."""
+    loaded = registry(tmp_path)
+    needed = target_sizes(loaded, 1e-6, 0)  # type: ignore[arg-type]
+    fewer = registry(tmp_path, ("probability = 0.5", "probability = 0.25"))
+    assert 1.8 < target_sizes(fewer, 1e-6, 0)[QUEUE] / needed[QUEUE] < 2.2  # type: ignore[arg-type]
+
+
+@pytest.mark.exact
+def test_the_law_of_a_record_is_the_stated_one() -> None:
+    """Enumerated over all bits that can be drawn: thresholds that are multiples of 1/2."""
+    mechanism = Dummies(categories=("a", "b"), slots=1, probability=0.5, sending=0.5)
+    seen: Counter[tuple[int, ...]] = Counter()
+
+    class Bits:
+        """Words that follow a list, whose first bits decide."""
+
+        def __init__(self, choices: int) -> None:
+            self.choices, self.used = choices, 0
+
+        def draw(self, bits: int) -> int:
+            word = self.choices >> self.used & 1
+            self.used += 1
+            return word << (bits - 1) if bits else 0
+
+    for choices in range(16):
+        record = mechanism.encoder(Bits(choices)).encode("a")
+        seen[tuple(message[-1] for message in mechanism.split(record))] += 1
+    assert sum(seen.values()) == 16
+    orders = Counter({tuple(sorted(columns)): 0 for columns in seen})
+    for columns, number in seen.items():
+        orders[tuple(sorted(columns))] += number
+        assert seen[columns[::-1]] == number
+    assert orders == {(0, 0): 2, (0, 1): 2, (0, 2): 6, (1, 2): 2, (2, 2): 4}
+
+
+@pytest.mark.exact
+def test_messages_tied_together_are_taken_by_no_relay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin of a device that seals each message by itself: all in one."""
+    loaded = registry(tmp_path)
+
+    def tied(self: Sealer, listed: list[Item], day: date) -> Any:
+        for item in listed:
+            queue = self._registry.queues()[QUEUE]
+            assert self._key
+            yield (item,), (self._key.seal(QUEUE, 4 * queue.size, Content(day, item)),)
+
+    monkeypatch.setattr(Sealer, "_packed", tied)
+    Person(tmp_path / "d", loaded, way := ThroughRelay()).answer("Oslo")
+    with Relaying(tmp_path, destination=Way(None), today=lambda: date(2026, 1, 2)) as relay:
+        got = relay.send(way.got[0])
+        assert [refusal["code"] for refusal in got.json["refused"]] == ["wrong_size"]
+
+
+SETTINGS = [
+    Dummies(categories=tuple(map(str, range(40))), slots=2, probability=0.5),
+    Dummies(categories=tuple(map(str, range(40))), slots=3, probability=0.4, sending=0.5),
+    Dummies(categories=tuple(map(str, range(400))), slots=1, probability=0.25, sending=0.8),
+]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("mechanism", SETTINGS, ids=["always", "sometimes", "rare"])
+def test_intervals_hold_as_often_as_they_say_and_errors_are_those_stated(
+    mechanism: Dummies,
+) -> None:
+    """500 tables: each value's interval at 90 % and its error; false failures below 1e-6."""
+    generator, tables = np.random.default_rng(5), 500
+    values = mechanism.categories[:4]
+    counts = np.array([900, 90, 9, 0])
+    hits, errors = np.zeros(4), list[Any]()
+    for _ in range(tables):
+        table = draw_tables(mechanism, values, counts, generator)
+        estimates = decode(table, values)  # type: ignore[arg-type]
+        low, high = estimates.interval(0.9)
+        hits += (low <= counts) & (counts <= high)
+        errors.append(estimates.count - counts)
+        assert estimates.reports == counts.sum()
+    least = binom.isf(1 - 1e-7, tables, 0.9)
+    assert (hits >= least).all(), hits
+    people = int(counts.sum())
+    squares = np.array(errors) ** 2 / mechanism.variance(people, counts / people)
+    reach = 5.5 * squares.std(axis=0) / math.sqrt(tables)
+    assert (abs(squares.mean(axis=0) - 1) < reach).all()
