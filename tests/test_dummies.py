@@ -1,54 +1,20 @@
 """Dummies hide a person's message as much as is certified, and counts are as exact as is stated."""
 
 import math
-from collections import Counter
-from collections.abc import Mapping
 from decimal import Decimal, localcontext
-from functools import reduce
-from itertools import product
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from ldp.audit.messages import enumerated
 from ldp.central import DiscreteLaplace
 from ldp.errors import ParameterError
 from ldp.privacy_loss import compose_shuffled, least_reports, shuffled_delta
 from ldp.privacy_loss.dummies import DummyMessages
 
 CENTRAL = DiscreteLaplace(epsilon=1.0, sensitivity=2.0).std_error
-Counts = tuple[int, ...]
-
-
-def joined(first: Mapping[Counts, float], second: Mapping[Counts, float]) -> dict[Counts, float]:
-    law: Counter[Counts] = Counter()
-    for (a, p), (b, q) in product(first.items(), second.items()):
-        law[tuple(x + y for x, y in zip(a, b, strict=True))] += p * q  # type: ignore[assignment]
-    return dict(law)
-
-
-def one_message(values: int, value: int) -> Counts:
-    return tuple(int(place == value) for place in range(values))
-
-
-def person(messages: DummyMessages, value: int | None) -> dict[Counts, float]:
-    """Law of the numbers of messages of one person, of the dummies alone without a value."""
-    d, nothing = messages.values, (0,) * messages.values
-    uniform = {one_message(d, v): messages.probability / d for v in range(d)}
-    slot = {nothing: 1 - messages.probability, **uniform}
-    parts = [slot] * messages.slots
-    if value is not None:
-        parts += [{one_message(d, value): messages.sending, nothing: 1 - messages.sending}]
-    return reduce(joined, parts, {nothing: 1.0})
-
-
-def enumerated(messages: DummyMessages, people: int, epsilon: float) -> float:
-    """delta by the definition, to somebody who knows all messages of others but their dummies."""
-    others = reduce(joined, [person(messages, None)] * (people - 1), {(0,) * messages.values: 1.0})
-    first, second = (joined(others, person(messages, value)) for value in (0, 1))
-    return math.fsum(max(0.0, p - math.exp(epsilon) * second.get(z, 0.0)) for z, p in first.items())
-
 
 SMALL = [
     (DummyMessages(values=3, slots=1, probability=0.5), 4),
@@ -156,7 +122,6 @@ def test_nobody_sends_more_than_a_fixed_number_of_messages() -> None:
     messages = DummyMessages(values=300, slots=2, probability=0.25)
     assert messages.messages == 1.5
     assert messages.message_bytes == 2
-    assert max(sum(counts) for counts in person(SMALL[4][0], 0)) == 1 + SMALL[4][0].slots
 
 
 @pytest.mark.exact

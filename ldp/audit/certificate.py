@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldp.audit.cheats import cheats_caught
+from ldp.audit import messages
+from ldp.audit.cheats import TRIALS, cheats_caught
 from ldp.audit.values import drawn_values, tried
 from ldp.audit.verdict import ALPHA, Verdict, audited
 from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued, from_parameters
+from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.joint_base import claimed_ratio, parts_of
 from ldp.protocol.channel import exact_log
 from ldp.protocol.hashing import Value
@@ -39,6 +41,8 @@ def certified(
     """Return the verdict of a subject's audit, and its entry in a certificate: the mechanism, the
     law in fractions, what was tried, what was found, and which cheats the audit caught."""
     name, mechanism, dictionary = subject
+    if isinstance(mechanism, Dummies):
+        return _certified_messages(name, mechanism, trials, with_cheats)
     verdict = audited(name, mechanism, trials, dictionary=dictionary, seed=seed)
     values = tried(mechanism)
     ratio = claimed_ratio(mechanism)
@@ -64,6 +68,28 @@ def certified(
     }
     if with_cheats:
         entry["cheats_caught"] = dict(cheats_caught(mechanism, values, trials, ALPHA))
+    return verdict, entry
+
+
+def _certified_messages(
+    name: str, mechanism: Dummies, trials: int, with_cheats: bool
+) -> tuple[Verdict, dict[str, Any]]:
+    """Return the same of messages for a shuffler, of which no epsilon is claimed: null."""
+    verdict = audited(name, mechanism, trials)
+    entry = {
+        **asdict(verdict),
+        "claimed": None,
+        "passed": verdict.passed,
+        "parameters": mechanism.parameters(),
+        "fingerprint": mechanism.fingerprint.hex(),
+        "tried": {
+            "values": [*mechanism.categories[: messages.MOST_TRIED]],
+            "reports_of_each": trials,
+            "dictionary": [],
+        },
+    }
+    if with_cheats:
+        entry["cheats_caught"] = messages.caught(mechanism, min(trials, TRIALS), ALPHA)
     return verdict, entry
 
 

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from ldp.audit import messages
 from ldp.audit.black_box import epsilon_at_least
 from ldp.audit.encoder import encoder_checks, repeat_checks, value_checks
 from ldp.audit.history import Pair, cohorts_named, exact_epsilon
@@ -18,7 +19,9 @@ from ldp.audit.judging import Checks, judge
 from ldp.audit.law import exact_findings
 from ldp.audit.lives import LONG, UNITS, USUAL, life_checks, one_by_one
 from ldp.audit.values import drawn_values, tried
+from ldp.errors import ParameterError
 from ldp.mechanisms import Catalogued
+from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
 
@@ -91,6 +94,8 @@ def audited(
     An honest encoder fails with probability 2 ALPHA at most, 3 ALPHA if it memoises: all counts
     together have ALPHA, and so has each bound from outside.
     """
+    if isinstance(mechanism, Dummies):
+        return _audited_messages(name, mechanism, trials)
     generator, values = np.random.default_rng(seed), tried(mechanism)
     encode, held = mechanism.encoder().encode, None
     checks: list[Checks] = []
@@ -109,6 +114,24 @@ def audited(
     return _verdict(name, mechanism, checks, encode, trials, held)
 
 
+def _audited_messages(name: str, mechanism: Dummies, trials: int) -> Verdict:
+    """Audit an encoder of messages for a shuffler, on one device and on new ones."""
+    encode = mechanism.encoder().encode
+    ways: list[messages.Encode] = [encode, lambda value: mechanism.encoder().encode(value)]
+    checks = [c for way in ways for c in messages.record_checks(mechanism, way, trials)]
+    audit = judge(checks, ALPHA)
+    worst = sorted(audit.findings, key=lambda finding: finding.p_value)
+    return Verdict(
+        name=name,
+        claimed=mechanism.cost.epsilon,
+        exact=messages.exact_findings(mechanism),
+        checks=audit.checks,
+        findings=[str(finding) for finding in worst[:MOST_FINDINGS]],
+        at_least=0.0,
+        memoised=None,
+    )
+
+
 def audited_from_outside(
     name: str,
     mechanism: Catalogued,
@@ -124,6 +147,8 @@ def audited_from_outside(
     tried. Raises ReportError for bytes that are no report of the mechanism. An honest encoder fails
     with probability 2 ALPHA at most.
     """
+    if mechanism.needs_shuffler:
+        raise ParameterError("clients in other languages send no messages for a shuffler")
     checks = way_checks(mechanism, encode, trials, np.random.default_rng(seed), dictionary)
     checks += repeat_checks(mechanism, tried(mechanism)[0], encode, trials)
     return _verdict(name, mechanism, checks, encode, trials)

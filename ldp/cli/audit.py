@@ -245,9 +245,11 @@ def _difference_lines(certificate: Mapping[str, Any], result: Mapping[str, Any])
 
 
 def _line(verdict: Verdict, cheats: Mapping[str, bool]) -> str:
+    seen = f"epsilon {verdict.claimed:g} claimed, at least {verdict.at_least:.3g} seen from outside"
+    if math.isinf(verdict.claimed):
+        seen = "epsilon unlimited before a relay shuffles"
     line = (
-        f"{'ok  ' if verdict.passed else 'FAIL'} {verdict.name}: epsilon {verdict.claimed:g} "
-        f"claimed, at least {verdict.at_least:.3g} seen from outside; its law is "
+        f"{'ok  ' if verdict.passed else 'FAIL'} {verdict.name}: {seen}; its law is "
         f"{'NOT ' if verdict.exact else ''}exact; {verdict.checks:,} counts checked"
     )
     lines = [line, *verdict.exact, *verdict.findings]

@@ -1,0 +1,39 @@
+"""The audit of messages for a shuffler passes what is drawn, and catches what is not."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ldp.audit.certificate import Subject, certified
+from ldp.audit.messages import exact_findings
+from ldp.mechanisms.dummies import Dummies
+from ldp.privacy_loss import DummyMessages
+
+OSLO = Dummies(categories=("Oslo", "Bergen", "Hell"), slots=2, probability=0.5)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("example", Dummies.examples(), ids=["sometimes", "always"])
+def test_the_audit_passes_what_is_drawn_and_catches_every_cheat(example: Any) -> None:
+    """An honest encoder fails with probability 1e-6."""
+    verdict, entry = certified(Subject("one", example.mechanism), trials=2000, seed=1)
+    assert verdict.passed, verdict
+    caught = entry["cheats_caught"]
+    assert len(caught) == 5
+    assert all(caught.values()), caught
+    assert json.loads(json.dumps(entry))["claimed"] is None
+
+
+@pytest.mark.exact
+def test_an_audit_catches_a_certificate_that_counts_more_people(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The twin: delta of a batch of one person more."""
+    delta = DummyMessages.delta
+
+    def wrong(messages: DummyMessages, epsilon: float, *, reports: int) -> float:
+        return delta(messages, epsilon, reports=reports + 1)
+
+    monkeypatch.setattr(DummyMessages, "delta", wrong)
+    assert exact_findings(OSLO)
