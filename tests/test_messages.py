@@ -17,15 +17,20 @@ from ldp.client.results import Declined
 from ldp.client.sealing import Sealer
 from ldp.collection.sealed_relay import Holding, target_sizes
 from ldp.errors import ParameterError, RegistryError
+from ldp.mechanisms import CATALOGUE, JointReport
 from ldp.mechanisms.dummies import Dummies
+from ldp.mechanisms.outcomes import dominating_pair, outcomes
+from ldp.privacy_loss import compose
 from ldp.protocol.batch import Batch, Item
 from ldp.protocol.sealed_report import Content
 from ldp.protocol.sealing_keys import PublicKey, RelayPublicKey
 from ldp.registry import Registry
 from ldp.registry.explaining import explained, label
+from ldp.registry.resolved import resolved_bytes
 from ldp.server import decode
 from ldp.simulation.tables import draw_tables
 from tests.collecting import counted
+from tests.command_line import run
 from tests.devices import DAY, NOON
 from tests.sealing import KEY, RELAY, RETIRED, Relaying, Way, opening
 
@@ -190,8 +195,16 @@ def test_a_later_registry_changes_neither_trust_nor_key_unnoticed(tmp_path: Path
     )
     with pytest.raises(RegistryError, match="trust was 'device'"):
         loaded.check_against(local, math.inf)
-    grown = registry(tmp_path / "new")
-    grown.check_against(loaded)
+    again = registry(tmp_path / "new")
+    again.check_against(loaded)
+    head, rest = MESSAGES.split("[group.trusting]")
+    (tmp_path / "less").mkdir()
+    local_only = head + rest[rest.index("[metric.mood]") : rest.index("[metric.city]")]
+    (tmp_path / "less" / "metrics.toml").write_text(local_only)
+    without = Registry.load(tmp_path / "less" / "metrics.toml")
+    with pytest.raises(RegistryError, match="one device by epsilon inf"):
+        again.check_against(without, 1e9)
+    again.check_against(without, math.inf)
 
 
 @pytest.mark.exact
@@ -267,8 +280,10 @@ def test_a_record_leaves_as_a_batch_of_its_own_with_always_as_many_messages(
         assert {content.day for content in contents} == {batch.day}
         column = OSLO.categories.index(value)
         assert column in [content.item.report[-1] for content in contents]
-    spent = person.client.remaining()["trusting"]
-    assert spent <= 1.0
+    assert person.client.remaining()["trusting"] == 1.0  # a new window; of life five are spent
+    text = " ".join(person.client.explain().split())
+    assert "trusting: 1 in the current window, 25 for life, behind an honest relay" in text
+    assert {len(body) for body in way.got} == {1024}
 
 
 @pytest.mark.exact
@@ -385,6 +400,9 @@ def test_a_relay_takes_whole_records_only(tmp_path: Path) -> None:
             listed = (*batch.items, *batch.items)[:number]
             got = relay.send(Batch(bytes(15) + bytes([number]), today, listed).to_bytes())
             assert [refusal["code"] for refusal in got.json["refused"]] == ["wrong_number"] * number
+        other = batch.items[0]._replace(metric="queue:places")
+        got = relay.send(Batch(bytes([9] * 16), today, (other, *batch.items[1:])).to_bytes())
+        assert [refusal["code"] for refusal in got.json["refused"]] == ["wrong_number"] * 3
         assert relay.send(Batch(bytes(16), today, batch.items).to_bytes()).json["refused"] == []
 
 
@@ -510,3 +528,62 @@ def test_intervals_hold_as_often_as_they_say_and_errors_are_those_stated(
     squares = np.array(errors) ** 2 / mechanism.variance(people, counts / people)
     reach = 5.5 * squares.std(axis=0) / math.sqrt(tables)
     assert (abs(squares.mean(axis=0) - 1) < reach).all()
+
+
+@pytest.mark.exact
+def test_commands_that_rest_on_noise_refuse_it_and_the_others_say_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text("value,count\nOslo,300\nBergen,100\n")
+    of_people = "--registry metrics.toml --population people.csv"
+    for words in (
+        f"simulate city {of_people} --reports store",
+        "central city --registry metrics.toml --data people.csv --out c.csv",
+        "attack city --registry metrics.toml",
+    ):
+        assert run(words, monkeypatch) == 2
+        assert "metric 'city' sends messages for a shuffler" in capsys.readouterr().err
+    assert run(f"simulate city {of_people} --seed 1 --table city.table", monkeypatch) == 0
+    assert run("decode city.table --fakes 1% --out city.csv", monkeypatch) == 2
+    assert "no interval that holds under made-up ones" in capsys.readouterr().err
+    assert run("decode city.table --out city.csv", monkeypatch) == 0
+    assert "among 400 reports" in capsys.readouterr().out
+    assert run("report city.csv --out city.html", monkeypatch) == 0
+    assert run("registry page metrics.toml --out page.html", monkeypatch) == 0
+    for page in ("city.html", "page.html"):
+        text = " ".join(Path(page).read_text("utf-8").split())
+        assert "unlimited" in text
+        assert "honest relay" in text or "the relay is honest" in text
+    capsys.readouterr()
+    assert run("registry check metrics.toml --json", monkeypatch) == 0
+    stated = json.loads(capsys.readouterr().out)
+    assert stated["worst_case_epsilon"]["trusting"] == dict.fromkeys(("day", "year", "life"))
+    assert stated["worst_case_behind_relay"]["trusting"]["life"] == 30.0
+    assert run("amplify city --registry metrics.toml --delta 1e-6", monkeypatch) == 0
+    assert "seen by itself            epsilon unlimited" in capsys.readouterr().out
+
+
+@pytest.mark.exact
+def test_an_exported_registry_says_what_it_trusts_and_states_no_epsilon(tmp_path: Path) -> None:
+    document = json.loads(resolved_bytes(registry(tmp_path)))
+    assert document["groups"]["trusting"]["trust"] == "shuffler"
+    assert "trust" not in document["groups"]["places"]
+    assert "epsilon" not in document["metrics"]["city"]
+    assert document["metrics"]["mood"]["epsilon"] <= 1.0
+
+
+@pytest.mark.exact
+def test_nothing_that_rests_on_the_epsilon_of_a_report_takes_messages() -> None:
+    """The law of one message has a finite ratio, which is no bound: others depend on it."""
+    assert "dummies" not in CATALOGUE
+    assert OSLO.channel.epsilon < 2 < OSLO.cost.epsilon
+    for refused in (
+        lambda: compose([(OSLO, 1)]),
+        lambda: outcomes(OSLO),
+        lambda: dominating_pair(OSLO),
+        lambda: JointReport(of=(OSLO, OSLO)),
+    ):
+        with pytest.raises(ParameterError):
+            refused()

@@ -85,7 +85,8 @@ def sort_queued(data: bytes, queues: Mapping[str, Queue]) -> SortedBatch:
         else:
             sealed.setdefault(queue, []).append(report)
     for queue, reports in sealed.items():
-        if 1 < queues[queue].messages != len(batch.items):
+        messages = queues[queue].messages
+        if messages > 1 and not len(reports) == len(batch.items) == messages:
             result.refused = [Refusal(number, "wrong_number") for number in range(len(batch.items))]
             result.lots.clear()
             return result

@@ -103,6 +103,7 @@ def _part(mechanism: Any) -> Mechanism:
     if (
         not isinstance(part, Mechanism)
         or not part.is_whole
+        or part.needs_shuffler
         or part.kind is Sign
         or (isinstance(part, MemoisedMechanism) and not part.kind.has_independent_bits)
         or not isinstance(part.addressing, ADDRESSINGS)

@@ -154,8 +154,10 @@ def in_text(data: Mapping[str, Any]) -> str:
     lines += [" ".join(data["who"].values()), data["not_covered"]]
     if "remaining" in data:
         lives = data["remaining_for_life"]
+        trusting = {name for name, group in data["groups"].items() if group.get("trust")}
         budgets = [
             f"{name}: {left:g} in the current window, {lives[name]:g} for life"
+            + (", behind an honest relay" if name in trusting else "")
             for name, left in data["remaining"].items()
         ]
         lines.append(f"Epsilon that may still be spent: {'; '.join(budgets)}.")
