@@ -570,6 +570,7 @@ def test_an_exported_registry_says_what_it_trusts_and_states_no_epsilon(tmp_path
     document = json.loads(resolved_bytes(registry(tmp_path)))
     assert document["groups"]["trusting"]["trust"] == "shuffler"
     assert "trust" not in document["groups"]["places"]
+    assert document["metrics"]["city"]["presence"] == "relayed"
     assert "epsilon" not in document["metrics"]["city"]
     assert document["metrics"]["mood"]["epsilon"] <= 1.0
 

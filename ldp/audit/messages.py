@@ -155,9 +155,9 @@ def _emptied(is_left_out: Callable[[int, int, int], bool]) -> Change:
     dummies before, the dummy's column and the value's."""
 
     def change(columns: list[int], own: int, empty: int) -> list[int]:
-        named = [place for place, column in enumerate(columns) if column < empty]
-        dummies = [place for place in named if columns[place] != own]
-        dummies += [place for place in named if columns[place] == own][1:]
+        full = [place for place, column in enumerate(columns) if column < empty]
+        dummies = [place for place in full if columns[place] != own]
+        dummies += [place for place in full if columns[place] == own][1:]
         left_out = [p for n, p in enumerate(dummies) if is_left_out(n, columns[p], own)]
         return [empty if place in left_out else c for place, c in enumerate(columns)]
 

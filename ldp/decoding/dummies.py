@@ -40,19 +40,19 @@ def decode(
     people = table.total // mechanism.messages
     if not people:
         raise DecodeError("the table has fewer messages than one person sends")
-    named = table.named_counts()[0, points].astype(np.int64)
+    named_counts = table.named_counts()[0, points].astype(np.int64)
     dummies = DummyLaw(mechanism.slots * people, mechanism.probability / len(mechanism.categories))
     mean = dummies.number * dummies.share
-    count: Floats = (named.astype(np.float64) - mean) / mechanism.sending
+    count: Floats = (named_counts.astype(np.float64) - mean) / mechanism.sending
     estimates = Estimates(
         values=candidates,
         count=count,
         std_error=np.sqrt(mechanism.variance(people, np.clip(count / people, 0, 1))),
-        p_value=binom.sf(named - 1, dummies.number, dummies.share),
+        p_value=binom.sf(named_counts - 1, dummies.number, dummies.share),
         reports=people,
         noise=math.sqrt(mechanism.variance(people)),
         law=Collisions(channel=dummies.channel, reports=dummies.number).law(),
-        bounds=MessageBounds(named, people, mechanism.sending, dummies, count),
+        bounds=MessageBounds(named_counts, people, mechanism.sending, dummies, count),
         rule=rule,
         details={
             "messages": table.total,
@@ -80,7 +80,7 @@ class DummyLaw:
 
 @dataclass(frozen=True, eq=False)
 class MessageBounds:
-    """Intervals of counts among `people`, of which messages `named`, integers of shape
+    """Intervals of counts among `people`, of which messages `named_counts`, integers of shape
     (candidates,), name a value; `count`: the estimates, which an interval always holds.
 
     An interval is every c for which neither tail of the messages is below half of what it may miss
@@ -88,7 +88,7 @@ class MessageBounds:
     the saddlepoint (`ldp.decoding.binomials`).
     """
 
-    named: Ints
+    named_counts: Ints
     people: int
     sending: float
     dummies: DummyLaw
@@ -102,27 +102,26 @@ class MessageBounds:
         if not population:
             return low, high
         share = np.clip(self.count / self.people, 0, 1)
-        drawn = _normal_quantile(tail) ** 2 * share * (1 - share) * self.people
+        sampling = _normal_quantile(tail) ** 2 * share * (1 - share) * self.people
         return (
-            self.count - np.sqrt((self.count - low) ** 2 + drawn),
-            self.count + np.sqrt((high - self.count) ** 2 + drawn),
+            self.count - np.sqrt((self.count - low) ** 2 + sampling),
+            self.count + np.sqrt((high - self.count) ** 2 + sampling),
         )
 
     def _exact(self, tail: float) -> tuple[Floats, Floats]:
-        """Return the ends by the exact tails of the dummies, of which there are `named` - c."""
+        """Return the ends by the exact tails of the dummies: the messages less c."""
         from scipy.stats import binom
 
         law = self.dummies
         least = binom.ppf(tail, law.number, law.share)
         most = binom.isf(tail, law.number, law.share)
-        named = self.named.astype(np.float64)
-        return named - float(most), named - float(least)
+        named_counts = self.named_counts.astype(np.float64)
+        return named_counts - float(most), named_counts - float(least)
 
     def _saddlepoint(self, tail: float) -> tuple[Floats, Floats]:
         law = self.dummies
-        return two_binomials(
-            self.named, self.people, self.sending, (law.number, law.share), _normal_quantile(tail)
-        )
+        dummies, z = (law.number, law.share), _normal_quantile(tail)
+        return two_binomials(self.named_counts, self.people, self.sending, dummies, z)
 
 
 def _normal_quantile(tail: float) -> float:

@@ -59,7 +59,7 @@ def _metric(metric: Metric) -> dict[str, Any]:
         reports_per_window=metric.reports_per_window,
         memoise=metric.memoise or None,
         epoch=_seconds(metric.epoch) if metric.epoch else None,
-        presence=metric.presence,
+        presence="relayed" if metric.needs_shuffler else metric.presence,
         none=mechanism.placeholder if metric.presence == "hidden" else None,
         cleans=metric.cleans or None,
         other=metric.other,

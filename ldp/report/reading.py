@@ -11,6 +11,7 @@ from typing import Any
 
 from ldp.accounting.label import Label
 from ldp.errors import DecodeError, ParameterError
+from ldp.mechanisms.catalogue import SHUFFLED_ENTRIES
 from ldp.tables.estimates import CSV_DIGEST, summary_path
 
 Checks = Mapping[str, Callable[[Any], bool]]
@@ -108,6 +109,8 @@ def read_summary(path: Path, needed: Checks, optional: Checks) -> dict[str, Any]
         is_needed = name in needed or name in COMMON
         if not fits(summary[name]) if name in summary else is_needed:
             raise DecodeError(f"{beside}: {name} is not as `ldp decode` writes it")
+    if summary["epsilon"] is None and summary["mechanism"] not in SHUFFLED_ENTRIES:
+        raise DecodeError(f"{beside}: epsilon is not as `ldp decode` writes it")
     if CSV_DIGEST in summary:
         with path.open("rb") as file:
             if summary[CSV_DIGEST] != file_digest(file, "sha256").hexdigest():

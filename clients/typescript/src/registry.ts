@@ -16,8 +16,6 @@ export interface Caps {
 
 export interface Group extends Caps {
   readonly lateness: number;
-  /** Its reports protect nothing before a relay shuffled them, and are sent by no web client. */
-  readonly trust?: "shuffler";
 }
 
 interface MetricDocument {
@@ -133,9 +131,7 @@ function checked(
     if (!holds) throw new RegistryError(why);
   };
   require(groups[document.group], "its group is missing");
-  const isLocal = groups[document.group]!.trust === undefined;
-  require(isLocal, "it sends messages for a shuffler, which a client that seals to a relay does");
-  require(modeOf(document), "its memoisation or presence is not known here");
+  require(modeOf(document), "its mode or relay is not known here");
   const encoder = new Encoder(document.mechanism, mechanisms);
   require(encoder.fingerprint === document.fingerprint, "its fingerprint is not its mechanism's");
   const thresholds = encoder.parts.map(({ touched, untouched }) => [touched, untouched]);

@@ -553,7 +553,7 @@ test("a registry that says what does not hold is declined, metric by metric", as
     "a report tells more than its epsilon": (m) => { m.epsilon = m.price = 1.999999; },
     "it is charged less than it tells": (m) => { m.price = 1; },
     "its group is missing": (m) => { m.group = "nowhere"; },
-    "its memoisation or presence is not known here": (m) => { m.presence = "rare"; },
+    "its mode or relay is not known here": (m) => { m.presence = "rare"; },
     "mechanism rr is not imported": () => {},
   };
   for (const [why, change] of Object.entries(attempts)) {
