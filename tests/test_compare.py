@@ -121,7 +121,7 @@ def test_the_command_writes_curves_and_says_what_it_is(
         "The price of no trust",
         "an independent party shuffles",
         "ldp regress DATA.csv",
-        "no device sends them yet",
+        "docs/messages.md",
     ):
         assert part in shown
     few = {"users": (1.0, 1e-9), "epsilon": (0.5, 1.0)}  # the second has no user

@@ -3,6 +3,7 @@
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from ldp.client import Client, Collector
 from ldp.client.destinations import Folder
 from ldp.client.results import Declined
 from ldp.client.sealing import Sealer
+from ldp.collection.relay import forward
 from ldp.collection.sealed_relay import Holding, target_sizes
 from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import CATALOGUE, JointReport
@@ -22,8 +24,9 @@ from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.outcomes import dominating_pair, outcomes
 from ldp.privacy_loss import compose
 from ldp.protocol.batch import Batch, Item
-from ldp.protocol.sealed_report import Content
+from ldp.protocol.sealed_report import Attestation, Content
 from ldp.protocol.sealing_keys import PublicKey, RelayPublicKey
+from ldp.publishing.subjects import subjects
 from ldp.registry import Registry
 from ldp.registry.explaining import explained, label
 from ldp.registry.resolved import resolved_bytes
@@ -505,29 +508,62 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("mechanism", SETTINGS, ids=["always", "sometimes", "rare"])
-def test_intervals_hold_as_often_as_they_say_and_errors_are_those_stated(
-    mechanism: Dummies,
-) -> None:
-    """500 tables: each value's interval at 90 % and its error; false failures below 1e-6."""
+def intervals_and_errors_hold(mechanism: Dummies, made: Dummies) -> bool:
+    """Whether 500 tables of messages that are drawn by `made`, decoded as those of `mechanism`,
+    have each value's count in its interval at 90 % as often, and the stated variance."""
     generator, tables = np.random.default_rng(5), 500
     values = mechanism.categories[:4]
     counts = np.array([900, 90, 9, 0])
     hits, errors = np.zeros(4), list[Any]()
     for _ in range(tables):
-        table = draw_tables(mechanism, values, counts, generator)
-        estimates = decode(table, values)  # type: ignore[arg-type]
+        table = draw_tables(made, values, counts, generator)
+        estimates = decode(replace(table, mechanism=mechanism), values)  # type: ignore[arg-type]
         low, high = estimates.interval(0.9)
         hits += (low <= counts) & (counts <= high)
         errors.append(estimates.count - counts)
         assert estimates.reports == counts.sum()
-    least = binom.isf(1 - 1e-7, tables, 0.9)
-    assert (hits >= least).all(), hits
     people = int(counts.sum())
     squares = np.array(errors) ** 2 / mechanism.variance(people, counts / people)
     reach = 5.5 * squares.std(axis=0) / math.sqrt(tables)
-    assert (abs(squares.mean(axis=0) - 1) < reach).all()
+    is_covered = (hits >= binom.isf(1 - 1e-7, tables, 0.9)).all()
+    return bool(is_covered and (abs(squares.mean(axis=0) - 1) < reach).all())
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("mechanism", SETTINGS, ids=["always", "sometimes", "rare"])
+def test_intervals_hold_as_often_as_they_say_and_errors_are_those_stated(
+    mechanism: Dummies,
+) -> None:
+    """False failures below 1e-6."""
+    assert intervals_and_errors_hold(mechanism, mechanism)
+
+
+@pytest.mark.statistical
+def test_twin_fewer_dummies_than_are_stated_are_outside_of_the_intervals() -> None:
+    """Three quarters of them; passes wrongly with probability below 1e-6."""
+    fewer = replace(SETTINGS[0], probability=0.375)
+    assert not intervals_and_errors_hold(SETTINGS[0], fewer)
+
+
+@pytest.mark.exact
+def test_stored_messages_are_neither_forwarded_nor_published(tmp_path: Path) -> None:
+    loaded = registry(tmp_path)
+    today = (NOON + DAY).date()
+    verify = RelayPublicKey(RELAY.public).verify
+    person = Person(tmp_path / "d", loaded, way := ThroughRelay())
+    person.answer("Oslo")
+    sealed = Batch.from_bytes(way.got[0]).items
+    statement = RELAY.attest(Attestation(QUEUE, bytes(16), len(sealed)))
+    with opening(tmp_path, today=lambda: today, verify=verify) as collector:
+        got = collector.send(Batch(bytes(16), today, (*sealed, statement)).to_bytes())
+        assert got.json["refused"] == []
+        collector.collector.move_everything()
+    result = forward(collector.store, collector.buffer, Way(None))
+    ((_, why),) = result.left
+    assert "taken from a relay only" in why
+    unknown = list[tuple[str, str]]()
+    assert not [*subjects(loaded, [collector.store], tmp_path / "out", unknown)]
+    assert unknown == [("city", "messages for a shuffler are not published: ldp decode")]
 
 
 @pytest.mark.exact

@@ -198,8 +198,9 @@ def _words_of_dummies(rivals: Sequence[Row]) -> list[str]:
         f"Dummies: a user sends the value with probability {sending:g}, and messages that name a "
         f"value drawn at random; {1 + slots} messages at most. Certified for the batch on the same "
         "conditions, each message shuffled by itself; unlimited to whoever sees messages before "
-        "they are shuffled. What it would "
-        f"do: no device sends them yet. Sealing adds at least {SEALED} bytes to a message.",
+        "they are shuffled. A metric has them in a group with trust = shuffler (docs/messages.md); "
+        f"its devices seal {1 + slots} messages always, empty ones too, and sealing adds at least "
+        f"{SEALED} bytes to each.",
         WIDTH,
     )
 
