@@ -250,6 +250,33 @@ def test_it_needs_a_consent_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.exact
+def test_consent_that_is_taken_back_deletes_what_waits_of_it(tmp_path: Path) -> None:
+    """What is sealed and what is pooled; what is not under it stays."""
+
+    class Down(ThroughRelay):
+        down = True
+
+        def send(self, identity: bytes, body: bytes) -> int:
+            if self.down:
+                raise OSError
+            return super().send(identity, body)
+
+    person = Person(tmp_path / "d", registry(tmp_path), way := Down())
+    person.client.record("mood", "good")
+    person.answer("Oslo")
+    person.client.record("city", "Oslo")
+    assert person.client.status().waiting == 2
+    person.client.grant()
+    status = person.client.status()
+    assert (status.waiting, status.pooled) == (1, 0)
+    way.down = False
+    person.client.grant(["trusting"])
+    person.now += 2 * DAY
+    person.client.upload()
+    assert {item.metric for item in items(way)} == {"queue:places"}
+
+
+@pytest.mark.exact
 def test_a_record_leaves_as_a_batch_of_its_own_with_always_as_many_messages(
     tmp_path: Path,
 ) -> None:

@@ -23,7 +23,7 @@ from ldp.client.memoisation_modes import modes_of
 from ldp.client.pool import settle, withdraw_epochs
 from ldp.client.responses import AccountSecret, Responses, SecretFile
 from ldp.client.results import Consent, Declined, Recorded, Sent, Status, Uploaded
-from ldp.client.sealing import Sealer, drop, first_kept_day, stop_calendars
+from ldp.client.sealing import Sealer, drop, first_kept_day, stop_calendars, withdraw_shuffled
 from ldp.client.sending import Sender, error_line
 from ldp.client.witness import LOSSES, DefaultWitness, NoWitness, Witness
 from ldp.errors import ParameterError
@@ -132,7 +132,8 @@ class Client:
         Where a later registry allows more, these caps hold until `grant` is called again.
 
         `shuffler_groups`: groups with trust = "shuffler" whose `consent` the owner agreed to; those
-        that are not named send nothing more. With `strict` raises ParameterError for others."""
+        that are not named send nothing more, and what waits of them is deleted. With `strict`
+        raises ParameterError for others."""
 
         def agree() -> bool:
             groups = self._registry.groups
@@ -347,6 +348,7 @@ class Client:
             remember(connection, "consent", consent)
             if consent == "granted":
                 agree(connection, self._registry, shuffler_groups)
+                withdraw_shuffled(connection, self._registry, shuffler_groups)
                 now = periods.ledger_time(connection, self._clock())
                 self._sealer.hidden_periods(connection, now)
             else:

@@ -5,7 +5,7 @@ The rules, each with its test, are in `docs/device-protocol.md`.
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import date, timedelta
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, TypeVar
@@ -17,7 +17,7 @@ from ldp.client.periods import beginning, day_of, length
 from ldp.client.pool import due_periods, meaning
 from ldp.protocol.batch import ID_BYTES, Batch, Item, pack_batches
 from ldp.protocol.randomness import BitSource, uniform_below
-from ldp.protocol.sealed_report import Content
+from ldp.protocol.sealed_report import Content, needs_relay
 from ldp.registry import Registry
 
 if TYPE_CHECKING:
@@ -211,6 +211,25 @@ def drop(connection: Connection, now: int, keep_sent: timedelta) -> None:
         total += size
         if total > MOST_WAITING:
             connection.execute(f"{update} id = ?", (identity,))
+
+
+def withdraw_shuffled(connection: Connection, registry: Registry, groups: Collection[str]) -> None:
+    """Delete what waits of metrics that need a shuffler, pooled or sealed, but of `groups`."""
+    metrics = registry.metrics.values()
+    agreed = {metric.name for metric in metrics if metric.needs_shuffler and metric.group in groups}
+    for metric in metrics:
+        for table in (
+            ("pool", "seen") if metric.needs_shuffler and metric.name not in agreed else ()
+        ):
+            connection.execute(f"DELETE FROM {table} WHERE metric = ?", (metric.name,))
+    waiting = "SELECT id, contents, sealed FROM batches WHERE state = 'waiting' AND sealed NOT NULL"
+    for identity, contents, sealed in connection.execute(waiting).fetchall():
+        if needs_relay(sealed) and not agreed.issuperset(json.loads(contents)):
+            connection.execute(
+                "UPDATE batches SET state = 'withdrawn', body = NULL, sealed = NULL, "
+                "not_before = 0 WHERE id = ?",
+                (identity,),
+            )
 
 
 def random_order(items: list[T], bits: BitSource) -> list[T]:
