@@ -37,7 +37,7 @@ class Label:
 
     @property
     def trusts_shuffler(self) -> bool:
-        """Whether a shuffler protects, and nothing else."""
+        """Return whether a shuffler protects, and nothing else."""
         return self.shuffled_report_epsilon > 0
 
     def __post_init__(self) -> None:

@@ -69,8 +69,8 @@ ENTRIES = {
 }
 """Module of `ldp.mechanisms` and class of each local randomizer, by its name in metrics.toml."""
 SHUFFLED_ENTRIES = {"dummies": "dummies.Dummies"}
-"""The same of mechanisms that protect nothing before a relay shuffled. They stand apart, so that
-nothing that rests on the epsilon of a report (plans, audits, composition) takes one of them."""
+"""Module and class of each mechanism that protects nothing before a relay shuffled. They stand
+apart, so that nothing that rests on the epsilon of a report (plans, composition) takes one."""
 CLASSES = {entry.split(".")[1]: name for name, entry in {**ENTRIES, **SHUFFLED_ENTRIES}.items()}
 """Names of mechanisms by their classes."""
 PUBLIC = [name for name in CLASSES if name not in ("FragmentSketch", "PairedFilters", "Dummies")]

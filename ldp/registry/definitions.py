@@ -33,7 +33,7 @@ class Group(NamedTuple):
 
     @property
     def needs_shuffler(self) -> bool:
-        """Whether its reports protect nothing before a relay shuffled them."""
+        """Return whether its reports protect nothing before a relay shuffled them."""
         return self.trust == "shuffler"
 
 
@@ -80,7 +80,7 @@ class Metric:
 
     @property
     def needs_shuffler(self) -> bool:
-        """Whether its reports protect nothing before a relay shuffled them."""
+        """Return whether its reports protect nothing before a relay shuffled them."""
         return self.mechanism.needs_shuffler
 
     @property
