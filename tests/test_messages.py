@@ -419,6 +419,57 @@ def test_messages_travel_by_relay_to_a_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.exact
+def test_requests_and_answers_that_are_lost_count_nobody_twice_and_nobody_in_parts(
+    tmp_path: Path,
+) -> None:
+    """One of four each, between devices and relay and between relay and collector. That a device is
+    unlucky all the time has a probability below 1e-6."""
+    for name in ("near", "far"):
+        registry(tmp_path / name)
+    loaded = Registry.load(tmp_path / "near" / "metrics.toml")
+    draws = np.random.default_rng(3)
+    fates = iter(lambda: int(draws.integers(4)), None)
+    today = (NOON + DAY).date()
+
+    class Losing(ThroughRelay):
+        def send(self, identity: bytes, body: bytes) -> int:
+            fate = next(fates)
+            refused = super().send(identity, body) if fate else 0
+            if fate < 2:
+                raise OSError
+            return refused
+
+    with (
+        opening(
+            tmp_path / "far", today=lambda: today, verify=RelayPublicKey(RELAY.public).verify
+        ) as collector,
+        Relaying(
+            tmp_path / "near",
+            destination=Way(collector, fates),
+            holding=small(),
+            today=lambda: today,
+            attest=RELAY.attest,
+        ) as relay,
+    ):
+        people = [Person(tmp_path / f"d{n}", loaded, Losing(relay)) for n in range(9)]
+        for person in people:
+            person.answer("Oslo")
+        for _ in range(300):
+            relay.work()
+            for person in people:
+                person.now += timedelta(minutes=20)
+                person.client.upload()
+        collector.collector.move_everything()
+        forwarded = relay.tallies(QUEUE)["forwarded"]
+        waiting = relay.collector._worker._reader.tallies()[QUEUE]["waiting"]
+        table = counted(collector.store, loaded, "city")
+    assert {person.client.status().acknowledged for person in people} == {1}
+    assert forwarded + waiting == len(people) * OSLO.messages
+    assert table.total == forwarded
+    assert forwarded % OSLO.messages == 0
+
+
+@pytest.mark.exact
 def test_a_relay_takes_whole_records_only(tmp_path: Path) -> None:
     loaded = registry(tmp_path)
     with Relaying(tmp_path, destination=Way(None), holding=small()) as relay:
