@@ -2,7 +2,10 @@
 
 Every person sent 1 + slots messages, empty ones among them, so the number of messages says exactly
 how many people n there are. Of c people who hold a value, the messages that name it are the sum of
-Binomial(c, sending) and Binomial(slots n, probability / values), the dummies of all.
+Binomial(c, sending) and Binomial(slots n, probability / values), the dummies of all. If k of the T
+messages are made up, honest people sent T - k, and name the value S - F times for some F <= k: both
+ends of an interval are those of (T - k) / (1 + slots) people, with S - k messages below and S
+above, because a message that is left out takes less than one dummy of a value with it.
 """
 
 import math
@@ -28,32 +31,36 @@ def decode(
     fakes: Fakes | None = None,
 ) -> Estimates:
     """Return estimates of how many people hold each candidate. p-values are exact binomial tails.
-    Raises DecodeError for a candidate that is no category, for fewer messages than one person's,
-    and for `fakes`, for which no interval is derived."""
+    `fakes`: made-up messages. Raises DecodeError for a candidate that is no category, and for fewer
+    messages than one honest person's."""
     from scipy.stats import binom
 
     mechanism = table.mechanism
     assert isinstance(mechanism, Dummies)
-    if fakes is not None:
-        raise DecodeError("messages for a shuffler have no interval that holds under made-up ones")
+    made_up = fakes.number if fakes else 0
     points = known_points(mechanism, candidates)
     people = table.total // mechanism.messages
-    if not people:
+    honest = (table.total - made_up) // mechanism.messages
+    if not honest:
         raise DecodeError("the table has fewer messages than one person sends")
     named_counts = table.named_counts()[0, points].astype(np.int64)
-    dummies = DummyLaw(mechanism.slots * people, mechanism.probability / len(mechanism.categories))
+    dummies, fewest = (
+        DummyLaw(mechanism.slots * n, mechanism.probability / len(mechanism.categories))
+        for n in (people, honest)
+    )
     mean = dummies.number * dummies.share
     count: Floats = (named_counts.astype(np.float64) - mean) / mechanism.sending
     estimates = Estimates(
         values=candidates,
         count=count,
         std_error=np.sqrt(mechanism.variance(people, np.clip(count / people, 0, 1))),
-        p_value=binom.sf(named_counts - 1, dummies.number, dummies.share),
+        p_value=binom.sf(named_counts - made_up - 1, fewest.number, fewest.share),
         reports=people,
         noise=math.sqrt(mechanism.variance(people)),
         law=Collisions(channel=dummies.channel, reports=dummies.number).law(),
-        bounds=MessageBounds(named_counts, people, mechanism.sending, dummies, count),
+        bounds=MessageBounds(named_counts, honest, mechanism.sending, fewest, count, made_up),
         rule=rule,
+        fakes=fakes,
         details={
             "messages": table.total,
             "messages_of_a_person": mechanism.messages,
@@ -80,8 +87,9 @@ class DummyLaw:
 
 @dataclass(frozen=True, eq=False)
 class MessageBounds:
-    """Intervals of counts among `people`, of which messages `named_counts`, integers of shape
-    (candidates,), name a value; `count`: the estimates, which an interval always holds.
+    """Intervals of counts among honest `people`. `named_counts`: integers, shape (candidates,), the
+    messages that name a value, `fakes` of them made up at most; `count`: the estimates, which an
+    interval always holds.
 
     An interval is every c for which neither tail of the messages is below half of what it may miss
     (Clopper and Pearson 1934). Where the value is always sent the tails are exact, else those of
@@ -93,10 +101,13 @@ class MessageBounds:
     sending: float
     dummies: DummyLaw
     count: Floats
+    fakes: int = 0
 
     def __call__(self, miss: float, population: bool) -> tuple[Floats, Floats]:
         tail = miss / 2
-        low, high = self._exact(tail) if self.sending == 1 else self._saddlepoint(tail)
+        ends = self._exact if self.sending == 1 else self._saddlepoint
+        honest_counts = np.maximum(self.named_counts - self.fakes, 0)
+        low, high = ends(honest_counts, tail)[0], ends(self.named_counts, tail)[1]
         low, high = (np.clip(end, 0, self.people) for end in (low, high))
         low, high = np.minimum(low, self.count), np.maximum(high, self.count)
         if not population:
@@ -108,20 +119,20 @@ class MessageBounds:
             self.count + np.sqrt((high - self.count) ** 2 + sampling),
         )
 
-    def _exact(self, tail: float) -> tuple[Floats, Floats]:
+    def _exact(self, counts: Ints, tail: float) -> tuple[Floats, Floats]:
         """Return the ends by the exact tails of the dummies: the messages less c."""
         from scipy.stats import binom
 
         law = self.dummies
         least = binom.ppf(tail, law.number, law.share)
         most = binom.isf(tail, law.number, law.share)
-        named_counts = self.named_counts.astype(np.float64)
-        return named_counts - float(most), named_counts - float(least)
+        seen = counts.astype(np.float64)
+        return seen - float(most), seen - float(least)
 
-    def _saddlepoint(self, tail: float) -> tuple[Floats, Floats]:
+    def _saddlepoint(self, counts: Ints, tail: float) -> tuple[Floats, Floats]:
         law = self.dummies
         dummies, z = (law.number, law.share), _normal_quantile(tail)
-        return two_binomials(self.named_counts, self.people, self.sending, dummies, z)
+        return two_binomials(counts, self.people, self.sending, dummies, z)
 
 
 def _normal_quantile(tail: float) -> float:

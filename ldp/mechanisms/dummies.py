@@ -124,7 +124,9 @@ class Dummies(Mechanism):
         return share / self.sending
 
     def fakes_lower(self, share: float = FAKES) -> float:
-        return 0.0
+        """Return by how much of the number of messages a count falls if a `share` of them is made
+        up and does not name it: the dummies that honest people would have sent."""
+        return share * float(self.channel.untouched) / self.sending
 
     @staticmethod
     def examples() -> tuple[Example, ...]:
