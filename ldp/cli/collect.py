@@ -158,6 +158,8 @@ def collect(
             f"{registry} has development = true: run it with --dev, or take that line out for a "
             "registry of people's reports"
         )
+    if not drain:
+        _require_relay(loaded, sealed, relay_key)
     waiting = buffer or Path(f"{store}.buffer")
     begin_log()
     with ExitStack() as held:
@@ -217,6 +219,17 @@ def _verifier(texts: tuple[str, ...]) -> "Callable[[Item], Attestation] | None":
     from ldp.protocol.sealing_keys import RelayPublicKey, verify_with
 
     return partial(verify_with, [RelayPublicKey(text) for text in texts])
+
+
+def _require_relay(
+    registry: Registry, sealed: tuple[Path, ...], relay_key: tuple[str, ...]
+) -> None:
+    """Raise ParameterError where messages for a shuffler would all be refused, and lost."""
+    name = next((name for name, one in registry.metrics.items() if one.needs_shuffler), None)
+    if name is not None and not (sealed and relay_key):
+        raise ParameterError(
+            f"metric {name!r} comes from a relay only: give --sealed KEYFILE and --relay-key PUBLIC"
+        )
 
 
 def _require_no_other_options() -> None:

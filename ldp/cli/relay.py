@@ -96,6 +96,12 @@ def relay(
     loaded = Registry.load(registry)
     targets = target_sizes(loaded, delta, fakes)
     queues = loaded.queues()
+    unsigned = [name for name, queue in queues.items() if queue.messages > 1 and key is None]
+    if unsigned:
+        raise ParameterError(
+            f"a collector takes {unsigned[0]} from a relay that signs only: give --key (ldp key "
+            "--relay FILE)"
+        )
     for queue, reports in targets.items():
         whose = "people's messages" if queues[queue].messages > 1 else "reports"
         click.echo(f"a batch of {queue} has {reports:,} {whose} at least, for its shuffled_epsilon")
