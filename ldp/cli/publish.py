@@ -1,5 +1,6 @@
 """`ldp publish`: what is new in a store becomes results, for all metrics."""
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterable
@@ -19,6 +20,9 @@ from ldp.errors import MissingPackage, ParameterError, ReportError
 if TYPE_CHECKING:
     from ldp.collection.object_store import StorePath
     from ldp.registry import Registry
+
+MOST_JOBS = 4
+"""Most processes without --jobs: each takes the memory of a run."""
 
 
 @click.command()
@@ -54,6 +58,11 @@ if TYPE_CHECKING:
     metavar="METRIC:METRIC",
     help="Compare the shares of two metrics, arms of an experiment; again for more.",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    help="Metrics counted at a time, by processes; as many as processors without it, 4 at most.",
+)
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged files out, naming each.")
 @click.option(
     "--watch",
@@ -83,6 +92,7 @@ def publish(
     duckdb: Path | None,
     postgres: str | None,
     arms: tuple[str, ...],
+    jobs: int | None,
     skip_damaged: bool,
     watch: timedelta | None,
     listen: str | None,
@@ -133,12 +143,13 @@ def publish(
             since=since,
             period=period,
             skip_damaged=skip_damaged,
+            processes=jobs or min(MOST_JOBS, len(os.sched_getaffinity(0))),
             on_period=lambda done: None if as_json else click.echo(str(done)),
             is_ending=ending.is_set,
         )
         job.registry.check(today)
-        with opened(out, period):
-            result = published(job)
+        with opened(out, period) as lock:
+            result = published(job, lock)
             changes = update_changes(out)
             if not as_json:  # now, as they are never new again, whatever becomes of site and copies
                 click.echo("".join(f"{change}\n" for change in changes), nl=False)
