@@ -165,6 +165,7 @@ def test_a_process_whose_parent_was_killed_keeps_a_second_run_out(world: World) 
     assert files(world.out) == before
     os.kill(worker, signal.SIGCONT)
     wait_until(lambda: is_free(world))
+    assert "Traceback" not in log()
     world.publish()
     world.publish(world.top / "undisturbed")
     assert rows(world.out) == rows(world.top / "undisturbed")

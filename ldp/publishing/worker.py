@@ -23,10 +23,13 @@ def main() -> None:
     os.dup2(2, 1)  # nothing that a library prints is among the results
     tasks = SimpleQueue[PeriodTask]()
     Thread(target=_read, args=(tasks,), daemon=True).start()
-    results.write(b"\n")  # it is loaded
-    while True:
-        results.flush()
-        pickle.dump(tasks.get().run(), results)
+    try:
+        results.write(b"\n")  # it is loaded
+        while True:
+            results.flush()
+            pickle.dump(tasks.get().run(), results)
+    except BrokenPipeError:  # nobody reads: the main process was killed
+        os._exit(0)
 
 
 def _read(tasks: "SimpleQueue[PeriodTask]") -> None:
