@@ -126,7 +126,7 @@ def publish(
                 click.echo(line, err=err)
 
     def run() -> None:
-        from ldp.publishing import Job, opened, outputs
+        from ldp.publishing import Job, Problem, opened, outputs
         from ldp.publishing import publish as published
         from ldp.publishing.changes import update_changes
         from ldp.publishing.control import broken_builds
@@ -148,6 +148,7 @@ def publish(
             is_ending=ending.is_set,
         )
         job.registry.check(today)
+        pairs = [_pair(pair, job.registry) for pair in arms]
         with opened(out, period) as lock:
             result = published(job, lock)
             changes = update_changes(out)
@@ -156,24 +157,31 @@ def publish(
             deviations = [*broken_builds(job)]
             if not as_json:
                 say_once(deviations)
-            write_site(job, result, deviations)
+            experiments = []
+            for pair in pairs:
+                try:
+                    experiments.append(write_differences(out, *pair))
+                except ParameterError as error:  # such as no common day yet
+                    result.problems.append(Problem(":".join(pair), str(error)))
+            write_site(job, result, deviations, experiments)
             if csv:
                 outputs.write_csv(out, csv)
             if duckdb:
                 outputs.update_duckdb(out, duckdb)
             if postgres:
                 outputs.update_postgres(out, postgres)
-            compared = {pair: write_differences(out, *_pair(pair, job.registry)) for pair in arms}
         if not as_json:
-            for pair, listed in compared.items():
-                say_once(f"{pair}: {difference}" for difference in listed if difference.is_real)
+            for e in experiments:
+                say_once(
+                    f"{e.name}: {difference}" for difference in e.differences if difference.is_real
+                )
         say_once((f"ldp: {problem}" for problem in result.problems), err=True)
         words = f"{counted(len(result.counted), period)} counted -> {out}"
         report = {
             "counted": [asdict(done) for done in result.counted],
             "changes": [asdict(change) for change in changes],
             "broken": [deviation._asdict() for deviation in deviations],
-            "arms": {pair: [*map(asdict, listed)] for pair, listed in compared.items()},
+            "arms": {e.name: [*map(asdict, e.differences)] for e in experiments},
             "problems": [*map(str, result.problems)],
         }
         say(_with_days_as_text(report), words, as_json)
