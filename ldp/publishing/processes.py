@@ -17,9 +17,9 @@ from threading import Condition, Event, Lock
 
 from ldp.publishing.period import PeriodResult, PeriodTask
 
-PATIENCE_SECONDS = 1.0
-"""Seconds of work after which processes are started, about as long as one takes to load: a run with
-little to do starts none."""
+PATIENCE_SECONDS = 2.0
+"""Seconds of work after which processes are started, more than one takes to load: a run with little
+to do starts none."""
 WORKER = "ldp.publishing.worker"
 REMEDY = "the next run repeats it, and --jobs 1 takes the least memory"
 Run = Callable[[PeriodTask], PeriodResult]
