@@ -143,7 +143,7 @@ def publish(
             since=since,
             period=period,
             skip_damaged=skip_damaged,
-            processes=jobs or min(MOST_JOBS, len(os.sched_getaffinity(0))),
+            processes=jobs or min(MOST_JOBS, os.cpu_count() or 1),
             on_period=lambda done: None if as_json else click.echo(str(done)),
             is_ending=ending.is_set,
         )
