@@ -2,19 +2,18 @@
 
 `python -m simulations.publish` simulates 90 days of six metrics, one of which gets a second version
 on the way, with reports that come late every second day, and publishes them in two folders: in one
-undisturbed, every tenth night; in the other every night, by processes of which 50 are killed at
-random moments. It compares the two data sets row by row, and the second with its copy in DuckDB, or
-with `--postgres` in a database of that address, and exits 1 when they differ. `--sample` takes
-three days and two kills.
+undisturbed, by one process, every tenth night; in the other every second night at random, by two
+processes, the main one of which is killed 50 times at random moments. It compares the two data sets
+row by row, and the second with its copies in DuckDB and in PostgreSQL, if that is installed, and
+exits 1 when they differ. `--sample` takes three days and two kills.
 """
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stdout
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass
 from datetime import date, timedelta
 from importlib import import_module
@@ -28,11 +27,14 @@ import pyarrow.dataset as ds
 
 from ldp.cli import commands
 from ldp.collection import ReportWriter
+from ldp.collection.lock import InUse
+from ldp.publishing import processes
+from ldp.publishing.period import PeriodResult, PeriodTask
 from ldp.publishing.rows import KEY, SCHEMA
 from ldp.registry import Registry
 from ldp.report.page import environment
 from ldp.simulation import Population, simulate
-from simulations import campaign
+from simulations import campaign, database
 
 START = date(2026, 1, 1)
 PEOPLE, SEED = 2_000, 20260101
@@ -41,6 +43,8 @@ LOADED = (
     *("ldp.server", "scipy.stats", "sklearn.linear_model", "duckdb"),
 )
 """Modules that are loaded once for all processes, so that these are killed at their work."""
+LOADING_SECONDS = 1.5
+"""Seconds that the main process waits before its first period, so that the other one takes part."""
 OLDEST = 20
 """Number of days that late reports are old at most; some come every second day."""
 METRIC = """
@@ -180,11 +184,44 @@ class Fleet:
             write_reports(store, known, metric, when, random, f"late-{day}", 200)
 
     def publish(self, out: str, day: int, *words: str) -> None:
-        """Run the command of the night after a day."""
+        """Run the command of the night after a day; wait for the processes of a killed run."""
         files = ("--registry", self.registry(day).path, "--store", self.folder / "store")
         where = ("--out", self.folder / out, "--until", START + timedelta(day))
-        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
-            commands.main(["publish", *map(str, (*files, *where, *words))], standalone_mode=False)
+        with open(self.folder / f"{out}.log", "a") as log, redirect_stdout(log):
+            while True:
+                try:
+                    arguments = ["publish", *map(str, (*files, *where, *words))]
+                    commands.main(arguments, standalone_mode=False)
+                    return
+                except InUse:
+                    self.note("waits")
+                    time.sleep(0.01)
+
+    def publish_together(self, out: str, day: int, *words: str) -> None:
+        """Run the command by two processes at once, however little there is to do."""
+        run, begun = PeriodTask.run, list[float]()
+
+        def run_later(task: PeriodTask) -> PeriodResult:
+            if not begun:
+                begun.append(time.monotonic())
+                time.sleep(LOADING_SECONDS)
+            result = run(task)
+            self.note("main")
+            return result
+
+        setattr(PeriodTask, "run", run_later)  # noqa: B010
+        processes.PATIENCE_SECONDS = 0.0
+        self.publish(out, day, "--jobs", "2", *words)
+
+    def note(self, event: str) -> None:
+        """Add a line to the log of an event."""
+        with open(self.folder / f"{event}.log", "a") as log:
+            log.write(f"{event}\n")
+
+    def lines(self, name: str, text: str) -> int:
+        """Return how many lines of a log have a text."""
+        path = self.folder / f"{name}.log"
+        return sum(text in line for line in path.open()) if path.exists() else 0
 
 
 def rows(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -199,19 +236,22 @@ def data_set(out: Path) -> list[dict[str, Any]]:
     return rows(ds.dataset(out / "results", schema=SCHEMA).to_table().to_pylist())
 
 
-def copied(database: Path, conninfo: str) -> list[dict[str, Any]]:
-    """Return the rows of the copy in PostgreSQL if there is an address, else in DuckDB."""
-    if conninfo:
-        import psycopg
+def in_duckdb(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of the copy in DuckDB."""
+    import duckdb
 
-        with psycopg.connect(conninfo) as connection:
-            found = connection.execute("SELECT * FROM ldp_results").fetchall()
-    else:
-        import duckdb
+    with duckdb.connect(str(path)) as connection:
+        copied = connection.execute("SELECT * FROM results").fetchall()
+    return rows([dict(zip(SCHEMA.names, row, strict=True)) for row in copied])
 
-        with duckdb.connect(str(database)) as connection:
-            found = connection.execute("SELECT * FROM results").fetchall()
-    return rows([dict(zip(SCHEMA.names, row, strict=True)) for row in found])
+
+def in_postgres(conninfo: str) -> list[dict[str, Any]]:
+    """Return the rows of the copy in PostgreSQL."""
+    import psycopg
+
+    with psycopg.connect(conninfo) as connection:
+        copied = connection.execute("SELECT * FROM ldp_results").fetchall()
+    return rows([dict(zip(SCHEMA.names, row, strict=True)) for row in copied])
 
 
 def run(work: Callable[..., None], *arguments: Any, after: float | None = None) -> bool:
@@ -235,36 +275,44 @@ def measure(folder: Path, days: int, kills: int, conninfo: str) -> tuple[list[ca
         import_module(name)
     environment("ldp.report").get_template("page.html")  # compiled once, too
     fleet, moments = Fleet(folder, days), np.random.default_rng(SEED)
-    database = folder / "copy.duckdb"
-    copy = ("--postgres", conninfo) if conninfo else ("--duckdb", str(database))
-    done, usual = 0, 2.0
+    duckdb = folder / "copy.duckdb"
+    copies = ("--duckdb", str(duckdb), *(("--postgres", conninfo) if conninfo else ()))
+    done, usual = 0, 4.0
     for day in range(days):
         run(fleet.collect, day)
         if day % 10 == 0 or day in (days // 2 - 1, days - 1):
-            run(fleet.publish, "calm", day)
+            run(fleet.publish, "calm", day, "--jobs", "1")
         while done < kills * (day + 1) // days:  # all kills by the last night
             after = float(moments.random()) * usual
-            if run(fleet.publish, "wild", day, *copy, after=after):
+            if run(fleet.publish_together, "wild", day, *copies, after=after):
                 done += 1
             else:
                 usual = after  # it ended before
         if day in (0, days - 1) or moments.random() < 0.5:  # else the next night repeats it
             started = time.monotonic()
-            run(fleet.publish, "wild", day, *copy)
+            run(fleet.publish_together, "wild", day, *copies)
             usual = time.monotonic() - started
     expected, found = data_set(folder / "calm"), data_set(folder / "wild")
     differing = sum(a != b for a, b in zip(expected, found, strict=False))
     differing += abs(len(expected) - len(found))
-    in_copy = copied(database, conninfo)
-    name = "PostgreSQL" if conninfo else "DuckDB"
+    copied = {"DuckDB": in_duckdb(duckdb) == found}
+    if conninfo:
+        copied["PostgreSQL"] = in_postgres(conninfo) == found
     late = sum(state["revision"] > 0 for state in states(folder / "calm"))
+    beside = fleet.lines("wild", " reports") - fleet.lines("main", "main")
     bars = [
         campaign.Bar("rows that differ from an undisturbed run", differing, "0", differing == 0),
-        campaign.Bar(f"{name} holds the data set", in_copy == found, "1", in_copy == found),
+        *(
+            campaign.Bar(f"{name} holds the data set", is_so, "1", is_so)
+            for name, is_so in copied.items()
+        ),
         campaign.Bar("runs that were killed", done, f"{kills}", done >= kills),
         campaign.Bar("periods with late reports", late, "at least 1", late > 0),
+        campaign.Bar("periods that the second process counted", beside, "at least 1", beside > 0),
     ]
-    return bars, {"days": days, "metrics": len(REPORTED), "rows": len(found)}
+    waits = fleet.lines("waits", "waits")
+    counts = {"days": days, "metrics": len(REPORTED), "rows": len(found)}
+    return bars, {**counts, "waits_for_processes_of_killed_runs": waits}
 
 
 def states(out: Path) -> list[Any]:
@@ -282,8 +330,13 @@ def main() -> int:
     options = parser.parse_args()
     made = campaign.provenance()
     days, kills = (3, 2) if options.sample else (options.days, options.kills)
-    with TemporaryDirectory() as folder:
-        bars, result = measure(Path(folder), days, kills, options.postgres)
+    with ExitStack() as stack:
+        conninfo = options.postgres
+        if not conninfo and database.is_installed():
+            server = stack.enter_context(database.running_server())
+            conninfo = f"{server.conninfo} dbname=postgres"
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        bars, result = measure(folder, days, kills, conninfo)
     campaign.write(options.out, made, {**result, "bars": bars})
     return campaign.shown(bars)
 

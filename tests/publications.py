@@ -37,8 +37,8 @@ class World:
         settings: dict[str, Any] = {"today": TODAY, "registry": self.registry, **options}
         out = out or self.out
         job = Job(stores=[self.store], out=out, **settings)
-        with opened(out, job.period):
-            result = publish(job)
+        with opened(out, job.period) as lock:
+            result = publish(job, lock)
             update_changes(out)
             write_site(job, result)
             return result
@@ -51,6 +51,15 @@ def rows(out: Path) -> Rows:
     """The whole data set, in the order of its key."""
     found = ds.dataset(out / "results", schema=SCHEMA).to_table().to_pylist()
     return sorted(found, key=lambda row: [str(row[name]) for name in KEY])
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Return the bytes of every file below a folder."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def run(*words: object) -> Any:

@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -14,8 +15,10 @@ from scipy.stats import norm
 from ldp.collection import ReportWriter
 from ldp.publishing.experiments import ALPHA, TYPICAL, intervals
 from ldp.registry import Registry
+from ldp.report.formats import points
 from ldp.simulation import Population, simulate
 from simulations.publish import HEAD, METRIC, METRICS, START
+from tests.pages import words as words_of
 from tests.publications import run
 
 KEYS = 'mechanism = "rr"\nepsilon = 2.0\ncategories = ["light", "dark", "system"]'
@@ -119,16 +122,40 @@ def test_publish_compares_two_arms(tmp_path: Path) -> None:
         assert float(row["low"]) < true < float(row["high"])
         assert (row["first"], row["last"], row["periods"]) == ("2026-01-01", "2026-01-07", "7")
         assert (f"after:before: {value}: " in done.output) == (true != 0)
+    site = tmp_path / "out" / "site"
+    index = (site / "index.html").read_text("utf-8")
+    assert 'href="arms/after-before.html"' in index
+    assert "after and before : 2 real differences , the largest that of" in words_of(index)
+    page = (site / "arms" / "after-before.html").read_text("utf-8")
+    for target in re.findall(r'href="([^"#:,]+)"', page):
+        assert (site / "arms" / target).exists(), target
+    pattern = r'<bdi>(\w+)</bdi></th><td class="latest">(<b>)?([^< ]*)'
+    shown = re.findall(pattern, page)
+    assert {value for value, is_real, _ in shown if is_real} == {"light", "dark"}
+    assert [value for value, _, _ in shown][-1] == "system"
+    texts = {value: text for value, _, text in shown}
+    assert texts["dark"] == points(float(rows["dark"]["difference"]))
+    assert texts["dark"].startswith("+")
+    assert texts["light"].startswith("\N{MINUS SIGN}")
 
 
 @pytest.mark.exact
 def test_what_cannot_be_compared_is_said_in_one_line(tmp_path: Path) -> None:
     words = stored(tmp_path, {"left": (50, 30, 20), "kept": (50, 30, 20)}, days=1)
-    for pair, said in (
-        ("left", "--arms must be METRIC:METRIC"),
-        ("left:nothing", "nothing"),
-        ("left:kept", "--arms left:kept: memoised metrics share noise between periods"),
-    ):
+    for pair, said in (("left", "--arms must be METRIC:METRIC"), ("left:nothing", "nothing")):
         done = run(*words, "--arms", pair)
         assert said in str(done.exception), pair
-        assert not (tmp_path / "out" / "arms").exists()
+        assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.exact
+def test_an_experiment_that_cannot_be_compared_holds_up_nothing(tmp_path: Path) -> None:
+    """As on its first night; and the site says what the others say."""
+    words = stored(tmp_path, dict.fromkeys(("left", "right", "kept"), (50, 30, 20)), days=1)
+    done = run(*words, "--arms", "left:kept", "--arms", "left:right")
+    assert done.exit_code != 0
+    assert "ldp: left:kept: memoised metrics share noise between periods" in done.output
+    assert [path.name for path in (tmp_path / "out" / "arms").iterdir()] == ["left-right.csv"]
+    index = (tmp_path / "out" / "site" / "index.html").read_text("utf-8")
+    assert "left and right : no difference is more than noise (1 period)" in words_of(index)
+    assert "kept and" not in index

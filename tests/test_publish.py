@@ -20,15 +20,7 @@ from ldp.registry import Registry
 from ldp.report import load
 from ldp.tables.joint_table import load_table
 from simulations.publish import REPORTED, START, write_registry
-from tests.publications import TODAY, Rows, World, rows, run
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+from tests.publications import TODAY, Rows, World, files, rows, run
 
 
 @pytest.mark.exact
@@ -402,13 +394,13 @@ def test_two_stores_are_counted_together_and_copies_refused(world: World) -> Non
     world.store = second
     world.write("theme", 0, "b")
     job = Job(registry=world.registry, stores=[first, second], out=world.out, today=TODAY)
-    with opened(world.out, "day"):
-        (problem,) = publish(job).problems
+    with opened(world.out, "day") as lock:
+        (problem,) = publish(job, lock).problems
     assert "publish one of the copies" in problem.text
     (copy,) = second.rglob("a.parquet")
     copy.unlink()
-    with opened(world.out, "day"):
-        (change,) = publish(job).counted
+    with opened(world.out, "day") as lock:
+        (change,) = publish(job, lock).counted
     assert change.reports == 800
 
 

@@ -1,5 +1,6 @@
 """`ldp publish`: what is new in a store becomes results, for all metrics."""
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterable
@@ -19,6 +20,9 @@ from ldp.errors import MissingPackage, ParameterError, ReportError
 if TYPE_CHECKING:
     from ldp.collection.object_store import StorePath
     from ldp.registry import Registry
+
+MOST_JOBS = 4
+"""Most processes without --jobs: each takes the memory of a run."""
 
 
 @click.command()
@@ -54,6 +58,11 @@ if TYPE_CHECKING:
     metavar="METRIC:METRIC",
     help="Compare the shares of two metrics, arms of an experiment; again for more.",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    help="Metrics counted at a time, by processes; as many as processors without it, 4 at most.",
+)
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged files out, naming each.")
 @click.option(
     "--watch",
@@ -83,6 +92,7 @@ def publish(
     duckdb: Path | None,
     postgres: str | None,
     arms: tuple[str, ...],
+    jobs: int | None,
     skip_damaged: bool,
     watch: timedelta | None,
     listen: str | None,
@@ -116,7 +126,7 @@ def publish(
                 click.echo(line, err=err)
 
     def run() -> None:
-        from ldp.publishing import Job, opened, outputs
+        from ldp.publishing import Job, Problem, opened, outputs
         from ldp.publishing import publish as published
         from ldp.publishing.changes import update_changes
         from ldp.publishing.control import broken_builds
@@ -133,36 +143,45 @@ def publish(
             since=since,
             period=period,
             skip_damaged=skip_damaged,
+            processes=jobs or min(MOST_JOBS, os.cpu_count() or 1),
             on_period=lambda done: None if as_json else click.echo(str(done)),
             is_ending=ending.is_set,
         )
         job.registry.check(today)
-        with opened(out, period):
-            result = published(job)
+        pairs = [_pair(pair, job.registry) for pair in arms]
+        with opened(out, period) as lock:
+            result = published(job, lock)
             changes = update_changes(out)
             if not as_json:  # now, as they are never new again, whatever becomes of site and copies
                 click.echo("".join(f"{change}\n" for change in changes), nl=False)
             deviations = [*broken_builds(job)]
             if not as_json:
                 say_once(deviations)
-            write_site(job, result, deviations)
+            experiments = []
+            for pair in pairs:
+                try:
+                    experiments.append(write_differences(out, *pair))
+                except ParameterError as error:  # such as no common day yet
+                    result.problems.append(Problem(":".join(pair), str(error)))
+            write_site(job, result, deviations, experiments)
             if csv:
                 outputs.write_csv(out, csv)
             if duckdb:
                 outputs.update_duckdb(out, duckdb)
             if postgres:
                 outputs.update_postgres(out, postgres)
-            compared = {pair: write_differences(out, *_pair(pair, job.registry)) for pair in arms}
         if not as_json:
-            for pair, listed in compared.items():
-                say_once(f"{pair}: {difference}" for difference in listed if difference.is_real)
+            for e in experiments:
+                say_once(
+                    f"{e.name}: {difference}" for difference in e.differences if difference.is_real
+                )
         say_once((f"ldp: {problem}" for problem in result.problems), err=True)
         words = f"{counted(len(result.counted), period)} counted -> {out}"
         report = {
             "counted": [asdict(done) for done in result.counted],
             "changes": [asdict(change) for change in changes],
             "broken": [deviation._asdict() for deviation in deviations],
-            "arms": {pair: [*map(asdict, listed)] for pair, listed in compared.items()},
+            "arms": {e.name: [*map(asdict, e.differences)] for e in experiments},
             "problems": [*map(str, result.problems)],
         }
         say(_with_days_as_text(report), words, as_json)

@@ -18,9 +18,10 @@ class InUse(LdpError, OSError):
 
 
 @contextmanager
-def hold_lock(folder: Path, name: str = LOCK, user: str = "collector") -> Iterator[None]:
+def hold_lock(folder: Path, name: str = LOCK, user: str = "collector") -> Iterator[int]:
     """Make a folder, readable by its owner only and synced to the disk, and hold its lock, the file
-    `name`, for the block; raise InUse, which says that another `user` holds it, if one does."""
+    `name`, for the block; yield its descriptor. A process that inherits the descriptor holds the
+    lock, too. Raise InUse, which says that another `user` holds it, if one does."""
     folder = folder.absolute()
     new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(new_folders):
@@ -33,6 +34,6 @@ def hold_lock(folder: Path, name: str = LOCK, user: str = "collector") -> Iterat
         os.close(descriptor)
         raise InUse(f"{folder}: another {user} uses it") from None
     try:
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)

@@ -20,7 +20,7 @@ from ldp.publishing.detection import ALPHA, Detection, Series, detect
 from ldp.publishing.outputs import Part, changes_path, parts
 from ldp.publishing.rows import CHANGES_SCHEMA, DAMAGED, read_rows
 from ldp.publishing.state import estimates_path
-from ldp.report.formats import percent, quantity
+from ldp.report.formats import points, quantity
 from ldp.report.values import UNLISTED
 
 WEEKDAYS = 7
@@ -53,9 +53,7 @@ class Change:
         """Difference and standard error as text; of a share in points of a hundred."""
         if self.statistic != "count":
             return f"{_signed(quantity(self.difference))} ± {quantity(self.std_error)}"
-        points = percent(self.difference).removesuffix("\N{NO-BREAK SPACE}%")
-        error = percent(self.std_error).removesuffix("\N{NO-BREAK SPACE}%")
-        return f"{_signed(points)} ± {error} points"
+        return f"{points(self.difference)} ± {points(self.std_error).lstrip('+')} points"
 
     def __str__(self) -> str:
         name = self.value or self.statistic

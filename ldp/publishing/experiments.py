@@ -28,7 +28,7 @@ from ldp.files import csv_text, write_whole
 from ldp.publishing.changes import Key, numbers_of, read_summary
 from ldp.publishing.outputs import Part, parts
 from ldp.publishing.rows import read_rows
-from ldp.report.formats import percent
+from ldp.report.formats import percent, points
 
 ALPHA = 0.05
 """Largest probability that any interval of an experiment ever misses."""
@@ -52,6 +52,13 @@ class Difference:
     periods: int
 
     @property
+    def points(self) -> tuple[str, str, str]:
+        """Difference and the ends of its interval as text, in points of a hundred; the ends within
+        what shares can differ by."""
+        low, high = max(-1.0, self.low), min(1.0, self.high)
+        return points(self.difference), points(low), points(high)
+
+    @property
     def is_real(self) -> bool:
         """Return whether the interval leaves 0 out."""
         return self.low > 0 or self.high < 0
@@ -59,6 +66,36 @@ class Difference:
     def __str__(self) -> str:
         size, low, high = (percent(x) for x in (self.difference, self.low, self.high))
         return f"{self.value}: {size} ({low} to {high}), {self.first} to {self.last}"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Two metrics that are compared, and the differences of their values, of which there is one at
+    least."""
+
+    first: str
+    second: str
+    differences: Sequence[Difference]
+
+    @property
+    def name(self) -> str:
+        """Name of the experiment, FIRST:SECOND."""
+        return f"{self.first}:{self.second}"
+
+    @property
+    def real(self) -> Sequence[Difference]:
+        """Differences whose interval leaves 0 out, the largest first."""
+        return [d for d in self.largest if d.is_real]
+
+    @property
+    def largest(self) -> Sequence[Difference]:
+        """All differences, real ones first, then by their size."""
+        return sorted(self.differences, key=lambda d: (not d.is_real, -abs(d.difference)))
+
+    @property
+    def extent(self) -> float:
+        """Largest distance from 0 of any interval's end, at most 1."""
+        return min(1.0, max(max(abs(d.low), abs(d.high)) for d in self.differences))
 
 
 def intervals(
@@ -86,18 +123,17 @@ def differences(out: Path, first: str, second: str) -> list[Difference]:
     """Return the differences of the latest versions of two metrics in the folder of a publication,
     over all periods that both have. Raises ParameterError for memoised metrics, whose periods share
     noise, and for metrics without a period or value in common."""
-    name = f"--arms {first}:{second}"
     arms = [{part.period: part for part in _latest(out, metric)} for metric in (first, second)]
     periods = sorted(arms[0].keys() & arms[1].keys())
     if not periods:
-        raise ParameterError(f"{name}: no period that both have")
+        raise ParameterError("no period that both have")
     measured = [[_Period.of(out, arm[period]) for period in periods] for arm in arms]
     if any(period.is_memoised for arm in measured for period in arm):
-        raise ParameterError(f"{name}: memoised metrics share noise between periods")
+        raise ParameterError("memoised metrics share noise between periods")
     common = measured[1][-1].cells.keys()
     keys = [key for key in measured[0][-1].cells if key[0] == "count" and key in common]
     if not keys:
-        raise ParameterError(f"{name}: no value that both have")
+        raise ParameterError("no value that both have")
     (share, noise, people), (share2, noise2, people2) = (_arrays(arm, keys) for arm in measured)
     mean, distance = intervals(share - share2, noise + noise2, np.sqrt(people + people2))
     return [
@@ -144,11 +180,11 @@ def _latest(out: Path, metric: str) -> list[Part]:
     return [part for part in listed if part.version == listed[-1].version]
 
 
-def write_differences(out: Path, first: str, second: str) -> list[Difference]:
+def write_differences(out: Path, first: str, second: str) -> Experiment:
     """Write the differences of two metrics to `arms/FIRST-SECOND.csv` in the folder `out`, and
-    return them."""
+    return them. Raises ParameterError as `differences`."""
     listed = differences(out, first, second)
     path = out / "arms" / f"{first}-{second}.csv"
     path.parent.mkdir(exist_ok=True)
     write_whole(path, csv_text([COLUMNS, *([getattr(d, c) for c in COLUMNS] for d in listed)]))
-    return listed
+    return Experiment(first, second, listed)

@@ -1,5 +1,5 @@
-"""Site of a publication: an index of all metrics, a page of each with its history, and the page of
-the registry to sign.
+"""Site of a publication: an index of all metrics, a page of each with its history, a page of each
+experiment, and the page of the registry to sign.
 
 Static files that open from disk and load nothing. They say nothing of when they were written, so a
 page changes only with its numbers.
@@ -18,6 +18,7 @@ from markupsafe import Markup
 from ldp.errors import RegistryError
 from ldp.files import write_whole
 from ldp.publishing.control import Broken
+from ldp.publishing.experiments import Experiment
 from ldp.publishing.history import HEIGHT, WIDTH, History, Line, histories
 from ldp.publishing.publish import PERIODS, Job, Publication, first_day
 from ldp.publishing.state import estimates_path
@@ -32,6 +33,8 @@ USUAL = 28
 """Number of periods whose median is the usual number of reports."""
 RECENT = 7
 """Number of periods for which a change is said in the index."""
+MOST_DIFFERENCES = 100
+"""Most values on the page of an experiment; its CSV file has all."""
 FEW = 0.5
 """Share of the usual reports below which a period has few."""
 
@@ -60,9 +63,15 @@ class Card:
     last: date | None
 
 
-def write_site(job: Job, result: Publication, broken: Sequence[Broken] = ()) -> None:
+def write_site(
+    job: Job,
+    result: Publication,
+    broken: Sequence[Broken] = (),
+    experiments: Sequence[Experiment] = (),
+) -> None:
     """Write the site of a publication to `site` in its folder: pages that differ from what is
-    there. `result`: of the run, for its problems; `broken`: what control metrics say."""
+    there. `result`: of the run, for its problems; `broken`: what control metrics say;
+    `experiments`: each has a page, too."""
     folder, by_metric = job.out / "site", histories(job.out)
     cards = []
     for metric in sorted({*job.registry.metrics, *by_metric}):
@@ -75,8 +84,12 @@ def write_site(job: Job, result: Publication, broken: Sequence[Broken] = ()) -> 
         cards.append(_card(metric, versions, job.registry, health))
         if versions:
             _write(folder / "metrics" / f"{metric}.html", _metric_page(job, versions, health))
-    state = _write_registry(folder / "registry.html", job)
-    fragment = _macros().index(cards, (WIDTH, HEIGHT), job.today - timedelta(days=1), state)
+    for experiment in experiments:
+        path = folder / "arms" / f"{experiment.first}-{experiment.second}.html"
+        above = Markup(_macros().experiment(experiment, experiment.largest[:MOST_DIFFERENCES]))
+        _write(path, render([], title=f"{experiment.first} and {experiment.second}", above=above))
+    state, yesterday = _write_registry(folder / "registry.html", job), job.today - timedelta(days=1)
+    fragment = _macros().index(cards, (WIDTH, HEIGHT), yesterday, state, experiments)
     _write(folder / "index.html", render([], title=job.registry.product, above=Markup(fragment)))
 
 

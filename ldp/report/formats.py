@@ -17,6 +17,12 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g}\N{NO-BREAK SPACE}%".replace("-", "\N{MINUS SIGN}")
 
 
+def points(share: float) -> str:
+    """Return a difference of shares with its sign, in points of a hundred."""
+    text = percent(share).removesuffix("\N{NO-BREAK SPACE}%")
+    return text if share <= 0 else f"+{text}"
+
+
 def visible_label(value: str) -> str:
     """Return a value as it is shown: not endless, and what would not show, or turn the direction of
     what does, made visible."""

@@ -4,7 +4,8 @@ Runs `ldp aggregate` on stores of 1e6, 1e7 and (with --large) 1e8 reports of 1,0
 core, for a small and a large table; prints processor time, memory and bytes, and the straight line
 through the times. The stores are links to one file of simulated reports, in the page cache: the
 disk's time comes on top. With --spark also 1e7 and 3e7 reports with `--engine spark`, whose Java
-and workers are all counted. Exits 1 when a bar is missed.
+and workers are all counted; with --billion only, once, 1e9 reports of projective geometry over
+2,600 values, whose store takes some 3 GB. Exits 1 when a bar is missed.
 """
 
 import argparse
@@ -24,8 +25,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ldp import CountMeanSketch
 from ldp.collection import ReportWriter
+from ldp.registry import Registry
 from ldp.simulation import Population, simulate
 from simulations import campaign
 from simulations.campaign import Bar
@@ -43,12 +44,12 @@ group = "all"
 description = "What people type"
 owners = ["team@example.org"]
 expires = 2999-12-31
-mechanism = "cms"
 epsilon = 4.0
-rows = {rows}
-width = 1024
-seed = "00ff"
+{keys}
 """
+SKETCH = 'mechanism = "cms"\nrows = {rows}\nwidth = 1024\nseed = "00ff"'
+VALUES = 2_600
+PROJECTIVE = f'mechanism = "pgr"\ncategories = {[f"v{n}" for n in range(VALUES)]}'
 FILE = 250_000
 PR_SET_CHILD_SUBREAPER = 36
 """Of Linux: descendants whose parent ended become children of this process."""
@@ -69,12 +70,15 @@ class Counted:
     bytes_a_report: float
 
 
-def stored(folder: Path, rows: int, reports: int) -> float:
-    """A store of so many reports in files of 250,000 (7 GB for 1e8); bytes a report."""
-    mechanism = CountMeanSketch(epsilon=4.0, rows=rows, width=1024, seed="00ff")
-    people = Population(("a", "b", "c", "d", "e"), counts=np.full(5, FILE // 5))
+def stored(folder: Path, registry: Registry, reports: int) -> float:
+    """A store of so many reports in files of 250,000 (7 GB for 1e8 of the sketch), all of which
+    hold the same; bytes a report."""
+    mechanism = registry.metric("word").mechanism
+    values = getattr(mechanism, "categories", tuple("abcde"))
+    each, rest = divmod(FILE, len(values))
+    people = Population(values, counts=each + (np.arange(len(values)) < rest))
     with ReportWriter(folder, "word", 1, mechanism, date(2026, 1, 1), "0") as writer:
-        for named, payloads in simulate(mechanism, people, np.random.default_rng(rows)):
+        for named, payloads in simulate(mechanism, people, np.random.default_rng(1)):
             writer.write(named, payloads)
     for number in range(1, reports // FILE):
         shutil.copyfile(writer.path, writer.path.with_name(f"{number}.parquet"))
@@ -91,15 +95,16 @@ def used() -> float:
     return ended.ru_utime + ended.ru_stime
 
 
-def measured(rows: int, reports: int, master: str = "") -> Counted:
+def measured(rows: int, reports: int, master: str = "", keys: str = SKETCH) -> Counted:
     """Counts a store on one core, or on Spark's `master`, as "local[2]"."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "metrics.toml").write_text(REGISTRY.format(rows=rows))
-        each = stored(folder / "store", rows, reports)
+        registry = folder / "metrics.toml"
+        registry.write_text(REGISTRY.format(keys=keys.format(rows=rows)))
+        each = stored(folder / "store", Registry.load(registry), reports)
         command = [
             *(sys.executable, "-m", "ldp", "aggregate", "word", str(folder / "store")),
-            *("--registry", str(folder / "metrics.toml"), "--out", str(folder / "t")),
+            *("--registry", str(registry), "--out", str(folder / "t")),
             *(("--engine", "spark") if master else ("--workers", "1")),
         ]
         environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--master {master} pyspark-shell"}
@@ -156,12 +161,27 @@ def on_spark(rows: int) -> tuple[list[Counted], Bar]:
     return [run for some in runs for run in some], Bar(what, ratio, "<= 2", ratio <= 2)
 
 
+def say(run: Counted) -> None:
+    """Print one run."""
+    print(
+        f"     {run.rows:,} rows, {run.reports:,} reports: {run.processor_seconds:.1f} s of "
+        f"processor, {run.seconds:.1f} s, {run.peak_mib:.0f} MiB, "
+        f"{run.bytes_a_report:.1f} bytes a report on disk"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--large", action="store_true", help="1e8 reports too")
     parser.add_argument("--spark", action="store_true", help="only Spark beside one machine")
     parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--billion", action="store_true", help="only 1e9 reports of pgr, once")
     asked, started = parser.parse_args(), campaign.provenance()
+    if asked.billion:
+        run = measured(1, 10**9, keys=PROJECTIVE)
+        say(run)
+        campaign.write(asked.out, started, {"values": VALUES, "runs": [run]})
+        return
     sizes = [10**6, 10**7, *([10**8] if asked.large else [])]
     made, runs = list[Bar](), list[Counted]()
     for rows in LEAST if asked.spark else ():
@@ -171,11 +191,7 @@ def main() -> None:
     for rows, least in LEAST.items() if not asked.spark else ():
         some = [quietest(rows, reports) for reports in sizes]
         for run in some:
-            print(
-                f"     {rows:,} rows, {run.reports:,} reports: {run.processor_seconds:.1f} s of "
-                f"processor, {run.seconds:.1f} s, {run.peak_mib:.0f} MiB, "
-                f"{run.bytes_a_report:.1f} bytes a report on disk"
-            )
+            say(run)
         start, each, off = line(some)
         print(f"     {rows:,} rows: {start:.2f} s + {each:.3f} us a report, off by {off:.1%}")
         rate = 1e6 / each

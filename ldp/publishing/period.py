@@ -1,0 +1,209 @@
+"""One period of a publication: its new files become a kept table, estimates and rows."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow.parquet as pq
+
+from ldp.collection.aggregate import count_files
+from ldp.collection.object_store import StorePath
+from ldp.collection.patterns import patterns_of
+from ldp.decoding.outcome import needs_patterns, outcome
+from ldp.errors import LdpError, ReportError
+from ldp.files import open_replacement
+from ldp.mechanisms import JointMechanism
+from ldp.publishing.rows import result_table
+from ldp.publishing.state import PeriodState, estimates_path, results_path, state_folder
+from ldp.publishing.subjects import Subject
+from ldp.report import load
+from ldp.tables.estimates import write_with_summary
+from ldp.tables.joint_table import JointTable, load_table
+from ldp.tables.patterns import Patterns
+from ldp.tables.table import Table
+
+Files = Sequence[tuple[str, StorePath]]
+"""Pairs (day, file) as from `report_files`."""
+
+
+@dataclass(frozen=True)
+class CountedPeriod:
+    """A period that a run counted, or counted again (`revision` above 0), and its reports."""
+
+    metric: str
+    version: int
+    period: date
+    reports: int
+    revision: int
+
+    def __str__(self) -> str:
+        again = "counted again, " if self.revision else ""
+        return f"{self.metric} v{self.version} {self.period}: {again}{self.reports:,} reports"
+
+
+class Problem(NamedTuple):
+    """Problem of a metric, in words."""
+
+    metric: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.metric}: {self.text}"
+
+
+class PeriodResult(NamedTuple):
+    """Result of a task; `counted`: None where nothing was new, or it could not be counted."""
+
+    counted: CountedPeriod | None
+    problems: Sequence[Problem]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeriodTask:
+    """One period of a subject, of `days` days from `first` on, with all its `files` in the store
+    and its `state` if it was counted; `is_unfinished`: its results are not those of the kept table;
+    `out`: folder of the publication; `skip_damaged`: leave damaged files out; `workers`:
+    threads."""
+
+    subject: Subject
+    out: Path
+    first: date
+    days: int
+    files: Files
+    state: PeriodState | None
+    is_unfinished: bool
+    skip_damaged: bool
+    workers: int
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether there is anything to do; files of one name are, as `run` refuses them."""
+        names = {_name(day, path) for day, path in self.files}
+        before = self.state.files if self.state else ()
+        return self.is_unfinished or len(names) < len(self.files) or not names <= {*before}
+
+    def run(self) -> PeriodResult:
+        """Count those of the files that are not counted yet, and write all that follows; an error
+        is a sentence among the problems."""
+        problems: list[Problem] = []
+        try:
+            counted = self._run(problems)
+        except (LdpError, OSError) as error:
+            problems.append(self.problem(str(error)))
+            counted = None
+        return PeriodResult(counted, problems)
+
+    def problem(self, text: str) -> Problem:
+        """Return a problem of this period."""
+        return Problem(self.subject.metric, f"{self.first}: {text}")
+
+    def _run(self, problems: list[Problem]) -> CountedPeriod | None:
+        by_name = _by_name(self.files)
+        before = {*self.state.files} if self.state else set[str]()
+        new = by_name.keys() - before
+        mechanism, state = self.subject.mechanism, self.state
+        is_whole = needs_patterns(mechanism)
+        if is_whole and not before <= by_name.keys():
+            what = f"{len(new)} late files cannot be added" if new else "it cannot be decoded again"
+            raise ReportError(
+                f"{what}: which values go together is only in the reports, and those counted "
+                "before are no longer in the store"
+            )
+        chosen = [by_name[name] for name in sorted(by_name if is_whole else new)]
+        table, names = self._count(chosen, problems)
+        if names <= before and not self.is_unfinished:
+            return None
+        if state and not is_whole:
+            names |= before
+            table = table + load_table(state.table_path)  # type: ignore[operator]
+        patterns = None
+        if is_whole:
+            assert isinstance(mechanism, JointMechanism)
+            patterns = patterns_of([by_name[name] for name in sorted(names)], mechanism)
+        return self._write(table, patterns, names)
+
+    def _count(self, files: Files, problems: list[Problem]) -> tuple[Table | JointTable, set[str]]:
+        """Return the table of `files`, and the names of those that are in it."""
+        names = {path: _name(day, path) for day, path in files}
+        counted = set[str]()
+        fingerprint = self.subject.mechanism.fingerprint.hex()
+
+        def skip(error: ReportError) -> None:
+            problems.append(Problem(self.subject.metric, f"left out {error}"))
+
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        table = count_files(
+            files,
+            self.subject.mechanism,
+            workers=self.workers,
+            on_damaged=skip if self.skip_damaged else None,
+            on_file=lambda path: counted.add(names[path]),
+            checkpoint=self._path.with_suffix(".checkpoint"),
+            question=f"publish {fingerprint} {sorted(names.values())}",
+        )
+        return table, counted
+
+    def _write(
+        self, table: Table | JointTable, patterns: Patterns | None, names: set[str]
+    ) -> CountedPeriod:
+        """Write table, estimates and rows of a period, and last its state, which makes them count;
+        where the table cannot be decoded, the table and its state."""
+        subject, first, before = self.subject, self.first, self.state
+        revision = before.revision + ({*before.files} != names) if before else 0
+        state = PeriodState(
+            path=self._path,
+            files=tuple(sorted(names)),
+            table=f"{first}.{revision}.table",
+            revision=revision,
+            digest="",
+            members=subject.members,
+        )
+        table = table.of_metric(subject.dictionary, subject.memoised).labelled(subject.label)
+        table.save(state.table_path)
+        try:
+            digest = self._decode(table, patterns, revision)
+        except LdpError:
+            self._keep(state)
+            raise
+        self._keep(replace(state, digest=digest))
+        return CountedPeriod(subject.metric, subject.version, first, table.total, revision)
+
+    def _keep(self, state: PeriodState) -> None:
+        """Write the state, and delete the table of the one before."""
+        state.save()
+        if self.state and self.state.table != state.table:
+            self.state.table_path.unlink(missing_ok=True)
+
+    def _decode(self, table: Table | JointTable, patterns: Patterns | None, revision: int) -> str:
+        """Write estimates and rows of a table, and return the digest of the rows."""
+        metric, version, first = self.subject.metric, self.subject.version, self.first
+        estimates = estimates_path(self.out, metric, version, first)
+        write_with_summary(estimates, *outcome(table, patterns, self.subject.members))
+        place = {"metric": metric, "version": version, "period": first, "revision": revision}
+        rows = result_table(load(estimates), {**place, "days": self.days})
+        results = results_path(self.out, metric, version, first)
+        with open_replacement(results) as part:
+            pq.write_table(rows, part, compression="zstd")
+        return hashlib.blake2b(results.read_bytes(), digest_size=16).hexdigest()
+
+    @property
+    def _path(self) -> Path:
+        folder = state_folder(self.out, self.subject.metric, self.subject.version)
+        return folder / f"{self.first}.json"
+
+
+def _name(day: str, path: StorePath) -> str:
+    return f"{day}/{path.name}"
+
+
+def _by_name(files: Files) -> dict[str, tuple[str, StorePath]]:
+    """Return files by DAY/NAME; raises ReportError where two stores have files of one name."""
+    names = dict[str, tuple[str, StorePath]]()
+    for day, path in files:
+        other = names.setdefault(_name(day, path), (day, path))[1]
+        if other != path:
+            raise ReportError(f"{path} has the name of {other}: publish one of the copies")
+    return names

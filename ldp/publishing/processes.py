@@ -1,0 +1,169 @@
+"""Metrics of a publication that are counted at a time: one by this process, others beside it.
+
+A process beside this one is a program of its own (`ldp.publishing.worker`), not a fork, because
+this one has threads. It inherits the descriptor of the folder's lock, so that the lock is held
+until the last process has ended, and it ends when its input does: when this one ends or is killed.
+"""
+
+import os
+import pickle
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from subprocess import PIPE, Popen
+from threading import Condition, Event, Lock
+
+from ldp.publishing.period import PeriodResult, PeriodTask
+
+PATIENCE_SECONDS = 2.0
+"""Seconds of work after which processes are started, more than one takes to load: a run with little
+to do starts none."""
+WORKER = "ldp.publishing.worker"
+REMEDY = "the next run repeats it, and --jobs 1 takes the least memory"
+Run = Callable[[PeriodTask], PeriodResult]
+"""Function that runs a task and returns what became of it."""
+
+
+def run_all(
+    metrics: Sequence[Sequence[PeriodTask]],
+    processes: int,
+    lock: int,
+    on_result: Callable[[PeriodResult], None],
+    is_ending: Callable[[], bool],
+) -> list[list[PeriodResult]]:
+    """Run the tasks of each of the `metrics`, in their order, in this process and `processes` - 1
+    others, and return their results. `lock`: descriptor of the lock of the folder, which the others
+    hold, too; `on_result` is called after each task, by one thread at a time; `is_ending` is asked
+    before each, and leaves the rest."""
+    queue = _Queue(metrics, on_result, is_ending)
+    threads: list[Future[None]] = []
+    with ExitStack() as closing:
+        count = min(processes, len(metrics)) - 1
+        others = [closing.enter_context(_Process(lock)) for _ in range(count)]
+        pool = closing.enter_context(ThreadPoolExecutor(max(1, count)))
+        try:
+            threads += [pool.submit(queue.work_beside, process) for process in others]
+            queue.work(PeriodTask.run)
+            queue.wait()
+        finally:
+            queue.is_over.set()
+            for process in others:
+                process.end()
+    for thread in threads:
+        thread.result()
+    return queue.results
+
+
+class _Queue:
+    """Metrics that wait, in their order, and the `results` of each one's tasks."""
+
+    def __init__(
+        self,
+        metrics: Sequence[Sequence[PeriodTask]],
+        on_result: Callable[[PeriodResult], None],
+        is_ending: Callable[[], bool],
+    ) -> None:
+        self.results: list[list[PeriodResult]] = [[] for _ in metrics]
+        self.is_over = Event()
+        self._waiting = deque(zip(metrics, self.results, strict=True))
+        self._on_result, self._is_ending = on_result, is_ending
+        self._change, self._busy = Condition(), 0
+
+    def work(self, run: Run) -> None:
+        """Take one metric after another, and run its tasks, until none waits."""
+        while True:
+            with self._change:
+                if not self._waiting or self.is_over.is_set():
+                    return
+                tasks, results = self._waiting.popleft()
+                self._busy += 1
+            try:
+                self._run_tasks(tasks, results, run)
+            finally:
+                with self._change:
+                    self._busy -= 1
+                    self._change.notify_all()
+
+    def _run_tasks(
+        self, tasks: Sequence[PeriodTask], results: list[PeriodResult], run: Run
+    ) -> None:
+        for task in tasks:
+            if self._is_ending() or self.is_over.is_set():
+                return
+            result = run(task)
+            with self._change:
+                results.append(result)
+                self._on_result(result)
+
+    def work_beside(self, process: "_Process") -> None:
+        """Let a process take metrics, too, if some still wait after a while."""
+        is_over = self.is_over.wait(PATIENCE_SECONDS)
+        if not is_over and self._waiting and process.start():
+            self.work(process.run)
+
+    def wait(self) -> None:
+        """Wait until no task runs."""
+        with self._change:
+            self._change.wait_for(lambda: not self._busy)
+
+
+class _Process:
+    """Process beside this one, which runs one task at a time; started again when it ended."""
+
+    def __init__(self, lock: int) -> None:
+        self._lock, self._mutex, self._is_over = lock, Lock(), False
+        self._process: Popen[bytes] | None = None
+
+    def __enter__(self) -> "_Process":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        self._close()
+
+    def start(self) -> bool:
+        """Start the process, with no descriptor of this one but the standard error and the lock,
+        and return whether it has loaded: not after `end`, or if the system cannot start one."""
+        with self._mutex, suppress(OSError):
+            if not self._is_over:
+                self._process = Popen(
+                    [sys.executable, "-P", "-m", WORKER],
+                    stdin=PIPE,
+                    stdout=PIPE,
+                    pass_fds=[self._lock],
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                )
+        return bool(self._process and self._process.stdout and self._process.stdout.read(1))
+
+    def run(self, task: PeriodTask) -> PeriodResult:
+        """Have the process run a task. That it ended instead is a problem of the task."""
+        if not self._process and not self.start():
+            return PeriodResult(None, [task.problem("no process could be started to count it")])
+        assert self._process
+        assert self._process.stdin
+        assert self._process.stdout
+        try:
+            pickle.dump(task, self._process.stdin)
+            self._process.stdin.flush()
+            result: PeriodResult = pickle.load(self._process.stdout)  # noqa: S301 - our own
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError):
+            text = f"the process that counted it ended with status {self._close()}; {REMEDY}"
+            return PeriodResult(None, [task.problem(text)])
+        return result
+
+    def end(self) -> None:
+        """End the process at once, and have `start` do nothing."""
+        with self._mutex:
+            self._is_over = True
+            if self._process:
+                self._process.kill()
+
+    def _close(self) -> int | None:
+        """Wait until the process has ended, and return its status."""
+        process, self._process = self._process, None
+        if process:
+            with suppress(BrokenPipeError), process:
+                pass
+        return process.returncode if process else None

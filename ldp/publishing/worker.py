@@ -1,0 +1,44 @@
+"""Process that runs tasks of a publication: they come by its standard input, results go to its
+standard output.
+
+It ends at once when its input does, as it does when the main process ends or is killed; signals to
+the group of processes are the main one's business.
+"""
+
+import os
+import pickle
+import signal
+import sys
+from queue import SimpleQueue
+from threading import Thread
+
+from ldp.publishing.period import PeriodTask
+
+
+def main() -> None:
+    """Run tasks until the input ends."""
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, signal.SIG_IGN)
+    results = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # nothing that a library prints is among the results
+    tasks = SimpleQueue[PeriodTask]()
+    Thread(target=_read, args=(tasks,), daemon=True).start()
+    try:
+        results.write(b"\n")  # it is loaded
+        while True:
+            results.flush()
+            pickle.dump(tasks.get().run(), results)
+    except BrokenPipeError:  # nobody reads: the main process was killed
+        os._exit(0)
+
+
+def _read(tasks: "SimpleQueue[PeriodTask]") -> None:
+    try:
+        while True:
+            tasks.put(pickle.load(sys.stdin.buffer))  # noqa: S301 - our own
+    finally:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
