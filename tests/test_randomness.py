@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldp import CoinResponse, RandomizedResponse
+from ldp import CoinResponse, LocalHashing, RandomizedResponse, UnaryEncoding
 from ldp.mechanisms.base import Mechanism
 from ldp.protocol.kinds import draw_column
 from ldp.protocol.randomness import (
     PROBABILITY_ONE,
     KeyedBits,
+    ReportBits,
     SeededBits,
     SystemBits,
     bernoulli,
@@ -55,19 +56,81 @@ def test_lanes_drawn_whole_have_the_same_law(
     ]
 
 
+class Given(SystemBits):
+    """Top bytes and 56-bit tails of uniforms, handed out in order."""
+
+    def __init__(self, tops: bytes, tails: list[int]) -> None:
+        self.tops, self.tails = tops, iter(tails)
+
+    def draw_bytes(self, size: int) -> bytes:
+        assert size == len(self.tops)
+        return self.tops
+
+    def draw(self, count: int) -> int:
+        assert count == 56
+        return next(self.tails)
+
+
+THRESHOLD = st.integers(0, PROBABILITY_ONE)
+
+
 @pytest.mark.exact
-@given(st.integers(65, 300), U64, U64, st.binary(max_size=8))
-def test_many_lanes_compare_the_same_words_however_many_come_at_once(
-    lanes: int, threshold: int, other: int, seed: bytes
+@pytest.mark.parametrize("chosen_lanes", [0, 1, 2, 65])
+@given(st.integers(65, 300), THRESHOLD, THRESHOLD, st.integers(0, 1 << 32))
+def test_of_many_lanes_each_compares_a_uniform_of_its_own(
+    chosen_lanes: int, lanes: int, threshold: int, other: int, seed: int
 ) -> None:
-    """From the operating system, in a few requests: as from a source that is drawn from word by
-    word, also where the words that came first do not suffice."""
-    stream, chosen = SeededBits(seed), (1 << lanes) // 3
+    """Its top byte, and a tail that is drawn only where the byte does not decide. Bytes and tails
+    lie at the thresholds' own, where a comparison is won or lost by one."""
+    generator, tail = np.random.default_rng(seed), (1 << 56) - 1
+    chosen = set(generator.permutation(lanes)[:chosen_lanes].tolist())
+    steps = [(limit, step) for limit in (threshold, other) for step in (-1, 0, 1)]
+    near = [min(max((limit >> 56) + step, 0), 255) for limit, step in steps]
+    ends = [min(max((limit & tail) + step, 0), tail) for limit, step in steps]
+    tops = bytes(near[i] for i in generator.integers(0, 6, lanes))
+    tails = [ends[i] for i in generator.integers(0, 6, 2 * lanes)]
+    source = Given(tops, tails)
+    word = bernoulli(source, threshold, lanes, sum(1 << lane for lane in chosen), other)
+
+    unused = iter(tails)
+    downwards = list(range(lanes - 1, -1, -1))
+    passes = [(threshold, downwards, set(downwards) - chosen)]
+    if chosen:
+        is_few = len(chosen) * 128 <= lanes
+        passes += [(other, sorted(chosen, reverse=True) if is_few else downwards, chosen)]
+    for limit, order, which in passes:
+        for lane in order:
+            top = tops[lanes - 1 - lane]
+            is_open = top == limit >> 56 and limit & tail
+            uniform = top << 56 | (next(unused) if is_open else 0)
+            assert lane not in which or word >> lane & 1 == (uniform < limit)
+    assert list(source.tails) == list(unused)
+
+
+@pytest.mark.exact
+@given(st.binary(min_size=40, max_size=40), st.lists(st.integers(0, 64), max_size=20))
+def test_the_bits_of_a_report_are_those_of_one_request_each_once(
+    data: bytes, counts: list[int]
+) -> None:
+    """The first 8 bytes as bytes, the other 256 bits as numbers, and then of another request."""
+    requests = list[int]()
+
+    def serve(size: int) -> bytes:
+        requests.append(size)
+        return data if len(requests) == 1 else bytes(size)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "urandom", lambda size: stream.draw(8 * size).to_bytes(size, "little"))
-        word = bernoulli(SystemBits(), threshold, lanes, chosen, other)
-    assert word == bernoulli(SeededBits(seed), threshold, lanes, chosen, other)
-    assert word < 1 << lanes
+        patch.setattr(os, "urandom", serve)
+        source = ReportBits(40, 8)
+        numbers = [source.draw(count) for count in counts]
+        assert source.draw_bytes(8) == data[:8]
+        assert source.draw_bytes(8) == bytes(8)
+    word = int.from_bytes(data[8:], "little")
+    for count, number in zip(counts, numbers, strict=True):
+        is_first = sum(counts) <= 256
+        assert not is_first or number == word & (1 << count) - 1
+        word >>= count
+    assert requests == [40, *[32] * (sum(counts) > 256), 8] or sum(counts) > 512
 
 
 class Stepwise(SeededBits):
@@ -102,16 +165,17 @@ def test_comparing_a_whole_keyed_stream_changes_neither_the_bits_nor_what_is_rea
 
 @pytest.mark.exact
 @pytest.mark.parametrize(
-    ("mechanism", "value", "wanted"),
+    ("mechanism", "value"),
     [
-        (CoinResponse(alpha=0.5, beta=0.5), "yes", 1),
-        (RandomizedResponse(categories=("a", "b", "c", "d", "e"), epsilon=1.0), "a", 2),
+        (CoinResponse(alpha=0.5, beta=0.5), "yes"),
+        (RandomizedResponse(categories=("a", "b", "c", "d", "e"), epsilon=1.0), "a"),
+        (LocalHashing(epsilon=2.0, rows=256, seed="00ff"), "a"),
     ],
 )
-def test_the_number_of_requests_does_not_depend_on_what_is_told(
-    mechanism: Mechanism, value: str, wanted: int, monkeypatch: pytest.MonkeyPatch
+def test_a_report_takes_one_request_whatever_it_says(
+    mechanism: Mechanism, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One for the coin, and one for the lie of four, whether it is told or not."""
+    """For the coin, the row, and the lie, whether it is said or not."""
     requests, system, told = list[int](), os.urandom, set[bytes]()
 
     def counting(size: int) -> bytes:
@@ -123,7 +187,7 @@ def test_the_number_of_requests_does_not_depend_on_what_is_told(
     for _ in range(60):
         requests.clear()
         told.add(encode(value))
-        assert len([size for size in requests if size]) == wanted
+        assert requests == [32]
     assert len(told) > 1
 
 
@@ -199,12 +263,17 @@ def test_a_seed_is_not_shown() -> None:
 
 @pytest.mark.exact
 def test_a_forked_child_does_not_repeat_its_parents_noise() -> None:
+    """Nor that of an encoder which has drawn before."""
     source = SystemBits()
-    source.draw(8)
+    mechanism = UnaryEncoding(categories=tuple(map(str, range(300))), epsilon=1.0)
+    encoder = mechanism.encoder(source)
+    encoder.encode("0")
     read, write = os.pipe()
     child = os.fork()
     if not child:
-        os.write(write, source.draw(256).to_bytes(32, "little"))
+        os.write(write, source.draw(256).to_bytes(32, "little") + encoder.encode("0"))
         os._exit(0)
     os.waitpid(child, 0)
-    assert int.from_bytes(os.read(read, 32), "little") != source.draw(256)
+    drawn = os.read(read, 1024)
+    assert int.from_bytes(drawn[:32], "little") != source.draw(256)
+    assert drawn[32:] != encoder.encode("0")

@@ -27,7 +27,7 @@ class Addressing(Protocol):
         ...
 
     def cells(self, point: int, row: int) -> Sequence[int]:
-        """Return the columns of `row` that `point` touches, all different."""
+        """Return the columns of `row` that `point` touches, in increasing order."""
         ...
 
 

@@ -22,7 +22,13 @@ from ldp.mechanisms.addressing import Addressing, Answers, Identity, RandomizedA
 from ldp.protocol.channel import Channel
 from ldp.protocol.hashing import Value as Value
 from ldp.protocol.kinds import Kind, Layout
-from ldp.protocol.randomness import PROBABILITY_ONE, BitSource, SystemBits, uniform_below
+from ldp.protocol.randomness import (
+    PROBABILITY_ONE,
+    BitSource,
+    ReportBits,
+    SystemBits,
+    uniform_below,
+)
 from ldp.protocol.wire import HEADER_BYTES, REPORT_VERSION, JointLayout, pack_report
 
 FAKES = 0.01
@@ -337,6 +343,8 @@ class Encoder:
         self._bits = bits
         self._addressing = mechanism.addressing
         self._layout = mechanism.layout
+        self._rows = mechanism.layout.rows
+        self._random_bytes = mechanism.layout.random_bytes
         self._header = mechanism.header
         self._randomized = (
             self._addressing if isinstance(self._addressing, RandomizedAddressing) else None
@@ -350,17 +358,20 @@ class Encoder:
 
     def draw(self, point: int) -> tuple[int, int]:
         """Draw (row, payload as an integer) of one report of a value with this `point`."""
-        row = self._row()
+        bits = self._report_bits()
+        row = uniform_below(bits, self._rows) if self._rows > 1 else 0
         if self._randomized is not None:
-            point = self._randomized.draw(self._bits, point, row)
+            point = self._randomized.draw(bits, point, row)
         cells = self._addressing.cells(point, row)
-        return row, self._layout.draw(self._bits, cells, self._touched, self._untouched)
+        return row, self._layout.draw(bits, cells, self._touched, self._untouched)
+
+    def _report_bits(self) -> BitSource:
+        """Return the source of one report's bits: those of the operating system at one request."""
+        bits = self._bits
+        return ReportBits(*self._random_bytes) if type(bits) is SystemBits else bits
 
     def __repr__(self) -> str:
         return f"<Encoder of {self._mechanism.describe()}>"
-
-    def _row(self) -> int:
-        return uniform_below(self._bits, self._layout.rows)
 
 
 def _as_list(value: Any) -> Any:

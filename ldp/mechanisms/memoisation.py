@@ -21,7 +21,7 @@ from ldp.mechanisms.secrets import LEAST_SECRET, Secret, message
 from ldp.protocol.channel import Channel
 from ldp.protocol.hashing import Value, value_bytes
 from ldp.protocol.kinds import Bits, Index
-from ldp.protocol.randomness import BitSource, KeyedBits, SystemBits
+from ldp.protocol.randomness import BitSource, KeyedBits, SystemBits, uniform_below
 from ldp.protocol.wire import pack_report, split_report
 
 
@@ -188,9 +188,6 @@ class MemoisedEncoder(Encoder):
         except ReportError as error:
             raise ParameterError(f"frozen is damaged: {error}") from None
 
-    def _row(self) -> int:
-        return super()._row() if self._cohort is None else self._cohort
-
     def _true_response(self, point: int, row: int) -> int:
         if self._randomized is not None:
             point = self._randomized.draw(self._source(point), point, row)
@@ -207,12 +204,14 @@ class MemoisedEncoder(Encoder):
     def draw(self, point: int) -> tuple[int, int]:
         pair = self._frozen.get("pair")
         if pair is None:
-            row = self._row()
+            cohort = self._cohort
+            row = uniform_below(self._bits, self._layout.rows) if cohort is None else cohort
             pair = row, self._permanent_response(self._true_response(point, row))
             if self._freezes:  # of several threads all take the pair of the first
                 pair = self._frozen.setdefault("pair", pair)
         row, response = pair
-        return row, self._layout.randomise(self._bits, response, *self._mechanism.thresholds)
+        bits = self._report_bits()
+        return row, self._layout.randomise(bits, response, *self._mechanism.thresholds)
 
     def _permanent_response(self, true_response: int) -> int:
         if self._secret is None:

@@ -19,12 +19,15 @@ from typing import Any, ClassVar, overload
 
 from ldp.errors import ReportError
 from ldp.protocol.randomness import (
+    PROBABILITY_BITS,
     PROBABILITY_ONE,
     BitSource,
     KeyedBits,
     SystemBits,
     bernoulli,
+    is_below,
     uniform_below,
+    usual_bytes,
 )
 
 
@@ -55,17 +58,22 @@ class ManyCells(Sequence[int]):
 
 
 def outside(cells: Sequence[int], number: int) -> int:
-    """Return the column at index `number` among the columns that are not in `cells`."""
-    if isinstance(cells, ManyCells):
-        return cells.outside(number)
-    for cell in sorted(cells):
-        number += number >= cell
-    return number
+    """Return the column at index `number` among the columns that are not in `cells`, which are
+    `ManyCells` or a tuple or range in increasing order."""
+    if isinstance(cells, tuple | range):
+        for cell in cells:
+            number += number >= cell
+        return number
+    assert isinstance(cells, ManyCells)
+    return cells.outside(number)
 
 
 def as_bits(cells: Iterable[int]) -> int:
     """Return the integer whose bits at `cells`, all different, are 1."""
-    return sum(1 << cell for cell in cells)
+    bits = 0
+    for cell in cells:
+        bits |= 1 << cell
+    return bits
 
 
 def bytes_below(limit: int) -> int:
@@ -84,8 +92,8 @@ def draw_column(source: BitSource, threshold: int, cells: Sequence[int], columns
     others = columns - touches
     if isinstance(source, SystemBits):
         untouched = outside(cells, uniform_below(source, others)) if others else 0
-        touched = cells[uniform_below(source, touches)]
-        return (untouched, touched)[bernoulli(source, threshold)]
+        touched = cells[uniform_below(source, touches) if touches > 1 else 0]
+        return (untouched, touched)[is_below(source.draw(PROBABILITY_BITS), threshold)]
     is_touched = bernoulli(source, threshold)
     if isinstance(source, KeyedBits):
         untouched = outside(cells, uniform_below(copy(source), others)) if others else 0
@@ -151,6 +159,12 @@ class Layout(ABC):
     @cached_property
     def body_bytes(self) -> int:
         return self.row_bytes + self.payload_bytes
+
+    @cached_property
+    def random_bytes(self) -> tuple[int, int]:
+        """Numbers of bytes for which a report's `ReportBits` is asked."""
+        size, tops = usual_bytes(self.columns if self.is_bitmap else 1)
+        return 24 + size, tops
 
     @property
     def outcomes(self) -> int:

@@ -10,8 +10,7 @@ the top, in all lanes at once (Knuth and Yao 1976).
 import hashlib
 import hmac
 import os
-from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Protocol
 
 PROBABILITY_BITS = 64
@@ -25,6 +24,10 @@ depend on a lane that is decided early."""
 FEWEST_LANES = 16
 """Lanes from which comparing 64 words at once is faster than adding up lane by lane."""
 _DOUBLINGS = (1, 2, 4, 8, 16, 32)
+MORE_BITS = 256
+"""Least number of bits of a further request for one report."""
+_TAIL_BITS = PROBABILITY_BITS - 8
+_ZERO, _ONE, _OPEN = b"01?"
 
 
 class BitSource(Protocol):
@@ -43,6 +46,37 @@ class SystemBits:
         """Draw `count` fair bits as an integer in [0, 2**count)."""
         word = int.from_bytes(os.urandom((count + 7) >> 3), "little")
         return word & ((1 << count) - 1)
+
+    def draw_bytes(self, size: int) -> bytes:
+        """Draw `size` bytes."""
+        return os.urandom(size)
+
+
+class ReportBits(SystemBits):
+    """Bits of the operating system for one report, at one request: `size` bytes, of which the first
+    `tops` are for `draw_bytes`. What is drawn beyond is requested then. To be dropped with the
+    report, so that nothing keeps its noise."""
+
+    def __init__(self, size: int, tops: int) -> None:
+        data = os.urandom(size)
+        self._tops = data[:tops]
+        self._word = int.from_bytes(data[tops:], "little")
+        self._left = 8 * (size - tops)
+
+    def draw(self, count: int) -> int:
+        """Draw `count` fair bits as an integer in [0, 2**count)."""
+        if count > self._left:
+            self._left = max(count, MORE_BITS)
+            self._word = super().draw(self._left)
+        word = self._word
+        self._word = word >> count
+        self._left -= count
+        return word & ((1 << count) - 1)
+
+    def draw_bytes(self, size: int) -> bytes:
+        """Draw `size` bytes."""
+        tops, self._tops = self._tops[:size], b""
+        return tops if len(tops) == size else os.urandom(size)
 
 
 class SeededBits:
@@ -113,50 +147,62 @@ def bernoulli(
     threshold has a 1 left: about log2(lanes) + 2 words instead of 64. Thresholds lie in
     [0, 2**64].
 
-    From the operating system up to FEW_LANES lanes are drawn whole, 64 bits each, in one request:
-    the distribution is the same, and neither time nor number of requests depends on the result.
-    From a keyed stream up to FEW_LANES lanes compare all 64 words, but read only those that decide
-    a lane, so that the stream is used as by more lanes.
+    From the operating system up to FEW_LANES lanes are drawn whole, 64 bits each: the distribution
+    is the same, and the time does not depend on the result. Of more lanes the top byte is drawn,
+    and the others where it does not decide. From a keyed stream up to FEW_LANES lanes compare all
+    64 words, but read only those that decide a lane, so that the stream is used as by more lanes.
     """
+    if isinstance(source, SystemBits):
+        if lanes > FEW_LANES:
+            return _compare_bytes(source, threshold, lanes, chosen, chosen_threshold)
+        words = source.draw(PROBABILITY_BITS * lanes)
+        if lanes == 1:
+            return is_below(words, chosen_threshold if chosen else threshold)
+        if lanes < FEWEST_LANES:
+            return _add_up(words, threshold, lanes, chosen, chosen_threshold)
+        return _compare(words, lanes, threshold, lanes, chosen, chosen_threshold)[0]
     if lanes <= FEW_LANES and isinstance(source, KeyedBits):
         size = (lanes + 7) >> 3
         words = int.from_bytes(source.peek(PROBABILITY_BITS * size), "little")
         below, needed = _compare(words, 8 * size, threshold, lanes, chosen, chosen_threshold)
         source.skip(needed * size)
         return below
-    if lanes <= FEW_LANES and isinstance(source, SystemBits):
-        words = source.draw(PROBABILITY_BITS * lanes)
-        if lanes < FEWEST_LANES:
-            return _add_up(words, threshold, lanes, chosen, chosen_threshold)
-        return _compare(words, lanes, threshold, lanes, chosen, chosen_threshold)[0]
     all_lanes = (1 << lanes) - 1
     low, high = all_lanes & ~chosen, chosen
     below = low * (threshold >> PROBABILITY_BITS) | high * (chosen_threshold >> PROBABILITY_BITS)
     undecided, ones_of = all_lanes & ~below, (0, low, high, all_lanes)
-    is_system = isinstance(source, SystemBits)
-    next_word = _words_ahead(lanes).__next__ if is_system else partial(source.draw, lanes)
     for bits, is_read in _comparisons(threshold, chosen_threshold):
         if not undecided or not is_read:
             break
-        word, ones = next_word(), ones_of[bits]
+        word, ones = source.draw(lanes), ones_of[bits]
         below |= undecided & ones & ~word
         undecided &= ~(word ^ ones)
     return below  # lanes still undecided have U >= threshold, which is not below
 
 
-def _add_up(word: int, threshold: int, lanes: int, chosen: int, chosen_threshold: int) -> int:
-    """Return the bits of `bernoulli` for the uniforms in `word`, 64 bits a lane.
+def usual_bytes(lanes: int) -> tuple[int, int]:
+    """Return how many bytes of the operating system `bernoulli` takes, but for one call in a
+    hundred, and how many of them are top bytes."""
+    return (8 * lanes, 0) if lanes <= FEW_LANES else (lanes + lanes // 16, lanes)
 
-    U >= threshold exactly where U + 2**64 - threshold reaches 2**64: the time of a sum of integers
-    of one length does not depend on them, that of a comparison does.
-    """
-    below = 0
-    missing = _TOP | (_LOW + 1 - threshold), _TOP | (_LOW + 1 - chosen_threshold)
+
+def _add_up(word: int, threshold: int, lanes: int, chosen: int, chosen_threshold: int) -> int:
+    """Return the bits of `bernoulli` for the uniforms in `word`, 64 bits a lane."""
+    below, thresholds = 0, (threshold, chosen_threshold)
     for lane in range(lanes):
-        total = (word & _LOW | _TOP) + missing[chosen & 1]
-        below |= (~(total >> PROBABILITY_BITS) & 1) << lane
+        below |= is_below(word & _LOW, thresholds[chosen & 1]) << lane
         word, chosen = word >> PROBABILITY_BITS, chosen >> 1
     return below
+
+
+def is_below(uniform: int, threshold: int) -> int:
+    """Return 1 if the 64-bit `uniform` is below `threshold`, else 0.
+
+    It is not exactly where uniform + 2**64 - threshold reaches 2**64: the time of a sum of integers
+    of one length does not depend on them, that of a comparison does.
+    """
+    total = (uniform | _TOP) + (PROBABILITY_ONE - threshold | _TOP)
+    return 1 ^ (total >> PROBABILITY_BITS & 1)
 
 
 def _compare(
@@ -197,14 +243,41 @@ def _length(thresholds: int) -> int:
     return PROBABILITY_BITS + 1 - (rest & -rest).bit_length() if rest else 0
 
 
-def _words_ahead(lanes: int) -> Iterator[int]:
-    """Yield words of `lanes` bits or more, as many from one request to the operating system as a
-    call needs in most cases."""
-    size, words = (lanes + 7) >> 3, lanes.bit_length() + 3
-    while True:
-        stream = os.urandom(size * words)
-        for start in range(0, len(stream), size):
-            yield int.from_bytes(stream[start : start + size], "little")
+def _compare_bytes(
+    source: SystemBits, threshold: int, lanes: int, chosen: int, chosen_threshold: int
+) -> int:
+    """Return the bits of `bernoulli` for uniforms whose top bytes are the first `lanes` bytes, that
+    of the last lane first."""
+    tops = source.draw_bytes(lanes)
+    below = _below(source, tops, threshold)
+    if chosen.bit_count() * 128 > lanes:
+        return below & ~chosen | _below(source, tops, chosen_threshold) & chosen
+    below &= ~chosen
+    while chosen:  # so few that each by itself is faster
+        lane = chosen.bit_length() - 1
+        below |= _below(source, tops[~lane : -lane or None], chosen_threshold) << lane
+        chosen ^= 1 << lane
+    return below
+
+
+def _below(source: SystemBits, tops: bytes, threshold: int) -> int:
+    """Return which of the uniforms with these top bytes are below `threshold`, the last lowest;
+    bits of those that the top byte leaves open are drawn."""
+    symbols = bytearray(tops.translate(_symbols(threshold)))
+    tail, lane = threshold & ((1 << _TAIL_BITS) - 1), symbols.find(_OPEN)
+    while lane >= 0:
+        symbols[lane] = _ONE if source.draw(_TAIL_BITS) < tail else _ZERO
+        lane = symbols.find(_OPEN, lane)
+    return int(symbols, 2)
+
+
+@lru_cache(maxsize=64)
+def _symbols(threshold: int) -> bytes:
+    """Return for each top byte of a uniform whether it is below `threshold`, as a binary digit, or
+    whether the other bytes decide."""
+    top, tail = divmod(threshold, 1 << _TAIL_BITS)
+    least = top + (tail > 0)
+    return bytes(_ONE if byte < top else _OPEN if byte < least else _ZERO for byte in range(256))
 
 
 @lru_cache(maxsize=64)
@@ -220,6 +293,8 @@ def _comparisons(threshold: int, chosen_threshold: int) -> tuple[tuple[int, bool
 
 def uniform_below(source: BitSource, bound: int) -> int:
     """Draw a uniform integer in [0, bound), by rejection; from 0 bits for a bound of 1."""
+    if bound == 1:
+        return 0
     width = (bound - 1).bit_length()
     while True:
         number = source.draw(width)
