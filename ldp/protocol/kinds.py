@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from itertools import combinations
-from math import comb
+from functools import cached_property, lru_cache
+from itertools import accumulate, combinations
+from math import comb, isqrt
 from typing import Any, ClassVar, overload
 
 from ldp.errors import ReportError
@@ -318,11 +318,19 @@ class Subset(Bits):
 
     def draw(self, source: BitSource, cells: Sequence[int], touched: int, untouched: int) -> int:
         """Draw with probability `touched` a uniform set of columns among those that name one of
-        `cells` or more, else among the others."""
-        is_touched = bernoulli(source, touched)
-        size = is_touched * self._draw_size(source, len(cells))
-        inside = _draw_set(source, len(cells), size) if len(cells) > 1 else size
-        subset = _draw_set(source, self.columns - len(cells), self.ones - size, self._coin)
+        `cells` or more, else among the others.
+
+        From the operating system all numbers of cells are drawn, so that the time does not depend
+        on which is returned.
+        """
+        if isinstance(source, SystemBits):
+            inside, subset = self._draw_each_size(source, len(cells))[
+                bernoulli(source, touched) * self._draw_size(source, len(cells))
+            ]
+        else:
+            size = bernoulli(source, touched) * self._draw_size(source, len(cells))
+            inside = _draw_set(source, len(cells), size) if len(cells) > 1 else size
+            subset = _draw_set(source, self.columns - len(cells), self.ones - size, self._coin)
         for place, cell in enumerate(cells):  # in increasing order
             below = (1 << cell) - 1
             subset = subset & below | (inside >> place & 1) << cell | (subset & ~below) << 1
@@ -331,6 +339,14 @@ class Subset(Bits):
     @cached_property
     def _coin(self) -> int:
         return self.ones * PROBABILITY_ONE // self.columns
+
+    @cached_property
+    def _coarse_coin(self) -> int:
+        """Coin for all columns but one that a byte decides: of few, it gives rather too few, which
+        cost less to add than too many to remove."""
+        few = self.ones - 1
+        usual = few - isqrt(few) * (self.columns - 2 * few) // self.columns
+        return min(256, 256 * usual // self.columns) << PROBABILITY_BITS - 8
 
     def naming(self, cells: int, size: int) -> int:
         """Return the number of reports that name exactly `size` of `cells` cells."""
@@ -345,19 +361,40 @@ class Subset(Bits):
 
     def _draw_size(self, source: BitSource, cells: int) -> int:
         """Draw how many of `cells` cells such a report names."""
-        number, size = 0, 1
-        if cells > 1:
-            number = uniform_below(source, self.outcomes - self.naming(cells, 0))
-        while number >= (reports := self.naming(cells, size)):
-            number -= reports
-            size += 1
-        return size
+        if cells == 1:
+            return 1
+        bounds = _size_bounds(self, cells)
+        number = uniform_below(source, bounds[-1])
+        return 1 + sum(number >= bound for bound in bounds)
+
+    def _draw_each_size(self, source: BitSource, cells: int) -> list[tuple[int, int]]:
+        """Draw a uniform set of `cells` cells and one of the other columns for each number of cells
+        that a report may name, 0 first; each set has all of a smaller one."""
+        most, others = min(cells, self.ones), self.columns - cells
+        inside, left = [0], list(range(cells))
+        subsets = [_draw_set(source, others, self.ones - most, self._coarse_coin)]
+        for size in range(most):
+            inside.append(inside[-1] | 1 << left.pop(uniform_below(source, cells - size)))
+            subsets.append(_resize(source, others, subsets[-1], self.ones - most + size + 1))
+        return list(zip(inside, reversed(subsets), strict=True))
+
+
+@lru_cache(maxsize=64)
+def _size_bounds(layout: Subset, cells: int) -> tuple[int, ...]:
+    """Return the numbers of reports that name at least one and at most 1, 2, ... of `cells`
+    cells."""
+    sizes = range(1, min(cells, layout.ones) + 1)
+    return tuple(accumulate(layout.naming(cells, size) for size in sizes))
 
 
 def _draw_set(source: BitSource, columns: int, size: int, coin: int = 0) -> int:
     """Draw a uniform set of `size` of `columns` columns, as bits: coins of probability coin / 2**64
     choose its first columns, and uniform columns are added or removed until the number is right."""
-    subset = bernoulli(source, coin, columns)
+    return _resize(source, columns, bernoulli(source, coin, columns), size)
+
+
+def _resize(source: BitSource, columns: int, subset: int, size: int) -> int:
+    """Add or remove uniform ones of `columns` columns until `subset` has `size` of them."""
     missing = size - subset.bit_count()
     while missing:
         column = 1 << uniform_below(source, columns)
