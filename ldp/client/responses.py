@@ -8,7 +8,6 @@ in the device's file, and all reports are about it.
 
 import hmac
 import os
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,21 +85,19 @@ class AccountSecret:
 
 
 class Responses:
-    """Source of all reports of a client. `metrics`: those that it may be asked for."""
+    """Source of all reports of a client; an encoder is made for the first report of a metric."""
 
-    def __init__(
-        self, metrics: Iterable[Metric], bits: BitSource, secret: SecretFile | AccountSecret
-    ) -> None:
+    def __init__(self, bits: BitSource, secret: SecretFile | AccountSecret) -> None:
         self._bits = bits
         self._secret = secret
-        self._encoders: dict[str, ReportEncoder] = {
-            metric.name: metric.mechanism.encoder(bits) for metric in metrics if not metric.memoise
-        }
+        self._encoders: dict[str, ReportEncoder] = {}
         self._memories: dict[str, _Memory] = {}
 
     def fresh_report(self, metric: Metric, value: Value) -> Report:
         """Draw a report that shares no noise with any other, whatever the metric's memoisation."""
-        encoder = self._encoders.get(metric.name) or metric.mechanism.encoder(self._bits)
+        encoder = self._encoders.get(metric.name)
+        if encoder is None:
+            encoder = self._encoders[metric.name] = metric.mechanism.encoder(self._bits)
         return Report(encoder.encode(value))
 
     def memoised_report(self, metric: Metric, value: Value) -> Report:

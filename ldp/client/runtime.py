@@ -107,7 +107,7 @@ class Client:
         device_secret = SecretFile(self._path.with_name(f"{self._path.name}.secret"))
         product = self._registry.product
         self._secret = device_secret if secret is None else AccountSecret(secret, product)
-        responses = Responses(self._registry.metrics.values(), self._bits, self._secret)
+        responses = Responses(self._bits, self._secret)
         self._modes = modes_of(self._registry, responses, self._bits)
         key = _sealing_key(destination, self._registry)
         self._has_relay = key is not None and bool(getattr(destination, "has_relay", False))

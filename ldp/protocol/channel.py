@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from ldp.errors import ParameterError
@@ -55,6 +55,7 @@ def require_whole(number: object, name: str, least: int, most: int) -> None:
         raise ParameterError(f"{name} must be a whole number from {least} to {most}")
 
 
+@lru_cache(maxsize=1024)
 def keep_probability(epsilon: float | Fraction, others: int | Fraction) -> Fraction:
     """Return the largest k / 2**64 that is at most e**epsilon / (e**epsilon + others).
 
@@ -79,6 +80,7 @@ def nearest_whole(number: Decimal, least: int) -> int:
     return max(least, int(number.to_integral_value(ROUND_HALF_EVEN)))
 
 
+@lru_cache(maxsize=1024)
 def exact_log(ratio: Fraction) -> Decimal:
     """Return ln(ratio) to 60 digits."""
     return EXACT.ln(_decimal(ratio))
@@ -182,6 +184,7 @@ class Channel:
         return weight / (1 - prior + weight)
 
 
+@lru_cache(maxsize=1024)
 def direct_channel(
     epsilon: float | Fraction, others: int, touches: int = 1, differing: tuple[int, int] = (1, 0)
 ) -> Channel:

@@ -487,16 +487,13 @@ def _mechanism(
         parameters.update(PRESETS[_one_of("preset", keys["preset"], PRESETS)].parameters)
     if "mechanism" in keys:
         parameters["mechanism"] = keys["mechanism"]
-    parameter_names = {
-        key for kind in METRIC_MECHANISMS.values() for key in kind.__dataclass_fields__
-    }
     if "mechanism" not in parameters:
-        _require_known(keys, METRIC_KEYS | parameter_names)
+        _require_known(keys, METRIC_KEYS | _parameter_names())
     kind = METRIC_MECHANISMS[_mechanism_name(parameters.get("mechanism"), "preset" in keys)]
     name = kind.name
     own_keys = {field.name: field for field in fields(kind)}
     for key in keys.keys() - own_keys - METRIC_KEYS:
-        if key in parameter_names:
+        if key in _parameter_names():
             raise RegistryError(f"mechanism {name!r} takes {', '.join(own_keys)}, not {key!r}")
     _require_known(keys, METRIC_KEYS.union(own_keys))
     parameters.update({key: value for key, value in keys.items() if key in own_keys})
@@ -512,6 +509,11 @@ def _mechanism(
         note = " (never published)" if "preset" in keys else ""
         raise RegistryError(f"mechanism {name!r} needs {', '.join(sorted(missing_keys))}{note}")
     return from_parameters(parameters)
+
+
+def _parameter_names() -> set[str]:
+    """Return the parameters of all mechanisms, which are loaded for it: for a mistake only."""
+    return {key for kind in METRIC_MECHANISMS.values() for key in kind.__dataclass_fields__}
 
 
 def _mechanism_name(name: Any, has_preset: bool) -> str:
