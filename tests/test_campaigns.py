@@ -239,6 +239,7 @@ def test_benchmarks_run_and_the_bars_on_size_are_met() -> None:
     done = module("simulations.benchmarks", "--no-peers", "--only", *sizes, *quick)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("| encode") == 1
+    assert "random bytes" in done.stdout
     assert "Calibration" in done.stdout
 
 

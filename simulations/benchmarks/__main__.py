@@ -8,15 +8,23 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from simulations.benchmarks import peers
-from simulations.benchmarks.measuring import Benchmark, calibration, machine
+from simulations.benchmarks.measuring import (
+    Benchmark,
+    calibration,
+    copied_gib,
+    machine,
+    request_us,
+    sync_us,
+)
 from simulations.benchmarks.ours import BENCHMARKS
 
 NAMES = ", ".join(peers.PEERS.values())
-HEADER = ("benchmark", "ours", "bar", "peer", "peer / ours")
+HEADER = ("benchmark", "ours", "bar", "limit", "ours / limit", "fastest peer", "peer / ours")
 
 
 def main() -> int:
@@ -31,22 +39,36 @@ def main() -> int:
         return 2
 
     where, speed = machine(), calibration()
-    theirs = {} if asked.no_peers else _peers()  # first: see launcher.py
-    ours: dict[str, float] = {}
+    theirs = {} if asked.no_peers else _peers(asked.only or ())  # first: see launcher.py
+    ours, limits = dict[str, float](), dict[str, float]()
     chosen = [one for one in BENCHMARKS if asked.only is None or one.key in asked.only]
     with TemporaryDirectory() as folder:
         for benchmark in chosen:
             _progress(benchmark.name)
             ours[benchmark.key] = benchmark.measure(Path(folder))
+            if benchmark.limit:
+                limits[benchmark.key] = benchmark.limit(Path(folder))
+        speed |= {"sync_us": sync_us(Path(folder)), "copied_gib": copied_gib()}
 
     missed = [one for one in chosen if not one.is_met(ours[one.key])]
-    _print_table([HEADER, *(_line(one, ours[one.key], theirs.get(one.key)) for one in chosen)])
+    _print_table(
+        [
+            HEADER,
+            *(
+                _line(one, ours[one.key], limits.get(one.key), theirs.get(one.key))
+                for one in chosen
+            ),
+        ]
+    )
     if theirs:
         print(f"\n{peers.MEASURED}")
     print(
         f"\n{where['name'] or 'Machine'}: {where['cpu']}, {where['cores']} cores, "
         f"{where['memory_gib']} GiB, Python {where['python']}. Calibration: Python loop "
-        f"{speed['python_loop_ms']:.0f} ms, numpy sort {speed['numpy_sort_ms']:.0f} ms."
+        f"{speed['python_loop_ms']:.0f} ms, numpy sort {speed['numpy_sort_ms']:.0f} ms.\n"
+        f"32 random bytes {request_us(32):.2f} us, 1 KiB {request_us(1024):.2f} us; "
+        f"4 KiB on the disk {speed['sync_us']:.0f} us; "
+        f"memory copied at {speed['copied_gib']:.1f} GiB a second."
     )
     if asked.out:
         results = [
@@ -57,7 +79,8 @@ def main() -> int:
                 "ours": ours[one.key],
                 "bar": one.bar,
                 "met": one.is_met(ours[one.key]),
-                "peer": theirs.get(one.key),
+                "limit": limits.get(one.key),
+                "peer": theirs[one.key]._asdict() if one.key in theirs else None,
             }
             for one in chosen
         ]
@@ -75,24 +98,29 @@ def main() -> int:
     return int(any(strict or not one.is_timed for one in missed))
 
 
-def _peers() -> dict[str, float]:
-    """The peers' figures; none, and a line that says why, when they cannot be run."""
+def _peers(keys: Sequence[str]) -> dict[str, peers.Figure]:
+    """The peers' figures, of all keys without `keys`; none, and a line that says why, when they
+    cannot be run."""
     _progress(f"{NAMES}, in {peers.ENVIRONMENT}")
     try:
-        return peers.figures()
+        return peers.figures(keys)
     except peers.PeerMissing as reason:
         print(f"peer missing: {NAMES}: {reason}", file=sys.stderr)
         return {}
 
 
-def _line(benchmark: Benchmark, ours: float, peer: float | None) -> tuple[str, ...]:
+def _line(
+    benchmark: Benchmark, ours: float, limit: float | None, peer: peers.Figure | None
+) -> tuple[str, ...]:
     unit = benchmark.unit
     return (
         benchmark.name,
         f"{_number(ours)} {unit}",
         "" if benchmark.bar is None else f"<= {_number(benchmark.bar)} {unit}",
-        "" if peer is None else f"{_number(peer)} {unit}",
-        "" if peer is None else f"{_number(peer / ours)} x",
+        "" if limit is None else f"{_number(limit)} {unit}",
+        "" if limit is None else f"{_number(ours / limit)} x",
+        "" if peer is None else f"{peer.name} {_number(peer.value)} {unit}",
+        "" if peer is None else f"{_number(peer.value / ours)} x",
     )
 
 

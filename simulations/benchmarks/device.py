@@ -3,14 +3,22 @@
 The file is new and nobody else uses it; the caps are those of a registry whose lifetime lasts.
 """
 
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from time import process_time
+from typing import TYPE_CHECKING
 
-from simulations.benchmarks.measuring import Benchmark, fastest
+from simulations.benchmarks import batch
+from simulations.benchmarks.decoding import apple_preset, chrome_preset
+from simulations.benchmarks.measuring import Benchmark, each_us, fastest, request_us
+
+if TYPE_CHECKING:
+    from ldp.mechanisms import Mechanism
 
 RECORDS = 500
+WORDS = [f"word-{rank}" for rank in range(1, 2601)]
 REGISTRY = """\
 [product]
 name = "benchmark"
@@ -88,7 +96,39 @@ def _memoised_us(folder: Path, manner: str) -> float:
     return record_us(folder, "chrome-etld-plus-one", manner)
 
 
+def encode_us(mechanism: "Mechanism", values: Sequence[str], secret: bytes | None = None) -> float:
+    """One report with system randomness, memoised per value under a secret."""
+    encoder = mechanism.encoder() if secret is None else mechanism.encoder(secret=secret)  # type: ignore[call-arg]
+    return each_us(encoder.encode, values)
+
+
+def encoding(
+    key: str, name: str, mechanism: "Callable[[], Mechanism]", bar: float, values: Sequence[str]
+) -> Benchmark:
+    """The row of one report; its limit is the request for the report's random bytes."""
+    return Benchmark(
+        key=key,
+        name=name,
+        unit="us",
+        measure=lambda folder: encode_us(mechanism(), values),
+        bar=bar,
+        limit=lambda folder: request_us(mechanism().layout.random_bytes[0]),
+    )
+
+
 BENCHMARKS = (
+    encoding("encode", "encode one CMS report of 1,024 columns", apple_preset, 13, WORDS),
+    encoding("encode_rr", "one of randomised response", batch.responses, 2.5, batch.VALUES),
+    encoding("encode_hashing", "one of local hashing", batch.hashes, 2.5, batch.VALUES),
+    encoding("encode_unary", "one of unary encoding", batch.unary, 13, batch.VALUES),
+    encoding("encode_subset", "one of subset selection", batch.sets, 25, batch.VALUES),
+    Benchmark(
+        key="encode_rappor",
+        name="one of RAPPOR of 128 bits, memoised per value",
+        unit="us",
+        measure=lambda folder: encode_us(chrome_preset(), WORDS, bytes(32)),
+        bar=25,
+    ),
     Benchmark(
         key="record_cms",
         name="record one value of a CMS metric on a device",

@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution, requires
 from pathlib import Path
@@ -25,13 +25,15 @@ MIB = 2**20
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
     """`measure` gets an empty folder shared by one run's benchmarks and returns a figure in
-    `unit`; `bar` is the most it may be."""
+    `unit`; `bar` is the most it may be. `limit` measures, in the same unit, what the work takes
+    that the operating system or the disk does, so that no code takes less."""
 
     key: str
     name: str
     unit: str
     measure: Callable[[Path], float]
     bar: float | None = None
+    limit: Callable[[Path], float] | None = None
 
     @property
     def is_timed(self) -> bool:
@@ -79,19 +81,74 @@ def run(command: Iterable[str | Path], environment: Mapping[str, str] | None = N
     return Run(used["seconds"], used["peak_mib"])
 
 
+def each_us(work: Callable[[Any], object], values: Sequence[Any]) -> float:
+    """Microseconds of processor time of `work` for each of the values; the fastest of 7 rounds."""
+
+    def all_of_them() -> None:
+        for value in values:
+            work(value)
+
+    all_of_them()  # compiles, where something is compiled
+    return 1e6 * fastest(all_of_them, 7, time.process_time) / len(values)
+
+
+def print_figures(figures: Mapping[str, Callable[[], float]]) -> None:
+    """Print as JSON what a peer's module measures, or of it only the keys in the arguments."""
+    asked = sys.argv[1:] or list(figures)
+    print(json.dumps({key: measure() for key, measure in figures.items() if key in asked}))
+
+
+def request_us(size: int) -> float:
+    """Microseconds of one request to the operating system for `size` random bytes, in processor
+    time; the fastest of 7 rounds of 2,000."""
+
+    def requests() -> None:
+        for _ in range(2000):
+            os.urandom(size)
+
+    return 1e6 * fastest(requests, 7, time.process_time) / 2000
+
+
+def sync_us(folder: Path) -> float:
+    """Microseconds in which a page of 4 KiB is on the disk for good; the median of 50."""
+    times = []
+    with (folder / "synced").open("wb") as file:
+        for _ in range(50):
+            file.write(bytes(4096))
+            file.flush()
+            started = time.perf_counter()
+            os.fsync(file.fileno())
+            times.append(time.perf_counter() - started)
+    return 1e6 * statistics.median(times)
+
+
+def copied_gib() -> float:
+    """GiB that a second copies from memory to memory, of an array of 256 MiB."""
+    import numpy as np
+
+    array = np.ones(32 * MIB)
+    target = np.empty_like(array)
+    return array.nbytes / 2**30 / fastest(lambda: np.copyto(target, array), 5)
+
+
 def import_seconds(statement: str, repeats: int = 20) -> float:
     """Processor time that a fresh interpreter takes for an import of compiled modules, beyond what
     it takes to do nothing: the difference of two medians over alternating runs."""
     compiling = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    subprocess.run([sys.executable, "-c", statement], check=True, env=compiling)
+    _run_silently(statement, compiling)
     times: dict[str, list[float]] = {"pass": [], statement: []}
     for _ in range(repeats):
         for code, taken in times.items():
             before = _children_seconds()
-            subprocess.run([sys.executable, "-c", code], check=True)
+            _run_silently(code)
             taken.append(_children_seconds() - before)
     bare, loaded = (statistics.median(taken) for taken in times.values())
     return loaded - bare
+
+
+def _run_silently(code: str, environment: Mapping[str, str] | None = None) -> None:
+    command = [sys.executable, "-c", code]
+    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
 
 
 def _children_seconds() -> float:

@@ -1,23 +1,27 @@
-"""The figures of the peer of unary encoding and subset selection, measured in the peers'
+"""The figures of a peer that has unary encoding and subset selection too, measured in the peers'
 environment and printed as JSON by key.
 
 multi-freq-ldpy 0.2.5 (Arcolezi et al. 2022) has optimised unary encoding as UE_Client, compiled,
 and UE_Aggregator_MI, which takes all reports as a list. Run by `peers.py`, without ldp.
 """
 
-import json
 import resource
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 
 import numpy as np
 
-from simulations.benchmarks.measuring import fastest
+from simulations.benchmarks.measuring import each_us, fastest, print_figures
 
 EPSILON, VALUES, USERS = 2.0, 1000, 100_000
 
 
 def main() -> None:
-    unary = import_module("multi_freq_ldpy.pure_frequency_oracles.UE")
+    unary, subset, response, hashing = (
+        import_module(f"multi_freq_ldpy.pure_frequency_oracles.{name}")
+        for name in ("UE", "SS", "GRR", "LH")
+    )
     weights = np.arange(1.0, VALUES + 1) ** -1.1
     shares, generator = weights / weights.sum(), np.random.default_rng(1)
 
@@ -26,25 +30,38 @@ def main() -> None:
         reports = [unary.UE_Client(value, VALUES, EPSILON, True) for value in held]
         unary.UE_Aggregator_MI(reports, EPSILON, True)
 
-    subset = import_module("multi_freq_ldpy.pure_frequency_oracles.SS")
-
     def choose(users: int) -> None:
         held = generator.choice(VALUES, size=users, p=shares)
         reports = [subset.SS_Client(value, VALUES, EPSILON) for value in held]
         subset.SS_Aggregator_MI(reports, VALUES, EPSILON)
 
-    choose(100)
-    subset_seconds = fastest(lambda: choose(USERS), 2)
-    answer(100)  # compiles
-    before = _peak_mib()
-    seconds = fastest(lambda: answer(USERS), 3)
-    figures = {
-        "subset_batch": 1e6 * subset_seconds / USERS,
-        "unary_batch": 1e6 * seconds / USERS,
-        "unary_batch_memory": _peak_mib() - before,
-        "unary_wire": unary.UE_Client(0, VALUES, EPSILON, True).nbytes,
-    }
-    print(json.dumps(figures))
+    @cache
+    def answered() -> tuple[float, float]:
+        """Microseconds for each, and memory in MiB."""
+        answer(100)  # compiles
+        before = _peak_mib()
+        seconds = fastest(lambda: answer(USERS), 3)
+        return 1e6 * seconds / USERS, _peak_mib() - before
+
+    def chosen() -> float:
+        choose(100)
+        return 1e6 * fastest(lambda: choose(USERS), 2) / USERS
+
+    def one(client: Callable[..., object], *more: object) -> Callable[[], float]:
+        return lambda: each_us(lambda value: client(value, VALUES, EPSILON, *more), range(VALUES))
+
+    print_figures(
+        {
+            "encode_rr": one(response.GRR_Client),
+            "encode_hashing": one(hashing.LH_Client, True),
+            "encode_unary": one(unary.UE_Client, True),
+            "encode_subset": one(subset.SS_Client),
+            "subset_batch": chosen,
+            "unary_batch": lambda: answered()[0],
+            "unary_batch_memory": lambda: answered()[1],
+            "unary_wire": lambda: unary.UE_Client(0, VALUES, EPSILON, True).nbytes,
+        }
+    )
 
 
 def _peak_mib() -> float:

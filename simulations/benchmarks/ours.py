@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simulations.benchmarks import batch, decoding, device
-from simulations.benchmarks.decoding import apple_preset, chrome_preset, hadamard_preset
+from simulations.benchmarks.decoding import apple_preset, hadamard_preset
 from simulations.benchmarks.measuring import (
     Benchmark,
     Run,
@@ -24,10 +24,10 @@ from simulations.benchmarks.measuring import (
 )
 
 if TYPE_CHECKING:
-    from ldp.client import Encoder
     from ldp.mechanisms import Mechanism
 
 LDP = (sys.executable, "-m", "ldp")
+HELP = "import sys; sys.argv = ['ldp', '--help']; from ldp.__main__ import main; main()"
 CANDIDATES = 2600  # the size Apple published for its popular emoji
 REPORTS = 1_000_000
 CLIENTS = 10**9
@@ -35,17 +35,6 @@ CLIENTS = 10**9
 
 def words() -> list[str]:
     return [f"word-{rank}" for rank in range(1, CANDIDATES + 1)]
-
-
-def encode_us(encoder: "Encoder") -> float:
-    """One report on a device, the fastest of 7 rounds over 2,600 values."""
-    values = words()
-
-    def all_words() -> None:
-        for value in values:
-            encoder.encode(value)
-
-    return 1e6 * fastest(all_words, 7) / len(values)
 
 
 def wire_bytes(mechanism: "Mechanism", value: str) -> float:
@@ -137,20 +126,6 @@ def compose() -> None:
 
 
 BENCHMARKS = (
-    Benchmark(
-        key="encode",
-        name="encode one CMS report, system randomness",
-        unit="us",
-        measure=lambda folder: encode_us(apple_preset().encoder()),
-        bar=50,
-    ),
-    Benchmark(
-        key="rappor_encode",
-        name="encode one memoised RAPPOR report of 128 bits, the same",
-        unit="us",
-        measure=lambda folder: encode_us(chrome_preset().encoder(secret=bytes(32))),
-        bar=25,
-    ),
     *device.BENCHMARKS,
     Benchmark(
         key="wire",
@@ -178,7 +153,7 @@ BENCHMARKS = (
         name="import of the client, over a bare interpreter",
         unit="ms",
         measure=lambda folder: 1e3 * import_seconds("from ldp.client import Client"),
-        bar=50,
+        bar=45,
     ),
     Benchmark(
         key="import_rappor",
@@ -186,6 +161,13 @@ BENCHMARKS = (
         unit="ms",
         measure=lambda folder: 1e3 * import_seconds("from ldp.client import Rappor"),
         bar=35,
+    ),
+    Benchmark(
+        key="help",
+        name="`ldp --help`, over the same",
+        unit="ms",
+        measure=lambda folder: 1e3 * import_seconds(HELP),
+        bar=150,
     ),
     Benchmark(
         key="dependencies",

@@ -5,17 +5,19 @@ CMSServer. It runs at the Apple preset in full; only the decoder is tried on few
 its figure is per candidate. Run by `peers.py`, where ldp is not installed.
 """
 
-import json
 import resource
 import time
 import warnings
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 from simulations.benchmarks.measuring import (
+    each_us,
     fastest,
     import_seconds,
     installed_mib,
+    print_figures,
     with_dependencies,
 )
 
@@ -43,21 +45,30 @@ def main() -> None:
     server = cms.CMSServer(EPSILON, ROWS, WIDTH)
     client = cms.CMSClient(EPSILON, server.get_hash_funcs(), WIDTH)
     words = [f"word-{rank}" for rank in range(1, 2601)]
+    direct = import_module(f"{ORACLES}.direct_encoding")
+    hashing = import_module(f"{ORACLES}.local_hashing")
+    unary = import_module(f"{ORACLES}.unary_encoding").UEClient(BATCH_EPSILON, VALUES, use_oue=True)
+    numbers, values = range(1, VALUES + 1), zipf_values()
 
-    def encode() -> None:
-        for word in words:
-            client.privatise(word)
+    def direct_client() -> Any:
+        return direct.DEClient(BATCH_EPSILON, VALUES)
 
-    encode_us = 1e6 * fastest(encode, 7) / len(words)
-    seconds = 0.0
-    for start in range(0, REPORTS, BLOCK):  # a million reports at once would be 8 GB
-        block = [client.privatise(words[i % len(words)]) for i in range(start, start + BLOCK)]
-        started = time.perf_counter()
-        server.aggregate_all(block)
-        seconds += time.perf_counter() - started
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    def hashing_client() -> Any:
+        return hashing.FastLHClient(BATCH_EPSILON, VALUES, BATCH_ROWS, use_olh=True)
+
+    @cache
+    def aggregate() -> tuple[float, float]:
+        """Seconds, and the peak memory in MiB."""
+        seconds = 0.0
+        for start in range(0, REPORTS, BLOCK):  # a million reports at once would be 8 GB
+            block = [client.privatise(words[i % len(words)]) for i in range(start, start + BLOCK)]
+            started = time.perf_counter()
+            server.aggregate_all(block)
+            seconds += time.perf_counter() - started
+        return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
     def decode() -> None:
+        aggregate()
         for word in words[:CANDIDATES]:
             server.estimate(word)
 
@@ -70,39 +81,37 @@ def main() -> None:
         for word in words[:1000]:
             small.estimate(word)
 
-    direct = import_module(f"{ORACLES}.direct_encoding")
-    hashing = import_module(f"{ORACLES}.local_hashing")
-    values = zipf_values()
-
     def all_of(client: Any, server: Any) -> None:
         for value in values:
             server.aggregate(client.privatise(value))
-        for value in range(1, VALUES + 1):
+        for value in numbers:
             server.estimate(value, suppress_warnings=True)
 
     def responses() -> None:
-        all_of(direct.DEClient(BATCH_EPSILON, VALUES), direct.DEServer(BATCH_EPSILON, VALUES))
+        all_of(direct_client(), direct.DEServer(BATCH_EPSILON, VALUES))
 
     def hashes() -> None:
         server = hashing.FastLHServer(BATCH_EPSILON, VALUES, BATCH_ROWS, use_olh=True)
-        client = hashing.FastLHClient(BATCH_EPSILON, VALUES, BATCH_ROWS, use_olh=True)
-        all_of(client, server)
+        all_of(hashing_client(), server)
 
-    packages = with_dependencies(REQUIREMENTS)
-    figures = {
-        "encode": encode_us,
-        "wire": client.privatise("lol")[0].nbytes,
-        "import": 1e3 * import_seconds(f"import {MODULE}", 7),
-        "dependencies": len(packages) - 1,
-        "installed": installed_mib(packages),
-        "aggregate": seconds,
-        "aggregate_memory": peak,
-        "rr_batch": 1e6 * fastest(responses, 1) / BATCH,
-        "hashing_batch": 1e6 * fastest(hashes, 1) / BATCH,
-        "cms_batch": 1e6 * fastest(batch, 1) / BATCH,
-        "decode": 1e3 * fastest(decode, 2) / CANDIDATES,
-    }
-    print(json.dumps(figures))
+    print_figures(
+        {
+            "encode": lambda: each_us(client.privatise, words),
+            "encode_rr": lambda: each_us(direct_client().privatise, numbers),
+            "encode_hashing": lambda: each_us(hashing_client().privatise, numbers),
+            "encode_unary": lambda: each_us(unary.privatise, numbers),
+            "wire": lambda: client.privatise("lol")[0].nbytes,
+            "import": lambda: 1e3 * import_seconds(f"import {MODULE}", 7),
+            "dependencies": lambda: len(with_dependencies(REQUIREMENTS)) - 1,
+            "installed": lambda: installed_mib(with_dependencies(REQUIREMENTS)),
+            "aggregate": lambda: aggregate()[0],
+            "aggregate_memory": lambda: aggregate()[1],
+            "rr_batch": lambda: 1e6 * fastest(responses, 1) / BATCH,
+            "hashing_batch": lambda: 1e6 * fastest(hashes, 1) / BATCH,
+            "cms_batch": lambda: 1e6 * fastest(batch, 1) / BATCH,
+            "decode": lambda: 1e3 * fastest(decode, 2) / CANDIDATES,
+        }
+    )
 
 
 if __name__ == "__main__":
