@@ -29,7 +29,7 @@ from ldp.arrays import Bools, Floats, Ints, Points
 from ldp.decoding.candidates import BloomDesign, Shares
 from ldp.decoding.report_patterns import MOST_BITS
 from ldp.mechanisms.base import Mechanism
-from ldp.protocol.hashing import PolynomialBloom
+from ldp.protocol.bloom import PolynomialBloom
 from ldp.server import Table, decode
 from ldp.simulation import draw_table
 from ldp.tables.estimates import Estimates, Rule

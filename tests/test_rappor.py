@@ -24,8 +24,8 @@ from ldp.mechanisms.permanent_response import (
     hmac_drbg,
 )
 from ldp.mechanisms.secrets import Secret
+from ldp.protocol.bloom import MD5_SCHEMES, Md5Bloom, PolynomialBloom
 from ldp.protocol.cityhash import CityBloom, city_hash
-from ldp.protocol.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom
 from ldp.protocol.kinds import as_bits
 from ldp.protocol.randomness import SeededBits, SystemBits
 from ldp.protocol.wire import split_report

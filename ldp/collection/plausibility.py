@@ -18,7 +18,8 @@ from scipy.special import bdtr, bdtrc
 from ldp.arrays import AnyInts, Bools
 from ldp.mechanisms import Catalogued, Mechanism
 from ldp.mechanisms.joint_base import parts_of
-from ldp.protocol.hashing import PolynomialBloom, PolynomialRows
+from ldp.protocol.bloom import PolynomialBloom
+from ldp.protocol.hashing import PolynomialRows
 from ldp.tables.joint_table import split_batch
 from ldp.tables.table import payload_numbers
 

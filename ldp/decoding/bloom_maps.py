@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 from ldp.arrays import Points
 from ldp.errors import DecodeError
+from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.cityhash import Bloom
-from ldp.protocol.hashing import PolynomialBloom, PolynomialRows
+from ldp.protocol.hashing import PolynomialRows
 from ldp.tables.table import Table
 
 MOST_BYTES = 4 << 30

@@ -21,7 +21,8 @@ from ldp.mechanisms.randomized_response import RandomizedResponse
 from ldp.mechanisms.rappor import Rappor
 from ldp.mechanisms.subset_selection import SubsetSelection
 from ldp.mechanisms.unary import UnaryEncoding
-from ldp.protocol.hashing import Md5Bloom, PolynomialBloom, PolynomialRows, Value
+from ldp.protocol.bloom import Md5Bloom, PolynomialBloom
+from ldp.protocol.hashing import PolynomialRows, Value
 from ldp.protocol.kinds import Sign
 
 ADDRESSINGS = (Identity, PolynomialRows, PolynomialBloom, Md5Bloom)

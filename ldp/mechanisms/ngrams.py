@@ -17,8 +17,9 @@ from ldp.mechanisms.base import Example, Mechanism, Shape
 from ldp.mechanisms.joint_base import Part
 from ldp.mechanisms.rappor import MOST_COHORTS, MOST_HASHES, Rappor
 from ldp.mechanisms.words import UnlistedWords
+from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.channel import Channel, keep_probability, require_epsilon, require_whole
-from ldp.protocol.hashing import PolynomialBloom, derived_seed
+from ldp.protocol.hashing import derived_seed
 from ldp.protocol.kinds import Bits, Kind
 from ldp.protocol.spelling import FragmentPairs, Spelling
 

@@ -23,8 +23,8 @@ from ldp.mechanisms.addressing import (
 from ldp.mechanisms.base import Example, Setting, Shape
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import PERMANENT, PermanentFilter
+from ldp.protocol.bloom import MD5_SCHEMES, Md5Bloom, PolynomialBloom
 from ldp.protocol.channel import Channel, exact_log, most_differing, require_whole, round_up
-from ldp.protocol.hashing import MD5_SCHEMES, Md5Bloom, PolynomialBloom
 from ldp.protocol.kinds import Bits, Kind
 from ldp.protocol.randomness import PROBABILITY_ONE
 

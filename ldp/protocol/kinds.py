@@ -238,7 +238,6 @@ class Index(Layout):
         return draw_column(source, touched, (number,), self.columns)
 
 
-@dataclass(frozen=True)
 class Bits(Layout):
     """Layout of a report that names any number of columns: a bit a column, unused high bits 0."""
 
@@ -274,7 +273,6 @@ class Bits(Layout):
         return bernoulli(source, untouched, self.columns, number, touched)
 
 
-@dataclass(frozen=True)
 class Subset(Bits):
     """Layout of a report that names `ones` columns: with one probability any of the cells that a
     value touches, uniformly among such sets of columns; else none of them, uniformly too."""
@@ -404,7 +402,6 @@ def _resize(source: BitSource, columns: int, subset: int, size: int) -> int:
     return subset
 
 
-@dataclass(frozen=True)
 class Sign(Layout):
     """Layout of a report that names a column of the Hadamard matrix with a sign, as the payload
     2 * column + (1 for a minus). It names every cell whose sign in that column is the report's. A

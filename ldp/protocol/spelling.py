@@ -8,8 +8,9 @@ from functools import cached_property
 from itertools import accumulate, chain, combinations, islice
 
 from ldp.errors import ParameterError
+from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.channel import require_whole
-from ldp.protocol.hashing import PolynomialBloom, PolynomialRows, Value, value_bytes, value_point
+from ldp.protocol.hashing import PolynomialRows, Value, value_bytes, value_point
 
 PAD = "\0"
 """Character that pads a word to its length; no alphabet has it."""
