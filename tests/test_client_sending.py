@@ -190,6 +190,10 @@ class Answers(BaseHTTPRequestHandler):
     answers: list[tuple[int, dict[str, str], bytes]]
     got: list[tuple[str, bytes]]
 
+    def do_PUT(self) -> None:
+        self.path = f"PUT {self.path}"
+        self.do_POST()
+
     def do_POST(self) -> None:
         self.got.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
         status, headers, body = self.answers.pop(0)
@@ -217,6 +221,7 @@ def test_a_collector_acknowledges_with_202_and_nothing_else() -> None:
         (409, {}, b""),
         (503, {"Retry-After": "120"}, b""),
         (429, {"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, b""),
+        (202, {}, b'{"refused": []}'),
     ]
     server = HTTPServer(("127.0.0.1", 0), Answers)
     thread = Thread(target=server.serve_forever, daemon=True)
@@ -231,6 +236,10 @@ def test_a_collector_acknowledges_with_202_and_nothing_else() -> None:
             waits.append(caught.value.retry_after)
         assert waits == [0] * 6 + [120, 0]
         assert Answers.got == [("/telemetry/v1/reports", b"body")] * 10
+        put = Collector(f"http://127.0.0.1:{server.server_port}/telemetry/", put=True)
+        assert put.send(bytes(range(16)), b"body") == 0
+        path = "PUT /telemetry/v1/reports/000102030405060708090a0b0c0d0e0f"
+        assert Answers.got[10:] == [(path, b"body")]
     finally:
         server.shutdown()
         server.server_close()

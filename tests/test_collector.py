@@ -249,6 +249,25 @@ def test_what_is_no_batch_is_refused_and_nothing_is_stored(tmp_path: Path) -> No
 
 
 @pytest.mark.exact
+def test_a_batch_is_put_under_its_own_id_once(tmp_path: Path) -> None:
+    """As often as it is put or posted; under no other id, and with no other method."""
+    body = batch(items(registry(tmp_path), "city", "Oslo", 2), identity=bytes(range(16)))
+    kind, path = {"content-type": MEDIA_TYPE}, "/v1/reports/"
+    identity = "000102030405060708090a0b0c0d0e0f"
+    with Service(tmp_path) as service:
+        for wrong in ("", identity[:-1], identity.upper(), identity + "/", "0" * 32):
+            assert service.ask("PUT", path + wrong, body, kind).status == 400
+        for method, where in (("PUT", "/v1/reports"), ("POST", path), ("POST", path + identity)):
+            assert service.ask(method, where, body, kind).status == 405
+        assert service.ask("PUT", "/v1/reportsx", body, kind).status == 404
+        assert waiting(tmp_path / "buffer") == 0
+        answers = [service.ask("PUT", path + identity, body, kind) for _ in range(2)]
+        answers.append(service.send(body))
+        assert [answer.status for answer in answers] == [202] * 3
+    assert waiting(tmp_path / "buffer") == 2
+
+
+@pytest.mark.exact
 def test_the_media_type_may_be_in_upper_case(tmp_path: Path) -> None:
     asked = registry(tmp_path)
     with Service(tmp_path) as service:

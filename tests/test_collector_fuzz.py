@@ -21,7 +21,7 @@ CHECKED = [
     checks.response_schema_conformance,
 ]
 """Not that what fits the document is accepted: it cannot say which bytes are a batch."""
-NAMES = ("health", "metrics", "registry", "registry.json", "reports")
+NAMES = ("health", "metrics", "registry", "registry.json", "reports", "reports/{id}")
 
 
 @schemathesis.serializer(MEDIA_TYPE)

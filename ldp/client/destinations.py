@@ -102,7 +102,9 @@ class _Address(NamedTuple):
 
 
 class Collector:
-    """Collector that batches are sent to with `POST url/v1/reports`; 202 acknowledges.
+    """Collector that batches are sent to with `POST url/v1/reports`, or with `put` with `PUT
+    url/v1/reports/ID`, the batch's id as 32 hexadecimal digits, which a balancer may repeat; 202
+    acknowledges.
 
     `url`: https, or http on this machine. `relay`: address of a relay that sealed batches go to
     instead; batches that were sealed before there was a key still go to `url`. `key`: the
@@ -123,6 +125,7 @@ class Collector:
         key: str | None = None,
         headers: Mapping[str, str] | None = None,
         context: "SSLContext | None" = None,
+        put: bool = False,
     ) -> None:
         if relay is not None and key is None:
             raise ParameterError("a relay must not read reports: give the collector's key too")
@@ -135,18 +138,22 @@ class Collector:
             if not isinstance(text, str) or not text.isascii() or not text.isprintable():
                 raise ParameterError("headers must be texts of one line each, in ASCII")
         self._context = context
+        self._put = put
 
     def send(self, identity: bytes, body: bytes) -> int:
         """Send a batch and return the number of refused reports; raise Unreachable."""
         from http.client import HTTPException  # late: slow to load
 
         address = self._relay if is_sealed(body) else self._direct
+        method, path = "POST", address.path
+        if self._put:
+            method, path = "PUT", f"{path}/{identity.hex()}"
         with closing(self._connection(address)) as connection:
             deadline = Timer(TIMEOUT_SECONDS, _abort, (connection,))
             deadline.daemon = True
             deadline.start()
             try:
-                connection.request("POST", address.path, body, self._headers)
+                connection.request(method, path, body, self._headers)
                 answer = connection.getresponse()
                 text, retry_after = answer.read(1 << 20), answer.getheader("Retry-After", "")
             except (OSError, HTTPException, ValueError, AttributeError) as error:

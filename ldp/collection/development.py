@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ldp.collection.aggregate import aggregate
-from ldp.collection.service import REPORTS
+from ldp.collection.service import is_for_reports
 from ldp.collection.store import NoReports
 from ldp.decoding import decode
 from ldp.decoding.by_category import Distributions
@@ -132,7 +132,7 @@ class Development:
         if not self._is_from_here(headers):
             refusal = Response("this collector answers its own machine only\n", 403)
             await refusal(scope, receive, send)
-        elif scope["path"] == REPORTS:
+        elif is_for_reports(scope["path"]):
             await self._take(scope, receive, send)
         elif scope["path"] in ("/", REPORT) and scope["method"] == "GET":
             page = self._page() if scope["path"] == "/" else self._report()

@@ -59,6 +59,11 @@ class Limits:
     """Longest duration of the body of a request, from its first byte to its last."""
 
 
+def is_for_reports(path: str) -> bool:
+    """Return whether a batch may be posted or put to a path."""
+    return path == REPORTS or path.startswith(f"{REPORTS}/")
+
+
 def utc_today() -> date:
     """Return the day by the system's clock, UTC."""
     return datetime.now(UTC).date()
@@ -125,7 +130,7 @@ class Service(ABC):
     async def _reports(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._in_flight += 1
         try:
-            response = await self._take(scope["method"], dict(scope["headers"]), receive)
+            response = await self._take(scope, dict(scope["headers"]), receive)
         except ReportError as error:
             response = _problem(400, str(error))
         except NotNow as error:
@@ -141,10 +146,12 @@ class Service(ABC):
         await response(scope, receive, send)
 
     async def _take(
-        self, method: str, headers: Mapping[bytes, bytes], receive: Receive
+        self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive
     ) -> Response:
-        if method != "POST":
-            return Response(status_code=405, headers={"Allow": "POST"})
+        identity = scope["path"].removeprefix(REPORTS)
+        method = "PUT" if identity else "POST"
+        if scope["method"] != method:
+            return Response(status_code=405, headers={"Allow": method})
         if self._in_flight > self._limits.requests and not self._has_made_room():
             return _retry_later(503, "too many requests at one time", 1)
         if not self._within_rate():
@@ -159,6 +166,8 @@ class Service(ABC):
         if body is None:
             return _problem(413, f"a batch has at most {MOST_BYTES} bytes")
         batch = await self._sort(body)
+        if identity and identity != f"/{batch.id.hex()}":
+            return _problem(400, "the path does not end with the batch's id")
         digest = hashlib.blake2b(body, digest_size=16).digest()
         answer = await self._writer.answer(PendingBatch(batch, digest))
         if answer.is_new:
@@ -251,7 +260,7 @@ class _Application(Starlette):
             preflight = allowed.preflight(scope)
         if preflight:
             await preflight(scope, receive, send)
-        elif scope["type"] == "http" and scope["path"] == REPORTS:
+        elif scope["type"] == "http" and is_for_reports(scope["path"]):
             await self._reports(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
