@@ -27,7 +27,7 @@ from ldp.collection.service import SLOW_SECONDS, Limits
 from ldp.collection.workers import Shuffling
 from ldp.errors import RegistryError, ReportError
 from ldp.mechanisms import CATALOGUE, Catalogued
-from ldp.protocol.batch import MEDIA_TYPE, Batch, Item, read_uniform
+from ldp.protocol.batch import HEAD_BYTES, MEDIA_TYPE, Batch, Item, read_uniform
 from ldp.protocol.wire import HEADER_BYTES
 from simulations.collector import Served, crowded, stopped_at_once
 from tests.collecting import (
@@ -437,11 +437,16 @@ def each_by_each(data: bytes, asked: object) -> object:
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_the_bulk_way_takes_a_batch_apart_as_one_by_one_does(data: st.DataObject) -> None:
-    """Uniform batches, some damaged in one to three bytes, of every metric and of none."""
+    """Uniform and mixed batches, some damaged in one to three bytes, of every metric and of
+    none."""
     asked = registry(SCRATCH)
-    name = data.draw(st.sampled_from(["city", "word", "old", "city"]))
-    value = {"city": "Oslo", "word": "hello", "old": "yes"}[name]
-    listed = items(asked, name, value, data.draw(st.integers(1, 40)))
+    value = {"city": "Oslo", "word": "hello", "old": "yes"}
+    names = data.draw(st.lists(st.sampled_from(["city", "word", "old", "city"]), max_size=4))
+    listed = [
+        item
+        for name in names
+        for item in items(asked, name, value[name], data.draw(st.integers(1, 40)))
+    ]
     if data.draw(st.booleans()):
         listed = [one._replace(version=data.draw(st.integers(1, 3))) for one in listed]
     body = bytearray(batch(listed))
@@ -459,6 +464,25 @@ def test_the_bulk_way_takes_a_batch_apart_as_one_by_one_does(data: st.DataObject
         assert expected is not None
         read = Batch.from_bytes(bytes(body))
         assert (uniform.id, uniform.day, uniform.items) == (read.id, read.day, len(read.items))
+
+
+@pytest.mark.exact
+def test_a_mixed_batch_is_known_by_what_its_items_begin_with() -> None:
+    """One byte of a beginning, of a column out of range, or of the padding, and it is not."""
+    from ldp.collection import intake
+
+    asked = registry(SCRATCH)
+    listed = [*items(asked, "city", "Oslo", 2), *items(asked, "word", "hello", 1)]
+    body, known = batch(listed), collected_metrics(asked)
+    found = intake._sort_known(body, known, TODAY)
+    assert found == each_by_each(body, known)
+    assert found is not None
+    assert [lot.reports for lot in found.lots] == [2, 1]
+    name, column, padding = HEAD_BYTES + 9, HEAD_BYTES + listed[0].size - 1, len(body) - 1
+    for place in (0, name, column, padding):
+        damaged = body[:place] + bytes([body[place] ^ 0x80]) + body[place + 1 :]
+        assert intake._sort_known(damaged, known, TODAY) is None
+    assert intake._sort_known(body, known, date.max) is None
 
 
 EVERY = [

@@ -2,7 +2,8 @@
 
 A batch is sorted into lots, the reports of one metric without their headers, and refusals, the
 items that will never be counted. Uniform batches (one metric throughout, as relays send) are read
-as one array; every other item by item. Nothing here touches a disk or knows a sender.
+as one array; items of others are known by what they begin with, and in batches in which one is not,
+or is refused, checked field by field. Nothing here touches a disk or knows a sender.
 """
 
 import hashlib
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -18,10 +19,19 @@ from numpy.typing import NDArray
 
 from ldp.errors import ReportError
 from ldp.mechanisms import Catalogued
-from ldp.protocol.batch import HEAD_BYTES, ID_BYTES, Batch, Item, Uniform, read_uniform
+from ldp.protocol.batch import (
+    HEAD_BYTES,
+    ID_BYTES,
+    Batch,
+    Item,
+    Uniform,
+    item_beginning,
+    read_known,
+    read_uniform,
+)
 from ldp.protocol.kinds import Layout
 from ldp.protocol.sealed_report import ATTESTED, QUEUE, Attestation, Content
-from ldp.protocol.wire import HEADER_BYTES, JointLayout, split_report
+from ldp.protocol.wire import HEADER_BYTES, JointLayout
 from ldp.registry import Registry
 from ldp.tables.joint_table import split_batch
 
@@ -101,19 +111,48 @@ class CollectedMetric:
     needs_shuffler: bool = False
 
 
-def collected_metrics(registry: Registry) -> dict[str, CollectedMetric]:
+class CollectedMetrics(dict[str, CollectedMetric]):
+    """Metrics of a collector, by name."""
+
+    @cached_property
+    def beginnings(self) -> dict[bytes, tuple[str, CollectedMetric, Layout | JointLayout | None]]:
+        """Metrics by what their items in a batch begin with: name, metric, and layout unless any
+        bytes are a body. None whose reports must be sealed."""
+        return {
+            item_beginning(name, one.version, one.mechanism.header, _body_bytes(one)): (
+                name,
+                one,
+                None if _takes_any_body(one.mechanism.layout) else one.mechanism.layout,
+            )
+            for name, one in self.items()
+            if not one.needs_shuffler
+        }
+
+    @cached_property
+    def sizes(self) -> dict[bytes, int]:
+        """Sizes of bodies, in bytes, by the same."""
+        return {start: _body_bytes(one) for start, (_, one, _) in self.beginnings.items()}
+
+
+def _body_bytes(metric: CollectedMetric) -> int:
+    return metric.mechanism.layout.body_bytes
+
+
+def collected_metrics(registry: Registry) -> CollectedMetrics:
     """Return the metrics of a collector, by name: reports of a metric may arrive until its group's
     `lateness` after it expired."""
-    return {
-        name: CollectedMetric(
-            metric.version,
-            later(metric.expires, registry.groups[metric.group].lateness),
-            metric.mechanism,
-            metric.queue,
-            metric.needs_shuffler,
-        )
-        for name, metric in registry.metrics.items()
-    }
+    return CollectedMetrics(
+        {
+            name: CollectedMetric(
+                metric.version,
+                later(metric.expires, registry.groups[metric.group].lateness),
+                metric.mechanism,
+                metric.queue,
+                metric.needs_shuffler,
+            )
+            for name, metric in registry.metrics.items()
+        }
+    )
 
 
 def later(day: date, length: timedelta) -> date:
@@ -126,12 +165,45 @@ def days(length: timedelta) -> timedelta:
     return timedelta(days=-(-length // timedelta(days=1)))
 
 
-def sort_batch(data: bytes, metrics: Mapping[str, CollectedMetric], today: date) -> SortedBatch:
+def sort_batch(data: bytes, metrics: CollectedMetrics, today: date) -> SortedBatch:
     """Return the content of a batch; raise ReportError unless the bytes are one."""
     uniform = read_uniform(data)
     if uniform is not None and uniform.items >= FEW:
         return _sort_uniform(data, uniform, metrics, today)
-    return _sort_each(Batch.from_bytes(data), metrics, today)
+    return _sort_known(data, metrics, today) or _sort_each(Batch.from_bytes(data), metrics, today)
+
+
+def _sort_known(data: bytes, metrics: CollectedMetrics, today: date) -> SortedBatch | None:
+    """Return the content of a batch in which nothing is refused; None for any other."""
+    known = read_known(data, metrics.sizes, HEADER_BYTES)
+    if known is None:
+        return None
+    identity, day, items = known
+    bodies = dict[bytes, list[bytes]]()
+    for beginning, body in items:
+        bodies.setdefault(beginning, []).append(body)
+    result = SortedBatch(identity, day)
+    for beginning, some in bodies.items():
+        name, metric, layout = metrics.beginnings[beginning]
+        if today > metric.last:
+            return None
+        if layout is not None:
+            for body in some:
+                if not _is_body(body, layout):
+                    return None
+        result.lots.append(Lot(name, metric.version, len(some), b"".join(some)))
+    return result
+
+
+def _is_body(body: bytes, layout: Layout | JointLayout) -> bool:
+    """Return whether row, columns and padding bits are in range."""
+    if int.from_bytes(body[: layout.row_bytes], "little") >= layout.rows:
+        return False
+    try:
+        layout.payload_number(body[layout.row_bytes :])
+    except ReportError:
+        return False
+    return True
 
 
 def sort_sealed(
@@ -242,13 +314,9 @@ def _refusal_code(
 
 
 def _is_malformed(report: bytes, metric: CollectedMetric) -> bool:
-    layout = metric.mechanism.layout
-    try:
-        _, payload = split_report(report, metric.mechanism.header, layout)
-        layout.payload_number(payload)
-    except ReportError:
-        return True
-    return False
+    is_whole = len(report) == HEADER_BYTES + _body_bytes(metric)
+    is_known = report.startswith(metric.mechanism.header) and is_whole
+    return not (is_known and _is_body(report[HEADER_BYTES:], metric.mechanism.layout))
 
 
 def _malformed_positions(reports: NDArray[np.uint8], metric: CollectedMetric) -> list[int]:

@@ -6,6 +6,7 @@ their metrics, padded with zeros to one of a few sizes. It contains nothing abou
 """
 
 import struct
+from collections.abc import Mapping
 from datetime import date, timedelta
 from typing import NamedTuple
 
@@ -123,6 +124,35 @@ def read_uniform(data: bytes) -> Uniform | None:
             return None
     first = Item(name, metric_version, data[start : start + size])
     return Uniform(identity, sealed, count, first, start, step)
+
+
+def item_beginning(metric: str, version: int, header: bytes, body_bytes: int) -> bytes:
+    """Return the bytes with which an item begins whose report is `header` and so many bytes."""
+    name = metric.encode()
+    return _ITEM.pack(len(name), version, len(header) + body_bytes) + name + header
+
+
+def read_known(
+    data: bytes, sizes: Mapping[bytes, int], header_bytes: int
+) -> tuple[bytes, date, list[tuple[bytes, bytes]]] | None:
+    """Return id, day and items, each its beginning and its body, of a batch whose items all have an
+    `item_beginning` in `sizes`, whose values are the sizes of bodies; else None, as for other
+    bytes. It is a faster `Batch.from_bytes` for batches without surprises."""
+    try:
+        magic, version, identity, day, count = _HEAD.unpack_from(data)
+        sealed, at, items = _EPOCH + timedelta(days=day), HEAD_BYTES, []
+        for _ in range(count):
+            start = at + _ITEM.size + data[at] + header_bytes
+            beginning = data[at:start]
+            at = start + sizes[beginning]
+            items.append((beginning, data[start:at]))
+    except (struct.error, OverflowError, IndexError, KeyError):
+        return None
+    if (magic, version) != (BATCH_MAGIC, BATCH_VERSION) or count > MOST_ITEMS:
+        return None
+    if not at <= len(data) == max(LEAST_BYTES, 1 << (at - 1).bit_length()) <= MOST_BYTES:
+        return None
+    return None if data[at:].strip(b"\0") else (identity, sealed, items)
 
 
 def pack_batches(items: list[Item]) -> list[tuple[Item, ...]]:
