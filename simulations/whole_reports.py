@@ -7,7 +7,7 @@ import numpy as np
 from ldp import Rappor, bulk
 from ldp.arrays import Ints
 from ldp.decoding.report_patterns import random_filter, report_law
-from ldp.protocol.hashing import PolynomialBloom
+from ldp.protocol.bloom import PolynomialBloom
 from ldp.tables.patterns import Patterns
 
 
