@@ -214,16 +214,16 @@ class PatternEquations:
         for before in self.unlisted:
             residual = residual + np.einsum("cfe,cf->ce", design.parts, before)
             residual = _without_string(design, residual, strings)
-        after, former = (np.array([*map(np.sum, x)]) for x in (strings, self.unlisted))
-        is_settled = after.size == former.size and bool(
-            (abs(after - former) < SETTLED * after).all()
+        shares = np.array([string.sum() for string in strings])
+        is_settled = len(shares) == len(self.unlisted) and np.allclose(
+            shares, self.unlisted.sum(axis=(1, 2)), rtol=SETTLED, atol=0
         )
-        if is_settled and after.size < MOST_UNLISTED:
+        if is_settled and len(shares) < MOST_UNLISTED:
             variance = self.remaining(design, replace(fit, residual=residual.ravel()))[1]
             if variance > 1 + UNEXPLAINED * math.sqrt(2 / self.contrasts):
                 _without_string(design, residual, strings)
         unlisted = np.array(strings).reshape(len(strings), *self.unlisted.shape[1:])
-        return replace(self, unlisted=unlisted), is_settled and len(strings) == after.size
+        return replace(self, unlisted=unlisted), is_settled and len(strings) == len(shares)
 
     def remaining(self, design: FilterDesign, fit: Sparse) -> tuple[float, float]:
         """Return the part of a random string's column that the chosen ones leave, and the variance

@@ -78,11 +78,12 @@ class _Aware:
         self.size = len(moments.xy)
         self.upper = np.triu_indices(self.size)
         self.noisy = moments.xx[self.upper]
-        floor = ridge.noise_length(len(moments.as_normal.xy), moments.as_normal.scales.xx)
+        normal = moments.as_normal
+        floor = ridge.noise_length(len(normal.xy), normal.scales.xx)
         values, vectors = np.linalg.eigh(moments.xx)
         start = (vectors * np.maximum(values, max(floor, 1e-9))) @ vectors.T
         self.xx = start
-        self.b = ridge.floored(moments.as_normal)
+        self.b = ridge.floored(normal)
         self.precision = self.prior = 1.0
         scale_xx, scale_xy, _ = moments.scales
         self.variances_xx = np.full(len(self.noisy), 2 * scale_xx**2)
