@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ldp.audit.values import tried
 from ldp.audit.verdict import ALPHA, Verdict, audited
-from ldp.mechanisms import Catalogued, from_parameters
+from ldp.mechanisms import CatalogueMechanism, from_parameters
 from ldp.mechanisms.presets import COMPLETE
 from simulations import campaign
 
@@ -22,7 +22,7 @@ REPORTS = 1_000_000
 PROCESSES = 2
 
 
-def mechanism(preset: str) -> Catalogued:
+def mechanism(preset: str) -> CatalogueMechanism:
     return from_parameters({**COMPLETE[preset].parameters, "seed": "00ff"})
 
 

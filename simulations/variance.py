@@ -25,7 +25,7 @@ from scipy.linalg import hadamard
 
 from ldp import bulk
 from ldp.arrays import Floats, Ints
-from ldp.mechanisms import CATALOGUE, BitFlip, Catalogued, Mechanism, base, from_parameters
+from ldp.mechanisms import CATALOGUE, BitFlip, CatalogueMechanism, Mechanism, base, from_parameters
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.server import decode
 from ldp.simulation import draw_table
@@ -85,7 +85,7 @@ FIRST = ("unary", "cms", "hcms", "rappor")
 from its place."""
 
 
-def _place(kind: type[Catalogued]) -> tuple[int, int]:
+def _place(kind: type[CatalogueMechanism]) -> tuple[int, int]:
     return (*FIRST, kind.name).index(kind.name), kind.wire_id
 
 
@@ -96,7 +96,7 @@ def catalogued() -> tuple[Subject, ...]:
     return tuple(_subject(kind, one) for kind in kinds if kind.is_whole for one in kind.settings)
 
 
-def _subject(kind: type[Catalogued], setting: base.Setting) -> Subject:
+def _subject(kind: type[CatalogueMechanism], setting: base.Setting) -> Subject:
     fields = kind.__dataclass_fields__
     values: tuple[Any, ...] = (VALUE, *OTHERS)
     parameters = {"mechanism": kind.name, **setting.parameters}

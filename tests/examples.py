@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 
 import pytest
 
-from ldp.mechanisms import CATALOGUE, Catalogued, JointReport
+from ldp.mechanisms import CATALOGUE, CatalogueMechanism, JointReport
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Example, Mechanism, Shape
 from ldp.mechanisms.joint_base import parts_of
@@ -57,7 +57,7 @@ class Tabled(NamedTuple):
     values: tuple[Value, ...]
 
 
-def _kind(mechanism: Catalogued) -> object:
+def _kind(mechanism: CatalogueMechanism) -> object:
     """What a report of the mechanism is: its parts' kinds, and whether its noise is memoised."""
     kinds = tuple(dict.fromkeys(part.kind for part in parts_of(mechanism)))
     return kinds, isinstance(mechanism, JointReport), isinstance(mechanism, MemoisedMechanism)

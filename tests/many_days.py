@@ -12,7 +12,7 @@ import pytest
 from ldp import MemoisedHashing, MemoisedResponse
 from ldp.accounting import Caps
 from ldp.arrays import Floats, Ints
-from ldp.mechanisms import Catalogued
+from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
@@ -94,7 +94,7 @@ def registry(
     return Registry(path=Path("metrics.toml"), product="weather", groups=made, metrics=metrics)
 
 
-def metric(mechanism: Catalogued, name: str = "city", **own: Any) -> Metric:
+def metric(mechanism: CatalogueMechanism, name: str = "city", **own: Any) -> Metric:
     usual: dict[str, Any] = {
         "name": name,
         "version": 1,

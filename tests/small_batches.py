@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from ldp.audit import report_law
-from ldp.mechanisms import Catalogued
+from ldp.mechanisms import CatalogueMechanism
 from ldp.protocol.hashing import Value
 
 Batch = tuple[int, ...]
@@ -22,7 +22,7 @@ def _joined(batch: Mapping[Batch, float], report: Mapping[int, float]) -> dict[B
 
 
 def batch_laws(
-    mechanism: Catalogued, one: Value, other: Value, others: Sequence[Value]
+    mechanism: CatalogueMechanism, one: Value, other: Value, others: Sequence[Value]
 ) -> tuple[dict[Batch, float], dict[Batch, float]]:
     """Laws of the batch of all reports, the first under `one` and under `other`."""
     numbers = {report: i for i, report in enumerate(report_law(mechanism, one))}

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from ldp.cli import commands
-from ldp.mechanisms import METRIC_MECHANISMS, Catalogued, Mechanism
+from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism, Mechanism
 from ldp.registry.schema import registry_schema
 from ldp.simulation.scenarios import scenario_schema
 
@@ -51,12 +51,12 @@ def described(page: str) -> list[str]:
     return re.findall(r"`(\w+)`", " ".join(firsts))
 
 
-def names(kind: type[Catalogued]) -> list[str]:
+def names(kind: type[CatalogueMechanism]) -> list[str]:
     """Return the parameters of a mechanism."""
     return [field.name for field in fields(kind)]
 
 
-def _link(kind: type[Catalogued]) -> str:
+def _link(kind: type[CatalogueMechanism]) -> str:
     """Return the name, with a link to the page that shows the mechanism's picture."""
     for path in sorted((DOCS / "mechanisms").glob("*.md")):
         if f"studies/estimates-{kind.name}.svg)" in path.read_text("utf-8"):
@@ -64,16 +64,16 @@ def _link(kind: type[Catalogued]) -> str:
     return f"`{kind.name}`"
 
 
-def _form(kind: type[Catalogued]) -> str:
+def _form(kind: type[CatalogueMechanism]) -> str:
     return kind.kind.__name__.upper() if issubclass(kind, Mechanism) else "several parts"
 
 
-def _summary(kind: type[Catalogued]) -> str:
+def _summary(kind: type[CatalogueMechanism]) -> str:
     """Return the first sentence of the docstring."""
     return " ".join(str(kind.__doc__).split("\n\n")[0].split())
 
 
-def _choices(kind: type[Catalogued]) -> str:
+def _choices(kind: type[CatalogueMechanism]) -> str:
     """Return the parameters that metrics.toml must give, then those that it may give."""
     has_default = {field.name: field.default is not MISSING for field in fields(kind)}
     has_default |= {"seed": True} if "seed" in has_default else {}  # derived by default

@@ -17,14 +17,14 @@ import pytest
 
 from ldp import CountMeanSketch, SequenceFragmentPuzzle
 from ldp.collection import ReportWriter, aggregate
-from ldp.mechanisms import Catalogued
+from ldp.mechanisms import CatalogueMechanism
 from ldp.simulation import Population, simulate
 
 SKETCH = CountMeanSketch(epsilon=4.0, rows=64, width=64, seed="00")
 PUZZLE = next(iter(SequenceFragmentPuzzle.examples())).mechanism
 
 
-def stored(store: Path, mechanism: Catalogued, files: int, seed: int = 0) -> None:
+def stored(store: Path, mechanism: CatalogueMechanism, files: int, seed: int = 0) -> None:
     values = ("a", "b")
     people = Population(values, counts=np.array([60, 40]))
     for number in range(files):
@@ -63,7 +63,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     module = import_module("ldp.collection.aggregate")
     original = module.read_reports
 
-    def reading(path: Path, mechanism: Catalogued) -> Any:
+    def reading(path: Path, mechanism: CatalogueMechanism) -> Any:
         found.append(path)
         return original(path, mechanism)
 
@@ -75,7 +75,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 @pytest.mark.parametrize("mechanism", [SKETCH, PUZZLE], ids=lambda one: one.name)
 @pytest.mark.parametrize("files", [1, 3, 7, 10])
 def test_a_run_goes_on_from_the_last_checkpoint(
-    tmp_path: Path, read: list[Path], mechanism: Catalogued, files: int
+    tmp_path: Path, read: list[Path], mechanism: CatalogueMechanism, files: int
 ) -> None:
     store, checkpoint = tmp_path / "store", tmp_path / "checkpoint"
     stored(store, mechanism, 10)

@@ -17,7 +17,7 @@ import pytest
 from ldp import CountMeanSketch
 from ldp.collection import ReportWriter, aggregate, report_files
 from ldp.errors import ReportError
-from ldp.mechanisms import Catalogued, JointReport
+from ldp.mechanisms import CatalogueMechanism, JointReport
 from ldp.simulation import Population, simulate
 from ldp.tables.table import Table
 from tests.examples import sampling_each_kind
@@ -51,7 +51,7 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
-def stored(store: Path, mechanism: Catalogued, values: Any, reports: int) -> None:
+def stored(store: Path, mechanism: CatalogueMechanism, values: Any, reports: int) -> None:
     """Eight files over three days."""
     people = Population(values, counts=np.full(len(values), reports // 8 // len(values)))
     for number in range(8):
@@ -61,7 +61,7 @@ def stored(store: Path, mechanism: Catalogued, values: Any, reports: int) -> Non
                 writer.write(rows, payloads)
 
 
-def both(store: Path, mechanism: Catalogued) -> None:
+def both(store: Path, mechanism: CatalogueMechanism) -> None:
     from ldp.collection.spark import aggregate_on_spark
 
     here = aggregate([store], "m", 1, mechanism, workers=2)

@@ -23,7 +23,7 @@ from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
 from ldp.audit.verdict import audited, way_checks
 from ldp.errors import ParameterError
 from ldp.mechanisms import (
-    Catalogued,
+    CatalogueMechanism,
     Mechanism,
     RandomizedResponse,
     SequenceFragmentPuzzle,
@@ -145,7 +145,10 @@ def test_device_reports_with_system_randomness_have_the_law_they_claim(example: 
 
 
 def is_caught(
-    mechanism: Catalogued, values: Sequence[Value], encode: Callable[[Value], bytes], trials: int
+    mechanism: CatalogueMechanism,
+    values: Sequence[Value],
+    encode: Callable[[Value], bytes],
+    trials: int,
 ) -> bool:
     """Whether an audit fails; one of a tenth of the trials is enough to catch most."""
     return not all(
@@ -252,7 +255,9 @@ def test_two_parts_that_share_their_noise_are_caught() -> None:
     assert not audit_encoder(puzzle, ("abc",), knowing, trials=5000, alpha=ALPHA).passed
 
 
-def _batch_findings(mechanism: Catalogued, values: Sequence[Value], trials: int) -> list[str]:
+def _batch_findings(
+    mechanism: CatalogueMechanism, values: Sequence[Value], trials: int
+) -> list[str]:
     """Findings of the same checks on reports made in bulk."""
     generator = np.random.default_rng(7)
     checks: list[Checks] = []

@@ -15,7 +15,7 @@ from ldp.audit.cheats import CHEATS, cheats_caught
 from ldp.audit.judging import Audit
 from ldp.audit.values import tried
 from ldp.audit.verdict import Verdict
-from ldp.mechanisms import CATALOGUE, Catalogued
+from ldp.mechanisms import CATALOGUE, CatalogueMechanism
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.joint_base import claimed_ratio
 from ldp.mechanisms.presets import COMPLETE, PRESETS, preset_mechanism
@@ -85,7 +85,7 @@ def test_a_certificate_is_repeated_and_says_where_it_came_from(
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every audit finds nothing, and catches both cheats, at once."""
 
-    def audited(name: str, mechanism: Catalogued, *_: Any, **__: Any) -> Verdict:
+    def audited(name: str, mechanism: CatalogueMechanism, *_: Any, **__: Any) -> Verdict:
         return Verdict(name, mechanism.cost.epsilon, [], 1, [], 0.5, None)
 
     caught = {"better_of_two": True, "repeated_report": True}
@@ -272,7 +272,7 @@ def test_an_honest_encoder_is_not_caught_as_a_cheat(monkeypatch: pytest.MonkeyPa
     """The twin; false failure: ALPHA."""
     (example, _) = CATALOGUE["rr"].examples()
 
-    def honest(mechanism: Catalogued, encode: Any) -> Any:
+    def honest(mechanism: CatalogueMechanism, encode: Any) -> Any:
         return encode
 
     monkeypatch.setattr(cheats, "CHEATS", (honest, honest))

@@ -26,7 +26,7 @@ from ldp.collection.intake import SortedBatch, collected_metrics, sort_batch
 from ldp.collection.service import SLOW_SECONDS, Limits
 from ldp.collection.workers import Shuffling
 from ldp.errors import RegistryError, ReportError
-from ldp.mechanisms import CATALOGUE, Catalogued
+from ldp.mechanisms import CATALOGUE, CatalogueMechanism
 from ldp.protocol.batch import HEAD_BYTES, MEDIA_TYPE, Batch, Item, read_uniform
 from ldp.protocol.wire import HEADER_BYTES
 from simulations.collector import Served, crowded, stopped_at_once
@@ -499,7 +499,7 @@ do are one."""
     ("mechanism", "value"), EVERY, ids=[f"{one.name}-{i}" for i, (one, _) in enumerate(EVERY)]
 )
 def test_reports_of_any_bytes_are_judged_in_bulk_as_one_by_one(
-    mechanism: Catalogued, value: Any
+    mechanism: CatalogueMechanism, value: Any
 ) -> None:
     """50 good ones; then the same with random bytes for bodies, of one and of all."""
     from ldp.collection import intake

@@ -20,7 +20,7 @@ from ldp import (
 from ldp.accounting import Cost, advanced
 from ldp.audit import report_law
 from ldp.errors import ParameterError
-from ldp.mechanisms import Catalogued, Mechanism
+from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.outcomes import Pair, dominating_pair, outcomes, upper_envelope
 from ldp.privacy_loss import compose
@@ -33,7 +33,7 @@ from tests.tiers import tiered
 EPSILONS = (0.0, 0.3, 1.0, 2.5)
 
 
-def masses(mechanism: Catalogued, one: Value, other: Value) -> list[tuple[float, float]]:
+def masses(mechanism: CatalogueMechanism, one: Value, other: Value) -> list[tuple[float, float]]:
     """P(report | one), P(report | other) of every report, those in a fixed ratio together."""
     first, second = report_law(mechanism, one), report_law(mechanism, other)
     alike: Counter[Fraction] = Counter()

@@ -15,7 +15,7 @@ from ldp.arrays import Ints
 from ldp.audit import report_law
 from ldp.audit.black_box import part_numbers
 from ldp.errors import MergeError, ReportError
-from ldp.mechanisms import CATALOGUE, Catalogued, Mechanism, from_parameters
+from ldp.mechanisms import CATALOGUE, CatalogueMechanism, Mechanism, from_parameters
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.joint_base import parts_of
@@ -53,12 +53,12 @@ def table_of(mechanism: Mechanism, reports: list[bytes]) -> Table:
     return builder.build()
 
 
-def read(mechanism: Catalogued, report: bytes) -> list[tuple[Mechanism, int, int]]:
+def read(mechanism: CatalogueMechanism, report: bytes) -> list[tuple[Mechanism, int, int]]:
     """Mechanism, row and payload of every part, from the scalar reading."""
     return part_numbers(mechanism, *split_report(report, mechanism.header, mechanism.layout))
 
 
-def counted_by_hand(mechanism: Catalogued, reports: list[bytes]) -> list[Ints]:
+def counted_by_hand(mechanism: CatalogueMechanism, reports: list[bytes]) -> list[Ints]:
     """The counts of every part, from the scalar reading of each report."""
     counts: list[Ints] = [np.zeros(part.shape, np.int64) for part in parts_of(mechanism)]
     for report in reports:

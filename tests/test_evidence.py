@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ldp import Rappor
 from ldp.accounting import posterior
 from ldp.audit.law import MOST_OUTCOMES, outcomes, report_law
-from ldp.mechanisms import CATALOGUE, Catalogued
+from ldp.mechanisms import CATALOGUE, CatalogueMechanism
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.joint_base import parts_of
@@ -63,7 +63,7 @@ def named(examples: Sequence[Example]) -> list[Any]:
     ]
 
 
-def payloads_of(mechanism: Catalogued, numbers: Sequence[int]) -> NDArray[Any]:
+def payloads_of(mechanism: CatalogueMechanism, numbers: Sequence[int]) -> NDArray[Any]:
     size = mechanism.layout.payload_bytes
     data = b"".join(number.to_bytes(size, "little") for number in numbers)
     return np.frombuffer(data, dtype=np.uint8).reshape(-1, size)
@@ -72,7 +72,7 @@ def payloads_of(mechanism: Catalogued, numbers: Sequence[int]) -> NDArray[Any]:
 @pytest.mark.exact
 @pytest.mark.parametrize(("mechanism", "values"), named(ENUMERABLE))
 def test_fresh_evidence_is_the_law_of_every_report(
-    mechanism: Catalogued, values: tuple[Value, ...]
+    mechanism: CatalogueMechanism, values: tuple[Value, ...]
 ) -> None:
     """All reports there are, each its own stream: ln P(report | value) up to what values share."""
     laws = [report_law(mechanism, value) for value in values]

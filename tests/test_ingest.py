@@ -36,7 +36,7 @@ from ldp.collection.plausibility import (
 )
 from ldp.collection.workers import Shuffling
 from ldp.files import sync_folder
-from ldp.mechanisms import CATALOGUE, Catalogued
+from ldp.mechanisms import CATALOGUE, CatalogueMechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.batch import Batch, Item
 from ldp.protocol.wire import HEADER_BYTES
@@ -513,7 +513,7 @@ MECHANISMS = [example.mechanism for one in CATALOGUE.values() for example in one
 
 @pytest.mark.exact
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.describe())
-def test_honest_reports_are_hardly_ever_set_aside(mechanism: Catalogued) -> None:
+def test_honest_reports_are_hardly_ever_set_aside(mechanism: CatalogueMechanism) -> None:
     """The exact chance among all cells, and among some (the candidates'), for a value that touches
     none of them and for one that touches as many as any: half of it for each."""
     from scipy.stats import binom

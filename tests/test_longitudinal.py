@@ -19,7 +19,7 @@ from ldp import RandomizedResponse, Rappor
 from ldp.accounting import Caps, Cost, Ledger
 from ldp.client import Client
 from ldp.client.periods import ending
-from ldp.mechanisms import Catalogued
+from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import SeededBits
@@ -84,7 +84,7 @@ def joint_law(mechanism: MemoisedMechanism, memoise: Memoise) -> dict[int, float
     return law
 
 
-def keys_of(mechanism: Catalogued, sent: Sequence[tuple[Any, Any]]) -> NDArray[Any]:
+def keys_of(mechanism: CatalogueMechanism, sent: Sequence[tuple[Any, Any]]) -> NDArray[Any]:
     limit = mechanism.layout.payload_limit  # type: ignore[union-attr]
     key = sent[0][0].astype(np.int64)
     for rows, payloads in sent:

@@ -36,7 +36,7 @@ from ldp.planning import (
     lower_bound,
     plan,
     report_bytes,
-    tuned,
+    tune,
 )
 from ldp.planning.candidates import FLOOR_SHARE, MOST_CELLS, NEAR_BEST, best_mechanism
 from ldp.planning.question import registry_parameters, zipf_squares
@@ -206,7 +206,7 @@ def test_the_frequency_solved_for_is_detected_and_a_step_less_is_not(
 def test_local_hashing_has_the_number_of_buckets_with_the_least_variance_there(
     epsilon: float, frequency: float
 ) -> None:
-    found = tuned(asked(1_000, 10**4, epsilon, frequency), "local-hashing")
+    found = tune(asked(1_000, 10**4, epsilon, frequency), "local-hashing")
     assert isinstance(found, LocalHashing)
 
     def noise(buckets: int) -> float:
@@ -258,7 +258,7 @@ def test_a_plans_mechanisms_fit_keep_the_promise_and_stand_in_order(
 @pytest.mark.exact
 def test_one_time_rappor_is_symmetric_unary_encoding() -> None:
     ask = asked(100, 10**5, 2.0, 0.01)
-    rappor = tuned(ask, "rappor")
+    rappor = tune(ask, "rappor")
     assert isinstance(rappor, Rappor)
     assert rappor.cost.lifetime == pytest.approx(2.0)
     symmetric = UnaryEncoding(categories=ask.categories, epsilon=2.0)
@@ -289,7 +289,7 @@ def test_fake_reports_move_an_estimate_by_what_is_said(mechanism: Mechanism) -> 
 @pytest.mark.parametrize("name", list(CANDIDATES))
 def test_what_a_plan_prints_is_a_metric_of_the_registry(name: str, tmp_path: Path) -> None:
     ask = asked(6, 10**5, 2.0, 0.01)
-    one = tuned(ask, name)
+    one = tune(ask, name)
     (tmp_path / "values.txt").write_text("".join(f"{name}\n" for name in NAMES))
     lines = [f"{key} = {json.dumps(value)}" for key, value in registry_parameters(one)]
     if "categories" in one.parameters():

@@ -11,7 +11,7 @@ import pytest
 from ldp import CoinResponse, MemoisedResponse, Rappor
 from ldp.accounting import group
 from ldp.errors import ParameterError
-from ldp.mechanisms import Catalogued, Mechanism
+from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.base import Example
 from ldp.privacy_loss import (
     AnyMechanism,
@@ -54,7 +54,7 @@ def composed(days: Sequence[Any], epsilon: float) -> float:
 
 
 def worst(
-    mechanism: Catalogued, values: Sequence[Value], people: int, days: int, epsilon: float
+    mechanism: CatalogueMechanism, values: Sequence[Value], people: int, days: int, epsilon: float
 ) -> float:
     """Largest enumerated delta over pairs of values and others, the same every day."""
     return max(

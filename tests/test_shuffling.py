@@ -15,7 +15,7 @@ from ldp import CoinResponse, Rappor
 from ldp.accounting import Cost
 from ldp.audit import report_law
 from ldp.errors import ParameterError
-from ldp.mechanisms import Catalogued, Mechanism
+from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.base import Example
 from ldp.privacy_loss import compose
 from ldp.privacy_loss.shuffling import (
@@ -32,7 +32,7 @@ from tests.tiers import tiered
 
 
 def enumerated(
-    mechanism: Catalogued, one: Value, other: Value, others: Sequence[Value], epsilon: float
+    mechanism: CatalogueMechanism, one: Value, other: Value, others: Sequence[Value], epsilon: float
 ) -> float:
     """delta of the batch of all reports, by the definition."""
     first, second = batch_laws(mechanism, one, other, others)

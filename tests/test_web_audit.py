@@ -10,7 +10,13 @@ from ldp.audit.foreign import ForeignEncoder
 from ldp.audit.verdict import audited_from_outside
 from ldp.cli.audit import audit
 from ldp.errors import ParameterError, ReportError
-from ldp.mechanisms import CATALOGUE, Catalogued, CountMeanSketch, RandomizedResponse, UnaryEncoding
+from ldp.mechanisms import (
+    CATALOGUE,
+    CatalogueMechanism,
+    CountMeanSketch,
+    RandomizedResponse,
+    UnaryEncoding,
+)
 from ldp.mechanisms.base import Example
 from tests.web_client import FOLDER, require_web_client
 
@@ -20,7 +26,7 @@ SKETCH = CountMeanSketch(epsilon=4.0, rows=64, width=64, seed="00ff")
 EXAMPLES = [pytest.param(kind.examples()[0], id=name) for name, kind in CATALOGUE.items()]
 
 
-def passed(mechanism: Catalogued, mutant: str, trials: int) -> bool:
+def passed(mechanism: CatalogueMechanism, mutant: str, trials: int) -> bool:
     require_web_client()
     command = ["node", str(FOLDER / "test" / "mutants.mjs"), mutant]
     with ForeignEncoder(command, mechanism) as foreign:
@@ -46,7 +52,9 @@ def test_the_shipped_encoder_has_the_law_that_it_claims(example: Example) -> Non
     ],
     ids=lambda given: str(given) if isinstance(given, str) else "",
 )
-def test_the_audit_catches_the_mutant(mechanism: Catalogued, mutant: str, trials: int) -> None:
+def test_the_audit_catches_the_mutant(
+    mechanism: CatalogueMechanism, mutant: str, trials: int
+) -> None:
     """A twin of each: the honest encoder passes where the mutant is caught."""
     assert not passed(mechanism, mutant, trials)
     assert passed(mechanism, "honest", min(trials, 300))

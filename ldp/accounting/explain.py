@@ -21,11 +21,11 @@ def posterior(prior: float, epsilon: float) -> float:
     return prior / (prior + (1 - prior) * math.exp(-epsilon))
 
 
-def upwards(number: float, digits: int = 4) -> str:
+def round_up(number: float, digits: int = 4) -> str:
     """Return `number` as text with this many `digits`, rounded up; from a million on all figures
     are written out.
 
-    >>> upwards(2.71828), upwards(1234567)
+    >>> round_up(2.71828), round_up(1234567)
     ('2.719', '1,235,000')
     """
     if math.isinf(number):
@@ -37,7 +37,7 @@ def upwards(number: float, digits: int = 4) -> str:
 
 def epsilon_text(epsilon: float) -> str:
     """Return an epsilon as text, rounded up; "unlimited" where there is no bound."""
-    return "unlimited" if math.isinf(epsilon) else upwards(epsilon)
+    return "unlimited" if math.isinf(epsilon) else round_up(epsilon)
 
 
 def odds(epsilon: float) -> float:
@@ -60,18 +60,19 @@ def guess_sentence(
         would, without = "guess right", " (50 in 100 without)"
     else:
         first, second = answers or ("one answer", "another")
-        before = upwards(100 * belief, 3)
+        before = round_up(100 * belief, 3)
         who = f"Somebody who gave {first} rather than {second} {before} in 100, and saw {evidence},"
         would, without = "give it", ""
     if right >= 99.9:
         return (
-            f"{who} could {would} nearly always{without}: epsilon {upwards(epsilon)} is no "
+            f"{who} could {would} nearly always{without}: epsilon {round_up(epsilon)} is no "
             "protection on its own; what protects then is only that nobody knows which reports are "
             "yours."
         )
     return (
-        f"{who} would {would} at most {upwards(right, 3)} times in 100{without}: "
-        f"the odds are multiplied by at most {upwards(odds(epsilon))} (epsilon {upwards(epsilon)})."
+        f"{who} would {would} at most {round_up(right, 3)} times in 100{without}: "
+        f"the odds are multiplied by at most {round_up(odds(epsilon))} "
+        f"(epsilon {round_up(epsilon)})."
     )
 
 
@@ -90,9 +91,9 @@ def caps_sentence(length: str, window_epsilon: float, lifetime_epsilon: float) -
     if length == "1 day":
         window, span = "UTC day", "24 hours"
     return (
-        f"at most epsilon {upwards(window_epsilon)} in every {window}, so at most "
-        f"{upwards(min(2 * window_epsilon, lifetime_epsilon))} in any {span}, and "
-        f"{upwards(lifetime_epsilon)} for life"
+        f"at most epsilon {round_up(window_epsilon)} in every {window}, so at most "
+        f"{round_up(min(2 * window_epsilon, lifetime_epsilon))} in any {span}, and "
+        f"{round_up(lifetime_epsilon)} for life"
     )
 
 

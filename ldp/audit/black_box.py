@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ldp.arrays import Ints
-from ldp.mechanisms.base import Catalogued, Mechanism
+from ldp.mechanisms.base import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.protocol.hashing import Value
 from ldp.protocol.wire import split_report
 
 
 def epsilon_at_least(
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     pair: tuple[Value, Value],
     encode: Callable[[Value], bytes],
     *,
@@ -40,7 +40,7 @@ def epsilon_at_least(
 
 
 def reports_of(
-    mechanism: Catalogued, values: Sequence[Value], encode: Callable[[Value], bytes]
+    mechanism: CatalogueMechanism, values: Sequence[Value], encode: Callable[[Value], bytes]
 ) -> list[tuple[int, bytes]]:
     """Return row and payload of a report of each value; raises ReportError for foreign bytes."""
     return [split_report(encode(value), mechanism.header, mechanism.layout) for value in values]
@@ -79,7 +79,9 @@ def separation(seen: Sequence[Ints], error: float, tails: bool = False) -> float
     return bound(second_counts, first, event, n)
 
 
-def _event(mechanism: Catalogued, pair: tuple[Value, Value], row: int, payload: bytes) -> int:
+def _event(
+    mechanism: CatalogueMechanism, pair: tuple[Value, Value], row: int, payload: bytes
+) -> int:
     event = 0
     numbers = part_numbers(mechanism, row, payload)
     for (part, part_row, number), (_, part_values) in zip(
@@ -93,7 +95,7 @@ def _event(mechanism: Catalogued, pair: tuple[Value, Value], row: int, payload: 
 
 
 def part_numbers(
-    mechanism: Catalogued, row: int, payload: bytes
+    mechanism: CatalogueMechanism, row: int, payload: bytes
 ) -> list[tuple[Mechanism, int, int]]:
     """Return mechanism, row and payload, as an integer, of every part of a report; raises
     ReportError when one is out of range."""

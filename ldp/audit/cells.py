@@ -45,7 +45,7 @@ from ldp.audit.counts import (
 from ldp.audit.judging import Checks
 from ldp.audit.law import MOST_OUTCOMES, Law, outcomes, report_law
 from ldp.mechanisms.addressing import Answers, RandomizedAddressing, Rounding
-from ldp.mechanisms.base import Catalogued, Mechanism
+from ldp.mechanisms.base import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index, Subset
@@ -55,7 +55,7 @@ CALLS = 1 << 8
 
 
 def check_reports(
-    mechanism: Catalogued, value: Value, reports: Sequence[tuple[int, bytes]]
+    mechanism: CatalogueMechanism, value: Value, reports: Sequence[tuple[int, bytes]]
 ) -> Iterator[Checks]:
     """Yield all that is checked of some reports (row, payload) of one value, in the order in which
     they were made. Raises ReportError for a payload out of range."""
@@ -94,7 +94,7 @@ def _check_choice(mechanism: Mechanism, value: Value, payloads: Sequence[bytes])
 
 
 def check_values(
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     values: Sequence[Value],
     which: Ints,
     reports: Sequence[tuple[int, bytes]],

@@ -16,7 +16,7 @@ from ldp.audit.cheats import TRIALS, cheats_caught
 from ldp.audit.values import drawn_values, tried
 from ldp.audit.verdict import ALPHA, Verdict, audited
 from ldp.errors import ParameterError
-from ldp.mechanisms import Catalogued, from_parameters
+from ldp.mechanisms import CatalogueMechanism, from_parameters
 from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.joint_base import claimed_ratio, parts_of
 from ldp.protocol.channel import exact_log
@@ -31,7 +31,7 @@ class Subject(NamedTuple):
     """Mechanism to audit, under a `name`; `dictionary`: values of the metric's, drawn from."""
 
     name: str
-    mechanism: Catalogued
+    mechanism: CatalogueMechanism
     dictionary: Sequence[Value] = ()
 
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from ldp.audit.encoder import encoder_checks
 from ldp.audit.judging import judge
-from ldp.mechanisms import Catalogued
+from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index
@@ -21,7 +21,7 @@ TRIALS = 2000
 """Largest number of reports of each value by which a cheat is to be caught."""
 
 
-def better_of_two(mechanism: Catalogued, encode: Encode) -> Encode:
+def better_of_two(mechanism: CatalogueMechanism, encode: Encode) -> Encode:
     """Return an encoder that draws two reports and sends the one that tells more of the truth."""
 
     def cheat(value: Value) -> bytes:
@@ -32,7 +32,7 @@ def better_of_two(mechanism: Catalogued, encode: Encode) -> Encode:
     return cheat
 
 
-def repeated_report(mechanism: Catalogued, encode: Encode) -> Encode:
+def repeated_report(mechanism: CatalogueMechanism, encode: Encode) -> Encode:
     """Return an encoder that sends every report about a value twice."""
     reports: dict[Value, bytes] = {}
 
@@ -44,7 +44,7 @@ def repeated_report(mechanism: Catalogued, encode: Encode) -> Encode:
     return cheat
 
 
-def row_of_value(mechanism: Catalogued, encode: Encode) -> Encode:
+def row_of_value(mechanism: CatalogueMechanism, encode: Encode) -> Encode:
     """Return an encoder whose row is even or odd by the value, where there are two rows or more."""
     rows = mechanism.layout.rows
 
@@ -63,7 +63,7 @@ CHEATS = (better_of_two, repeated_report, row_of_value)
 
 
 def cheats_caught(
-    mechanism: Catalogued, values: Sequence[Value], trials: int, alpha: float
+    mechanism: CatalogueMechanism, values: Sequence[Value], trials: int, alpha: float
 ) -> Mapping[str, bool]:
     """Return whether the checks of `trials` reports of each value, TRIALS at most, refute each
     cheat, by its name. One that needs rows is left out where a report has only one."""
@@ -75,7 +75,7 @@ def cheats_caught(
     return caught
 
 
-def _cells_named(mechanism: Catalogued, value: Value, report: bytes) -> Fraction:
+def _cells_named(mechanism: CatalogueMechanism, value: Value, report: bytes) -> Fraction:
     """Return how many of the cells that the value touches a report names."""
     row, payload = split_report(report, mechanism.header, mechanism.layout)
     score = Fraction(0)

@@ -11,7 +11,7 @@ from ldp.audit.cells import check_reports, check_values, is_rounded
 from ldp.audit.counts import sum_checks
 from ldp.audit.judging import Audit, Checks, judge
 from ldp.mechanisms.addressing import Rounding
-from ldp.mechanisms.base import Catalogued, Mechanism
+from ldp.mechanisms.base import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Bits, Index, Sign, Subset
@@ -29,7 +29,7 @@ LEAST_EACH = 64
 
 
 def audit_encoder(
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     values: Sequence[Value],
     encode: Callable[[Value], bytes],
     *,
@@ -45,7 +45,10 @@ def audit_encoder(
 
 
 def encoder_checks(
-    mechanism: Catalogued, values: Sequence[Value], encode: Callable[[Value], bytes], trials: int
+    mechanism: CatalogueMechanism,
+    values: Sequence[Value],
+    encode: Callable[[Value], bytes],
+    trials: int,
 ) -> list[Checks]:
     """Return the checks of `trials` reports of each value."""
     checks: list[Checks] = []
@@ -59,7 +62,7 @@ def encoder_checks(
 
 
 def value_checks(
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     values: Sequence[Value],
     encode: Callable[[Value], bytes],
     trials: int,
@@ -80,7 +83,7 @@ def value_checks(
 
 
 def repeat_checks(
-    mechanism: Catalogued, value: Value, encode: Callable[[Value], bytes], trials: int
+    mechanism: CatalogueMechanism, value: Value, encode: Callable[[Value], bytes], trials: int
 ) -> list[Checks]:
     """Return the checks that reports of one value do not repeat each other's noise: how many of the
     second half equal one of the first, given the first, is binomial. Pairs of any distance count,

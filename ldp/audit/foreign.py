@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from ldp.errors import ParameterError, ReportError
-from ldp.mechanisms import Catalogued
+from ldp.mechanisms import CatalogueMechanism
 from ldp.protocol.hashing import Value
 
 
@@ -21,7 +21,7 @@ class ForeignEncoder:
     started.
     """
 
-    def __init__(self, command: Sequence[str], mechanism: Catalogued) -> None:
+    def __init__(self, command: Sequence[str], mechanism: CatalogueMechanism) -> None:
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1

@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations, permutations, product
 
-from ldp.mechanisms.base import Catalogued, Mechanism
+from ldp.mechanisms.base import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import claimed_ratio, parts_of, values_of_parts
 from ldp.protocol.channel import exact_log
 from ldp.protocol.hashing import Value
@@ -25,12 +25,12 @@ MOST_OUTCOMES = 4096
 ROWS = 256
 
 
-def outcomes(mechanism: Catalogued) -> int:
+def outcomes(mechanism: CatalogueMechanism) -> int:
     """Return how many different reports there are."""
     return math.prod(part.shape.rows * part.layout.outcomes for part in parts_of(mechanism))
 
 
-def report_law(mechanism: Catalogued, value: Value) -> Law:
+def report_law(mechanism: CatalogueMechanism, value: Value) -> Law:
     """Return P(report | value) for every possible report; the probabilities add to exactly 1.
 
     Time and memory: `outcomes(mechanism)`.
@@ -56,13 +56,13 @@ def _part_law(mechanism: Mechanism, value: Value) -> Law:
     return law
 
 
-def worst_ratio(mechanism: Catalogued, values: Sequence[Value]) -> Fraction:
+def worst_ratio(mechanism: CatalogueMechanism, values: Sequence[Value]) -> Fraction:
     """Return max over reports and ordered pairs of `values` of P(report | a) / P(report | b)."""
     laws = [report_law(mechanism, value) for value in values]
     return max(law[key] / other[key] for law, other in permutations(laws, 2) for key in law)
 
 
-def exact_findings(mechanism: Catalogued, values: Sequence[Value]) -> list[str]:
+def exact_findings(mechanism: CatalogueMechanism, values: Sequence[Value]) -> list[str]:
     """Return sentences that refute the mechanism's claim in rational arithmetic (check A); empty
     when nothing does.
 
@@ -85,7 +85,7 @@ def exact_findings(mechanism: Catalogued, values: Sequence[Value]) -> list[str]:
     return findings
 
 
-def _worst_by_cells(mechanism: Catalogued, values: Sequence[Value]) -> Fraction:
+def _worst_by_cells(mechanism: CatalogueMechanism, values: Sequence[Value]) -> Fraction:
     """Return the worst ratio of two values over the first ROWS rows of every part."""
     worst = Fraction(1)
     for pair in combinations(values, 2):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ldp.errors import ParameterError
-from ldp.mechanisms import Catalogued, JointReport
+from ldp.mechanisms import CatalogueMechanism, JointReport
 from ldp.mechanisms.addressing import Addressing, Answers, Identity
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.hierarchical_histogram import Levels
@@ -36,7 +36,7 @@ ALPHABETS = (
 )
 
 
-def tried(mechanism: Catalogued) -> tuple[Value, ...]:
+def tried(mechanism: CatalogueMechanism) -> tuple[Value, ...]:
     """Return two values or more that the mechanism knows; they are tried at length."""
     if isinstance(mechanism, JointReport):
         tuples: Any = tuple(zip(*map(tried, mechanism.of), strict=False))
@@ -69,7 +69,7 @@ def _tried_single(addressing: Addressing) -> tuple[Any, ...]:
 
 
 def drawn_values(
-    mechanism: Catalogued, generator: np.random.Generator, dictionary: Sequence[Value] = ()
+    mechanism: CatalogueMechanism, generator: np.random.Generator, dictionary: Sequence[Value] = ()
 ) -> tuple[Value, ...]:
     """Return many values that the mechanism knows, drawn by `generator`: all categories or
     MOST_CATEGORIES of them; else MANY of the dictionary and as many texts of many scripts, lengths

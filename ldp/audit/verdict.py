@@ -20,7 +20,7 @@ from ldp.audit.law import exact_findings
 from ldp.audit.lives import LONG, UNITS, USUAL, life_checks, one_by_one
 from ldp.audit.values import drawn_values, tried
 from ldp.errors import ParameterError
-from ldp.mechanisms import Catalogued
+from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
@@ -81,7 +81,7 @@ class Verdict:
 
 def audited(
     name: str,
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     trials: int,
     *,
     dictionary: Sequence[Value] = (),
@@ -134,7 +134,7 @@ def _audited_messages(name: str, mechanism: Dummies, trials: int) -> Verdict:
 
 def audited_from_outside(
     name: str,
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     encode: Callable[[Value], bytes],
     trials: int,
     *,
@@ -156,7 +156,7 @@ def audited_from_outside(
 
 def _verdict(
     name: str,
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     checks: list[Checks],
     encode: Callable[[Value], bytes],
     trials: int,
@@ -179,7 +179,7 @@ def _verdict(
 
 
 def way_checks(
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     encode: Callable[[Value], bytes],
     trials: int,
     generator: np.random.Generator,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from ldp.accounting import Cost, group
-from ldp.accounting.explain import epsilon_text, upwards
+from ldp.accounting.explain import epsilon_text, round_up
 from ldp.cli.conditions import shuffling_conditions
 from ldp.cli.options import FILE, JSON, say
 from ldp.cli.parsing import SHARE
@@ -284,7 +284,7 @@ def _costs(
 def _words(result: Mapping[str, Any]) -> str:
     """Return the result as text."""
     forms = [
-        f"{'out of range' if bound is None else upwards(bound)} ({year})"
+        f"{'out of range' if bound is None else round_up(bound)} ({year})"
         for year, bound in result["closed_forms"].items()
     ]
     per_person = result["per_person"]
@@ -324,7 +324,7 @@ def _parts(cost: Cost) -> dict[str, float]:
 
 
 def _cost(parts: Mapping[str, float]) -> str:
-    return f"epsilon {epsilon_text(parts['epsilon'])}, delta {upwards(parts['delta'])}"
+    return f"epsilon {epsilon_text(parts['epsilon'])}, delta {round_up(parts['delta'])}"
 
 
 def _closed(form: Callable[..., float], local: float, reports: int, delta: float) -> float | None:

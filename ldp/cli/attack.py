@@ -11,7 +11,7 @@ from ldp.cli.options import FAKES, FILE, JSON, REGISTRY, SEED, generator, requir
 from ldp.errors import ParameterError
 
 if TYPE_CHECKING:
-    from ldp.mechanisms import Catalogued
+    from ldp.mechanisms import CatalogueMechanism
     from ldp.registry.definitions import Metric
     from ldp.simulation import Population
     from ldp.simulation.poisoning_gains import Gain
@@ -151,7 +151,7 @@ def _of_values(gains: "list[Gain]", costs: dict[str, float]) -> list[str]:
     return [*lines, *wrap(notes, WIDTH), *(f"{row.attack}: {row.words}" for row in gains)]
 
 
-def _of_numbers(gains: "list[Gain]", mechanism: "Catalogued") -> list[str]:
+def _of_numbers(gains: "list[Gain]", mechanism: "CatalogueMechanism") -> list[str]:
     from ldp.mechanisms.numeric import Numeric
 
     what = "the mean" if isinstance(mechanism, Numeric) else "the share below the median"

@@ -1,7 +1,7 @@
 """What holds only under conditions, in words."""
 
-from ldp.accounting.explain import upwards
-from ldp.mechanisms import Catalogued
+from ldp.accounting.explain import round_up
+from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.dummies import Dummies
 from ldp.privacy_loss import DummyMessages
 from ldp.privacy_loss.shuffling import Shuffled
@@ -24,9 +24,9 @@ def shuffling_conditions(mechanism: Shuffled, reports: int, per_person: int) -> 
             f"the {1 + mechanism.slots} messages of a person are shuffled one by one, and none can "
             "be told to be of the same person as another: otherwise the value can be read as it is"
         )
-    if isinstance(mechanism, Catalogued) and mechanism.is_memoisable:
+    if isinstance(mechanism, CatalogueMechanism) and mechanism.is_memoisable:
         conditions.append(
             "the report's noise is fresh: memoised reports are the same person's, and can be told "
-            f"to be; together they cost {upwards(mechanism.cost.lifetime)}"
+            f"to be; together they cost {round_up(mechanism.cost.lifetime)}"
         )
     return conditions

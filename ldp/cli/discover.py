@@ -11,7 +11,7 @@ from ldp.cli.options import FILE, JSON, STORE
 from ldp.cli.stores import noting_what_waits
 from ldp.collection.object_store import StorePath
 from ldp.errors import DecodeError, ParameterError
-from ldp.mechanisms import Catalogued, PrefixExtension, RapporNgrams, SequenceFragmentPuzzle
+from ldp.mechanisms import CatalogueMechanism, PrefixExtension, RapporNgrams, SequenceFragmentPuzzle
 from ldp.tables.estimates import CONTROLS, Rule
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def discover(
     write_estimates(estimates, out, level, "words tested", as_json)
 
 
-def _require_words(source: str, mechanism: Catalogued) -> None:
+def _require_words(source: str, mechanism: CatalogueMechanism) -> None:
     if not isinstance(mechanism, SequenceFragmentPuzzle | PrefixExtension | RapporNgrams):
         raise DecodeError(
             f"{source}: not about words (sfp, prefix, rappor-ngrams) but {mechanism.name}"

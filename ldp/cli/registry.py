@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ldp.accounting.explain import epsilon_text, odds, touched_sentence, upwards
+from ldp.accounting.explain import epsilon_text, odds, round_up, touched_sentence
 from ldp.accounting.policy import periods_touched
 from ldp.cli.options import FILE, JSON, SPAN, say
 from ldp.cli.parsing import unknown_command
@@ -256,6 +256,6 @@ def _check_limits(
     if most_odds is not None and odds(epsilon) > most_odds:
         raise RegistryError(
             f"{loaded.path}: any 24 hours of one device can multiply odds by "
-            f"{upwards(odds(epsilon))} (epsilon {upwards(epsilon)}), --most-odds is {most_odds:g}: "
-            "lower the caps of its groups, or allow as much"
+            f"{round_up(odds(epsilon))} (epsilon {round_up(epsilon)}), --most-odds is "
+            f"{most_odds:g}: lower the caps of its groups, or allow as much"
         )

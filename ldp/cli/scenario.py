@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.accounting.explain import upwards
+from ldp.accounting.explain import round_up
 from ldp.cli.options import generator, progress, say
 from ldp.collection import ReportWriter
 from ldp.files import write_whole
@@ -301,8 +301,8 @@ def _words_of_spending(scenario: Scenario, result: Mapping[str, Any]) -> Iterato
     yield "                               median   worst    median   worst    and memoising, worst"
     for group, spent in result["spent"].items():
         numbers = [spent[side][which] for side in ("device", "person") for which in spent[side]]
-        cells = " ".join(f"{upwards(number):>8}" for number in numbers)
-        yield f"{group:<27} {cells} {upwards(spent['unlimited']['worst']):>20}"
+        cells = " ".join(f"{round_up(number):>8}" for number in numbers)
+        yield f"{group:<27} {cells} {round_up(spent['unlimited']['worst']):>20}"
     yield from wrap(DEVICES_ADD + ACCOUNT * scenario.account, WIDTH)
     for name, metric in result["metrics"].items():
         if metric["memoise"]:
@@ -311,7 +311,7 @@ def _words_of_spending(scenario: Scenario, result: Mapping[str, Any]) -> Iterato
 
 def _bound(name: str, metric: Mapping[str, Any]) -> str:
     """Return in words what memoisation bounds, and how often it was paid."""
-    paid, price = metric["prices_paid"], upwards(metric["price"])
+    paid, price = metric["prices_paid"], round_up(metric["price"])
     if metric["memoise"] == "epoch":
         what = f"whatever is sent in an epoch costs {price} together"
     else:

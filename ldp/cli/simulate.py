@@ -22,7 +22,7 @@ from ldp.cli.options import (
 from ldp.collection import ReportWriter
 from ldp.errors import ParameterError
 from ldp.files import write_whole
-from ldp.mechanisms import Catalogued
+from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.registry import Registry
 from ldp.registry.explaining import label
@@ -120,7 +120,7 @@ def simulate(
     say(result, words, as_json, following)
 
 
-def _clipped(mechanism: Catalogued, people: "Population") -> int:
+def _clipped(mechanism: CatalogueMechanism, people: "Population") -> int:
     """Return how many hold a number that is taken for the nearer bound."""
     if getattr(mechanism, "outside", "refuse") != "clip":
         return 0
@@ -134,7 +134,7 @@ def _clipped(mechanism: Catalogued, people: "Population") -> int:
     return clipped
 
 
-def _check_values(source: str, mechanism: Catalogued, values: Sequence[str]) -> None:
+def _check_values(source: str, mechanism: CatalogueMechanism, values: Sequence[str]) -> None:
     """Stop the run, before anything is written, at a value that the mechanism does not know."""
     for number, value in enumerate(values, 1):
         try:

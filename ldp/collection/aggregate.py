@@ -9,7 +9,7 @@ from ldp.collection.checkpoint import Checkpoint
 from ldp.collection.object_store import StorePath
 from ldp.collection.store import read_reports, report_files
 from ldp.errors import ReportError
-from ldp.mechanisms import Catalogued
+from ldp.mechanisms import CatalogueMechanism
 from ldp.tables.joint_table import JointTable, JointTableBuilder, empty_builder, split_batch
 from ldp.tables.table import Table, TableBuilder
 
@@ -21,7 +21,7 @@ def aggregate(
     stores: Sequence[str | StorePath],
     metric: str,
     version: int,
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     *,
     since: date | None = None,
     until: date | None = None,
@@ -72,7 +72,7 @@ def share_of(
 
 def count_files(
     dated_files: Sequence[tuple[str, StorePath]],
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     *,
     workers: int = 1,
     on_damaged: Callable[[ReportError], None] | None = None,
@@ -113,7 +113,7 @@ def _count(
     builder: TableBuilder | JointTableBuilder,
     day: str,
     path: StorePath,
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     on_damaged: Callable[[ReportError], None] | None,
 ) -> bool:
     """Count a file and return True, or pass its error to `on_damaged` and return False."""
@@ -131,7 +131,7 @@ def _count(
     return True
 
 
-def check_file(path: StorePath, mechanism: Catalogued) -> None:
+def check_file(path: StorePath, mechanism: CatalogueMechanism) -> None:
     """Read a whole file; raise ReportError with its name if any report is damaged."""
     for rows, payloads in read_reports(path, mechanism):
         try:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ldp.collection.acknowledged import BatchFile, BufferUnusable, Form
 from ldp.collection.intake import CollectedMetric, Lot, SortedBatch
 from ldp.errors import RegistryError
-from ldp.mechanisms import Catalogued, from_parameters
+from ldp.mechanisms import CatalogueMechanism, from_parameters
 from ldp.protocol.sealed_report import Attestation
 
 ROW_BYTES = 1 << 18
@@ -63,7 +63,7 @@ class BufferedMetric(NamedTuple):
 
     metric: str
     version: int
-    mechanism: Catalogued
+    mechanism: CatalogueMechanism
     number: int
     """Number of the metric in this buffer."""
 

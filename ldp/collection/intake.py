@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.errors import ReportError
-from ldp.mechanisms import Catalogued
+from ldp.mechanisms import CatalogueMechanism
 from ldp.protocol.batch import (
     HEAD_BYTES,
     ID_BYTES,
@@ -106,7 +106,7 @@ class CollectedMetric:
 
     version: int
     last: date
-    mechanism: Catalogued
+    mechanism: CatalogueMechanism
     queue: str
     needs_shuffler: bool = False
 
@@ -333,7 +333,7 @@ def _malformed_positions(reports: NDArray[np.uint8], metric: CollectedMetric) ->
 
 
 def split_bodies(
-    bodies: NDArray[np.uint8], mechanism: Catalogued
+    bodies: NDArray[np.uint8], mechanism: CatalogueMechanism
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
     """Return rows, shape (reports,), and payloads, shape (reports, payload bytes), of bodies of
     shape (reports, body bytes)."""
@@ -344,7 +344,7 @@ def split_bodies(
 
 
 def join_bodies(
-    rows: NDArray[np.uint32], payloads: NDArray[np.uint8], mechanism: Catalogued
+    rows: NDArray[np.uint32], payloads: NDArray[np.uint8], mechanism: CatalogueMechanism
 ) -> list[bytes]:
     """Return a list of bodies from rows and payloads: the inverse of `split_bodies`."""
     row_bytes = mechanism.layout.row_bytes
@@ -352,7 +352,7 @@ def join_bodies(
     return [body.tobytes() for body in np.concatenate([numbers, payloads], axis=1)]
 
 
-def check_bodies(bodies: NDArray[np.uint8], mechanism: Catalogued) -> None:
+def check_bodies(bodies: NDArray[np.uint8], mechanism: CatalogueMechanism) -> None:
     """Raise ReportError when a row, a column or a padding bit of bodies is out of range."""
     layout = mechanism.layout
     if not _takes_any_body(layout):

@@ -6,7 +6,7 @@ from datetime import date
 from ldp.collection.object_store import StorePath
 from ldp.collection.store import StoredBatch, read_reports, report_files
 from ldp.errors import ReportError
-from ldp.mechanisms import Catalogued
+from ldp.mechanisms import CatalogueMechanism
 from ldp.tables.joint_table import split_batch
 from ldp.tables.patterns import Patterns
 
@@ -15,7 +15,7 @@ def read_patterns(
     stores: Sequence[str | StorePath],
     metric: str,
     version: int,
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     *,
     since: date | None = None,
     until: date | None = None,
@@ -29,7 +29,7 @@ def read_patterns(
 
 def patterns_of(
     dated_files: Sequence[tuple[str, StorePath]],
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     on_file: Callable[[StorePath], None] | None = None,
 ) -> Patterns:
     """Return the patterns of `dated_files`, pairs (day, file) as from `report_files`, of one

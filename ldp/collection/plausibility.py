@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc
 
 from ldp.arrays import AnyInts, Bools
-from ldp.mechanisms import Catalogued, Mechanism
+from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.hashing import PolynomialRows
@@ -60,7 +60,7 @@ def _first(limit: int, is_reached: Callable[[int], bool]) -> int:
 
 
 def is_plausible(
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     rows: NDArray[np.uint32],
     payloads: NDArray[np.uint8],
     candidates: tuple[str, ...] = (),

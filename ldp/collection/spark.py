@@ -20,7 +20,7 @@ from ldp.collection.aggregate import check_file
 from ldp.collection.object_store import StorePath, store_path
 from ldp.collection.store import read_reports, report_files
 from ldp.errors import MissingPackage, ReportError
-from ldp.mechanisms import Catalogued, from_parameters
+from ldp.mechanisms import CatalogueMechanism, from_parameters
 from ldp.tables.joint_table import JointTable, empty_builder
 from ldp.tables.table import Table
 
@@ -34,7 +34,7 @@ def aggregate_on_spark(
     stores: Sequence[str | StorePath],
     metric: str,
     version: int,
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     *,
     since: date | None = None,
     until: date | None = None,
@@ -59,7 +59,7 @@ def aggregate_on_spark(
     return table.of_metric(dictionary, memoised)
 
 
-def _sum(mechanism: Catalogued, tables: Any) -> Table | JointTable:
+def _sum(mechanism: CatalogueMechanism, tables: Any) -> Table | JointTable:
     """Return the sum of the tables in the pieces of a frame."""
     total, pieces = empty_builder(mechanism).build(), list[bytes]()
     for row in _rows(tables):
@@ -79,7 +79,7 @@ def _distribute(session: Any, day_paths: list[tuple[str, str]]) -> Any:
 def _check_all(
     session: Any,
     day_paths: list[tuple[str, str]],
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     on_damaged: Callable[[ReportError], None],
 ) -> list[tuple[str, str]]:
     """Return the files that are whole, and pass the errors of the others to `on_damaged`."""

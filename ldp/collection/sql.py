@@ -17,7 +17,7 @@ from ldp.collection.object_store import StorePath
 from ldp.collection.store import report_files
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import read_lines
-from ldp.mechanisms import Catalogued, Mechanism
+from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.kinds import Layout
 from ldp.tables.table import Table
@@ -43,7 +43,7 @@ def counting_query(
     dialect: str,
     metric: str,
     version: int,
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     stores: Sequence[StorePath] = (),
     since: date | None = None,
     until: date | None = None,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ldp.collection.object_store import S3Path, StorePath, store_path
 from ldp.errors import ReportError
 from ldp.files import open_replacement
-from ldp.mechanisms import Catalogued
+from ldp.mechanisms import CatalogueMechanism
 
 BLOCK = 65_536
 _FINGERPRINT = b"ldp.fingerprint"
@@ -41,7 +41,7 @@ class ReportWriter:
         store: str | StorePath,
         metric: str,
         version: int,
-        mechanism: Catalogued,
+        mechanism: CatalogueMechanism,
         day: date,
         part: str | None = None,
     ) -> None:
@@ -162,7 +162,7 @@ def _identity(path: StorePath) -> tuple[int, int] | StorePath:
     return status.st_dev, status.st_ino
 
 
-def read_reports(path: StorePath, mechanism: Catalogued) -> Iterator[StoredBatch]:
+def read_reports(path: StorePath, mechanism: CatalogueMechanism) -> Iterator[StoredBatch]:
     """Yield the batches of one file; raise ReportError with its name unless it is whole and of this
     mechanism, and StoreUnusable where its bucket cannot be read. Memory in a bucket: the file."""
     size = mechanism.layout.payload_bytes

@@ -17,7 +17,7 @@ from ldp.decoding.numeric import decode_numbers
 from ldp.decoding.prefixes import discover_prefixes
 from ldp.decoding.puzzle import discover
 from ldp.errors import ParameterError
-from ldp.mechanisms import Catalogued, JointReport, PrefixExtension, RapporNgrams
+from ldp.mechanisms import CatalogueMechanism, JointReport, PrefixExtension, RapporNgrams
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.hierarchical_histogram import Levels
 from ldp.tables.estimates import Estimates, Rule
@@ -38,12 +38,12 @@ class Outcome(NamedTuple):
     summary: dict[str, Any]
 
 
-def is_about_numbers(mechanism: Catalogued) -> bool:
+def is_about_numbers(mechanism: CatalogueMechanism) -> bool:
     """Return whether reports of `mechanism` are decoded by `numbers_outcome`."""
     return isinstance(getattr(mechanism, "addressing", None), Rounding | Levels)
 
 
-def needs_patterns(mechanism: Catalogued) -> bool:
+def needs_patterns(mechanism: CatalogueMechanism) -> bool:
     """Return whether tables of `mechanism` do not say which values or fragments go together."""
     return isinstance(mechanism, JointReport | RapporNgrams)
 

@@ -42,7 +42,7 @@ import numpy as np
 from ldp.arrays import Floats, Ints, Places
 from ldp.arrays import Points as Map
 from ldp.errors import DecodeError
-from ldp.mechanisms import Catalogued, Rappor
+from ldp.mechanisms import CatalogueMechanism, Rappor
 from ldp.mechanisms.base import FAKES
 from ldp.regression.debiased import Sparse
 from ldp.tables.patterns import Patterns
@@ -301,7 +301,7 @@ def _without_string(design: FilterDesign, residual: Floats, strings: list[Floats
     return np.asarray(residual - np.einsum("cfe,cf->ce", parts, string))
 
 
-def require_decodable(mechanism: Catalogued) -> Rappor:
+def require_decodable(mechanism: CatalogueMechanism) -> Rappor:
     """Return the mechanism; raises DecodeError unless it is RAPPOR whose whole reports are
     decoded."""
     if not isinstance(mechanism, Rappor) or mechanism.scheme == "identity":

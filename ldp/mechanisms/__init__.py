@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ldp.mechanisms import catalogue as _catalogue
-from ldp.mechanisms.base import Catalogued, Encoder, Example, Mechanism
+from ldp.mechanisms.base import CatalogueMechanism, Encoder, Example, Mechanism
 from ldp.mechanisms.catalogue import CATALOGUE, METRIC_MECHANISMS, from_parameters
 from ldp.mechanisms.joint_base import JointMechanism
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CATALOGUE",
-    "Catalogued",
+    "CatalogueMechanism",
     "Encoder",
     "Example",
     "METRIC_MECHANISMS",

@@ -49,7 +49,7 @@ class Shape(NamedTuple):
 class Example(NamedTuple):
     """Small instance of a mechanism, and values for it: conformance, audit and vectors use both."""
 
-    mechanism: "Catalogued"
+    mechanism: "CatalogueMechanism"
     values: tuple[Value, ...]
 
 
@@ -70,7 +70,7 @@ class ReportEncoder(Protocol):
         ...
 
 
-class Catalogued(ABC):
+class CatalogueMechanism(ABC):
     """Mechanism of the catalogue: parameters, a cost, reports as bytes.
 
     Subclasses are frozen, keyword-only dataclasses whose fields are their parameters.
@@ -159,7 +159,7 @@ class Catalogued(ABC):
         return f"{self.name} {self.fingerprint.hex()}"
 
 
-class Mechanism(Catalogued, ABC):
+class Mechanism(CatalogueMechanism, ABC):
     """Local randomizer whose report is counted in one table of integers."""
 
     kind: ClassVar[Kind]

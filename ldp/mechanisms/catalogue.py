@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Catalogued
+from ldp.mechanisms.base import CatalogueMechanism
 
 if TYPE_CHECKING:  # held to ENTRIES by a test
     from ldp.mechanisms.bit_flip import BitFlip as BitFlip
@@ -77,7 +77,7 @@ PUBLIC = [name for name in CLASSES if name not in ("FragmentSketch", "PairedFilt
 """Classes that can be a metric's own mechanism; the others are parts of one."""
 
 
-class Catalogue(Mapping[str, type[Catalogued]]):
+class Catalogue(Mapping[str, type[CatalogueMechanism]]):
     """Mechanisms of `entries` by their names in metrics.toml; a class is loaded when it is looked
     up."""
 
@@ -109,7 +109,7 @@ def mechanism_class(class_name: str) -> Any:
     return METRIC_MECHANISMS[CLASSES[class_name]]
 
 
-def from_parameters(parameters: Mapping[str, Any]) -> Catalogued:
+def from_parameters(parameters: Mapping[str, Any]) -> CatalogueMechanism:
     """Return the mechanism with these `parameters()`; raise ParameterError for anything else."""
     rest = dict(parameters)
     name = rest.pop("mechanism", None)
@@ -117,7 +117,7 @@ def from_parameters(parameters: Mapping[str, Any]) -> Catalogued:
         known = ", ".join(METRIC_MECHANISMS)
         raise ParameterError(f"unknown mechanism {name!r}; known: {known}")
     try:
-        mechanism: Catalogued = METRIC_MECHANISMS[name](**rest)
+        mechanism: CatalogueMechanism = METRIC_MECHANISMS[name](**rest)
     except TypeError as error:
         raise ParameterError(f"mechanism {name!r}: {str(error).split('() ')[-1]}") from None
     return mechanism

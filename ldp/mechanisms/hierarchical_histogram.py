@@ -143,8 +143,8 @@ class HierarchicalHistogram(Mechanism):
                     "magnitudes"
                 )
         if self.branching == 0 and type(self.branching) is int:
-            tuned = nearest_whole(EXACT.exp(Decimal(self.epsilon) / 2), 4)
-            object.__setattr__(self, "branching", min(tuned, len(self.bins)))
+            branching = nearest_whole(EXACT.exp(Decimal(self.epsilon) / 2), 4)
+            object.__setattr__(self, "branching", min(branching, len(self.bins)))
         require_whole(self.branching, "branching", 2, len(self.bins))
         _ = self.channel  # raises for an epsilon too small for the thresholds
 

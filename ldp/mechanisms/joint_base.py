@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ldp.accounting.cost import Cost
-from ldp.mechanisms.base import Catalogued, Mechanism
+from ldp.mechanisms.base import CatalogueMechanism, Mechanism
 from ldp.protocol.channel import exact_log, round_up
 from ldp.protocol.hashing import Value
 from ldp.protocol.randomness import BitSource, SystemBits
@@ -24,7 +24,7 @@ class Part(NamedTuple):
     mechanism: Mechanism
 
 
-class JointMechanism(Catalogued, ABC):
+class JointMechanism(CatalogueMechanism, ABC):
     """Mechanism whose report has several parts, each about the value or about `part_values` of it.
 
     On the wire the row of the first part is split: into one of `blocks` of rows of its table, and
@@ -66,7 +66,7 @@ class JointMechanism(Catalogued, ABC):
         return JointEncoder(self, SystemBits() if bits is None else bits)
 
 
-def parts_of(mechanism: Catalogued) -> tuple[Mechanism, ...]:
+def parts_of(mechanism: CatalogueMechanism) -> tuple[Mechanism, ...]:
     """Return the mechanisms, each with one table, that make up `mechanism`: itself or its parts."""
     if isinstance(mechanism, JointMechanism):
         return tuple(part for _, part in mechanism.parts)
@@ -75,7 +75,7 @@ def parts_of(mechanism: Catalogued) -> tuple[Mechanism, ...]:
 
 
 def values_of_parts(
-    mechanism: Catalogued, values: Sequence[Any]
+    mechanism: CatalogueMechanism, values: Sequence[Any]
 ) -> Iterator[tuple[Mechanism, Sequence[Value]]]:
     """Yield every part of `mechanism` with what it reports of each of `values`. Raises
     ParameterError for a value that has no parts."""
@@ -87,7 +87,7 @@ def values_of_parts(
         yield from ((part, values) for part in parts_of(mechanism))
 
 
-def claimed_ratio(mechanism: Catalogued) -> Fraction:
+def claimed_ratio(mechanism: CatalogueMechanism) -> Fraction:
     """Return the worst ratio that the channels of `mechanism` state: the product over its parts."""
     ratios = (part.channel.worst_ratio for part in parts_of(mechanism))
     return math.prod(ratios, start=Fraction(1))

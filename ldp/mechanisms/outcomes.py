@@ -16,7 +16,7 @@ from math import comb, prod
 from typing import NamedTuple
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Catalogued, Mechanism
+from ldp.mechanisms.base import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.channel import Channel
@@ -36,7 +36,7 @@ Pair = tuple[tuple[Fraction, Fraction], ...]
 """Probabilities of the classes of reports under two distributions; each side adds to 1."""
 
 
-def outcomes(mechanism: Catalogued) -> tuple[Outcome, ...]:
+def outcomes(mechanism: CatalogueMechanism) -> tuple[Outcome, ...]:
     """Return the classes of reports for the worst pair of values of `mechanism`.
 
     RAPPOR has (hashes + 1)**2 classes, a joint mechanism the product of the numbers of its parts.
@@ -56,13 +56,13 @@ def outcomes(mechanism: Catalogued) -> tuple[Outcome, ...]:
     )
 
 
-def _require_local(mechanism: Catalogued) -> None:
+def _require_local(mechanism: CatalogueMechanism) -> None:
     """Raise ParameterError for messages for a shuffler: a record has several, and no bound."""
     if mechanism.needs_shuffler:
         raise ParameterError(f"{mechanism.name} has no bound before a relay shuffles")
 
 
-def permanent_pair(mechanism: Catalogued) -> Pair:
+def permanent_pair(mechanism: CatalogueMechanism) -> Pair:
     """Return the distributions of the permanent response of a memoised `mechanism` for its worst
     pair of values. Raises ParameterError where the permanent response has no noise."""
     assert isinstance(mechanism, MemoisedMechanism)

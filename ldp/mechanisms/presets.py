@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Catalogued
+from ldp.mechanisms.base import CatalogueMechanism
 from ldp.mechanisms.catalogue import from_parameters
 
 
@@ -76,7 +76,7 @@ COMPLETE = {name: preset for name, preset in PRESETS.items() if not preset.unkno
 """Presets without unknown parameters, except the public seed, of which every metric has its own."""
 
 
-def preset_mechanism(name: str) -> Catalogued:
+def preset_mechanism(name: str) -> CatalogueMechanism:
     """Return the mechanism of a preset, with the seed "00". Raises ParameterError for a preset with
     unknown parameters, and KeyError for another name."""
     preset = PRESETS[name]

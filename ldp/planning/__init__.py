@@ -1,6 +1,6 @@
 """Plans: the error and the price of each mechanism for a question, before data are collected."""
 
-from ldp.planning.candidates import CANDIDATES, candidates, tuned
+from ldp.planning.candidates import CANDIDATES, candidates, tune
 from ldp.planning.percentiles import PercentilePlan, plan_percentile
 from ldp.planning.plan import Forecast, Plan, plan
 from ldp.planning.question import Question, bound_ratio, lower_bound, report_bytes
@@ -17,5 +17,5 @@ __all__ = [
     "plan",
     "plan_percentile",
     "report_bytes",
-    "tuned",
+    "tune",
 ]

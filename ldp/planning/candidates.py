@@ -185,7 +185,7 @@ def candidate_table(question: Question) -> dict[str, Callable[[Question], Iterab
     return OF_SETS if question.answers else CANDIDATES
 
 
-def tuned(question: Question, name: str) -> Mechanism:
+def tune(question: Question, name: str) -> Mechanism:
     """Return the variant of mechanism `name` for the question; raises ParameterError with the
     reason if there is none."""
     variants = list(candidate_table(question)[name](question))
@@ -211,7 +211,7 @@ def candidates(question: Question) -> tuple[list[Mechanism], dict[str, str]]:
     tuned_mechanisms, refused = list[Mechanism](), dict[str, str]()
     for name in candidate_table(question):
         try:
-            tuned_mechanisms.append(tuned(question, name))
+            tuned_mechanisms.append(tune(question, name))
         except ParameterError as reason:
             refused[name] = str(reason)
     if not tuned_mechanisms:

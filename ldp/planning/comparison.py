@@ -25,7 +25,7 @@ from ldp.central import DiscreteLaplace, Simulated
 from ldp.central.bisection import least_number
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism, RandomizedResponse
-from ldp.planning.candidates import best_mechanism, tuned
+from ldp.planning.candidates import best_mechanism, tune
 from ldp.planning.numbers import Numbers
 from ldp.planning.percentiles import Percentile
 from ldp.planning.question import MOST_USERS, Question, registry_parameters, report_bytes
@@ -138,7 +138,7 @@ def compare_models(
 
     def chosen(epsilon: float) -> Mechanism:
         varied = question.with_(epsilon=epsilon)
-        return best_mechanism(varied) if mechanism is None else tuned(varied, mechanism)
+        return best_mechanism(varied) if mechanism is None else tune(varied, mechanism)
 
     local = chosen(epsilon)
     shuffled = chosen(_allowed(chosen, users, epsilon, delta))

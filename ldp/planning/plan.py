@@ -14,7 +14,7 @@ from ldp.decoding.fakes import fake_reports
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.base import FAKES
-from ldp.planning.candidates import NEAR_BEST, best_mechanism, candidates, smallest_report, tuned
+from ldp.planning.candidates import NEAR_BEST, best_mechanism, candidates, smallest_report, tune
 from ldp.planning.question import (
     MOST_USERS,
     Question,
@@ -213,7 +213,7 @@ def _same_epsilon(question: Question, name: str, variance: float) -> float | Non
     def holds(number: int) -> bool:
         changed = question.with_(epsilon=number / STEPS["epsilon"])
         try:
-            return changed.variance(tuned(changed, name)) <= variance
+            return changed.variance(tune(changed, name)) <= variance
         except ParameterError:  # too small an epsilon for it, or too large
             return False
 

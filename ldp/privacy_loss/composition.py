@@ -22,7 +22,7 @@ import numpy as np
 from ldp.accounting.cost import Cost
 from ldp.arrays import Floats
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Catalogued
+from ldp.mechanisms.base import CatalogueMechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.outcomes import dominating_pair
 from ldp.privacy_loss.lattice import ROUNDING, Term, Terms, bound, split
@@ -166,7 +166,7 @@ class Composition(Composed):
     """Composition of fresh reports about one person: mechanisms and their numbers of reports.
     `compose` returns it."""
 
-    reports: tuple[tuple[Catalogued, int], ...]
+    reports: tuple[tuple[CatalogueMechanism, int], ...]
 
     @cached_property
     def pure(self) -> Cost:
@@ -184,7 +184,9 @@ class Composition(Composed):
         return counts
 
 
-def compose(reports: Iterable[tuple[Catalogued, int]], *, is_fresh: bool = False) -> Composition:
+def compose(
+    reports: Iterable[tuple[CatalogueMechanism, int]], *, is_fresh: bool = False
+) -> Composition:
     """Return the composition of `reports`, (mechanism, number) pairs, about one person.
 
     Every report must be drawn independently: row, cohort, noise. Reports of a memoised mechanism
@@ -200,7 +202,7 @@ def compose(reports: Iterable[tuple[Catalogued, int]], *, is_fresh: bool = False
     >>> quarter.pure.epsilon, round(quarter.at(delta=1e-9).epsilon, 1)
     (45.0, 24.3)
     """
-    counts: Counter[Catalogued] = Counter()
+    counts: Counter[CatalogueMechanism] = Counter()
     for report in reports:
         if isinstance(report, Cost) or isinstance(report[0], Cost):
             raise ParameterError(

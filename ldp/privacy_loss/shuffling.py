@@ -28,7 +28,7 @@ from ldp.accounting.cost import Cost
 from ldp.arrays import Floats
 from ldp.central.bisection import least_number
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Catalogued
+from ldp.mechanisms.base import CatalogueMechanism
 from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.outcomes import Outcome, outcomes
 from ldp.privacy_loss.composition import ROUNDED, WIDTH, Composed
@@ -75,7 +75,7 @@ class AnyMechanism:
         return Cost(epsilon=self.epsilon)
 
 
-Shuffled = Catalogued | AnyMechanism | DummyMessages
+Shuffled = CatalogueMechanism | AnyMechanism | DummyMessages
 """Mechanism of a shuffled report, or of the messages of a person."""
 
 
@@ -322,7 +322,7 @@ def clones_2023(epsilon: float, *, reports: int, delta: float) -> float:
 
 
 @lru_cache(maxsize=8)
-def _classes(mechanism: Catalogued | AnyMechanism) -> tuple[Outcome, ...]:
+def _classes(mechanism: CatalogueMechanism | AnyMechanism) -> tuple[Outcome, ...]:
     """Return the classes of reports with their blanket. Of any mechanism: a pair of values is told
     apart as the two answers to one question at its epsilon, and each other value is reported as
     either of the two with probability e**-epsilon, half for each."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from ldp.accounting.label import Label
 from ldp.collection.object_store import StorePath
 from ldp.decoding.outcome import Members
-from ldp.mechanisms import Catalogued
+from ldp.mechanisms import CatalogueMechanism
 from ldp.publishing.state import (
     PeriodState,
     kept_versions,
@@ -27,7 +27,7 @@ class Subject:
 
     metric: str
     version: int
-    mechanism: Catalogued
+    mechanism: CatalogueMechanism
     dictionary: tuple[str, ...] | None
     memoised: bool
     label: Label

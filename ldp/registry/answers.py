@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, Literal, NamedTuple
 
 from ldp.errors import ParameterError, RegistryError, ReportError
-from ldp.mechanisms import Catalogued, Mechanism
+from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.hierarchical_histogram import Levels
@@ -209,7 +209,7 @@ def _numbers(bounds: Any) -> Listing:
     return Listing("numbers", 0, f"numbers from {low} to {high}", (low, high))
 
 
-def _ranges(mechanism: Catalogued) -> str:
+def _ranges(mechanism: CatalogueMechanism) -> str:
     """Return what a report names of numbers, if that is ranges."""
     addressing = parts_of(mechanism)[0].addressing
     if not isinstance(addressing, Buckets | Levels):
@@ -218,7 +218,7 @@ def _ranges(mechanism: Catalogued) -> str:
     return f"{many}, cut as finely as chance decides" if isinstance(addressing, Levels) else many
 
 
-def naming(mechanism: Catalogued) -> tuple[float, float]:
+def naming(mechanism: CatalogueMechanism) -> tuple[float, float]:
     """Return the probabilities that a report names the first answer of the `pair` of a listing if
     it is the device's, and if the second is, where no hashes collide; of sets, that it names an
     answer of the device's set, and another."""
@@ -241,7 +241,7 @@ def _largest_set(part: Mechanism) -> int | None:
     return part.at_most_answers if is_set else None
 
 
-def _is_named(mechanism: Catalogued, parts: Sequence[_Part], value: Value) -> bool:
+def _is_named(mechanism: CatalogueMechanism, parts: Sequence[_Part], value: Value) -> bool:
     with suppress(ParameterError):  # a word that the mechanism does not know
         pairs = zip(parts, values_of_parts(mechanism, [value]), strict=True)
         return all(

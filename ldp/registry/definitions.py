@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from ldp.accounting.policy import Caps, periods_touched
 from ldp.errors import ParameterError, RegistryError
 from ldp.files import read_lines
-from ldp.mechanisms import Catalogued, Mechanism
+from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.protocol.sealed_report import SHUFFLER
 
 Memoise = Literal[False, "epoch", "per-value"]
@@ -58,7 +58,7 @@ class Metric:
     description: str
     owners: tuple[str, ...]
     expires: date
-    mechanism: Catalogued
+    mechanism: CatalogueMechanism
     dictionary: Path | None
     reports_per_window: int
     memoise: Memoise = False
@@ -192,7 +192,7 @@ class Metric:
         return "cleaned" if self.cleans else f"other {self.other}" if self.other else ""
 
 
-def listed_in(mechanism: Catalogued) -> tuple[str, ...]:
+def listed_in(mechanism: CatalogueMechanism) -> tuple[str, ...]:
     """Return the categories of the values of `mechanism`, or of its numbers; empty without."""
     return getattr(mechanism, "categories", None) or getattr(mechanism, "by", None) or ()
 

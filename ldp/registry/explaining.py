@@ -14,7 +14,7 @@ from ldp.accounting.explain import (
     guess_sentence,
     odds,
     posterior,
-    upwards,
+    round_up,
 )
 from ldp.accounting.guessing import linked_reports, require_share
 from ldp.accounting.label import Label
@@ -141,7 +141,7 @@ def in_text(data: Mapping[str, Any]) -> str:
         if None in epsilons:
             lines.append("All groups together have no bound where a relay is not honest.")
         elif len(data["groups"]) > 1:
-            day, life = map(upwards, epsilons)
+            day, life = map(round_up, epsilons)
             lines.append(
                 f"The groups add up: together they tell at most epsilon {day} about what was "
                 f"recorded in any 24 hours, and {life} for life."
@@ -370,7 +370,7 @@ def _times(share: float) -> str:
 def _linked_sentence(
     linked: Mapping[str, Any], goal: str, certainty: float, window: timedelta, epoch: str
 ) -> str:
-    goal = f"{goal} {upwards(100 * certainty, 4)} times in 100 somebody"
+    goal = f"{goal} {round_up(100 * certainty, 4)} times in 100 somebody"
     least, unit = linked["least"], linked["unit"]
     if least == 0:
         return f"{goal} needs no report: the likelier answer is right as often."
@@ -417,7 +417,7 @@ def group_lines(name: str, group: Mapping[str, Any], belief: float) -> Iterator[
     )
     touched = periods_touched(timedelta(days=1), timedelta(seconds=group["window_seconds"]))
     if group["day"]["epsilon"] < min(group["lifetime_epsilon"], touched * group["window_epsilon"]):
-        most = upwards(group["day"]["epsilon"])
+        most = round_up(group["day"]["epsilon"])
         yield f"  The metrics that it has now take at most {most} of that in any 24 hours."
     unless = UNLESS if group["is_conditional"] else ""
     for span, events in SPANS.items():

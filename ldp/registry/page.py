@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from html import escape
 from typing import Any
 
-from ldp.accounting.explain import epsilon_text, touched_sentence, upwards
+from ldp.accounting.explain import epsilon_text, round_up, touched_sentence
 from ldp.accounting.policy import periods_touched
 from ldp.registry.definitions import Metric
 from ldp.registry.explaining import explanation, group_lines, length_in_words, metric_lines
@@ -103,7 +103,7 @@ def _metric_cells(metric: Metric, day: date) -> list[str]:
         ", ".join(metric.owners),
         expires,
         epsilon_text(metric.mechanism.cost.epsilon),
-        f"{upwards(metric.price)} {epoch}{BEHIND_RELAY if metric.needs_shuffler else ''}",
+        f"{round_up(metric.price)} {epoch}{BEHIND_RELAY if metric.needs_shuffler else ''}",
     ]
 
 
@@ -112,7 +112,7 @@ def _worst_cases(registry: Registry) -> str:
     rows = [
         [
             name,
-            upwards(group.caps.window_epsilon) + (BEHIND_RELAY if group.needs_shuffler else ""),
+            round_up(group.caps.window_epsilon) + (BEHIND_RELAY if group.needs_shuffler else ""),
             *map(epsilon_text, worst[name].values()),
         ]
         for name, group in registry.groups.items()

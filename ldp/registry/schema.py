@@ -9,7 +9,7 @@ from dataclasses import MISSING, fields
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from ldp.mechanisms import METRIC_MECHANISMS, Catalogued
+from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism
 from ldp.mechanisms.presets import PRESETS
 
 Schema = dict[str, Any]
@@ -129,7 +129,7 @@ def section_schema(keys: Mapping[str, Schema], required: Iterable[str]) -> Schem
     }
 
 
-def _branch(name: str, kind: type[Catalogued]) -> Schema:
+def _branch(name: str, kind: type[CatalogueMechanism]) -> Schema:
     """Return what holds of a metric with this mechanism: its parameters, and no others."""
     needed = [field.name for field in fields(kind) if field.default is MISSING]
     needed = [key for key in needed if key != "seed"]  # derived without one
@@ -139,7 +139,7 @@ def _branch(name: str, kind: type[Catalogued]) -> Schema:
     return {"if": is_chosen, "then": {**own_keys, **needs}}
 
 
-def _parameters(kind: type[Catalogued]) -> Schema:
+def _parameters(kind: type[CatalogueMechanism]) -> Schema:
     hints = get_type_hints(kind)
     return {field.name: _type_schema(field.name, hints[field.name]) for field in fields(kind)}
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ldp.accounting.policy import Caps
 from ldp.errors import LdpError, ParameterError, RegistryError
-from ldp.mechanisms import METRIC_MECHANISMS, Catalogued, Mechanism, from_parameters
+from ldp.mechanisms import METRIC_MECHANISMS, CatalogueMechanism, Mechanism, from_parameters
 from ldp.mechanisms.presets import PRESETS
 from ldp.protocol.hashing import derived_seed
 from ldp.registry.definitions import (
@@ -304,7 +304,7 @@ def _metric(
 
 
 def _require_trust(
-    mechanism: Catalogued, keys: Mapping[str, Any], group: Group, reports: int
+    mechanism: CatalogueMechanism, keys: Mapping[str, Any], group: Group, reports: int
 ) -> None:
     """Raise RegistryError where a mechanism does not fit to what its group trusts."""
     if mechanism.needs_shuffler != group.needs_shuffler:
@@ -381,7 +381,7 @@ def _members(keys: dict[str, Any], metrics: Mapping[str, Metric]) -> tuple[Metri
 
 
 def _memoisation(
-    mechanism: Catalogued, keys: dict[str, Any], caps: Caps
+    mechanism: CatalogueMechanism, keys: dict[str, Any], caps: Caps
 ) -> tuple[Memoise, timedelta | None]:
     """Return what is memoised, and the length of an epoch."""
     memoise = keys.get("memoise", False)
@@ -402,7 +402,7 @@ def _memoisation(
     return memoise, epoch
 
 
-def _presence(mechanism: Catalogued, keys: dict[str, Any], memoise: Memoise) -> Presence:
+def _presence(mechanism: CatalogueMechanism, keys: dict[str, Any], memoise: Memoise) -> Presence:
     presence: Presence = keys.get("presence", "public")
     if presence not in PRESENCE:
         raise RegistryError('presence must be "public" or "hidden"')
@@ -419,7 +419,7 @@ def _presence(mechanism: Catalogued, keys: dict[str, Any], memoise: Memoise) -> 
     return presence
 
 
-def _replacement(mechanism: Catalogued, keys: dict[str, Any]) -> tuple[bool, str | None]:
+def _replacement(mechanism: CatalogueMechanism, keys: dict[str, Any]) -> tuple[bool, str | None]:
     """Return whether words are cleaned, and the category of what is not listed."""
     has_words = hasattr(mechanism, "spelling")
     words, other = keys.get("words", "clean"), keys.get("other")
@@ -430,7 +430,7 @@ def _replacement(mechanism: Catalogued, keys: dict[str, Any]) -> tuple[bool, str
     return has_words and words == "clean", other
 
 
-def _control(mechanism: Catalogued, keys: dict[str, Any], depends: bool) -> str | None:
+def _control(mechanism: CatalogueMechanism, keys: dict[str, Any], depends: bool) -> str | None:
     """Return the control value; `depends`: reports share noise, or are not all about it."""
     if (value := keys.get("control")) is None:
         return None
@@ -478,7 +478,7 @@ def _require_budget(group: str, caps: Caps, life: float, metrics: Mapping[str, M
 
 def _mechanism(
     path: Path, keys: dict[str, Any], identity: tuple[str, ...], members: tuple[Metric, ...]
-) -> Catalogued:
+) -> CatalogueMechanism:
     """Return the mechanism of a metric, from its preset's parameters and its own keys. A missing
     seed is derived from product, metric and version; categories may be a file; a joint metric has
     the mechanisms of its members."""

@@ -20,7 +20,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ldp.accounting.explain import PRIORS, posterior, upwards
+from ldp.accounting.explain import PRIORS, posterior, round_up
 from ldp.errors import DecodeError
 from ldp.registry import Registry
 from ldp.report import by_category, coefficients, crosstable, numbers, privacy, values
@@ -71,7 +71,7 @@ def environment(package: str) -> Environment:
         lstrip_blocks=True,
     )
     templates.filters |= {"count": whole_number, "percent": percent, "counted": counted}
-    templates.filters |= {"label": visible_label, "upwards": upwards, "quantity": quantity}
+    templates.filters |= {"label": visible_label, "round_up": round_up, "quantity": quantity}
     templates.filters["p_value"] = p_text
     return templates
 

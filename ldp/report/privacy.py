@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ldp.accounting.explain import caps_sentence, epsilon_text, guess_sentence, upwards
+from ldp.accounting.explain import caps_sentence, epsilon_text, guess_sentence, round_up
 from ldp.accounting.label import Label
 from ldp.registry.explaining import NOT_COVERED, REMEMBERED, UNSHUFFLED
 from ldp.report.reading import ResultFile
@@ -65,8 +65,8 @@ def _shuffled(label: Label) -> str:
     """Return what an honest relay leaves, in a sentence."""
     window, life = label.shuffled_window_epsilon, label.shuffled_lifetime_epsilon
     return (
-        f"If the relay is honest, epsilon {upwards(label.shuffled_report_epsilon)} for a person in "
-        f"a batch; group {label.group}: {caps_sentence(label.window, window, life)}, with a "
+        f"If the relay is honest, epsilon {round_up(label.shuffled_report_epsilon)} for a person "
+        f"in a batch; group {label.group}: {caps_sentence(label.window, window, life)}, with a "
         "probability to miss that the relay states."
     )
 
@@ -85,7 +85,7 @@ def _several(summary: Mapping[str, Any], epsilon: float, known: list[Label]) -> 
     if days > 1:
         yield (
             f"These are of {days} days: whoever sent a report on each of them spent {days} times "
-            f"epsilon, {upwards(days * epsilon)}."
+            f"epsilon, {round_up(days * epsilon)}."
         )
 
 

@@ -18,7 +18,7 @@ from scipy.special import logsumexp, xlog1py, xlogy
 
 from ldp import bulk
 from ldp.arrays import Bools, Floats, Ints, Points
-from ldp.mechanisms import Catalogued, Mechanism
+from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.bloom import Md5Bloom
@@ -50,7 +50,7 @@ class Evidence(Protocol):
 
 
 def evidence(
-    mechanism: Catalogued, values: Sequence[Value], memoise: Memoise, streams: int
+    mechanism: CatalogueMechanism, values: Sequence[Value], memoise: Memoise, streams: int
 ) -> Evidence:
     """Return the evidence of so many `streams`, none of which has a report yet."""
     if not memoise:
@@ -62,7 +62,9 @@ def evidence(
 class FreshEvidence:
     """Reports with fresh noise each: their likelihoods multiply."""
 
-    def __init__(self, mechanism: Catalogued, values: Sequence[Value], streams: int) -> None:
+    def __init__(
+        self, mechanism: CatalogueMechanism, values: Sequence[Value], streams: int
+    ) -> None:
         self._mechanism = mechanism
         self._cells = [
             _Cells(part, points)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ldp import bulk
 from ldp.arrays import Ints, Points
-from ldp.mechanisms import Catalogued
+from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.base import threshold
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
@@ -37,7 +37,7 @@ class Fleet:
 
     def __init__(
         self,
-        mechanism: Catalogued,
+        mechanism: CatalogueMechanism,
         values: Sequence[Value],
         memoise: Memoise,
         secrets: Ints,

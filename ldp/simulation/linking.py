@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from ldp.arrays import Floats, Ints
 from ldp.errors import ParameterError
-from ldp.mechanisms import Catalogued
+from ldp.mechanisms import CatalogueMechanism
 from ldp.registry.definitions import Memoise
 from ldp.simulation.averaging import Advantage
 from ldp.simulation.evidence import Evidence, MemoisedEvidence, evidence, log_shares
@@ -33,7 +33,7 @@ class Linking:
 
 
 def linking(
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     population: Population,
     memoise: Memoise,
     reports: int,

@@ -22,7 +22,7 @@ from ldp.decoding.distribution import Distribution
 from ldp.decoding.fakes import MOST_SHARE, fake_reports
 from ldp.decoding.numeric import MeanEstimate, decode_numbers
 from ldp.errors import ParameterError
-from ldp.mechanisms import Catalogued, Mechanism
+from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.bit_flip import Buckets
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
 from ldp.mechanisms.numeric import Numeric
@@ -157,7 +157,7 @@ class Gain:
     held: float = 0.0
 
 
-def require_attacks(mechanism: Catalogued) -> None:
+def require_attacks(mechanism: CatalogueMechanism) -> None:
     """Raise ParameterError for a mechanism that no attack of this file is for."""
     by = getattr(mechanism, "by", None)
     if isinstance(mechanism, Numeric | HierarchicalHistogram) and not by:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ldp import bulk
 from ldp.arrays import Ints, Points
 from ldp.errors import ParameterError
-from ldp.mechanisms import Catalogued, Mechanism
+from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.addressing import Answers, Rounding
 from ldp.mechanisms.base import threshold
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
@@ -32,7 +32,7 @@ Batch = tuple[NDArray[np.uint32], NDArray[np.uint8]]
 
 
 def simulate(
-    mechanism: Catalogued, population: Population, generator: np.random.Generator
+    mechanism: CatalogueMechanism, population: Population, generator: np.random.Generator
 ) -> Iterator[Batch]:
     """Yield one report a person, in uniformly random order: (rows, payloads) by batches of 65,536.
 
@@ -56,7 +56,7 @@ def simulate(
 
 
 def limited(
-    mechanism: Catalogued, population: Population, generator: np.random.Generator
+    mechanism: CatalogueMechanism, population: Population, generator: np.random.Generator
 ) -> Population:
     """Return the population after devices limited their sets of answers; unchanged if there is no
     larger set. Raises ParameterError for a larger set of a member of a joint metric."""
@@ -68,7 +68,7 @@ def limited(
     return population.limited(most, generator)
 
 
-def points_of(mechanism: Catalogued, values: Sequence[Value]) -> list[Points]:
+def points_of(mechanism: CatalogueMechanism, values: Sequence[Value]) -> list[Points]:
     """Return the points of values, for each part of the mechanism's report (see `bulk.points`)."""
     return [
         bulk.points(part.addressing, part.shape.rows, part_values)
@@ -77,7 +77,7 @@ def points_of(mechanism: Catalogued, values: Sequence[Value]) -> list[Points]:
 
 
 def encode_batch(
-    mechanism: Catalogued, points: Sequence[Points], generator: np.random.Generator
+    mechanism: CatalogueMechanism, points: Sequence[Points], generator: np.random.Generator
 ) -> Batch:
     """Return one report for each value whose points (`points_of`) these are: rows, uint32, shape
     (n,), and payloads, uint8, shape (n, payload bytes)."""

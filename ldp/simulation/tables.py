@@ -14,7 +14,7 @@ import numpy as np
 from ldp import bulk
 from ldp.arrays import AnyInts, Floats, Ints, Points
 from ldp.errors import ParameterError
-from ldp.mechanisms import Catalogued, JointMechanism, Mechanism
+from ldp.mechanisms import CatalogueMechanism, JointMechanism, Mechanism
 from ldp.mechanisms.addressing import Answers, Rounding
 from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.joint_base import values_of_parts
@@ -83,7 +83,7 @@ def draw_table(
 
 
 def draw_tables(
-    mechanism: Catalogued,
+    mechanism: CatalogueMechanism,
     values: Sequence[str],
     counts: Ints,
     generator: np.random.Generator,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ldp.accounting.label import Label
 from ldp.errors import DecodeError, LdpError, MergeError, ReportError
 from ldp.files import write_whole
-from ldp.mechanisms import Catalogued, JointMechanism, Mechanism, from_parameters
+from ldp.mechanisms import CatalogueMechanism, JointMechanism, Mechanism, from_parameters
 from ldp.protocol import wire
 from ldp.protocol.kinds import Layout
 from ldp.protocol.wire import JointLayout
@@ -175,7 +175,9 @@ def join_batch(layout: JointLayout, batches: Sequence[Batch]) -> Batch:
     return batches[0][0] // np.uint32(layout.parts[0].rows), np.concatenate(blocks, axis=1)
 
 
-def empty_builder(mechanism: Catalogued, workers: int = 1) -> TableBuilder | JointTableBuilder:
+def empty_builder(
+    mechanism: CatalogueMechanism, workers: int = 1
+) -> TableBuilder | JointTableBuilder:
     """Return a builder for reports of any mechanism of the catalogue; `workers`: threads."""
     if isinstance(mechanism, JointMechanism):
         return JointTableBuilder(mechanism, workers)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ldp.arrays import Ints, Places
 from ldp.errors import MergeError
-from ldp.mechanisms import Catalogued
+from ldp.mechanisms import CatalogueMechanism
 from ldp.tables.joint_table import JointTable, empty_builder, split_batch
 from ldp.tables.table import Batch, Table, require_same
 
@@ -27,13 +27,13 @@ class Patterns:
     """Different reports of a mechanism: `rows`, uint32, shape (patterns,), `payloads`, uint8,
     shape (patterns, payload bytes), and `counts`, int64, shape (patterns,), the reports of each."""
 
-    mechanism: Catalogued
+    mechanism: CatalogueMechanism
     rows: NDArray[np.uint32]
     payloads: NDArray[np.uint8]
     counts: Ints
 
     @classmethod
-    def of(cls, mechanism: Catalogued, batches: Iterable[Batch]) -> "Patterns":
+    def of(cls, mechanism: CatalogueMechanism, batches: Iterable[Batch]) -> "Patterns":
         """Count the reports of all batches. Raises ReportError for an invalid report."""
         empty = np.empty(0, np.uint32), np.empty((0, mechanism.layout.payload_bytes), np.uint8)
         grouped, waiting = cls(mechanism, *empty, np.empty(0, np.int64)), list["Patterns"]()

@@ -22,7 +22,7 @@ from ldp.accounting.label import Label
 from ldp.arrays import AnyInts, Ints
 from ldp.errors import DecodeError, LdpError, MergeError, ParameterError, ReportError
 from ldp.files import write_whole
-from ldp.mechanisms import Catalogued, Mechanism, from_parameters
+from ldp.mechanisms import CatalogueMechanism, Mechanism, from_parameters
 from ldp.protocol import wire
 from ldp.protocol.kinds import Layout
 
@@ -63,7 +63,7 @@ def _texts(values: object) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
-def require_same(mechanism: Catalogued, other: Catalogued) -> None:
+def require_same(mechanism: CatalogueMechanism, other: CatalogueMechanism) -> None:
     """Raise MergeError unless tables of these mechanisms can be added."""
     if mechanism.fingerprint != other.fingerprint:
         raise MergeError(
@@ -334,7 +334,7 @@ def payload_numbers(layout: Layout, rows: AnyInts, payloads: NDArray[np.uint8]) 
     return numbers
 
 
-def batches(mechanism: Catalogued, reports: Iterable[bytes]) -> Iterator[Batch]:
+def batches(mechanism: CatalogueMechanism, reports: Iterable[bytes]) -> Iterator[Batch]:
     """Yield checked reports in batches; at an invalid one raises ReportError, after yielding those
     before it."""
     header, layout = mechanism.header, mechanism.layout
@@ -365,7 +365,7 @@ def batches(mechanism: Catalogued, reports: Iterable[bytes]) -> Iterator[Batch]:
 class CountsReports(ABC):
     """Counter of reports, one by one or by batches."""
 
-    _mechanism: Catalogued
+    _mechanism: CatalogueMechanism
 
     def add(self, report: bytes) -> None:
         """Count a report; raises ReportError, and counts nothing, unless it is a whole valid report

@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ldp.accounting import Caps
-from ldp.mechanisms import Catalogued, from_parameters
+from ldp.mechanisms import CatalogueMechanism, from_parameters
 from ldp.mechanisms.presets import COMPLETE
 from ldp.registry import Group, Metric, Registry
 from ldp.registry.definitions import Memoise
@@ -34,7 +34,7 @@ CAPS = Caps(window=EPOCH, window_epsilon=4.0, lifetime_epsilon=16.0)
 NO_CAPS = Caps(window=timedelta(days=1), window_epsilon=1e3, lifetime_epsilon=1e6)
 
 
-def _mechanism(preset: str) -> Catalogued:
+def _mechanism(preset: str) -> CatalogueMechanism:
     return from_parameters({**COMPLETE[preset].parameters, "seed": "5eed"})
 
 

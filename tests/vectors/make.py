@@ -7,7 +7,7 @@ from typing import Any
 from ldp.errors import DecodeError
 from ldp.mechanisms import (
     BitFlip,
-    Catalogued,
+    CatalogueMechanism,
     CoinResponse,
     CountMeanSketch,
     HierarchicalHistogram,
@@ -234,7 +234,7 @@ def _memoised(mechanism: Any, values: Sequence[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _row_out_of_range(mechanism: Catalogued, good: bytes) -> dict[str, str]:
+def _row_out_of_range(mechanism: CatalogueMechanism, good: bytes) -> dict[str, str]:
     """A report of the first row that does not exist; none where the bytes cannot name one."""
     size, rows = mechanism.layout.row_bytes, mechanism.layout.rows
     if rows == 1 << 8 * size:
