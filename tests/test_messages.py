@@ -2,6 +2,7 @@
 
 import json
 import math
+import threading
 from collections import Counter
 from dataclasses import replace
 from datetime import date, timedelta
@@ -141,6 +142,7 @@ def items(way: ThroughRelay) -> list[Item]:
         ([('group = "trusting"', 'group = "places"')], "protects nothing before a relay"),
         ([('group = "places"\nd', 'group = "trusting"\nd')], "has noise of its own"),
         ([("shuffled_epsilon = 1.0", "")], "needs shuffled_epsilon"),
+        ([("shuffled_epsilon = 1.0", "shuffled_epsilon = 1e-9")], "of 0.01 at least"),
         ([("shuffled_epsilon = 1.0", "shuffled_epsilon = 1.5")], "its group's cap is 1.0"),
         ([("slots = 2", "slots = 2\nreports_per_window = 2")], "sends one record in a window"),
         ([("slots = 2", 'slots = 2\nmemoise = "per-value"')], "memoises nothing"),
@@ -191,6 +193,9 @@ def test_a_later_registry_changes_neither_trust_nor_key_unnoticed(tmp_path: Path
     other_key = registry(tmp_path, (KEY.fingerprint, RETIRED.fingerprint))
     with pytest.raises(RegistryError, match=r"changed its sealing key .* give it version 4"):
         other_key.check()
+    dearer = registry(tmp_path, ("shuffled_epsilon = 1.0", "shuffled_epsilon = 0.5"))
+    with pytest.raises(RegistryError, match=r"changed its shuffled_epsilon .* give it version 4"):
+        dearer.check()
     local = registry(
         tmp_path / "old",
         ('trust = "shuffler"\nconsent = "Your', '# "Your'),
@@ -217,6 +222,8 @@ def test_a_client_without_a_relay_and_its_key_is_refused(tmp_path: Path) -> None
     for way in (Collector(ANYWHERE, key=KEY.public), Folder(tmp_path / "out")):
         with pytest.raises(ParameterError, match="metric 'city' protects nothing without a relay"):
             Client(tmp_path / "d", registry=loaded, destination=way)
+    with pytest.raises(ParameterError, match="another address"):
+        Collector(ANYWHERE, relay=ANYWHERE, key=KEY.public)
     Client(
         tmp_path / "d",
         registry=loaded,
@@ -275,6 +282,70 @@ def test_consent_that_is_taken_back_deletes_what_waits_of_it(tmp_path: Path) -> 
     person.now += 2 * DAY
     person.client.upload()
     assert {item.metric for item in items(way)} == {"queue:places"}
+
+
+@pytest.mark.exact
+def test_another_text_needs_another_consent(tmp_path: Path) -> None:
+    Person(tmp_path / "d", registry(tmp_path), ThroughRelay()).client.close()
+    other = registry(tmp_path, ("and a relay mixes it", "and nobody mixes it"))
+    client = Client(tmp_path / "d", registry=other, destination=ThroughRelay(), clock=lambda: NOON)
+    assert client.status().unasked == ("trusting",)
+    assert isinstance(client.record("city", "Oslo"), Declined)
+    client.grant(["trusting"])
+    assert client.status().unasked == ()
+    assert client.record("city", "Oslo")
+
+
+@pytest.mark.exact
+def test_consent_is_that_of_the_group_under_which_a_record_was_sealed(tmp_path: Path) -> None:
+    """Its metric moves to another group, whose consent does not cover what waits."""
+
+    class Down(ThroughRelay):
+        def send(self, identity: bytes, body: bytes) -> int:
+            raise OSError
+
+    person = Person(tmp_path / "d", registry(tmp_path), Down())
+    person.answer("Oslo")
+    assert person.client.status().waiting == 1
+    person.client.close()
+    group = '[group.other]\nwindow = "1d"\nwindow_epsilon = 1.0\nlifetime_epsilon = 9.0\n'
+    moved = registry(
+        tmp_path,
+        ("[metric.city]", f'{group}trust = "shuffler"\nconsent = "x"\n[metric.city]'),
+        ('group = "trusting"', 'group = "other"'),
+        ("version = 3", "version = 4"),
+    )
+    now = person.now + DAY // 2
+    client = Client(tmp_path / "d", registry=moved, destination=Down(), clock=lambda: now)
+    client.grant(["other"])
+    assert client.status().waiting == 0
+
+
+@pytest.mark.exact
+def test_taking_a_consent_back_waits_for_what_is_on_its_way(tmp_path: Path) -> None:
+    class Slow(ThroughRelay):
+        inside, go = threading.Event(), threading.Event()
+
+        def send(self, identity: bytes, body: bytes) -> int:
+            self.inside.set()
+            self.go.wait(10)
+            return super().send(identity, body)
+
+    person = Person(tmp_path / "d", registry(tmp_path), way := Slow())
+    person.client.record("city", "Oslo")
+    person.now += DAY
+    uploading = threading.Thread(target=person.client.upload)
+    uploading.start()
+    assert way.inside.wait(10)
+    taking_back = threading.Thread(target=person.client.grant)
+    taking_back.start()
+    taking_back.join(0.3)
+    assert taking_back.is_alive()
+    assert not way.got
+    way.go.set()
+    taking_back.join(10)
+    assert len(way.got) == 1
+    uploading.join()
 
 
 @pytest.mark.exact

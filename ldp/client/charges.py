@@ -1,5 +1,6 @@
 """Charges of a device: one row each, and their totals. No charge is ever refunded."""
 
+import hashlib
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping
@@ -122,8 +123,12 @@ def _terms(connection: Connection, registry: Registry) -> tuple[float, Mapping[s
 
 def _term(registry: Registry, group: str) -> str:
     """Return the name under which a group is among the terms: who agreed to caps on the device's
-    own noise did not agree to a shuffler."""
-    return SHUFFLER + group if registry.groups[group].needs_shuffler else group
+    own noise did not agree to a shuffler, and who agreed to one text not to another."""
+    trusting = registry.groups[group]
+    if not trusting.needs_shuffler:
+        return group
+    digest = hashlib.blake2b(trusting.consent.encode(), digest_size=16).hexdigest()
+    return f"{SHUFFLER}{group}/{digest}"
 
 
 @lru_cache(maxsize=8)

@@ -132,6 +132,8 @@ class Collector:
         self.key = None if key is None else _public_key(key)
         self._direct, self.has_relay = _Address.of(url), relay is not None
         self._relay = self._direct if relay is None else _Address.of(relay)
+        if self.has_relay and self._relay == self._direct:
+            raise ParameterError("the relay must be another address than the collector's")
         self.is_local = self._direct.is_local and self._relay.is_local
         self._headers = {**(headers or {}), "Content-Type": MEDIA_TYPE, "User-Agent": "ldp"}
         for text in chain.from_iterable((headers or {}).items()):

@@ -144,7 +144,10 @@ class Client:
                 self._set_consent("withdrawn")
             return self._set_consent("granted", shuffler_groups)
 
-        return self._safely(agree, lambda _: False)
+        is_written = self._safely(agree, lambda _: False)
+        if any(group.needs_shuffler for group in self._registry.groups.values()):
+            self._sender.wait()  # what was on its way may be of a group that is not named any more
+        return is_written
 
     def withdraw(self) -> bool:
         """Note that the owner does not agree: delete the pool and the sealed batches. When this

@@ -17,7 +17,7 @@ from ldp.client.periods import beginning, day_of, length
 from ldp.client.pool import due_periods, meaning
 from ldp.protocol.batch import ID_BYTES, Batch, Item, pack_batches
 from ldp.protocol.randomness import BitSource, uniform_below
-from ldp.protocol.sealed_report import Content, needs_relay
+from ldp.protocol.sealed_report import Content, shuffled_group
 from ldp.registry import Registry
 
 if TYPE_CHECKING:
@@ -215,16 +215,13 @@ def drop(connection: Connection, now: int, keep_sent: timedelta) -> None:
 
 def withdraw_shuffled(connection: Connection, registry: Registry, groups: Collection[str]) -> None:
     """Delete what waits of metrics that need a shuffler, pooled or sealed, but of `groups`."""
-    metrics = registry.metrics.values()
-    agreed = {metric.name for metric in metrics if metric.needs_shuffler and metric.group in groups}
-    for metric in metrics:
-        for table in (
-            ("pool", "seen") if metric.needs_shuffler and metric.name not in agreed else ()
-        ):
-            connection.execute(f"DELETE FROM {table} WHERE metric = ?", (metric.name,))
-    waiting = "SELECT id, contents, sealed FROM batches WHERE state = 'waiting' AND sealed NOT NULL"
-    for identity, contents, sealed in connection.execute(waiting).fetchall():
-        if needs_relay(sealed) and not agreed.issuperset(json.loads(contents)):
+    for metric in registry.metrics.values():
+        if metric.needs_shuffler and metric.group not in groups:
+            for table in ("pool", "seen"):
+                connection.execute(f"DELETE FROM {table} WHERE metric = ?", (metric.name,))
+    waiting = "SELECT id, sealed FROM batches WHERE state = 'waiting' AND sealed NOT NULL"
+    for identity, sealed in connection.execute(waiting).fetchall():
+        if (group := shuffled_group(sealed)) and group not in groups:
             connection.execute(
                 "UPDATE batches SET state = 'withdrawn', body = NULL, sealed = NULL, "
                 "not_before = 0 WHERE id = ?",

@@ -11,7 +11,7 @@ from ldp.client.device_file import DeviceFile, StorageError, remember, state
 from ldp.client.periods import ledger_time
 from ldp.client.results import Uploaded
 from ldp.protocol.randomness import BitSource, uniform_below
-from ldp.protocol.sealed_report import needs_relay
+from ldp.protocol.sealed_report import shuffled_group
 
 FIRST_WAIT, LONGEST_WAIT = 60, 6 * 3600
 """Bounds of the waits after failed uploads, in seconds; a wait is uniform up to its bound, and the
@@ -138,7 +138,7 @@ class Sender:
             )
             has_relay, batch, why = getattr(self.destination, "has_relay", False), None, ""
             for batch in batches:
-                if has_relay or not needs_relay(batch[1]):
+                if has_relay or not shuffled_group(batch[1]):
                     break
                 batch, why = None, NO_RELAY
         if batch is None:

@@ -107,6 +107,8 @@ def is_sealed(batch: bytes) -> bool:
     return batch[HEAD_BYTES + ITEM_BYTES :].startswith(QUEUE.encode())
 
 
-def needs_relay(batch: bytes) -> bool:
-    """Return whether a batch carries messages that protect nothing before a relay shuffled them."""
-    return batch[HEAD_BYTES + ITEM_BYTES :].startswith((QUEUE + SHUFFLER).encode())
+def shuffled_group(batch: bytes) -> str:
+    """Return the group of the messages that a batch carries and that protect nothing before a relay
+    shuffled them; "" for a batch of other reports."""
+    name, start = batch[HEAD_BYTES + ITEM_BYTES :], (QUEUE + SHUFFLER).encode()
+    return name.removeprefix(start).partition(b"/")[0].decode() if name.startswith(start) else ""

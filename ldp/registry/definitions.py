@@ -181,6 +181,7 @@ class Metric:
             "members": ", ".join(member.name for member in self.members),
             "sealing_key": self.sealing_key or "",
             "values": self._values(),
+            "shuffled_epsilon": f"{self.shuffled_epsilon}" if self.needs_shuffler else "",
         }
         return pins | {pin: text for pin, text in texts.items() if text}
 

@@ -54,6 +54,11 @@ WHO = {
     "device": "Your app, and who holds your unlocked device, see your answers before any noise.",
 }
 """Parties that could link reports, or could not, and what each needs."""
+SHUFFLED_PEOPLE = (
+    "Of messages for a shuffler what hides yours are the dummies of the other people in the batch, "
+    "as long as the relay does not help to take them away. Of all other reports, other people's do "
+    "not help to take the noise from yours, which is drawn on your device alone."
+)
 REMEMBERED = {
     False: f"Every report has fresh noise. {REPORTS_MULTIPLY}",
     "epoch": (
@@ -115,6 +120,7 @@ def explanation(
     beliefs = require_share(belief, "belief"), require_share(certainty, "certainty")
     chosen = [registry.metric(name)] if name else list(registry.metrics.values())
     groups = {metric.group for metric in chosen}
+    trusting = any(metric.needs_shuffler for metric in chosen)
     return {
         "product": registry.product,
         "belief": belief,
@@ -124,7 +130,7 @@ def explanation(
             group: _group(registry, group, belief) for group in registry.groups if group in groups
         },
         "device": {} if name else _meanings(registry.worst_case_of_all(), belief),
-        "who": WHO,
+        "who": {**WHO, "people": SHUFFLED_PEOPLE} if trusting else WHO,
         "not_covered": NOT_COVERED,
     }
 
@@ -319,7 +325,8 @@ def metric_lines(data: Mapping[str, Any], name: str) -> Iterator[str]:
             else f", in {100 * metric['sending']:.3g} of 100 cases",
         )
         seen = "everything that an honest relay passed on, and knew all answers of others"
-        yield guess_sentence(metric["shuffled"]["epsilon"], seen, (first, second), belief)
+        guess = guess_sentence(metric["shuffled"]["epsilon"], seen, (first, second), belief)
+        yield f"{guess} The relay states with what small probability this does not hold."
         yield UNSHUFFLED
         return
     epoch = (

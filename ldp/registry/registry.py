@@ -31,6 +31,7 @@ PINS = {
     "members": "members",
     "sealing_key": "sealing key",
     "values": "words or other",
+    "shuffled_epsilon": "shuffled_epsilon",
 }
 """Names of the pins in messages about a change."""
 SPANS = {"day": timedelta(days=1), "year": timedelta(days=366)}

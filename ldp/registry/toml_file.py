@@ -46,6 +46,8 @@ JOINT = "joint"
 """Name of the mechanism whose parts are other metrics'."""
 PRESENCE = ("public", "hidden")
 TRUST = ("device", "shuffler")
+LEAST_SHUFFLED = 0.01
+"""Least target of messages for a shuffler: below, the batch that it needs takes minutes to find."""
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -321,6 +323,10 @@ def _require_trust(
         raise RegistryError(
             f"mechanism {mechanism.name!r} needs shuffled_epsilon, which the relay holds batches "
             "for, and which is charged for a record"
+        )
+    if keys["shuffled_epsilon"] < LEAST_SHUFFLED:
+        raise RegistryError(
+            f"mechanism {mechanism.name!r} needs a shuffled_epsilon of {LEAST_SHUFFLED:g} at least"
         )
     if reports != 1:
         raise RegistryError(
