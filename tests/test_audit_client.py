@@ -23,7 +23,7 @@ def audited(periods: int, devices: int, make: Callable[..., Client] = Client) ->
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_the_audit_of_the_client_passes() -> None:
-    """Wrong with probability ALPHA at most."""
+    """False failure: ALPHA. The twins are the mutants below."""
     assert audited(PERIODS, DEVICES) == []
 
 
@@ -31,6 +31,8 @@ def test_the_audit_of_the_client_passes() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("mutant", SAMPLING_MUTANTS)
 def test_the_periods_of_one_device_catch_the_mutant(mutant: str) -> None:
+    """The weakest is 10 standard errors beyond its level, so missed with probability below
+    1e-20. The twin is the real client above."""
     assert audited(PERIODS, 0, SAMPLING_MUTANTS[mutant]())
 
 
@@ -38,6 +40,8 @@ def test_the_periods_of_one_device_catch_the_mutant(mutant: str) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("mutant", SECRET_MUTANTS)
 def test_new_devices_catch_the_mutant(mutant: str) -> None:
+    """Seeds are fixed; with 6 others of the weakest, the secret of two bytes, none was missed. The
+    twin is the real client above."""
     assert audited(0, DEVICES, SECRET_MUTANTS[mutant]())
 
 
@@ -46,5 +50,7 @@ def test_new_devices_catch_the_mutant(mutant: str) -> None:
 def test_flips_that_values_share_are_caught_through_the_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """10 standard errors beyond its level, so missed with probability below 1e-20. The twin is the
+    real client above."""
     share_flips(monkeypatch)
     assert any("per-value" in finding for finding in audited(0, DEVICES))

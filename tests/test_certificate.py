@@ -49,7 +49,8 @@ def certificate(text: str, here: Path) -> dict[str, Any]:
 
 @pytest.mark.statistical
 def test_a_certificate_says_what_was_audited_how_and_by_what(certificate: dict[str, Any]) -> None:
-    """An honest encoder fails with probability 2e-6; 200 reports show both cheats surely."""
+    """An honest encoder fails with probability 2e-6; 200 reports show both cheats surely. The twins
+    are the certificates below that say otherwise, and the honest encoder taken for a cheat."""
     assert certificate["passed"]
     assert certificate["version"] == "0.1.0"
     assert {"made", "commit", "python", "trials", "seed", "alpha"} <= set(certificate)
@@ -73,6 +74,8 @@ def test_a_certificate_is_repeated_and_says_where_it_came_from(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """False failure: 2e-6, as above, for the noise of the repetition is fresh. The twins are the
+    certificates below that say otherwise."""
     Path("home.json").write_text(json.dumps(certificate | {"version": "0.0.9"}))
     assert run("audit --verify home.json", monkeypatch) == 0
     shown = capsys.readouterr().out
@@ -260,7 +263,7 @@ def test_an_audit_that_is_not_written_down_tries_no_cheat(
 @sampling_each_kind
 def test_every_cheat_is_caught_in_every_example(example: Example) -> None:
     """An honest encoder would be refuted with probability ALPHA; each cheat moves some count by
-    much more than 2,000 reports need to show it."""
+    much more than 2,000 reports need to show it. The twin is the honest encoder below."""
     mechanism = example.mechanism
     caught = cheats_caught(mechanism, tried(mechanism), 2000, ALPHA)
     assert all(caught.values()), caught

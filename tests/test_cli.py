@@ -93,6 +93,7 @@ def test_results_as_json(
 def test_an_audit_of_a_metric_passes_and_is_written_down(
     metric: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Fresh noise; false failure: 2e-6. The twin is the cheat below."""
     words = f"audit {metric} --registry metrics.toml --trials 1000 --report audit.json"
     assert run(words, monkeypatch) == 0
     assert capsys.readouterr().out.startswith(f"ok   {metric}: epsilon")
@@ -105,6 +106,7 @@ def test_an_audit_of_a_metric_passes_and_is_written_down(
 def test_an_audit_of_a_cheat_fails_with_status_1(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """All of 1,000 reports are true, where half would be: no chance is involved."""
     monkeypatch.setattr(Index, "draw", lambda layout, source, cells, *thresholds: cells[0])
     assert run("audit home --registry metrics.toml --trials 1000", monkeypatch) == 1
     assert capsys.readouterr().out.startswith("FAIL home: epsilon 3 claimed")
