@@ -162,7 +162,8 @@ def test_a_record_that_is_not_drawn_is_never_encoded(
 def test_every_record_and_every_slot_is_as_likely_as_any_other(
     tmp_path: Path, records: int
 ) -> None:
-    """Three slots; which records are in which of them is uniform over all assignments."""
+    """Three slots; which records are in which of them is uniform over all assignments. False
+    failure: ALPHA, and the seed is fixed."""
     made = App(tmp_path, {"city": {"reports": 3}})
     metric = Registry.load(tmp_path / "metrics.toml").metric("city")
     file, bits, trials, seen = DeviceFile(made.path), SeededBits(b"slots"), 6000, Counter[Any]()

@@ -310,11 +310,17 @@ def test_of_too_many_batches_the_oldest_are_dropped(app: App) -> None:
 
 
 @pytest.mark.statistical
-def test_reports_of_two_periods_are_mixed_in_their_batch(tmp_path: Path) -> None:
-    """At epsilon 8 a report tells the truth but for 7 in 10,000; in 40 devices that the first
-    period's is always the first, or never, has a chance below 1e-11."""
+@pytest.mark.parametrize("is_mixed", [True, False])
+def test_reports_of_two_periods_are_mixed_in_their_batch(
+    tmp_path: Path, is_mixed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At epsilon 8 a report tells the truth but for 7 in 10,000; in 30 devices that the first
+    period's is the first fewer than 3 times, or more than 27, has probability 1e-6. The twin keeps
+    the order, and passes with 2e-6."""
+    if not is_mixed:
+        monkeypatch.setattr("ldp.client.sealing.random_order", lambda items, bits: list(items))
     first = Counter[bool]()
-    for number in range(40):
+    for number in range(30):
         folder = tmp_path / str(number)
         folder.mkdir()
         made = App(folder, {"city": {"epsilon": 8.0}})
@@ -331,7 +337,7 @@ def test_reports_of_two_periods_are_mixed_in_their_batch(tmp_path: Path) -> None
         made.client.upload()
         first[made.server.items[0].report[-1] == 0] += 1
         made.client.close()
-    assert set(first) == {True, False}
+    assert (min(first[True], first[False]) > 2) is is_mixed, first
 
 
 @pytest.mark.exact

@@ -163,7 +163,8 @@ def test_the_averaging_attack_succeeds_as_often_as_the_best_guess_does(memoise: 
 def test_devices_that_do_not_memoise_are_guessed_more_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The twin: the same attacker, per value, on devices that draw a response for every report."""
+    """The twin: the same attacker, per value, on devices that draw a response for every report. The
+    seed is fixed: 9.6 standard errors, fewer than the 4.9 needed with probability 1e-6."""
     forget(monkeypatch)
     asked = ScenarioMetric(metric=metric(PLACE, memoise="per-value"), population=PLACES)
     monkeypatch.setattr(Collection, "_charge", lambda self, *_: np.zeros(1))
@@ -240,6 +241,8 @@ def test_linking_attains_the_distance_in_total_variation(
 
 @pytest.mark.statistical
 def test_a_fleet_that_does_not_memoise_is_linked_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin of the above. The seed is fixed: 10.9 standard errors, fewer than
+    the 5.5 needed with probability 4e-8."""
     laws = pairs(PLACE, PLACES, "per-value")
     forget(monkeypatch)
     found = linking(PLACE, PLACES, "per-value", 1, people=PAIRS, generator=generator(7))
