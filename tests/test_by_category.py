@@ -221,7 +221,8 @@ def _add(held: dict[Any, int], key: Any, holds: bool) -> None:
 @pytest.mark.campaign
 @pytest.mark.statistical
 def test_intervals_of_means_and_shares_of_each_category_hold() -> None:
-    """60 tables, alike. The twin has the error of the sum of numbers and not of the ratio."""
+    """60 tables: fewer than 94 % of the intervals of one statistic would hold with probability
+    ALPHA. The twin has the error of the sum of numbers and not of the ratio."""
     (values, shares), generator = _people(0), np.random.default_rng(4)
     truths = {
         version: (
@@ -494,7 +495,8 @@ def test_rows_of_the_data_set_have_the_category_as_their_value(tmp_path: Path) -
 @pytest.mark.statistical
 def test_a_plan_by_category_says_what_reports_then_say() -> None:
     """15 tables of the recommended way: the median interval of each category is as long as planned,
-    within two bins at each end; a plan that takes a category for all users says another length."""
+    within two bins at each end, and the seed is fixed. The twin, a plan that takes a
+    category for all users, says another length."""
     users, bounds = 40_000, (0.0, 100.0)
     planned = plan_percentile(users=users, epsilon=2.0, bounds=bounds, by=4)
     best, generator = planned.best, np.random.default_rng(12)

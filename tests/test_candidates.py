@@ -28,7 +28,6 @@ from simulations.intervals import pooled_table
 from simulations.rappor_cases import scored
 from tests.candidate_tables import CASES, NAMES, TYPICAL, shipped, small_case
 from tests.command_line import run
-from tests.statistics import ALPHA
 
 METHODS = ("regression", "lasso-ols")
 
@@ -69,7 +68,8 @@ def test_candidates_of_one_filter_cannot_be_told_apart_and_the_others_can(method
 @pytest.mark.statistical
 def test_a_named_candidates_estimate_is_unbiased_and_its_error_honest() -> None:
     """Fitted together with all others, over redrawn hash functions: z-scores of one candidate named
-    beforehand have mean 0 and variance 1 (both to 5 standard errors: 6e-7 each)."""
+    beforehand have mean 0 and variance 1, both to 5 standard errors: farther off with probability
+    6e-7 and 4e-6, and the seed is fixed. The twin: errors stated a quarter too small."""
     generator, values = np.random.default_rng(4), tuple(f"v{i}" for i in range(40))
     counts = np.arange(40)[::-1] * 500
     z = []
@@ -80,7 +80,7 @@ def test_a_named_candidates_estimate_is_unbiased_and_its_error_honest() -> None:
         z.append((estimates.count[7] - counts[7]) / estimates.std_error[7])
     assert abs(np.mean(z)) < 5 / 300**0.5
     assert abs(np.var(z) - 1) < 5 * (2 / 300) ** 0.5
-    assert ALPHA < 1e-5
+    assert abs(np.var(z) / 0.75**2 - 1) > 5 * (2 / 300) ** 0.5
 
 
 @pytest.mark.exact
@@ -115,7 +115,7 @@ def test_a_popular_string_that_is_missing_costs_less_than_its_variance(
     """A fifth of a million people hold a string that is not on the list: typical errors are less
     than 0.7 of those without `noise_from_squares`, the twin, and honest in both: of 10 times 20
     tables the mean squared z-score was 1.026, standard deviation 0.023, so that 0.15 from 1
-    is five of them away."""
+    is six of them away: 3e-9, and seeds are fixed."""
     strings = tuple(f"v{i}" for i in range(200))
     shares = np.exp(-np.arange(100) / 20)
     counts = np.append((800_000 * shares / shares.sum()).astype(int), [0] * 100)

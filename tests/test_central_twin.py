@@ -491,7 +491,8 @@ def test_the_mechanism_of_numbers_is_that_of_the_smaller_error(epsilon: float) -
 @pytest.mark.statistical
 def test_numbers_are_compared_by_their_mean() -> None:
     """Measured errors within 5.5 sampling errors of the predicted ones (3 rows, below 2e-7); the
-    price is the ratio, and a category's count is no part of it."""
+    price is the ratio, and a category's count is no part of it. The twin: predictions half as
+    large again."""
     made = compare_models(
         PEOPLE,
         users=2_000,
@@ -504,6 +505,7 @@ def test_numbers_are_compared_by_their_mean() -> None:
     local, shuffled, central = made.rows
     for row in made.rows:
         assert abs(row.measured / row.predicted - 1) / row.sampling_error < 5.5
+        assert abs(row.measured / (1.5 * row.predicted) - 1) / row.sampling_error > 5.5
         assert row.whole == 100.0
     assert central.predicted == pytest.approx(math.sqrt(2) * 100 / 2_000, rel=1e-6)
     assert central.predicted < shuffled.predicted < local.predicted

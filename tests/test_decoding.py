@@ -88,7 +88,7 @@ def errors(mechanism: str, repeats: int) -> tuple[Floats, Floats]:
 def test_estimates_are_unbiased_with_right_errors_and_intervals(mechanism: str) -> None:
     """Over 250 independent tables every candidate's error averages to 0, and the squared errors of
     a table to their stated variance (normal tails, split over the candidates); nominal intervals
-    cover."""
+    cover. False failure: 3 ALPHA, and the seed is fixed."""
     found, stated = errors(mechanism, 250)
     for column in found.T:
         assert mean_p(column, 0.0, column.std(ddof=1)) > ALPHA / found.shape[1]
@@ -107,7 +107,8 @@ def test_estimates_are_unbiased_with_right_errors_and_intervals(mechanism: str) 
 @pytest.mark.statistical
 def test_many_reports_need_the_collision_term() -> None:
     """At 1e8 reports in 256 rows the hash functions are most of the error: intervals hold with
-    the term in the variance, and fall far short without it."""
+    the term in the variance (false failure: ALPHA, if those of a table are independent; the seed is
+    fixed), and fall far short without it, the twin."""
     generator = np.random.default_rng(9)
     counts = COUNTS * 10_000
     held = bare = trials = 0
@@ -120,11 +121,12 @@ def test_many_reports_need_the_collision_term() -> None:
         bare += int((error < 1.959964 * noise).sum())
         trials += counts.size
     assert share_p(held, trials, 0.93, 0.97) > ALPHA
-    assert bare / trials < 0.5
+    assert share_p(bare, trials, 0.93, 0.97) < ALPHA
 
 
 @pytest.mark.statistical
 def test_the_sum_of_squares_is_estimated_without_bias() -> None:
+    """False failure: ALPHA, and the seed is fixed. The twin claims a tenth more."""
     generator = np.random.default_rng(4)
     counts = COUNTS * 1000
     found = np.array(
@@ -133,7 +135,9 @@ def test_the_sum_of_squares_is_estimated_without_bias() -> None:
             for seed in range(100)
         ]
     )
-    assert mean_p(found, float((counts.astype(float) ** 2).sum()), found.std(ddof=1)) > ALPHA
+    truth = float((counts.astype(float) ** 2).sum())
+    assert mean_p(found, truth, found.std(ddof=1)) > ALPHA
+    assert mean_p(found, 1.1 * truth, found.std(ddof=1)) < ALPHA
 
 
 @pytest.mark.exact
@@ -175,7 +179,8 @@ def discoveries(repeats: int, make: Callable[[int], Mechanism], *controls: str) 
 @pytest.mark.statistical
 @pytest.mark.parametrize("make", tiered([sketch, randomized, bloom, hadamard_sketch], 0, 3))
 def test_discoveries_keep_the_false_discovery_rate(make: Callable[[int], Mechanism]) -> None:
-    """At most 0.05 with 30 of 40 candidates held by nobody (normal tail); the twin: uncorrected."""
+    """At most 0.05 with 30 of 40 candidates held by nobody (normal tail; false failure: ALPHA); the
+    twin: uncorrected."""
     controlled, uncorrected = discoveries(200, make, "fdr", "none")
     assert most_p(controlled, 0.05) > ALPHA
     assert most_p(uncorrected, 0.05) < ALPHA
@@ -205,7 +210,8 @@ def test_values_nobody_holds_are_rarely_discovered_at_any_shape(
 ) -> None:
     """1,000 candidates that nobody holds, beside those that somebody holds or without them:
     Bonferroni at 0.05 finds any of them in at most 0.05 of 24 tables (exact binomial). Where
-    collisions are rare and heavy, or reports few, a normal tail finds some in most tables."""
+    collisions are rare and heavy, or reports few, a normal tail finds some in most tables. False
+    failure: ALPHA, and the seed is fixed."""
     generator = np.random.default_rng(6)
     weights = 1 / np.arange(1, held + 1)
     names = tuple(f"held-{i}" for i in range(held))
@@ -233,10 +239,12 @@ def test_values_nobody_holds_are_rarely_discovered_at_any_shape(
 @pytest.mark.statistical
 @pytest.mark.parametrize(("rows", "width"), [(256, 1024), (2048, 512)])
 def test_intervals_of_discoveries_hold_where_collisions_are_skewed(rows: int, width: int) -> None:
+    """At 95 %, false failure: ALPHA, if those of a table are independent; the seed is fixed. The
+    twin: intervals of half the width."""
     generator = np.random.default_rng(2)
     weights = 1 / np.arange(1, 301)
     names = tuple(f"value-{i}" for i in range(1500))
-    held = found = 0
+    held = found = narrow = 0
     for seed in range(20):
         counts = np.append(generator.multinomial(10**6, weights / weights.sum()), np.zeros(1200))
         table = draw_table(
@@ -249,25 +257,31 @@ def test_intervals_of_discoveries_hold_where_collisions_are_skewed(rows: int, wi
         low, high = estimates.interval(0.95, selected=True)
         detected = estimates.detected()
         held += int(((low <= counts) & (counts <= high))[detected].sum())
+        narrow += int((4 * abs(counts - (low + high) / 2) <= high - low)[detected].sum())
         found += int(detected.sum())
     assert share_p(held, found, 0.95, 1.0) > ALPHA
+    assert share_p(narrow, found, 0.95, 1.0) < ALPHA
 
 
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_direct_intervals_hold_for_a_rare_category_in_few_reports() -> None:
     """8 categories at epsilon 9, 1,300 reports: a category nobody holds is named 0.2 times on
-    average, and an interval of two normal standard errors would hold in 85 % only."""
+    average, and an interval of two normal standard errors, the twin, holds in 85 % only. False
+    failure: ALPHA."""
     names = tuple("abcdefgh")
     mechanism = RandomizedResponse(categories=names, epsilon=9.0)
     counts = np.array([1300, 0, 0, 0, 0, 0, 0, 0])
     generator = np.random.default_rng(1)
-    held = 0
+    held = normal = 0
     for _ in range(1000):
         table = draw_table(mechanism, names, counts=counts, generator=generator)
-        low, high = decode(table).interval(0.95)
+        estimates = decode(table)
+        low, high = estimates.interval(0.95)
         held += int((low[1] <= 0) and (high[1] >= 0))
+        normal += int(abs(estimates.count[1]) <= 1.959964 * estimates.std_error[1])
     assert share_p(held, 1000, 0.95, 1.0) > ALPHA
+    assert share_p(normal, 1000, 0.95, 1.0) < ALPHA
 
 
 @pytest.mark.exact
@@ -362,7 +376,8 @@ def test_what_is_discovered_passes_a_test_alone_and_bonferroni_implies_it(
 @pytest.mark.statistical
 @pytest.mark.parametrize("held", [0, 5, 15])
 def test_independent_p_values_keep_the_false_discovery_rate(held: int) -> None:
-    """20 candidates, `held` of them at 3 standard errors (normal tail); the twin: twice alpha."""
+    """20 candidates, `held` of them at 3 standard errors (normal tail; false failure: ALPHA); the
+    twin: twice alpha."""
     z = np.random.default_rng(9).normal(size=(20_000, 20))
     z[:, :held] += 3
     pairs = [*zip(z, norm.sf(z), strict=True)]

@@ -37,8 +37,8 @@ def test_decoys_are_counted_and_left_out() -> None:
 def test_decoys_pass_as_often_as_absent_candidates_where_strings_are_missing() -> None:
     """40 tables, every third string that is held not on the list, each candidate tested alone at
     5 %: of 10,400 absent candidates and of 12,000 decoys the same share passes, within 5 standard
-    errors of two binomials, doubled for what a table's share in common (seeds are fixed); strings
-    that are held pass more often, which is the twin."""
+    errors of two binomials, doubled for what a table's share in common: 6e-7, and seeds are fixed;
+    strings that are held pass more often, which is the twin."""
     listed = np.array([i for i in range(300) if i >= 40 or i % 3])
     rule, absent, decoys, held = Rule(control="none"), 0, 0, 0
     for seed in range(40):

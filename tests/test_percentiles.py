@@ -145,7 +145,7 @@ def test_standard_errors_are_those_of_the_law_of_one_report() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("values", [VALUES, ("3", "4", "100")], ids=["spread", "ties"])
 def test_intervals_of_percentiles_hold(values: tuple[str, ...]) -> None:
-    """200 tables: fewer than 94 % would hold with probability ALPHA. The twin takes the
+    """200 tables: fewer than 94 % would hold with probability ALPHA each. The twin takes the
     bin of the estimate, which is enough for ties."""
     generator, held, twin = np.random.default_rng(3), np.zeros(2), np.zeros(2)
     shares = np.full(len(values), 1 / len(values))
@@ -159,8 +159,9 @@ def test_intervals_of_percentiles_hold(values: tuple[str, ...]) -> None:
             row = found.quantile(q)
             held[i] += row.low <= truth < row.high
             twin[i] += SMALL.bins.place(row.estimate) == SMALL.bins.place(float(truth))
-    assert (held >= binom.ppf(ALPHA, 200, 0.94)).all()
-    assert len(values) == 3 or (twin < held).any()
+    least = binom.ppf(ALPHA, 200, 0.94)
+    assert (held >= least).all()
+    assert len(values) == 3 or (twin < least).any()
 
 
 @pytest.mark.exact
@@ -289,7 +290,8 @@ def test_a_column_of_values_is_a_population(tmp_path: Path) -> None:
 )
 def test_a_plan_says_what_reports_then_say(bounds: tuple[float, float] | None) -> None:
     """20 tables of the recommended way: their median interval is as long as planned, within a bin
-    at each end; a plan for a hundredth of the users says another length."""
+    at each end, and the seed is fixed. The twin, a plan for a hundredth of the users, says another
+    length."""
     users, generator = 200_000, np.random.default_rng(8)
     people = Population(VALUES, counts=np.ones(200, int)) if bounds is None else None
     planned = plan_percentile(users=users, epsilon=2.0, bounds=bounds, people=people)
@@ -338,7 +340,7 @@ def test_a_curator_has_less_error_of_a_percentile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The measured error, of 40 tables, is half to twice the predicted one: farther off with
-    probability below 1e-6."""
+    probability below 1e-6. The twin, the curator's prediction for devices, is."""
     monkeypatch.chdir(tmp_path)
     Path("people.csv").write_text("value\n" + "\n".join(VALUES) + "\n")
     command = "compare --population people.csv --quantile 0.5 --epsilon 2 --users 50000 --seed 1"
@@ -349,6 +351,7 @@ def test_a_curator_has_less_error_of_a_percentile(
     for model in models:
         assert model["measured"] == pytest.approx(model["predicted"], rel=1.0)
         assert model["measured"] > model["predicted"] / 2
+    assert models[0]["measured"] > 2 * central
     assert run(f"{command} --out curves.csv", monkeypatch) != 0
     assert run(f"{command} --mechanism rr", monkeypatch) != 0
 
@@ -358,7 +361,7 @@ def test_a_curator_has_less_error_of_a_percentile(
 def test_few_reports_have_wide_intervals_and_no_error(epsilon: float, users: int) -> None:
     """Shares of few reports are noise, clipped at 0 they add to far more than 1: the draws still
     have the errors that are stated. 500 draws: a mean square within 0.7 to 1.4 but for 1e-6; drawn
-    with shares that add to 176 it was 61."""
+    with shares that add to 176 it was 61. The twin: errors stated a third too small."""
     generator = np.random.default_rng(users)
     mechanism = HierarchicalHistogram(epsilon=epsilon)
     shares = np.full(len(VALUES), 1 / len(VALUES))
@@ -369,8 +372,9 @@ def test_few_reports_have_wide_intervals_and_no_error(epsilon: float, users: int
         made = decode_distribution(table)
         row = made.quantile(0.95)
         assert row.low <= row.estimate <= row.high
-        assert float(np.mean(made.error_draws**2, axis=0).min()) > 0.7
-        assert float(np.median(np.mean(made.error_draws**2, axis=0))) < 1.4
+        squares = np.mean(made.error_draws**2, axis=0)
+        assert squares.min() > 0.7
+        assert np.median(squares) < 1.4 < 1.5**2 * np.median(squares)
 
 
 @pytest.mark.exact

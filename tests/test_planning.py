@@ -3,6 +3,7 @@
 import json
 import math
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -387,10 +388,11 @@ HELD, OTHERS = 300, np.array([900, 500, 200, 60, 30, 10])
 @pytest.mark.parametrize("mechanism", tiered(SUBJECTS, 0, 3), ids=lambda one: one.name)
 def test_drawn_estimates_have_the_mean_and_variance_of_the_formula(mechanism: Mechanism) -> None:
     """False-failure probability 1e-6 a mechanism: two normal tests at half of ALPHA, the variance's
-    with the draws' own kurtosis. The twin: the same without colliding values."""
+    with the draws' own kurtosis. The twins: a mean a tenth of a standard deviation off, and the
+    same without colliding values."""
     n, draws = HELD + int(OTHERS.sum()), 10_000
 
-    def p_values(others: np.ndarray) -> tuple[float, float]:
+    def p_values(others: np.ndarray, off: float = 0.0) -> tuple[float, float]:
         found = draw_estimates(
             mechanism,
             held=HELD,
@@ -402,9 +404,11 @@ def test_drawn_estimates_have_the_mean_and_variance_of_the_formula(mechanism: Me
         variance = float(mechanism.variance(n, HELD / n, squares))
         deviations = (found - HELD) ** 2
         spread = float(deviations.std())
-        return mean_p(found, HELD, math.sqrt(variance)), mean_p(deviations, variance, spread)
+        mean, error = HELD + off * math.sqrt(variance), math.sqrt(variance)
+        return mean_p(found, mean, error), mean_p(deviations, variance, spread)
 
     assert min(p_values(OTHERS)) > ALPHA / 2
+    assert min(p_values(OTHERS, off=0.1)) < ALPHA / 2
     if isinstance(mechanism, MeanSketch):
         alone = np.ones(OTHERS.sum(), dtype=np.int64)  # as many, none of whom shares a value
         assert min(p_values(alone)) < ALPHA / 2
@@ -482,6 +486,8 @@ def test_the_campaign_fails_for_a_worse_choice_and_for_a_wrong_prediction() -> N
 @pytest.mark.statistical
 def test_a_sample_of_the_plan_campaign_meets_its_bars() -> None:
     """Seeds are fixed; with free ones each of its six bars would be missed with probability 1e-4 at
-    most (4.5 sampling errors, some of several mechanisms)."""
+    most (4.5 sampling errors, some of several mechanisms). The twin: twice what was drawn."""
     made = list(campaign.rows(3, 5_000))
     assert all(bar.met for bar in campaign.bars(made, 5_000))
+    wrong = [replace(one, above=1.0, off=1.0) for one in made]
+    assert not any(bar.met for bar in campaign.bars(wrong, 5_000))

@@ -71,16 +71,18 @@ def test_fakes_about_whole_words_move_a_count_by_what_is_printed() -> None:
 @pytest.mark.statistical
 def test_intervals_of_found_words_hold_and_false_words_are_as_rare_as_said() -> None:
     """200 tables: intervals of one word within 90..99 % (binomial tails at ALPHA); a false word
-    at 0.05 in at most what binomial tails allow."""
-    held = false = 0
+    at 0.05 in at most what binomial tails allow. False failure: 3 ALPHA, and seeds are fixed. The
+    twin: intervals of half the width."""
+    held = narrow = false = 0
     for seed in range(200):
         found = discover_prefixes(drawn(small(), 4, seed), rule=Rule(control="bonferroni"))
         low, high = found.interval(0.95)
         at = found.values.index("abba")
         held += bool(low[at] <= 4 * COUNTS[0] <= high[at])
+        narrow += bool(4 * abs(4 * COUNTS[0] - (low[at] + high[at]) / 2) <= high[at] - low[at])
         named = {found.values[i] for i in np.flatnonzero(found.detected())}
         false += bool(named - set(WORDS))
-    assert binom.ppf(ALPHA, 200, 0.94) <= held <= binom.ppf(1 - ALPHA, 200, 0.96)
+    assert narrow < binom.ppf(ALPHA, 200, 0.94) <= held <= binom.ppf(1 - ALPHA, 200, 0.96)
     assert false <= binom.ppf(1 - ALPHA, 200, 0.05)
 
 
