@@ -298,7 +298,7 @@ def test_hidden_epochs_tell_one_value_each_and_only_of_the_epoch_before(
 
 @pytest.mark.statistical
 @pytest.mark.usefixtures("unshuffled")
-@pytest.mark.parametrize("is_uniform", [True, False])
+@pytest.mark.parametrize("is_uniform", tiered([True, False]))
 def test_hidden_the_value_of_an_epoch_is_drawn_uniformly(
     home: Any, is_uniform: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

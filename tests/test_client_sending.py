@@ -25,6 +25,7 @@ from ldp.client.sealing import MOST_WAITING
 from ldp.protocol.batch import Batch
 from ldp.protocol.randomness import SeededBits
 from tests.devices import DAY, App, Memory
+from tests.tiers import tiered
 
 
 @pytest.mark.exact
@@ -310,7 +311,7 @@ def test_of_too_many_batches_the_oldest_are_dropped(app: App) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("is_mixed", [True, False])
+@pytest.mark.parametrize("is_mixed", tiered([True, False]))
 def test_reports_of_two_periods_are_mixed_in_their_batch(
     tmp_path: Path, is_mixed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
