@@ -316,8 +316,10 @@ def test_the_projected_moments_leave_no_negative_residual() -> None:
 @pytest.mark.parametrize("epsilon", tiered([1.0, 2.0], 0, 1))
 def test_the_noise_aware_posterior_beats_the_naive_one(epsilon: float) -> None:
     """The synthetic set of Nieminen 2017 (500 rows, 10 columns, Spearman's rank correlation of 100
-    others), 12 data sets: on average by more than .1, about 4 standard errors. Seeds are fixed."""
-    gained = []
+    others), 12 data sets: on average by more than .1. Seeds are fixed; the gain is .19 to .20, its
+    standard error .053, so with others it is less with probability .05. The twin, every second draw
+    of the naive one, gains nothing."""
+    gained, twin = [], []
     for seed in range(12):
         generator = np.random.default_rng(seed)
         b, X = generator.normal(size=10), generator.normal(size=(600, 10))
@@ -329,12 +331,12 @@ def test_the_noise_aware_posterior_beats_the_naive_one(epsilon: float) -> None:
         made = LaplaceMoments.released(
             rows, epsilon, Neighbours.REPLACE_VALUE, noise, box=0.5, target=0.4
         )
-        scores = [
-            spearmanr(X[:100] @ sampler(made, generator).mean(axis=0), y[:100])[0]
-            for sampler in (noise_aware, naive)
-        ]
+        draws = [sampler(made, generator) for sampler in (noise_aware, naive)]
+        draws.append(draws[1][::2])
+        scores = [spearmanr(X[:100] @ each.mean(axis=0), y[:100])[0] for each in draws]
         gained.append(scores[0] - scores[1])
-    assert np.mean(gained) > 0.1
+        twin.append(scores[2] - scores[1])
+    assert np.mean(gained) > 0.1 > np.mean(twin), (np.mean(gained), np.std(gained))
 
 
 # --- clips, split, public rows, two curators
