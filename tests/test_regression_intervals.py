@@ -154,7 +154,8 @@ def test_intervals_hold_far_from_the_noise_and_near_it(
 def test_where_the_sandwich_fails_the_interval_holds() -> None:
     """2,000 releases, a smallest eigenvalue of one standard deviation and long coefficients: the
     delta method holds in some 84 %, the interval in 95 % or more, because it has hardly ever both
-    ends. The twin, told half the noise's variance far from it, does not hold."""
+    ends. False failure: ALPHA. The twin, told half the noise's variance far from it, does not
+    hold."""
     held, ended, sandwiches = coverage(2, 1.0, 3.0, 2000, of_laplace=False)
     assert share_p(held, 2000, 0.94, 1.0) > ALPHA
     assert share_p(sandwiches, 2000, 0.9, 1.0) < ALPHA
