@@ -52,7 +52,9 @@ def test_the_shipped_encoder_has_the_law_that_it_claims(example: Example) -> Non
     ],
     ids=lambda given: str(given) if isinstance(given, str) else "",
 )
-def test_the_audit_catches_the_mutant(mechanism: CatalogueMechanism, mutant: str, trials: int) -> None:
+def test_the_audit_catches_the_mutant(
+    mechanism: CatalogueMechanism, mutant: str, trials: int
+) -> None:
     """A twin of each: the honest encoder passes where the mutant is caught, but less than once in
     5e5 runs."""
     assert not passed(mechanism, mutant, trials)
