@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from ldp.arrays import Floats
 from ldp.client import Client, Collector
 from ldp.client.destinations import Folder
 from ldp.client.results import Declined
 from ldp.client.sealing import Sealer
 from ldp.collection.relay import forward
 from ldp.collection.sealed_relay import Holding, target_sizes
+from ldp.decoding.dummies import DummyLaw, MessageBounds
 from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import CATALOGUE, JointReport
 from ldp.mechanisms.dummies import Dummies
@@ -655,7 +657,11 @@ SETTINGS = [
     Dummies(categories=tuple(map(str, range(40))), slots=2, probability=0.5),
     Dummies(categories=tuple(map(str, range(40))), slots=3, probability=0.4, sending=0.5),
     Dummies(categories=tuple(map(str, range(400))), slots=1, probability=0.25, sending=0.8),
+    Dummies(categories=("off", "on"), slots=1, probability=0.5, sending=0.95),
+    Dummies(categories=("off", "on"), slots=1, probability=0.9, sending=0.8),
 ]
+"""The last two: more messages name the first value than there are dummies of all values."""
+NAMES = ["always", "sometimes", "rare", "popular", "dense"]
 
 
 def intervals_and_errors_hold(mechanism: Dummies, made: Dummies) -> bool:
@@ -663,8 +669,8 @@ def intervals_and_errors_hold(mechanism: Dummies, made: Dummies) -> bool:
     have each value's count in its interval at 90 % as often, and the stated variance."""
     generator, tables = np.random.default_rng(5), 500
     values = mechanism.categories[:4]
-    counts = np.array([900, 90, 9, 0])
-    hits, errors = np.zeros(4), list[Any]()
+    counts = np.array([900, 90, 9, 0])[: len(values)]
+    hits, errors = np.zeros(counts.size), list[Any]()
     for _ in range(tables):
         table = draw_tables(made, values, counts, generator)
         estimates = decode(replace(table, mechanism=mechanism), values)  # type: ignore[arg-type]
@@ -680,12 +686,30 @@ def intervals_and_errors_hold(mechanism: Dummies, made: Dummies) -> bool:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("mechanism", SETTINGS, ids=["always", "sometimes", "rare"])
+@pytest.mark.parametrize("mechanism", SETTINGS, ids=NAMES)
 def test_intervals_hold_as_often_as_they_say_and_errors_are_those_stated(
     mechanism: Dummies,
 ) -> None:
     """False failures below 1e-6."""
     assert intervals_and_errors_hold(mechanism, mechanism)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("sending", [0.3, 0.8, 0.95])
+@pytest.mark.parametrize(("people", "slots"), [(3, 1), (10, 1), (10, 2), (30, 1)])
+def test_intervals_of_few_people_hold_for_every_count(
+    sending: float, people: int, slots: int
+) -> None:
+    """Summed over all numbers of messages, for every number of holders."""
+    dummies = DummyLaw(slots * people, 0.25)
+    named = np.arange(people + dummies.number + 1)
+    count: Floats = (named - np.float64(dummies.number * dummies.share)) / np.float64(sending)
+    low, high = MessageBounds(named, people, sending, dummies, count)(0.05, population=False)
+    law_of_dummies = binom.pmf(np.arange(dummies.number + 1), dummies.number, dummies.share)
+    for held in range(people + 1):
+        law = np.convolve(binom.pmf(np.arange(held + 1), held, sending), law_of_dummies)
+        is_held = ((low <= held) & (held <= high))[: law.size]
+        assert law[is_held].sum() >= 0.95
 
 
 @pytest.mark.statistical
@@ -696,7 +720,7 @@ def test_twin_fewer_dummies_than_are_stated_are_outside_of_the_intervals() -> No
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("mechanism", SETTINGS, ids=["always", "sometimes", "rare"])
+@pytest.mark.parametrize("mechanism", SETTINGS, ids=NAMES)
 @pytest.mark.parametrize(
     ("aim", "is_sound"), [("named", True), ("another", True), ("named", False)]
 )

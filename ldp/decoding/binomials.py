@@ -136,19 +136,20 @@ def _solve(
     z: float,
     others: Floats | None = None,
 ) -> Floats:
-    """Return the number of holders at which x lies z standard normals above its expectation; 0 or
-    all where none does. By the Illinois method: the function falls and is nearly straight.
-    `chances`: that a holder and another name the value; `others`: number of these, by default all
-    `reports` that are no holders'."""
-    low: Floats = np.zeros(x.size)
-    high: Floats = reports
+    """Return the number of holders at which x lies z standard normals above its expectation; the
+    fewest or all where none does. By the Illinois method: the function falls and is nearly
+    straight. `chances`: that a holder and another name the value; `others`: number of these, by
+    default all `reports` that are no holders'. The fewest holders: of whom and of the others, each
+    naming the value, x is half a report below the number."""
+    fewest: Floats = np.zeros(x.size) if others is None else np.clip(x + 0.5 - others, 0, reports)
+    low, high = fewest, reports
 
     def normal(places: Any, held: Floats) -> Floats:
         rest = reports[places] - held if others is None else others[places]
         return _normal(x[places], held, rest, chances)
 
     at_low, at_high = (normal(slice(None), end) - z for end in (low, high))
-    holders = np.where(at_low <= 0, 0.0, reports)
+    holders = np.where(at_low <= 0, fewest, reports)
     places = np.flatnonzero((at_low > 0) & (at_high < 0))
     low, high, at_low, at_high = (array[places] for array in (low, high, at_low, at_high))
     for _ in range(STEPS):
