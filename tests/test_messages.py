@@ -20,7 +20,7 @@ from ldp.client.results import Declined
 from ldp.client.sealing import Sealer
 from ldp.collection.relay import forward
 from ldp.collection.sealed_relay import Holding, target_sizes
-from ldp.decoding.dummies import DummyLaw, MessageBounds
+from ldp.decoding.dummies import PART_OF_A_BATCH, DummyLaw, MessageBounds
 from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import CATALOGUE, JointReport
 from ldp.mechanisms.dummies import Dummies
@@ -741,6 +741,13 @@ def test_intervals_hold_whatever_made_up_messages_say(
         hits += bool(low[0] <= held[0] <= high[0])
     is_covered = hits >= binom.isf(1 - 1e-6, tables, 0.9)
     assert is_covered == is_sound
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("missing", "warned"), [(0, False), (1, True), (2, True)])
+def test_a_part_of_a_batch_is_warned_of(missing: int, warned: bool) -> None:
+    table = Table.from_counts(OSLO, np.array([[90, 60, 50, 100 - missing]]), 300 - missing)
+    assert [*decode(table).warnings()] == [PART_OF_A_BATCH] * warned
 
 
 @pytest.mark.exact

@@ -1,11 +1,12 @@
 """Messages for a shuffler: counts of people, from the messages that name each value.
 
-Every person sent 1 + slots messages, empty ones among them, so the number of messages says exactly
-how many people n there are. Of c people who hold a value, the messages that name it are the sum of
-Binomial(c, sending) and Binomial(slots n, probability / values), the dummies of all. If k of the T
-messages are made up, honest people sent T - k, and name the value S - F times for some F <= k: both
-ends of an interval are those of (T - k) / (1 + slots) people, with S - k messages below and S
-above, because a message that is left out takes less than one dummy of a value with it.
+Every person sent 1 + slots messages, empty ones among them, so the number of messages of whole
+batches says exactly how many people n there are. Of c people who hold a value, the messages that
+name it are the sum of Binomial(c, sending) and Binomial(slots n, probability / values), the dummies
+of all. If k of the T messages are made up, honest people sent T - k, and name the value S - F times
+for some F <= k: both ends of an interval are those of (T - k) / (1 + slots) people, with S - k
+messages below and S above, because a message that is left out takes less than one dummy of a value
+with it.
 """
 
 import math
@@ -22,6 +23,11 @@ from ldp.mechanisms.dummies import Dummies
 from ldp.protocol.channel import Channel
 from ldp.tables.estimates import Estimates, Fakes, Rule
 from ldp.tables.table import Table
+
+PART_OF_A_BATCH = (
+    "the messages are not those of whole people: some of a batch are missing or others were added, "
+    "so neither the number of people nor the intervals are claimed"
+)
 
 
 def decode(
@@ -64,6 +70,7 @@ def decode(
         details={
             "messages": table.total,
             "messages_of_a_person": mechanism.messages,
+            "warning": PART_OF_A_BATCH if table.total % mechanism.messages and not fakes else None,
         },
     )
     return replace(estimates, sum_std_error=_sum_std_error(mechanism, estimates))
