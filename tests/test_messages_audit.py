@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from ldp.audit.certificate import Subject, certified
-from ldp.audit.messages import exact_findings
+from ldp.audit.judging import judge
+from ldp.audit.messages import CHEATS, CHEATS_OF_TWO, cheating, exact_findings, record_checks
 from ldp.mechanisms.dummies import Dummies
 from ldp.privacy_loss import DummyMessages
 
@@ -20,9 +21,23 @@ def test_the_audit_passes_what_is_drawn_and_catches_every_cheat(example: Any) ->
     verdict, entry = certified(Subject("one", example.mechanism), trials=2000, seed=1)
     assert verdict.passed, verdict
     caught = entry["cheats_caught"]
-    assert len(caught) == 5
+    assert len(caught) == (9 if example.mechanism.slots > 1 else 7)
     assert all(caught.values()), caught
     assert json.loads(json.dumps(entry))["claimed"] is None
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(("categories", "slots"), [(4, 2), (40, 3)], ids=["counted", "by pairs"])
+def test_dummies_and_records_that_depend_on_each_other_are_caught(
+    categories: int, slots: int
+) -> None:
+    """Where all records are counted and where pairs are; fails of itself with probability 1e-6."""
+    names = tuple(map(str, range(categories)))
+    mechanism = Dummies(categories=names, slots=slots, probability=0.5)
+    assert judge(record_checks(mechanism, mechanism.encoder().encode, 500), 1e-6).passed
+    for change in (*CHEATS_OF_TWO.values(), CHEATS["cycling dummies"], CHEATS["a record repeated"]):
+        checks = record_checks(mechanism, cheating(mechanism, change), 500)
+        assert not judge(checks, 1e-6).passed
 
 
 @pytest.mark.exact

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
+from ldp.arrays import Floats, Ints
 from ldp.audit.judging import Checks, judge
 from ldp.errors import ReportError
 from ldp.mechanisms.base import threshold
@@ -30,8 +31,12 @@ from ldp.protocol.wire import pack_report, split_report
 Encode = Callable[[Value], bytes]
 Columns = tuple[int, ...]
 Law = Mapping[Columns, float]
-MOST_TRIED = 20
+MOST_TRIED = 10
 """Largest number of categories whose records are drawn."""
+MOST_RECORDS = 200
+"""Largest number of different dummies of a record of which each is counted."""
+CLASSES = 32
+"""Largest number of classes of columns whose pairs are counted."""
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
 """At which delta of a small batch is compared."""
 PEOPLE, VALUES, SLOTS = 3, 3, 2
@@ -63,30 +68,114 @@ def record_law(mechanism: Dummies) -> dict[tuple[int, int], float]:
 
 
 def record_checks(mechanism: Dummies, encode: Encode, trials: int) -> list[Checks]:
-    """Return the checks of `trials` records of each of the first MOST_TRIED values: the law of a
-    record, the column of the message at each place, and how often dummies name each other value.
-    Raises ReportError for bytes that are no record."""
-    law, width = record_law(mechanism), len(mechanism.categories)
-    checks: list[Checks] = []
-    for value in mechanism.categories[:MOST_TRIED]:
-        own = mechanism.addressing.point(value)
-        records = np.array([columns_of(mechanism, encode(value)) for _ in range(trials)])
-        pairs = Counter(
-            zip(
-                (records == own).sum(axis=1).tolist(),
-                (records < width).sum(axis=1).tolist(),
-                strict=True,
-            )
-        )
-        law |= dict.fromkeys(pairs.keys() - law.keys(), 0.0)
-        checks.append(_against(f"records of {value!r}", pairs, law, trials))
-        touched, untouched = map(float, (mechanism.channel.touched, mechanism.channel.untouched))
-        chances = dict.fromkeys(range(width), untouched) | {own: touched}
-        chances[width] = 1 - sum(chances.values())
-        for place in range(mechanism.messages):
-            seen = Counter(records[:, place].tolist())
-            checks.append(_against(f"message {place} of {value!r}", seen, chances, trials))
+    """Return the checks of `trials` records of each of the first MOST_TRIED values, or one more,
+    encoded by twos (a, a, b, b, a, a, ...): the law of a record, of all its messages where these
+    have at most MOST_RECORDS laws, and of each two; the column of the message at each place; and
+    that a record is independent of the one before. Raises ReportError for bytes that are no
+    record."""
+    values, checks = mechanism.categories[:MOST_TRIED], list[Checks]()
+    dummies = _small_law(mechanism)
+    for first, second in zip(values[::2], (*values[1::2], values[0]), strict=False):
+        order = [first, first, second, second] * math.ceil(trials / 2)
+        drawn = np.array([columns_of(mechanism, encode(value)) for value in order])
+        for number, value in enumerate((first, second)):
+            records = drawn.reshape(-1, 2, 2, mechanism.messages)[:, number]
+            checks += _value_checks(mechanism, value, records.reshape(-1, mechanism.messages))
+            if dummies:
+                checks.append(_multiset_checks(mechanism, value, records, dummies))
+        checks += _pair_checks(mechanism, first, second, drawn)
     return checks
+
+
+def _value_checks(mechanism: Dummies, value: Value, records: Ints) -> list[Checks]:
+    """Return the checks of how many messages name this value and how many any, and of each place;
+    `records`: columns, shape (trials, messages)."""
+    law, width, trials = record_law(mechanism), len(mechanism.categories), len(records)
+    own = mechanism.addressing.point(value)
+    named = (records == own).sum(axis=1).tolist(), (records < width).sum(axis=1).tolist()
+    pairs = Counter(zip(*named, strict=True))
+    law |= dict.fromkeys(pairs.keys() - law.keys(), 0.0)
+    checks = [_against(f"records of {value!r}", pairs, law, trials)]
+    touched, untouched = map(float, (mechanism.channel.touched, mechanism.channel.untouched))
+    chances = dict.fromkeys(range(width), untouched) | {own: touched}
+    chances[width] = 1 - sum(chances.values())
+    for place in range(mechanism.messages):
+        seen = Counter(records[:, place].tolist())
+        checks.append(_against(f"message {place} of {value!r}", seen, chances, trials))
+    return checks
+
+
+def _small_law(mechanism: Dummies) -> Law:
+    """Return the law of the dummies of a record; nothing where it has more than MOST_RECORDS."""
+    values, slots = len(mechanism.categories), mechanism.slots
+    if math.comb(values + slots, slots) > MOST_RECORDS:
+        return {}
+    return _person(_certificate(mechanism, values, slots), None)
+
+
+def _multiset_checks(mechanism: Dummies, value: Value, records: Ints, dummies: Law) -> Checks:
+    """Return the check of all messages of a record, in any order."""
+    width, own = len(mechanism.categories), mechanism.addressing.point(value)
+    rows = records.reshape(-1, mechanism.messages)
+    counts = (rows[:, :, None] == np.arange(width)).sum(axis=1)
+    seen = Counter(map(tuple, counts.tolist()))
+    nothing, one = (0,) * width, tuple(int(place == own) for place in range(width))
+    law = _joined(dummies, {nothing: 1 - mechanism.sending, one: mechanism.sending})
+    law |= dict.fromkeys(seen.keys() - law.keys(), 0.0)
+    return _against(f"all messages of {value!r}", seen, law, len(rows))
+
+
+def _pair_checks(mechanism: Dummies, first: Value, second: Value, drawn: Ints) -> list[Checks]:
+    """Return the checks of how many records name each two columns, and of how many name one and the
+    next record another; `drawn`: the columns of records of `first` and `second` by twos, shape
+    (records, messages). Columns CLASSES apart count as one, but empty messages by themselves."""
+    width = len(mechanism.categories)
+    size = min(CLASSES, width)
+    classes = np.where(drawn < width, drawn % size, size)
+    numbers = (classes[:, :, None] == np.arange(size + 1)).sum(axis=1).reshape(-1, 4, size + 1)
+    has = (numbers > 0).astype(np.float64)
+    laws = [_class_laws(mechanism, value, size) for value in (first, second)]
+    checks = list[Checks]()
+    upper = np.triu_indices(size + 1)
+    for number, value in enumerate((first, second)):
+        places = slice(2 * number, 2 * number + 2)
+        some = has[:, places].reshape(-1, size + 1)
+        both = some.T @ some
+        np.fill_diagonal(both, (numbers[:, places] > 1).sum(axis=(0, 1)))
+        checks.append(_table(f"pairs of {value!r}", both[upper], len(some), laws[number][1][upper]))
+    for a, b in ((0, 1), (1, 2), (2, 3)):
+        chance = np.outer(laws[a // 2][0], laws[b // 2][0]).ravel()
+        seen = (has[:, a].T @ has[:, b]).ravel()
+        name = f"a record of {(first, second)[b // 2]!r} after one of {(first, second)[a // 2]!r}"
+        checks.append(_table(name, seen, len(has), chance))
+    return checks
+
+
+def _class_laws(mechanism: Dummies, value: Value, size: int) -> tuple[Floats, Floats]:
+    """Return the probabilities that a record names each class, shape (size + 1,), and each two, or
+    one twice, shape (size + 1, size + 1)."""
+    width, slots = len(mechanism.categories), mechanism.slots
+    dummy = np.bincount(np.arange(width) % size, minlength=size + 1) / width * mechanism.probability
+    dummy[size] = 1 - mechanism.probability
+    own = np.zeros(size + 1)
+    own[mechanism.addressing.point(value) % size] = mechanism.sending
+    own[size] = 1 - mechanism.sending
+
+    def none(own: Floats, dummy: Floats) -> Floats:
+        chance: Floats = np.maximum(1 - own, 0) * np.maximum(1 - dummy, 0) ** slots
+        return chance
+
+    without = none(own, dummy)
+    neither = none(own[:, None] + own, dummy[:, None] + dummy)
+    both = 1 - without[:, None] - without + neither
+    rest = np.maximum(1 - dummy, 0)
+    once = own * rest**slots + (1 - own) * slots * dummy * rest ** (slots - 1)
+    np.fill_diagonal(both, 1 - without - once)
+    return 1 - without, both
+
+
+def _table(what: str, seen: Floats, trials: int, chances: Floats) -> Checks:
+    return what, seen.astype(np.int64), np.full(seen.size, trials), np.clip(chances, 0.0, 1.0)
 
 
 def _against(what: str, seen: Mapping[Any, int], law: Mapping[Any, float], trials: int) -> Checks:
@@ -103,17 +192,22 @@ def exact_findings(mechanism: Dummies) -> list[str]:
         stated = Fraction(getattr(mechanism, name))
         if Fraction(threshold(stated), PROBABILITY_ONE) != stated:
             findings.append(f"{name} is drawn as another number than {float(stated)!r}")
-    small = DummyMessages(
-        values=min(VALUES, len(mechanism.categories)),
-        slots=min(SLOTS, mechanism.slots),
-        probability=mechanism.probability,
-        sending=mechanism.sending,
-    )
+    sizes = min(VALUES, len(mechanism.categories)), min(SLOTS, mechanism.slots)
+    small = _certificate(mechanism, *sizes)
     for people, epsilon in product(range(1, PEOPLE + 1), EPSILONS):
         delta, least = small.delta(epsilon, reports=people), enumerated(small, people, epsilon)
         if delta * (1 + 1e-9) < least:
             findings.append(f"delta of {people} people at {epsilon} is {least}, certified {delta}")
     return findings
+
+
+def _certificate(mechanism: Dummies, values: int, slots: int) -> DummyMessages:
+    return DummyMessages(
+        values=values,
+        slots=slots,
+        probability=mechanism.probability,
+        sending=mechanism.sending,
+    )
 
 
 def enumerated(messages: DummyMessages, people: int, epsilon: float) -> float:
@@ -146,41 +240,81 @@ def _person(messages: DummyMessages, value: int | None) -> dict[Columns, float]:
     return reduce(_joined, parts, {nothing: 1.0})
 
 
-Change = Callable[[list[int], int, int], list[int]]
-"""Change of the columns of a record's messages, from these, the value's and that of empty ones."""
+Change = Callable[[list[int], int, int, list[list[int]]], list[int]]
+"""Change of the columns of a record's messages, from these, the value's, that of empty ones, and
+the records that the encoder sent before."""
+
+
+def _dummies(columns: list[int], own: int, empty: int) -> list[int]:
+    """Return the places of dummies: all that are full but one that names the value."""
+    full = [place for place, column in enumerate(columns) if column < empty]
+    return [place for place in full if columns[place] != own] + [
+        place for place in full if columns[place] == own
+    ][1:]
 
 
 def _emptied(is_left_out: Callable[[int, int, int], bool]) -> Change:
     """Return the change that empties the dummies of which `is_left_out` says so, from the number of
     dummies before, the dummy's column and the value's."""
 
-    def change(columns: list[int], own: int, empty: int) -> list[int]:
-        full = [place for place, column in enumerate(columns) if column < empty]
-        dummies = [place for place in full if columns[place] != own]
-        dummies += [place for place in full if columns[place] == own][1:]
+    def change(columns: list[int], own: int, empty: int, _: list[list[int]]) -> list[int]:
+        dummies = _dummies(columns, own, empty)
         left_out = [p for n, p in enumerate(dummies) if is_left_out(n, columns[p], own)]
         return [empty if place in left_out else c for place, c in enumerate(columns)]
 
     return change
 
 
+def _second(column: Callable[[int, int], int]) -> Change:
+    """Return the change that makes the second dummy from the first one's column and the number of
+    categories."""
+
+    def change(columns: list[int], own: int, empty: int, _: list[list[int]]) -> list[int]:
+        dummies = _dummies(columns, own, empty)
+        if len(dummies) > 1:
+            columns[dummies[1]] = column(columns[dummies[0]], empty)
+        return columns
+
+    return change
+
+
+def _cycling(columns: list[int], own: int, empty: int, before: list[list[int]]) -> list[int]:
+    for number, place in enumerate(_dummies(columns, own, empty)):
+        columns[place] = (len(before) + number) % empty
+    return columns
+
+
+def _repeated(columns: list[int], own: int, _: int, before: list[list[int]]) -> list[int]:
+    is_second = len(before) % 2 == 1 and own in before[-1]
+    return before[-1] if is_second else columns
+
+
 CHEATS: Mapping[str, Change] = {
     "no dummies": _emptied(lambda *_: True),
     "a dummy fewer": _emptied(lambda number, *_: number == 0),
     "no dummy of the own value": _emptied(lambda _, column, own: column == own),
-    "the own value first": lambda columns, own, _: sorted(columns, key=lambda c: c != own),
-    "a message more": lambda columns, _, empty: [*columns, empty],
+    "the own value first": lambda columns, own, *_: sorted(columns, key=lambda c: c != own),
+    "a message more": lambda columns, _, empty, __: [*columns, empty],
+    "cycling dummies": _cycling,
+    "a record repeated": _repeated,
 }
 """Encoders that cheat, made of an honest one: what each makes of a record's messages."""
+CHEATS_OF_TWO: Mapping[str, Change] = {
+    "equal dummies": _second(lambda first, _: first),
+    "dummies that cancel": _second(lambda first, categories: categories - 1 - first),
+}
+"""The same, of records with two dummies or more."""
 
 
 def cheating(mechanism: Dummies, change: Change) -> Encode:
     """Return an encoder that sends changed records."""
     encode, empty = mechanism.encoder().encode, len(mechanism.categories)
+    before: list[list[int]] = []
 
     def cheat(value: Value) -> bytes:
         columns = [*columns_of(mechanism, encode(value))]
-        changed = change(columns, mechanism.addressing.point(value), empty)
+        changed = change(columns, mechanism.addressing.point(value), empty, before)
+        before.append(changed)
         return b"".join(pack_report(mechanism.header, mechanism.layout, 0, c) for c in changed)
 
     return cheat
@@ -196,4 +330,5 @@ def caught(mechanism: Dummies, trials: int, alpha: float) -> dict[str, bool]:
             return True
         return not judge(checks, alpha).passed
 
-    return {name: is_caught(change) for name, change in CHEATS.items()}
+    cheats = {**CHEATS, **(CHEATS_OF_TWO if mechanism.slots > 1 else {})}
+    return {name: is_caught(change) for name, change in cheats.items()}
