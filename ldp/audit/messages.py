@@ -33,6 +33,8 @@ Columns = tuple[int, ...]
 Law = Mapping[Columns, float]
 MOST_TRIED = 10
 """Largest number of categories whose records are drawn."""
+FEW_TRIED = 4
+"""The same, by encoders that cheat."""
 MOST_RECORDS = 200
 """Largest number of different dummies of a record of which each is counted."""
 CLASSES = 32
@@ -67,13 +69,15 @@ def record_law(mechanism: Dummies) -> dict[tuple[int, int], float]:
     return dict(law)
 
 
-def record_checks(mechanism: Dummies, encode: Encode, trials: int) -> list[Checks]:
-    """Return the checks of `trials` records of each of the first MOST_TRIED values, or one more,
+def record_checks(
+    mechanism: Dummies, encode: Encode, trials: int, most: int = MOST_TRIED
+) -> list[Checks]:
+    """Return the checks of `trials` records of each of the first `most` values, or one more,
     encoded by twos (a, a, b, b, a, a, ...): the law of a record, of all its messages where these
     have at most MOST_RECORDS laws, and of each two; the column of the message at each place; and
     that a record is independent of the one before. Raises ReportError for bytes that are no
     record."""
-    values, checks = mechanism.categories[:MOST_TRIED], list[Checks]()
+    values, checks = mechanism.categories[:most], list[Checks]()
     dummies = _small_law(mechanism)
     for first, second in zip(values[::2], (*values[1::2], values[0]), strict=False):
         order = [first, first, second, second] * math.ceil(trials / 2)
@@ -321,11 +325,11 @@ def cheating(mechanism: Dummies, change: Change) -> Encode:
 
 
 def caught(mechanism: Dummies, trials: int, alpha: float) -> dict[str, bool]:
-    """Return which of the CHEATS the checks of `trials` records of each value catch."""
+    """Return which of the CHEATS `trials` records of each of FEW_TRIED values show."""
 
     def is_caught(change: Change) -> bool:
         try:
-            checks = record_checks(mechanism, cheating(mechanism, change), trials)
+            checks = record_checks(mechanism, cheating(mechanism, change), trials, FEW_TRIED)
         except ReportError:
             return True
         return not judge(checks, alpha).passed
