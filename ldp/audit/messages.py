@@ -34,7 +34,7 @@ Law = Mapping[Columns, float]
 MOST_TRIED = 10
 """Largest number of categories whose records are drawn."""
 FEW_TRIED = 4
-"""The same, by encoders that cheat."""
+"""Largest number of categories whose records are drawn by encoders that cheat."""
 MOST_RECORDS = 200
 """Largest number of different dummies of a record of which each is counted."""
 CLASSES = 32
@@ -81,13 +81,13 @@ def record_checks(
     dummies = _small_law(mechanism)
     for first, second in zip(values[::2], (*values[1::2], values[0]), strict=False):
         order = [first, first, second, second] * math.ceil(trials / 2)
-        drawn = np.array([columns_of(mechanism, encode(value)) for value in order])
+        columns = np.array([columns_of(mechanism, encode(value)) for value in order])
         for number, value in enumerate((first, second)):
-            records = drawn.reshape(-1, 2, 2, mechanism.messages)[:, number]
+            records = columns.reshape(-1, 2, 2, mechanism.messages)[:, number]
             checks += _value_checks(mechanism, value, records.reshape(-1, mechanism.messages))
             if dummies:
                 checks.append(_multiset_checks(mechanism, value, records, dummies))
-        checks += _pair_checks(mechanism, first, second, drawn)
+        checks += _pair_checks(mechanism, first, second, columns)
     return checks
 
 
@@ -96,8 +96,8 @@ def _value_checks(mechanism: Dummies, value: Value, records: Ints) -> list[Check
     `records`: columns, shape (trials, messages)."""
     law, width, trials = record_law(mechanism), len(mechanism.categories), len(records)
     own = mechanism.addressing.point(value)
-    named = (records == own).sum(axis=1).tolist(), (records < width).sum(axis=1).tolist()
-    pairs = Counter(zip(*named, strict=True))
+    counts = (records == own).sum(axis=1).tolist(), (records < width).sum(axis=1).tolist()
+    pairs = Counter(zip(*counts, strict=True))
     law |= dict.fromkeys(pairs.keys() - law.keys(), 0.0)
     checks = [_against(f"records of {value!r}", pairs, law, trials)]
     touched, untouched = map(float, (mechanism.channel.touched, mechanism.channel.untouched))
@@ -129,13 +129,13 @@ def _multiset_checks(mechanism: Dummies, value: Value, records: Ints, dummies: L
     return _against(f"all messages of {value!r}", seen, law, len(rows))
 
 
-def _pair_checks(mechanism: Dummies, first: Value, second: Value, drawn: Ints) -> list[Checks]:
+def _pair_checks(mechanism: Dummies, first: Value, second: Value, columns: Ints) -> list[Checks]:
     """Return the checks of how many records name each two columns, and of how many name one and the
-    next record another; `drawn`: the columns of records of `first` and `second` by twos, shape
+    next record another; `columns`: the columns of records of `first` and `second` by twos, shape
     (records, messages). Columns CLASSES apart count as one, but empty messages by themselves."""
     width = len(mechanism.categories)
     size = min(CLASSES, width)
-    classes = np.where(drawn < width, drawn % size, size)
+    classes = np.where(columns < width, columns % size, size)
     numbers = (classes[:, :, None] == np.arange(size + 1)).sum(axis=1).reshape(-1, 4, size + 1)
     has = (numbers > 0).astype(np.float64)
     laws = [_class_laws(mechanism, value, size) for value in (first, second)]
@@ -307,7 +307,7 @@ CHEATS_OF_TWO: Mapping[str, Change] = {
     "equal dummies": _second(lambda first, _: first),
     "dummies that cancel": _second(lambda first, categories: categories - 1 - first),
 }
-"""The same, of records with two dummies or more."""
+"""Encoders that cheat with records of two dummies or more."""
 
 
 def cheating(mechanism: Dummies, change: Change) -> Encode:
