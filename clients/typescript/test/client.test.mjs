@@ -246,7 +246,7 @@ test("7 the document holds no value and no time finer than a period", async () =
   }
   const text = JSON.stringify(device.document, (_, v) => (typeof v === "bigint" ? `${v}` : v));
   assert.ok(!/Oslo|snow|serif/.test(text));
-  const times = text.match(/\d{10,}/g).filter((n) => n.length === 10).map(Number);
+  const times = text.match(/\b\d{10}\b/g).map(Number); // ten digits in a row of an id are no time
   assert.ok(times.length > 0 && times.every((time) => time % DAY === 0), `${times}`);
 });
 
