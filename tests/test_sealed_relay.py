@@ -355,14 +355,16 @@ def test_a_queue_waits_until_its_shuffled_epsilon_is_met(tmp_path: Path) -> None
     assert amplify_by_shuffling(mechanism, reports=fewer, delta=1e-6).epsilon > 1.0
     assert target_sizes(asked, 1e-6, Fraction(1, 2)) == {"places/city": 2 * target}
     way = Way(None)
-    holding = Holding(smallest=1, shortest=timedelta(0), targets={"places/city": 5})
+    holding = Holding(smallest=1, shortest=timedelta(0), targets={"places/city": 5}, delta=1e-7)
     with Relaying(tmp_path, destination=way, holding=holding) as relay:
         for number, batches in ((4, 0), (1, 1)):
             relay.send(batch(sealed(asked, items(asked, "city", "Oslo", number))))
             relay.work()
             assert relay.tallies("places/city")["batches"] == batches
         assert relay.tallies("places/city")["smallest_batch"] == 5
+        assert relay.tallies("places/city")["delta"] == 1e-7
         assert relay.tallies("places")["smallest_batch"] == 1
+        assert "delta" not in relay.tallies("places")
 
 
 @pytest.mark.exact

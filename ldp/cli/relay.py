@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="People whose reports a batch has at least; fewer wait, until the lateness.",
+    help="Reports, or people of messages for a shuffler, that a batch has at least; fewer wait, "
+    "and are dropped after the lateness.",
 )
 @click.option(
     "--shortest",
@@ -104,7 +105,10 @@ def relay(
         )
     for queue, reports in targets.items():
         whose = "people's messages" if queues[queue].messages > 1 else "reports"
-        click.echo(f"a batch of {queue} has {reports:,} {whose} at least, for its shuffled_epsilon")
+        click.echo(
+            f"a batch of {queue} has {reports:,} {whose} at least, for its shuffled_epsilon at "
+            f"delta {delta:g}"
+        )
     limited = [reports for queue, reports in targets.items() if queues[queue].messages == 1]
     if max([smallest, *limited]) > MOST_REPORTS:
         raise ParameterError(
@@ -118,7 +122,7 @@ def relay(
             loaded,
             buffer,
             Collector(collector),
-            holding=Holding(smallest=smallest, shortest=shortest, targets=targets),
+            holding=Holding(smallest=smallest, shortest=shortest, targets=targets, delta=delta),
             attest=_signer(key),
             **service_settings(**settings),
         )

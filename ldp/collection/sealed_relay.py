@@ -43,12 +43,14 @@ PUBLIC = ("batches", "forwarded", "refused", "dropped")
 @dataclass(frozen=True, kw_only=True)
 class Holding:
     """Rule when a queue's reports become a batch: when there are `smallest` or more, and as many as
-    `targets` states for the queue, and the first has waited for `shortest` since it came, or since
-    the relay began. Where a person's record becomes several messages, people are counted."""
+    `targets` states for the queue, certified at `delta`, and the first has waited for `shortest`
+    since it came, or since the relay began. Where a person's record becomes several messages,
+    people are counted."""
 
     smallest: int = 1000
     shortest: timedelta = timedelta(hours=1)
     targets: Mapping[str, int] = field(default_factory=dict)
+    delta: float = 1e-6
 
     def least(self, name: str, queue: Queue | None) -> int:
         """Return how many sealed reports a batch of the queue of a name has at least; `queue`: what
@@ -250,12 +252,14 @@ class Relay(Service):
         return sort_queued(body, self._queues)
 
     async def _get_queues(self, _: Request) -> Response:
-        """Say what everybody may know: sizes, the smallest batch, and what became of reports."""
+        """Say what everybody may know: sizes, the smallest batch, the delta at which it meets a
+        target, and what became of reports."""
         tallies = await asyncio.to_thread(self._writer.perform, lambda buffer: buffer.tallies())
         queues = {
             name: {
                 "report_bytes": queue.size,
                 "smallest_batch": self._holding.least(name, queue),
+                **({"delta": self._holding.delta} if name in self._holding.targets else {}),
                 **{tally: tallies.get(name, {}).get(tally, 0) for tally in PUBLIC},
             }
             for name, queue in self._queues.items()
