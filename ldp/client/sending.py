@@ -131,18 +131,19 @@ class Sender:
             next_try = max(self._next_try, state(connection, "next_try", 0))
             if waiting and clock < next_try <= clock + LONGEST_WAIT:
                 return Uploaded(waiting=waiting, why=FAILED)
-            batches = connection.execute(
-                "SELECT id, coalesce(sealed, body) FROM batches "
+            due = connection.execute(
+                "SELECT id, substr(coalesce(sealed, body), 1, 512) FROM batches "
                 "WHERE state = 'waiting' AND not_before <= ? ORDER BY random()",
                 (ledger_time(connection, self._clock()),),
-            )
-            has_relay, batch, why = getattr(self.destination, "has_relay", False), None, ""
-            for batch in batches:
-                if has_relay or not shuffled_group(batch[1]):
-                    break
-                batch, why = None, NO_RELAY
+            ).fetchall()
+            has_relay = getattr(self.destination, "has_relay", False)
+            identity = next((x for x, head in due if has_relay or not shuffled_group(head)), None)
+            batch = connection.execute(
+                "SELECT id, coalesce(sealed, body) FROM batches WHERE id = ?", (identity,)
+            ).fetchone()
         if batch is None:
-            return Uploaded(waiting=waiting, why=why or (RANDOM_MOMENT if waiting else ""))
+            why = NO_RELAY if due else RANDOM_MOMENT if waiting else ""
+            return Uploaded(waiting=waiting, why=why)
         if self.destination is None:
             return Uploaded(waiting=waiting, why=NO_DESTINATION)
         try:
