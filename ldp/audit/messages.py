@@ -2,9 +2,10 @@
 batch against enumeration.
 
 Nothing can be claimed of one person's messages. What is checked: that a record always becomes as
-many, in a random order; how many of them name its value, and how many any value; that devices draw
-by the very numbers that are certified; and that delta of small batches is never below the sum over
-all that could be opened. That devices run this encoder, and that a relay shuffles, no audit sees.
+many; how many of them name its value, and how many any value; all of them together, or each two;
+the law of each place; that records are independent; that devices draw by the very numbers that are
+certified; and that delta of small batches is never below the sum over all that could be opened.
+That devices run this encoder, and that a relay shuffles, no audit sees.
 """
 
 import math
@@ -73,10 +74,10 @@ def record_checks(
     mechanism: Dummies, encode: Encode, trials: int, most: int = MOST_TRIED
 ) -> list[Checks]:
     """Return the checks of `trials` records of each of the first `most` values, or one more,
-    encoded by twos (a, a, b, b, a, a, ...): the law of a record, of all its messages where these
-    have at most MOST_RECORDS laws, and of each two; the column of the message at each place; and
-    that a record is independent of the one before. Raises ReportError for bytes that are no
-    record."""
+    encoded by twos (a, a, b, b, a, a, ...): how many messages name the value, and how many any; all
+    messages, where there are at most MOST_RECORDS different sets of dummies, and each two; the
+    column of the message at each place; and that a record is independent of the one before. Raises
+    ReportError for bytes that are no record."""
     values, checks = mechanism.categories[:most], list[Checks]()
     dummies = _small_law(mechanism)
     for first, second in zip(values[::2], (*values[1::2], values[0]), strict=False):

@@ -14,7 +14,7 @@ from ldp.cli.parsing import unknown_command
 from ldp.errors import ParameterError, RegistryError
 from ldp.files import write_whole
 from ldp.registry import Registry
-from ldp.registry.explaining import length_in_words
+from ldp.registry.explaining import BEHIND_RELAY, length_in_words
 from ldp.registry.page import page as page_text
 from ldp.registry.sign_off import (
     BESIDE,
@@ -95,13 +95,12 @@ def check(
     of_all = loaded.worst_case_of_all()
     lines = [f"{file} is well formed: metrics {', '.join(loaded.metrics)}"]
     shuffled = {name: loaded.capped(name) for name, g in loaded.groups.items() if g.needs_shuffler}
-    behind = ", behind an honest relay"
     lines += [
         f"{whose}: epsilon at most {epsilon_text(spans['day'])} in any 24 hours, "
         f"{epsilon_text(spans['year'])} in any year, {epsilon_text(spans['life'])} for life"
         for whose, spans in [
             *((f"group {name}", spans) for name, spans in worst.items()),
-            *((f"group {name}{behind}", spans) for name, spans in shuffled.items()),
+            *((f"group {name}{BEHIND_RELAY}", spans) for name, spans in shuffled.items()),
             ("all of one device", of_all),
         ]
     ]

@@ -66,10 +66,10 @@ class Status(NamedTuple):
     periods that are not over; `waiting`: sealed batches; `acknowledged`, `dropped` (too old or too
     many): batches; `refused`: reports; `unasked`: groups that are new, or allow more than the owner
     was shown ("[product]": the whole device), or trust a shuffler and were not agreed to by name:
-    ask, and call `grant` again; `witnesses_lost`: times
-    that the default witness was missing or could not be written, so that a restored copy of the
-    file would not have been noticed; `why` nothing more is sent now, in words; `next_upload`: the
-    earliest time at which something can be, UTC, None where no clock decides it."""
+    ask, and call `grant` again; `witnesses_lost`: times that the default witness was missing or
+    could not be written, so that a restored copy of the file would not have been noticed; `why`
+    nothing more is sent now, in words; `next_upload`: the earliest time at which something can be,
+    UTC, None where no clock decides it."""
 
     consent: Consent
     storage: str = ""

@@ -200,9 +200,9 @@ class PatternEquations:
         score = np.einsum("csf,cs->cf", weighted, self.share)
         design = FilterDesign(self.map, (root * reports)[:, :, None] * turned, self.mean)
         target = back * reports * np.einsum("cef,cf->ce", turned, score)
-        return design, (target - design.root @ self.mean - self._unlisted(design)).ravel()
+        return design, (target - design.root @ self.mean - self._from_unlisted(design)).ravel()
 
-    def _unlisted(self, design: FilterDesign) -> Floats:
+    def _from_unlisted(self, design: FilterDesign) -> Floats:
         """Return what the unlisted strings add to the target: shape (cohorts, contrasts)."""
         return np.asarray(np.einsum("cfe,cf->ce", design.parts, self.unlisted.sum(axis=0)))
 

@@ -74,7 +74,7 @@ apart, so that nothing that rests on the epsilon of a report (plans, composition
 CLASSES = {entry.split(".")[1]: name for name, entry in {**ENTRIES, **SHUFFLED_ENTRIES}.items()}
 """Names of mechanisms by their classes."""
 PUBLIC = [name for name in CLASSES if name not in ("FragmentSketch", "PairedFilters", "Dummies")]
-"""Classes that can be a metric's own mechanism; the others are parts of one."""
+"""Classes that apps import: not the parts of others, and none that needs a shuffler."""
 
 
 class Catalogue(Mapping[str, type[CatalogueMechanism]]):

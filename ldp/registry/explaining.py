@@ -86,6 +86,7 @@ UNSHUFFLED = (
     "What protects is the relay: one that does not mix, or works together with whoever reads the "
     "messages, leaves nothing, and your answer can be read as it is (epsilon unlimited)."
 )
+BEHIND_RELAY = ", behind an honest relay"
 UNLESS = " That holds as long as nobody learns when a value changes."
 SEEN = {
     "public": (
@@ -163,7 +164,7 @@ def in_text(data: Mapping[str, Any]) -> str:
         trusting = {name for name, group in data["groups"].items() if group.get("trust")}
         budgets = [
             f"{name}: {left:g} in the current window, {lives[name]:g} for life"
-            + (", behind an honest relay" if name in trusting else "")
+            + (BEHIND_RELAY if name in trusting else "")
             for name, left in data["remaining"].items()
         ]
         lines.append(f"Epsilon that may still be spent: {'; '.join(budgets)}.")

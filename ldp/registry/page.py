@@ -8,7 +8,13 @@ from typing import Any
 from ldp.accounting.explain import epsilon_text, round_up, touched_sentence
 from ldp.accounting.policy import periods_touched
 from ldp.registry.definitions import Metric
-from ldp.registry.explaining import explanation, group_lines, length_in_words, metric_lines
+from ldp.registry.explaining import (
+    BEHIND_RELAY,
+    explanation,
+    group_lines,
+    length_in_words,
+    metric_lines,
+)
 from ldp.registry.registry import Registry
 from ldp.registry.sign_off import Certified, changes, digest
 
@@ -24,7 +30,6 @@ thead th { color: #55606e; font-size: .82rem; } .number { text-align: right; }
 .bad { color: #b04a08; font-weight: 700; } .sign td { height: 2.6rem; width: 50%; }
 code { font-size: .82rem; } section { break-inside: avoid; }
 """
-BEHIND_RELAY = ", behind an honest relay"
 SPANS = {"day": "any 24 hours", "year": "any year", "life": "a life"}
 
 
