@@ -5,8 +5,8 @@ regression test and demo (tests/regtest_spec.py, demo.sh @a13fa96), decodes them
 method, and prints every figure beside that of google/rappor's decoder (`Reference`: on other tables
 of the same cases). It prints each bar, writes all as JSON and exits 1 when a bar is missed. Beside
 the recall stands what a decoder would have that is told how many people hold every string but the
-one it tests, on the list or not. `--sample`: the cases of up to 200 candidates. `--whole`: those of
-8 bits from whole reports.
+one it tests, on the list or not. `--sample`: the cases of up to 200 candidates. `--whole`: twelve
+tables of each of those of 8 bits, from whole reports, beside the bits of the same reports.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from simulations.campaign import Bar
 from simulations.whole_reports import draw_patterns
 
 LOOSE_RULE = Rule(alpha=0.2)
-SEEDS = 3
+SEEDS, WHOLE_SEEDS = 3, 12
 SAMPLED = 200
 
 
@@ -291,7 +291,8 @@ class Run:
     of the smallest p-values, taken until more are false than google/rappor reported. `told_3`,
     `told_1`: recall at 3 standard errors and alpha .05, and at 1 and .2, of the p-values of `told`.
     `seconds`: of processor time, hashing the candidates excluded; `megabytes`: the most that the
-    process held, this and all earlier runs of the case together."""
+    process held, this and all earlier runs of the case together. `bits_3`, `bits_1`: from the bits
+    of whole reports what `matched_3` and `matched_1` are from all of them."""
 
     case: str
     seed: int
@@ -303,6 +304,8 @@ class Run:
     told_1: Share
     seconds: float
     megabytes: int
+    bits_3: Share | None = None
+    bits_1: Share | None = None
 
 
 def run(name: str, seed: int, is_whole: bool) -> Run:
@@ -320,29 +323,42 @@ def run(name: str, seed: int, is_whole: bool) -> Run:
     seconds = time.process_time() - started
     noise = table.mechanism.std_error(reports=table.total) / table.total
     held = np.array([truth.get(value, 0) for value in listed])
-    order = np.argsort(estimates.p_value, kind="stable")
-    taken = np.zeros(len(listed), dtype=bool)
-    taken[order[np.cumsum(held[order] == 0) <= case.reference.false]] = True
+
+    def matched(p_value: Floats) -> tuple[Share, Share]:
+        order, taken = np.argsort(p_value, kind="stable"), np.zeros(len(listed), dtype=bool)
+        taken[order[np.cumsum(held[order] == 0) <= case.reference.false]] = True
+        three, one = (recall(held, taken, times * noise * table.total) for times in (3, 1))
+        return three, one
+
+    matched_3, matched_1 = matched(estimates.p_value)
+    bits_3, bits_1 = None, None
+    if is_whole:
+        bits_3, bits_1 = matched(decode(table, listed, places=found).p_value)
     best = told(table, found, held, seed)
     return Run(
         case=name,
         seed=seed,
         score=scored(estimates, truth, noise),
         loose=scored(decoded(LOOSE_RULE), truth, noise),
-        matched_3=recall(held, taken, 3 * noise * table.total),
-        matched_1=recall(held, taken, noise * table.total),
+        matched_3=matched_3,
+        matched_1=matched_1,
         told_3=recall(held, Rule().discovers(held, best), 3 * noise * table.total),
         told_1=recall(held, LOOSE_RULE.discovers(held, best), noise * table.total),
         seconds=round(seconds, 3),
         megabytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        bits_3=bits_3,
+        bits_1=bits_1,
     )
 
 
 @dataclass(frozen=True)
 class Row:
-    """All runs of a case together: sums of shares, means of the rest."""
+    """All runs of a case together: sums of shares, means of the rest. `over_bits_3`, `over_bits_1`:
+    mean number of strings by which `matched_3` and `matched_1` are more than from bits, in its
+    standard errors, 0 where no table differs."""
 
     case: str
+    tables: int
     detected: float
     false: float
     at_3: Share
@@ -358,12 +374,15 @@ class Row:
     seconds: float
     megabytes: int
     too_false: bool
+    over_bits_3: float | None
+    over_bits_1: float | None
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> "Row":
         scores = [run.score for run in runs]
         return cls(
             case=runs[0].case,
+            tables=len(runs),
             detected=float(np.mean([score.detected for score in scores])),
             false=float(np.mean([score.false for score in scores])),
             at_3=Share.of(score.at_3 for score in scores),
@@ -379,6 +398,8 @@ class Row:
             seconds=float(np.median([run.seconds for run in runs])),
             megabytes=max(run.megabytes for run in runs),
             too_false=any(score.false > max(5, 0.15 * score.detected) for score in scores),
+            over_bits_3=_over([(run.matched_3, run.bits_3) for run in runs]),
+            over_bits_1=_over([(run.matched_1, run.bits_1) for run in runs]),
         )
 
     def __str__(self) -> str:
@@ -392,6 +413,13 @@ class Row:
             f"| {_percent(self.nominal)} | {_percent(self.selected)} "
             f"| {self.seconds:.2f} |"
         )
+
+
+def _over(pairs: Sequence[tuple[Share, Share | None]]) -> float | None:
+    more = np.array([ours.part - bits.part for ours, bits in pairs if bits])
+    if not more.size:
+        return None
+    return float(more.mean() * more.size**0.5 / max(more.std(ddof=1), 1e-9))
 
 
 def _percent(share: Share) -> str:
@@ -413,10 +441,15 @@ def bars(rows: Sequence[Row]) -> list[Bar]:
             len(missed) <= but,
         )
 
-    def within_a_string(ours: Share, theirs: Share) -> bool:
-        return ours.part >= float(theirs) * ours.whole - SEEDS
+    def within_a_string(row: Row, ours: Share, theirs: Share) -> bool:
+        return ours.part >= float(theirs) * ours.whole - row.tables
 
     nominal = float(np.mean([float(row.nominal) for row in rows if row.nominal.whole]))
+    paired, far = "of no less recall than bits, with as many false", "2 standard errors apart"
+    beside_bits = [
+        cases(f"{paired}, at 3 sigma, {far}", 0, lambda row, _: (row.over_bits_3 or 0) >= -2),
+        cases(f"{paired}, at 1 sigma, {far}", 0, lambda row, _: (row.over_bits_1 or 0) >= -2),
+    ]
     return [
         cases("of at most max(5, 15 %) false, every table", 0, lambda row, _: not row.too_false),
         cases(
@@ -442,13 +475,14 @@ def bars(rows: Sequence[Row]) -> list[Bar]:
         cases(
             "of the same recall at 3 sigma, a string apart, with as many false",
             0,
-            lambda row, ref: within_a_string(row.matched_3, ref.at_3),
+            lambda row, ref: within_a_string(row, row.matched_3, ref.at_3),
         ),
         cases(
             "of the same recall at 1 sigma, a string apart, with as many false",
             0,
-            lambda row, ref: within_a_string(row.matched_1, ref.at_1),
+            lambda row, ref: within_a_string(row, row.matched_1, ref.at_1),
         ),
+        *(beside_bits if rows[0].over_bits_3 is not None else ()),
     ]
 
 
@@ -468,8 +502,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="JSON file to write")
     asked, started = parser.parse_args(), campaign.provenance()
     names = [n for n, c in CASES.items() if not asked.sample or len(candidates(c)) <= SAMPLED]
+    if asked.whole:
+        names = [name for name in names if CASES[name].parameters["bits"] <= MOST_BITS]
     runs, rows = list[Run](), list[Row]()
-    for some in measured(names, SEEDS, asked.whole):
+    for some in measured(names, WHOLE_SEEDS if asked.whole else SEEDS, asked.whole):
         runs += some
         rows.append(Row.of(some))
         print(rows[-1], flush=True)
