@@ -323,7 +323,6 @@ def touch_matrix(mechanism: Mechanism, values: Sequence[str]) -> Floats:
         number, place = np.nonzero(cells != bulk.NO_COLUMN)
         matrix[at[number], number % len(values), cells[number, place]] = 1
     return matrix
-    return matrix
 
 
 def likelihoods(axis: Variable, rows: NDArray[np.uint32], payloads: NDArray[np.uint8]) -> Floats:

@@ -74,6 +74,9 @@ CASES = {
         mechanism=lambda: chrome_preset(8), reports=10**7, held=1000, listed=1100, power=1.5
     ),
     "rappor_128_bits": Case(mechanism=chrome_preset, reports=10**5, held=1000, listed=1100),
+    "rappor_128_bits_1009000": Case(
+        mechanism=chrome_preset, reports=10**7, held=10_000, listed=1_009_000
+    ),
     "rappor_11000": Case(
         mechanism=lambda: chrome_preset(8), reports=10**8, held=10_000, listed=11_000, power=1.5
     ),
@@ -177,6 +180,8 @@ BENCHMARKS = (
         bar=20,
     ),
     _seconds("rappor_128_bits", "decode RAPPOR of 128 bits: 1,100 candidates", 5),
+    _seconds("rappor_128_bits_1009000", "1,009,000 candidates", 120),
+    _memory("rappor_128_bits_1009000", 2048),
 )
 
 if __name__ == "__main__":

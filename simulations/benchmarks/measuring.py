@@ -58,19 +58,26 @@ def fastest(
 
 
 class Run(NamedTuple):
-    """One command: wall time in seconds, and the peak of its largest process in MiB."""
+    """One command: wall time in seconds, the peak of its largest process in MiB, and seconds of
+    processor."""
 
     seconds: float
     peak_mib: float
+    processor: float = 0.0
 
 
-def run(command: Iterable[str | Path], environment: Mapping[str, str] | None = None) -> Run:
-    """Runs a command to its end, its output dropped; raises RuntimeError with what it said when it
-    fails. `environment` is added to this process's."""
-    launcher = [sys.executable, "-m", "simulations.benchmarks.launcher"]
+def run(
+    command: Iterable[str | Path],
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Run:
+    """Runs a command to its end, in a folder if one is named, its output dropped; raises
+    RuntimeError with what it said when it fails. `environment` is added to this process's."""
+    launcher = [sys.executable, str(Path(__file__).with_name("launcher.py"))]
     done = subprocess.run(
         [*launcher, *map(str, command)],
         env={**os.environ, **(environment or {})},
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
@@ -78,7 +85,7 @@ def run(command: Iterable[str | Path], environment: Mapping[str, str] | None = N
     if done.returncode:
         raise RuntimeError(done.stderr.strip())
     used = json.loads(done.stdout)
-    return Run(used["seconds"], used["peak_mib"])
+    return Run(used["seconds"], used["peak_mib"], used["processor"])
 
 
 def each_us(work: Callable[[Any], object], values: Sequence[Any]) -> float:

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulations.benchmarks import batch, decoding, device
+from simulations.benchmarks import batch, decoding, device, large
 from simulations.benchmarks.decoding import apple_preset, hadamard_preset
 from simulations.benchmarks.measuring import (
     Benchmark,
@@ -289,4 +289,5 @@ BENCHMARKS = (
         measure=lambda folder: fastest(compose, 3),
         bar=1,
     ),
+    *large.BENCHMARKS,
 )
