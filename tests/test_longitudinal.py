@@ -245,6 +245,32 @@ LIVES: dict[str, tuple[Caps, int, list[ScenarioMetric]]] = {
         8,
         [ScenarioMetric(metric=metric(RR, expires=START + timedelta(days=4)), population=COUNTED)],
     ),
+    "recorded on some days": (
+        caps(2, 4.1, 17.0),
+        13,
+        [ScenarioMetric(metric=metric(RR, reports_per_window=2), population=COUNTED, active=0.4)],
+    ),
+    "by epoch, recorded on some days": (
+        caps(1, PRICE, 2.5 * PRICE),
+        14,
+        [
+            ScenarioMetric(
+                metric=metric(BASIC, memoise="epoch", epoch=FOUR), population=COUNTED, active=0.5
+            )
+        ],
+    ),
+    "hidden presence, until the life is spent": (
+        caps(1, 4.1, 17.0),
+        12,
+        [
+            ScenarioMetric(
+                metric=metric(RR, reports_per_window=3, presence="hidden"),
+                population=COUNTED,
+                active=0.5,
+                records=2,
+            )
+        ],
+    ),
     "two groups": (
         caps(1, PRICE, 20.0),
         9,
@@ -268,10 +294,15 @@ def registered(asked: Sequence[ScenarioMetric], limits: Caps) -> Registry:
 
 
 def lived(
-    folder: Path, made: Scenario, values: Mapping[str, Sequence[int]], joined: int
+    folder: Path,
+    made: Scenario,
+    values: Mapping[str, Sequence[int]],
+    recorded: Mapping[str, Sequence[bool]],
+    joined: int,
 ) -> tuple[dict[tuple[str, int], int], dict[str, int]]:
-    """A real client that records these values at noon from the day `joined` on: how often each
-    metric was charged at which end of a period, and how many reports it sent."""
+    """A real client that records these values at noon, of the days on which it records and from the
+    day `joined` on: how often each metric was charged at which end of a period, and how many
+    reports it sent."""
     now = [datetime(made.start.year, made.start.month, made.start.day, 12, tzinfo=UTC)]
     server = Memory()
     client = Client(
@@ -282,10 +313,11 @@ def lived(
         jitter=timedelta(0),
         strict=True,
     )
-    client.grant()
     for day in range(made.days):
+        if day == joined:
+            client.grant()
         for asked in made.metrics if day >= joined else ():
-            for _ in range(asked.records):
+            for _ in range(asked.records if recorded[asked.metric.name][day] else 0):
                 client.record(
                     asked.metric.name, asked.population.values[values[asked.metric.name][day]]
                 )
@@ -312,7 +344,10 @@ def test_many_devices_at_once_are_charged_as_a_real_client_is(life: str, tmp_pat
     joined = np.array([0, 2])
     drawn = generator(len(life))
     values = {each.metric.name: drawn.integers(0, len(CITIES), (2, days)) for each in asked}
-    people = People(joined=joined, left=np.full(2, days), owner=np.arange(2), values=values)
+    recorded = {each.metric.name: drawn.random((2, days)) < each.active for each in asked}
+    people = People(
+        joined=joined, left=np.full(2, days), owner=np.arange(2), values=values, recorded=recorded
+    )
     collection = Collection(made, people, generator(2))
     charges: list[dict[tuple[str, int], int]] = [{}, {}]
     counted: list[Counter[str]] = [Counter(), Counter()]
@@ -328,7 +363,8 @@ def test_many_devices_at_once_are_charged_as_a_real_client_is(life: str, tmp_pat
         folder = tmp_path / str(device)
         folder.mkdir()
         own = {name: listed[device].tolist() for name, listed in values.items()}
-        expected, reports = lived(folder, made, own, int(joined[device]))
+        records = {name: days_of[device].tolist() for name, days_of in recorded.items()}
+        expected, reports = lived(folder, made, own, records, int(joined[device]))
         assert charges[device] == expected
         assert {name: n for name, n in counted[device].items() if n} == reports
     assert all(charges)

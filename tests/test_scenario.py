@@ -14,6 +14,8 @@ from ldp.accounting import posterior
 from ldp.cli.scenario import _words
 from ldp.errors import ParameterError
 from ldp.registry import Registry
+from ldp.server import Table
+from ldp.simulation import Population
 from ldp.simulation.people import Scenario
 from ldp.simulation.scenarios import read_scenario
 from tests.command_line import run
@@ -85,10 +87,43 @@ group = "quiet"
 description = "Said every day, whatever there is"
 owners = ["team@example.org"]
 expires = 2027-12-31
+mechanism = "rappor"
+scheme = "identity"
+bits = 2
+categories = ["yes", "none"]
+f = 0.5
+p = 0.25
+q = 0.75
+memoise = "epoch"
+epoch = "7d"
+presence = "hidden"
+
+[group.calm]
+window = "2d"
+window_epsilon = 4.0
+lifetime_epsilon = 8.0
+
+[metric.mood]
+version = 1
+group = "calm"
+description = "Said every second day, whatever there is"
+owners = ["team@example.org"]
+expires = 2027-12-31
 mechanism = "rr"
 epsilon = 1.0
-categories = ["yes", "none"]
+categories = ["good", "bad", "none"]
 presence = "hidden"
+reports_per_window = 3
+"""
+MOODS = """\
+users = 50
+days = 20
+start = 2026-01-01
+attacked = 100
+
+[metric.mood]
+population = "moods.csv"
+active = 0.25
 """
 SCENARIO = """\
 users = 200
@@ -242,10 +277,31 @@ WRONG: list[tuple[str, str, str]] = [
     ('like = "city"', 'like = "town"', "like must name another metric of the scenario"),
     ('like = "city"', 'like = "home"', "like must name another metric of the scenario"),
     ('like = "city"', "", "[metric.home]: correlation needs the other metric"),
-    ("[metric.colour]", "[metric.hidden]", "hidden presence is not simulated over days"),
+    ("[metric.colour]", "[metric.hidden]", "hidden presence with an epoch is not simulated"),
+    ("change = 0.1\n", "active = 2\n", "[metric.city]: active must be a number from 0 to 1"),
     ("users = 200", "users = ", "not valid TOML"),
     ("[metric.city]", "[metric]\ncity = 3\n[metric.x]", "must be a section"),
 ]
+
+
+@pytest.mark.exact
+def test_with_hidden_presence_every_period_has_as_many_reports(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three reports of each of 50 devices every second day, also after the sixth, when 8 of epsilon
+    are spent and all are about none. Before, a device has 2 x 0.25 records a window on average:
+    seed fixed."""
+    Path("days.toml").write_text(MOODS)
+    Path("moods.csv").write_text("value,count\ngood,6\nbad,4\n")
+    assert run(f"{COMMAND} --reports store --truth truth --json", monkeypatch) == 0
+    truth = [Population.from_csv(path) for path in sorted(Path("truth/mood").glob("*.csv"))]
+    counts = [day.truth() for day in truth]
+    assert [sum(day.values()) for day in counts] == [150] * 10
+    recorded = [day.get("good", 0) + day.get("bad", 0) for day in counts]
+    assert 0 < min(recorded[:2]) <= max(recorded[:2]) < 60
+    assert recorded[3:] == [0] * 7
+    assert run("aggregate mood --registry metrics.toml store --out mood.table", monkeypatch) == 0
+    assert Table.load("mood.table").total == 1500
 
 
 @pytest.mark.exact

@@ -155,7 +155,7 @@ def _write(
             for rows, payloads in batches:
                 writer.write(rows, payloads)
     if truth is not None:
-        values = sent.scenario_metric.population.values
+        values = sent.scenario_metric.values
         counts = np.bincount(sent.value_indices, minlength=len(values))
         population = Population(values, counts=counts)
         write_whole(truth / metric.name / f"{day.isoformat()}.csv", population.to_csv())

@@ -1,11 +1,11 @@
 """A collection over many days: people whose values change, who come and go, with several devices
 each; what their devices send, and what it costs them.
 
-Devices follow `docs/device-protocol.md` under public presence: a period's records are drawn from,
-and what may be sent of them is decided by devices' functions (`ldp.client.memoisation_modes`,
-`ldp.accounting.ledger`), once for all devices whose books are alike. Everybody records the value
-of the day at noon, on every device; a period that has not ended when its owner leaves is never
-sent. Noise comes from a numpy Generator.
+Devices follow `docs/device-protocol.md`: a period's records are drawn from, and what may be sent of
+them is decided by devices' functions (`ldp.client.memoisation_modes`, `ldp.accounting.ledger`),
+once for all devices whose books are alike. Who records on a day records the value of the day at
+noon, on every device; a period that has not ended when its owner leaves is never sent. Noise comes
+from a numpy Generator.
 """
 
 import math
@@ -33,9 +33,10 @@ _CHUNK = 1 << 22
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sent:
     """All reports of one metric on one `day`, in random order: for each report the device, the
-    index of the value that it is about and of the one that its device held that day, row and
-    payload. `charged`: how often its price is charged, for each device. Reports of one `epoch` are
-    about one response each device."""
+    index in `ScenarioMetric.values` of the value that it is about and of the one that its device
+    held that day, row and payload; of a report in place of no record, both of the placeholder.
+    `charged`: how often its price is charged, for each device. Reports of one `epoch` are about one
+    response each device."""
 
     scenario_metric: ScenarioMetric
     day: int
@@ -76,7 +77,7 @@ class Collection:
         self._fleets = {
             name: Fleet(
                 metric.metric.mechanism,
-                metric.population.values,
+                metric.values,
                 metric.metric.memoise,
                 self.secrets,
                 generator,
@@ -195,31 +196,55 @@ class Collection:
 
     def _send(self, metric: Metric, day: int, devices: Ints, since: Ints, granted: Ints) -> Sent:
         scenario_metric, name = self._metrics[metric.name], metric.name
-        records = (day + 1 - since) * scenario_metric.records
-        self.possible[name][devices] += np.minimum(records, metric.reports_per_window)
-        sent = np.minimum(records, granted)
-        place, chosen = self._draw_records(records, sent)
-        days = since[place] + chosen // scenario_metric.records
-        held = self._people.values[name][self._people.owner[devices[place]]]
+        owners, first = self._people.owner[devices], int(since.min(initial=day))
+        days = np.arange(first, day + 1)
+        held = self._people.values[name][owners, first : day + 1]
+        is_recorded = days >= since[:, None]
+        if name in self._people.recorded:
+            is_recorded &= self._people.recorded[name][owners, first : day + 1]
+        records = is_recorded.sum(axis=1) * scenario_metric.records
+        place, chosen = self._draw_records(records, np.minimum(records, granted))
+        recorded_first = np.argsort(~is_recorded, axis=1, kind="stable")
+        value_indices = held[place, recorded_first[place, chosen // scenario_metric.records]]
+        held_indices = held[place, -1]
         if metric.epoch:
-            begun = beginning(self._scenario.noons[day], metric.epoch)
-            first = int(np.searchsorted(self._scenario.noons, begun))
-            days = np.maximum(first, self._people.joined[self._people.owner[devices[place]]])
-        every = np.arange(place.size)
-        value_indices = held[every, days]
+            value_indices = self._first_of_epoch(metric, day, owners)[place]
+        slots = metric.reports_per_window
+        self.possible[name][devices] += np.minimum(records, slots)
+        if metric.presence == "hidden":
+            empty = slots - np.bincount(place, minlength=devices.size)
+            self.possible[name][devices] += slots - np.minimum(records, slots)
+            place = np.concatenate([place, np.repeat(np.arange(devices.size), empty)])
+            mixed = self._generator.permutation(place.size)
+            none = np.full(int(empty.sum()), scenario_metric.values.index(scenario_metric.none))
+            place = place[mixed]
+            value_indices = np.concatenate([value_indices, none])[mixed]
+            held_indices = np.concatenate([held_indices, none])[mixed]
         encoded = self._fleets[name].encode(devices[place], value_indices)
-        charged = self._charge(metric, devices, place, sent, encoded.about)
+        charged = self._charge(metric, devices, place, granted, encoded.about)
         return Sent(
             scenario_metric=scenario_metric,
             day=day,
             epoch=self._epochs[name],
             devices=devices[place],
             value_indices=value_indices,
-            held_indices=held[every, day],
+            held_indices=held_indices,
             rows=encoded.rows,
             payloads=encoded.payloads,
             charged=charged,
         )
+
+    def _first_of_epoch(self, metric: Metric, day: int, owners: Ints) -> Ints:
+        """Return the index of the value that each of the people recorded first in the epoch of a
+        day: shape of `owners`; of people without a record any."""
+        assert metric.epoch
+        begun = beginning(self._scenario.noons[day], metric.epoch)
+        first = int(np.searchsorted(self._scenario.noons, begun))
+        is_recorded = np.arange(first, day + 1) >= self._people.joined[owners][:, None]
+        if metric.name in self._people.recorded:
+            is_recorded &= self._people.recorded[metric.name][owners, first : day + 1]
+        days = first + is_recorded.argmax(axis=1)
+        return np.asarray(self._people.values[metric.name][owners, days])
 
     def _draw_records(self, records: Ints, sent: Ints) -> tuple[Ints, Ints]:
         """Draw `sent` of the `records` of each device, each subset with one probability. Return the
@@ -238,10 +263,12 @@ class Collection:
         return np.concatenate(places)[mixed], np.concatenate(chosen)[mixed]
 
     def _charge(
-        self, metric: Metric, devices: Ints, place: Ints, sent: Ints, about: Ints | None
+        self, metric: Metric, devices: Ints, place: Ints, granted: Ints, about: Ints | None
     ) -> Ints:
-        """Charge what devices sent; return how often the price, for each of all devices."""
+        """Charge what devices sent, where presence is hidden all that was granted; return how often
+        the price, for each of all devices."""
         name, times = metric.name, np.zeros(self._people.owner.size, dtype=np.int64)
+        sent = np.bincount(place, minlength=devices.size)
         if metric.memoise == "epoch":
             times[devices] = (sent > 0) & ~self._paid[name][devices]
             self._paid[name][devices[sent > 0]] = True
@@ -252,7 +279,7 @@ class Collection:
             self._known[name] = np.concatenate([self._known[name], new])
             np.add.at(times, new % times.size, 1)
         else:
-            times[devices] = sent
+            times[devices] = granted if metric.presence == "hidden" else sent
         self.charged[name] += times
         return times
 

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from ldp.arrays import Floats, Ints
+from ldp.arrays import Bools, Floats, Ints
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import RandomizedAddressing
 from ldp.mechanisms.joint_base import parts_of
@@ -22,7 +23,8 @@ MOST_PERSON_DAYS = 20_000_000
 @dataclass(frozen=True, kw_only=True)
 class ScenarioMetric:
     """One metric of a scenario: `population`, of which values are drawn; `change`, the chance a day
-    that somebody's value is drawn anew; `records` a day and device; `like`, the metric by whose
+    that somebody's value is drawn anew; `active`, the chance a day that somebody records it;
+    `records` a day and device; `like`, the metric by whose
     value that of a share `correlation` of the people goes: both stand at the same quantile of
     their populations, in the order of the files; `attack`, the name of one on its counts, by
     `sybils` more devices every day."""
@@ -30,6 +32,7 @@ class ScenarioMetric:
     metric: Metric
     population: Population
     change: float = 0.0
+    active: float = 1.0
     records: int = 1
     like: str = ""
     correlation: float = 0.0
@@ -39,6 +42,30 @@ class ScenarioMetric:
     @property
     def name(self) -> str:
         return self.metric.name
+
+    @property
+    def none(self) -> Any:
+        """What is reported in place of no record, where presence is hidden; else None."""
+        return self.metric.mechanism.placeholder if self.metric.presence == "hidden" else None
+
+    @cached_property
+    def values(self) -> tuple[Any, ...]:
+        """All values that reports are about: those of the population, and `none`."""
+        values = self.population.values
+        return values if self.none in (None, *values) else (*values, self.none)
+
+    def alike_every_day(self) -> "ScenarioMetric":
+        """Return the metric of people who keep their values and record as often as it has slots, so
+        that nothing is reported in place of no record."""
+        records = max(self.records, self.metric.reports_per_window)
+        is_hidden = self.metric.presence == "hidden"
+        return replace(
+            self,
+            metric=replace(self.metric, presence="public"),
+            change=0.0,
+            active=1.0,
+            records=records if is_hidden else self.records,
+        )
 
     @property
     def guessable(self) -> bool:
@@ -95,21 +122,23 @@ class Scenario:
         return self.start + timedelta(days=day)
 
     def staying(self, users: int) -> "Scenario":
-        """Return the scenario of `users` people who stay and keep their values."""
-        metrics = tuple(replace(metric, change=0.0) for metric in self.metrics)
+        """Return the scenario of `users` people who stay, and are alike every day."""
+        metrics = tuple(metric.alike_every_day() for metric in self.metrics)
         return replace(self, metrics=metrics, users=users, churn=0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class People:
     """People who take part from the day `joined` to the day before `left`, int64, shape (people,);
-    the `owner` of each device, int64, shape (devices,); and for every metric the place of
-    everybody's value in its population on every day, int64, shape (people, days)."""
+    the `owner` of each device, int64, shape (devices,); for every metric the place of everybody's
+    value in its population on every day, int64, shape (people, days); and for those that not all
+    record every day who does, bool, of that shape."""
 
     joined: Ints
     left: Ints
     owner: Ints
     values: Mapping[str, Ints]
+    recorded: Mapping[str, Bools] = field(default_factory=dict)
 
 
 def draw_people(scenario: Scenario, generator: np.random.Generator) -> People:
@@ -135,6 +164,11 @@ def draw_people(scenario: Scenario, generator: np.random.Generator) -> People:
         values={
             metric.name: _at(metric.population, quantiles[metric.name])
             for metric in scenario.metrics
+        },
+        recorded={
+            metric.name: generator.random((joined.size, days)) < metric.active
+            for metric in scenario.metrics
+            if metric.active < 1
         },
     )
 

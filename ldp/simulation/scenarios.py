@@ -106,6 +106,7 @@ _TOP = {
 _METRIC = {
     "population": _Key(_file, "the name of a CSV file", {"type": "string", "minLength": 1}),
     "change": _SHARE_KEY,
+    "active": _SHARE_KEY._replace(default=1.0),
     "records": _whole_key(1, 100, 1),
     "like": _Key(
         lambda value: isinstance(value, str), "the name of a metric", {"type": "string"}, ""
@@ -178,8 +179,8 @@ def _scenario_metric(
     if not isinstance(section, dict):
         raise ParameterError(f"{where} must be a section")
     keys = _read(f"{where}: ", section, _METRIC)
-    if metric.presence == "hidden":
-        raise ParameterError(f"{where}: hidden presence is not simulated over days")
+    if metric.presence == "hidden" and metric.epoch:
+        raise ParameterError(f"{where}: hidden presence with an epoch is not simulated over days")
     if keys["correlation"] and not keys["like"]:
         raise ParameterError(f'{where}: correlation needs the other metric: like = "..."')
     leader = sections.get(keys["like"])

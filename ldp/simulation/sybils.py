@@ -40,7 +40,7 @@ class Sybils:
         self._attack = ATTACKS[metric.attack]
         self._scene = Scene(
             mechanism=metric.metric.mechanism,  # type: ignore[arg-type]  # checked by the reader
-            values=metric.population.values,
+            values=metric.values,
             targets=order[:number],
             heavy=order[::-1][:number],
         )

@@ -1,0 +1,191 @@
+"""Whole commands at the sizes that must stay bearable, each in a process of its own.
+
+How the cost of every command grows is `simulations.scale`; here is what the largest inputs take.
+"""
+
+import sys
+import time
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from simulations import scale
+from simulations.benchmarks.measuring import Benchmark, Run, fastest, run
+
+MERGED = 20
+"""Number of tables that are merged, of 4,096 x 1,024 cells each."""
+WORDS = 'mechanism = "rappor-ngrams"\nepsilon = 4.0\nseed = "00ff"\nlength = 6\n'
+FILTERS = 'mechanism = "rappor"\nbits = 16\nhashes = 2\ncohorts = 8\nseed = "00ff"\n'
+NOISE = "f = 0.0\np = 0.25\nq = 0.75\n"
+TWO_FILTERS = (
+    (FILTERS + NOISE, "first"),
+    (FILTERS + NOISE, "second"),
+    ('mechanism = "joint"\nof = ["first", "second"]\n', "asked"),
+)
+SIMULATED = "simulate asked --registry metrics.toml --population values.csv --seed 1 --users"
+SCENARIO = """
+users = 50000
+days = {days}
+start = 2026-01-01
+[metric.asked]
+population = "values.csv"
+change = 0.01
+"""
+
+
+def ldp(folder: Path, words: str) -> Run:
+    """Run a command, its words apart by spaces, in a folder."""
+    return run([sys.executable, "-m", "ldp", *words.split()], folder=folder)
+
+
+def within(folder: Path, name: str) -> Path:
+    """Return a new folder in the folder of a run."""
+    inside = folder / name
+    inside.mkdir()
+    return inside
+
+
+def plan(folder: Path) -> float:
+    return ldp(
+        folder, *["plan", "--domain", "1000000", "--users", "1000000", "--epsilon", "4"]
+    ).seconds
+
+
+def merge(folder: Path) -> float:
+    """Peak beyond that of three tables, with `MERGED` of them."""
+    inside = within(folder, "merge")
+    scale.registry(inside, (scale.SKETCH.replace("1024", "4096", 1), "asked"))
+    (inside / "values.csv").write_text("value,frequency\na,1\nb,1")
+    ldp(inside, f"{SIMULATED} 1000000 --table 0.table")
+    for place in range(1, MERGED):
+        (inside / f"{place}.table").hardlink_to(inside / "0.table")
+    names = (" ".join(f"{i}.table" for i in range(number)) for number in (3, MERGED))
+    three, all_of_them = (ldp(inside, f"merge {some} --out all.table").peak_mib for some in names)
+    return max(0.0, all_of_them - three)
+
+
+@cache
+def estimates(folder: Path) -> tuple[float, Path]:
+    """Seconds in which a CSV file of a million estimates is written, and the file."""
+    from ldp import RandomizedResponse
+    from ldp.server import Table, decode
+
+    categories = tuple(f"value {place}" for place in range(1_000_000))
+    counts = np.random.default_rng(1).poisson(100, (1, len(categories)))
+    mechanism = RandomizedResponse(categories=categories, epsilon=4.0)
+    found, path = decode(Table(mechanism, counts, counts.sum(axis=1))), folder / "million.csv"
+    return fastest(lambda: found.to_csv(path), 3, time.process_time), path
+
+
+def report(folder: Path) -> float:
+    return ldp(folder, f"report {estimates(folder)[1].name} --out million.html").peak_mib
+
+
+@cache
+def associate(folder: Path) -> Run:
+    """Ten million reports of two RAPPOR filters."""
+    inside = within(folder, "associate")
+    scale.registry(inside, *TWO_FILTERS)
+    pairs = [f"a{i},b{j},{1 / (1 + i + j)}" for i in range(10) for j in range(10)]
+    (inside / "values.csv").write_text("\n".join(["first,second,frequency", *pairs]))
+    ldp(inside, f"{SIMULATED} 10000000 --reports store")
+    for letter in "ab":
+        (inside / f"{letter}.txt").write_text("\n".join(f"{letter}{i}" for i in range(10)))
+    lists = "--candidates a.txt --candidates b.txt"
+    return ldp(inside, f"associate asked --registry metrics.toml store {lists} --out out.csv")
+
+
+def ngrams(folder: Path) -> float:
+    """A million reports of six letters each."""
+    inside = within(folder, "ngrams")
+    scale.registry(inside, (WORDS, "asked"))
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    words = letters[np.random.default_rng(1).integers(0, 26, (1000, 6))]
+    lines = [f"{''.join(word)},{1 / rank}" for rank, word in enumerate(words, 1)]
+    (inside / "values.csv").write_text("\n".join(["value,frequency", *lines]))
+    ldp(inside, f"{SIMULATED} 1000000 --reports store")
+    return ldp(inside, "discover asked --registry metrics.toml store --out out.csv").processor
+
+
+def simulate(folder: Path) -> float:
+    """A table of Apple's sketch, of a million people with 250,000 values."""
+    inside = within(folder, "simulate")
+    sketch = scale.SKETCH.replace("1024", "65536", 1)
+    scale.listed(sketch)(inside, 250_000)
+    return ldp(inside, f"{SIMULATED} 1000000 --table drawn.table").processor
+
+
+def scenario(folder: Path) -> float:
+    """Price of a person's day in 360 days over that in 30, the start of the command left out."""
+    inside = within(folder, "scenario")
+    scale.listed(scale.SKETCH.replace("width = 1024", "width = 128"))(inside, 100)
+    seconds = dict[int, float]()
+    for days in (1, 30, 360):
+        (inside / "days.toml").write_text(SCENARIO.format(days=days))
+        words = "simulate --scenario days.toml --registry metrics.toml --seed 1"
+        seconds[days] = ldp(inside, words).processor
+    return (seconds[360] - seconds[1]) / 359 / max(1e-9, (seconds[30] - seconds[1]) / 29)
+
+
+BENCHMARKS = (
+    Benchmark(
+        key="plan_million", name="plan a list of 1,000,000 values", unit="s", measure=plan, bar=1
+    ),
+    Benchmark(
+        key="merge_memory",
+        name=f"merge {MERGED} tables of 4,194,304 cells: memory beyond that of 3",
+        unit="MiB",
+        measure=merge,
+        bar=16,
+    ),
+    Benchmark(
+        key="csv_million",
+        name="write 1,000,000 estimates as CSV",
+        unit="s",
+        measure=lambda folder: estimates(folder)[0],
+        bar=3,
+    ),
+    Benchmark(
+        key="report_memory",
+        name="the page of these: peak memory",
+        unit="MiB",
+        measure=report,
+        bar=200,
+    ),
+    Benchmark(
+        key="associate",
+        name="associate 10,000,000 reports of two RAPPOR filters",
+        unit="s",
+        measure=lambda folder: associate(folder).seconds,
+        bar=300,
+    ),
+    Benchmark(
+        key="associate_memory",
+        name="its peak memory",
+        unit="MiB",
+        measure=lambda folder: associate(folder).peak_mib,
+        bar=2048,
+    ),
+    Benchmark(
+        key="ngrams_million",
+        name="discover words from 1,000,000 reports of n-grams",
+        unit="s",
+        measure=ngrams,
+        bar=60,
+    ),
+    Benchmark(
+        key="simulate_table",
+        name="draw a table of CMS with 250,000 values",
+        unit="s",
+        measure=simulate,
+        bar=25,
+    ),
+    Benchmark(
+        key="scenario",
+        name="a person's day among 360 days, over one among 30",
+        unit="x",
+        measure=scenario,
+        bar=1.15,
+    ),
+)
