@@ -169,7 +169,8 @@ class PeriodTask:
             self._keep(state)
             raise
         self._keep(replace(state, digest=digest))
-        return CountedPeriod(subject.metric, subject.version, first, table.total, revision)
+        reports = table.total // subject.mechanism.messages
+        return CountedPeriod(subject.metric, subject.version, first, reports, revision)
 
     def _keep(self, state: PeriodState) -> None:
         """Write the state, and delete the table of the one before."""

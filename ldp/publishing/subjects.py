@@ -81,10 +81,6 @@ def subjects(
     A metric and a sentence for each version that cannot be is added to `unknown`."""
     versions = kept_versions(out)
     for metric, definition in registry.metrics.items():
-        if definition.needs_shuffler:
-            if stored_versions(stores, metric):
-                unknown.append((metric, "messages for a shuffler are not published: ldp decode"))
-            continue
         waiting = {n for name, n in versions if name == metric and unfinished(out, metric, n)}
         for version in sorted({*stored_versions(stores, metric), *waiting}):
             if version == definition.version:

@@ -10,6 +10,7 @@ import csv
 import gzip
 import hashlib
 import io
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -81,6 +82,11 @@ COUNTED = (
     "it. The numbers are worked out from all reports together, and each has an error, which this "
     "page states."
 )
+SHUFFLED = (
+    "Counted from messages that a relay mixed: each names a value as it is, and dummies of all "
+    "people hide whose it is. Nothing protects against a relay that does not mix. The numbers are "
+    "worked out from all messages together, and each has an error, which this page states."
+)
 
 
 def render(
@@ -89,15 +95,16 @@ def render(
     title: str | None = None,
     registry: Registry | None = None,
     above: Markup | None = None,
-    intro: str = COUNTED,
+    intro: str | None = None,
 ) -> str:
     """Return the page as HTML text, a section a file.
 
     `truth` (value -> count), one for all or one for each of the results about values and numbers,
     is drawn beside the estimates; `title` (by default metrics and days) stands above; `registry`
     tells what metrics are about and who owns them; `above`: HTML that stands before the sections,
-    below `intro`. Raises DecodeError when a truth names no candidate; a file that the only truth
-    does not touch, beside others that it does, is shown without it.
+    below `intro`, which says how it was counted. Raises DecodeError when a truth names no
+    candidate; a file that the only truth does not touch, beside others that it does, is shown
+    without it.
     """
     names = _names(files_read)
     known = _truths(files_read, truth)
@@ -121,12 +128,19 @@ def render(
     templates = environment("ldp.report")
     return templates.get_template("page.html").render(
         above=above or "",
-        intro=intro,
+        intro=intro or _intro(files_read),
         title=title or _title(files_read, names),
         sections=sections,
         series=series,
         script=Markup(script),
         script_hash=digest,
+    )
+
+
+def _intro(files_read: Sequence[ResultFile]) -> str:
+    are_shuffled = {math.isinf(privacy.report_epsilon(file)) for file in files_read}
+    return " ".join(
+        text for shuffled, text in ((False, COUNTED), (True, SHUFFLED)) if shuffled in are_shuffled
     )
 
 
