@@ -15,7 +15,7 @@ from simulations.benchmarks.measuring import Benchmark, Run, fastest, run
 
 MERGED = 20
 """Number of tables that are merged, of 4,096 x 1,024 cells each."""
-WORDS = 'mechanism = "rappor-ngrams"\nepsilon = 4.0\nseed = "00ff"\nlength = 6\n'
+WORDS = 'mechanism = "rappor-ngrams"\nepsilon = 4.0\nfragment_epsilon = 2.5\nseed = "00ff"\nlength = 6\n'
 FILTERS = 'mechanism = "rappor"\nbits = 16\nhashes = 2\ncohorts = 8\nseed = "00ff"\n'
 NOISE = "f = 0.0\np = 0.25\nq = 0.75\n"
 TWO_FILTERS = (
@@ -88,7 +88,7 @@ def associate(folder: Path) -> Run:
     inside = within(folder, "associate")
     scale.registry(inside, *TWO_FILTERS)
     pairs = [f"a{i},b{j},{1 / (1 + i + j)}" for i in range(10) for j in range(10)]
-    (inside / "values.csv").write_text("\n".join(["first,second,frequency", *pairs]))
+    (inside / "values.csv").write_text("\n".join(["a,b,frequency", *pairs]))
     ldp(inside, f"{SIMULATED} 10000000 --reports store")
     for letter in "ab":
         (inside / f"{letter}.txt").write_text("\n".join(f"{letter}{i}" for i in range(10)))
