@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from ldp.accounting.cost import Cost
 from ldp.errors import ParameterError
@@ -29,7 +29,10 @@ from ldp.protocol.randomness import (
     SystemBits,
     uniform_below,
 )
-from ldp.protocol.wire import HEADER_BYTES, REPORT_VERSION, JointLayout, pack_report
+from ldp.protocol.wire import HEADER_BYTES, REPORT_VERSION, pack_report
+
+if TYPE_CHECKING:
+    from ldp.protocol.joint_layout import JointLayout
 
 FAKES = 0.01
 """Share of fake reports for which the shift of every estimate is stated."""
@@ -109,7 +112,7 @@ class CatalogueMechanism(ABC):
 
     @cached_property
     @abstractmethod
-    def layout(self) -> Layout | JointLayout:
+    def layout(self) -> "Layout | JointLayout":
         """Layout of a report after its header."""
 
     @abstractmethod

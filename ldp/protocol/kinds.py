@@ -10,12 +10,11 @@ other languages). Mechanisms state the probabilities. Code for arrays of payload
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate, combinations
 from math import comb, isqrt
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar, Self, overload
 
 from ldp.errors import ReportError
 from ldp.protocol.randomness import (
@@ -103,7 +102,6 @@ def draw_column(source: BitSource, threshold: int, cells: Sequence[int], columns
     return outside(cells, uniform_below(source, others))
 
 
-@dataclass(frozen=True)
 class Layout(ABC):
     """Body of a report: `row_bytes` of row number, then `payload_bytes`. Subclasses are the kinds.
 
@@ -113,16 +111,15 @@ class Layout(ABC):
     names one of these and one of the others; of a sign, that it is true, and 1/2.
     """
 
-    rows: int
-    columns: int
-    ones: int = 0
-
     is_bitmap: ClassVar[bool] = False
     """True if the payload has a bit for every column: column c is bit c % 8 of byte c // 8."""
     has_independent_bits: ClassVar[bool] = False
     """True if a report names every column independently of the others."""
     is_signed: ClassVar[bool] = False
     """True if a report adds 1 or -1 to a cell."""
+
+    def __init__(self, rows: int, columns: int, ones: int = 0) -> None:
+        self.rows, self.columns, self.ones = rows, columns, ones
 
     @cached_property
     @abstractmethod
@@ -166,6 +163,10 @@ class Layout(ABC):
         size, tops = usual_bytes(self.columns if self.is_bitmap else 1)
         return 24 + size, tops
 
+    def with_rows(self, rows: int) -> Self:
+        """Return the layout of the same columns in `rows` rows."""
+        return type(self)(rows, self.columns, self.ones)
+
     @property
     def outcomes(self) -> int:
         """Number of different payloads."""
@@ -205,11 +206,11 @@ Kind = type[Layout]
 """Kind of report, as its class: `Index`, `Bits`, `Subset` or `Sign`."""
 
 
-@dataclass(frozen=True)
 class Index(Layout):
     """Layout of a report that names one column; the payload is the column."""
 
-    ones: int = 1
+    def __init__(self, rows: int, columns: int, ones: int = 1) -> None:
+        super().__init__(rows, columns, ones)
 
     @cached_property
     def payload_limit(self) -> int:

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, fields
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,14 +60,17 @@ class Identity(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """Contents of a metrics.toml."""
+    """Contents of a metrics.toml. `lifetime_epsilon`: cap for life of all groups together;
+    `development`: whether its reports are a developer's own, which no other registry counts;
+    `sealing_keys`: fingerprints of the keys that devices may seal reports to."""
 
+    path: Path
     product: str
     groups: Mapping[str, Group]
     metrics: Mapping[str, Metric]
-    lifetime_epsilon: float
-    development: bool
-    sealing_keys: tuple[str, ...]
+    lifetime_epsilon: float = math.inf
+    development: bool = False
+    sealing_keys: tuple[str, ...] = ()
 
 
 def duration(text: object) -> timedelta:
@@ -179,10 +182,10 @@ def _contents(path: Path, document: dict[str, Any]) -> Contents:
     _require_shufflers_apart(groups, lifetime, sealing_keys)
     for name, metric in metrics.items():
         if metric.needs_shuffler:
-            metrics[name] = replace(metric, sealing_key=sealing_keys[0])
+            metrics[name] = metric._replace(sealing_key=sealing_keys[0])
     for name, group in groups.items():
         _require_budget(name, group.caps, lifetime, metrics)
-    return Contents(product["name"], groups, metrics, lifetime, development, sealing_keys)
+    return Contents(path, product["name"], groups, metrics, lifetime, development, sealing_keys)
 
 
 def _sealing_keys(product: Mapping[str, Any]) -> tuple[str, ...]:
