@@ -111,7 +111,7 @@ class Identity:
         return points | {name.encode(): i for i, name in enumerate(names)}
 
     def point(self, value: Value) -> int:
-        point = self._points.get(value) if isinstance(value, str | bytes) else None
+        point = self._points.get(value) if isinstance(value, (str, bytes)) else None
         if point is None:  # not raised while handling a KeyError, which would hold the value
             raise ParameterError(f"value is not one of the {len(self._points) // 2} categories")
         return point

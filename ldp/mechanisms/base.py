@@ -347,17 +347,19 @@ class Encoder:
         self._addressing = mechanism.addressing
         self._layout = mechanism.layout
         self._rows = mechanism.layout.rows
-        self._random_bytes = mechanism.layout.random_bytes
         self._header = mechanism.header
         self._randomized = (
             self._addressing if isinstance(self._addressing, RandomizedAddressing) else None
         )
         self._touched, self._untouched = mechanism.report_thresholds
+        self._size, self._tops = self._layout.random_bytes
+        self._is_system = type(bits) is SystemBits
 
     def encode(self, value: Value) -> bytes:
         """Draw one report of `value`, as bytes; raise ParameterError, before a bit is drawn, for a
         value outside the domain. The row is uniform and independent of the value."""
-        return pack_report(self._header, self._layout, *self.draw(self._addressing.point(value)))
+        row, number = self.draw(self._addressing.point(value))
+        return pack_report(self._header, self._layout, row, number)
 
     def draw(self, point: int) -> tuple[int, int]:
         """Draw (row, payload as an integer) of one report of a value with this `point`."""
@@ -370,8 +372,7 @@ class Encoder:
 
     def _report_bits(self) -> BitSource:
         """Return the source of one report's bits: those of the operating system at one request."""
-        bits = self._bits
-        return ReportBits(*self._random_bytes) if type(bits) is SystemBits else bits
+        return ReportBits(self._size, self._tops) if self._is_system else self._bits
 
     def __repr__(self) -> str:
         return f"<Encoder of {self._mechanism.describe()}>"

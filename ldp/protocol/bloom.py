@@ -6,7 +6,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from ldp.protocol.hashing import PolynomialRows, Value, value_point
+from ldp.protocol.hashing import PolynomialRows, value_point
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,7 @@ class PolynomialBloom:
     def rows(self) -> PolynomialRows:
         return PolynomialRows(self.seed, self.bits)
 
-    def point(self, value: Value) -> int:
-        return value_point(value)
+    point = staticmethod(value_point)
 
     def cells(self, point: int, row: int) -> tuple[int, ...]:
         first = row * self.hashes
