@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from ldp.accounting.cost import Cost
@@ -262,7 +262,7 @@ class Mechanism(CatalogueMechanism, ABC):
 
     @cached_property
     def layout(self) -> Layout:
-        return self.kind(*self.shape)
+        return _layout(self.kind, self.shape)
 
     def describe(self) -> str:
         """Return one line that names mechanism, shape and fingerprint."""
@@ -376,6 +376,11 @@ class Encoder:
 
     def __repr__(self) -> str:
         return f"<Encoder of {self._mechanism.describe()}>"
+
+
+@lru_cache(maxsize=64)
+def _layout(kind: Kind, shape: Shape) -> Layout:
+    return kind(*shape)
 
 
 def _as_list(value: Any) -> Any:

@@ -85,10 +85,13 @@ class Catalogue(Mapping[str, type[T]]):
 
     def __init__(self, entries: Mapping[str, str]) -> None:
         self._entries = entries
+        self._loaded: dict[str, type[T]] = {}
 
     def __getitem__(self, name: str) -> Any:
-        module, class_name = self._entries[name].split(".")
-        return getattr(import_module(f"ldp.mechanisms.{module}"), class_name)
+        if name not in self._loaded:
+            module, class_name = self._entries[name].split(".")
+            self._loaded[name] = getattr(import_module(f"ldp.mechanisms.{module}"), class_name)
+        return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries
