@@ -1,7 +1,6 @@
 """What a report says, in the words of its metric's answers; and what a client keeps of it."""
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -159,8 +158,8 @@ def test_answers_are_named_as_often_as_it_is_said(name: str, tmp_path: Path) -> 
         part = parts_of(mechanism)[0]
         if not isinstance(part.candidate_addressing, Identity) or name == "joint":
             continue
-        metric = replace(made.metric("city"), mechanism=mechanism)
-        reader = StatementReader(replace(made, metrics={"city": metric}))
+        metric = made.metric("city")._replace(mechanism=mechanism)
+        reader = StatementReader(made._replace(metrics={"city": metric}))
         answers, most = answers_of(metric), part.at_most_answers
         is_set = part.candidate_addressing is not part.addressing
         value: Any = frozenset(answers[:most]) if is_set else answers[0]
@@ -327,8 +326,8 @@ def test_every_mechanism_is_explained_and_its_reports_are_read(
     for example in CATALOGUE[name].examples():
         if memoise and not example.mechanism.is_memoisable:
             continue
-        metric = replace(made.metric("city"), mechanism=example.mechanism, memoise=memoise)
-        loaded = replace(made, metrics={"city": metric})
+        metric = made.metric("city")._replace(mechanism=example.mechanism, memoise=memoise)
+        loaded = made._replace(metrics={"city": metric})
         data = explanation(loaded, "city", belief=0.3)
         assert json.loads(json.dumps(data, allow_nan=False)) == data
         assert "city: About a banner" in in_text(data)

@@ -11,8 +11,9 @@ from ldp.bulk.md5 import md5_of_rows
 from ldp.decoding.bloom_maps import bloom_map
 from ldp.decoding.candidates import BloomDesign, Shares
 from ldp.errors import DecodeError
-from ldp.protocol.bloom import Md5Bloom, PolynomialBloom
+from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.cityhash import Bloom, CityBloom
+from ldp.protocol.md5_bloom import Md5Bloom
 from ldp.regression import least_squares, nonnegative_lasso
 from ldp.regression.debiased import Sparse, debias, nonnegative_path, refit
 from ldp.regression.least_squares import _solved, _solved_by_eigenvalues

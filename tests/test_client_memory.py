@@ -179,9 +179,9 @@ def test_two_metrics_and_two_versions_of_one_secret_share_no_noise(tmp_path: Pat
     metrics = dict(made.client._registry.metrics)
     city = metrics["city"]
     others = [
-        Metric(**{**vars(city), "name": "town"}),
-        Metric(**{**vars(city), "version": 2}),
-        Metric(**{**vars(city), "mechanism": Rappor(**{**vars_of(city), "f": 0.875})}),
+        city._replace(name="town"),
+        city._replace(version=2),
+        city._replace(mechanism=Rappor(**{**vars_of(city), "f": 0.875})),
     ]
     keys = {_key(bytes(32), purpose, m) for purpose in ("tag", "response") for m in [city, *others]}
     assert len(keys) == 8

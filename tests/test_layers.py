@@ -108,6 +108,24 @@ def test_importing_the_client_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("name", ["Client", "Rappor"])
+def test_importing_one_name_loads_no_module_that_few_apps_need(name: str) -> None:
+    """What that takes is a row of docs/benchmarks.md."""
+    code = f"import sys; from ldp.client import {name}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "ldp.mechanisms.base" in loaded
+    few_apps = {"protocol.joint_layout", "protocol.md5_bloom", "protocol.cityhash"} | {
+        f"mechanisms.{module}" for module in ("joint_base", "google_clients", "outcomes")
+    }
+    servers = {"registry.page", "registry.resolved", "registry.explaining", "accounting.label"}
+    assert not loaded & {f"ldp.{module}" for module in few_apps | servers}
+    assert not loaded & {"tomllib", "difflib", "http.client", "ssl", "statistics", "csv", "socket"}
+    mechanisms = {entry.split(".")[0] for entry in catalogue.METRIC_MECHANISMS._entries.values()}
+    assert {m for m in mechanisms if f"ldp.mechanisms.{m}" in loaded} <= {name.lower()}
+
+
+@pytest.mark.exact
 def test_importing_the_server_loads_no_compiler_and_no_regression() -> None:
     code = "import sys, ldp.server; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

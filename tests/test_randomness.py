@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ldp import CoinResponse, LocalHashing, RandomizedResponse, UnaryEncoding
 from ldp.mechanisms.base import Mechanism
-from ldp.protocol.kinds import draw_column
+from ldp.protocol.kinds import Index
 from ldp.protocol.randomness import (
     PROBABILITY_ONE,
     KeyedBits,
@@ -158,9 +158,8 @@ def test_comparing_a_whole_keyed_stream_changes_neither_the_bits_nor_what_is_rea
         )
     columns = data.draw(st.integers(2, 300))
     cells = (data.draw(st.integers(0, columns - 1)),)
-    assert draw_column(keyed, threshold, cells, columns) == draw_column(
-        stepwise, threshold, cells, columns
-    )
+    draw = Index(1, columns).draw
+    assert draw(keyed, cells, threshold, 0) == draw(stepwise, cells, threshold, 0)
 
 
 @pytest.mark.exact

@@ -16,17 +16,18 @@ from hypothesis import strategies as st
 from ldp import Rappor, bulk
 from ldp.errors import ParameterError
 from ldp.mechanisms.addressing import Addressing
-from ldp.mechanisms.permanent_response import (
+from ldp.mechanisms.google_clients import (
     CppClient,
     JavaClient,
-    KeyedFilter,
     PythonClient,
     hmac_drbg,
 )
+from ldp.mechanisms.permanent_response import KeyedFilter
 from ldp.mechanisms.secrets import Secret
-from ldp.protocol.bloom import MD5_SCHEMES, Md5Bloom, PolynomialBloom
+from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.cityhash import CityBloom, city_hash
 from ldp.protocol.kinds import as_bits
+from ldp.protocol.md5_bloom import MD5_SCHEMES, Md5Bloom
 from ldp.protocol.randomness import SeededBits, SystemBits
 from ldp.protocol.wire import split_report
 from tests.statistics import ALPHA, law_p

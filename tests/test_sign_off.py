@@ -1,7 +1,6 @@
 """Signing a registry off: its page, its record, and the build that fails when it changed."""
 
 import json
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -115,7 +114,7 @@ def test_nothing_is_signed_off_without_a_lock_and_a_passed_audit(folder: Path) -
         sign(registry, "Officer", [audit], TODAY)
     assert sign(registry, "Officer", [], date(3000, 1, 1))  # of what expired nothing is asked
     with pytest.raises(RegistryError, match="development = true asks nobody"):
-        sign(replace(registry, development=True), "Officer", [audit], TODAY)
+        sign(registry._replace(development=True), "Officer", [audit], TODAY)
     registry.lock_path.unlink()
     names = ", ".join(registry.metrics)
     with pytest.raises(RegistryError, match=rf"`ldp registry lock .*metrics.toml` first: {names}"):

@@ -11,9 +11,10 @@ from ldp.arrays import Ints, Points, RowNumbers
 from ldp.bulk.addressing import NO_COLUMN, columns, points, scatter
 from ldp.bulk.compiled import by_rows, compiled
 from ldp.bulk.md5 import md5_of_rows
-from ldp.protocol.bloom import MD5_SCHEMES, Md5Bloom, PolynomialBloom
+from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.cityhash import MIX, Bloom, CityBloom
 from ldp.protocol.hashing import FIELD, PolynomialRows, Value, value_bytes
+from ldp.protocol.md5_bloom import MD5_SCHEMES, Md5Bloom
 from ldp.protocol.spelling import Blocks, FragmentPairs
 
 _FIELD = np.uint64(FIELD)

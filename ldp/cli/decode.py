@@ -31,7 +31,7 @@ from ldp.decoding import METHODS
 from ldp.decoding.consistency import CONSISTENCIES
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import csv_text, read_lines
-from ldp.protocol.bloom import MD5_SCHEMES
+from ldp.protocol.md5_bloom import MD5_SCHEMES
 from ldp.tables.estimates import CATEGORY, CONTROLS, Rule
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ there were. The rules, each with its test, are in `docs/device-protocol.md`.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
 from sqlite3 import Connection
@@ -41,14 +40,13 @@ class Grant(NamedTuple):
         return Allowance(life - self.epsilon, window - self.window_epsilon, report)
 
 
-@dataclass(frozen=True)
 class Mode(ABC):
     """One metric, under its mode of memoisation, on one device. `window`: of its group."""
 
-    metric: Metric
-    window: timedelta
-    responses: Responses
-    bits: BitSource
+    def __init__(
+        self, metric: Metric, window: timedelta, responses: Responses, bits: BitSource
+    ) -> None:
+        self.metric, self.window, self.responses, self.bits = metric, window, responses, bits
 
     @abstractmethod
     def enter(self, connection: Connection, value: Value, now: int) -> None:

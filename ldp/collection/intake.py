@@ -29,9 +29,10 @@ from ldp.protocol.batch import (
     read_known,
     read_uniform,
 )
+from ldp.protocol.joint_layout import JointLayout
 from ldp.protocol.kinds import Layout
 from ldp.protocol.sealed_report import ATTESTED, QUEUE, Attestation, Content
-from ldp.protocol.wire import HEADER_BYTES, JointLayout
+from ldp.protocol.wire import HEADER_BYTES
 from ldp.registry import Registry
 from ldp.tables.joint_table import split_batch
 

@@ -17,9 +17,10 @@ from ldp.mechanisms.bit_flip import BitFlip, Buckets
 from ldp.mechanisms.dummies import MessageColumns
 from ldp.mechanisms.hierarchical_histogram import Levels
 from ldp.mechanisms.memoisation import MemoisedMechanism
-from ldp.protocol.bloom import Md5Bloom, PolynomialBloom
+from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.cityhash import CityBloom
 from ldp.protocol.hashing import PolynomialRows
+from ldp.protocol.md5_bloom import Md5Bloom
 from ldp.tables.estimates import Estimates, Rule, table_details
 from ldp.tables.patterns import Patterns
 from ldp.tables.table import Table

@@ -111,7 +111,7 @@ class Identity:
         return points | {name.encode(): i for i, name in enumerate(names)}
 
     def point(self, value: Value) -> int:
-        point = self._points.get(value) if isinstance(value, str | bytes) else None
+        point = self._points.get(value) if isinstance(value, (str, bytes)) else None
         if point is None:  # not raised while handling a KeyError, which would hold the value
             raise ParameterError(f"value is not one of the {len(self._points) // 2} categories")
         return point
@@ -131,7 +131,6 @@ class CellSets(Identity, ABC):
     def cells(self, point: int, row: int) -> ManyCells: ...
 
 
-@dataclass(frozen=True)
 class Answers(RandomizedAddressing):
     """Addressing of sets of answers: a set touches all cells that its answers touch.
 
@@ -140,9 +139,8 @@ class Answers(RandomizedAddressing):
     this one on, as many as it lacks answers; None for no pads.
     """
 
-    of: Addressing
-    at_most: int
-    pads: int | None = None
+    def __init__(self, of: Addressing, at_most: int, pads: int | None = None) -> None:
+        self.of, self.at_most, self.pads = of, at_most, pads
 
     def point(self, value: Value) -> int:
         """Return the answers' points plus 1, in increasing order, as digits of base 2**61; raise

@@ -13,8 +13,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Protocol
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from ldp.accounting.cost import Cost
 from ldp.errors import ParameterError
@@ -29,7 +29,10 @@ from ldp.protocol.randomness import (
     SystemBits,
     uniform_below,
 )
-from ldp.protocol.wire import HEADER_BYTES, REPORT_VERSION, JointLayout, pack_report
+from ldp.protocol.wire import HEADER_BYTES, REPORT_VERSION, pack_report
+
+if TYPE_CHECKING:
+    from ldp.protocol.joint_layout import JointLayout
 
 FAKES = 0.01
 """Share of fake reports for which the shift of every estimate is stated."""
@@ -109,7 +112,7 @@ class CatalogueMechanism(ABC):
 
     @cached_property
     @abstractmethod
-    def layout(self) -> Layout | JointLayout:
+    def layout(self) -> "Layout | JointLayout":
         """Layout of a report after its header."""
 
     @abstractmethod
@@ -259,7 +262,7 @@ class Mechanism(CatalogueMechanism, ABC):
 
     @cached_property
     def layout(self) -> Layout:
-        return self.kind(*self.shape)
+        return _layout(self.kind, self.shape)
 
     def describe(self) -> str:
         """Return one line that names mechanism, shape and fingerprint."""
@@ -344,17 +347,19 @@ class Encoder:
         self._addressing = mechanism.addressing
         self._layout = mechanism.layout
         self._rows = mechanism.layout.rows
-        self._random_bytes = mechanism.layout.random_bytes
         self._header = mechanism.header
         self._randomized = (
             self._addressing if isinstance(self._addressing, RandomizedAddressing) else None
         )
         self._touched, self._untouched = mechanism.report_thresholds
+        self._size, self._tops = self._layout.random_bytes
+        self._is_system = type(bits) is SystemBits
 
     def encode(self, value: Value) -> bytes:
         """Draw one report of `value`, as bytes; raise ParameterError, before a bit is drawn, for a
         value outside the domain. The row is uniform and independent of the value."""
-        return pack_report(self._header, self._layout, *self.draw(self._addressing.point(value)))
+        row, number = self.draw(self._addressing.point(value))
+        return pack_report(self._header, self._layout, row, number)
 
     def draw(self, point: int) -> tuple[int, int]:
         """Draw (row, payload as an integer) of one report of a value with this `point`."""
@@ -367,11 +372,15 @@ class Encoder:
 
     def _report_bits(self) -> BitSource:
         """Return the source of one report's bits: those of the operating system at one request."""
-        bits = self._bits
-        return ReportBits(*self._random_bytes) if type(bits) is SystemBits else bits
+        return ReportBits(self._size, self._tops) if self._is_system else self._bits
 
     def __repr__(self) -> str:
         return f"<Encoder of {self._mechanism.describe()}>"
+
+
+@lru_cache(maxsize=64)
+def _layout(kind: Kind, shape: Shape) -> Layout:
+    return kind(*shape)
 
 
 def _as_list(value: Any) -> Any:

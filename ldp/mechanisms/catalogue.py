@@ -5,7 +5,7 @@ A mechanism's file is loaded when it is first used (PEP 562), so an app loads on
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ldp.errors import ParameterError
 from ldp.mechanisms.base import CatalogueMechanism
@@ -39,6 +39,8 @@ if TYPE_CHECKING:  # held to ENTRIES by a test
     from ldp.mechanisms.sfp import SequenceFragmentPuzzle as SequenceFragmentPuzzle
     from ldp.mechanisms.subset_selection import SubsetSelection as SubsetSelection
     from ldp.mechanisms.unary import UnaryEncoding as UnaryEncoding
+
+T = TypeVar("T")
 
 ENTRIES = {
     "coin": "randomized_response.CoinResponse",
@@ -77,16 +79,19 @@ PUBLIC = [name for name in CLASSES if name not in ("FragmentSketch", "PairedFilt
 """Classes that apps import: not the parts of others, and none that needs a shuffler."""
 
 
-class Catalogue(Mapping[str, type[CatalogueMechanism]]):
-    """Mechanisms of `entries` by their names in metrics.toml; a class is loaded when it is looked
-    up."""
+class Catalogue(Mapping[str, type[T]]):
+    """Classes by names, such as mechanisms by their names in metrics.toml. `entries`: for each name
+    a "module.Class" of `ldp.mechanisms`, which is loaded when it is looked up."""
 
     def __init__(self, entries: Mapping[str, str]) -> None:
         self._entries = entries
+        self._loaded: dict[str, type[T]] = {}
 
     def __getitem__(self, name: str) -> Any:
-        module, class_name = self._entries[name].split(".")
-        return getattr(import_module(f"ldp.mechanisms.{module}"), class_name)
+        if name not in self._loaded:
+            module, class_name = self._entries[name].split(".")
+            self._loaded[name] = getattr(import_module(f"ldp.mechanisms.{module}"), class_name)
+        return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries
@@ -98,9 +103,9 @@ class Catalogue(Mapping[str, type[CatalogueMechanism]]):
         return len(self._entries)
 
 
-CATALOGUE = Catalogue(ENTRIES)
+CATALOGUE: Catalogue[CatalogueMechanism] = Catalogue(ENTRIES)
 """Every local randomizer."""
-METRIC_MECHANISMS = Catalogue({**ENTRIES, **SHUFFLED_ENTRIES})
+METRIC_MECHANISMS: Catalogue[CatalogueMechanism] = Catalogue({**ENTRIES, **SHUFFLED_ENTRIES})
 """Every mechanism that a metric may have, or a part of one."""
 
 

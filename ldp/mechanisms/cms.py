@@ -6,7 +6,7 @@ CMS". Counts are recovered by `ldp/decoding/mean_sketch.py` from the channel sta
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 from ldp.mechanisms.base import Example, Setting
@@ -42,7 +42,7 @@ class CountMeanSketch(MeanSketch):
 
     @cached_property
     def channel(self) -> Channel:
-        return direct_channel(Fraction(self.epsilon) / 2, others=1, differing=(1, 1))
+        return _channel(self.epsilon)
 
     @staticmethod
     def examples() -> tuple[Example, ...]:
@@ -53,3 +53,8 @@ class CountMeanSketch(MeanSketch):
             )
             for epsilon, rows, width in ((2.0, 3, 4), (4.0, 2, 3))
         )
+
+
+@lru_cache(maxsize=1024)
+def _channel(epsilon: float) -> Channel:
+    return direct_channel(Fraction(epsilon) / 2, others=1, differing=(1, 1))

@@ -4,7 +4,6 @@ and table; parts are drawn independently, and their costs add."""
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -13,8 +12,9 @@ from ldp.accounting.cost import Cost
 from ldp.mechanisms.base import CatalogueMechanism, Mechanism
 from ldp.protocol.channel import exact_log, round_up
 from ldp.protocol.hashing import Value
+from ldp.protocol.joint_layout import JointLayout
 from ldp.protocol.randomness import BitSource, SystemBits
-from ldp.protocol.wire import JointLayout, pack_report
+from ldp.protocol.wire import pack_report
 
 
 class Part(NamedTuple):
@@ -44,7 +44,7 @@ class JointMechanism(CatalogueMechanism, ABC):
     @cached_property
     def layout(self) -> JointLayout:
         first, *others = parts_of(self)
-        block = replace(first.layout, rows=first.shape.rows // self.blocks)
+        block = first.layout.with_rows(first.shape.rows // self.blocks)
         return JointLayout(self.blocks, (block, *(part.layout for part in others)))
 
     def part_values(self, value: Any) -> tuple[Value, ...]:

@@ -21,9 +21,10 @@ from ldp.mechanisms.randomized_response import RandomizedResponse
 from ldp.mechanisms.rappor import Rappor
 from ldp.mechanisms.subset_selection import SubsetSelection
 from ldp.mechanisms.unary import UnaryEncoding
-from ldp.protocol.bloom import Md5Bloom, PolynomialBloom
+from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.hashing import PolynomialRows, Value
 from ldp.protocol.kinds import Sign
+from ldp.protocol.md5_bloom import Md5Bloom
 
 ADDRESSINGS = (Identity, PolynomialRows, PolynomialBloom, Md5Bloom)
 """Addressings in which every value touches a cell of every row."""

@@ -25,7 +25,7 @@ from ldp.mechanisms.local_hashing import LocalHashing
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.mechanisms.permanent_response import KeyedFilter, KeyedMemory
 from ldp.protocol.channel import EXACT, Channel, direct_channel, require_epsilon
-from ldp.protocol.kinds import Index, Kind, draw_column
+from ldp.protocol.kinds import Index, Kind
 from ldp.protocol.randomness import PROBABILITY_ONE, BitSource
 
 _CERTAIN = Fraction(1, 10**50)
@@ -69,7 +69,8 @@ class KeyedColumn(KeyedMemory):
         return self.columns
 
     def draw(self, source: BitSource, true_response: int) -> int:
-        return draw_column(source, threshold(self.keep), (true_response,), self.columns)
+        keep, layout = threshold(self.keep), Index(self.cohorts, self.columns)
+        return layout.randomise(source, true_response, keep, 0)  # any other column is as likely
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """RAPPOR: Bloom filter, cohorts, a permanent and an instantaneous randomised response.
 
 Source: Erlingsson, Pihur and Korolova 2014, "RAPPOR", section 3.1 (the algorithm), 3.2 (epsilons).
-The permanent response itself is drawn in `permanent_response.py`.
+The permanent response itself is drawn in `permanent_response.py` and `google_clients.py`.
 """
 
 import math
@@ -21,9 +21,10 @@ from ldp.mechanisms.addressing import (
     require_categories,
 )
 from ldp.mechanisms.base import Example, Setting, Shape
+from ldp.mechanisms.catalogue import Catalogue
 from ldp.mechanisms.memoisation import MemoisedMechanism
-from ldp.mechanisms.permanent_response import PERMANENT, PermanentFilter
-from ldp.protocol.bloom import MD5_SCHEMES, Md5Bloom, PolynomialBloom
+from ldp.mechanisms.permanent_response import PermanentFilter
+from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.channel import Channel, exact_log, most_differing, require_whole, round_up
 from ldp.protocol.kinds import Bits, Kind
 from ldp.protocol.randomness import PROBABILITY_ONE
@@ -39,6 +40,15 @@ SCHEMES = {
     "chromium-city64": "keyed",
 }
 """Default permanent responses by hash scheme."""
+PERMANENT: Catalogue[PermanentFilter] = Catalogue(
+    {
+        "keyed": "permanent_response.KeyedFilter",
+        "rappor-python": "google_clients.PythonClient",
+        "rappor-cpp": "google_clients.CppClient",
+        "rappor-java": "google_clients.JavaClient",
+    }
+)
+"""Permanent responses by the value of the parameter `permanent`."""
 
 
 class Pair(NamedTuple):
@@ -152,12 +162,6 @@ class Rappor(MemoisedMechanism):
             raise ParameterError('at_most is for scheme "identity"')
         if self.seed and self.scheme != "polynomial":
             raise ParameterError(f'scheme "{self.scheme}" has no seed')
-        if self.scheme in MD5_SCHEMES:
-            if self.bits > (most := MD5_SCHEMES[self.scheme].most_bits):
-                raise ParameterError(f'scheme "{self.scheme}" has {most} bits at most')
-            most = 16 // Md5Bloom(self.scheme, self.bits, self.hashes).size
-            if self.hashes > most:
-                raise ParameterError(f"an MD5 digest holds {most} hashes of {self.bits} bits")
 
     @classmethod
     def has_seed(cls, parameters: Mapping[str, Any]) -> bool:
@@ -196,6 +200,8 @@ class Rappor(MemoisedMechanism):
             from ldp.protocol.cityhash import CityBloom  # late: few apps need it
 
             return CityBloom(self.bits, self.hashes)
+        from ldp.protocol.md5_bloom import Md5Bloom  # late: for google/rappor's reports only
+
         return Md5Bloom(self.scheme, self.bits, self.hashes)
 
     @cached_property
@@ -204,7 +210,7 @@ class Rappor(MemoisedMechanism):
 
     @cached_property
     def memory(self) -> PermanentFilter:
-        memory = PERMANENT[self.permanent]
+        memory: type[PermanentFilter] = PERMANENT[self.permanent]
         return memory(self.bits, self.cohorts, Fraction(self.f), self.fingerprint)
 
     @cached_property

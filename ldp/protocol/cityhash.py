@@ -6,8 +6,9 @@ versions of CityHash have other values. All numbers are modulo 2**64; words are 
 
 from dataclasses import dataclass
 
-from ldp.protocol.bloom import Md5Bloom, PolynomialBloom
+from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.hashing import Value, value_bytes
+from ldp.protocol.md5_bloom import Md5Bloom
 
 _WORD = (1 << 64) - 1
 _K0, _K1, _K2, _K3 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F, 0xC949D7C7509E6557

@@ -89,12 +89,11 @@ class PolynomialRows:
         """Return 24 bytes: a, b, c of `row`, 8 bytes little-endian each, not yet reduced."""
         return _row_digest(self.seed, row)
 
-    def point(self, value: Value) -> int:
-        return value_point(value)
+    point = staticmethod(value_point)
 
     def column(self, point: int, row: int) -> int:
         """Return the column, 0 .. width - 1, of `point` in `row`."""
-        a, b, c = _COEFFICIENTS.unpack(self.row_digest(row))
+        a, b, c = _COEFFICIENTS.unpack(_row_digest(self.seed, row))
         hashed: int = ((a * point + b) * point + c) % FIELD
         return ((hashed >> 29) * self.width) >> 32
 

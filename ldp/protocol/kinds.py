@@ -1,21 +1,20 @@
 """Kinds of report: one column, any columns, a fixed number of columns, a column with a sign.
 
 A kind is a class of layouts. It states how a payload is written, which cells it names, how likely
-it is and how it is drawn: the `draw` methods and `draw_column` draw all that leaves a device.
-Payloads are integers; as bytes they are little-endian (`docs/wire.md` is the specification for
-other languages). Mechanisms state the probabilities. Code for arrays of payloads is in
-`ldp.tables.table` and `ldp.simulation.reports`.
+it is and how it is drawn: the `draw` methods draw all that leaves a device. Payloads are integers;
+as bytes they are little-endian (`docs/wire.md` is the specification for other languages).
+Mechanisms state the probabilities. Code for arrays of payloads is in `ldp.tables.table` and
+`ldp.simulation.reports`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate, combinations
 from math import comb, isqrt
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar, Self, overload
 
 from ldp.errors import ReportError
 from ldp.protocol.randomness import (
@@ -60,7 +59,7 @@ class ManyCells(Sequence[int]):
 def outside(cells: Sequence[int], number: int) -> int:
     """Return the column at index `number` among the columns that are not in `cells`, which are
     `ManyCells` or a tuple or range in increasing order."""
-    if isinstance(cells, tuple | range):
+    if isinstance(cells, (tuple, range)):
         for cell in cells:
             number += number >= cell
         return number
@@ -81,29 +80,6 @@ def bytes_below(limit: int) -> int:
     return ((limit - 1).bit_length() + 7) // 8
 
 
-def draw_column(source: BitSource, threshold: int, cells: Sequence[int], columns: int) -> int:
-    """Draw one of the `cells` with probability threshold / 2**64, else one of the other columns;
-    uniformly either way.
-
-    From the operating system, and from a keyed stream that nothing else reads later, both a cell
-    and another column are drawn, so that the time does not depend on which is returned.
-    """
-    touches = len(cells)
-    others = columns - touches
-    if isinstance(source, SystemBits):
-        untouched = outside(cells, uniform_below(source, others)) if others else 0
-        touched = cells[uniform_below(source, touches) if touches > 1 else 0]
-        return (untouched, touched)[is_below(source.draw(PROBABILITY_BITS), threshold)]
-    is_touched = bernoulli(source, threshold)
-    if isinstance(source, KeyedBits):
-        untouched = outside(cells, uniform_below(copy(source), others)) if others else 0
-        return (untouched, cells[uniform_below(copy(source), touches)])[is_touched]
-    if is_touched:
-        return cells[uniform_below(source, touches)]
-    return outside(cells, uniform_below(source, others))
-
-
-@dataclass(frozen=True)
 class Layout(ABC):
     """Body of a report: `row_bytes` of row number, then `payload_bytes`. Subclasses are the kinds.
 
@@ -113,16 +89,18 @@ class Layout(ABC):
     names one of these and one of the others; of a sign, that it is true, and 1/2.
     """
 
-    rows: int
-    columns: int
-    ones: int = 0
-
     is_bitmap: ClassVar[bool] = False
     """True if the payload has a bit for every column: column c is bit c % 8 of byte c // 8."""
     has_independent_bits: ClassVar[bool] = False
     """True if a report names every column independently of the others."""
     is_signed: ClassVar[bool] = False
     """True if a report adds 1 or -1 to a cell."""
+
+    def __init__(self, rows: int, columns: int, ones: int = 0) -> None:
+        self.rows, self.columns, self.ones = rows, columns, ones
+        self.row_bytes = bytes_below(rows)
+        self.payload_bytes = bytes_below(self.payload_limit)
+        self.body_bytes = self.row_bytes + self.payload_bytes
 
     @cached_property
     @abstractmethod
@@ -149,22 +127,14 @@ class Layout(ABC):
         return touched
 
     @cached_property
-    def row_bytes(self) -> int:
-        return bytes_below(self.rows)
-
-    @cached_property
-    def payload_bytes(self) -> int:
-        return bytes_below(self.payload_limit)
-
-    @cached_property
-    def body_bytes(self) -> int:
-        return self.row_bytes + self.payload_bytes
-
-    @cached_property
     def random_bytes(self) -> tuple[int, int]:
         """Numbers of bytes for which a report's `ReportBits` is asked."""
         size, tops = usual_bytes(self.columns if self.is_bitmap else 1)
         return 24 + size, tops
+
+    def with_rows(self, rows: int) -> Self:
+        """Return the layout of the same columns in `rows` rows."""
+        return type(self)(rows, self.columns, self.ones)
 
     @property
     def outcomes(self) -> int:
@@ -205,11 +175,11 @@ Kind = type[Layout]
 """Kind of report, as its class: `Index`, `Bits`, `Subset` or `Sign`."""
 
 
-@dataclass(frozen=True)
 class Index(Layout):
     """Layout of a report that names one column; the payload is the column."""
 
-    ones: int = 1
+    def __init__(self, rows: int, columns: int, ones: int = 1) -> None:
+        super().__init__(rows, columns, ones)
 
     @cached_property
     def payload_limit(self) -> int:
@@ -230,12 +200,29 @@ class Index(Layout):
         return touches * touched
 
     def draw(self, source: BitSource, cells: Sequence[int], touched: int, untouched: int) -> int:
-        """Draw each of `cells` with probability `touched`, else another column."""
-        return draw_column(source, touched, cells, self.columns)
+        """Draw one of `cells` with probability `touched`, else one of the other columns; uniformly
+        either way.
+
+        From the operating system, and from a keyed stream that nothing else reads later, both a
+        cell and another column are drawn, so that the time does not depend on which is returned.
+        """
+        touches = len(cells)
+        others = self.columns - touches
+        if isinstance(source, SystemBits):
+            other = outside(cells, uniform_below(source, others)) if others else 0
+            cell = cells[uniform_below(source, touches) if touches > 1 else 0]
+            return (other, cell)[is_below(source.draw(PROBABILITY_BITS), touched)]
+        is_touched = bernoulli(source, touched)
+        if isinstance(source, KeyedBits):
+            other = outside(cells, uniform_below(copy(source), others)) if others else 0
+            return (other, cells[uniform_below(copy(source), touches)])[is_touched]
+        if is_touched:
+            return cells[uniform_below(source, touches)]
+        return outside(cells, uniform_below(source, others))
 
     def randomise(self, source: BitSource, number: int, touched: int, untouched: int) -> int:
         """Draw the column `number` with probability `touched`, else another column."""
-        return draw_column(source, touched, (number,), self.columns)
+        return self.draw(source, (number,), touched, untouched)
 
 
 class Bits(Layout):

@@ -42,6 +42,8 @@ class BitSource(Protocol):
 class SystemBits:
     """Bits of the operating system, without a buffer, so that a forked process repeats no noise."""
 
+    __slots__ = ()
+
     def draw(self, count: int) -> int:
         """Draw `count` fair bits as an integer in [0, 2**count)."""
         word = int.from_bytes(os.urandom((count + 7) >> 3), "little")
@@ -57,17 +59,20 @@ class ReportBits(SystemBits):
     `tops` are for `draw_bytes`. What is drawn beyond is requested then. To be dropped with the
     report, so that nothing keeps its noise."""
 
+    __slots__ = ("_left", "_tops", "_word")
+
     def __init__(self, size: int, tops: int) -> None:
         data = os.urandom(size)
-        self._tops = data[:tops]
-        self._word = int.from_bytes(data[tops:], "little")
-        self._left = 8 * (size - tops)
+        self._tops, self._left = b"", 8 * (size - tops)
+        if tops:
+            self._tops, data = data[:tops], data[tops:]
+        self._word = int.from_bytes(data, "little")
 
     def draw(self, count: int) -> int:
         """Draw `count` fair bits as an integer in [0, 2**count)."""
         if count > self._left:
             self._left = max(count, MORE_BITS)
-            self._word = super().draw(self._left)
+            self._word = SystemBits.draw(self, self._left)
         word = self._word
         self._word = word >> count
         self._left -= count

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ldp.protocol.joint_layout import JointLayout
 from ldp.protocol.kinds import Layout
-from ldp.protocol.wire import JointLayout, split_report
+from ldp.protocol.wire import split_report
 
 if TYPE_CHECKING:
     from bitarray import bitarray

@@ -8,12 +8,13 @@ specification for other languages. Mechanisms, not this module, define what the 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ldp.errors import DecodeError, ReportError
-from ldp.protocol.kinds import Layout, bytes_below
+
+if TYPE_CHECKING:
+    from ldp.protocol.joint_layout import JointLayout
+    from ldp.protocol.kinds import Layout
 
 REPORT_VERSION = 1
 TABLE_VERSION = 1
@@ -25,59 +26,7 @@ HEADER_BYTES = 10
 _CHECKSUM_BYTES = 16
 
 
-@dataclass(frozen=True)
-class JointLayout:
-    """Body of a report of several parts: `row_bytes` of row number, then the bodies of the parts.
-
-    The table of the first part has `rows` times the rows of its body: those of row r begin at
-    r * (rows of its body).
-    """
-
-    rows: int
-    parts: tuple[Layout, ...]
-
-    @cached_property
-    def row_bytes(self) -> int:
-        return bytes_below(self.rows)
-
-    @cached_property
-    def payload_bytes(self) -> int:
-        return sum(part.body_bytes for part in self.parts)
-
-    @cached_property
-    def body_bytes(self) -> int:
-        return self.row_bytes + self.payload_bytes
-
-    def payload_number(self, payload: bytes) -> int:
-        """Return `payload` as an integer; raise ReportError for a row out of range, and as
-        `Layout.payload_number` for each part."""
-        for part, (row, part_payload) in zip(self.parts, self.split(0, payload), strict=True):
-            if row >= part.rows:
-                raise ReportError(f"report names a row outside 0..{part.rows - 1}")
-            part.payload_number(part_payload)
-        return int.from_bytes(payload, "little")
-
-    def split(self, row: int, payload: bytes) -> list[tuple[int, bytes]]:
-        """Return for every part the row of its table and its payload."""
-        parts, start, first_row = [], 0, row * self.parts[0].rows
-        for part in self.parts:
-            middle, end = start + part.row_bytes, start + part.body_bytes
-            part_row = int.from_bytes(payload[start:middle], "little")
-            parts.append((first_row + part_row, payload[middle:end]))
-            start, first_row = end, 0
-        return parts
-
-    def join(self, parts: Sequence[tuple[int, int]]) -> tuple[int, int]:
-        """Return row and payload, as an integer, of a report from row and payload of each part: the
-        inverse of `split`. The arguments are not checked."""
-        payload = shift = 0
-        for part, (row, number) in zip(self.parts, parts, strict=True):
-            payload |= (row % part.rows | number << 8 * part.row_bytes) << shift
-            shift += 8 * part.body_bytes
-        return parts[0][0] // self.parts[0].rows, payload
-
-
-def pack_report(header: bytes, layout: Layout | JointLayout, row: int, number: int) -> bytes:
+def pack_report(header: bytes, layout: "Layout | JointLayout", row: int, number: int) -> bytes:
     """Return a report: `header`, row, payload `number`. The arguments are not checked."""
     return (
         header
@@ -86,7 +35,7 @@ def pack_report(header: bytes, layout: Layout | JointLayout, row: int, number: i
     )
 
 
-def split_report(data: bytes, header: bytes, layout: Layout | JointLayout) -> tuple[int, bytes]:
+def split_report(data: bytes, header: bytes, layout: "Layout | JointLayout") -> tuple[int, bytes]:
     """Return row and payload of the report in `data`; raise ReportError for a wrong length, header
     or row. The payload is not checked."""
     expected = HEADER_BYTES + layout.body_bytes

@@ -3,7 +3,6 @@
 import hashlib
 import io
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -47,8 +46,7 @@ class Queue(NamedTuple):
     messages: int = 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metric:
+class Metric(NamedTuple):
     """One version of one metric. `dictionary`: the file of its candidates, if it has one; `epoch`:
     length of an epoch where responses are memoised by epoch."""
 

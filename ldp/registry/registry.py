@@ -6,8 +6,7 @@ change without a new version is caught.
 
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import date, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -22,7 +21,7 @@ from ldp.protocol.channel import round_up
 from ldp.protocol.sealed_report import sealed_bytes
 from ldp.protocol.wire import HEADER_BYTES
 from ldp.registry.definitions import Group, Metric, Queue, read_bytes, read_values
-from ldp.registry.toml_file import duration, nearest, read_document, read_registry
+from ldp.registry.toml_file import Contents, duration, nearest, read_document, read_registry
 
 PINS = {
     "fingerprint": "mechanism",
@@ -38,25 +37,13 @@ SPANS = {"day": timedelta(days=1), "year": timedelta(days=366)}
 __all__ = ["Group", "Metric", "Registry", "duration", "read_values"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Registry:
-    """All metrics of one product. `lifetime_epsilon`: cap for life of all groups together;
-    `development`: whether its reports are a developer's own, which no other registry counts;
-    `sealing_keys`: fingerprints of the keys that devices may seal reports to."""
-
-    path: Path
-    product: str
-    groups: Mapping[str, Group]
-    metrics: Mapping[str, Metric]
-    lifetime_epsilon: float = math.inf
-    development: bool = False
-    sealing_keys: tuple[str, ...] = ()
+class Registry(Contents):
+    """All metrics of one product, and what they may cost."""
 
     @classmethod
     def load(cls, path: str | Path) -> "Registry":
         """Read and check metrics.toml; raise RegistryError with the place and the remedy."""
-        path = Path(path)
-        return cls(path=path, **read_registry(path)._asdict())
+        return cls(*read_registry(Path(path)))
 
     def metric(self, name: str) -> Metric:
         """Return the metric of a name; raise RegistryError, with the nearest name, if unknown."""

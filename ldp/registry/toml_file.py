@@ -7,8 +7,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, fields
 from datetime import date, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,14 +61,17 @@ class Identity(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """Contents of a metrics.toml."""
+    """Contents of a metrics.toml. `lifetime_epsilon`: cap for life of all groups together;
+    `development`: whether its reports are a developer's own, which no other registry counts;
+    `sealing_keys`: fingerprints of the keys that devices may seal reports to."""
 
+    path: Path
     product: str
     groups: Mapping[str, Group]
     metrics: Mapping[str, Metric]
-    lifetime_epsilon: float
-    development: bool
-    sealing_keys: tuple[str, ...]
+    lifetime_epsilon: float = math.inf
+    development: bool = False
+    sealing_keys: tuple[str, ...] = ()
 
 
 def duration(text: object) -> timedelta:
@@ -107,6 +111,8 @@ def _noting(mistakes: dict[str, str], section: str) -> Iterator[None]:
 
 def _depends(keys: Mapping[str, Any], mistakes: Mapping[str, str]) -> bool:
     """Return whether a metric's group or a member of it has a mistake, which is said once."""
+    if not mistakes:
+        return False
     members = keys.get("of") if isinstance(keys.get("of"), list) else []
     names = {f"group.{keys.get('group')}", *(f"metric.{member}" for member in members or ())}
     return not names.isdisjoint(mistakes)
@@ -179,10 +185,10 @@ def _contents(path: Path, document: dict[str, Any]) -> Contents:
     _require_shufflers_apart(groups, lifetime, sealing_keys)
     for name, metric in metrics.items():
         if metric.needs_shuffler:
-            metrics[name] = replace(metric, sealing_key=sealing_keys[0])
+            metrics[name] = metric._replace(sealing_key=sealing_keys[0])
     for name, group in groups.items():
         _require_budget(name, group.caps, lifetime, metrics)
-    return Contents(product["name"], groups, metrics, lifetime, development, sealing_keys)
+    return Contents(path, product["name"], groups, metrics, lifetime, development, sealing_keys)
 
 
 def _sealing_keys(product: Mapping[str, Any]) -> tuple[str, ...]:
@@ -497,11 +503,12 @@ def _mechanism(
         _require_known(keys, METRIC_KEYS | _parameter_names())
     kind = METRIC_MECHANISMS[_mechanism_name(parameters.get("mechanism"), "preset" in keys)]
     name = kind.name
-    own_keys = {field.name: field for field in fields(kind)}
-    for key in keys.keys() - own_keys - METRIC_KEYS:
-        if key in _parameter_names():
-            raise RegistryError(f"mechanism {name!r} takes {', '.join(own_keys)}, not {key!r}")
-    _require_known(keys, METRIC_KEYS.union(own_keys))
+    own_keys, needed = _keys_of(kind)
+    if unknown := keys.keys() - own_keys - METRIC_KEYS:
+        if others := sorted(unknown & _parameter_names()):
+            own = ", ".join(own_keys)
+            raise RegistryError(f"mechanism {name!r} takes {own}, not {others[0]!r}")
+        _require_known(keys, METRIC_KEYS | own_keys.keys())
     parameters.update({key: value for key, value in keys.items() if key in own_keys})
     if kind.has_seed(parameters):
         parameters.setdefault("seed", derived_seed(*identity))
@@ -510,11 +517,17 @@ def _mechanism(
             parameters[key] = read_values(path.parent / parameters[key])
     if members:
         parameters["of"] = [member.mechanism for member in members]
-    needed = {key for key, field in own_keys.items() if field.default is MISSING}
     if missing_keys := needed - parameters.keys():
         note = " (never published)" if "preset" in keys else ""
         raise RegistryError(f"mechanism {name!r} needs {', '.join(sorted(missing_keys))}{note}")
     return from_parameters(parameters)
+
+
+@cache
+def _keys_of(kind: type[CatalogueMechanism]) -> tuple[dict[str, object], set[str]]:
+    """Return the parameters of a mechanism, in order, and those that have no default."""
+    own_keys = {field.name: field.default for field in fields(kind)}
+    return own_keys, {key for key, default in own_keys.items() if default is MISSING}
 
 
 def _parameter_names() -> set[str]:

@@ -21,10 +21,10 @@ from ldp.arrays import Bools, Floats, Ints, Points
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.memoisation import MemoisedMechanism
-from ldp.protocol.bloom import Md5Bloom
 from ldp.protocol.channel import exact_log
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index, Subset
+from ldp.protocol.md5_bloom import Md5Bloom
 from ldp.registry.definitions import Memoise
 from ldp.simulation.reports import points_of
 from ldp.tables.joint_table import split_batch

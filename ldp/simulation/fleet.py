@@ -152,7 +152,7 @@ def instantaneous(
 
 def _randomised(columns: Ints, chance: int, many: int, generator: np.random.Generator) -> Ints:
     """Return each column with probability chance / 2**64, else another of so `many`, as
-    `draw_column`."""
+    `Index.draw`."""
     is_true = bulk.bernoulli_each(generator, chance, columns.size)
     others = generator.integers(0, many - 1, columns.size)
     return np.where(is_true, columns, others + (others >= columns))

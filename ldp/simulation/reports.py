@@ -21,8 +21,8 @@ from ldp.mechanisms.base import threshold
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.protocol.channel import Channel
 from ldp.protocol.hashing import Value
+from ldp.protocol.joint_layout import JointLayout
 from ldp.protocol.kinds import Bits, Index, Layout, Subset
-from ldp.protocol.wire import JointLayout
 from ldp.simulation.populations import Population
 from ldp.tables.joint_table import join_batch
 

@@ -257,7 +257,7 @@ def attacked(scenario: Scenario, values: int) -> Scenario:
 def memoised(scenario: Scenario, memoise: Memoise) -> Scenario:
     """Return the scenario with the metrics memoised this way, without those that cannot be."""
     metrics = [
-        replace(metric, metric=replace(metric.metric, memoise=memoise, epoch=None))
+        replace(metric, metric=metric.metric._replace(memoise=memoise, epoch=None))
         for metric in scenario.metrics
         if not memoise or metric.metric.mechanism.is_memoisable
     ]

@@ -12,8 +12,8 @@ from ldp.errors import DecodeError, LdpError, MergeError, ReportError
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism, JointMechanism, Mechanism, from_parameters
 from ldp.protocol import wire
+from ldp.protocol.joint_layout import JointLayout
 from ldp.protocol.kinds import Layout
-from ldp.protocol.wire import JointLayout
 from ldp.tables.table import (
     Batch,
     CountsReports,
