@@ -77,9 +77,9 @@ width = 1024
 """
 VALUES = {"city": "Oslo", "word": "hello"}
 CONNECTIONS = 16
-FULL = (50_000, 300_000, 100_000, 1_000_000)
-"""Bytes of the largest file on a full disk; what is stored leaves the buffer, so that one of 3 MB
-is seldom full."""
+FULL = (60_000, 300_000, 100_000, 1_000_000)
+"""Bytes of the largest file on a full disk, 54,000 of which an empty buffer takes; what is stored
+leaves the buffer, so that one of 3 MB is seldom full."""
 NEVER_SYNCED = """
 import functools
 from ldp.collection import collector
