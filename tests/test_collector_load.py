@@ -9,7 +9,7 @@ from simulations.benchmarks import collector as load
 
 @pytest.mark.slow
 @pytest.mark.exact
-@pytest.mark.parametrize("one", load.LOADS, ids=lambda one: f"batches of {one.reports}")
+@pytest.mark.parametrize("one", load.LOADS, ids=lambda one: one.what)
 def test_every_report_of_a_load_is_stored(tmp_path: Path, one: load.Load) -> None:
     found = load.run(one, 3.0, tmp_path, seed=1)
     assert found.errors == 0

@@ -292,7 +292,27 @@ def test_a_buffer_of_the_first_format_opens_and_loses_nothing(tmp_path: Path) ->
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("number", [2, 3])
+def test_moving_a_metric_does_not_read_the_reports_of_others(tmp_path: Path) -> None:
+    """Every statement finds its rows by an index, whose pages hold no reports."""
+    filled(tmp_path, 2)
+    buffer, statements = Buffer(tmp_path / "buffer"), list[str]()
+    buffer._connection.set_trace_callback(statements.append)
+    ((number, _),) = buffer.report_counts().items()
+    plan = buffer.decide(number, TODAY, 1 << 20)
+    assert plan is not None
+    assert buffer.bodies(number, plan).lots
+    assert not buffer.forget(number, plan)
+    buffer._connection.set_trace_callback(None)
+    on_lots = [text for text in statements if "lots" in text]
+    assert len(on_lots) == 5
+    for text in on_lots:
+        for *_, how in buffer._rows(f"EXPLAIN QUERY PLAN {text}"):
+            assert "INDEX lots_by_metric" in how
+    buffer.close()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("number", [2, 3, 4])
 def test_an_older_buffer_is_upgraded_and_keeps_its_reports(tmp_path: Path, number: int) -> None:
     asked = registry(tmp_path)
     with Service(tmp_path) as service:
@@ -300,8 +320,10 @@ def test_an_older_buffer_is_upgraded_and_keeps_its_reports(tmp_path: Path, numbe
     with closing(sqlite3.connect(tmp_path / "buffer" / "buffer.db")) as connection:
         if number == 2:
             connection.execute("DROP TABLE relayed")
-        connection.execute("DROP INDEX shared_lots")
-        connection.execute("ALTER TABLE lots DROP COLUMN batch")
+        connection.execute("DROP INDEX lots_by_metric")
+        if number < 4:
+            connection.execute("DROP INDEX shared_lots")
+            connection.execute("ALTER TABLE lots DROP COLUMN batch")
         connection.execute(f"PRAGMA user_version = {number}")
     buffer = Buffer(tmp_path / "buffer")
     assert (sum(buffer.report_counts().values()), buffer.relayed()) == (3, [])
@@ -316,7 +338,7 @@ def test_an_older_buffer_is_upgraded_and_keeps_its_reports(tmp_path: Path, numbe
         ("PRAGMA user_version = 7", "is not the buffer of a collector"),
         ("PRAGMA application_id = 7", "is not the buffer of a collector"),
         (
-            f"PRAGMA application_id = {Buffer.form.application}; PRAGMA user_version = 5",
+            f"PRAGMA application_id = {Buffer.form.application}; PRAGMA user_version = 6",
             "a newer version",
         ),
         (None, "not a database"),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldp import CountMeanSketch, RandomizedResponse
+from ldp import CountMeanSketch, HadamardCountMeanSketch, RandomizedResponse
 from ldp.collection import ReportWriter, aggregate, report_files
 from ldp.errors import DecodeError, MergeError, ParameterError, ReportError
 from ldp.files import write_whole
@@ -189,6 +189,15 @@ def test_a_table_file_with_a_wrong_description_is_refused(
             Table.load(tmp_path / "t.table")
 
 
+SIGNS = HadamardCountMeanSketch(epsilon=1.0, rows=1, width=4, seed="00")
+
+
+@pytest.mark.exact
+def test_the_smallest_and_largest_counts_of_signs_are_possible() -> None:
+    table = Table(SIGNS, np.array([[-128, 127, 0, 0]], np.int8), np.array([255]))
+    assert (Table.from_bytes(table.to_bytes()).counts == table.counts).all()
+
+
 @pytest.mark.exact
 def test_impossible_counts_are_refused() -> None:
     index = RandomizedResponse(categories=("a", "b"), epsilon=1.0)
@@ -197,6 +206,8 @@ def test_impossible_counts_are_refused() -> None:
         Table(MECHANISM, np.full((300, 40), 9, np.uint8), reports),
         Table(MECHANISM, np.full((300, 40), -1, np.int8), reports),
         Table(index, np.array([[7, 7]], np.uint8), np.array([7])),
+        Table(SIGNS, np.array([[-128, 127, 0, 0]], np.int8), np.array([256])),
+        Table(SIGNS, np.array([[-128, 127, 0, 0]], np.int8), np.array([254])),
     ):
         with pytest.raises(DecodeError, match="no reports can make"):
             Table.from_bytes(table.to_bytes())

@@ -19,7 +19,9 @@ from ldp.protocol.spelling import Blocks, FragmentPairs
 
 _FIELD = np.uint64(FIELD)
 _LOW_31, _LOW_30 = np.uint64((1 << 31) - 1), np.uint64((1 << 30) - 1)
-_1, _29, _30, _31, _32, _61 = (np.uint64(n) for n in (1, 29, 30, 31, 32, 61))
+_0, _1, _3, _8_UNITS, _29, _30, _31, _32, _58, _61 = (
+    np.uint64(n) for n in (0, 1, 3, 8, 29, 30, 31, 32, 58, 61)
+)
 _LOW_8, _8 = np.uint32(255), np.uint32(8)
 _MIX, _47, _LOW_32 = np.uint64(MIX), np.uint64(47), np.uint64((1 << 32) - 1)
 
@@ -210,6 +212,60 @@ def hashed_column(a: Any, b: Any, c: Any, high: Any, low: Any, width: Any) -> An
     hashed = _step(_step(a, high, low, b), high, low, c)
     hashed = min(hashed, hashed - _FIELD)  # where it is below FIELD the difference wraps around
     return ((hashed >> _29) * width) >> _32
+
+
+@compiled()
+def point_fractions(points: Any) -> Any:
+    """Return 2**31 x**2, x**2, 2**31 x and x modulo FIELD = 2**61 - 1 of the points x as fractions
+    of FIELD, in units of 2**-64 and rounded down: uint64, shape (4, points)."""
+    fractions = np.empty((4, points.size), dtype=np.uint64)
+    for i in range(points.size):
+        point = points[i]
+        square = _step(point, point >> _31, point & _LOW_31, _0)
+        square = min(square, square - _FIELD)
+        fractions[0, i], fractions[1, i] = _fraction(_shift_31(square)), _fraction(square)
+        fractions[2, i], fractions[3, i] = _fraction(_shift_31(point)), _fraction(point)
+    return fractions
+
+
+@compiled(inline="always")
+def _shift_31(number: Any) -> Any:
+    """Return 2**31 number modulo FIELD, for a number below it: its bits, rotated."""
+    return ((number << _31) & _FIELD) | (number >> _30)
+
+
+@compiled(inline="always")
+def _fraction(number: Any) -> Any:
+    """Return number 2**64 / FIELD, rounded down, for a number below FIELD."""
+    return (number << _3) | (number >> _58)
+
+
+@compiled()
+def row_columns(columns: Any, polynomial: Any, points: Any, fractions: Any, width: Any) -> None:
+    """Write the columns of some hundred points under one row's `polynomial`, shape (3,), into
+    `columns`; `fractions`: those of the points.
+
+    The polynomial's value is a fraction of FIELD, so nothing is reduced: overflow drops whole ones.
+    With a, b and c in halves, high 2**31 + low, four products and c are added. Each product is too
+    small by less than its half of a coefficient, below 2**31, and a fraction of FIELD exceeds 8
+    times the value, which a column is made of, by less than 8. So with 8 subtracted the sum is
+    below 8 times the value, by less than 2**33, and the upper 32 bits are too small by 2 at most.
+    Where 2 more would be in the next column, all are computed by `hashed_column`.
+    """
+    a, b, c = polynomial[0], polynomial[1], polynomial[2]
+    a_high, a_low, b_high, b_low = a >> _31, a & _LOW_31, b >> _31, b & _LOW_31
+    squares_high, squares_low = fractions[0], fractions[1]
+    points_high, points_low = fractions[2], fractions[3]
+    added, margin, doubt = _fraction(c) - _8_UNITS, width + width, _0
+    for i in range(points.size):
+        value = a_high * squares_high[i] + a_low * squares_low[i]
+        value += b_high * points_high[i] + b_low * points_low[i] + added
+        place = (value >> _32) * width
+        columns[i] = place >> _32
+        doubt |= (place & _LOW_32) + margin
+    if doubt >> _32:
+        for i in range(points.size):
+            columns[i] = hashed_column(a, b, c, points[i] >> _31, points[i] & _LOW_31, width)
 
 
 @compiled()

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -40,12 +39,6 @@ class PendingBatch:
 
     batch: SortedBatch
     digest: bytes
-
-    @property
-    def size(self) -> int:
-        """Approximate size in bytes."""
-        opened = (report.lot for report in self.batch.opened)
-        return 200 + sum(len(lot.bodies) for lot in chain(self.batch.lots, opened))
 
 
 class Answer(NamedTuple):

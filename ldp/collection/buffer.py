@@ -8,10 +8,11 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from datetime import date
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,9 +25,13 @@ from ldp.protocol.sealed_report import Attestation
 ROW_BYTES = 1 << 18
 """Most bytes of one metric's reports in a row of one commit; a larger batch has its own row."""
 NAME_BYTES, _DIGEST_BYTES = 16, 8
+INSERTED_ROWS = 64
+"""Most rows of lots that one statement inserts."""
 FORGOTTEN_BYTES = 4 << 20
 """Most bytes of reports that one transaction deletes."""
 _LAST = (1 << 63) - 1
+Row = tuple[int, int, bytes, bytes, bytes | None]
+"""Row of lots: number of the metric, reports, bodies, digest, and the batch if it is shared."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS metrics (
@@ -47,7 +52,10 @@ CREATE TABLE IF NOT EXISTS relayed (
 _SHARED = """
 CREATE INDEX IF NOT EXISTS shared_lots ON lots (batch, metric) WHERE batch IS NOT NULL;
 """
-_FROM_FORMAT_3 = "ALTER TABLE lots ADD COLUMN batch BLOB;" + _SHARED
+_BY_METRIC = """
+CREATE INDEX IF NOT EXISTS lots_by_metric ON lots (metric, sequence, reports);
+"""
+_FROM_FORMAT_3 = "ALTER TABLE lots ADD COLUMN batch BLOB;" + _SHARED + _BY_METRIC
 _FROM_FORMAT_1 = """
 ALTER TABLE lots ADD COLUMN digest BLOB;
 ALTER TABLE plans ADD COLUMN name TEXT NOT NULL DEFAULT '';
@@ -122,12 +130,13 @@ class Buffer(BatchFile):
     form = Form(
         "collector",
         int.from_bytes(b"ldpb", "big"),
-        4,
+        5,
         {
-            0: _TABLES + _RELAYED + _SHARED,
+            0: _TABLES + _RELAYED + _SHARED + _BY_METRIC,
             1: _FROM_FORMAT_1 + _RELAYED + _FROM_FORMAT_3,
             2: _RELAYED + _FROM_FORMAT_3,
             3: _FROM_FORMAT_3,
+            4: _BY_METRIC,
         },
         frozenset({"state", "metrics", "lots", "plans"}),
     )
@@ -164,20 +173,25 @@ class Buffer(BatchFile):
     def _keep(self, batches: Iterable[SortedBatch]) -> None:
         """Store lots, those of a metric joined into rows of at most `ROW_BYTES`, and how many came
         in which batch of a relay."""
-        lots_of_metric, sizes = dict[int, list[Lot]](), Counter[int]()
         batches = list(batches)
         for batch in batches:
             if batch.attestation is not None:
                 self._note_relayed(batch.attestation, batch.lots)
-        for lot in (lot for batch in batches for lot in batch.lots):
-            number = self._numbers[lot.metric, lot.version]
-            if sizes[number] and sizes[number] + len(lot.bodies) > ROW_BYTES:
-                self._insert(number, lots_of_metric.pop(number))
-                sizes[number] = 0
-            lots_of_metric.setdefault(number, []).append(lot)
-            sizes[number] += len(lot.bodies)
-        for number, metric_lots in lots_of_metric.items():
-            self._insert(number, metric_lots)
+        self._insert(
+            [
+                row_of(metric, run)
+                for metric, lots in self._lots_of_metrics(batches).items()
+                for run in _runs(lots)
+            ]
+        )
+
+    def _lots_of_metrics(self, batches: Iterable[SortedBatch]) -> dict[int, list[Lot]]:
+        """Return the lots of batches, by number of the metric, in order."""
+        lots_of_metric = defaultdict[tuple[str, int], list[Lot]](list)
+        for batch in batches:
+            for lot in batch.lots:
+                lots_of_metric[lot[:2]].append(lot)
+        return {self._numbers[metric]: lots for metric, lots in lots_of_metric.items()}
 
     def _note_relayed(self, attestation: Attestation, lots: Iterable[Lot]) -> None:
         """Add the reports of lots to those that came in a batch of a relay."""
@@ -203,17 +217,15 @@ class Buffer(BatchFile):
             )
         ]
 
-    def _insert(self, number: int, lots: list[Lot]) -> None:
-        reports, bodies = sum(lot.reports for lot in lots), b"".join(lot.bodies for lot in lots)
-        self._insert_row(number, reports, bodies)
-
-    def _insert_row(
-        self, number: int, reports: int, bodies: bytes, batch: bytes | None = None
-    ) -> None:
-        self._connection.execute(
-            "INSERT INTO lots (metric, reports, bodies, digest, batch) VALUES (?, ?, ?, ?, ?)",
-            (number, reports, bodies, _digest(number, reports, bodies), batch),
-        )
+    def _insert(self, rows: list[Row]) -> None:
+        """Insert rows of lots, many by one statement: each waits for the interpreter's lock."""
+        for start in range(0, len(rows), INSERTED_ROWS):
+            some = rows[start : start + INSERTED_ROWS]
+            self._connection.execute(
+                "INSERT INTO lots (metric, reports, bodies, digest, batch) VALUES "
+                + ", ".join(["(?, ?, ?, ?, ?)"] * len(some)),
+                [*chain.from_iterable(some)],
+            )
 
     def metrics(self) -> list[BufferedMetric]:
         """Return every metric that the buffer ever held reports of."""
@@ -318,6 +330,24 @@ class Buffer(BatchFile):
             if not last or last == plan.last:
                 self._connection.execute("DELETE FROM plans WHERE metric = ?", (metric,))
         return 0 < last < plan.last
+
+
+def row_of(number: int, lots: list[Lot], batch: bytes | None = None) -> Row:
+    """Return the row of a metric's lots."""
+    _, _, reports, bodies = zip(*lots, strict=True)
+    number_of_reports, joined = sum(reports), b"".join(bodies)
+    return number, number_of_reports, joined, _digest(number, number_of_reports, joined), batch
+
+
+def _runs(lots: list[Lot]) -> Iterator[list[Lot]]:
+    """Yield a metric's lots in runs of at most `ROW_BYTES`; a larger lot has its own."""
+    start = size = 0
+    for number, lot in enumerate(lots):
+        if size and size + len(lot.bodies) > ROW_BYTES:
+            yield lots[start:number]
+            start, size = number, 0
+        size += len(lot.bodies)
+    yield lots[start:]
 
 
 def _digest(metric: int, reports: int, bodies: bytes) -> bytes:

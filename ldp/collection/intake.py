@@ -179,13 +179,10 @@ def _sort_known(data: bytes, metrics: CollectedMetrics, today: date) -> SortedBa
     known = read_known(data, metrics.sizes, HEADER_BYTES)
     if known is None:
         return None
-    identity, day, items = known
-    bodies = dict[bytes, list[bytes]]()
-    for beginning, body in items:
-        bodies.setdefault(beginning, []).append(body)
-    result = SortedBatch(identity, day)
+    identity, day, bodies = known
+    result, beginnings = SortedBatch(identity, day), metrics.beginnings
     for beginning, some in bodies.items():
-        name, metric, layout = metrics.beginnings[beginning]
+        name, metric, layout = beginnings[beginning]
         if today > metric.last:
             return None
         if layout is not None:

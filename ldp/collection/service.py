@@ -169,10 +169,10 @@ class Service(ABC):
         if identity and identity != f"/{batch.id.hex()}":
             return _problem(400, "the path does not end with the batch's id")
         digest = hashlib.blake2b(body, digest_size=16).digest()
-        answer = await self._writer.answer(PendingBatch(batch, digest))
+        answer = await self._writer.answer(PendingBatch(batch, digest), len(body))
         if answer.is_new:
-            for lot in batch.lots:
-                self._counts.accepted[lot.metric] += lot.reports
+            for metric, _, reports, _ in batch.lots:
+                self._counts.accepted[metric] += reports
             for refusal in batch.refused:
                 self._counts.refused[refusal.code] += 1
         return Response(answer.text, answer.status, media_type=JSON_TYPE)

@@ -22,7 +22,6 @@ it alone held: lots that nobody repeated elsewhere, and those promised to a file
 """
 
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import date, timedelta
@@ -38,7 +37,7 @@ from ldp.collection.acknowledged import (
     pack_refusals,
     refusals_json,
 )
-from ldp.collection.buffer import Buffer, Plan
+from ldp.collection.buffer import Buffer, Plan, row_of
 from ldp.errors import MissingPackage, ParameterError
 
 WAIT_SECONDS = 10
@@ -361,15 +360,18 @@ class SharedBuffer(Buffer):
 
     def _hold(self, item: PendingBatch) -> None:
         """Store the lots of a batch that the buffer does not hold."""
-        bodies, reports = dict[int, bytes](), Counter[int]()
-        for lot in item.batch.lots:
-            metric = self._numbers[lot.metric, lot.version]
-            bodies[metric] = bodies.get(metric, b"") + lot.bodies
-            reports[metric] += lot.reports
         batch = BatchKey.of(item).to_bytes()
-        for metric, joined in bodies.items():
-            if not self._rows("SELECT 1 FROM lots WHERE batch = ? AND metric = ?", batch, metric):
-                self._insert_row(metric, reports[metric], joined, batch)
+        held = {
+            metric for (metric,) in self._rows("SELECT metric FROM lots WHERE batch = ?", batch)
+        }
+        lots_of_metrics = self._lots_of_metrics([item.batch])
+        self._insert(
+            [
+                row_of(metric, lots, batch)
+                for metric, lots in lots_of_metrics.items()
+                if metric not in held
+            ]
+        )
 
     def promise(self, metric: int, plan: Plan, least: int) -> bool:
         """Promise the lots of a plan that this collector owns to the plan's file, and drop the

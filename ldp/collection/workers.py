@@ -65,16 +65,17 @@ class Writer(threading.Thread, Generic[B]):
         self.queued_bytes = 0
         self.failure = ""
 
-    async def answer(self, pending: PendingBatch) -> Answer:
-        """Return the answer to a batch when it is on the disk; raise BufferUnusable if it fails."""
+    async def answer(self, pending: PendingBatch, size: int) -> Answer:
+        """Return the answer to a batch of `size` bytes when it is on the disk; raise BufferUnusable
+        if that fails."""
         self._loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = self._loop.create_future()
-        self.queued_bytes += pending.size
+        self.queued_bytes += size
         try:
             self._queue.put((pending, answer))
             return await answer
         finally:
-            self.queued_bytes -= pending.size
+            self.queued_bytes -= size
 
     def perform(self, job: Callable[[B], T]) -> T:
         """Run a job on the writer's buffer between two commits, and return its result."""

@@ -134,25 +134,29 @@ def item_beginning(metric: str, version: int, header: bytes, body_bytes: int) ->
 
 def read_known(
     data: bytes, sizes: Mapping[bytes, int], header_bytes: int
-) -> tuple[bytes, date, list[tuple[bytes, bytes]]] | None:
-    """Return id, day and items, each its beginning and its body, of a batch whose items all have an
-    `item_beginning` in `sizes`, whose values are the sizes of bodies; else None, as for other
+) -> tuple[bytes, date, dict[bytes, list[bytes]]] | None:
+    """Return id, day and bodies, by the beginnings of their items, of a batch whose items all have
+    an `item_beginning` in `sizes`, whose values are the sizes of bodies; else None, as for other
     bytes. It is a faster `Batch.from_bytes` for batches without surprises."""
+    step, bodies = ITEM_BYTES + header_bytes, dict[bytes, list[bytes]]()
     try:
         magic, version, identity, day, count = _HEAD.unpack_from(data)
-        sealed, at, items = _EPOCH + timedelta(days=day), HEAD_BYTES, []
+        sealed, at = _EPOCH + timedelta(days=day), HEAD_BYTES
         for _ in range(count):
-            start = at + _ITEM.size + data[at] + header_bytes
+            start = at + step + data[at]
             beginning = data[at:start]
             at = start + sizes[beginning]
-            items.append((beginning, data[start:at]))
+            if beginning in bodies:
+                bodies[beginning].append(data[start:at])
+            else:
+                bodies[beginning] = [data[start:at]]
     except (struct.error, OverflowError, IndexError, KeyError):
         return None
     if (magic, version) != (BATCH_MAGIC, BATCH_VERSION) or count > MOST_ITEMS:
         return None
     if not at <= len(data) == max(LEAST_BYTES, 1 << (at - 1).bit_length()) <= MOST_BYTES:
         return None
-    return None if data[at:].strip(b"\0") else (identity, sealed, items)
+    return None if data[at:].strip(b"\0") else (identity, sealed, bodies)
 
 
 def pack_batches(items: list[Item]) -> list[tuple[Item, ...]]:

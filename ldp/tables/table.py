@@ -232,12 +232,22 @@ class Table:
             return "a count is below 0"
         if (self.counts.max(axis=1) > reports).any() or (self.counts.min(axis=1) < -reports).any():
             return "a count is larger than the reports of its row"
-        sums = np.abs(self.counts.astype(np.int64)).sum(axis=1)
-        if layout.ones and (sums != layout.ones * reports).any():
+        if layout.ones and (self._row_sums() != layout.ones * reports).any():
             return f"each report names {layout.ones}, so a row's counts add to that for each report"
-        if layout.is_signed and ((sums > reports) | ((sums - reports) % 2 != 0)).any():
+        if (
+            layout.is_signed
+            and (((sums := self._row_sums()) > reports) | ((sums - reports) % 2 != 0)).any()
+        ):
             return "the signs of a row's reports do not add to its counts"
         return ""
+
+    def _row_sums(self) -> Ints:
+        """Return the sum of the absolute counts of each row, shape (rows,), without a copy of all
+        counts as int64."""
+        sums: Ints = self.counts.clip(min=0).sum(axis=1, dtype=np.int64)
+        if self.counts.dtype.kind == "i":
+            sums -= self.counts.clip(max=0).sum(axis=1, dtype=np.int64)
+        return sums
 
     @classmethod
     def _read(cls, part: Mapping[str, Any], buffers: Sequence[memoryview]) -> "Table":

@@ -125,6 +125,15 @@ def compose() -> None:
     compose((metric, 90) for metric in metrics).at(delta=1e-9)
 
 
+def _collecting_us(load: str, seconds: float, folder: Path) -> float:
+    """Return microseconds of a collector's processor time a report, without the sender's; of mixed
+    batches in a minute, in which the reports of every metric are moved to the store."""
+    from simulations.benchmarks import collector
+
+    (folder / load).mkdir()
+    return collector.run(getattr(collector, load), seconds, folder / load, seed=1).processor_us
+
+
 BENCHMARKS = (
     *device.BENCHMARKS,
     Benchmark(
@@ -268,6 +277,20 @@ BENCHMARKS = (
         bar=0.115,  # 0.3 s for all
     ),
     *decoding.BENCHMARKS,
+    Benchmark(
+        key="collect_uniform",
+        name="take one report over HTTP, batches of 100 of one metric",
+        unit="us",
+        measure=lambda folder: _collecting_us("UNIFORM", 20, folder),
+        bar=1e6 / 480_000,
+    ),
+    Benchmark(
+        key="collect_mixed",
+        name="one of each of 100 metrics a batch",
+        unit="us",
+        measure=lambda folder: _collecting_us("MIXED", 60, folder),
+        bar=1e6 / 250_000,
+    ),
     Benchmark(
         key="draw",
         name="draw the table of 1,000,000,000 clients",

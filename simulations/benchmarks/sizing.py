@@ -3,29 +3,30 @@
 Runs `ldp aggregate` on stores of 1e6, 1e7 and (with --large) 1e8 reports of 1,024 bits, on one
 core, for a small and a large table; prints processor time, memory and bytes, and the straight line
 through the times. The stores are links to one file of simulated reports, in the page cache: the
-disk's time comes on top. With --spark also 1e7 and 3e7 reports with `--engine spark`, whose Java
-and workers are all counted; with --billion only, once, 1e9 reports of projective geometry over
+disk's time comes on top. With --spark only what a report costs on Spark: one session counts stores
+of several sizes in turns with one machine, and the slopes of processor time, Java and workers
+included, leave every start out. With --billion only, once, 1e9 reports of projective geometry over
 2,600 values, whose store takes some 3 GB. Exits 1 when a bar is missed.
 """
 
 import argparse
 import contextlib
-import ctypes
+import math
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
-from ldp.collection import ReportWriter
+from ldp.collection import ReportWriter, aggregate
 from ldp.registry import Registry
 from ldp.simulation import Population, simulate
 from simulations import campaign
@@ -51,8 +52,9 @@ SKETCH = 'mechanism = "cms"\nrows = {rows}\nwidth = 1024\nseed = "00ff"'
 VALUES = 2_600
 PROJECTIVE = f'mechanism = "pgr"\ncategories = {[f"v{n}" for n in range(VALUES)]}'
 FILE = 250_000
-PR_SET_CHILD_SUBREAPER = 36
-"""Of Linux: descendants whose parent ended become children of this process."""
+SPARK_SIZES = (2_500_000, 10_000_000, 20_000_000)
+SPARK_ROUNDS = 4
+"""Counts of every size, after one that compiles and warms Java."""
 LEAST = {1024: 1.3e6, 65_536: 0.37e6}
 """Rows -> the reports that a second of processor time must count, beyond what a start takes."""
 
@@ -63,7 +65,6 @@ class Counted:
 
     rows: int
     reports: int
-    master: str
     processor_seconds: float
     seconds: float
     peak_mib: float
@@ -85,18 +86,8 @@ def stored(folder: Path, registry: Registry, reports: int) -> float:
     return float(writer.path.stat().st_size / FILE)
 
 
-def used() -> float:
-    """Seconds of processor of all processes that this one started and their descendants, once all
-    have ended."""
-    with contextlib.suppress(ChildProcessError):
-        while True:
-            os.wait()
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return ended.ru_utime + ended.ru_stime
-
-
-def measured(rows: int, reports: int, master: str = "", keys: str = SKETCH) -> Counted:
-    """Counts a store on one core, or on Spark's `master`, as "local[2]"."""
+def measured(rows: int, reports: int, keys: str = SKETCH) -> Counted:
+    """Counts a store on one core."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         registry = folder / "metrics.toml"
@@ -104,14 +95,10 @@ def measured(rows: int, reports: int, master: str = "", keys: str = SKETCH) -> C
         each = stored(folder / "store", Registry.load(registry), reports)
         command = [
             *(sys.executable, "-m", "ldp", "aggregate", "word", str(folder / "store")),
-            *("--registry", str(registry), "--out", str(folder / "t")),
-            *(("--engine", "spark") if master else ("--workers", "1")),
+            *("--registry", str(registry), "--out", str(folder / "t"), "--workers", "1"),
         ]
-        environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--master {master} pyspark-shell"}
-        before, started = used(), time.monotonic()
-        process = subprocess.Popen(
-            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        started = time.monotonic()
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         _, status, own = os.wait4(process.pid, 0)
         seconds = time.monotonic() - started
         assert os.waitstatus_to_exitcode(status) == 0
@@ -119,17 +106,16 @@ def measured(rows: int, reports: int, master: str = "", keys: str = SKETCH) -> C
         return Counted(
             rows=rows,
             reports=reports,
-            master=master,
-            processor_seconds=used() - before,
+            processor_seconds=own.ru_utime + own.ru_stime,
             seconds=seconds,
             peak_mib=own.ru_maxrss / 1024,
             bytes_a_report=each,
         )
 
 
-def quietest(rows: int, reports: int, master: str = "") -> Counted:
+def quietest(rows: int, reports: int) -> Counted:
     """Of three runs the one that took least: what others do to the caches only ever adds."""
-    runs = [measured(rows, reports, master) for _ in range(3)]
+    runs = [measured(rows, reports) for _ in range(3)]
     return min(runs, key=lambda run: run.processor_seconds)
 
 
@@ -144,21 +130,78 @@ def line(runs: Sequence[Counted]) -> tuple[float, float, float]:
     return float(start), float(each * 1e6), float(off)
 
 
-def on_spark(rows: int) -> tuple[list[Counted], Bar]:
-    """Runs on one core by itself and by Spark, and what a report costs more there, starts
-    excluded."""
-    sizes, masters = (10**7, 3 * 10**7), ("", "local[1]", "local[2]")
-    runs = [[quietest(rows, reports, master) for reports in sizes] for master in masters]
-    each = {}
-    for master, (small, large) in zip(masters, runs, strict=True):
-        each[master] = (large.processor_seconds - small.processor_seconds) / (sizes[1] - sizes[0])
+@dataclass(frozen=True)
+class Slope:
+    """Microseconds of processor time a report, by weighted least squares, and its standard error;
+    `seconds`: of every count, by size."""
+
+    rows: int
+    master: str
+    each: float
+    error: float
+    seconds: dict[int, list[float]]
+
+    @classmethod
+    def fit(cls, rows: int, master: str, seconds: dict[int, list[float]]) -> "Slope":
+        """Fit a straight line to counts whose errors are in proportion to their length."""
+        pairs = [(size, count) for size, counts in seconds.items() for count in counts]
+        reports, times = np.array(pairs).T
+        (each, _), covariance = np.polyfit(reports, times, 1, w=1 / times, cov=True)
+        return cls(rows, master, each * 1e6, float(covariance[0, 0]) ** 0.5 * 1e6, seconds)
+
+
+def used() -> float:
+    """Seconds of processor of this process and its descendants, with those of them that ended."""
+    parents, seconds = dict[int, int](), dict[int, float]()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            words = path.read_text().rpartition(")")[2].split()
+            parents[int(path.parent.name)] = int(words[1])
+            seconds[int(path.parent.name)] = sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
+    family = {os.getpid()}
+    while more := {one for one, parent in parents.items() if parent in family} - family:
+        family |= more
+    return sum(seconds[one] for one in family)
+
+
+def on_spark(rows: int, folder: Path) -> tuple[list[Slope], list[Bar]]:
+    """What a report costs on one machine and on one and two cores of Spark, in turns."""
+    from pyspark.sql import SparkSession
+
+    from ldp.collection.spark import aggregate_on_spark
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    (folder / "metrics.toml").write_text(REGISTRY.format(keys=SKETCH.format(rows=rows)))
+    registry = Registry.load(folder / "metrics.toml")
+    mechanism, largest = registry.metric("word").mechanism, folder / str(SPARK_SIZES[-1])
+    stored(largest, registry, SPARK_SIZES[-1])
+    for size in SPARK_SIZES[:-1]:
+        for path in sorted(largest.rglob("*.parquet"))[: size // FILE]:
+            linked = folder / str(size) / path.relative_to(largest)
+            linked.parent.mkdir(parents=True, exist_ok=True)
+            os.link(path, linked)
+    slopes, bars = list[Slope](), list[Bar]()
+    for master in ("local[1]", "local[2]"):
+        session = SparkSession.builder.master(master).appName("sizing").getOrCreate()
+        ways: dict[str, Callable[..., object]] = {"": aggregate, master: aggregate_on_spark}
+        seconds = {way: {size: list[float]() for size in SPARK_SIZES} for way in ways}
+        for number, size in product(range(SPARK_ROUNDS + 1), SPARK_SIZES):
+            for way, count in ways.items():
+                before = used()
+                count([folder / str(size)], "word", 1, mechanism)
+                if number:
+                    seconds[way][size].append(used() - before)
+        session.stop()
+        alone, spark = (Slope.fit(rows, way, seconds[way]) for way in ways)
+        ratio = spark.each / alone.each
+        error = ratio * math.hypot(spark.error / spark.each, alone.error / alone.each)
         print(
-            f"     {rows:,} rows, {master or 'no Spark'}: {small.seconds:.1f} and "
-            f"{large.seconds:.1f} s, {each[master] * 1e6:.3f} us of processor a report"
+            f"     {rows:,} rows, {master}: {spark.each:.3f} +- {spark.error:.3f} us a report, one "
+            f"machine {alone.each:.3f} +- {alone.error:.3f}, ratio {ratio:.2f} +- {error:.2f}"
         )
-    ratio = each["local[1]"] / each[""]
-    what = f"{rows:,} rows: processor time of a report on Spark's local[1] over one machine's"
-    return [run for some in runs for run in some], Bar(what, ratio, "<= 2", ratio <= 2)
+        what = f"{rows:,} rows: processor time of a report on Spark's {master} over one machine's"
+        slopes, bars = [*slopes, alone, spark], [*bars, Bar(what, ratio, "<= 2", ratio <= 2)]
+    return slopes, bars
 
 
 def say(run: Counted) -> None:
@@ -184,10 +227,11 @@ def main() -> None:
         return
     sizes = [10**6, 10**7, *([10**8] if asked.large else [])]
     made, runs = list[Bar](), list[Counted]()
+    slopes = list[Slope]()
     for rows in LEAST if asked.spark else ():
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
-        some, bar = on_spark(rows)
-        runs, made = [*runs, *some], [*made, bar]
+        with tempfile.TemporaryDirectory() as name:
+            some_slopes, bars = on_spark(rows, Path(name))
+        slopes, made = [*slopes, *some_slopes], [*made, *bars]
     for rows, least in LEAST.items() if not asked.spark else ():
         some = [quietest(rows, reports) for reports in sizes]
         for run in some:
@@ -212,7 +256,7 @@ def main() -> None:
         ]
         runs += some
     status = campaign.shown(made)
-    campaign.write(asked.out, started, {"bars": made, "runs": runs})
+    campaign.write(asked.out, started, {"bars": made, "runs": runs, "slopes": slopes})
     sys.exit(status)
 
 
