@@ -658,8 +658,10 @@ def _last_bin(
         low = max(first, int(np.searchsorted(monotone, monotone[last - 1])))
         drift = (monotone[:last] - height) / error[:last]
         begin = int(np.argmax(drift > -CLEAR))
-        largest = np.maximum.accumulate(drift[begin:, None] + noise[begin:last], axis=0)
-        is_left = excess[low:last] <= _critical(largest[low - begin :], level)
+        moved = drift[begin:, None] + noise[begin:last]
+        moved[low - begin] = moved[: low - begin + 1].max(axis=0)
+        largest = np.maximum.accumulate(moved[low - begin :], axis=0)
+        is_left = excess[low:last] <= _critical(largest, level)
         if is_left.any():
             return low + 1 + int(np.flatnonzero(is_left)[-1])
         last = low
