@@ -33,7 +33,7 @@ from ldp.simulation import draw_table
 from simulations import campaign
 from simulations.campaign import Bar
 
-TABLES, OTHERS, ROUND, PROCESSES = 10_000, 100, 250, 2
+TABLES, OTHERS, ROUND, PROCESSES = 10_000, 100, 100, 2
 QUANTILES = (0.5, 0.95, 0.99)
 EPSILONS, USERS = (1.0, 4.0), (10**4, 10**5, 10**6, 10**7)
 OURS, FLIPS = "unknown-range", ("bit-flip-16", "bit-flip-64", "bit-flip-256")

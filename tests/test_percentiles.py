@@ -126,6 +126,19 @@ def test_two_passes_solve_the_normal_equations(tree: Tree, is_open: bool) -> Non
     )
 
 
+@pytest.mark.exact
+def test_edges_of_a_bin_begin_nodes_that_have_a_parent_in_common_with_its_own() -> None:
+    """Of nine bins in threes, edges by what lies before them; from the right for those after it."""
+    before, after = (
+        [sorted({*row}) for row in (edges + 1).tolist()] for edges in Tree(9, (3, 1)).edges
+    )
+    assert before == [[1], [1, 2], [3], [3, 4], [3, 4, 5], [3, 6], [3, 6, 7], [3, 6, 7, 8]]
+    assert after == before  # as the tree is symmetric
+    uneven = Tree(7, (4, 2, 1)).edges[1] + 1
+    ends = [sorted({7 - edge for edge in row}) for row in uneven.tolist()]
+    assert ends == [[6], [5, 6], [4], [3, 4], [2, 4], [1, 2, 4]]
+
+
 @pytest.mark.statistical
 def test_draws_of_the_error_have_its_covariance() -> None:
     """All variances and covariances of the draws: one is off by 7 standard errors with probability

@@ -7,9 +7,9 @@ linear in the nodes, whose covariance is known, so the distribution function has
 errors.
 
 The interval of a percentile has all bins in which it may lie: a bin is left out where a test of its
-own rejects it, by the largest standardised excess of the estimated distribution function before it,
-against the law of that maximum for a percentile there. This holds for heavy tails and ties, and is
-open at an end that the reports do not close.
+own rejects it, by the largest standardised excess of the estimated distribution function at some
+edges before it (`Tree.edges`), against the law of that maximum for a percentile there. This holds
+for heavy tails and ties, and is open at an end that the reports do not close.
 """
 
 import math
@@ -60,7 +60,9 @@ BEYOND, MANY_DOUBLINGS = 0.02, 50.0
 BLOCKS = 8
 """Number of parts in which the draws are taken, so that a part stays in the processor's cache."""
 CLEAR = 4.5
-"""Standard errors from which an edge below a quantile has no part in a test."""
+"""Standardised excess from which a bin is left out without a draw."""
+TOGETHER = 512
+"""Number of edges of bins that are tested at a time."""
 LEAST_ERROR = 1e-9
 """Standard error of an edge that no noise reaches."""
 
@@ -334,9 +336,10 @@ class Distribution(Displayed):
             down, up = self._shift(self._cumulative)
             least, most = share - down, share + up
             increasing, decreasing = self._increasing(least), self._increasing(most)
-        last = _last_bin(least, increasing, error, noise, q, level)
+        before, after = self.nodes.tree.edges
+        last = _last_bin(least, increasing, error, noise, before, q, level)
         first = len(share) - _last_bin(
-            1 - most[::-1], 1 - decreasing[::-1], error[::-1], noise[::-1], 1 - q, level
+            1 - most[::-1], 1 - decreasing[::-1], error[::-1], noise[::-1], after, 1 - q, level
         )
         edges = self.bins.edges
         return edges[min(first, place)], edges[max(last, place) + 1]
@@ -582,6 +585,7 @@ def bins_of(mechanism: HierarchicalHistogram | BitFlip) -> Bins:
     return EqualBins(mechanism.bounds, mechanism.outside, mechanism.buckets)
 
 
+@lru_cache(maxsize=8)
 def _levels(mechanism: HierarchicalHistogram) -> Tree:
     """Return the tree of the levels of one category."""
     widths = map(mechanism.addressing.width, range(mechanism.shape.rows))
@@ -635,36 +639,37 @@ def standard_draws(seed: int, nodes: int) -> Floats:
 
 
 def _last_bin(
-    share: Floats, monotone: Floats, error: Floats, noise: Floats, q: float, level: float
+    share: Floats,
+    monotone: Floats,
+    error: Floats,
+    noise: Floats,
+    edges: Ints,
+    q: float,
+    level: float,
 ) -> int:
     """Return the last bin in which the q-quantile may lie. `share`, `error`: of all that lies below
-    each inner edge; `monotone`: the same, increasing; `noise`: draws of the errors.
+    each inner edge; `monotone`: the same, increasing; `noise`: draws of the errors; `edges`: those
+    that the test of each bin but the first is about, shape (bins - 1, edges).
 
     If the quantile is in bin t, then less than q lies below each edge before t. The test's
-    statistic is the largest excess over q there, in standard errors, and its law that of the draws
-    about `monotone`, which is moved so that q lies below the last of these edges. Bins before which
-    `monotone` is the same are tested together.
+    statistic is the largest excess over q at its edges, in standard errors, and its law that of the
+    draws about `monotone`, which is moved so that q lies below the edge at which t begins.
     """
-    excess = np.maximum.accumulate((share - q) / error)
-    first = max(
-        int(np.searchsorted(monotone, q)),
-        int(np.searchsorted(excess, normal_reach(level), "right")),
-    )
-    begin = int(np.argmax((monotone - q) / error > -CLEAR))
-    most = _critical(noise[begin:].max(axis=0, initial=0.0), level)
-    last = int(np.searchsorted(excess, most, "right"))
-    while last > first:
-        height = max(monotone[last - 1], q)
-        low = max(first, int(np.searchsorted(monotone, monotone[last - 1])))
-        drift = (monotone[:last] - height) / error[:last]
-        begin = int(np.argmax(drift > -CLEAR))
-        moved = drift[begin:, None] + noise[begin:last]
-        moved[low - begin] = moved[: low - begin + 1].max(axis=0)
-        largest = np.maximum.accumulate(moved[low - begin :], axis=0)
-        is_left = excess[low:last] <= _critical(largest, level)
+    normal = normal_reach(level)
+    excess = ((share - q) / error)[edges].max(axis=1)
+    near = np.flatnonzero(excess <= normal)[-1:] + 1
+    first = max(int(np.searchsorted(monotone, q)), int(near.max(initial=0)))
+    tested = np.flatnonzero(excess <= max(CLEAR, normal + 2))
+    tested = tested[tested >= first]
+    size = max(1, TOGETHER // edges.shape[1])
+    for end in range(len(tested), 0, -size):
+        places = tested[max(0, end - size) : end]
+        at, height = edges[places], np.maximum(monotone[places], q)
+        drift = (monotone[at] - height[:, None]) / error[at]
+        largest = (drift[..., None] + noise[at]).max(axis=1)
+        is_left = excess[places] <= _critical(largest, level)
         if is_left.any():
-            return low + 1 + int(np.flatnonzero(is_left)[-1])
-        last = low
+            return int(places[is_left][-1]) + 1
     return first
 
 

@@ -34,6 +34,27 @@ class Tree:
         firsts = [np.arange(0, self.bins, width) for width in self.widths]
         return np.concatenate([np.add.reduceat(of_bins, first, axis=0) for first in firsts])
 
+    @cached_property
+    def edges(self) -> tuple[Ints, Ints]:
+        """Inner edges that tell most of what lies before a bin, and after it: those at which nodes
+        begin that have a parent in common with one that the bin is in; the others have larger
+        errors that hardly differ from theirs. Shape (bins - 1, edges), for each bin but the first;
+        after it from right to left, as if the last bin were the first. Rows are filled with the
+        edge that is next to the bin."""
+        bin_, columns = np.arange(1, self.bins), []
+        mirrored = self.bins - 1 - bin_
+        for high, low in pairwise([self.bins, *self.widths]):
+            for step in range(-(-high // low)):
+                begin = (bin_ // low - step) * low
+                is_near = begin >= np.maximum(bin_ // high * high, 1)
+                end = (mirrored // low + 1 + step) * low
+                is_next = end <= np.minimum((mirrored // high + 1) * high, self.bins - 1)
+                before = np.where(is_near, begin, bin_) - 1
+                after = self.bins - 1 - np.where(is_next, end, mirrored + 1)
+                columns.append((before, after))
+        before, after = (np.stack(column, axis=1) for column in zip(*columns, strict=True))
+        return before, after
+
     def split(self, of_nodes: Floats) -> list[Floats]:
         """Return the parts of an array of shape (nodes, ...) of each level."""
         return np.split(of_nodes, np.flatnonzero(np.diff(self.level)) + 1)
