@@ -5,14 +5,17 @@ at epsilon 1 and 4 and 10,000 to 10 million people, each way of asking for perce
 people: `hierarchical-histogram` with the range unknown, with the true range, and flat; `bit-flip`
 with the true range and 16, 64 or 256 buckets; Haar coefficients in one bit each; the square wave
 (`piecewise` with the true range) with smoothed expectation maximisation, which has no interval. It
-prints each bar beside the figure, writes all as JSON and exits 1 when a bar is missed.
+prints each bar beside the figure, writes all as JSON and exits 1 when a bar is missed. Tables are
+drawn in rounds of all settings, and written after each: a stop loses one round. Ways that have no
+bar are drawn `--others` times.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,7 +33,7 @@ from ldp.simulation import draw_table
 from simulations import campaign
 from simulations.campaign import Bar
 
-TABLES, BATCH, PROCESSES = 10_000, 500, 2
+TABLES, OTHERS, ROUND, PROCESSES = 10_000, 100, 100, 2
 QUANTILES = (0.5, 0.95, 0.99)
 EPSILONS, USERS = (1.0, 4.0), (10**4, 10**5, 10**6, 10**7)
 OURS, FLIPS = "unknown-range", ("bit-flip-16", "bit-flip-64", "bit-flip-256")
@@ -95,13 +98,17 @@ def mechanism_of(way: str, numbers: Floats, epsilon: float) -> Mechanism:
 
 def tried(
     name: str, epsilon: float, users: int, way: str, tables: int, seed: np.random.SeedSequence
-) -> list[Row]:
-    """One way on so many tables of people drawn anew."""
+) -> Floats:
+    """One way on so many tables of people drawn anew: low, high and estimate of each percentile,
+    shape (tables, percentiles, 3)."""
     numbers, generator = NUMBERS[name], np.random.default_rng(seed)
     mechanism = mechanism_of(way, numbers, epsilon)
     values, counts = np.unique(numbers, return_counts=True)
+    if way != "square-wave":  # numbers of one bin are reported alike: one stands for them
+        points = [mechanism.addressing.point(value) for value in values.tolist()]
+        _, first, group = np.unique(points, return_index=True, return_inverse=True)
+        values, counts = values[first], np.bincount(group, counts)
     texts, shares = [repr(float(value)) for value in values], counts / counts.sum()
-    truths = values[np.searchsorted(np.cumsum(shares), np.array(QUANTILES) - 1e-12)]
     by_table: list[Sequence[Statistic]] = []
     for _ in range(tables):
         if way == "haar":
@@ -113,28 +120,31 @@ def tried(
         else:
             distribution = decode_distribution(table)
             by_table.append([distribution.quantile(q) for q in QUANTILES])
-    edges = mechanism.bins.edges if isinstance(mechanism, HierarchicalHistogram) else ()
+    return np.array([[(one.low, one.high, one.estimate) for one in each] for each in by_table])
+
+
+def rows(name: str, epsilon: float, users: int, way: str, tables: Floats) -> list[Row]:
+    """The rows of a setting whose `tables` gave these percentiles, as `tried` has them."""
+    mechanism = mechanism_of(way, NUMBERS[name], epsilon)
+    edges = np.array(getattr(getattr(mechanism, "bins", None), "edges", ()))
+    truths = np.quantile(NUMBERS[name], QUANTILES, method="inverted_cdf")
     return [
-        _row((name, epsilon, users, way, q), truth, [each[i] for each in by_table], np.array(edges))
+        _row((name, epsilon, users, way, q), truth, tables[:, i], edges)
         for i, (q, truth) in enumerate(zip(QUANTILES, truths.tolist(), strict=True))
     ]
 
 
 def _row(
-    setting: tuple[str, float, int, str, float],
-    truth: float,
-    by_table: Sequence[Statistic],
-    edges: Floats,
+    setting: tuple[str, float, int, str, float], truth: float, tables: Floats, edges: Floats
 ) -> Row:
-    low, high = np.array([row.low for row in by_table]), np.array([row.high for row in by_table])
-    estimate = np.array([row.estimate for row in by_table])
+    low, high, estimate = tables.T
     holds, is_closed = (low <= truth) & (truth <= high), np.isfinite(high - low)
     bins = np.searchsorted(edges, high) - np.searchsorted(edges, low)
     is_wide = is_closed & (bins >= FEWEST_BINS)
     width = float(np.median(high - low))
     return Row(
         *setting,
-        tables=len(by_table),
+        tables=len(tables),
         held=int(holds.sum()),
         open=int((~is_closed).sum()),
         wide=int(is_wide.sum()),
@@ -218,6 +228,7 @@ def _of(row: Row) -> tuple[Any, ...]:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=TABLES)
+    parser.add_argument("--others", type=int, default=OTHERS)
     parser.add_argument("--numbers", choices=NUMBERS, nargs="+", default=[*NUMBERS])
     parser.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS)
     parser.add_argument("--users", type=int, nargs="+", default=USERS)
@@ -227,16 +238,30 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     made = campaign.provenance()
     settings = [*product(options.numbers, options.epsilons, options.users, options.ways)]
-    seeds = np.random.SeedSequence(options.seed).spawn(len(settings))
+    number = {way: options.tables if way == OURS else options.others for way in WAYS}
+    rounds = -(-max(number.values()) // ROUND)
+    seeds = [
+        each.spawn(rounds) for each in np.random.SeedSequence(options.seed).spawn(len(settings))
+    ]
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of each process; two have both cores
+    drawn: list[list[Floats]] = [[] for _ in settings]
+    result: dict[str, Any] = {"seed": options.seed}
     with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool:
-        futures = [
-            pool.submit(tried, *setting, options.tables, seed)
-            for setting, seed in zip(settings, seeds, strict=True)
-        ]
-        rows = [row for future in futures for row in future.result()]
-    result = {"tables": options.tables, "seed": options.seed, "rows": [asdict(row) for row in rows]}
-    campaign.write(options.out, made, result)
-    return campaign.shown(bars(rows))
+        for place in range(rounds):
+            left = [min(ROUND, number[way] - place * ROUND) for *_, way in settings]
+            futures = [
+                pool.submit(tried, *setting, tables, each[place]) if tables > 0 else None
+                for setting, tables, each in zip(settings, left, seeds, strict=True)
+            ]
+            for tables, future in zip(drawn, futures, strict=True):
+                tables += [future.result()] if future else []
+            result["rows"] = [
+                row
+                for setting, tables in zip(settings, drawn, strict=True)
+                for row in rows(*setting, np.concatenate(tables))
+            ]
+            campaign.write(options.out, made, result)
+    return campaign.shown(bars(result["rows"]))
 
 
 if __name__ == "__main__":

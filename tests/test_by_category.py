@@ -161,7 +161,7 @@ def test_errors_are_those_of_the_law_of_one_report_and_of_a_total_that_is_estima
     table = draw_table(BY, values, counts=counts, generator=np.random.default_rng(2))
     one = decode_by_category(table)["2.1"]
     p, q = float(BY.channel.touched), float(BY.channel.untouched)
-    matrix, edge = one.fit[0], 44
+    matrix, edge = one.matrix, 44
     ends = {"own": -0.95, "twin": 0.0}
     held = np.clip(one.nodes.groups @ one.share, 0, 1)
     errors = {}

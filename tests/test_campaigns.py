@@ -302,9 +302,9 @@ def test_the_numbers_check_fails_for_wrong_coverage_and_for_wide_intervals() -> 
 def test_a_sample_of_the_numbers_campaign_covers(tmp_path: Path) -> None:
     """Ten tables a way: a share of 94 % or more would be missed with probability 1e-6. Ten
     tables tell no more: 4 of 10 would pass. The twin: 3."""
-    words = ("--tables", "10", "--numbers", "ties", "--epsilons", "4", "--users", "20000")
+    words = ("--tables", "10", "--others", "10", "--numbers", "ties", "--epsilons", "4")
     out = tmp_path / "numbers.json"
-    module("simulations.numbers", *words, "--out", str(out))
+    module("simulations.numbers", *words, "--users", "20000", "--out", str(out))
     rows = json.loads(out.read_text())["rows"]
     assert {row["way"] for row in rows} == {*numbers.WAYS}
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from ldp import BitFlip, HierarchicalHistogram, OneBitMean
-from ldp.decoding.distribution import Distribution, Nodes, bins_of
+from ldp.decoding.distribution import DRAWS, Distribution, Nodes, bins_of
+from ldp.decoding.tree import Tree, TreeFit
 from ldp.errors import DecodeError, ParameterError
 from ldp.planning import plan_percentile
 from ldp.server import Table, decode, decode_distribution
@@ -91,28 +92,85 @@ def test_a_number_out_of_range_is_refused_where_that_is_asked_for() -> None:
         strict.check(math.nan)
 
 
-def _groups(mechanism: HierarchicalHistogram) -> np.ndarray:
-    bins, levels = len(mechanism.bins), mechanism.addressing
-    return np.concatenate(
-        [
-            np.arange(-(-bins // levels.width(row)))[:, None]
-            == np.arange(bins) // levels.width(row)
-            for row in range(levels.rows)
-        ]
-    ).astype(float)
+@pytest.mark.exact
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize(
+    "tree",
+    [
+        Tree(802, (256, 64, 16, 4, 1)),
+        Tree(50, (27, 9, 3, 1)),
+        Tree(9, (3, 1)),
+        Tree(13, (1,)),
+        Tree(2, (1,)),
+    ],
+    ids=str,
+)
+def test_two_passes_solve_the_normal_equations(tree: Tree, is_open: bool) -> None:
+    """Generalised least squares by a dense inverse, with a multiplier where the bins add to a
+    number; the twin, with the weights in another order, differs."""
+    generator = np.random.default_rng(1)
+    groups = tree.sums(np.eye(tree.bins))
+    weight, share, variance = generator.uniform(0.5, 50.0, (3, len(groups)))
+    inverse = np.linalg.inv((groups.T * weight) @ groups)
+    matrix, toward = inverse @ (groups.T * weight), inverse.sum(axis=1) / inverse.sum()
+    expected, edges = matrix @ share, matrix.cumsum(axis=0)[:-1] - 0.3 * matrix.sum(axis=0)
+    if not is_open:
+        expected += toward * (1 - expected.sum())
+        edges = (matrix - np.outer(toward, matrix.sum(axis=0))).cumsum(axis=0)[:-1]
+    fit = TreeFit(tree, weight, is_open)
+    assert fit.of_bins(share, 1.0) == pytest.approx(expected, rel=1e-10, abs=1e-10)
+    assert fit.edge_variances(variance, 0.3) == pytest.approx(edges**2 @ variance, rel=1e-10)
+    other = TreeFit(tree, weight[::-1], is_open)
+    assert other.of_bins(share, 1.0) != pytest.approx(expected, rel=1e-3, abs=1e-3) or (
+        is_open and tree.widths == (1,)
+    )
+
+
+@pytest.mark.exact
+def test_edges_of_a_bin_begin_nodes_that_have_a_parent_in_common_with_its_own() -> None:
+    """Of nine bins in threes, edges by what lies before them; from the right for those after it."""
+    before, after = (
+        [sorted({*row}) for row in (edges + 1).tolist()] for edges in Tree(9, (3, 1)).edges
+    )
+    assert before == [[1], [1, 2], [3], [3, 4], [3, 4, 5], [3, 6], [3, 6, 7], [3, 6, 7, 8]]
+    assert after == before  # as the tree is symmetric
+    uneven = Tree(7, (4, 2, 1)).edges[1] + 1
+    ends = [sorted({7 - edge for edge in row}) for row in uneven.tolist()]
+    assert ends == [[6], [5, 6], [4], [3, 4], [2, 4], [1, 2, 4]]
+
+
+@pytest.mark.statistical
+def test_draws_of_the_error_have_its_covariance() -> None:
+    """All variances and covariances of the draws: one is off by 7 standard errors with probability
+    ALPHA. The twin has no covariance from sampling."""
+    near = HierarchicalHistogram(epsilon=20.0, bounds=(0.0, 8.0), buckets=8, branching=2)
+    held, generator = np.array([60_000, 40_000]), np.random.default_rng(2)
+    table = draw_table(near, ["0.5", "1.5"], counts=held, generator=generator)
+    found = decode_distribution(table)
+    weights, draws = found._cumulative, found.error_draws
+    shared = weights @ found._shared
+    alone = (weights * found._alone) @ weights.T
+    scale = np.outer(found._apparent_errors, found._apparent_errors)
+    expected = (alone - shared @ shared.T) / scale
+    assert np.diag(expected) == pytest.approx(1.0)
+    reach = 7 * (2 / DRAWS) ** 0.5
+    assert (abs(draws @ draws.T / DRAWS - expected) < reach).all()
+    assert not (abs(draws @ draws.T / DRAWS - alone / scale) < reach).all()
 
 
 @pytest.mark.exact
 def test_levels_that_agree_are_put_together_without_a_change() -> None:
-    groups = _groups(SMALL)
-    true = np.random.default_rng(1).dirichlet(np.ones(groups.shape[1]))
+    table = draw_table(SMALL, VALUES, counts=np.full(200, 50), generator=np.random.default_rng(2))
+    tree = decode_distribution(table).nodes.tree
+    true = np.random.default_rng(1).dirichlet(np.ones(tree.bins))
+    size = tree.level.size
     nodes = Nodes(
-        groups,
-        groups @ true,
-        np.full(len(groups), 500.0),
-        np.zeros(len(groups), int),
+        tree,
+        tree.sums(true),
+        np.full(size, 500.0),
+        np.zeros(size, int),
         SMALL.channel,
-        np.ones((1, len(groups))),
+        np.ones((1, size)),
         np.full(1, 1000.0),
     )
     found = Distribution(SMALL.bins, nodes, 1000, {})
@@ -127,7 +185,7 @@ def test_standard_errors_are_those_of_the_law_of_one_report() -> None:
     found = decode_distribution(table)
     weight = np.cumsum(np.ones(len(SMALL.bins)))
     p, q = float(SMALL.channel.touched), float(SMALL.channel.untouched)
-    held, matrix = np.clip(found.nodes.groups @ found.share, 0, 1), found.fit[0]
+    held, matrix = np.clip(found.nodes.groups @ found.share, 0, 1), found.matrix
     variance = twin = 0.0
     for row, n in enumerate(table.reports.tolist()):
         at = found.nodes.row == row
@@ -372,7 +430,7 @@ def test_few_reports_have_wide_intervals_and_no_error(epsilon: float, users: int
         made = decode_distribution(table)
         row = made.quantile(0.95)
         assert row.low <= row.estimate <= row.high
-        squares = np.mean(made.error_draws**2, axis=0)
+        squares = np.mean(made.error_draws**2, axis=1)
         assert squares.min() > 0.7
         assert np.median(squares) < 1.4 < 1.5**2 * np.median(squares)
 

@@ -23,7 +23,6 @@ from ldp.decoding.distribution import (
     QUANTILES,
     Distribution,
     expected_distribution,
-    least_squares,
     nodes_of_levels,
     normal_reach,
 )
@@ -54,9 +53,8 @@ STEPS = 30
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class CategoryDistribution(Distribution):
-    """Distribution of a number among those of the `reports` that are of one `category`, by the
-    `matrix` from the shares of its nodes to those of its bins; errors of shares below an edge are
-    those where the quantile `q` is asked for.
+    """Distribution of a number among those of the `reports` that are of one `category`; errors of
+    shares below an edge are those where the quantile `q` is asked for.
 
     Numbers of `histogram` are reports; shares of `between` and quantiles are of the category's.
     Where the category does not stand out from the noise they are not known.
@@ -65,22 +63,19 @@ class CategoryDistribution(Distribution):
     is_part: ClassVar[bool] = True
 
     category: str
-    matrix: Floats
     q: float = 0.5
-
-    @property
-    def fit(self) -> tuple[Floats, Floats]:
-        return self.matrix, np.zeros(len(self.matrix))
 
     @cached_property
     def total(self) -> float:
         """Estimated share of the reports that are of the category, above 0."""
         return max(float(self.share.sum()), LEAST_ERROR)
 
-    @cached_property
-    def _cumulative(self) -> Floats:
-        whole = self.matrix.sum(axis=0)
-        return np.asarray((np.cumsum(self.matrix, axis=0)[:-1] - self.q * whole) / self.total)
+    def _edge_variances(self, variance: Floats) -> Floats:
+        return self.fit.edge_variances(variance, self.q) / self.total**2
+
+    def _at_edges(self, of_bins: Floats) -> Floats:
+        below = np.cumsum(of_bins, axis=0)
+        return np.asarray((below[:-1] - self.q * below[-1]) / self.total)
 
     def held(self, level: float = 0.95) -> Statistic:
         """Return the number of reports that are of the category."""
@@ -255,8 +250,7 @@ def expected_category(
     `part` of them, where the bins hold `share` of these, shape (bins,)."""
     whole = expected_distribution(mechanism, share, users)
     nodes = replace(whole.nodes, share=part * whole.nodes.share)
-    matrix = least_squares(nodes, None)[0]
-    return CategoryDistribution(mechanism.bins, nodes, users, {}, category="", matrix=matrix, q=q)
+    return CategoryDistribution(mechanism.bins, nodes, users, {}, category="", q=q)
 
 
 def decode_by_category(table: Table, fakes: float | None = None) -> Distributions:
@@ -268,7 +262,6 @@ def decode_by_category(table: Table, fakes: float | None = None) -> Distribution
         raise DecodeError("the table has no categories with numbers")
     fake_reports(table.total, fakes or 0.0)  # raises for a share out of range
     nodes = [nodes_of_levels(table, mechanism, place) for place in range(len(mechanism.by))]
-    matrix = least_squares(nodes[0], fakes)[0]
     details = table_details(table, "distribution")
     return Distributions(
         {
@@ -279,7 +272,6 @@ def decode_by_category(table: Table, fakes: float | None = None) -> Distribution
                 details,
                 fake_share=fakes,
                 category=name,
-                matrix=matrix,
             )
             for name, of_category in zip(mechanism.by, nodes, strict=True)
         }

@@ -32,7 +32,7 @@ from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Bits, Kind
 
 MOST_BINS = 1 << 11
-"""Largest number of bins: a report has a bit for each, and decoding takes seconds."""
+"""Largest number of bins: a report has a bit for each."""
 MOST_COLUMNS = 1 << 14
 """Largest number of bins of all categories together: a report has 2 kilobytes."""
 MAGNITUDES = (1e-6, 1e9)

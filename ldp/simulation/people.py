@@ -61,7 +61,7 @@ class ScenarioMetric:
         is_hidden = self.metric.presence == "hidden"
         return replace(
             self,
-            metric=replace(self.metric, presence="public"),
+            metric=self.metric._replace(presence="public"),
             change=0.0,
             active=1.0,
             records=records if is_hidden else self.records,

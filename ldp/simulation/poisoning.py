@@ -252,7 +252,7 @@ def worst_bits(honest: Table) -> tuple[int, NDArray[np.bool_]]:
     below the median's edge most: it is tuned to the decoder's weights."""
     estimate = decode_distribution(honest)
     edge = int(np.abs(estimate.below[0] - 0.5).argmin())
-    nodes, weights = estimate.nodes, np.cumsum(estimate.fit[0], axis=0)[edge]
+    nodes, weights = estimate.nodes, np.cumsum(estimate.matrix, axis=0)[edge]
     unset = weights * (nodes.channel.holders(0, 1) - nodes.share)
     moved = unset + np.minimum(weights / nodes.channel.gain, 0)
     row = int((moved / nodes.reports @ nodes.tells.T).argmin())

@@ -15,7 +15,8 @@ from simulations.benchmarks.measuring import Benchmark, Run, fastest, run
 
 MERGED = 20
 """Number of tables that are merged, of 4,096 x 1,024 cells each."""
-WORDS = 'mechanism = "rappor-ngrams"\nepsilon = 4.0\nfragment_epsilon = 2.5\nseed = "00ff"\nlength = 6\n'
+WORDS = 'mechanism = "rappor-ngrams"\nepsilon = 4.0\nfragment_epsilon = 2.5\n'
+LENGTH = 'seed = "00ff"\nlength = 6\n'
 FILTERS = 'mechanism = "rappor"\nbits = 16\nhashes = 2\ncohorts = 8\nseed = "00ff"\n'
 NOISE = "f = 0.0\np = 0.25\nq = 0.75\n"
 TWO_FILTERS = (
@@ -99,7 +100,7 @@ def associate(folder: Path) -> Run:
 def ngrams(folder: Path) -> float:
     """A million reports of six letters each."""
     inside = within(folder, "ngrams")
-    scale.registry(inside, (WORDS, "asked"))
+    scale.registry(inside, (WORDS + LENGTH, "asked"))
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     words = letters[np.random.default_rng(1).integers(0, 26, (1000, 6))]
     lines = [f"{''.join(word)},{1 / rank}" for rank, word in enumerate(words, 1)]
