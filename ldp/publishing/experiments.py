@@ -92,6 +92,11 @@ class Experiment:
         """All differences, real ones first, then by their size."""
         return sorted(self.differences, key=lambda d: (not d.is_real, -abs(d.difference)))
 
+    @property
+    def extent(self) -> float:
+        """Largest distance from 0 of any interval's end, at most 1."""
+        return min(1.0, max(max(abs(d.low), abs(d.high)) for d in self.differences))
+
 
 def intervals(
     difference: Floats, variance: Floats, people: Floats, alpha: float = ALPHA
