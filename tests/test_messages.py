@@ -502,7 +502,7 @@ def test_messages_travel_by_relay_to_a_count(
     assert SHUFFLED in page
     assert COUNTED not in page
     rows = pq.read_table(out / "results" / "city" / "v3").to_pylist()
-    assert [row["estimate"] for row in rows] == [round(count) for count in estimates.count]
+    assert (abs(np.array([row["estimate"] for row in rows]) - estimates.count) <= 0.5).all()
     assert {row["reports"] for row in rows} == {9}
 
 
