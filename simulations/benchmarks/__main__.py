@@ -46,6 +46,7 @@ def main() -> int:
         for benchmark in chosen:
             _progress(benchmark.name)
             ours[benchmark.key] = benchmark.measure(Path(folder))
+            _progress(f"{_number(ours[benchmark.key])} {benchmark.unit}")
             if benchmark.limit:
                 limits[benchmark.key] = benchmark.limit(Path(folder))
         speed |= {"sync_us": sync_us(Path(folder)), "copied_gib": copied_gib()}

@@ -48,9 +48,7 @@ def within(folder: Path, name: str) -> Path:
 
 
 def plan(folder: Path) -> float:
-    return ldp(
-        folder, *["plan", "--domain", "1000000", "--users", "1000000", "--epsilon", "4"]
-    ).seconds
+    return ldp(folder, "plan --domain 1000000 --users 1000000 --epsilon 4").processor
 
 
 def merge(folder: Path) -> float:
