@@ -28,9 +28,11 @@ from ldp import (
 )
 from ldp.arrays import Floats, Ints
 from ldp.collection import ReportWriter, read_patterns
+from ldp.decoding import mixtures
 from ldp.decoding.association import (
     OTHER,
     Association,
+    PartReports,
     Variable,
     _any_filter_likelihood,
     associate,
@@ -101,7 +103,7 @@ def test_a_step_is_that_of_the_paper_and_the_likelihood_never_falls(
     generator = np.random.default_rng(seed)
     first, second = factors(generator, 30, rows, columns)
     counts = generator.integers(1, 5, size=30).astype(float)
-    mixture = Mixture(first, second, counts)
+    mixture = Mixture.of([first, second], counts)
     shares, before = np.full((rows, columns), 1 / (rows * columns)), -np.inf
     for steps in range(1, 6):
         shares, likelihood = mixture.step(shares)
@@ -120,7 +122,7 @@ def test_the_fit_is_the_maximum(seed: int) -> None:
     concave function on the simplex. Accelerated EM alone comes near it."""
     generator = np.random.default_rng(seed)
     first, second = factors(generator, 200, 3, 4)
-    mixture = Mixture(first, second, np.ones(200))
+    mixture = Mixture.of([first, second], np.ones(200))
     fit = fit_shares(mixture)
     slope = mixture.gradient(fit.shares)
     assert fit.shares.min() >= 0
@@ -136,7 +138,7 @@ def test_the_fit_is_within_1e_4_of_plain_em_run_to_its_end() -> None:
     """And plain EM that stops when no cell changes by 1e-6 is not there yet: the twin."""
     generator = np.random.default_rng(3)
     first, second = factors(generator, 2000, 4, 4)
-    mixture, ones = Mixture(first, second, np.ones(2000)), np.ones(2000)
+    mixture, ones = Mixture.of([first, second], np.ones(2000)), np.ones(2000)
     fit = fit_shares(mixture)
     assert np.abs(fit.shares - plain(first, second, ones, 1200)).max() < 1e-4
     assert np.abs(fit.shares - plain(first, second, ones, 3)).max() > 1e-3
@@ -145,7 +147,7 @@ def test_the_fit_is_within_1e_4_of_plain_em_run_to_its_end() -> None:
 @pytest.mark.exact
 def test_newtons_method_stops_where_it_is_told_to_start_at_the_maximum() -> None:
     first, second = factors(np.random.default_rng(4), 300, 3, 3)
-    mixture = Mixture(first, second, np.ones(300))
+    mixture = Mixture.of([first, second], np.ones(300))
     fit = fit_shares(mixture)
     again = newton(mixture, fit, tolerance=1e-6)
     assert again.steps == fit.steps + 1
@@ -161,7 +163,29 @@ def test_the_information_is_its_definition() -> None:
     cells = (first[:, :, None] * second[:, None, :]).reshape(50, 6)
     seen = cells @ shares.ravel()
     defined = (cells * (counts / seen**2)[:, None]).T @ cells
-    assert np.allclose(Mixture(first, second, counts).information(shares), defined)
+    assert np.allclose(Mixture.of([first, second], counts).information(shares), defined)
+
+
+@pytest.mark.exact
+def test_reports_in_blocks_that_share_rows_of_a_factor_sum_to_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Fifty reports of 7 and 5 different parts, three at a time, beside a row of each their own."""
+    generator = np.random.default_rng(6)
+    different = factors(generator, 7, 3, 2)[0], factors(generator, 5, 3, 2)[1]
+    places = [generator.integers(0, len(factor), 50) for factor in different]
+    counts = generator.integers(1, 9, size=50)
+    shares = generator.dirichlet(np.ones(6)).reshape(3, 2)
+    own = [factor[place] for factor, place in zip(different, places, strict=True)]
+    whole, every = Mixture.of(own, counts), np.indices((3, 2)).reshape(2, -1)
+    monkeypatch.setattr(mixtures, "BLOCK", 9)
+    shared = Mixture.of(different, counts, places)
+    assert np.allclose(shared.sums(), np.einsum("g,gi,gj->ij", counts, *own))
+    stepped, likelihood = shared.step(shares)
+    assert np.allclose(stepped, whole.step(shares)[0])
+    assert likelihood == pytest.approx(whole.step(shares)[1])
+    assert np.allclose(shared.information(shares), whole.information(shares))
+    assert np.allclose(shared.information_of(shares, *every), whole.information(shares))
 
 
 @pytest.mark.exact
@@ -476,20 +500,19 @@ def test_one_string_on_no_list_is_in_the_errors_of_all_cells() -> None:
         found = associate(patterns, [listed, listed])
         off = abs(found.unbiased[0, 0] - counts[0])
         held += off < 1.96 * found.std_error[0, 0]
+        reports = [PartReports.of(*part, patterns.counts) for part in patterns.parts()]
+        axes = [variable(table, listed, Rule(), "a part") for table in patterns.tables()]
         parts = [
             part_weights(
                 replace(axis, values=axis.values[:-1]),
                 part,
-                likelihoods(axis, *part),
+                likelihoods(axis, part.rows, part.payloads),
                 found.margin(number),
-                patterns.counts,
             )
-            for number, (axis, part) in enumerate(
-                (variable(table, listed, Rule(), "a part"), part)
-                for table, part in zip(patterns.tables(), patterns.parts(), strict=True)
-            )
+            for number, (axis, part) in enumerate(zip(axes, reports, strict=True))
         ]
-        without += off < 1.96 * cell_counts(parts, patterns.counts).std_error[0, 0]
+        cells = cell_counts(parts, patterns.counts, [part.places for part in reports])
+        without += off < 1.96 * cells.std_error[0, 0]
     assert share_p(held, sets, 0.90, 0.98) > ALPHA
     assert share_p(without, sets, 0.90, 0.98) < ALPHA
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.arrays import Bools, Floats, Ints
+from ldp.arrays import Bools, Floats, Ints, Places
 from ldp.decoding import decode
 from ldp.decoding.cells import PartWeights, cell_counts
 from ldp.decoding.mixtures import MOST_CELLS, Mixture, fit_shares
@@ -224,8 +224,11 @@ def associate(
             f"{' x '.join(map(str, shape))} cells are more than {MOST_CELLS:,}: give fewer "
             "candidates, or a stricter rule"
         )
-    parts = patterns.parts()
-    factors = [likelihoods(axis, *part) for axis, part in zip(variables, parts, strict=True)]
+    parts = [PartReports.of(*part, patterns.counts) for part in patterns.parts()]
+    factors = [
+        likelihoods(axis, part.rows, part.payloads)
+        for axis, part in zip(variables, parts, strict=True)
+    ]
     warnings = [axis.warning for axis in variables if axis.warning]
     if patterns.total < ENOUGH * math.prod(shape):
         warnings.append(
@@ -233,13 +236,11 @@ def associate(
             "independence rejects more often than it says"
         )
     factors = [factor / factor.max(axis=1, keepdims=True) for factor in factors]
-    fit = fit_shares(Mixture.of(factors, patterns.counts))
-    margins = [margin(factor, patterns.counts) for factor in factors]
-    weights = [
-        part_weights(*part, patterns.counts)
-        for part in zip(variables, parts, factors, margins, strict=True)
-    ]
-    cells = cell_counts(weights, patterns.counts)
+    places = [part.places for part in parts]
+    fit = fit_shares(Mixture.of(factors, patterns.counts, places))
+    margins = [margin(factor, part.counts) for factor, part in zip(factors, parts, strict=True)]
+    weights = [part_weights(*part) for part in zip(variables, parts, factors, margins, strict=True)]
+    cells = cell_counts(weights, patterns.counts, places)
     are_few = cells.reports_that_tell < FEW
     if are_few:
         warnings.append(
@@ -252,7 +253,7 @@ def associate(
         unbiased=cells.count,
         std_error=cells.std_error,
         reports=patterns.total,
-        independence=independence(factors, patterns.counts, margins),
+        independence=independence(factors, patterns.counts, margins, places),
         rule=rule,
         are_few=are_few,
         details={
@@ -267,6 +268,28 @@ def associate(
             "warnings": warnings,
         },
     )
+
+
+class PartReports(NamedTuple):
+    """Different reports of a part: `rows`, shape (different,), `payloads`, shape (different,
+    payload bytes), and `counts`, the number of each; `places`: which of them each pattern has,
+    shape (patterns,)."""
+
+    rows: NDArray[np.uint32]
+    payloads: NDArray[np.uint8]
+    counts: Ints
+    places: Places
+
+    @classmethod
+    def of(
+        cls, rows: NDArray[np.uint32], payloads: NDArray[np.uint8], counts: Ints
+    ) -> "PartReports":
+        """Return those of a part, from its row and payload in each pattern, and the patterns'
+        counts, shape (patterns,)."""
+        first, places = group_reports(rows, payloads)
+        own = np.zeros(first.size, np.int64)
+        np.add.at(own, places, counts)
+        return cls(rows[first], payloads[first], own, places.astype(np.int32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,36 +406,30 @@ def _any_filter_likelihood(ratio: Floats, hashes: int) -> Floats:
 
 
 def margin(factor: Floats, counts: Ints) -> Floats:
-    """Return the maximum-likelihood shares of a part's values, shape (values,), from its
-    likelihoods, shape (patterns, values)."""
+    """Return the maximum-likelihood shares of a part's values, shape (values,), from the
+    likelihoods of its different reports, shape (reports, values), and the number of each."""
     return fit_shares(Mixture.of([factor], counts)).shares[:, 0]
 
 
 def part_weights(
-    axis: Variable,
-    reports: tuple[NDArray[np.uint32], NDArray[np.uint8]],
-    factor: Floats,
-    shares: Floats,
-    counts: Ints,
+    axis: Variable, reports: PartReports, factor: Floats, shares: Floats
 ) -> PartWeights:
-    """Return the unbiased estimates of a part's value, from its rows and payloads, likelihoods and
+    """Return the unbiased estimates of a part's value, from its reports, their likelihoods and its
     shares. `unlisted_error` is that of DECOYS values that nobody holds, each of which is what the
     unlisted one might have been: their mean weights by importance sampling from the same reports.
     """
-    part = PartWeights.of(factor, counts, shares)
+    part = PartWeights.of(factor, reports.counts, shares)
     if axis.touched.shape[1] == len(axis.values):
         return part
-    rows, payloads = reports
-    first, group = group_reports(rows, payloads)
-    ratio, weights = cell_ratios(axis.mechanism, payloads[first]), part.weights[first]
+    ratio = cell_ratios(axis.mechanism, reports.payloads)
     any_filter = _any_filter_likelihood(ratio, getattr(axis.mechanism.addressing, "hashes", 1))
-    scale = factor[first, -1] / part.density[first] / any_filter * np.bincount(group, counts)
+    scale = factor[:, -1] / part.density / any_filter * reports.counts
     mean, other = np.zeros(len(axis.values)), np.eye(len(axis.values))[-1]
     for start in range(0, DECOYS, AT_ONCE):
         names = [f"\0decoy {start + number}" for number in range(AT_ONCE)]
-        chance = value_likelihoods(touch_matrix(axis.mechanism, names), rows[first], ratio)
+        chance = value_likelihoods(touch_matrix(axis.mechanism, names), reports.rows, ratio)
         chance *= scale[:, None]
-        mean += ((chance.T @ weights / chance.sum(axis=0)[:, None] - other) ** 2).sum(axis=0)
+        mean += ((chance.T @ part.weights / chance.sum(axis=0)[:, None] - other) ** 2).sum(axis=0)
     return replace(part, unlisted_error=np.sqrt(mean / DECOYS))
 
 
@@ -435,10 +452,14 @@ def covariance(information: Floats) -> Floats:
 
 
 def independence(
-    factors: Sequence[Floats], counts: Ints, margins: Sequence[Floats]
+    factors: Sequence[Floats],
+    counts: Ints,
+    margins: Sequence[Floats],
+    places: Sequence[Places] | None = None,
 ) -> Independence:
     """Return Rao's score test that the parts are independent. `factors`: likelihoods, shape
-    (patterns, values) each; `counts`: shape (patterns,); `margins`: shares, shape (values,) each.
+    (different reports, values) each; `places`: which of them each pattern has, shape (patterns,);
+    `counts`: shape (patterns,); `margins`: shares, shape (values,) each.
 
     If they are, each margin is a mixture by itself. With the slope S and the information I of the
     log likelihood at the product of the margins, S' Z (Z' I Z)**-1 Z' S is chi-square with
@@ -452,9 +473,9 @@ def independence(
     if not freedom:
         return Independence(0.0, 0, math.nan)
     mixture = Mixture.of(
-        [factor[:, places] for factor, places in zip(factors, positive, strict=True)], counts
+        [factor[:, own] for factor, own in zip(factors, positive, strict=True)], counts, places
     )
-    positive_margins = [margin[places] for margin, places in zip(margins, positive, strict=True)]
+    positive_margins = [margin[own] for margin, own in zip(margins, positive, strict=True)]
     shares = reduce(np.multiply.outer, [margin / margin.sum() for margin in positive_margins])
     shares = shares.reshape(len(positive_margins[0]), -1)
     slope = mixture.total * mixture.gradient(shares).ravel()

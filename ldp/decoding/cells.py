@@ -23,7 +23,7 @@ from typing import Self
 
 import numpy as np
 
-from ldp.arrays import AnyInts, Floats
+from ldp.arrays import AnyInts, Floats, Places
 from ldp.decoding.mixtures import Mixture
 
 MOST_STEPS, ENOUGH = 20, 1e-6
@@ -34,9 +34,10 @@ MOST_FALL = 0.9
 
 @dataclass(frozen=True, eq=False)
 class PartWeights:
-    """Estimates of a part's value. `weights`: shape (reports, values), T_a above; `density`: shape
-    (reports,), f; `unlisted_error`: shape (values,), standard deviation of the mean of `weights`
-    over all reports about one unlisted value, due to the columns that it hashes to."""
+    """Estimates of a part's value, from its different reports. `weights`: shape (reports, values),
+    T_a above; `density`: shape (reports,), f; `unlisted_error`: shape (values,), standard deviation
+    of the mean of `weights` over all reports about one unlisted value, due to the columns that it
+    hashes to."""
 
     weights: Floats
     density: Floats
@@ -71,16 +72,20 @@ class CellCounts:
     reports_that_tell: float
 
 
-def cell_counts(parts: Sequence[PartWeights], counts: AnyInts) -> CellCounts:
+def cell_counts(
+    parts: Sequence[PartWeights], counts: AnyInts, places: Sequence[Places] | None = None
+) -> CellCounts:
     """Return the counts of all cells from the weights of each part and the number of equal reports
-    `counts`, shape (reports,).
+    `counts`, shape (reports,); `places`: which of a part's different reports each has, shape
+    (reports,), None where all are different.
 
     People whose value of a part is unlisted may all hold the same one. Its columns are fixed, so
     what it adds to a cell does not average out over reports: the number of them in the cell's line
     times `unlisted_error`, in quadrature.
     """
     count, second, fourth = (
-        _sum_of_products([part.weights**power for part in parts], counts) for power in (1, 2, 4)
+        _sum_of_products([part.weights**power for part in parts], counts, places)
+        for power in (1, 2, 4)
     )
     variance = np.maximum(second - np.clip(count, 0, counts.sum()), 0)
     for axis, part in enumerate(parts):
@@ -94,7 +99,9 @@ def cell_counts(parts: Sequence[PartWeights], counts: AnyInts) -> CellCounts:
     )
 
 
-def _sum_of_products(factors: Sequence[Floats], counts: AnyInts) -> Floats:
+def _sum_of_products(
+    factors: Sequence[Floats], counts: AnyInts, places: Sequence[Places] | None
+) -> Floats:
     """Return the sum over reports of the products of `factors`, shape (reports, values) each."""
-    mixture = Mixture.of(factors, counts)
-    return mixture.slope(mixture.counts).reshape([factor.shape[1] for factor in factors])
+    sums = Mixture.of(factors, counts, places).sums()
+    return sums.reshape([factor.shape[1] for factor in factors])

@@ -2,7 +2,8 @@
 
 The likelihood of each of the n_g reports of group g is A[g, i] B[g, j] if its values are i and j.
 The shares theta[i, j] that maximise it are computed from the factors alone: a step is two matrix
-products, without an array of reports x cells. Arrays only, no mechanism.
+products, without an array of reports x cells. Of a variable only its different reports have
+likelihoods in memory. Arrays only, no mechanism.
 
 A report whose values are independent of a second variable has one column of ones there.
 
@@ -10,7 +11,8 @@ Sources: Fanti, Pihur and Erlingsson 2016, section 3 (the step); Varadhan and Ro
 and globally convergent methods for accelerating the convergence of any EM algorithm", SqS3.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +20,7 @@ import numpy as np
 from ldp.arrays import AnyInts, Floats, Places
 
 BLOCK = 1 << 20
-"""Number of numbers in a block of the products of two likelihoods."""
+"""Largest number of numbers in an array of a block of groups."""
 MOST_CELLS = 1024
 """Largest number of cells for Newton's method, whose matrix has their square."""
 ROUGH = 1e-3
@@ -28,47 +30,80 @@ RIDGE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Mixture of values. `first`, shape (groups, r); `second`, shape (groups, c): likelihoods of
-    each group's reports for each value, up to a factor that depends on the group; `counts`, shape
-    (groups,): reports of each group."""
+    """Mixture of values of one variable or more. `factors`: the likelihoods of each variable, shape
+    (different reports, values), up to a factor that depends on the report; `places`: which of them
+    the reports of each group have, shape (groups,); `counts`, shape (groups,): reports of each
+    group. All variables but the first are one, whose c values are all their combinations."""
 
-    first: Floats
-    second: Floats
+    factors: Sequence[Floats]
+    places: Sequence[Places]
     counts: Floats
 
     @classmethod
-    def of(cls, factors: Sequence[Floats], counts: AnyInts) -> "Mixture":
-        """Return the mixture of one variable or more, from the likelihoods of each, shape (groups,
-        values); those after the first become one whose values are all their combinations."""
-        groups = len(counts)
-        second = np.ones((groups, 1))
-        for factor in factors[1:]:
-            second = (second[:, :, None] * factor[:, None, :]).reshape(groups, -1)
-        return cls(factors[0], second, counts.astype(np.float64))
+    def of(
+        cls,
+        factors: Sequence[Floats],
+        counts: AnyInts | Floats,
+        places: Sequence[Places] | None = None,
+    ) -> "Mixture":
+        """Return the mixture; without `places` each group has a row of each factor of its own."""
+        own = [np.arange(len(counts))] * len(factors)
+        return cls(factors, places or own, counts.astype(np.float64))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers r and c of values of the first variable, and of the others together."""
+        first, *others = (factor.shape[1] for factor in self.factors)
+        return first, math.prod(others)
 
     @property
     def total(self) -> float:
         """Number of reports."""
         return float(self.counts.sum())
 
+    def _blocks(self, width: int = 1) -> Iterator[tuple[Floats, Floats, Floats]]:
+        """Yield A, B and the counts of some groups after others, so that arrays of a row a group
+        and `width` numbers, or of the values, have BLOCK numbers at most."""
+        size = max(1, BLOCK // max(width, *self.shape))
+        for start in range(0, len(self.counts), size):
+            block = slice(start, start + size)
+            first, *others = (
+                factor[places[block]]
+                for factor, places in zip(self.factors, self.places, strict=True)
+            )
+            second = np.ones((len(first), 1))
+            for factor in others:
+                second = (second[:, :, None] * factor[:, None, :]).reshape(len(first), -1)
+            yield first, second, self.counts[block]
+
+    def sums(self) -> Floats:
+        """Return for every cell the sum over reports of A[g, i] B[g, j]: shape (r, c)."""
+        total = np.zeros(self.shape)
+        for first, second, counts in self._blocks():
+            total += first.T @ (counts[:, None] * second)
+        return total
+
+    def _slope(self, shares: Floats) -> tuple[Floats, float]:
+        """Return the sum over reports of A[g, i] B[g, j] / (likelihood of g), shape (r, c), and the
+        log likelihood of `shares`."""
+        slope, likelihood = np.zeros(self.shape), 0.0
+        for first, second, counts in self._blocks():
+            likelihoods = _likelihoods(first, second, shares)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                weights = counts / likelihoods
+                likelihood += float(counts @ np.log(likelihoods))
+            slope += first.T @ (weights[:, None] * second)
+        return slope, likelihood
+
     def step(self, shares: Floats) -> tuple[Floats, float]:
         """Return the result of a step of EM from `shares`, shape (r, c), and the log likelihood of
         `shares`: share times the mean over reports of A[g, i] B[g, j] / (likelihood of g)."""
-        likelihoods = np.einsum("gj,gj->g", self.first @ shares, self.second)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            weights = self.counts / likelihoods
-            likelihood = float(self.counts @ np.log(likelihoods))
-        return shares * self.slope(weights) / self.total, likelihood
-
-    def slope(self, weights: Floats) -> Floats:
-        """Return for every cell the sum over groups of weight A[g, i] B[g, j]: shape (r, c);
-        `weights`: shape (groups,)."""
-        return np.asarray(self.first.T @ (weights[:, None] * self.second))
+        slope, likelihood = self._slope(shares)
+        return shares * slope / self.total, likelihood
 
     def gradient(self, shares: Floats) -> Floats:
         """Return the gradient of the mean log likelihood at `shares`: shape (r, c)."""
-        likelihoods = np.einsum("gj,gj->g", self.first @ shares, self.second)
-        return self.slope(self.counts / likelihoods) / self.total
+        return self._slope(shares)[0] / self.total
 
     def information(self, shares: Floats) -> Floats:
         """Return the observed information of all cells at `shares`, flat: the sum over reports of L
@@ -77,14 +112,12 @@ class Mixture:
         L[ij] L[kl] = (A_i A_k) (B_j B_l), so only pairs i <= k times pairs j <= l are summed. Time:
         groups r**2 c**2 / 4."""
         rows, columns = shares.shape
-        likelihoods = np.einsum("gj,gj->g", self.first @ shares, self.second)
-        weights = self.counts / likelihoods**2
         (i, k), (j, m) = np.triu_indices(rows), np.triu_indices(columns)
-        halves, size = np.zeros((i.size, j.size)), max(1, BLOCK // max(i.size, j.size))
-        for start in range(0, len(weights), size):
-            block = slice(start, start + size)
-            left = self.first[block][:, i] * self.first[block][:, k] * weights[block, None]
-            halves += left.T @ (self.second[block][:, j] * self.second[block][:, m])
+        halves = np.zeros((i.size, j.size))
+        for first, second, counts in self._blocks(max(i.size, j.size)):
+            weights = counts / _likelihoods(first, second, shares) ** 2
+            left = first[:, i] * first[:, k] * weights[:, None]
+            halves += left.T @ (second[:, j] * second[:, m])
         information = np.empty((rows, rows, columns, columns))
         for row, other_row in ((i, k), (k, i)):
             for column, other_column in ((j, m), (m, j)):
@@ -94,16 +127,16 @@ class Mixture:
     def information_of(self, shares: Floats, rows: Places, columns: Places) -> Floats:
         """Return the observed information at `shares` of the cells (rows[k], columns[k]) only;
         shape (cells, cells)."""
-        likelihoods = np.einsum("gj,gj->g", self.first @ shares, self.second)
-        weights = np.sqrt(self.counts) / likelihoods
         information = np.zeros((rows.size, rows.size))
-        size = max(1, BLOCK // max(rows.size, 1))
-        for start in range(0, len(weights), size):
-            block = slice(start, start + size)
-            cells = self.first[block][:, rows] * self.second[block][:, columns]
-            cells *= weights[block, None]
+        for first, second, counts in self._blocks(rows.size):
+            cells = first[:, rows] * second[:, columns]
+            cells *= (np.sqrt(counts) / _likelihoods(first, second, shares))[:, None]
             information += cells.T @ cells
         return information
+
+
+def _likelihoods(first: Floats, second: Floats, shares: Floats) -> Floats:
+    return np.asarray(np.einsum("gj,gj->g", first @ shares, second))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +154,7 @@ def fit_shares(mixture: Mixture, *, tolerance: float = 1e-6) -> Fit:
     """Return the maximum-likelihood shares: steps of accelerated EM while they change cells by
     ROUGH or more, then Newton's, until no step changes a cell by `tolerance`. With more than
     MOST_CELLS cells all steps are EM's. The likelihood never falls."""
-    if mixture.first.shape[1] * mixture.second.shape[1] > MOST_CELLS:
+    if math.prod(mixture.shape) > MOST_CELLS:
         return accelerated_em(mixture, tolerance=tolerance)
     near = accelerated_em(mixture, tolerance=ROUGH)
     return newton(mixture, near, tolerance=tolerance)
@@ -132,8 +165,7 @@ def accelerated_em(mixture: Mixture, *, tolerance: float, most: int = 1000) -> F
     r = t1 - t0 and v = (t2 - t1) - r the jump goes to t0 + 2 a r + a**2 v, a = |r| / |v|, or to t2
     where that leaves the simplex or falls below the likelihood of t1. Ends when a step changes no
     cell by `tolerance`, or after `most` steps."""
-    shape = mixture.first.shape[1], mixture.second.shape[1]
-    shares, steps = np.full(shape, 1 / (shape[0] * shape[1])), 0
+    shares, steps = np.full(mixture.shape, 1 / math.prod(mixture.shape)), 0
     while True:
         t1, likelihood = mixture.step(shares)
         steps += 1
