@@ -143,21 +143,24 @@ class Shares:
         the weights 1' C**+ + correction' X' (1 - C C**+).
         """
         columns, (cohorts, bits) = design.columns(fit.chosen), design.weight.shape
-        chosen = np.linalg.pinv(columns.T @ columns, hermitian=True) @ columns.T
-        back = design.combination(correction)
-        together = chosen.sum(axis=0) + back - (columns.T @ back) @ chosen
-        weights = np.vstack([chosen, together]).reshape(-1, cohorts, bits) * design.weight
-        flat = BloomDesign(design.map[fit.chosen], np.ones_like(design.weight), self.mean)
-        filters = flat.columns(np.arange(fit.chosen.size)).T.reshape(-1, cohorts, bits)
+        inverse, back = (
+            np.linalg.pinv(columns.T @ columns, hermitian=True),
+            design.combination(correction),
+        )
+        summed = inverse.sum(axis=0) - (columns.T @ back) @ inverse
+        together = (columns @ summed + back).reshape(cohorts, bits)
+        filters = columns.T.reshape(-1, cohorts, bits)
         b = np.maximum(fit.coefficients, 0.0)
         held_by = np.append(b, min(1.0, b.sum()))
         variance, noise = np.zeros((2, held_by.size))
         for c in np.flatnonzero(self.reports[:, 0] > 0):
-            a, x, reports = weights[:, c], filters[:, c], self.reports[c]
+            weight, reports = design.weight[c], self.reports[c]
+            a = np.vstack([inverse @ filters[:, c], together[c]]) * weight
+            x = filters[:, c] / weight
             held = b @ x**2 - (b @ x) ** 2
             z = a @ x.T
-            noise += a**2 @ np.maximum(1 / design.weight[c] ** 2 - held / reports, 0)
-            variance += a**2 @ (1 / design.weight[c] ** 2 - held / reports)
+            noise += a**2 @ np.maximum(1 / weight**2 - held / reports, 0)
+            variance += a**2 @ (1 / weight**2 - held / reports)
             variance += (z**2 @ b - (z @ b) ** 2) / reports
         return np.asarray(np.maximum(variance - held_by * (1 - held_by) / self.table.total, noise))
 
