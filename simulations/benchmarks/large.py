@@ -29,6 +29,7 @@ SCENARIO = """
 users = 50000
 days = {days}
 start = 2026-01-01
+attacked = 0
 [metric.asked]
 population = "values.csv"
 change = 0.01
