@@ -28,6 +28,7 @@ from ldp.protocol.wire import split_report
 from ldp.registry import Registry
 from ldp.registry.definitions import Memoise
 from ldp.simulation import Population, longitudinal
+from ldp.simulation.averaging import affordable
 from ldp.simulation.fleet import Fleet
 from ldp.simulation.longitudinal import Collection
 from ldp.simulation.people import People, Scenario, ScenarioMetric, draw_people
@@ -471,6 +472,17 @@ def test_every_record_of_a_period_is_as_likely_to_be_sent_as_any_other(
         random=lambda shape: np.tile(np.arange(shape[1]) / 4, (shape[0], 1)), permutation=np.arange
     )
     assert min(p_values()) < ALPHA
+
+
+@pytest.mark.exact
+def test_fewer_are_attacked_where_hidden_slots_make_more_reports() -> None:
+    """As many as of people who record as often as there are slots."""
+    each = ScenarioMetric(
+        metric=metric(RR, reports_per_window=50, presence="hidden"), population=COUNTED
+    )
+    made = replace(scenario([each], days=3000), attacked=100_000)
+    assert affordable(made) == affordable(replace(made, metrics=(each.alike_every_day(),)))
+    assert affordable(made) < affordable(replace(made, metrics=(replace(each, metric=metric(RR)),)))
 
 
 @pytest.mark.exact

@@ -501,6 +501,7 @@ def test_messages_travel_by_relay_to_a_count(
     page = unescape((out / "site" / "metrics" / "city.html").read_text())
     assert SHUFFLED in page
     assert COUNTED not in page
+    assert "local differential privacy" not in page
     rows = pq.read_table(out / "results" / "city" / "v3").to_pylist()
     in_file = {row["value"]: row["estimate"] for row in rows}  # the largest first, rounded
     counted_by_value = dict(zip(estimates.values, estimates.count, strict=True))

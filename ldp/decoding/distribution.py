@@ -9,7 +9,8 @@ errors.
 The interval of a percentile has all bins in which it may lie: a bin is left out where a test of its
 own rejects it, by the largest standardised excess of the estimated distribution function at some
 edges before it (`Tree.edges`), against the law of that maximum for a percentile there. This holds
-for heavy tails and ties, and is open at an end that the reports do not close.
+for heavy tails and ties, a little less often for a percentile just beside a tie where nothing else
+is near (docs/mechanisms/percentiles.md), and is open at an end that the reports do not close.
 """
 
 import math

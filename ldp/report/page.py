@@ -129,6 +129,7 @@ def render(
     return templates.get_template("page.html").render(
         above=above or "",
         intro=intro or _intro(files_read),
+        is_local=not any(map(_is_shuffled, files_read)),
         title=title or _title(files_read, names),
         sections=sections,
         series=series,
@@ -137,8 +138,13 @@ def render(
     )
 
 
+def _is_shuffled(file: ResultFile) -> bool:
+    """Return whether a file is of messages that nothing but a relay protects."""
+    return math.isinf(privacy.report_epsilon(file))
+
+
 def _intro(files_read: Sequence[ResultFile]) -> str:
-    are_shuffled = {math.isinf(privacy.report_epsilon(file)) for file in files_read}
+    are_shuffled = {*map(_is_shuffled, files_read)}
     return " ".join(
         text for shuffled, text in ((False, COUNTED), (True, SHUFFLED)) if shuffled in are_shuffled
     )

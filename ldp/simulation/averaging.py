@@ -134,6 +134,7 @@ def affordable(scenario: Scenario) -> int:
     people = scenario.attacked
     for metric in (metric for metric in scenario.metrics if metric.guessable):
         for part in parts_of(metric.metric.mechanism):
-            looked_at = scenario.days * len(metric.population.values) * metric.records
+            records = metric.alike_every_day().records
+            looked_at = scenario.days * len(metric.population.values) * records
             people = min(people, _MOST_LOOKED_AT // looked_at, _MOST_COUNTED // part.shape.columns)
     return max(people, min(scenario.attacked, _FEWEST))
