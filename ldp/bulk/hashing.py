@@ -270,11 +270,11 @@ def row_columns(columns: Any, polynomial: Any, points: Any, fractions: Any, widt
 
 @compiled()
 def _polynomial_columns(coefficients: Any, points: Any, at: Any, width: Any) -> Any:
-    row_columns = np.empty(points.size, dtype=np.int64)
+    hashed_columns = np.empty(points.size, dtype=np.int64)
     for i in range(points.size):
         a, b, c = coefficients[at[i], 0], coefficients[at[i], 1], coefficients[at[i], 2]
-        row_columns[i] = hashed_column(a, b, c, points[i] >> _31, points[i] & _LOW_31, width)
-    return row_columns
+        hashed_columns[i] = hashed_column(a, b, c, points[i] >> _31, points[i] & _LOW_31, width)
+    return hashed_columns
 
 
 @compiled()

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp.accounting.ledger import allowance
-from ldp.arrays import Floats, Ints
+from ldp.arrays import Bools, Floats, Ints
 from ldp.client.memoisation_modes import mode_class
 from ldp.client.periods import beginning, day_of, ending
 from ldp.protocol.channel import round_up
@@ -197,11 +197,8 @@ class Collection:
     def _send(self, metric: Metric, day: int, devices: Ints, since: Ints, granted: Ints) -> Sent:
         scenario_metric, name = self._metrics[metric.name], metric.name
         owners, first = self._people.owner[devices], int(since.min(initial=day))
-        days = np.arange(first, day + 1)
         held = self._people.values[name][owners, first : day + 1]
-        is_recorded = days >= since[:, None]
-        if name in self._people.recorded:
-            is_recorded &= self._people.recorded[name][owners, first : day + 1]
+        is_recorded = self._is_recorded(name, owners, since, first, day)
         records = is_recorded.sum(axis=1) * scenario_metric.records
         place, chosen = self._draw_records(records, np.minimum(records, granted))
         recorded_first = np.argsort(~is_recorded, axis=1, kind="stable")
@@ -209,17 +206,17 @@ class Collection:
         held_indices = held[place, -1]
         if metric.epoch:
             value_indices = self._first_of_epoch(metric, day, owners)[place]
-        slots = metric.reports_per_window
-        self.possible[name][devices] += np.minimum(records, slots)
+        slots, possible = metric.reports_per_window, records
         if metric.presence == "hidden":
+            possible = np.full(records.size, slots)
             empty = slots - np.bincount(place, minlength=devices.size)
-            self.possible[name][devices] += slots - np.minimum(records, slots)
             place = np.concatenate([place, np.repeat(np.arange(devices.size), empty)])
             mixed = self._generator.permutation(place.size)
             none = np.full(int(empty.sum()), scenario_metric.values.index(scenario_metric.none))
             place = place[mixed]
             value_indices = np.concatenate([value_indices, none])[mixed]
             held_indices = np.concatenate([held_indices, none])[mixed]
+        self.possible[name][devices] += np.minimum(possible, slots)
         encoded = self._fleets[name].encode(devices[place], value_indices)
         charged = self._charge(metric, devices, place, granted, encoded.about)
         return Sent(
@@ -234,16 +231,22 @@ class Collection:
             charged=charged,
         )
 
+    def _is_recorded(self, name: str, owners: Ints, since: Ints, first: int, day: int) -> Bools:
+        """Return whether each of the `owners` records a metric on each day from `first` to `day`,
+        of those from `since` on: shape (owners, days)."""
+        is_recorded = np.arange(first, day + 1) >= since[:, None]
+        if name in self._people.recorded:
+            is_recorded &= self._people.recorded[name][owners, first : day + 1]
+        return is_recorded
+
     def _first_of_epoch(self, metric: Metric, day: int, owners: Ints) -> Ints:
         """Return the index of the value that each of the people recorded first in the epoch of a
         day: shape of `owners`; of people without a record any."""
         assert metric.epoch
         begun = beginning(self._scenario.noons[day], metric.epoch)
         first = int(np.searchsorted(self._scenario.noons, begun))
-        is_recorded = np.arange(first, day + 1) >= self._people.joined[owners][:, None]
-        if metric.name in self._people.recorded:
-            is_recorded &= self._people.recorded[metric.name][owners, first : day + 1]
-        days = first + is_recorded.argmax(axis=1)
+        joined = self._people.joined[owners]
+        days = first + self._is_recorded(metric.name, owners, joined, first, day).argmax(axis=1)
         return np.asarray(self._people.values[metric.name][owners, days])
 
     def _draw_records(self, records: Ints, sent: Ints) -> tuple[Ints, Ints]:

@@ -24,10 +24,9 @@ MOST_PERSON_DAYS = 20_000_000
 class ScenarioMetric:
     """One metric of a scenario: `population`, of which values are drawn; `change`, the chance a day
     that somebody's value is drawn anew; `active`, the chance a day that somebody records it;
-    `records` a day and device; `like`, the metric by whose
-    value that of a share `correlation` of the people goes: both stand at the same quantile of
-    their populations, in the order of the files; `attack`, the name of one on its counts, by
-    `sybils` more devices every day."""
+    `records` a day and device; `like`, the metric by whose value that of a share `correlation` of
+    the people goes: both stand at the same quantile of their populations, in the order of the
+    files; `attack`, the name of one on its counts, by `sybils` more devices every day."""
 
     metric: Metric
     population: Population
@@ -45,7 +44,7 @@ class ScenarioMetric:
 
     @property
     def none(self) -> Any:
-        """What is reported in place of no record, where presence is hidden; else None."""
+        """Value that is reported in place of no record, where presence is hidden; else None."""
         return self.metric.mechanism.placeholder if self.metric.presence == "hidden" else None
 
     @cached_property
@@ -131,8 +130,8 @@ class Scenario:
 class People:
     """People who take part from the day `joined` to the day before `left`, int64, shape (people,);
     the `owner` of each device, int64, shape (devices,); for every metric the place of everybody's
-    value in its population on every day, int64, shape (people, days); and for those that not all
-    record every day who does, bool, of that shape."""
+    value in its population on every day, int64, shape (people, days); and `recorded`, whether they
+    record it that day, bool, of that shape, for the metrics of which that is not always so."""
 
     joined: Ints
     left: Ints
