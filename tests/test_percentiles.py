@@ -20,7 +20,7 @@ from ldp.planning import plan_percentile
 from ldp.server import Table, decode, decode_distribution
 from ldp.simulation import Population, draw_table
 from tests.command_line import run
-from tests.statistics import ALPHA
+from tests.statistics import ALPHA, share_p
 
 SMALL = HierarchicalHistogram(epsilon=2.0, magnitudes=(1.0, 1024.0), buckets=4)
 SIGNED = HierarchicalHistogram(epsilon=2.0, signed=True, buckets=8)
@@ -220,6 +220,25 @@ def test_intervals_of_percentiles_hold(values: tuple[str, ...]) -> None:
     least = binom.ppf(ALPHA, 200, 0.94)
     assert (held >= least).all()
     assert len(values) == 3 or (twin < least).any()
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_just_beside_a_tie_an_interval_holds_a_little_less_often() -> None:
+    """Shares .3, .4 and .3 of three numbers, and a quantile of .7001: of 2,455 tables 93 % held, as
+    the page says, where 95 are wanted. The range fails by chance with 1e-6; the twin is an interval
+    at 80 %."""
+    mechanism = HierarchicalHistogram(epsilon=2.0, bounds=(0, 256), buckets=256, branching=2)
+    generator, held, held_at_80 = np.random.default_rng(1), 0, 0
+    for _ in range(400):
+        counts = generator.multinomial(4000, [0.3, 0.4, 0.3])
+        table = draw_table(mechanism, ["0.5", "127.5", "255.5"], counts=counts, generator=generator)
+        estimated = decode_distribution(table)
+        row, row_at_80 = (estimated.quantile(0.7001, level) for level in (0.95, 0.8))
+        held += row.high > 255
+        held_at_80 += row_at_80.high > 255
+    assert share_p(held, 400, 0.91, 0.96) > ALPHA
+    assert share_p(held_at_80, 400, 0.91, 0.96) < ALPHA
 
 
 @pytest.mark.exact
