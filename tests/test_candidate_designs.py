@@ -175,12 +175,24 @@ def test_the_map_and_its_sums_equal_the_scalar_hashes(places: Bloom) -> None:
     found = bulk.bloom_map(places, 4, values)
     assert found.dtype == (np.uint8 if places.bits <= 256 else np.uint16)
     cells = np.arange(4.0 * places.bits).reshape(4, places.bits)
-    sums = []
-    for value, mapped in zip(values, found, strict=True):
+    sums, factors, added = [], np.arange(1.0, 1 + len(values)), np.zeros_like(cells)
+    for value, mapped, factor in zip(values, found, factors, strict=True):
         scalar = [places.cells(places.point(value), row) for row in range(4)]
         assert [tuple(sorted(set(row.tolist()))) for row in mapped] == scalar
         sums.append(sum(cells[row, cell] for row in range(4) for cell in scalar[row]))
+        for row in range(4):
+            added[row, list(scalar[row])] += factor
     assert bulk.sum_cells(found, cells).tolist() == sums
+    assert bulk.add_to_cells(found, factors, places.bits).tolist() == added.tolist()
+
+
+@pytest.mark.exact
+def test_what_is_added_to_cells_by_several_threads_is_all() -> None:
+    """Of whole numbers, so that no order of adding matters."""
+    random = np.random.default_rng(1)
+    places, factors = random.integers(0, 8, (5000, 128, 1), np.uint8), np.arange(5000.0)
+    added = [np.bincount(places[:, row, 0], factors, 8) for row in range(128)]
+    assert bulk.add_to_cells(places, factors, 8).tolist() == np.array(added).tolist()
 
 
 @pytest.mark.exact

@@ -8,6 +8,7 @@ from pkgutil import iter_modules
 
 from ldp.bulk.addressing import NO_COLUMN, columns, count_sets, pick, points, scatter
 from ldp.bulk.counting import (
+    add_to_cells,
     count_bits,
     gather,
     gather_groups,
@@ -24,6 +25,7 @@ for _module in iter_modules(__path__):
 
 __all__ = [
     "NO_COLUMN",
+    "add_to_cells",
     "bernoulli_each",
     "bloom_map",
     "coefficients",

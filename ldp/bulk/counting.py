@@ -50,6 +50,30 @@ def _sum_cells(places: Any, cells: Any) -> Any:
     return sums
 
 
+def add_to_cells(places: Points, factors: Floats, columns: int) -> Floats:
+    """Return for every cell the sum of the `factors`, shape (values,), of the values whose hashes
+    name it, once each: the transpose of `sum_cells`, float64, shape (rows, columns)."""
+    if places.size < _FEW:
+        return np.asarray(_add_to_cells(places, factors, columns))
+    return np.concatenate(
+        by_rows(lambda part: _add_to_cells(places[:, part], factors, columns), places.shape[1])
+    )
+
+
+@compiled()
+def _add_to_cells(places: Any, factors: Any, columns: Any) -> Any:
+    values, rows, hashes = places.shape
+    cells = np.zeros((rows, columns))
+    for value in range(values):
+        for row in range(rows):
+            for i in range(hashes):
+                is_new = True
+                for earlier in range(i):
+                    is_new &= places[value, row, earlier] != places[value, row, i]
+                cells[row, places[value, row, i]] += factors[value] * is_new
+    return cells
+
+
 def gather(
     addressing: PolynomialRows,
     counts: AnyInts,

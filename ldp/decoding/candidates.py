@@ -81,11 +81,9 @@ class BloomDesign:
     def combination(self, factors: Floats) -> Floats:
         """Return the sum of all columns times `factors`, shape (candidates,): shape (cohorts *
         bits,). None of the columns is in memory."""
-        cells = np.zeros_like(self.weight)
-        for total, bits in zip(cells, np.moveaxis(self.map, 1, 0), strict=True):
-            for number, bit in enumerate(bits.T):
-                is_new = (bits[:, :number] != bit[:, None]).all(axis=1)
-                total += np.bincount(bit[is_new], factors[is_new], minlength=total.size)
+        from ldp.bulk import add_to_cells  # late: numba takes half a second to import
+
+        cells = add_to_cells(self.map, factors, self.weight.shape[1])
         return np.asarray(((cells - self.mean * factors.sum()) * self.weight).ravel())
 
     @cached_property
