@@ -13,16 +13,16 @@ import pytest
 from scipy.stats import norm
 
 from ldp.collection import ReportWriter
-from ldp.publishing.experiments import ALPHA, TYPICAL, intervals
+from ldp.publishing.experiments import ALPHA, TYPICAL, Period, intervals, numbers_of_arm
 from ldp.registry import Registry
-from ldp.report.formats import points
+from ldp.report.formats import points, quantity
 from ldp.simulation import Population, simulate
 from simulations.publish import HEAD, METRIC, METRICS, START
 from tests.pages import words as words_of
 from tests.publications import run
 
 KEYS = 'mechanism = "rr"\nepsilon = 2.0\ncategories = ["light", "dark", "system"]'
-MEMOISED = METRICS["shortcut"][1]
+MEMOISED, MEANS = METRICS["shortcut"][1], METRICS["battery"][1]
 MANY, DAYS = 4_000, 60
 """Numbers of simulated experiments, and of days of each."""
 
@@ -88,17 +88,27 @@ def test_looking_every_day_costs_less_than_twice_the_width() -> None:
     assert 1 < distance / (norm.isf(0.0125) * 0.01 / math.sqrt(28)) < 1.5
 
 
-def stored(top: Path, metrics: Mapping[str, tuple[int, ...]], days: int = 7) -> list[Any]:
-    """A registry and reports of these metrics, by how many people hold each value; the words of
-    `ldp publish`."""
-    keys = {name: MEMOISED if name == "kept" else KEYS for name in metrics}
+Values = tuple[str, ...] | tuple[float, ...]
+COLOURS: Values = ("light", "dark", "system")
+
+
+def stored(
+    top: Path,
+    metrics: Mapping[str, tuple[int, ...]],
+    days: int = 7,
+    keys: str = KEYS,
+    values: Values = COLOURS,
+) -> list[Any]:
+    """A registry and reports of these metrics, by how many people hold each of the values; the
+    words of `ldp publish`."""
+    of = {name: MEMOISED if name == "kept" else keys for name in metrics}
     (top / "words.txt").write_text("light\ndark\nsystem\n")
-    text = [METRIC.format(name=n, version=1, about="a colour", keys=k) for n, k in keys.items()]
+    text = [METRIC.format(name=n, version=1, about="a number", keys=k) for n, k in of.items()]
     (top / "metrics.toml").write_text(HEAD + "".join(text))
     registry, random = Registry.load(top / "metrics.toml"), np.random.default_rng(3)
     for name, counts in metrics.items():
         mechanism = registry.metric(name).mechanism
-        people = Population(("light", "dark", "system"), counts=np.array(counts))
+        people = Population(values, counts=np.array(counts))
         for day in range(days):
             at = START + timedelta(days=day)
             with ReportWriter(top / "store", name, 1, mechanism, at, "a") as writer:
@@ -139,6 +149,46 @@ def test_publish_compares_two_arms(tmp_path: Path) -> None:
     assert texts["dark"] == points(float(rows["dark"]["difference"]))
     assert texts["dark"].startswith("+")
     assert texts["light"].startswith("\N{MINUS SIGN}")
+
+
+@pytest.mark.statistical
+def test_publish_compares_the_means_of_two_arms(tmp_path: Path) -> None:
+    """Of numbers from 0 to 100, in which the means are 45 and 50; the interval holds with
+    probability 0.95 or more, and the seed is fixed. The twin: no difference, which it refutes."""
+    metrics = {"new": (10_000, 10_000, 0, 0), "old": (0, 0, 10_000, 10_000)}
+    values = (10.0, 80.0, 15.0, 85.0)
+    done = run(*stored(tmp_path, metrics, keys=MEANS, values=values), "--arms", "new:old")
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "out" / "arms" / "new-old.csv").read_text()
+    (row,) = csv.DictReader(text.splitlines())
+    assert (row["statistic"], row["value"], row["periods"]) == ("mean", "", "7")
+    assert float(row["low"]) < -5 < float(row["high"]) < 0
+    assert "new:old: mean: \N{MINUS SIGN}" in done.output
+    site = tmp_path / "out" / "site"
+    shown = quantity(float(row["difference"]))
+    index = words_of((site / "index.html").read_text("utf-8"))
+    assert (
+        f"new and old : 1 real difference , the largest that of mean , {shown} (7 periods)" in index
+    )
+    page = words_of((site / "arms" / "new-old.html").read_text("utf-8"))
+    assert "Mean in new minus that in old , over 7 periods" in page
+    assert f"mean {shown}" in page
+    assert "points" not in page
+
+
+@pytest.mark.exact
+def test_people_vary_at_most_as_the_mean_and_the_range_allow(tmp_path: Path) -> None:
+    """Half at either end of the range: the variance is what the formula says, and people who are
+    nearer to their mean have less."""
+    low, high, n = 20.0, 60.0, 400
+    for numbers in ([low, high], [30.0, 50.0], [high, high]):
+        mean, variance = float(np.mean(numbers)), float(np.var(numbers))
+        most = (high - mean) * (mean - low)
+        assert variance <= most
+        assert (variance == most) == (set(numbers) <= {low, high})
+    period = Period({("mean", ""): (40.0, 1.0)}, (low, high), n, is_memoised=False)
+    mean_, noise, people = numbers_of_arm([period], [("mean", "")])
+    assert (mean_.item(), noise.item(), people.item()) == (40.0, 1.0, 20.0**2 / n)
 
 
 @pytest.mark.exact

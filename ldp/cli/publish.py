@@ -56,7 +56,7 @@ MOST_JOBS = 4
     "--arms",
     multiple=True,
     metavar="METRIC:METRIC",
-    help="Compare the shares of two metrics, arms of an experiment; again for more.",
+    help="Compare the shares or means of two metrics, arms of an experiment; again for more.",
 )
 @click.option(
     "--jobs",

@@ -142,7 +142,11 @@ def decode_mean(table: Table, fakes: float | None = None) -> MeanEstimate:
         std_error=(high - low) * variance**0.5,
         reports=n,
         bounds=mechanism.bounds,
-        details={**table_details(table, "mean"), "fakes_move": fakes_move},
+        details={
+            **table_details(table, "mean"),
+            "bounds": list(mechanism.bounds),
+            "fakes_move": fakes_move,
+        },
         places=places,
         fakes=None
         if fakes is None

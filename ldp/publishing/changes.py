@@ -20,7 +20,7 @@ from ldp.publishing.detection import ALPHA, Detection, Series, detect
 from ldp.publishing.outputs import Part, changes_path, parts
 from ldp.publishing.rows import CHANGES_SCHEMA, DAMAGED, read_rows
 from ldp.publishing.state import estimates_path
-from ldp.report.formats import points, quantity
+from ldp.report.formats import points, quantity, signed
 from ldp.report.values import UNLISTED
 
 WEEKDAYS = 7
@@ -52,16 +52,12 @@ class Change:
     def size(self) -> str:
         """Difference and standard error as text; of a share in points of a hundred."""
         if self.statistic != "count":
-            return f"{_signed(quantity(self.difference))} ± {quantity(self.std_error)}"
+            return f"{signed(self.difference)} ± {quantity(self.std_error)}"
         return f"{points(self.difference)} ± {points(self.std_error).lstrip('+')} points"
 
     def __str__(self) -> str:
         name = self.value or self.statistic
         return f"{self.metric}: {name} changed by {self.size}, since {self.since}"
-
-
-def _signed(text: str) -> str:
-    return text if text.startswith("\N{MINUS SIGN}") else f"+{text}"
 
 
 def update_changes(out: Path) -> list[Change]:

@@ -1,5 +1,5 @@
-"""Experiments: differences of the shares of two metrics, one for each public arm, with intervals
-that hold at every look.
+"""Experiments: differences of the shares or the means of two metrics, one for each public arm, with
+intervals that hold at every look.
 
 The noise of period t has variance v, and differs from that of all other periods. With weights 1/v,
 I their sum and d the weighted mean of the differences, all of
@@ -10,6 +10,9 @@ hold together with probability 1 - a or more (Robbins 1970), D being the weighte
 differences. Who reports is chance, too, and the same people may report every day: nothing is taken
 to be independent there. The error of each period's people has a bound that fails with probability
 6 a / (pi t)^2, and the weighted mean of errors is within the weighted mean of the bounds.
+
+A share is the mean of numbers from 0 to 1. Numbers from L to H with the mean m have a variance of
+(H - m) (m - L) at most (Bhatia and Davis 2000), which the bounds are of.
 """
 
 import math
@@ -28,21 +31,22 @@ from ldp.files import csv_text, write_whole
 from ldp.publishing.changes import Key, numbers_of, read_summary
 from ldp.publishing.outputs import Part, parts
 from ldp.publishing.rows import read_rows
-from ldp.report.formats import percent, points
+from ldp.report.formats import percent, points, quantity, signed
 
 ALPHA = 0.05
 """Largest probability that any interval of an experiment ever misses."""
 TYPICAL = 4.0
 """The r of the module's formula, in the information of the first period: intervals are narrowest,
 beside those for one look, at about 8 r."""
-COLUMNS = ("value", "difference", "low", "high", "first", "last", "periods")
+COLUMNS = ("statistic", "value", "difference", "low", "high", "first", "last", "periods")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Difference of the share of a `value`, the first arm's minus the second's, over periods from
-    `first` to `last`."""
+    """Difference of the first arm's number minus the second's, over periods from `first` to `last`:
+    of the share of a `value`, if the `statistic` is a count, or of the mean."""
 
+    statistic: str
     value: str
     difference: float
     low: float
@@ -52,11 +56,23 @@ class Difference:
     periods: int
 
     @property
-    def points(self) -> tuple[str, str, str]:
-        """Difference and the ends of its interval as text, in points of a hundred; the ends within
-        what shares can differ by."""
+    def name(self) -> str:
+        """The value, or the statistic where there is none."""
+        return self.value or self.statistic
+
+    @property
+    def texts(self) -> tuple[str, str, str]:
+        """Difference and the ends of its interval as text; of a share in points of a hundred, the
+        ends within what shares can differ by."""
+        if self.statistic != "count":
+            return signed(self.difference), signed(self.low), signed(self.high)
         low, high = max(-1.0, self.low), min(1.0, self.high)
         return points(self.difference), points(low), points(high)
+
+    @property
+    def size(self) -> str:
+        """Difference as text, with its unit if it has one."""
+        return f"{self.texts[0]} points" if self.statistic == "count" else self.texts[0]
 
     @property
     def is_real(self) -> bool:
@@ -64,14 +80,15 @@ class Difference:
         return self.low > 0 or self.high < 0
 
     def __str__(self) -> str:
-        size, low, high = (percent(x) for x in (self.difference, self.low, self.high))
-        return f"{self.value}: {size} ({low} to {high}), {self.first} to {self.last}"
+        text = percent if self.statistic == "count" else quantity
+        size, low, high = (text(x) for x in (self.difference, self.low, self.high))
+        return f"{self.name}: {size} ({low} to {high}), {self.first} to {self.last}"
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Two metrics that are compared, and the differences of their values, of which there is one at
-    least."""
+    """Two metrics that are compared, and the differences of the shares of their values, of which
+    there is one at least, or of their means."""
 
     first: str
     second: str
@@ -93,9 +110,15 @@ class Experiment:
         return sorted(self.differences, key=lambda d: (not d.is_real, -abs(d.difference)))
 
     @property
+    def is_of_shares(self) -> bool:
+        """Return whether shares are compared, and not means."""
+        return self.differences[0].statistic == "count"
+
+    @property
     def extent(self) -> float:
-        """Largest distance from 0 of any interval's end, at most 1."""
-        return min(1.0, max(max(abs(d.low), abs(d.high)) for d in self.differences))
+        """Largest distance from 0 of any interval's end, of shares at most 1."""
+        most = max(max(abs(d.low), abs(d.high)) for d in self.differences)
+        return min(1.0, most) if self.is_of_shares else most
 
 
 def intervals(
@@ -121,23 +144,27 @@ def intervals(
 
 def differences(out: Path, first: str, second: str) -> list[Difference]:
     """Return the differences of the latest versions of two metrics in the folder of a publication,
-    over all periods that both have. Raises ParameterError for memoised metrics, whose periods share
-    noise, and for metrics without a period or value in common."""
+    over all periods that both have: of the shares of all values, or of the means. Raises
+    ParameterError for memoised metrics, whose periods share noise, and for metrics without a period
+    or number in common."""
     arms = [{part.period: part for part in _latest(out, metric)} for metric in (first, second)]
     periods = sorted(arms[0].keys() & arms[1].keys())
     if not periods:
         raise ParameterError("no period that both have")
-    measured = [[_Period.of(out, arm[period]) for period in periods] for arm in arms]
+    measured = [[Period.of(out, arm[period]) for period in periods] for arm in arms]
     if any(period.is_memoised for arm in measured for period in arm):
         raise ParameterError("memoised metrics share noise between periods")
     common = measured[1][-1].cells.keys()
-    keys = [key for key in measured[0][-1].cells if key[0] == "count" and key in common]
+    keys = [key for key in measured[0][-1].cells if key in common]
     if not keys:
-        raise ParameterError("no value that both have")
-    (share, noise, people), (share2, noise2, people2) = (_arrays(arm, keys) for arm in measured)
+        raise ParameterError("no value that both have, nor means of numbers with a stated range")
+    (share, noise, people), (share2, noise2, people2) = (
+        numbers_of_arm(arm, keys) for arm in measured
+    )
     mean, distance = intervals(share - share2, noise + noise2, np.sqrt(people + people2))
     return [
         Difference(
+            statistic=statistic,
             value=value,
             difference=float(d),
             low=float(d - r),
@@ -146,32 +173,39 @@ def differences(out: Path, first: str, second: str) -> list[Difference]:
             last=periods[-1],
             periods=len(periods),
         )
-        for (_, value), d, r in zip(keys, mean, distance, strict=True)
+        for (statistic, value), d, r in zip(keys, mean, distance, strict=True)
     ]
 
 
-class _Period(NamedTuple):
-    """Shares of one period with their standard errors, and how many reports it has."""
+class Period(NamedTuple):
+    """Numbers of one period, shares or the mean, with their standard errors, the least and the
+    largest that one person's can be, and how many reports it has."""
 
     cells: Mapping[Key, tuple[float, float]]
+    bounds: tuple[float, float]
     reports: float
     is_memoised: bool
 
     @classmethod
-    def of(cls, out: Path, part: Part) -> "_Period":
+    def of(cls, out: Path, part: Part) -> "Period":
         summary = read_summary(out, part)
-        cells = numbers_of(read_rows(part.path), summary)
-        return cls(cells, max(1, summary["reports"]), bool(summary.get("memoised")))
+        low, high = summary.get("bounds", (0.0, 1.0))
+        compared = "mean" if "bounds" in summary else "count"
+        numbers = numbers_of(read_rows(part.path), summary)
+        cells = {key: cell for key, cell in numbers.items() if key[0] == compared}
+        return cls(cells, (low, high), max(1, summary["reports"]), bool(summary.get("memoised")))
 
 
-def _arrays(arm: Sequence[_Period], keys: Sequence[Key]) -> tuple[Floats, Floats, Floats]:
-    """Return shares, and variances of their noise and of who reports: shape (periods, values)."""
+def numbers_of_arm(arm: Sequence[Period], keys: Sequence[Key]) -> tuple[Floats, Floats, Floats]:
+    """Return the numbers of an arm's periods, and variances of their noise and of who reports:
+    shape (periods, values)."""
     unknown = (math.nan, math.nan)
     cells = np.array([[period.cells.get(key, unknown) for key in keys] for period in arm])
-    share, error = cells[:, :, 0], cells[:, :, 1]
+    number, error = cells[:, :, 0], cells[:, :, 1]
     n = np.array([[period.reports] for period in arm])
-    held = np.nansum(n * share, 0) / np.maximum((n * np.isfinite(share)).sum(0), 1)
-    return share, error**2, np.clip(held * (1 - held), 0, None) / n
+    mean = np.nansum(n * number, 0) / np.maximum((n * np.isfinite(number)).sum(0), 1)
+    low, high = arm[-1].bounds
+    return number, error**2, np.clip((high - mean) * (mean - low), 0, None) / n
 
 
 def _latest(out: Path, metric: str) -> list[Part]:

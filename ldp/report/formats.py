@@ -55,6 +55,11 @@ def quantity(number: float) -> str:
     return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", "\N{MINUS SIGN}")
 
 
+def signed(number: float) -> str:
+    """Return a difference in some unit as text with its sign."""
+    return quantity(number) if number <= 0 else f"+{quantity(number)}"
+
+
 def span(low: float | None, high: float | None) -> str:
     """Return an interval as text; an end that is None is open."""
     if low is None:
