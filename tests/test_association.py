@@ -286,12 +286,13 @@ def test_likelihoods_of_a_report_that_names_a_column_or_a_set_are_in_the_laws_ra
     assert not np.allclose(bits / bits.sum(axis=1, keepdims=True), law)
 
 
-@pytest.mark.exact
+@pytest.mark.statistical
 @pytest.mark.parametrize("first", NAMING, ids=lambda part: part.name)
 def test_members_that_name_a_column_or_a_set_go_from_encoder_to_association(
     first: Mechanism,
 ) -> None:
-    """No cell of 3 x 3 is off by more than 6 standard errors; the seed is fixed."""
+    """No cell of 3 x 3 is off by more than 6 standard errors. False failure: 2e-8, nine normal
+    errors. The twin: counts of values in another order."""
     hashed = LocalHashing(epsilon=3.0, rows=64, seed="00")
     mechanism = JointReport(of=(first, hashed))
     pairs = tuple(product("abc", ("lol", "brb", "afk")))
@@ -304,8 +305,9 @@ def test_members_that_name_a_column_or_a_set_go_from_encoder_to_association(
     patterns = Patterns.of(mechanism, [(rows, payloads)])
     found = associate(patterns, [None, ["lol", "brb", "afk"]])
     assert found.values[1] == ("lol", "brb", "afk", OTHER)
-    off = found.unbiased[:3, :3] - 20 * counts.reshape(3, 3)
-    assert np.abs(off / found.std_error[:3, :3]).max() < 6
+    held, errors = 20 * counts.reshape(3, 3), found.std_error[:3, :3]
+    assert np.abs((found.unbiased[:3, :3] - held) / errors).max() < 6
+    assert np.abs((found.unbiased[:3, :3] - held[::-1]) / errors).max() > 6
     assert found.detected()[0, 0]
     assert found.independence.p_value < 1e-6
 
