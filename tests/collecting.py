@@ -11,12 +11,15 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from ldp.collection import aggregate
+from ldp.collection.acknowledged import PendingBatch
+from ldp.collection.buffer import Buffer
 from ldp.collection.collector import Collector
+from ldp.collection.intake import collected_metrics, sort_batch
 from ldp.collection.workers import Shuffling
 from ldp.protocol.batch import MEDIA_TYPE, Batch, Item
 from ldp.registry import Registry
@@ -24,6 +27,7 @@ from ldp.tables.joint_table import JointTable, empty_builder
 from ldp.tables.table import Table
 
 TODAY = date(2026, 11, 21)
+WEEK = timedelta(days=7)
 REGISTRY = """
 [product]
 name = "weather"
@@ -82,6 +86,41 @@ def items(asked: Registry, metric: str, value: str, number: int) -> list[Item]:
 def batch(listed: Sequence[Item], day: date = TODAY, identity: bytes | None = None) -> bytes:
     """A sealed batch."""
     return Batch(identity or os.urandom(16), day, tuple(listed)).to_bytes()
+
+
+def mixed(folder: Path) -> list[Item]:
+    """Reports of two metrics, and one item for each reason to refuse it."""
+    asked = registry(folder)
+    return [
+        *items(asked, "city", "Oslo", 3),
+        Item("none", 1, b"x"),
+        Item("city", 2, items(asked, "city", "Hell", 1)[0].report),
+        *items(asked, "old", "yes", 1),
+        Item("city", 3, b"x"),
+        *items(asked, "word", "hello", 2),
+    ]
+
+
+def filled(folder: Path, batches: int) -> list[bytes]:
+    """Puts batches of words into the buffer."""
+    asked = registry(folder)
+    bodies = [batch(items(asked, "word", "hello", 20)) for _ in range(batches)]
+    buffer, known = Buffer(folder / "buffer"), collected_metrics(asked)
+    buffer.expect(known)
+    for number, body in enumerate(bodies):
+        digest = number.to_bytes(16, "little")
+        buffer.commit([PendingBatch(sort_batch(body, known, TODAY), digest)], TODAY, WEEK)
+    buffer.close()
+    return bodies
+
+
+def waiting(folder: Path) -> int:
+    """The number of reports in a buffer."""
+    buffer = Buffer(folder)
+    try:
+        return sum(buffer.report_counts().values())
+    finally:
+        buffer.close()
 
 
 def counted(store: Path, asked: Registry, metric: str) -> Table | JointTable:

@@ -4,13 +4,13 @@ Every helper returns exact or bounded p-values; a test compares them with ALPHA,
 checks by Bonferroni, so ALPHA is the false-failure probability of the test.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.stats import binom, norm
+from scipy.stats import beta, binom, norm
 
 from ldp.arrays import Floats, Ints
-from ldp.audit.judging import binomial_p
+from ldp.audit.judging import Checks, binomial_p
 
 ALPHA = 1e-6
 
@@ -44,3 +44,22 @@ def mean_p(samples: Floats, mean: float, std_error: float) -> float:
     """Two-sided normal p-value of the average of many samples of known standard error each."""
     z = (samples.mean() - mean) / (std_error / np.sqrt(samples.size))
     return float(2 * norm.sf(abs(z)))
+
+
+def chance_missed(checks: Sequence[Checks], alpha: float) -> float:
+    """Largest probability with which as many fresh reports of a wrong encoder would pass an audit
+    at `alpha`, as these show: that the count which refutes it best would not. Its true probability
+    is taken at its limit of confidence (Clopper and Pearson, one-sided, at ALPHA for all counts
+    together), so that the statement is wrong with probability ALPHA; 1 where nothing refutes."""
+    observed, trials, claimed = (
+        np.concatenate([each[part] for each in checks]) for part in (1, 2, 3)
+    )
+    level, missed = alpha / observed.size, [1.0]
+    for seen, chance in ((observed, claimed), (trials - observed, 1 - claimed)):
+        far = np.flatnonzero((seen > trials * chance) & (binomial_p(seen, trials, chance) < level))
+        seen, of, chance = seen[far], trials[far], chance[far]
+        critical = binom.isf(level / 2, of, chance) + 1
+        critical += 2 * binom.sf(critical - 1, of, chance) >= level
+        least = beta.ppf(ALPHA / observed.size, seen, of - seen + 1)
+        missed += binom.cdf(critical - 1, of, least).tolist()
+    return min(missed)

@@ -40,8 +40,9 @@ def test_the_periods_of_one_device_catch_the_mutant(mutant: str) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("mutant", SECRET_MUTANTS)
 def test_new_devices_catch_the_mutant(mutant: str) -> None:
-    """Seeds are fixed; with 6 others of the weakest, the secret of two bytes, none was missed. The
-    twin is the real client above."""
+    """No chance is involved: 240 bits of a secret of two bytes are 0 on all devices, every bit of
+    the product's is the same, and each of 40 devices would have to stay in its cohort when its
+    secret is made anew, of which one would be enough. The twin is the real client above."""
     assert audited(0, DEVICES, SECRET_MUTANTS[mutant]())
 
 

@@ -57,7 +57,7 @@ def test_a_cell_that_is_never_flipped_is_seen_from_outside() -> None:
 
 @pytest.mark.statistical
 def test_the_bound_never_claims_more_than_the_trials_show() -> None:
-    """Even an encoder without any noise: 200 reports cannot prove a large epsilon, whatever they
-    are; 20,000, the twin, do."""
+    """Even an encoder without any noise, so that no chance is involved: 200 reports cannot prove a
+    large epsilon; 20,000, the twin, do."""
     assert 0 < bound(SUBJECTS[0], true_cell_never_flipped, trials=200) < 3
     assert bound(SUBJECTS[0], true_cell_never_flipped) > 3

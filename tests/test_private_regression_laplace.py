@@ -281,8 +281,9 @@ def moments_of(rows: Rows, epsilon: float, seed: int = 0) -> LaplaceMoments:
 @pytest.mark.parametrize("sampler", [naive, noise_aware])
 def test_with_hardly_any_noise_both_posteriors_are_the_conjugate_one(sampler: Any) -> None:
     """400 rows of unit noise: least squares to 0.3 of a posterior deviation, and the naive one's
-    deviation to 15 %. Seeds are fixed. The twins: coefficients a fifth too small, and the deviation
-    of half as many rows."""
+    deviation to 15 %. False failure: 3e-7; of 12 seeds the means of what is compared are 5.1
+    standard deviations or more from their limits. The twins: coefficients a fifth too small, and
+    the deviation of half as many rows."""
     generator = np.random.default_rng(2)
     X = generator.uniform(-1, 1, (400, 2))
     rows = Rows.of(X, np.clip(X @ [0.4, -0.2] + 0.3 * generator.normal(size=400), -1, 1),

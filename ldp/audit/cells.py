@@ -51,14 +51,17 @@ from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index, Subset
 
 CALLS = 1 << 8
-"""Calls are numbered modulo this."""
+"""Calls modulo this are looked at each by itself; by their remainders calls are all numbered."""
 
 
 def check_reports(
-    mechanism: CatalogueMechanism, value: Value, reports: Sequence[tuple[int, bytes]]
+    mechanism: CatalogueMechanism,
+    value: Value,
+    reports: Sequence[tuple[int, bytes]],
+    start: int = 0,
 ) -> Iterator[Checks]:
     """Yield all that is checked of some reports (row, payload) of one value, in the order in which
-    they were made. Raises ReportError for a payload out of range."""
+    they were made, from call number `start` on. Raises ReportError for a payload out of range."""
     numbers = [(row, mechanism.layout.payload_number(payload)) for row, payload in reports]
     split = [mechanism.layout.split(row, payload) for row, payload in reports]
     parts = list(values_of_parts(mechanism, [value]))
@@ -75,7 +78,7 @@ def check_reports(
         yield _check_choice(part, part_value, [report[i][1] for report in split])
     which = np.zeros(len(reports), dtype=np.int64)
     certain = [
-        _Reports.of(part, part_values, which, [report[i] for report in split])
+        _Reports.of(part, part_values, which, [report[i] for report in split], start)
         for i, (part, part_values) in enumerate(parts)
         if i not in rounded
     ]
@@ -98,9 +101,11 @@ def check_values(
     values: Sequence[Value],
     which: Ints,
     reports: Sequence[tuple[int, bytes]],
+    start: int,
 ) -> Iterator[Checks]:
     """Yield the checks of some reports (row, payload) of many values, in the order in which they
-    were made; report i is of values[which[i]]. Raises ReportError for a payload out of range."""
+    were made, from call number `start` on; report i is of values[which[i]]. Raises ReportError for
+    a payload out of range."""
     for _, payload in reports:
         mechanism.layout.payload_number(payload)
     split = [mechanism.layout.split(row, payload) for row, payload in reports]
@@ -108,7 +113,7 @@ def check_values(
     for i, (part, part_values) in enumerate(values_of_parts(mechanism, values)):
         part_reports = [report[i] for report in split]
         if not isinstance(part.addressing, Rounding):
-            certain.append(_Reports.of(part, part_values, which, part_reports))
+            certain.append(_Reports.of(part, part_values, which, part_reports, start))
         elif outcomes(part) <= MOST_OUTCOMES:
             numbers = [(row, int.from_bytes(payload, "little")) for row, payload in part_reports]
             for value, part_value in enumerate(part_values):
@@ -155,13 +160,15 @@ def is_rounded(mechanism: Mechanism, value: Value, rows: set[int]) -> bool:
 class _Reports:
     """Reports through one mechanism, and the cells that each one's value touches.
 
-    `which`: int, shape (reports,), the number of each report's value, below `values`. `reported`,
-    `touched`: bool, shape (reports, columns), of all but SIGN reports.
+    `which`: int, shape (reports,), the number of each report's value, below `values`. `calls`: int,
+    shape (reports,), the number of the call that made it. `reported`, `touched`: bool, shape
+    (reports, columns), of all but SIGN reports.
     """
 
     mechanism: Mechanism
     values: int
     which: Ints
+    calls: Ints
     rows: Ints
     numbers: Sequence[int]
     true_cells: Sequence[Sequence[int]]
@@ -175,6 +182,7 @@ class _Reports:
         values: Sequence[Value],
         which: Ints,
         reports: Sequence[tuple[int, bytes]],
+        start: int,
     ) -> "_Reports":
         columns, addressing = mechanism.shape.columns, mechanism.addressing
         numbers = [int.from_bytes(payload, "little") for _, payload in reports]
@@ -197,7 +205,10 @@ class _Reports:
         if reported.size:
             for i, cells in enumerate(true_cells):
                 touched[i, cells] = True
-        return cls(mechanism, len(values), which, rows, numbers, true_cells, reported, touched)
+        calls = start + np.arange(len(reports))
+        return cls(
+            mechanism, len(values), which, calls, rows, numbers, true_cells, reported, touched
+        )
 
 
 def _check_part(reports: _Reports) -> Iterator[Checks]:
@@ -276,8 +287,9 @@ def _signs(reports: _Reports) -> Iterator[Checks]:
 
 
 def _numbers_of_reports(reports: _Reports) -> Iterator[tuple[str, Ints, int]]:
-    """Yield numbers that every report has, whatever its kind: its call's and its value's."""
-    yield "call", np.arange(reports.rows.size) % CALLS, CALLS
+    """Yield numbers that every report has, whatever its kind, and below what they are looked at
+    each by itself: its call's and its value's."""
+    yield "call", reports.calls, CALLS
     if reports.values > 1:
         yield "value", reports.which, reports.values
 
@@ -329,7 +341,7 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
     if mechanism.kind.has_independent_bits:
         for what, numbers, limit in _numbers_of_reports(reports):
             noise, free_cells = (
-                np.bincount(numbers, cells.sum(axis=1), limit).astype(np.int64)
+                np.bincount(numbers % limit, cells.sum(axis=1), limit).astype(np.int64)
                 for cells in (reported & ~touched, ~touched)
             )
             claims = np.full(limit, float(channel.untouched))

@@ -31,8 +31,9 @@ RESIDUES = range(3, 33)
 def checks_by_number(
     what: str, seen: Bools, numbers: Ints, limit: int, probability: float
 ) -> Iterator[Checks]:
-    """Check that what is `seen` does not depend on a number below `limit` that each report has: by
-    every parity of its low bits, by its remainders, and by itself where there are not too many."""
+    """Check that what is `seen` does not depend on a number that each report has: by every parity
+    of its low bits, by its remainders, and by itself, modulo `limit`, where that is not too
+    large."""
     size = low_limit(limit)
     low = numbers & (size - 1)
     odd, odd_seen = (odd_parities(np.bincount(n, minlength=size)) for n in (low, low[seen]))
@@ -46,7 +47,7 @@ def checks_by_number(
             rest = f"{what} by rest of {modulus}"
             yield group_checks(rest, seen, numbers % modulus, modulus, probability)
     if limit <= MOST_OUTCOMES:
-        yield group_checks(what, seen, numbers, limit, probability)
+        yield group_checks(what, seen, numbers % limit, limit, probability)
 
 
 def group_checks(what: str, seen: Bools, numbers: Ints, limit: int, probability: float) -> Checks:

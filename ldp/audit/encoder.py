@@ -56,7 +56,8 @@ def encoder_checks(
         pool: dict[tuple[str, int], Checks] = {}
         for done in range(0, trials, CHUNK):
             some = [value] * min(CHUNK, trials - done)
-            _add(pool, check_reports(mechanism, value, reports_of(mechanism, some, encode)))
+            reports = reports_of(mechanism, some, encode)
+            _add(pool, check_reports(mechanism, value, reports, done))
         checks += pool.values()
     return checks
 
@@ -78,7 +79,7 @@ def value_checks(
     for start in range(0, order.size, CHUNK):
         which = order[start : start + CHUNK]
         reports = reports_of(mechanism, [values[i] for i in which], encode)
-        _add(pool, check_values(mechanism, values, which, reports))
+        _add(pool, check_values(mechanism, values, which, reports, start))
     return list(pool.values())
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ldp.cli.options import DAY, FILE, JSON, REGISTRY, STORE, check_days, progress, say
+from ldp.cli.parsing import Typed
 from ldp.cli.stores import noting_what_waits
 from ldp.collection import aggregate as aggregated
 from ldp.collection import report_files
@@ -26,18 +27,11 @@ class _Out(click.Option):
         return super().process_value(ctx, value) if is_needed else None
 
 
-class _FileShare(click.ParamType):  # type: ignore[type-arg]  # not subscriptable before 8.4
-    name = "K/N"
-
-    def convert(
-        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
-    ) -> tuple[int, int]:
-        if isinstance(value, tuple):
-            return value
-        place, _, shares = str(value).partition("/")
-        if not (place.isdecimal() and shares.isdecimal() and 1 <= int(place) <= int(shares)):
-            self.fail("give K/N with 1 <= K <= N, as 2/8", parameter, context)
-        return int(place), int(shares)
+def _file_share(text: str) -> tuple[int, int]:
+    place, _, shares = text.partition("/")
+    if not (place.isdecimal() and shares.isdecimal() and 1 <= int(place) <= int(shares)):
+        raise ParameterError("give K/N with 1 <= K <= N, as 2/8")
+    return int(place), int(shares)
 
 
 @click.command()
@@ -51,7 +45,7 @@ class _FileShare(click.ParamType):  # type: ignore[type-arg]  # not subscriptabl
 @click.option(
     "--files",
     "share",
-    type=_FileShare(),
+    type=Typed("K/N", _file_share),
     default=(1, 1),
     help="Count the K-th of N shares of the files, as 2/8; ldp merge --overlapping adds them.",
 )

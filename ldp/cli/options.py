@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp.cli.parsing import SHARE
+from ldp.cli.parsing import SHARE, Typed
 from ldp.errors import LdpError, ParameterError
 from ldp.files import finite
 from ldp.registry.definitions import Metric
@@ -84,20 +84,10 @@ class _Day(click.DateTime):
 DAY = _Day(["%Y-%m-%d"])
 
 
-class _Span(click.ParamType):  # type: ignore[type-arg]  # not subscriptable before 8.4
-    name = "TIME"
+def _span(text: str) -> timedelta:
+    from ldp.registry import duration  # late: most commands need no registry
 
-    def convert(
-        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
-    ) -> timedelta:
-        from ldp.registry import duration  # late: most commands need no registry
-
-        if isinstance(value, timedelta):
-            return value
-        try:
-            return duration(value)
-        except LdpError as error:
-            self.fail(str(error), parameter, context)
+    return duration(text)
 
 
 FAKES = click.option(
@@ -106,7 +96,7 @@ FAKES = click.option(
     callback=lambda _, __, share: share if share is None else float(share),
     help="Share of the reports that may be made up, as 1%.",
 )
-SPAN = _Span()
+SPAN = Typed("TIME", _span)
 """A length of time, such as 90d."""
 
 

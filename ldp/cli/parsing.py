@@ -1,13 +1,15 @@
 """How commands read what people type: numbers as they are written, and mistakes said together."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import click
+
+from ldp.errors import LdpError, ParameterError
 
 SUFFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 MOST_DIGITS = 18
@@ -38,22 +40,33 @@ def plain_number(text: str) -> str:
     return text if not suffix and digits == match[2] else f"{number.normalize():f}"
 
 
-class _Share(click.ParamType):  # type: ignore[type-arg]  # not subscriptable before 8.4
-    name = "SHARE"
+class Typed(click.ParamType):  # type: ignore[type-arg]  # not subscriptable before 8.4
+    """Type of what is typed: `read` makes it of the text, and raises LdpError with what is wrong.
+    `name`: of its place in the help."""
+
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
+        self.name, self._read = name, read
 
     def convert(
         self, value: Any, parameter: click.Parameter | None, context: click.Context | None
-    ) -> Fraction:
+    ) -> Any:
         try:
-            share = Fraction(str(value).replace("%", "").strip()) / (100 if "%" in value else 1)
-        except (ValueError, ZeroDivisionError):
-            share = Fraction(-1)
-        if not 0 <= share < 1:
-            self.fail("is a share such as 1% or 0.01, below 1", parameter, context)
-        return share
+            return self._read(value) if isinstance(value, str) else value
+        except LdpError as error:
+            self.fail(str(error), parameter, context)
 
 
-SHARE = _Share()
+def _share(text: str) -> Fraction:
+    try:
+        share = Fraction(text.replace("%", "").strip()) / (100 if "%" in text else 1)
+    except (ValueError, ZeroDivisionError):
+        share = Fraction(-1)
+    if not 0 <= share < 1:
+        raise ParameterError("is a share such as 1% or 0.01, below 1")
+    return share
+
+
+SHARE = Typed("SHARE", _share)
 """A share of a whole, such as 1% or 0.01: an exact fraction."""
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ldp.cli.columns import read_column
 from ldp.cli.options import FILE, JSON, SEED, generator, say
+from ldp.cli.parsing import Typed
 from ldp.errors import ParameterError
 from ldp.files import write_whole
 
@@ -31,18 +32,11 @@ INTRO = (
 )
 
 
-class _Numbers(click.ParamType):  # type: ignore[type-arg]
-    """Numbers with commas between."""
-
-    name = "numbers"
-
-    def convert(
-        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
-    ) -> tuple[float, ...]:
-        try:
-            return value if isinstance(value, tuple) else tuple(map(float, str(value).split(",")))
-        except ValueError:
-            self.fail("must be numbers with commas between, as 1,2,4", parameter, context)
+def _epsilons(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(map(float, text.split(",")))
+    except ValueError:
+        raise ParameterError("must be numbers with commas between, as 1,2,4") from None
 
 
 @click.command("try")
@@ -51,7 +45,7 @@ class _Numbers(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--epsilon",
     "epsilons",
-    type=_Numbers(),
+    type=Typed("numbers", _epsilons),
     default="1,2,4",
     show_default=True,
     help="Of a report; several with commas between.",

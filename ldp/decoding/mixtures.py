@@ -26,6 +26,8 @@ MOST_CELLS = 1024
 ROUGH = 1e-3
 """Change of a cell by a step of EM below which Newton's method starts."""
 RIDGE = 1e-9
+MOST_NEWTON = 50
+"""Steps of Newton's method."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,12 +187,12 @@ def accelerated_em(mixture: Mixture, *, tolerance: float, most: int = 1000) -> F
                 shares = landing
 
 
-def newton(mixture: Mixture, near: Fit, *, tolerance: float, most: int = 50) -> Fit:
+def newton(mixture: Mixture, near: Fit, *, tolerance: float) -> Fit:
     """Return the shares by Newton's method from `near`, with cells of 0 or more: each step solves
     the quadratic model of the likelihood (Kim, Carbonetto, Stephens and Anitescu 2020, mix-SQP,
     section 3) by non-negative least squares, and is halved until the likelihood does not fall. The
     ridge shortens a step and does not change the maximum. Ends when a step changes no cell by
-    `tolerance`, or after `most` steps."""
+    `tolerance`, or after MOST_NEWTON steps."""
     from scipy.linalg import cholesky, solve_triangular
     from scipy.optimize import nnls
 
@@ -213,5 +215,5 @@ def newton(mixture: Mixture, near: Fit, *, tolerance: float, most: int = 50) -> 
             if part < 1e-6:  # no double has a larger likelihood
                 return Fit(shares, likelihood, steps, change)
         shares, likelihood = proposal, after
-        if change < tolerance or steps - near.steps >= most:
+        if change < tolerance or steps - near.steps >= MOST_NEWTON:
             return Fit(shares, likelihood, steps, change)

@@ -7,9 +7,9 @@ CMS". Counts are recovered by `ldp/decoding/mean_sketch.py` from the channel sta
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from ldp.mechanisms.base import Example, Setting
+from ldp.mechanisms.base import Setting
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.channel import Channel, direct_channel
 from ldp.protocol.kinds import Bits, Kind
@@ -37,22 +37,16 @@ class CountMeanSketch(MeanSketch):
     wire_id: ClassVar[int] = 3
     kind: ClassVar[Kind] = Bits
     settings: ClassVar[tuple[Setting, ...]] = (Setting({"rows": 64, "width": 16}, reports=3_000),)
+    example_parameters: ClassVar[tuple[Any, ...]] = (
+        {"epsilon": 2.0, "rows": 3, "width": 4},
+        {"epsilon": 4.0, "rows": 2, "width": 3},
+    )
 
     width: int
 
     @cached_property
     def channel(self) -> Channel:
         return _channel(self.epsilon)
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return tuple(
-            Example(
-                CountMeanSketch(epsilon=epsilon, rows=rows, width=width, seed="0123456789abcdef"),
-                ("lol", "afk", "brb"),
-            )
-            for epsilon, rows, width in ((2.0, 3, 4), (4.0, 2, 3))
-        )
 
 
 @lru_cache(maxsize=1024)

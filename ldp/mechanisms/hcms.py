@@ -7,10 +7,10 @@ HCMS". Counts are recovered by `ldp/decoding/mean_sketch.py` from the channel st
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import Example, Setting
+from ldp.mechanisms.base import Setting
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.channel import Channel, keep_probability
 from ldp.protocol.kinds import Kind, Sign
@@ -41,6 +41,10 @@ class HadamardCountMeanSketch(MeanSketch):
     wire_id: ClassVar[int] = 6
     kind: ClassVar[Kind] = Sign
     settings: ClassVar[tuple[Setting, ...]] = (Setting({"rows": 16, "width": 16}),)
+    example_parameters: ClassVar[tuple[Any, ...]] = (
+        {"epsilon": 1.0, "rows": 2, "width": 8},
+        {"epsilon": 3.0, "rows": 3, "width": 4},
+    )
 
     width: int
 
@@ -53,15 +57,3 @@ class HadamardCountMeanSketch(MeanSketch):
     def channel(self) -> Channel:
         keep = keep_probability(self.epsilon, others=1)
         return Channel(touched=keep, untouched=Fraction(1, 2), differing=(1, 1))
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return tuple(
-            Example(
-                HadamardCountMeanSketch(
-                    epsilon=epsilon, rows=rows, width=width, seed="0123456789abcdef"
-                ),
-                ("lol", "afk", "brb"),
-            )
-            for epsilon, rows, width in ((1.0, 2, 8), (3.0, 3, 4))
-        )

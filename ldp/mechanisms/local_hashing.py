@@ -7,9 +7,9 @@ the candidates are known. Counts are recovered by `ldp/decoding/mean_sketch.py`.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from ldp.mechanisms.base import Example, Setting
+from ldp.mechanisms.base import Setting
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.channel import (
     Channel,
@@ -45,6 +45,10 @@ class LocalHashing(MeanSketch):
     kind: ClassVar[Kind] = Index
     columns_are: ClassVar[str] = "buckets"
     settings: ClassVar[tuple[Setting, ...]] = (Setting({"rows": 256}, reports=3_000),)
+    example_parameters: ClassVar[tuple[Any, ...]] = (
+        {"epsilon": 1.0, "rows": 3},
+        {"epsilon": 0.5, "rows": 2},
+    )
 
     buckets: int = 0
 
@@ -56,16 +60,6 @@ class LocalHashing(MeanSketch):
     @cached_property
     def channel(self) -> Channel:
         return direct_channel(self.epsilon, self.buckets - 1)
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return tuple(
-            Example(
-                LocalHashing(epsilon=epsilon, rows=rows, seed="0123456789abcdef"),
-                ("lol", "afk", "brb"),
-            )
-            for epsilon, rows in ((1.0, 3), (0.5, 2))
-        )
 
 
 def tuned_buckets(epsilon: float) -> int:

@@ -176,23 +176,15 @@ class MemoisedHashing(MemoisedColumn, LocalHashing):
     settings: ClassVar[tuple[Setting, ...]] = (
         Setting({"lifetime_epsilon": 6.0, "rows": 256}, reports=3_000),
     )
+    example_parameters: ClassVar[tuple[Any, ...]] = (
+        {"epsilon": 1.0, "lifetime_epsilon": 2.0, "rows": 3},
+        {"epsilon": 0.5, "lifetime_epsilon": 0.75, "rows": 2},
+    )
 
     def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
         """Return what `MemoisedMechanism.pooled_variance` does, plus the variance of collisions:
         all reports of a client are about one row, so they share its collisions too."""
         return self.variance_through(self.permanent_channel, reports, frequency, 0.0)
-
-    @staticmethod
-    def examples() -> tuple[Example, ...]:
-        return tuple(
-            Example(
-                MemoisedHashing(
-                    epsilon=epsilon, lifetime_epsilon=life, rows=rows, seed="0123456789abcdef"
-                ),
-                ("lol", "afk", "brb"),
-            )
-            for epsilon, life, rows in ((1.0, 2.0, 3), (0.5, 0.75, 2))
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

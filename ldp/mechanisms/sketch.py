@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ldp.errors import ParameterError
-from ldp.mechanisms.base import FAKES, MAX_CELLS, Mechanism, Shape
+from ldp.mechanisms.base import FAKES, MAX_CELLS, Example, Mechanism, Shape
 from ldp.protocol.channel import Channel, require_epsilon, require_whole
 from ldp.protocol.hashing import MAX_WIDTH, PolynomialRows
 
@@ -29,6 +29,8 @@ class MeanSketch(Mechanism, ABC):
 
     columns_are: ClassVar[str] = "width"
     """Name of the field with the number of columns."""
+    example_parameters: ClassVar[tuple[Any, ...]]
+    """Parameters of each example, but for the seed."""
 
     epsilon: float
     rows: int
@@ -41,6 +43,13 @@ class MeanSketch(Mechanism, ABC):
         if self.rows * self.columns > MAX_CELLS:
             raise ParameterError(f"rows times {self.columns_are} must be at most {MAX_CELLS}")
         _ = self.channel, self.addressing  # raises for an epsilon too small, or an invalid seed
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        return tuple(
+            Example(cls(**parameters, seed="0123456789abcdef"), ("lol", "afk", "brb"))
+            for parameters in cls.example_parameters
+        )
 
     @property
     def columns(self) -> int:

@@ -26,7 +26,7 @@ from ldp.central.bisection import least_number
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism, RandomizedResponse
 from ldp.planning.candidates import best_mechanism, tune
-from ldp.planning.numbers import Numbers
+from ldp.planning.numbers import Curator, Numbers
 from ldp.planning.percentiles import Percentile
 from ldp.planning.question import MOST_USERS, Question, registry_parameters, report_bytes
 from ldp.privacy_loss import DummyMessages, amplify_by_shuffling, shuffled_delta
@@ -119,19 +119,11 @@ def compare_models(
     if not LEAST_USERS <= users <= MOST_USERS:
         raise ParameterError(f"users must be from {LEAST_USERS} to {MOST_USERS}")
     people = population.sample(users, generator)
-    if quantile is not None or bounds is not None:
-        numbers: Numbers | Percentile
-        if quantile is not None:
-            numbers = Percentile.of(people, quantile, bounds, epsilon)
-        elif bounds is not None:
-            numbers = Numbers.of(people, bounds)
-        return _of_numbers(
-            numbers,
-            epsilon=epsilon,
-            delta=delta,
-            generator=generator,
-            mechanism=mechanism,
-        )
+    if quantile is not None:
+        asked = Percentile.of(people, quantile, bounds, epsilon)
+        return _of_numbers(asked, epsilon, delta, generator, mechanism)
+    if bounds is not None:
+        return _of_numbers(Numbers.of(people, bounds), epsilon, delta, generator, mechanism)
     counts = people.counts
     assert counts is not None
     question = Question(domain=counts.size, users=users, epsilon=epsilon, frequency=1 / counts.size)
@@ -243,7 +235,6 @@ def _allowed(
 
 def _of_numbers(
     question: Numbers | Percentile,
-    *,
     epsilon: float,
     delta: float,
     generator: np.random.Generator,
@@ -255,36 +246,48 @@ def _of_numbers(
     shared: dict[str, Any] = {"users": users, "epsilon": epsilon, "whole": question.range}
 
     def row(model: str, one: Any) -> Row:
-        measured, error = _root_mean_square(question.errors(one, question.draws, generator))
-        return Row(
-            model=model,
-            mechanism=one.name,
-            parameters=dict(registry_parameters(one)),
-            local_epsilon=one.cost.epsilon,
-            predicted=question.std_error(one),
-            measured=measured,
-            sampling_error=error,
-            sent_bytes=report_bytes(one),
-            **shared,
-        )
+        errors = _root_mean_square(question.errors(one, question.draws, generator))
+        return _row_of(model, one, question.std_error(one), errors, **shared)
 
-    curator = question.curator(epsilon, DRAWS * VALUES, generator)
-    measured, error = _root_mean_square(curator.errors)
-    central = Row(
+    central = _row_of_curator(question.curator(epsilon, DRAWS * VALUES, generator), **shared)
+    return Comparison(
+        rows=(row("local", local), row("shuffled", shuffled), central),
+        mechanisms=(local, shuffled),
+        delta=delta,
+    )
+
+
+def _row_of(
+    model: str, mechanism: Any, predicted: float, errors: tuple[float, float], **shared: Any
+) -> Row:
+    """Return the row of a mechanism on devices; `errors`: the measured one, and its relative
+    standard error."""
+    measured, sampling_error = errors
+    return Row(
+        model=model,
+        mechanism=mechanism.name,
+        parameters=dict(registry_parameters(mechanism)),
+        local_epsilon=mechanism.cost.epsilon,
+        predicted=predicted,
+        measured=measured,
+        sampling_error=sampling_error,
+        sent_bytes=report_bytes(mechanism),
+        **shared,
+    )
+
+
+def _row_of_curator(curator: Curator, **shared: Any) -> Row:
+    measured, sampling_error = _root_mean_square(curator.errors)
+    return Row(
         model="central",
         mechanism=curator.mechanism,
         parameters=curator.parameters,
         local_epsilon=None,
         predicted=curator.std_error,
         measured=measured,
-        sampling_error=error,
+        sampling_error=sampling_error,
         messages=None,
         **shared,
-    )
-    return Comparison(
-        rows=(row("local", local), row("shuffled", shuffled), central),
-        mechanisms=(local, shuffled),
-        delta=delta,
     )
 
 
@@ -306,20 +309,9 @@ def _local_row(
     n, d = question.users, question.domain
     squares = float(((counts / n) ** 2).sum())
     mean = float(mechanism.variance(n, 1 / d, squares * (d - 1) / d))  # it is linear in both
-    measured, error = _measured(mechanism, counts, generator)
-    return Row(
-        model=model,
-        users=n,
-        epsilon=question.epsilon,
-        mechanism=mechanism.name,
-        parameters=dict(registry_parameters(mechanism)),
-        local_epsilon=mechanism.cost.epsilon,
-        predicted=math.sqrt(mean),
-        measured=measured,
-        sampling_error=error,
-        whole=n,
-        sent_bytes=report_bytes(mechanism),
-    )
+    errors = _measured(mechanism, counts, generator)
+    shared = {"users": n, "epsilon": question.epsilon, "whole": n}
+    return _row_of(model, mechanism, math.sqrt(mean), errors, **shared)
 
 
 def _measured(
@@ -358,17 +350,11 @@ def _central_row(question: Question, generator: np.random.Generator) -> Row:
     )
     draws = DRAWS * VALUES
     noise = mechanism.release(np.zeros(draws, dtype=np.int64), Simulated(generator))
-    measured, error = _root_mean_square(noise.astype(np.float64))
-    return Row(
-        model="central",
-        users=question.users,
-        epsilon=question.epsilon,
+    curator = Curator(
         mechanism="discrete-laplace",
         parameters={"sensitivity": 2.0},
-        local_epsilon=None,
-        predicted=mechanism.std_error,
-        measured=measured,
-        sampling_error=error,
-        whole=question.users,
-        messages=None,
+        std_error=mechanism.std_error,
+        errors=noise.astype(np.float64),
     )
+    users = question.users
+    return _row_of_curator(curator, users=users, epsilon=question.epsilon, whole=users)

@@ -167,7 +167,8 @@ class Answer:
     def charges(self) -> int:
         """Number of windows, or of epochs, from the start to the end."""
         length = self.keep_days or self.ask.days
-        first, last = (_day_number(day) // length for day in (self.start, self.ask.until))
+        days = ((day - date(1970, 1, 1)).days for day in (self.start, self.ask.until))
+        first, last = (day // length for day in days)
         return last - first + 1
 
     @cached_property
@@ -286,7 +287,3 @@ def _as_dict(answer: Answer) -> dict[str, Any]:
         "error_is": answer.ask.error_name,
         "within": answer.ask.within,
     }
-
-
-def _day_number(day: date) -> int:
-    return (day - date(1970, 1, 1)).days

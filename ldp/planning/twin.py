@@ -4,7 +4,7 @@ Neighbours differ in the value of one person, as in the local model, so the numb
 public. The curator's release is one of the data, and costs what it states.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ import numpy as np
 from ldp.accounting import Cost, Neighbours
 from ldp.central import (
     Histogram,
+    Mean,
     Noise,
     noisy_histogram,
     noisy_mean,
@@ -78,7 +79,29 @@ class Twin:
     level: float
     threshold: int | None
     is_simulation: bool
-    no_local: str = ""
+    no_local: str
+
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        lines: Iterable[Line],
+        people: int,
+        release: Histogram | Mean,
+        level: float,
+        no_local: str = "",
+    ) -> "Twin":
+        """Return the twin with these `lines`, whose curator's answers are of one `release`."""
+        return cls(
+            kind=kind,
+            lines=tuple(lines),
+            people=people,
+            cost=release.cost,
+            level=level,
+            threshold=release.threshold if isinstance(release, Histogram) else None,
+            is_simulation=release.is_simulation,
+            no_local=no_local,
+        )
 
 
 def central_twin(
@@ -119,17 +142,10 @@ def central_twin(
     if table.mechanism.fingerprint != mechanism.fingerprint:
         raise ParameterError(f"the table is not of the metric {metric.name!r} as it is now")
     if isinstance(mechanism, Numeric):
-        return _mean(mechanism, people, table, epsilon=epsilon, level=level, noise=noise)
+        return _mean(mechanism, people, table, epsilon, level, noise)
     if isinstance(mechanism, HierarchicalHistogram):
-        return _percentiles(
-            mechanism,
-            people,
-            table,
-            quantiles or QUANTILES,
-            epsilon=epsilon,
-            level=level,
-            noise=noise,
-        )
+        asked = quantiles or QUANTILES
+        return _percentiles(mechanism, people, table, asked, epsilon, level, noise)
     at_most = getattr(mechanism, "at_most", None) or 1
     persons, people = people.users, limited(mechanism, people, generator)
     if isinstance(mechanism, BitFlip):
@@ -152,16 +168,8 @@ def central_twin(
         local, reason = _local_counts(table, release.categories, level), ""
     except LdpError as error:
         local, reason = {}, str(error)
-    return Twin(
-        kind="histogram" if names else "strings",
-        lines=tuple(_lines(release, local, level)),
-        people=persons,
-        cost=release.cost,
-        level=level,
-        threshold=release.threshold,
-        is_simulation=release.is_simulation,
-        no_local=reason,
-    )
+    kind = "histogram" if names else "strings"
+    return Twin.of(kind, _lines(release, local, level), persons, release, level, reason)
 
 
 def _listed(metric: Metric) -> tuple[str, ...]:
@@ -179,7 +187,6 @@ def _mean(
     mechanism: Numeric,
     people: Population,
     table: Table | JointTable,
-    *,
     epsilon: float,
     level: float,
     noise: Noise,
@@ -195,15 +202,7 @@ def _mean(
         central=Answer(release.mean, release.std_error, *release.interval(level)),
         local=Answer(local.mean, local.std_error, *local.interval(level)),
     )
-    return Twin(
-        kind="mean",
-        lines=(line,),
-        people=release.people,
-        cost=release.cost,
-        level=level,
-        threshold=None,
-        is_simulation=release.is_simulation,
-    )
+    return Twin.of("mean", [line], release.people, release, level)
 
 
 def _percentiles(
@@ -211,7 +210,6 @@ def _percentiles(
     people: Population,
     table: Table | JointTable,
     quantiles: tuple[float, ...],
-    *,
     epsilon: float,
     level: float,
     noise: Noise,
@@ -227,8 +225,8 @@ def _percentiles(
         neighbours=REPLACE,
         noise=noise,
     )
-    local: Mapping[str, Distribution] = {}
-    reason = ""
+    local: Mapping[str, Distribution]
+    local, reason = {}, ""
     try:
         local = decode_by_category(table).of if mechanism.by else {"": decode_distribution(table)}
     except LdpError as refusal:
@@ -246,16 +244,7 @@ def _percentiles(
                 local=Answer(*local[name].quantile(q, level)[1:5]) if local else None,
             )
             lines.append(line)
-    return Twin(
-        kind="percentiles",
-        lines=tuple(lines),
-        people=people.users,
-        cost=release.cost,
-        level=level,
-        threshold=None,
-        is_simulation=release.is_simulation,
-        no_local=reason,
-    )
+    return Twin.of("percentiles", lines, people.users, release, level, reason)
 
 
 def _lines(release: Histogram, local: dict[str, Answer], level: float) -> Iterator[Line]:

@@ -330,12 +330,12 @@ class TrueNumbers:
         return self._sums[end] - self._sums[start]
 
 
-def true_numbers(truth: Mapping[str, int], path: str = "the truth") -> Mapping[float, int] | None:
+def true_numbers(truth: Mapping[str, int]) -> Mapping[float, int] | None:
     """Return a `truth` whose values are numbers, with a count above 0; None for another."""
     try:
         counts = {float(value): count for value, count in truth.items() if count > 0}
     except ValueError:
         return None
     if not all(map(is_number, counts)):
-        raise DecodeError(f"{path} names a number that is not finite")
+        raise DecodeError("the truth names a number that is not finite")
     return counts or None

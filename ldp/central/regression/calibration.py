@@ -101,11 +101,9 @@ def _squared(sensitivity: float, scale: float) -> float:
     return (sensitivity / scale) ** 2 if scale else math.inf
 
 
-def calibrate(
-    shares: Shares, *, mu: float, norm: float, neighbours: Neighbours, target: float = 1.0
-) -> Scales:
-    """Return the smallest scales with these `shares` whose joint mu is at most `mu`; `norm`,
-    `target`: as for `joint_mu`.
+def calibrate(shares: Shares, *, mu: float, norm: float, neighbours: Neighbours) -> Scales:
+    """Return the smallest scales with these `shares` whose joint mu is at most `mu`, for rows of
+    length `norm` and targets of 1 at most.
 
     >>> halves = Shares.of(split=0.5)
     >>> scales = calibrate(halves, mu=0.2, norm=1.0, neighbours=Neighbours.ADD_REMOVE)
@@ -117,12 +115,12 @@ def calibrate(
         eigenvalue = total * shares.eigenvalue  # 0 also for a share that underflows
         return Scales(
             xx=norm**2 / math.sqrt(total * shares.xx),
-            xy=norm * target / math.sqrt(total * shares.xy),
+            xy=norm / math.sqrt(total * shares.xy),
             eigenvalue=norm**2 / math.sqrt(eigenvalue) if eigenvalue else math.inf,
         )
 
     # the square of mu is proportional to `total`
-    mu_of_one = joint_mu(split(1.0), norm=norm, neighbours=neighbours, target=target)
+    mu_of_one = joint_mu(split(1.0), norm=norm, neighbours=neighbours)
     least = split((mu / mu_of_one) ** 2)
     return Scales(
         xx=least.xx * ROUNDING,

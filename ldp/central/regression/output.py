@@ -43,8 +43,8 @@ class Output:
         return Fit(noise.gaussian(in_ball(rows.xx, rows.xy, strength), scale), budget.cost)
 
 
-def in_ball(xx: Floats, xy: Floats, ridge: float, radius: float = RADIUS) -> Floats:
-    """Return the minimum over |b| <= radius of b' xx b / 2 - b' xy + ridge |b|**2 / 2, `xx` of
+def in_ball(xx: Floats, xy: Floats, ridge: float) -> Floats:
+    """Return the minimum over |b| <= RADIUS of b' xx b / 2 - b' xy + ridge |b|**2 / 2, `xx` of
     shape (columns, columns): the ridge is raised until its solution lies inside."""
     values, vectors = np.linalg.eigh(xx)
     turned = vectors.T @ xy
@@ -53,9 +53,9 @@ def in_ball(xx: Floats, xy: Floats, ridge: float, radius: float = RADIUS) -> Flo
         return np.asarray(turned / (np.maximum(values, 0) + ridge + added))
 
     def is_outside(added: float) -> bool:
-        return bool(np.linalg.norm(solution(added)) > radius)
+        return bool(np.linalg.norm(solution(added)) > RADIUS)
 
     added = 0.0
     if is_outside(added):
-        added = bisect(is_outside, added, float(np.linalg.norm(turned)) / radius)[1]
+        added = bisect(is_outside, added, float(np.linalg.norm(turned)) / RADIUS)[1]
     return np.asarray(vectors @ solution(added))

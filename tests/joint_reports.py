@@ -1,0 +1,30 @@
+"""Two joint mechanisms, and the patterns of their reports, for tests of what goes together."""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ldp import JointReport, UnaryEncoding
+from ldp.simulation import Population, simulate
+from ldp.tables.patterns import Patterns
+
+KINDS = UnaryEncoding(categories=("a", "b", "c"), epsilon=1.5)
+ANSWERS = UnaryEncoding(categories=("x", "y"), epsilon=1.0)
+BOTH = JointReport(of=(KINDS, ANSWERS))
+PAIRS = tuple(product("abc", "xy"))
+LOUD = JointReport(
+    of=(
+        UnaryEncoding(categories=("a", "b", "c"), epsilon=64.0),
+        UnaryEncoding(categories=("x", "y"), epsilon=64.0),
+    )
+)
+"""Hardly a bit is ever flipped."""
+
+
+def patterns_of(
+    mechanism: JointReport, pairs: Any, counts: Any, generator: np.random.Generator
+) -> Patterns:
+    """The patterns of simulated reports of as many people with each pair as `counts` says."""
+    people = Population(pairs, counts=np.array(counts))
+    return Patterns.of(mechanism, simulate(mechanism, people, generator))

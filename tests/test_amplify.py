@@ -1,0 +1,217 @@
+"""`ldp amplify`: what a shuffled batch costs, of a metric, a preset or a mechanism."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ldp.accounting import Cost
+from ldp.collection.buffer import RelayedReports
+from ldp.collection.ingest import write_sizes
+from ldp.mechanisms.catalogue import CATALOGUE, CLASSES, PUBLIC
+from ldp.privacy_loss import compose_shuffled, least_reports
+from ldp.registry import Registry
+from tests.command_line import run
+from tests.tiers import tiered
+
+SIZES = (2_000, 4_000, 9_000)
+"""The smaller sizes of three batches."""
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_amplify_prints_both_costs_and_the_conditions(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = "amplify city --registry metrics.toml --users 100000 --delta 1e-6"
+    assert run(asked, monkeypatch) == 0
+    shown = capsys.readouterr().out
+    for words in (
+        "seen by itself            epsilon 4, delta 0",
+        "in a batch of 100,000     epsilon 0.1042, delta 1e-06",
+        "epsilon 0.5347 (2021), 0.4078 (2023)",
+        "an independent party shuffles",
+        "at least 100,000 reports of the batch are honest",
+        "a person sends one report to a batch",
+        "does not depend on what they would say",
+    ):
+        assert words in shown
+    assert run(f"{asked} --per-person 2 --json", monkeypatch) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["local"] == {"epsilon": 8.0, "delta": 0.0}
+    assert result["shuffled"]["epsilon"] == pytest.approx(2 * 0.1041, abs=2e-4)
+    assert result["shuffled"]["delta"] == pytest.approx(2e-6 * 1.1097, rel=1e-3)
+    assert result["closed_forms"]["2021"] == pytest.approx(0.5346, abs=1e-4)
+    assert len(result["conditions"]) == 4
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("words", "local", "shuffled", "conditions"),
+    tiered(
+        [
+            ("--mechanism rr --domain 2 --epsilon 4 -n 100000", 4.0, 0.118, 4),
+            ("--mechanism unary --epsilon 4 -n 100000", 4.0, 0.104, 4),
+            ("--mechanism hcms --epsilon 4 --reports 100000", 4.0, 0.0815, 4),
+            ("--preset chrome-uma --users 20", 2.043, 2.043, 5),
+            ("--epsilon 4 --users 100000", 4.0, 0.1698, 4),
+            ("--mechanism pgr --domain 2600 --epsilon 4 -n 100000", 4.0, 0.0824, 4),
+            ("--mechanism cms --epsilon 1 --target 0.05", 1.0, 0.05, 4),
+            (
+                "--mechanism dummies --domain 2600 --with slots=2,probability=0.5545 -n 100000",
+                *(None, 1.0, 5),
+            ),
+        ],
+        fast=3,
+    ),
+)
+def test_amplify_takes_a_preset_or_a_mechanism(
+    words: str,
+    local: float | None,
+    shuffled: float,
+    conditions: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of 20 people at most, shuffling changes hardly anything at so small a delta."""
+    assert run(f"amplify {words} --delta 1e-6 --json", monkeypatch) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["local"]["epsilon"] == (local and pytest.approx(local, rel=1e-3))
+    assert result["shuffled"]["epsilon"] == pytest.approx(shuffled, rel=0.01)
+    assert len(result["conditions"]) == conditions
+    assert (result["closed_forms"]["2023"] is None) == ("20" in words.split() or local is None)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--delta 1e-6", "give one of METRIC with --registry, --preset, --mechanism, or --epsilon"),
+        ("city --delta 1e-6", "METRIC and --registry go together"),
+        ("--epsilon 1 --domain 3 --delta 1e-6", "--domain and --with go with --mechanism"),
+        ("--mechanism cms --delta 1e-6", "--mechanism cms needs --epsilon"),
+        ("--mechanism rr --epsilon 1 --delta 1e-6", "--mechanism rr needs --domain"),
+        ("--mechanism rappor --with p=0.5 --delta 1e-6", 'needs --with "f = ...", --with'),
+        ("--mechanism coin --with alpha --delta 1e-6", "--with is like"),
+        ("--mechanism dummies --domain 5 --delta 1e-6", 'needs --with "slots = ...", --with "pro'),
+        ("--mechanism coin --with alpha=1,beta=1,x=2 --delta 1e-6", "--mechanism coin has no x"),
+        ("--mechanism coin --with alpha=1 --epsilon 1 --delta 1e-6", '--with "beta = ..."'),
+        ("--mechanism cms --epsilon 1 --delta 1", "delta must lie strictly between 0 and 1"),
+        ("--epsilon 1 --delta 1e-6 --target 0.1", "give one of --users, --store, --sizes or"),
+        ("--epsilon 1 --delta 1e-6 --fakes 100%", "is a share such as 1% or 0.01, below 1"),
+        ("--preset chrome-uma --delta 1e-6 --batches 2", "share what is memoised"),
+        ("--preset chrome-uma --delta 1e-6 --per-person 2", "share what is memoised"),
+    ],
+)
+def test_amplify_says_what_is_missing(
+    words: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(f"amplify {words} --users 1000", monkeypatch) == 2
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert shown.count("\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_amplify_composes_batches(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = "amplify city --registry metrics.toml --delta 1e-6"
+    assert run(f"{asked} -n 100000 --batches 365", monkeypatch) == 0
+    shown = capsys.readouterr().out
+    assert "in 365 batches            epsilon 2.497, delta 1e-06, composed" in shown
+    assert "epsilon 38.19, delta 0.0003651, added" in shown
+    Path("sizes.csv").write_text("attested,opened\n100000,90000\n80000,100000\n")
+    assert run(f"{asked} --sizes sizes.csv --fakes 1% --json", monkeypatch) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["reports"] == 79_000
+    assert result["batches"]["number"] == 2
+    composed = result["batches"]["composed"]["epsilon"]
+    assert result["shuffled"]["epsilon"] < composed < 0.8 * result["batches"]["added"]["epsilon"]
+    assert "the relay is honest" in result["conditions"][-2]
+    for text, said in (
+        ("attested\n1\n", "columns attested,opened"),
+        ("attested,opened\n", "no batch has a size"),
+        ("attested,opened\n0,5\n", "no batch has a size"),
+    ):
+        Path("sizes.csv").write_text(text)
+        assert run(f"{asked} --sizes sizes.csv", monkeypatch) == 2
+        assert said in capsys.readouterr().err
+    Path("sizes.csv").write_text("attested,opened\n100,100\n")
+    for words, said in (
+        ("--sizes sizes.csv --batches 2", "sizes.csv has 1 batches: leave --batches out"),
+        ("--target 1 --fakes 1%", "--fakes goes with sizes of batches"),
+    ):
+        assert run(f"{asked} {words}", monkeypatch) == 2
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_amplify_reads_the_batches_that_a_collector_noted(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    relayed = [
+        RelayedReports("city", 1, b"\1", attested=5_000, opened=4_000),
+        RelayedReports("city", 1, b"\2", attested=2_000, opened=3_000),
+        RelayedReports("city", 1, b"\3", attested=9_000, opened=9_000),
+        RelayedReports("city", 1, b"", attested=0, opened=70),
+        RelayedReports("home", 1, b"\3", attested=9_000, opened=10),
+    ]
+    write_sizes(Path("store"), relayed)
+    asked = "amplify city --registry metrics.toml --store store --delta 1e-6"
+    assert run(f"{asked} --fakes 1%", monkeypatch) == 0
+    shown = capsys.readouterr().out
+    assert "in a batch of 1,970 " in shown
+    assert "in 3 batches " in shown
+    assert "70 reports without a relay's statement are not in these numbers" in shown
+    assert "the relay is honest" in shown
+    for words, number in (("", 3), ("--batches 2", 2)):
+        assert run(f"{asked} --json {words}", monkeypatch) == 0
+        result = json.loads(capsys.readouterr().out)
+        batches = [(Registry.load("metrics.toml").metric("city").mechanism, n, 1) for n in SIZES]
+        cost = compose_shuffled(batches[:number]).at(1e-6)
+        assert result["batches"]["number"] == number
+        assert result["batches"]["composed"]["epsilon"] == cost.epsilon
+    assert run(asked.replace("city", "home"), monkeypatch) == 0
+    assert "in a batch of 10 " in capsys.readouterr().out
+    for words, said in (
+        (asked.replace("--store store", "--store elsewhere"), "ldp collect --relay-key writes it"),
+        ("amplify --epsilon 1 --store store --delta 1e-6", "--store goes with METRIC"),
+    ):
+        assert run(words, monkeypatch) == 2
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.exact
+def test_amplify_takes_the_target_that_a_metric_states(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Path("metrics.toml").read_text()
+    Path("metrics.toml").write_text(
+        text.replace("[metric.city]", "[metric.city]\nshuffled_epsilon = 0.5")
+    )
+    assert run("amplify city --registry metrics.toml --delta 1e-6 --json", monkeypatch) == 0
+    result = json.loads(capsys.readouterr().out)
+    mechanism = Registry.load("metrics.toml").metric("city").mechanism
+    assert result["reports"] == least_reports(mechanism, epsilon=0.5, delta=1e-6)
+    assert 0.49 < result["shuffled"]["epsilon"] <= 0.5
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("name", sorted({CLASSES[name] for name in PUBLIC} - {"joint"}))
+def test_amplify_knows_every_mechanism_by_name(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That a batch of each is certified: test_shuffling.py."""
+    parameters = CATALOGUE[name].examples()[0].mechanism.parameters()
+    others = {key: text for key, text in parameters.items() if key not in ("mechanism", "seed")}
+    words = ",".join(f"{key}={json.dumps(value)}" for key, value in others.items())
+    monkeypatch.setattr("ldp.cli.amplify.amplify_by_shuffling", lambda *_, **__: Cost(epsilon=0.5))
+    asked = f"amplify --mechanism {name} -n 1000 --delta 1e-6 --json --with {words}"
+    assert run(asked.replace(", ", ","), monkeypatch) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["mechanism"] == name
+    stated = CATALOGUE[name].examples()[0].mechanism.cost.epsilon
+    assert result["local"]["epsilon"] == stated

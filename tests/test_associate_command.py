@@ -1,0 +1,122 @@
+"""`ldp associate`, from a store to a file of cells."""
+
+import json
+import sys
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldp import JointReport, cli
+from ldp.collection import ReportWriter, read_patterns
+from ldp.decoding.association import OTHER, Association, associate
+from ldp.registry import Registry
+from ldp.simulation import Population, simulate
+from tests.registries import GROUP, JOINT, METRIC
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    """The command line in this process."""
+    sys.argv = ["ldp", *map(str, words)]
+    status = 0
+    try:
+        cli.main()
+    except SystemExit as ended:
+        status = int(ended.code or 0)
+    told = capsys.readouterr()
+    return status, told.out, told.err
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A registry and the reports of its joint metric."""
+    folder = tmp_path_factory.mktemp("joint")
+    shown = (
+        'mechanism = "rappor"\nbits = 16\nhashes = 2\ncohorts = 4\nf = 0.0\np = 0.25\nq = 0.75\n'
+    )
+    rest = {
+        "banner": JOINT,
+        "shown": shown + 'dictionary = "kinds.txt"',
+        "dismissed": 'mechanism = "unary"\ncategories = ["no", "yes"]\nepsilon = 2.0',
+    }
+    text = '[product]\nname = "browser"\n' + GROUP.format(name="banners")
+    text += "".join(METRIC.format(name=n, group="banners", rest=r) for n, r in rest.items())
+    (folder / "metrics.toml").write_text(text)
+    (folder / "kinds.txt").write_text("cookies\nupdate\nnothing\n")
+    pairs = "a,b,count\ncookies,yes,6000\ncookies,no,1000\nupdate,no,3000\nweird,yes,500\n"
+    (folder / "pairs.csv").write_text(pairs)
+    asked = Registry.load(folder / "metrics.toml").metric("banner")
+
+    people = Population.from_csv(folder / "pairs.csv")
+    with ReportWriter(folder / "store", "banner", 1, asked.mechanism, date(2026, 1, 1)) as writer:
+        for batch in simulate(asked.mechanism, people, np.random.default_rng(1)):
+            writer.write(*batch)
+    return folder
+
+
+@pytest.mark.exact
+def test_ldp_associate_writes_the_cells_and_prints_the_test(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "j.csv"
+    words = "associate", "banner", "--registry", store / "metrics.toml", store / "store"
+    status, told, _ = run(capsys, *words, "--out", out)
+    assert status == 0
+    assert "of 3 x 2 cells of shown x dismissed discovered among 10,500 reports" in told
+    assert "1 % of made-up reports could move a cell by" in told
+    assert "independent? chi-square" in told
+    lines = out.read_text().splitlines()
+    assert lines[0] == "a,b,count,std_error,low,high,p_value,detected"
+    _, _, count, error, low, high, p_value, detected = lines[1].split(",")
+    assert float(low) == pytest.approx(float(count) - 1.96 * float(error), abs=0.2 * float(error))
+    assert float(high) == pytest.approx(float(low) + 3.92 * float(error), rel=1e-3)
+    assert (float(p_value) < 1e-6, detected) == (True, "1")
+    summary = json.loads(out.with_suffix(".json").read_text())
+    assert (summary["level"], summary["alpha"], summary["control"]) == (0.95, 0.05, "fdr")
+    assert summary["detected"] == sum(line.endswith(",1") for line in lines[1:])
+    assert 0.01 * 10_500 < summary["fakes_move"] < 10_500
+    run(capsys, *words, "--level", 0.5, "--out", tmp_path / "half.csv")
+    ends = (tmp_path / "half.csv").read_text().splitlines()[1].split(",")[4:6]
+    assert float(ends[1]) - float(ends[0]) == pytest.approx(2 * 0.6745 * float(error), rel=1e-3)
+    assert json.loads((tmp_path / "half.json").read_text())["level"] == 0.5
+    assert run(capsys, *words, "--level", 1, "--out", out)[0] == 2
+    assert lines[1].startswith("cookies,yes,")
+    assert {line.split(",")[0] for line in lines[1:]} == {"cookies", "update", OTHER}
+    assert json.loads(out.with_suffix(".json").read_text())["independence"]["p_value"] < 1e-6
+    _, told, _ = run(capsys, *words, "--out", "-", "--json")
+    assert json.loads(told)["cells"][0]["a"] == "cookies"
+    _, told, _ = run(capsys, *words, "--out", "-")
+    assert told == out.read_text()
+    lists = "--candidates", store / "kinds.txt"
+    assert run(capsys, *words, *lists, "--out", out)[0] == 2
+
+
+@pytest.mark.exact
+def test_ldp_associate_says_in_one_line_what_it_cannot_do(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "banner.table").write_bytes(b"")
+    registry, out = ("--registry", store / "metrics.toml"), ("--out", tmp_path / "j.csv")
+    for words, told in (
+        (("shown", store / "store"), "metric 'shown': no joint metric but rappor"),
+        (("banner", tmp_path / "banner.table"), "keeps no report patterns: name the store"),
+        (("banner", tmp_path), "no reports of metric 'banner' version 1"),
+        (
+            ("banner", store / "store", "--candidates", store / "kinds.txt"),
+            "give --candidates once for each member, in turn: shown, dismissed",
+        ),
+    ):
+        status, _, error = run(capsys, "associate", *words, *registry, *out)
+        assert status == 2
+        assert told in error
+        assert error.count("\n") == 1
+
+
+@pytest.mark.exact
+def test_a_damaged_report_is_named_with_its_file(store: Path) -> None:
+    asked = Registry.load(store / "metrics.toml").metric("banner").mechanism
+    assert isinstance(asked, JointReport)
+    whole = read_patterns([store / "store"], "banner", 1, asked)
+    assert whole.total == 10_500
+    assert isinstance(associate(whole, [["cookies"], None]), Association)

@@ -1,0 +1,177 @@
+"""One clear line with status 2 for every mistake on the command line."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import REGISTRY, SIMULATE, run
+
+BAD = {
+    "unknown metric": ("simulate cty --registry metrics.toml --population cities.csv --table t",
+                       "did you mean 'city'"),
+    "value not among the categories": (
+        "simulate home --registry metrics.toml --population foreign.csv --table t",
+        "foreign.csv: value 2 of 2: value is not one of the 9 categories",
+    ),
+    "foreign table": ("decode cities.csv --out e.csv", "cities.csv: not a table file"),
+    "missing table": ("decode nothing.table --out e.csv", "nothing.table"),
+    "other mechanism's table": ("merge city.table home.table --out t", "cannot be added"),
+    "empty store": (
+        "aggregate city --registry metrics.toml empty --out t", "no reports of metric 'city'",
+    ),
+    "negative count": (
+        "simulate city --registry metrics.toml --population negative.csv --table t",
+        "line 3: count must be a whole number",
+    ),
+    "typo in a key": ("registry check typo.toml", "did you mean 'epsilon'"),
+    "epsilon of zero": ("plan --domain 10 --users 10 --epsilon 0", "epsilon must be > 0"),
+    "epsilon that is no number": ("plan --domain 10 --users 10 --epsilon nan", "epsilon must be"),
+    "epsilon above 64": ("plan --domain 10 --users 10 --epsilon 65", "at most 64"),
+    "no user": ("plan --domain 10 --users 0 --epsilon 1", "users must be"),
+    "a domain of one": ("plan --domain 1 --users 5 --epsilon 1", "domain must be"),
+    "neither reports nor table": (SIMULATE, "--reports or --table"),
+    "bad alpha": ("decode city.table --out e.csv --alpha 2", "alpha must lie"),
+    "bad level": ("decode city.table --out e.csv --level 1", "level must lie"),
+    "wrong method": ("decode city.table --out e.csv --method direct", "does not fit"),
+    "missing option": ("decode city.table", "Missing option '--out'"),
+    "unknown command": ("decod city.table", "No such command"),
+    "frequencies without users": (
+        "simulate city --registry metrics.toml --population shares.csv --table t", "how many users",
+    ),
+    "no header": (
+        "simulate city --registry metrics.toml --population cities.txt --table t", "line 1 must be",
+    ),
+    "estimates that are none": ("report cities.csv --out t", "not an estimates file"),
+    "damaged report file": (
+        "aggregate city --registry metrics.toml damaged --out t", "part.parquet: damaged",
+    ),
+    "output to a stream": ("merge city.table --out -", "not supported here"),
+    "input from a stream": ("decode - --out e.csv", "not supported here"),
+    "output to a folder": ("decode city.table --out .", "cannot be replaced|can be replaced"),
+    "output in place of the input": ("decode city.table --out city.table", "also an input"),
+    "output in place of the summary": ("decode city.table --out e.json", "for the summary"),
+    "threshold that is no number": ("decode city.table --out e.csv --threshold nan", "threshold"),
+    "too many users": (
+        f"{SIMULATE} --users 100000000000000000000 --table t", "users must be from 1",
+    ),
+    "too many users to plan": (
+        "plan --domain 9 --epsilon 1 --users 1" + "0" * 400, "users must be from 1",
+    ),
+    "alpha of nothing": ("plan --domain 9 --users 9 --epsilon 1 --alpha 0", "alpha and power"),
+    "alpha that is no number": (
+        "plan --domain 9 --users 9 --epsilon 1 --alpha nan", "alpha and power",
+    ),
+    "dates the wrong way round": (
+        "aggregate city --registry metrics.toml damaged --out t --since 2026-02-01 "
+        "--until 2026-01-01", "--until lies before --since",
+    ),
+    "an endless field": (
+        "simulate city --registry metrics.toml --population long.csv --table t", "not a CSV file",
+    ),
+    "more people than there are": (
+        "simulate city --registry metrics.toml --population crowd.csv --table t", "at most",
+    ),
+    "an audit of nothing": ("audit", "give one of METRIC"),
+    "an audit without a registry": ("audit city", "go together"),
+    "somebody's folder": ("demo --users 3 --out .", "neither empty nor an earlier demo's"),
+    "output in a file's place": ("decode city.table --out cities.csv/e.csv", "cities.csv"),
+}  # fmt: skip
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("name", BAD)
+def test_a_mistake_is_one_line_with_status_2_and_writes_nothing(
+    name: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words, message = BAD[name]
+    Path("foreign.csv").write_text("value,count\nOslo,5\nAtlantis,5\n")
+    Path("negative.csv").write_text("value,count\nOslo,5\nBergen,-3\n")
+    Path("shares.csv").write_text("value,frequency\nOslo,0.5\nBergen,0.5\n")
+    Path("typo.toml").write_text(REGISTRY.replace("epsilon = 4.0", "epsilom = 4.0"))
+    Path("long.csv").write_text("value,count\n" + "x" * 200_000 + ",1\n")
+    crowd = "".join(f"v{i},1000000000000000\n" for i in range(9300))
+    Path("crowd.csv").write_text("value,count\n" + crowd)
+    Path("empty").mkdir()
+    damaged = Path("damaged/metric=city/version=1/day=2026-01-01")
+    damaged.mkdir(parents=True)
+    (damaged / "part.parquet").write_bytes(b"PAR1 but no more")
+    for metric in ("city", "home"):
+        run(
+            f"simulate {metric} --registry metrics.toml --population cities.csv "
+            f"--table {metric}.table --seed 1",
+            monkeypatch,
+        )
+    capsys.readouterr()
+    before = {path: path.stat().st_mtime_ns for path in here.rglob("*")}
+    assert run(words, monkeypatch) == 2
+    said = capsys.readouterr()
+    assert re.search(message, said.err) or message in said.err
+    assert said.err.count("\n") == 1
+    assert "Traceback" not in said.err
+    assert "Atlantis" not in said.err
+    assert said.out == ""
+    assert {path: path.stat().st_mtime_ns for path in here.rglob("*")} == before
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("--rappor-params p --out x", "give either TABLE, or --rappor-params with --rappor-counts"),
+        ("t --rappor-map m --out x", "go with --rappor-params"),
+        ("--rappor-params p --rappor-counts c --out x", "give either --rappor-map or --candidates"),
+        ("--rappor-params p --rappor-counts c --rappor-map m --out x", "cannot read p"),
+    ],
+)
+def test_google_rappors_files_go_together(
+    here: Path,
+    arguments: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(f"decode {arguments}", monkeypatch) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.exact
+def test_a_mistake_of_ours_shows_no_traceback_unless_asked(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(**_: object) -> None:
+        raise KeyError("secret value")
+
+    monkeypatch.setattr("ldp.cli.plan.planned", broken)
+    assert run("plan --domain 9 --users 9 --epsilon 1", monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert said == "ldp: internal error (KeyError); LDP_DEBUG=1 shows where\n"
+    monkeypatch.setenv("LDP_DEBUG", "1")
+    with pytest.raises(KeyError):
+        run("plan --domain 9 --users 9 --epsilon 1", monkeypatch)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("package", "words"),
+    [("click", ["--help"]), ("numpy", ["report", "x.csv", "--out", "y.html"]), ("numpy", ["demo"])],
+)
+def test_without_the_server_extra_the_command_says_so(
+    tmp_path: Path, package: str, words: list[str]
+) -> None:
+    """Also where another package brought click, and numpy is missing."""
+    missing = f"raise ModuleNotFoundError('no {package}', name='{package}')"
+    (tmp_path / f"{package}.py").write_text(missing)
+    done = subprocess.run(
+        [sys.executable, "-m", "ldp", *words],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert done.stderr.strip().endswith("pip install '.[server]'")
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,115 @@
+"""`ldp collect` and what other commands say of its store."""
+
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ldp.client import Client
+from ldp.client import Collector as Destination
+from tests.collecting import Process, Service, batch, counted, drain, items, registry
+
+
+@pytest.mark.exact
+def test_a_registry_without_a_group_collects_nothing(tmp_path: Path) -> None:
+    asked = registry(tmp_path)
+    body = batch(items(asked, "city", "Oslo", 1))
+    asked.path.write_text('[product]\nname = "weather"\n[group]\n[metric]\n')
+    serving = Process(tmp_path, "--listen", "127.0.0.1:0")
+    assert serving.url, (tmp_path / "log").read_text()
+    assert Destination(serving.url).send(bytes(16), body) == 1
+    assert serving.end() == 0
+
+
+@pytest.mark.exact
+def test_the_command_serves_the_real_client_and_a_second_one_ends(tmp_path: Path) -> None:
+    """From `ldp collect` over the public client to a table: everything acknowledged is counted."""
+    from datetime import UTC, datetime
+
+    serving = Process(tmp_path, "--listen", "127.0.0.1:0")
+    now = datetime.now(UTC) - timedelta(hours=1)
+    with Client(
+        tmp_path / "device.ldp",
+        registry=tmp_path / "metrics.toml",
+        destination=Destination(serving.url),
+        clock=lambda: now,
+        jitter=timedelta(0),
+        strict=True,
+    ) as client:
+        client.grant()
+        for _ in range(5):
+            client.record("city", "Oslo")
+            now += timedelta(minutes=1)
+            assert client.upload().acknowledged == 1
+    assert Process(tmp_path, "--listen", "127.0.0.1:0").ended() == 2
+    log = (tmp_path / "log").read_text()
+    assert log.count("\n") == 1
+    assert "another collector uses it" in log
+    assert serving.end() == 0
+    drain(tmp_path)
+    assert counted(tmp_path / "reports", registry(tmp_path), "city").total == 5
+    assert "127.0.0.1" not in (tmp_path / "log").read_text()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--listen", "here"), "--listen must be HOST:PORT"),
+        (("--listen", "127.0.0.1:70000"), "--listen must be HOST:PORT"),
+        (("--shuffle-longest", "soon"), "a length of time must be text"),
+        (("--registry", "nowhere.toml"), "cannot read nowhere.toml"),
+    ],
+)
+def test_wrong_words_end_with_one_line(
+    tmp_path: Path, words: tuple[str, str], message: str
+) -> None:
+    assert Process(tmp_path, *words).ended() == 2
+    log = (tmp_path / "log").read_text()
+    assert log.count("\n") == 1
+    assert message in log
+
+
+@pytest.mark.exact
+def test_aggregate_says_what_waits_in_the_buffer(tmp_path: Path) -> None:
+    """Where there is no file yet; of another metric nothing waits, and the plain message stays."""
+    asked = registry(tmp_path)
+    with Service(tmp_path) as service:
+        service.send(batch(items(asked, "city", "Oslo", 7)))
+        service.send(batch(items(asked, "city", "Oslo", 4)))
+        (tmp_path / "buffer").rename(tmp_path / "reports.buffer")
+        command = [sys.executable, "-m", "ldp", "aggregate", "--registry", str(asked.path)]
+        store, said = str(tmp_path / "reports"), dict[str, str]()
+        (tmp_path / "reports").mkdir(exist_ok=True)
+        for metric in ("city", "word"):
+            words = [*command, metric, store, "--out", str(tmp_path / "t")]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            assert done.returncode == 2
+            said[metric] = done.stderr
+        (tmp_path / "reports.buffer").rename(tmp_path / "buffer")
+    assert f"but 11 wait in {store}.buffer" in said["city"]
+    assert "--drain" in said["city"]
+    assert said["word"].endswith(f"no reports of metric 'word' version 1 in {store}\n")
+    assert {text.count("\n") for text in said.values()} == {1}
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "words",
+    [
+        "collect --registry metrics.toml --store gs://bucket/reports",
+        "collect --registry metrics.toml --store reports --buffer gs://bucket",
+        "aggregate city --registry metrics.toml https://example.org/x --out t",
+        "simulate city --registry metrics.toml --population p.csv --reports s3://bucket/x",
+    ],
+)
+def test_a_url_is_not_made_a_folder(tmp_path: Path, words: str) -> None:
+    registry(tmp_path)
+    command = [sys.executable, "-m", "ldp", *words.split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "is a URL" in done.stderr or "a store is a folder, file:///PATH" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics.toml"]

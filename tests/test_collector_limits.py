@@ -1,0 +1,122 @@
+"""What a collector does with too much, too slow and no HTTP."""
+
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from ldp.collection.service import SLOW_SECONDS, Limits
+from simulations.collector import Served, crowded, stopped_at_once
+from tests.collecting import Service, batch, items, registry, waiting
+
+
+@pytest.mark.exact
+def test_malformed_requests_do_not_fill_the_log(tmp_path: Path) -> None:
+    """300 of them leave one line, which names no address."""
+    served = Served(tmp_path)
+    served.start()
+    where = urlsplit(served.url)
+    for _ in range(300):
+        with socket.create_connection((where.hostname, where.port), timeout=10) as one:
+            one.sendall(b"\x16\x03\x01 this is not HTTP\r\n\r\n")
+            assert b"400" in one.recv(4096)
+    assert served.end() == 0
+    log = (tmp_path / "log").read_text()
+    assert log.count("\n") == 1
+    assert "Invalid HTTP request" in log
+    assert "127.0.0.1" not in log
+
+
+@pytest.mark.exact
+def test_too_much_is_put_off_and_not_lost(tmp_path: Path) -> None:
+    """Each limit answers with Retry-After, and what was put off is taken later."""
+    asked = registry(tmp_path)
+    request = ("POST", "/v1/reports", {"content-type": "application/vnd.ldp.batch"})
+    bodies = [batch(items(asked, "city", "Oslo", 1)) for _ in range(6)]
+    together = [(request[0], request[1], body, request[2]) for body in bodies]
+    for limits, status in (
+        (Limits(requests=2), 503),
+        (Limits(rate=3.0), 429),
+        (Limits(queue_bytes=-1), 503),
+        (Limits(buffer_bytes=1), 503),
+    ):
+        with Service(tmp_path, limits=limits) as service:
+            late = [got for got in service.ask_together(together) if got.status != 202]
+        assert late, limits
+        assert {got.status for got in late} == {status}
+        assert all(int(got.headers["retry-after"]) >= 1 for got in late)
+    with Service(tmp_path) as service:
+        assert {got.status for got in service.ask_together(together)} == {202}
+    assert waiting(tmp_path / "buffer") == 6
+
+
+@pytest.mark.exact
+def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
+    with Service(tmp_path, limits=Limits(body_seconds=0.05)) as service:
+        headers = {"content-type": "application/vnd.ldp.batch"}
+        assert service.stall(headers).status == 408
+
+
+@pytest.mark.exact
+def test_slow_bodies_give_way_to_others(tmp_path: Path) -> None:
+    """As many bodies as may be awaited never come: whoever sends a whole one is answered at once,
+    and the body that was awaited longest is given up."""
+    asked = registry(tmp_path)
+    with Service(tmp_path, limits=Limits(requests=3, body_seconds=15.0)) as service:
+        stalled = [service.stall_for_a_while() for _ in range(3)]
+        assert service.send(batch(items(asked, "city", "Oslo", 1))).status == 503, "not slow yet"
+        time.sleep(SLOW_SECONDS + 0.1)
+        for _ in range(2):
+            assert service.send(batch(items(asked, "city", "Oslo", 1))).status == 202
+        given_up = [one.result(timeout=14) for one in stalled[:1]]
+        assert [got.status for got in given_up] == [408]
+        assert given_up[0].headers["connection"] == "close"
+        assert not stalled[2].done()
+        stalled[2].cancel()
+    assert waiting(tmp_path / "buffer") == 2
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+@pytest.mark.parametrize(("silent", "slow"), [(300, 0), (0, 300)])
+def test_connections_that_are_held_open_keep_nobody_out(
+    tmp_path: Path, silent: int, slow: int
+) -> None:
+    """More of them than the collector has descriptors; the campaign has 1,100 and 600."""
+    found, put_off, slowest = crowded(tmp_path, silent, slow, most_open=256, batches=20)
+    assert found.is_none
+    assert (put_off, found.sent) == (0, 120)
+    assert slowest < 30.0
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_a_collector_that_is_stopped_at_once_stops(tmp_path: Path) -> None:
+    """SIGTERM at the moment it says that it is ready; the campaign does so 200 times."""
+    assert stopped_at_once(tmp_path, 3) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_connections_have_clocks(tmp_path: Path) -> None:
+    """One that says nothing, one that stops in its head, one whose head does not end and one that
+    was answered: all are closed."""
+    code = (
+        "from ldp.collection import connections;"
+        "connections.REQUEST_SECONDS = 1.0;"
+        "from ldp.__main__ import main; main()"
+    )
+    served = Served(tmp_path)
+    served.start(code=("-c", code))
+    where = urlsplit(served.url)
+    endless = b"GET /v1/health HTTP/1.1\r\nHost: x\r\nX: " + b"x" * (1 << 17)
+    for said in (b"", b"POST /v1/rep", endless, b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n"):
+        with socket.create_connection((where.hostname, where.port), timeout=10) as one:
+            one.sendall(said)
+            with suppress(ConnectionResetError):
+                while one.recv(4096):
+                    pass
+    assert served.end() == 0

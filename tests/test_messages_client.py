@@ -1,0 +1,241 @@
+"""A device and messages for a shuffler: its consent, and what leaves it."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from ldp.client import Client, Collector
+from ldp.client.destinations import Folder
+from ldp.client.results import Declined
+from ldp.errors import ParameterError
+from ldp.protocol.batch import Batch
+from tests.devices import DAY, NOON
+from tests.messages import MESSAGES, OSLO, QUEUE, Person, ThroughRelay, items, registry
+from tests.sealing import KEY
+
+ANYWHERE, RELAYED = "http://127.0.0.1:1", "http://127.0.0.1:2"
+
+
+@pytest.mark.exact
+def test_a_client_without_a_relay_and_its_key_is_refused(tmp_path: Path) -> None:
+    loaded = registry(tmp_path)
+    for way in (Collector(ANYWHERE, key=KEY.public), Folder(tmp_path / "out")):
+        with pytest.raises(ParameterError, match="metric 'city' protects nothing without a relay"):
+            Client(tmp_path / "d", registry=loaded, destination=way)
+    with pytest.raises(ParameterError, match="another address"):
+        Collector(ANYWHERE, relay=ANYWHERE, key=KEY.public)
+    Client(
+        tmp_path / "d",
+        registry=loaded,
+        destination=Collector(ANYWHERE, relay=RELAYED, key=KEY.public),
+    ).close()
+    silent = Client(tmp_path / "d", registry=loaded, witness=False)
+    silent.grant(["trusting"])
+    assert silent.record("city", "Oslo") == Declined(
+        "relay", "metric 'city' needs a relay to send to"
+    )
+    assert silent.record("mood", "good")
+
+
+@pytest.mark.exact
+def test_it_needs_a_consent_of_its_own(tmp_path: Path) -> None:
+    """Also where the group was there before, with noise of its own and the same caps."""
+    person = Person(tmp_path / "d", registry(tmp_path), way := ThroughRelay())
+    person.client.grant()
+    assert person.client.status().unasked == ("trusting",)
+    declined = person.client.record("city", "Oslo")
+    assert isinstance(declined, Declined)
+    assert declined.details == "group 'trusting' needs its own consent: ask again"
+    assert person.client.record("mood", "good")
+    with pytest.raises(ParameterError, match="no group 'places' that trusts a shuffler"):
+        person.client.grant(["places"])
+    person.client.grant(["trusting"])
+    assert person.client.record("city", "Oslo")
+    person.client.grant()
+    person.now += DAY
+    person.client.upload()
+    assert {item.metric for item in items(way)} == {"queue:places"}
+
+
+@pytest.mark.exact
+def test_consent_that_is_taken_back_deletes_what_waits_of_it(tmp_path: Path) -> None:
+    """What is sealed and what is pooled; what is not under it stays."""
+
+    class Down(ThroughRelay):
+        down = True
+
+        def send(self, identity: bytes, body: bytes) -> int:
+            if self.down:
+                raise OSError
+            return super().send(identity, body)
+
+    person = Person(tmp_path / "d", registry(tmp_path), way := Down())
+    person.client.record("mood", "good")
+    person.answer("Oslo")
+    person.client.record("city", "Oslo")
+    assert person.client.status().waiting == 2
+    person.client.grant()
+    status = person.client.status()
+    assert (status.waiting, status.pooled) == (1, 0)
+    way.down = False
+    person.client.grant(["trusting"])
+    person.now += 2 * DAY
+    person.client.upload()
+    assert {item.metric for item in items(way)} == {"queue:places"}
+
+
+@pytest.mark.exact
+def test_another_text_needs_another_consent(tmp_path: Path) -> None:
+    Person(tmp_path / "d", registry(tmp_path), ThroughRelay()).client.close()
+    other = registry(tmp_path, ("and a relay mixes it", "and nobody mixes it"))
+    client = Client(tmp_path / "d", registry=other, destination=ThroughRelay(), clock=lambda: NOON)
+    assert client.status().unasked == ("trusting",)
+    assert isinstance(client.record("city", "Oslo"), Declined)
+    client.grant(["trusting"])
+    assert client.status().unasked == ()
+    assert client.record("city", "Oslo")
+
+
+@pytest.mark.exact
+def test_consent_is_that_of_the_group_under_which_a_record_was_sealed(tmp_path: Path) -> None:
+    """Its metric moves to another group, whose consent does not cover what waits."""
+
+    class Down(ThroughRelay):
+        def send(self, identity: bytes, body: bytes) -> int:
+            raise OSError
+
+    person = Person(tmp_path / "d", registry(tmp_path), Down())
+    person.answer("Oslo")
+    assert person.client.status().waiting == 1
+    person.client.close()
+    group = '[group.other]\nwindow = "1d"\nwindow_epsilon = 1.0\nlifetime_epsilon = 9.0\n'
+    moved = registry(
+        tmp_path,
+        ("[metric.city]", f'{group}trust = "shuffler"\nconsent = "x"\n[metric.city]'),
+        ('group = "trusting"', 'group = "other"'),
+        ("version = 3", "version = 4"),
+    )
+    now = person.now + DAY // 2
+    client = Client(tmp_path / "d", registry=moved, destination=Down(), clock=lambda: now)
+    client.grant(["other"])
+    assert client.status().waiting == 0
+
+
+@pytest.mark.exact
+def test_taking_a_consent_back_waits_for_what_is_on_its_way(tmp_path: Path) -> None:
+    class Slow(ThroughRelay):
+        inside, go = threading.Event(), threading.Event()
+
+        def send(self, identity: bytes, body: bytes) -> int:
+            self.inside.set()
+            self.go.wait(10)
+            return super().send(identity, body)
+
+    person = Person(tmp_path / "d", registry(tmp_path), way := Slow())
+    person.client.record("city", "Oslo")
+    person.now += DAY
+    uploading = threading.Thread(target=person.client.upload)
+    uploading.start()
+    assert way.inside.wait(10)
+    taking_back = threading.Thread(target=person.client.grant)
+    taking_back.start()
+    taking_back.join(0.3)
+    assert taking_back.is_alive()
+    assert not way.got
+    way.go.set()
+    taking_back.join(10)
+    assert len(way.got) == 1
+    uploading.join()
+
+
+@pytest.mark.exact
+def test_a_record_leaves_as_a_batch_of_its_own_with_always_as_many_messages(
+    tmp_path: Path,
+) -> None:
+    """Of one size each, sealed one by one, and only the latest of the periods that are over."""
+    person = Person(tmp_path / "d", registry(tmp_path), way := ThroughRelay())
+    for value in ("Oslo", "Bergen", "Hell"):
+        person.client.record("mood", "good")
+        person.answer(value)
+    person.client.record("city", "Oslo")
+    person.now += DAY
+    person.client.record("city", "Bergen")  # the period before is sealed, and waits
+    person.now += 5 * DAY
+    person.client.upload()
+    person.client.upload()
+    batches = [Batch.from_bytes(body) for body in way.got]
+    own = [batch for batch in batches if batch.items[0].metric == f"queue:{QUEUE}"]
+    assert {len(batch.items) for batch in own} == {OSLO.messages}
+    assert {len(item.report) for batch in own for item in batch.items} == {128}
+    assert {item.metric for batch in batches if batch not in own for item in batch.items} == {
+        "queue:places"
+    }
+    days = [batch.day for batch in own]
+    assert len(days) == len(set(days)) == 5
+    opened = [[KEY.open(item) for item in batch.items] for batch in own]
+    for batch, contents, value in zip(
+        sorted(own, key=lambda batch: batch.day),
+        sorted(opened, key=lambda contents: contents[0].day),
+        ("Oslo", "Bergen", "Hell", "Oslo", "Bergen"),
+        strict=True,
+    ):
+        assert {content.day for content in contents} == {batch.day}
+        column = OSLO.categories.index(value)
+        assert column in [content.item.report[-1] for content in contents]
+    assert person.client.remaining()["trusting"] == 1.0  # a new window; of life five are spent
+    text = " ".join(person.client.explain().split())
+    assert "trusting: 1 in the current window, 25 for life, behind an honest relay" in text
+    assert {len(body) for body in way.got} == {1024}
+
+
+@pytest.mark.exact
+def test_a_device_that_was_away_sends_the_latest_record_only(tmp_path: Path) -> None:
+    """So that a batch of a day of sealing has at most one record of a person."""
+    loaded = registry(tmp_path)
+    person = Person(tmp_path / "d", loaded, way := ThroughRelay())
+    sealer = person.client._sealer
+    public = sealer.public_periods
+    sealer.public_periods = lambda *_: []  # type: ignore[method-assign]
+    for value in ("Oslo", "Bergen", "Hell"):
+        person.client.record("city", value)
+        person.now += DAY
+    sealer.public_periods = public  # type: ignore[method-assign]
+    person.client.upload()
+    (batch,) = (Batch.from_bytes(body) for body in way.got)
+    assert OSLO.categories.index("Hell") in [KEY.open(one).item.report[-1] for one in batch.items]
+    assert person.client.remaining()["trusting"] == 1.0
+    rows = person.client._open_file().transaction(reads=True)
+    with rows as connection:
+        assert connection.execute("SELECT sum(times) FROM totals").fetchone() == (1,)
+
+
+@pytest.mark.exact
+def test_sealed_messages_wait_for_a_relay_whatever_the_next_registry_says(tmp_path: Path) -> None:
+    """An app that no longer has the metric, and a destination without a relay."""
+
+    class Down(ThroughRelay):
+        def send(self, identity: bytes, body: bytes) -> int:
+            raise OSError
+
+    person = Person(tmp_path / "d", registry(tmp_path), Down())
+    person.answer("Oslo")
+    person.client.close()
+    head, _ = MESSAGES.split("[metric.city]")
+    (tmp_path / "metrics.toml").write_text(head.replace('trust = "shuffler"\nconsent', "# "))
+
+    class Direct(ThroughRelay):
+        has_relay = False
+
+    direct = Direct()
+    later = Client(
+        tmp_path / "d",
+        registry=tmp_path / "metrics.toml",
+        destination=direct,
+        clock=lambda: person.now + DAY,
+        strict=True,
+    )
+    assert (
+        later.upload().why == "waits for a destination with a relay, without which it never leaves"
+    )
+    assert not direct.got
