@@ -20,6 +20,7 @@ from ldp.client import Client, Collector
 from ldp.client.destinations import Folder
 from ldp.client.results import Declined
 from ldp.client.sealing import Sealer
+from ldp.client.testing import Device, Memory
 from ldp.collection.relay import forward
 from ldp.collection.sealed_relay import Holding, target_sizes
 from ldp.decoding.dummies import PART_OF_A_BATCH, DummyLaw, MessageBounds
@@ -239,6 +240,34 @@ def test_a_client_without_a_relay_and_its_key_is_refused(tmp_path: Path) -> None
         "relay", "metric 'city' needs a relay to send to"
     )
     assert silent.record("mood", "good")
+
+
+@pytest.mark.exact
+def test_a_device_of_tests_shows_each_message_and_stands_for_the_relay(tmp_path: Path) -> None:
+    """With the same number and sizes as those of a client that seals them."""
+    loaded, memory = registry(tmp_path), Memory()
+    person = Person(tmp_path / "d", loaded, way := ThroughRelay())
+    with Device(tmp_path / "tested", registry=loaded, destination=memory) as device:
+        for client in (person.client, device.client):
+            client.record("mood", "good")
+            client.record("city", "Oslo")
+        statements = device.sealed()
+        person.now += DAY
+        person.client.upload()
+        (city,) = (one for one in device.client.sent() if "city" in one.reports)
+        assert (city.state, city.reports) == ("acknowledged", {"city": OSLO.messages})
+    assert Counter(one.metric for one in statements) == {"mood": 1, "city": OSLO.messages}
+    assert 'names "Oslo" of 3 answers' in [one.text for one in statements if one.metric == "city"]
+    sizes = [
+        Counter((item.metric, len(item.report)) for item in Batch.from_bytes(body).items)
+        for body in (*way.got, *memory.batches.values())
+    ]
+    assert sorted(map(str, sizes[:2])) == sorted(map(str, sizes[2:]))
+    with Device(tmp_path / "asked", registry=loaded, has_consent=False) as device:
+        assert device.client.grant()
+        assert isinstance(device.client.record("city", "Oslo"), Declined)
+    with pytest.raises(ParameterError, match="to memory only"):
+        Device(tmp_path / "out", registry=loaded, destination=Folder(tmp_path / "out"))
 
 
 @pytest.mark.exact
