@@ -21,8 +21,8 @@ from ldp.client.destinations import Folder
 from ldp.client.results import Declined
 from ldp.client.sealing import Sealer
 from ldp.client.testing import Device, Memory
+from ldp.collection.holding import Holding, target_sizes
 from ldp.collection.relay import forward
-from ldp.collection.sealed_relay import Holding, target_sizes
 from ldp.decoding.dummies import PART_OF_A_BATCH, DummyLaw, MessageBounds
 from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import CATALOGUE, JointReport
