@@ -415,10 +415,33 @@ def test_a_record_leaves_as_a_batch_of_its_own_with_always_as_many_messages(
         assert {content.day for content in contents} == {batch.day}
         column = OSLO.categories.index(value)
         assert column in [content.item.report[-1] for content in contents]
-    assert person.client.remaining()["trusting"] == 1.0  # a new window; of life five are spent
+    remaining = {"places": 8.0, "trusting": math.inf, "trusting, behind an honest relay": 1.0}
+    assert person.client.remaining() == remaining  # a new window; of life five are spent
     text = " ".join(person.client.explain().split())
-    assert "trusting: 1 in the current window, 25 for life, behind an honest relay" in text
+    assert "trusting, behind an honest relay: 1 in the current window, 25 for life" in text
+    assert "trusting: 1 in the current window" not in text
+    data = person.client.explain(as_data=True)
+    assert data["remaining"] == {**remaining, "trusting": None}
+    assert data["remaining_for_life"]["trusting, behind an honest relay"] == 25.0
     assert {len(body) for body in way.got} == {1024}
+
+
+@pytest.mark.exact
+def test_nothing_is_left_of_a_life_that_is_spent_with_or_without_a_relay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded = registry(tmp_path, ("lifetime_epsilon = 30.0", "lifetime_epsilon = 2.0"))
+    path, said = tmp_path / "d", list[str]()
+    person = Person(path, loaded, ThroughRelay())
+    for _ in range(2):
+        person.answer("Oslo")
+        command = f"device {path} --registry {tmp_path / 'metrics.toml'}"
+        assert run(command, monkeypatch) == 0
+        said.append(capsys.readouterr().out)
+    assert "left now: 1, behind an honest relay; without one there is no bound" in said[0]
+    assert "left now: 0\n" in said[1]
+    remaining = person.client.remaining()
+    assert remaining == {"places": 8.0, "trusting": 0.0, "trusting, behind an honest relay": 0.0}
 
 
 @pytest.mark.exact
@@ -436,7 +459,7 @@ def test_a_device_that_was_away_sends_the_latest_record_only(tmp_path: Path) -> 
     person.client.upload()
     (batch,) = (Batch.from_bytes(body) for body in way.got)
     assert OSLO.categories.index("Hell") in [KEY.open(one).item.report[-1] for one in batch.items]
-    assert person.client.remaining()["trusting"] == 1.0
+    assert person.client.remaining()["trusting, behind an honest relay"] == 1.0
     rows = person.client._open_file().transaction(reads=True)
     with rows as connection:
         assert connection.execute("SELECT sum(times) FROM totals").fetchone() == (1,)
