@@ -10,7 +10,7 @@ export interface Parameters {
 }
 
 const NUMBERS = new Set(
-  "alpha beta bounds epsilon f fragment_epsilon lifetime_epsilon magnitudes p probability q sending".split(" "),
+  "alpha beta bounds epsilon f fragment_epsilon lifetime_epsilon magnitudes p q".split(" "),
 );
 
 /** As Python writes it. */
