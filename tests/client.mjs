@@ -443,6 +443,26 @@ function privset(p, epsilon) { // a column a category, and a pad for every answe
   const truth = (value) => [...places(p, value), ...range(m - value.length).map((i) => d + i)];
   return { ...part(SUBSET, 1, d + m, [one / naming, other, told], truth), size: w };
 }
+function dummies({ categories, slots, probability, sending }) {
+  const [d, chance, sent] = [categories.length, exact(probability), exact(sending)];
+  const [hidden, all] = [BigInt(slots) * chance, BigInt(d * (1 + slots)) * UNIT];
+  const law = [BigInt(d) * sent + hidden, hidden].map((n) => (ONE * n) / all);
+  const draws = (draw, share) => bernoulli(draw, (ONE * share) / UNIT, 1);
+  const messages = (draw, value) => { // the columns that a record's messages name
+    const own = place(categories, value);
+    const columns = [draws(draw, sent) ? own : d];
+    for (let i = 1; i <= slots; i += 1) {
+      const column = uniformBelow(draw, d);
+      columns.push(draws(draw, chance) ? column : d);
+    }
+    for (let i = slots; i > 0; i -= 1) {
+      const other = uniformBelow(draw, i + 1);
+      [columns[i], columns[other]] = [columns[other], columns[i]];
+    }
+    return columns;
+  };
+  return { ...part(INDEX, 1, d + 1, law), messages };
+}
 const yesNo = (value) => [[0], []][place(["yes", "no"], value)];
 function member(p, i) {
   const [own] = MECHANISMS[p.mechanism][1](p, exact(p.epsilon ?? 0));
@@ -477,9 +497,11 @@ const MECHANISMS = {
   "bit-flip": [16, (p, epsilon) => [bitFlip(p, answers(perBit(p, epsilon), 1))]],
   "memoised-bit-flip": [22, memoisedBitFlip],
   "hierarchical-histogram": [25, (p, epsilon) => [levels(p, epsilon)]],
+  dummies: [26, (p) => [dummies(p)]],
 };
 // Section 8: the fingerprint, of the one form of JSON
-const DOUBLES = ["alpha", "beta", "epsilon", "fragment_epsilon", "lifetime_epsilon", "f", "p", "q"];
+const DOUBLES = ["alpha", "beta", "epsilon", "fragment_epsilon", "lifetime_epsilon", "f", "p", "q",
+  "probability", "sending"];
 const double = (x) => (x > 0 && x < 0.0001 ? x.toExponential().replace(/-(.)$/, "-0$1")
   : `${x}`.replace(/^-?\d+$/, "$&.0"));
 const escaped = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
@@ -500,6 +522,9 @@ function build(given) {
     head: Buffer.concat([Buffer.from([1, id]), fingerprint(given)]) };
 }
 function encode({ parts, limits, head }, draw, value) {
+  const columns = parts[0].messages?.(draw, value) ?? [];
+  if (columns.length)
+    return Buffer.concat(columns.flatMap((n) => [head, toBytes(n, size(limits[2]))]));
   const numbers = parts.flatMap((own) => {
     const [row, inner] = [own.row ?? uniformBelow(draw, own.rows), Number(own.limits[1])];
     const truth = own.truth(value, row, draw);
@@ -530,7 +555,10 @@ function checkExample({ memoised = [], ...example }) {
   const mechanism = build(example.parameters);
   const { parts, head } = mechanism;
   const read = (report) => parse(mechanism, hex(report));
-  const good = example.reports.map(([, said]) => read(said) ?? refuse(`refused a good ${said}`));
+  const messages = 1 + (example.parameters.slots ?? 0); // each a report, of equally many bytes
+  const split = (said) => said.match(new RegExp(`.{${said.length / messages}}`, "g"));
+  const good = example.reports.flatMap(([, said]) => split(said))
+    .map((said) => read(said) ?? refuse(`refused a good ${said}`));
   const devices = ["keyed", undefined].includes(example.parameters.permanent) ? memoised : [];
   if (devices !== memoised && memoised.length) console.log("note: no memoised rappor-cpp here");
   return [

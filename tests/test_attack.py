@@ -213,7 +213,7 @@ def test_percentiles_under_fakes_hold_what_the_honest_reports_say(share: float) 
     table = honest + counted(mechanism, output_numbers(honest, fakes))
     found = decode_distribution(table, share)
     clean = Distribution(found.bins, decode_distribution(honest).nodes, 100_000, {}, fake_share=0.0)
-    down, up = found._shift(found._cumulative)
+    down, up = found._fakes.shift(found._cumulative)
     change = clean.below[0] - found.below[0]
     assert (change <= up + 1e-9).all()
     assert (change >= -down - 1e-9).all()

@@ -16,7 +16,8 @@ from scipy.stats import binom
 from ldp import HierarchicalHistogram
 from ldp.client import Client
 from ldp.decoding.by_category import Distributions
-from ldp.decoding.distribution import Distribution, nodes_of_levels
+from ldp.decoding.distribution import Distribution
+from ldp.decoding.nodes import nodes_of_levels
 from ldp.errors import DecodeError, ParameterError
 from ldp.planning import plan_percentile
 from ldp.publishing.history import Line

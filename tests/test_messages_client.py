@@ -1,6 +1,8 @@
 """A device and messages for a shuffler: its consent, and what leaves it."""
 
+import math
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -8,8 +10,10 @@ import pytest
 from ldp.client import Client, Collector
 from ldp.client.destinations import Folder
 from ldp.client.results import Declined
+from ldp.client.testing import Device, Memory
 from ldp.errors import ParameterError
 from ldp.protocol.batch import Batch
+from tests.command_line import run
 from tests.devices import DAY, NOON
 from tests.messages import MESSAGES, OSLO, QUEUE, Person, ThroughRelay, items, registry
 from tests.sealing import KEY
@@ -36,6 +40,34 @@ def test_a_client_without_a_relay_and_its_key_is_refused(tmp_path: Path) -> None
         "relay", "metric 'city' needs a relay to send to"
     )
     assert silent.record("mood", "good")
+
+
+@pytest.mark.exact
+def test_a_device_of_tests_shows_each_message_and_stands_for_the_relay(tmp_path: Path) -> None:
+    """With the same number and sizes as those of a client that seals them."""
+    loaded, memory = registry(tmp_path), Memory()
+    person = Person(tmp_path / "d", loaded, way := ThroughRelay())
+    with Device(tmp_path / "tested", registry=loaded, destination=memory) as device:
+        for client in (person.client, device.client):
+            client.record("mood", "good")
+            client.record("city", "Oslo")
+        statements = device.sealed()
+        person.now += DAY
+        person.client.upload()
+        (city,) = (one for one in device.client.sent() if "city" in one.reports)
+        assert (city.state, city.reports) == ("acknowledged", {"city": OSLO.messages})
+    assert Counter(one.metric for one in statements) == {"mood": 1, "city": OSLO.messages}
+    assert 'names "Oslo" of 3 answers' in [one.text for one in statements if one.metric == "city"]
+    sizes = [
+        Counter((item.metric, len(item.report)) for item in Batch.from_bytes(body).items)
+        for body in (*way.got, *memory.batches.values())
+    ]
+    assert sorted(map(str, sizes[:2])) == sorted(map(str, sizes[2:]))
+    with Device(tmp_path / "asked", registry=loaded, has_consent=False) as device:
+        assert device.client.grant()
+        assert isinstance(device.client.record("city", "Oslo"), Declined)
+    with pytest.raises(ParameterError, match="to memory only"):
+        Device(tmp_path / "out", registry=loaded, destination=Folder(tmp_path / "out"))
 
 
 @pytest.mark.exact
@@ -183,10 +215,33 @@ def test_a_record_leaves_as_a_batch_of_its_own_with_always_as_many_messages(
         assert {content.day for content in contents} == {batch.day}
         column = OSLO.categories.index(value)
         assert column in [content.item.report[-1] for content in contents]
-    assert person.client.remaining()["trusting"] == 1.0  # a new window; of life five are spent
+    remaining = {"places": 8.0, "trusting": math.inf, "trusting, behind an honest relay": 1.0}
+    assert person.client.remaining() == remaining  # a new window; of life five are spent
     text = " ".join(person.client.explain().split())
-    assert "trusting: 1 in the current window, 25 for life, behind an honest relay" in text
+    assert "trusting, behind an honest relay: 1 in the current window, 25 for life" in text
+    assert "trusting: 1 in the current window" not in text
+    data = person.client.explain(as_data=True)
+    assert data["remaining"] == {**remaining, "trusting": None}
+    assert data["remaining_for_life"]["trusting, behind an honest relay"] == 25.0
     assert {len(body) for body in way.got} == {1024}
+
+
+@pytest.mark.exact
+def test_nothing_is_left_of_a_life_that_is_spent_with_or_without_a_relay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded = registry(tmp_path, ("lifetime_epsilon = 30.0", "lifetime_epsilon = 2.0"))
+    path, said = tmp_path / "d", list[str]()
+    person = Person(path, loaded, ThroughRelay())
+    for _ in range(2):
+        person.answer("Oslo")
+        command = f"device {path} --registry {tmp_path / 'metrics.toml'}"
+        assert run(command, monkeypatch) == 0
+        said.append(capsys.readouterr().out)
+    assert "left now: 1, behind an honest relay; without one there is no bound" in said[0]
+    assert "left now: 0\n" in said[1]
+    remaining = person.client.remaining()
+    assert remaining == {"places": 8.0, "trusting": 0.0, "trusting, behind an honest relay": 0.0}
 
 
 @pytest.mark.exact
@@ -204,7 +259,7 @@ def test_a_device_that_was_away_sends_the_latest_record_only(tmp_path: Path) -> 
     person.client.upload()
     (batch,) = (Batch.from_bytes(body) for body in way.got)
     assert OSLO.categories.index("Hell") in [KEY.open(one).item.report[-1] for one in batch.items]
-    assert person.client.remaining()["trusting"] == 1.0
+    assert person.client.remaining()["trusting, behind an honest relay"] == 1.0
     rows = person.client._open_file().transaction(reads=True)
     with rows as connection:
         assert connection.execute("SELECT sum(times) FROM totals").fetchone() == (1,)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ldp.collection.sealed_relay import target_sizes
+from ldp.collection.holding import target_sizes
 from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import CATALOGUE, JointReport
 from ldp.mechanisms.outcomes import dominating_pair, outcomes
@@ -126,7 +126,6 @@ def test_commands_that_rest_on_noise_refuse_it_and_the_others_say_what_is_left(
     assert "from a relay that signs only: give --key" in capsys.readouterr().err
     of_people = "--registry metrics.toml --population people.csv"
     for words in (
-        f"simulate city {of_people} --reports store",
         "central city --registry metrics.toml --data people.csv --out c.csv",
         "attack city --registry metrics.toml",
     ):

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldp.client.sealing import Sealer
+from ldp.collection.holding import Holding
 from ldp.collection.relay import forward
-from ldp.collection.sealed_relay import Holding
 from ldp.protocol.batch import Batch, Item
 from ldp.protocol.sealed_report import Attestation, Content
 from ldp.protocol.sealing_keys import RelayPublicKey

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from ldp import BitFlip, HierarchicalHistogram, OneBitMean
-from ldp.decoding.distribution import DRAWS, Distribution, Nodes, bins_of
+from ldp.decoding.distribution import DRAWS, Distribution, bins_of
+from ldp.decoding.nodes import Nodes
 from ldp.decoding.tree import Tree, TreeFit
 from ldp.errors import DecodeError, ParameterError
 from ldp.planning import plan_percentile

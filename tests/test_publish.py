@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 from ldp.collection import aggregate
@@ -18,6 +19,7 @@ from ldp.publishing import Job, opened, outputs, publish
 from ldp.publishing.rows import KEY, SCHEMA
 from ldp.registry import Registry
 from ldp.report import load
+from ldp.server import decode
 from ldp.tables.joint_table import load_table
 from simulations.publish import REPORTED, START, write_registry
 from tests.publications import TODAY, Rows, World, files, rows, run
@@ -69,6 +71,77 @@ def test_rows_have_the_numbers_of_the_estimates(world: World) -> None:
     (mean,) = (row for row in found if row["metric"] == "battery")
     assert mean["statistic"] == "mean"
     assert mean["low"] < mean["estimate"] < mean["high"]
+
+
+@pytest.mark.exact
+def test_intervals_allow_for_made_up_reports_where_a_bound_is_known(world: World) -> None:
+    """The rows say for what share; what was counted before stays as it was."""
+    for metric in REPORTED:
+        world.write(metric)
+    first = world.publish(today=START + timedelta(days=1))
+    assert not any(done.note for done in first.counted)
+    for metric in REPORTED:
+        world.write(metric, 1)
+    result = world.publish(fakes=0.05)
+    assert result.problems == []
+    noted = {done.metric for done in result.counted if done.note}
+    assert all(
+        ("no bound under made-up" in str(done)) == bool(done.note) for done in result.counted
+    )
+    found = rows(world.out)
+    allowed = {row["metric"] for row in found if row["fakes"] is not None}
+    assert allowed == {*REPORTED} - noted
+    assert {"theme", "latency", "battery"} <= allowed
+    assert "network" in noted
+    assert {row["fakes"] for row in found if row["metric"] in allowed} == {None, 0.05}
+    assert all(row["fakes"] is None for row in found if row["period"] == START)
+    table: Any = load_table(world.folder("theme") / f"{START + timedelta(days=1)}.0.table")
+    expected = {row["value"]: row for row in decode(table, fakes=0.05).rows()}
+    page = (world.out / "site" / "metrics" / "theme.html").read_text("utf-8")
+    assert "whatever up to 5\xa0% of all say; changes take all reports as honest" in page
+    assert "Made-up reports" in page
+    for row in found:
+        if row["metric"] == "theme" and row["fakes"]:
+            own = expected[row["value"]]
+            assert (row["low"], row["high"]) == pytest.approx((own["low"], own["high"]), abs=0.01)
+
+
+@pytest.mark.exact
+def test_a_share_that_no_interval_can_hold_for_is_refused(world: World) -> None:
+    done = run(
+        *("publish", "--registry", world.top / "metrics.toml", "--store", world.store),
+        *("--out", world.out, "--fakes", "60%"),
+    )
+    assert "the share of made-up reports must be 0 to 50 %" in str(done.exception)
+    assert not world.out.exists()
+
+
+def without_last_column(folder: Path) -> None:
+    """As a version before the column `fakes` wrote the files of the data set."""
+    for path in folder.rglob("*.parquet"):
+        table = pq.read_table(path)
+        pq.write_table(table.drop_columns(["fakes"]), path)
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_files_and_databases_of_an_earlier_version_take_new_periods(world: World) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    world.write("theme")
+    world.publish()
+    without_last_column(world.out / "results")
+    database, csv = world.top / "results.duckdb", world.top / "results.csv"
+    outputs.update_duckdb(world.out, database)
+    with duckdb.connect(str(database)) as connection:
+        connection.execute("ALTER TABLE results DROP COLUMN fakes")
+    world.write("theme", 1)
+    world.publish(fakes=0.01)
+    outputs.update_duckdb(world.out, database)
+    outputs.write_csv(world.out, csv)
+    assert csv_rows(csv) == rows(world.out)
+    with duckdb.connect(str(database)) as connection:
+        shares = connection.execute("SELECT period, fakes FROM results").fetchall()
+    assert {*shares} == {(START, None), (START + timedelta(days=1), 0.01)}
 
 
 @pytest.mark.exact
@@ -377,7 +450,7 @@ def test_json_says_what_was_counted(world: World) -> None:
     )
     counted = {"metric": "theme", "version": 1, "period": "2026-01-01", "reports": 400}
     expected = {
-        "counted": [{**counted, "revision": 0}],
+        "counted": [{**counted, "revision": 0, "note": ""}],
         "changes": [],
         "broken": [],
         "arms": {},
@@ -541,6 +614,9 @@ def test_postgres_holds_the_data_set(world: World, postgres: str) -> None:
             names = [column.name for column in cursor.description]
             found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         assert sorted(found, key=lambda row: [str(row[name]) for name in KEY]) == rows(world.out)
+        if step == 1:  # as of a version before the column
+            with psycopg.connect(postgres) as connection:
+                connection.execute("ALTER TABLE ldp_results DROP COLUMN fakes")
     assert outputs.update_postgres(world.out, postgres) == 0
     with pytest.raises(outputs.OutputUnusable, match="--postgres: "):
         outputs.update_postgres(world.out, "host=/nowhere")

@@ -10,7 +10,7 @@ import pytest
 
 from ldp.client import Client, Collector
 from ldp.client.destinations import Unreachable
-from ldp.collection.sealed_relay import Holding
+from ldp.collection.holding import Holding
 from ldp.protocol.batch import Batch
 from ldp.protocol.sealing_keys import PublicKey, RelayKey
 from simulations import relay as campaign

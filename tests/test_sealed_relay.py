@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ldp.client.destinations import Unreachable
+from ldp.collection.holding import Holding, target_sizes
 from ldp.collection.relay_buffer import RelayBuffer
-from ldp.collection.sealed_relay import Holding, target_sizes
 from ldp.errors import LdpError
 from ldp.privacy_loss import amplify_by_shuffling
 from ldp.protocol.batch import Batch, Item

@@ -123,6 +123,7 @@ def test_the_example_runs_in_a_real_browser(tmp_path: Path, browser: str) -> Non
         pytest.skip(f"{BROWSERS[browser][0]} is not on the PATH")
     asked = registry(tmp_path, CITY)
     vectors = sorted(path.name for path in (ROOT / "tests" / "vectors").glob("*.json"))
+    vectors.remove("dummies.json")  # messages for a shuffler, which this client does not send
     with site(ROOT) as origin:
         serving = Process(tmp_path, "--listen", "127.0.0.1:0", "--allow-origin", origin)
         digest = hashlib.sha256(resolved_bytes(asked)).hexdigest()

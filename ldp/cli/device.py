@@ -11,6 +11,7 @@ from ldp.cli.options import FILE, JSON, say
 from ldp.client import Client
 from ldp.errors import ParameterError
 from ldp.registry import Registry
+from ldp.registry.definitions import BEHIND_RELAY
 from ldp.registry.explaining import length_in_words
 
 ALWAYS = timedelta(days=36_500)
@@ -72,7 +73,11 @@ def _lines(file: Path, registry: Registry, result: dict[str, Any]) -> list[str]:
     for name, group in registry.groups.items():
         caps, span = group.caps, length_in_words(group.caps.window)
         sentence = caps_sentence(span, caps.window_epsilon, caps.lifetime_epsilon)
-        lines.append(f"{name}: {sentence}; left now: {result['remaining'][name]:g}")
+        left = result["remaining"]
+        words = f"{left[name]:g}"
+        if group.needs_shuffler and left[name]:
+            words = f"{left[name + BEHIND_RELAY]:g}{BEHIND_RELAY}; without one there is no bound"
+        lines.append(f"{name}: {sentence}; left now: {words}")
     why, moment = result["why"], result["next_upload"]
     lines.append(f"Now: {why}" + (f", at {moment} at the earliest" if moment else ""))
     reports = "randomised report" if result["pooled"] == 1 else "randomised reports"

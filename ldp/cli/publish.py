@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp.cli.options import DAY, FILE, JSON, REGISTRY, SPAN, STORE, say
+from ldp.cli.options import DAY, FAKES, FILE, JSON, REGISTRY, SPAN, STORE, say
 from ldp.cli.serving import begin_log, listening_on, own_hosts, serve
 from ldp.errors import MissingPackage, ParameterError, ReportError
 
@@ -63,6 +63,7 @@ MOST_JOBS = 4
     type=click.IntRange(1, 64),
     help="Metrics counted at a time, by processes; as many as processors without it, 4 at most.",
 )
+@FAKES
 @click.option("--skip-damaged", is_flag=True, help="Leave damaged files out, naming each.")
 @click.option(
     "--watch",
@@ -93,6 +94,7 @@ def publish(
     postgres: str | None,
     arms: tuple[str, ...],
     jobs: int | None,
+    fakes: float | None,
     skip_damaged: bool,
     watch: timedelta | None,
     listen: str | None,
@@ -103,12 +105,14 @@ def publish(
     Days that have ended and have reports that are not counted yet become kept tables, estimates and
     rows of one data set; reports that come late re-open their day. Run it again as often as you
     like, from cron: a run that is killed is repeated, and a second one beside it ends with an
-    error. docs/publishing.md has the rest.
+    error. With --fakes the intervals of what it counts hold for the other reports, whatever that
+    share of all says. docs/publishing.md has the rest.
 
     \b
     Example: ldp publish --registry metrics.toml --store reports --out published
     Example: ldp publish --registry metrics.toml --store reports --out published --serve
     """
+    from ldp.decoding.fakes import fake_reports
     from ldp.registry import Registry
 
     if until is not None and until >= datetime.now(UTC).date():
@@ -116,6 +120,7 @@ def publish(
     every = timedelta(minutes=15) if watch is None and listen else watch
     if until and every is not None:
         raise ParameterError("--until is for one run: leave it out with --watch and --serve")
+    fake_reports(0, fakes or 0.0)  # raises for a share out of range
     Registry.load(registry).check(datetime.now(UTC).date())
     ending, said = Event(), set[str]()
 
@@ -143,6 +148,7 @@ def publish(
             since=since,
             period=period,
             skip_damaged=skip_damaged,
+            fakes=fakes,
             processes=jobs or min(MOST_JOBS, os.cpu_count() or 1),
             on_period=lambda done: None if as_json else click.echo(str(done)),
             is_ending=ending.is_set,

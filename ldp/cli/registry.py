@@ -14,7 +14,8 @@ from ldp.cli.parsing import unknown_command
 from ldp.errors import ParameterError, RegistryError
 from ldp.files import write_whole
 from ldp.registry import Registry
-from ldp.registry.explaining import BEHIND_RELAY, length_in_words
+from ldp.registry.definitions import BEHIND_RELAY
+from ldp.registry.explaining import length_in_words
 from ldp.registry.page import page as page_text
 from ldp.registry.sign_off import (
     BESIDE,

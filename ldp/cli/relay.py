@@ -87,7 +87,8 @@ def relay(
     Example: ldp relay --collector https://telemetry.example.org --buffer waiting
     """
     try:
-        from ldp.collection.sealed_relay import Holding, Relay, target_sizes
+        from ldp.collection.holding import Holding, target_sizes
+        from ldp.collection.sealed_relay import Relay
     except ModuleNotFoundError as error:
         raise MissingPackage.of("ldp relay", error.name, "collector") from None
     from ldp.client.destinations import Collector

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ldp.accounting.explain import round_up
 from ldp.cli.options import generator, progress, say
 from ldp.collection import ReportWriter
+from ldp.collection.holding import Holding
 from ldp.files import write_whole
 from ldp.registry import Registry
 from ldp.registry.definitions import Memoise
@@ -25,6 +26,7 @@ from ldp.simulation.averaging import Averaged, averaging
 from ldp.simulation.linking import linking
 from ldp.simulation.longitudinal import Collection, Sent
 from ldp.simulation.people import Scenario, ScenarioMetric, draw_people
+from ldp.simulation.relaying import least_people, note_batch
 from ldp.simulation.reports import Batch
 from ldp.simulation.scenarios import attacked, memoised, read_scenario
 from ldp.simulation.sybils import SybilDay, Sybils
@@ -45,6 +47,11 @@ WITHIN = ", or within one epoch"
 DEVICES_ADD = (
     "Caps are kept by each device. It knows nothing of its owner's other devices, and what they "
     "tell adds: somebody with k of them can tell k times as much as a cap says."
+)
+HONEST = (
+    f"Behind an honest relay, each record at delta {round_up(Holding.delta)} at most, at more "
+    "where a person's devices have several in one batch. To a relay that lies, and to whoever can "
+    "tell whose messages are whose, values are told as they are: epsilon is unlimited."
 )
 ACCOUNT = (
     " The devices of an account share a secret: a response that is memoised per value is the same "
@@ -80,7 +87,7 @@ def simulate_days(
     attackers = {
         metric.name: Sybils(metric, randomness) for metric in scenario.metrics if metric.attack
     }
-    sent, fakes = _collected(scenario, collection, attackers, reports, truth)
+    sent, fakes = _collected(scenario, collection, attackers, reports, truth, randomness)
     written = {"reports": reports, "truth": truth}
     result: dict[str, Any] = {
         "simulation": True,
@@ -92,7 +99,7 @@ def simulate_days(
         "metrics": {
             name: metric | _of_memory(scenario, collection, name) for name, metric in sent.items()
         },
-        "spent": _spent(scenario, collection),
+        **_spent(scenario, collection),
         "attacker": _attacker(scenario, randomness),
         "fakes": {
             name: [day._asdict() for day in days_of if day.day + 1 in _days_shown(scenario)]
@@ -109,17 +116,25 @@ def _collected(
     attackers: Mapping[str, Sybils],
     reports: Path | None,
     truth: Path | None,
+    randomness: np.random.Generator,
 ) -> tuple[dict[str, dict[str, Any]], dict[str, list[SybilDay]]]:
     """Run all days; return for each metric the number of honest reports, also by day, and the share
-    of them that was about a value which its owner held no more; and what attackers did."""
+    of them that was about a value which its owner held no more; of messages for a shuffler, which
+    count as one report a record, what the relay did; and what attackers did."""
     names = [metric.name for metric in scenario.metrics]
     days: dict[str, list[int]] = {name: [] for name in names}
     fakes: dict[str, list[SybilDay]] = {name: [] for name in attackers}
-    old, advance = Counter[str](), progress("days", scenario.days)
+    metrics = [metric.metric for metric in scenario.metrics]
+    least = {metric.name: least_people(metric) for metric in metrics if metric.needs_shuffler}
+    old, dropped, advance = Counter[str](), Counter[str](), progress("days", scenario.days)
     for every in collection.days():
         sent_by_name = {sent.scenario_metric.name: sent for sent in every}
+        for name, sent in [*sent_by_name.items()]:
+            if sent.devices.size < least.get(name, 0):
+                dropped[name] += sent.devices.size
+                del sent_by_name[name]
         for name in names:
-            days[name].append(sent_by_name[name].rows.size if name in sent_by_name else 0)
+            days[name].append(sent_by_name[name].devices.size if name in sent_by_name else 0)
         for name, sent in sent_by_name.items():
             old[name] += int((sent.value_indices != sent.held_indices).sum())
             if sent.rows.size:
@@ -129,12 +144,16 @@ def _collected(
                     batches.append(batch)
                     fakes[name].append(result)
                 _write(scenario, sent, batches, reports, truth)
+                if name in least and reports is not None:
+                    metric = sent.scenario_metric.metric
+                    note_batch(reports, metric, sent.devices.size, randomness)
         advance(1)
     return {
         name: {
             "reports": sum(days[name]),
             "reports_by_day": days[name],
             "of_old_values": old[name] / max(1, sum(days[name])),
+            **({"least_people": least[name], "dropped": dropped[name]} if name in least else {}),
         }
         for name in names
     }, fakes
@@ -173,26 +192,28 @@ def _of_memory(scenario: Scenario, collection: Collection, name: str) -> dict[st
     }
 
 
-def _spent(scenario: Scenario, collection: Collection) -> dict[str, Any]:
-    """Return the epsilon of each budget group, and of all together if there are several."""
+def _spent(scenario: Scenario, collection: Collection) -> dict[str, dict[str, Any]]:
+    """Return the epsilon of each budget group, and of all together if there are several; apart from
+    them what holds only behind an honest relay."""
     groups: dict[str, list[str]] = {}
     for metric in scenario.metrics:
         groups.setdefault(metric.metric.group, []).append(metric.name)
     rows = dict(groups)
     if len(groups) > 1:
         rows["all groups"] = [name for names in groups.values() for name in names]
-    epsilons = {}
+    spent: dict[str, dict[str, Any]] = {"spent": {}, "spent_behind_relay": {}}
+    trusting = {metric.name for metric in scenario.metrics if metric.metric.needs_shuffler}
     for group, names in rows.items():
         sides = {
             "device": collection.epsilons(names),
             "person": collection.persons(names),
             "unlimited": collection.unlimited(names),
         }
-        epsilons[group] = {
-            side: {"median": _median(spent), "worst": float(spent.max())}
-            for side, spent in sides.items()
+        spent["spent_behind_relay" if trusting & {*names} else "spent"][group] = {
+            side: {"median": _median(epsilons), "worst": float(epsilons.max())}
+            for side, epsilons in sides.items()
         }
-    return epsilons
+    return spent
 
 
 def _median(numbers: NDArray[Any]) -> float:
@@ -294,15 +315,30 @@ def _words_of_reports(metrics: Mapping[str, Any]) -> Iterator[str]:
         cells.append(f"{100 * metric['of_old_values']:.1f} %")
         line = "".join(f"{cell:>14}" for cell in cells)
         yield f"{name:<20} {MANNER[metric['memoise']]:<10}{line}"
+    for name, metric in metrics.items():
+        if "dropped" in metric:
+            yield from wrap(_of_relay(name, metric), WIDTH)
+
+
+def _of_relay(name: str, metric: Mapping[str, Any]) -> str:
+    """Return in words what the relay did with messages for a shuffler."""
+    return (
+        f"{name}, messages for a shuffler: a relay passes on the days of "
+        f"{metric['least_people']:,} people or more, and dropped {metric['dropped']:,} records of "
+        "other days, which are charged all the same."
+    )
 
 
 def _words_of_spending(scenario: Scenario, result: Mapping[str, Any]) -> Iterator[str]:
     yield "What people spent, epsilon        a device          a person      a person without caps"
     yield "                               median   worst    median   worst    and memoising, worst"
-    for group, spent in result["spent"].items():
+    behind = result["spent_behind_relay"]
+    starred = {f"{group} *": spent for group, spent in behind.items()}
+    for group, spent in (result["spent"] | starred).items():
         numbers = [spent[side][which] for side in ("device", "person") for which in spent[side]]
         cells = " ".join(f"{round_up(number):>8}" for number in numbers)
         yield f"{group:<27} {cells} {round_up(spent['unlimited']['worst']):>20}"
+    yield from wrap(f"* {HONEST}", WIDTH) if behind else ()
     yield from wrap(DEVICES_ADD + ACCOUNT * scenario.account, WIDTH)
     for name, metric in result["metrics"].items():
         if metric["memoise"]:

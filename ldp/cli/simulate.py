@@ -16,7 +16,6 @@ from ldp.cli.options import (
     SEED,
     generator,
     progress,
-    require_local,
     say,
 )
 from ldp.collection import ReportWriter
@@ -24,7 +23,7 @@ from ldp.errors import ParameterError
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.bit_flip import BitFlip
-from ldp.registry import Registry
+from ldp.registry import Metric, Registry
 from ldp.registry.explaining import label
 
 if TYPE_CHECKING:
@@ -91,6 +90,9 @@ def simulate(
         people = people.sample(users, randomness)
     mechanism, total = definition.mechanism, people.users
     _check_values(population, mechanism, people.values)
+    of_relay = definition.needs_shuffler and reports is not None
+    if of_relay:
+        _require_batch(definition, total)
     if truth is not None:
         counted = people.mapped(mechanism.label) if isinstance(mechanism, BitFlip) else people
         write_whole(truth, counted.to_csv())
@@ -101,16 +103,22 @@ def simulate(
         place = table
     else:
         assert reports is not None
-        require_local(definition, "ldp simulate --reports")
-        advance = progress("reports", total)
+        advance = progress("reports", total * mechanism.messages)
         day = day or datetime.now(UTC).date()
         with ReportWriter(reports, metric, definition.version, mechanism, day) as writer:
             for rows, payloads in reported(mechanism, people, randomness):
                 writer.write(rows, payloads)
                 advance(len(rows))
         place = writer.path
+        if of_relay:
+            from ldp.simulation.relaying import note_batch
+
+            note_batch(reports, definition, total, randomness)
     result: dict[str, Any] = {"metric": metric, "reports": total, "written": str(place)}
     words = f"{total:,} reports of {metric!r} -> {place}"
+    if definition.needs_shuffler:
+        result["messages"] = total * mechanism.messages
+        words = f"{total:,} people's {result['messages']:,} messages of {metric!r} -> {place}"
     if clipped := _clipped(mechanism, people):
         result["clipped"] = clipped
         words += f"\n{clipped:,} people hold a number out of bounds; their devices clip it"
@@ -118,6 +126,17 @@ def simulate(
     if table is not None:
         following = f"ldp decode {table} --out estimates.csv"
     say(result, words, as_json, following)
+
+
+def _require_batch(metric: Metric, people: int) -> None:
+    """Raise ParameterError for fewer people than a relay's batch has at least."""
+    from ldp.simulation.relaying import least_people
+
+    if people < (least := least_people(metric)):
+        raise ParameterError(
+            f"a relay passes on the messages of {least:,} people or more: give --users {least}, or "
+            "--table"
+        )
 
 
 def _clipped(mechanism: CatalogueMechanism, people: "Population") -> int:

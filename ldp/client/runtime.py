@@ -6,7 +6,7 @@ Its rules are in `docs/device-protocol.md`; each sentence there names its test.
 import math
 import os
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -27,6 +27,7 @@ from ldp.client.sealing import Sealer, drop, first_kept_day, stop_calendars, wit
 from ldp.client.sending import Sender, error_line
 from ldp.client.witness import LOSSES, DefaultWitness, NoWitness, Witness
 from ldp.errors import ParameterError
+from ldp.files import finite
 from ldp.protocol.batch import HEAD_BYTES, MOST_BYTES, Item
 from ldp.protocol.channel import round_down
 from ldp.protocol.hashing import Value
@@ -34,6 +35,7 @@ from ldp.protocol.randomness import BitSource, SeededBits, SystemBits
 from ldp.protocol.sealed_report import QUEUE
 from ldp.protocol.wire import HEADER_BYTES
 from ldp.registry import Metric, Registry
+from ldp.registry.definitions import BEHIND_RELAY
 
 if TYPE_CHECKING:
     from ldp.protocol.sealing_keys import PublicKey
@@ -180,12 +182,15 @@ class Client:
 
     def remaining(self) -> dict[str, float]:
         """Return the epsilon that every group could still spend in its current window, rounded
-        down; 0 where the file cannot be read."""
+        down; 0 where the file cannot be read. Of a group that trusts a shuffler it is infinite
+        while anything is left, and "GROUP, behind an honest relay" has what one leaves of it."""
+
         groups = self._registry.groups
-        return self._safely(
-            lambda: {name: round_down(left) for name, (left, _) in self._remaining().items()},
-            lambda _: dict.fromkeys(groups, 0.0),
-        )
+
+        def left() -> dict[str, float]:
+            return {name: round_down(window) for name, (window, _) in self._remaining().items()}
+
+        return self._with_relay(self._safely(left, lambda _: dict.fromkeys(groups, 0.0)))
 
     def status(self) -> Status:
         """Return consent, the state of the storage, counts of batches, and why nothing more is sent
@@ -405,6 +410,17 @@ class Client:
                 for name, group in groups.items()
             }
 
+    def _with_relay(self, left: Mapping[str, float]) -> dict[str, float]:
+        """Return what is left of each group; of those that trust a shuffler with and without an
+        honest relay."""
+        stated = dict[str, float]()
+        for name, epsilon in left.items():
+            stated[name] = epsilon
+            if self._registry.groups[name].needs_shuffler:
+                stated[name] = math.inf if epsilon else 0.0
+                stated[name + BEHIND_RELAY] = epsilon
+        return stated
+
     def _remaining_of(
         self, connection: Connection, group: str, end: int
     ) -> tuple[Fraction, Fraction]:
@@ -421,12 +437,14 @@ class Client:
         data = explanation(self._registry, belief=belief, certainty=certainty)
         nothing = dict.fromkeys(self._registry.groups, (Fraction(0), Fraction(0)))
         remaining = self._safely(self._remaining, lambda _: nothing).items()
+        in_window, for_life = (
+            {name: math.floor(1000 * left[which]) / 1000 for name, left in remaining}
+            for which in (0, 1)
+        )
         return data | {
             "consent": self.consent,
-            "remaining": {name: math.floor(1000 * left) / 1000 for name, (left, _) in remaining},
-            "remaining_for_life": {
-                name: math.floor(1000 * life) / 1000 for name, (_, life) in remaining
-            },
+            "remaining": finite(self._with_relay(in_window)),
+            "remaining_for_life": finite(self._with_relay(for_life)),
         }
 
     def _status(self) -> Status:

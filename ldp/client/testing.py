@@ -12,8 +12,9 @@ from ldp.client.destinations import Collector, Destination, Folder
 from ldp.client.periods import ending
 from ldp.client.runtime import Client
 from ldp.errors import ParameterError
-from ldp.protocol.batch import Batch
+from ldp.protocol.batch import Batch, Item
 from ldp.protocol.randomness import SeededBits
+from ldp.protocol.sealed_report import OVERHEAD, QUEUE, SEALED_VERSION, Content
 from ldp.registry import Registry
 from ldp.registry.answers import Statement, StatementReader
 
@@ -58,6 +59,27 @@ class _Copying(Memory):
         return self._onward.send(identity, body)
 
 
+class _ReadableKey:
+    """Stand-in for a collector's key: what it seals is as long, and readable."""
+
+    def __init__(self, fingerprint: str) -> None:
+        self.fingerprint = fingerprint
+
+    def seal(self, queue: str, size: int, content: Content) -> Item:
+        """Return the item that carries a report, not encrypted."""
+        return Item(QUEUE + queue, SEALED_VERSION, content.to_bytes(size) + bytes(OVERHEAD))
+
+
+class _Relaying(_Copying):
+    """The same in place of a relay: for a registry of which a group trusts a shuffler."""
+
+    has_relay = True
+
+    def __init__(self, onward: Destination, fingerprint: str) -> None:
+        super().__init__(onward)
+        self.key = _ReadableKey(fingerprint)
+
+
 class _KnownBits(SeededBits):
     """Bits that a seed decides, which may not leave this machine."""
 
@@ -67,8 +89,10 @@ class Device:
     `advance`, its bits follow from `seed`.
 
     `folder`: of the device's file. `registry`: metrics.toml, or one that is loaded. `destination`:
-    a `Folder`, or with a registry for development a `Collector` on this machine; memory without.
-    `has_consent`: whether the owner agreed. Raises ParameterError for another destination.
+    a `Folder`, or with a registry for development a `Collector` on this machine; memory without,
+    which also stands for the relay of a group with trust = "shuffler", and gets its messages
+    readable. `has_consent`: whether the owner agreed, to each such group by name too. Raises
+    ParameterError for another destination.
     """
 
     def __init__(
@@ -91,7 +115,16 @@ class Device:
                 '"http://127.0.0.1:8787") only with a registry that has development = true'
             )
         self.clock = clock or Clock()
-        self._memory = _Copying(destination)
+        trusting = [name for name, group in self.registry.groups.items() if group.needs_shuffler]
+        if trusting and not isinstance(destination, Memory):
+            raise ParameterError(
+                "a device of tests sends messages for a shuffler to memory only: no destination"
+            )
+        self._memory = (
+            _Relaying(destination, self.registry.sealing_keys[0])
+            if trusting
+            else _Copying(destination)
+        )
         self._reader = StatementReader(self.registry)
         self.client = Client(
             Path(folder) / "device.ldp",
@@ -104,11 +137,12 @@ class Device:
             strict=True,
         )
         if has_consent:
-            self.client.grant()
+            self.client.grant(trusting)
 
     def sealed(self) -> list[Statement]:
         """Move the clock to the end of the longest period that runs, and return what leaves the
-        device then, in the words of the registry; nothing of what was returned before."""
+        device then, in the words of the registry, of a record for a shuffler each of its messages;
+        nothing of what was returned before."""
         now = int(self.clock.now.timestamp())
         windows = [group.caps.window for group in self.registry.groups.values()]
         end = max(ending(now, window) for window in windows)
@@ -117,10 +151,17 @@ class Device:
         while self.client.upload().acknowledged:
             pass
         bodies = [body for key, body in self._memory.batches.items() if key not in known]
-        return [self._reader.read(item) for body in bodies for item in Batch.from_bytes(body).items]
+        items = [_opened(item) for body in bodies for item in Batch.from_bytes(body).items]
+        return [self._reader.read(item) for item in items]
 
     def __enter__(self) -> "Device":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.client.close()
+
+
+def _opened(item: Item) -> Item:
+    """Return the report that a `_ReadableKey` sealed, and any other as it is."""
+    is_sealed = item.metric.startswith(QUEUE)
+    return Content.from_bytes(item.report[:-OVERHEAD]).item if is_sealed else item

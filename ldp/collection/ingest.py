@@ -24,6 +24,7 @@ from ldp.collection.store import ReportWriter
 from ldp.files import sync_folder, write_whole
 
 SET_ASIDE, RELAYED = "set-aside", "relayed"
+_SIZES = "batch,attested,opened\n"
 MOST_BLOCK_BYTES = 32 << 20
 """Most bytes of the reports of one file, before compression."""
 SETTLED_SECONDS = 3600.0
@@ -101,15 +102,25 @@ def write_sizes(store: StorePath, relayed: Iterable[RelayedReports]) -> None:
     `batch,attested,opened`, by name of the batch, which is random; empty for what came without an
     attestation."""
     lines = dict[StorePath, list[str]]()
-    for metric, version, batch, attested, opened in relayed:
-        path = store / RELAYED / f"{metric}-{version}.csv"
-        line = f"{batch.hex()},{attested},{opened}\n"
-        lines.setdefault(path, ["batch,attested,opened\n"]).append(line)
+    for one in relayed:
+        path = store / RELAYED / f"{one.metric}-{one.version}.csv"
+        lines.setdefault(path, [_SIZES]).append(_line_of(one))
     for path, text in lines.items():
         if isinstance(path, Path):
             write_whole(path, "".join(text))
         else:
             path.write_bytes("".join(text).encode())
+
+
+def add_size(store: Path, relayed: RelayedReports) -> None:
+    """Add the line of a batch to these files, of a store that no collector writes."""
+    path = store / RELAYED / f"{relayed.metric}-{relayed.version}.csv"
+    known = path.read_text("utf-8") if path.exists() else _SIZES
+    write_whole(path, known + _line_of(relayed))
+
+
+def _line_of(relayed: RelayedReports) -> str:
+    return f"{relayed.batch.hex()},{relayed.attested},{relayed.opened}\n"
 
 
 def clean(store: StorePath, buffer: Buffer) -> None:

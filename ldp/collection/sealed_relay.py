@@ -7,12 +7,9 @@ has passed is dropped and counted. `docs/relay.md` is the operator's page.
 
 import asyncio
 import json
-import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import date, timedelta
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -23,12 +20,12 @@ from starlette.routing import Route
 from ldp.client.destinations import Destination, Unreachable
 from ldp.collection.admission import Admits
 from ldp.collection.counts import Counts
+from ldp.collection.holding import Holding
 from ldp.collection.intake import Lot, Refusal, SortedBatch, days
 from ldp.collection.relay_buffer import RelayBuffer
 from ldp.collection.service import JSON_TYPE, Limits, Service, longest_lateness, utc_today
 from ldp.collection.workers import Worker, Writer
 from ldp.errors import ReportError
-from ldp.privacy_loss import least_reports
 from ldp.protocol.batch import Batch, Item
 from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, SHUFFLER, Attestation, is_sealed
 from ldp.registry import Registry
@@ -38,39 +35,6 @@ TOO_LATE = 410
 """Status of a collector that will never take a batch."""
 PUBLIC = ("batches", "forwarded", "refused", "dropped")
 """Tallies that everybody may read; others would show when a report arrives."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Holding:
-    """Rule when a queue's reports become a batch: when there are `smallest` or more, and as many as
-    `targets` states for the queue, certified at `delta`, and the first has waited for `shortest`
-    since it came, or since the relay began. Where a person's record becomes several messages,
-    people are counted."""
-
-    smallest: int = 1000
-    shortest: timedelta = timedelta(hours=1)
-    targets: Mapping[str, int] = field(default_factory=dict)
-    delta: float = 1e-6
-
-    def least(self, name: str, queue: Queue | None) -> int:
-        """Return how many sealed reports a batch of the queue of a name has at least; `queue`: what
-        the registry says of it, None where it is gone."""
-        messages = queue.messages if queue else 1
-        return max(self.smallest, self.targets.get(name, 0)) * messages
-
-
-def target_sizes(registry: Registry, delta: float, fakes: Fraction) -> dict[str, int]:
-    """Return how many people's reports a batch needs for its metric's `shuffled_epsilon` to be
-    certified at `delta`, by queue, where a share `fakes` of them may be fake. Raise ParameterError
-    where no batch suffices. Time: some seconds a metric."""
-    return {
-        metric.queue: math.ceil(
-            least_reports(metric.mechanism, epsilon=metric.shuffled_epsilon, delta=delta)
-            / (1 - fakes)
-        )
-        for metric in registry.metrics.values()
-        if metric.shuffled_epsilon
-    }
 
 
 def sort_queued(data: bytes, queues: Mapping[str, Queue]) -> SortedBatch:

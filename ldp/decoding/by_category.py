@@ -23,10 +23,10 @@ from ldp.decoding.distribution import (
     QUANTILES,
     Distribution,
     expected_distribution,
-    nodes_of_levels,
     normal_reach,
 )
 from ldp.decoding.fakes import fake_reports
+from ldp.decoding.nodes import nodes_of_levels
 from ldp.decoding.statistics import Statistic, cells
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import csv_text

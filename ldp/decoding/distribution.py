@@ -26,15 +26,15 @@ import numpy as np
 
 from ldp.arrays import Floats, Ints
 from ldp.decoding.fakes import fake_reports
-from ldp.decoding.histogram import counts_of_buckets
+from ldp.decoding.fakes_among_nodes import FakesAmongNodes, most_moved
+from ldp.decoding.nodes import Nodes, expected_nodes, nodes_of_buckets, nodes_of_levels
 from ldp.decoding.statistics import Statistic, numbers_csv
-from ldp.decoding.tree import Tree, TreeFit
+from ldp.decoding.tree import TreeFit
 from ldp.errors import DecodeError, ParameterError
 from ldp.mechanisms.base import FAKES
 from ldp.mechanisms.bins import Bins, EqualBins
 from ldp.mechanisms.bit_flip import BitFlip
 from ldp.mechanisms.hierarchical_histogram import HierarchicalHistogram
-from ldp.protocol.channel import Channel
 from ldp.tables.display import MOST_LINES, Displayed, Line, new_axes
 from ldp.tables.estimates import Fakes, fakes_details, table_details, write_with_summary
 from ldp.tables.table import Table
@@ -66,28 +66,6 @@ TOGETHER = 512
 """Number of edges of bins that are tested at a time."""
 LEAST_ERROR = 1e-9
 """Standard error of an edge that no noise reaches."""
-
-
-@dataclass(frozen=True, eq=False)
-class Nodes:
-    """Groups of neighbouring bins that reports tell of, the nodes of a `tree`: the share that was
-    estimated for each, and the `reports` that it is from.
-    `row`: nodes with the same number have the same reports; -1 where they differ. `tells`, shape
-    (rows of the table, nodes): 1 where a report of the row tells of the node; `row_reports`: the
-    reports of each row."""
-
-    tree: Tree
-    share: Floats
-    reports: Floats
-    row: Ints
-    channel: Channel
-    tells: Floats
-    row_reports: Floats
-
-    @property
-    def groups(self) -> Floats:
-        """Matrix of the bins of each node, 1 for a bin of it: shape (nodes, bins)."""
-        return self.tree.sums(np.eye(self.tree.bins))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -138,48 +116,9 @@ class Distribution(Displayed):
         return 1.0
 
     @cached_property
-    def _fake_reports(self) -> int:
-        return fake_reports(self.reports, self.fake_share or 0.0)
-
-    @cached_property
-    def _fakes_of_rows(self) -> Floats:
-        """Largest number of made-up reports in each row of the table, shape (rows,). Honest devices
-        draw their row, so a row hardly ever has as few of them as `_least` says."""
-        reports, rows = self.nodes.row_reports, len(self.nodes.row_reports)
-        most = reports - _least(self.reports - self._fake_reports, 1 / rows)
-        return np.asarray(np.clip(most, 0.0, np.minimum(reports, self._fake_reports)))
-
-    @cached_property
-    def _honest(self) -> Floats:
-        """Least number of honest reports that tell of each node: shape (nodes,)."""
-        if self.fake_share is None:
-            return self.nodes.reports
-        least = _least(self.reports - self._fake_reports, self.nodes.tells.mean(axis=0))
-        honest = np.maximum(self.nodes.reports - self._fake_reports, least)
-        return np.asarray(np.clip(honest, 1.0, self.nodes.reports))
-
-    def _shift(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return how far below and above each of the sums of the nodes' shares by `weights`, shape
-        (sums, nodes), the honest reports' can lie: shape (sums,) each. Of k made-up reports among R
-        of a node with h honest ones, its honest share is (R share - k f) / h with f what they say:
-        the shift is k (share - f) / h, linear in k, so they have the bits that do most, and are in
-        the rows that do most, as many as there may be in each."""
-        if not self._fake_reports:
-            return np.zeros(len(weights)), np.zeros(len(weights))
-        channel, nodes = self.nodes.channel, self.nodes
-        said = [channel.holders(bit, 1) for bit in (0, 1)]
-        moved = weights[:, None] * np.array([nodes.share - each for each in said]) / self._honest
-        ways = (-moved.min(axis=1) @ nodes.tells.T, moved.max(axis=1) @ nodes.tells.T)
-        down, up = (self._most(np.maximum(way, 0.0)) for way in ways)
-        return down, up
-
-    def _most(self, each: Floats) -> Floats:
-        """Return the sums of what the made-up reports do, if one does `each`, shape (sums, rows),
-        in a row: shape (sums,)."""
-        order = np.argsort(-each, axis=1)
-        most = self._fakes_of_rows[order]
-        number = np.clip(self._fake_reports - (most.cumsum(axis=1) - most), 0.0, most)
-        return np.asarray((number * np.take_along_axis(each, order, axis=1)).sum(axis=1))
+    def _fakes(self) -> FakesAmongNodes:
+        number = fake_reports(self.reports, self.fake_share or 0.0)
+        return FakesAmongNodes(self.nodes, self.reports, number)
 
     @cached_property
     def _variances(self) -> tuple[Floats, Floats]:
@@ -189,15 +128,15 @@ class Distribution(Displayed):
         for number in np.unique(nodes.row[nodes.row >= 0]):
             at = nodes.row == number
             share[at] /= max(1.0, float(share[at].sum()))  # of few reports: noise, clipped at 0
-        return nodes.channel.variance(share) / self._honest, share / self._honest
+        return nodes.channel.variance(share) / self._fakes.honest, share / self._fakes.honest
 
     def _variance(self, weights: Floats) -> Floats:
         """Return the variance of each of the sums of the nodes' shares by `weights`, shape (sums,
         nodes): noise, and the sampling of reporters from their population; with made-up reports the
         most that it can be of the honest ones, because a share that is hidden has its variance."""
         variance = self._apparent_variance(weights)
-        if self._fake_reports:
-            variance = np.maximum(variance, self._hidden_variance(weights))
+        if self._fakes.number:
+            variance = np.maximum(variance, self._largest_variance(weights))
         return variance
 
     @cached_property
@@ -210,7 +149,7 @@ class Distribution(Displayed):
         """What sampling makes nodes of a row share, shape (nodes, rows): the covariance of their
         shares is `_alone` less the product of this matrix and itself transposed."""
         rows = np.unique(self.nodes.row[self.nodes.row >= 0])
-        each = self._variances[1] * self._honest**0.5
+        each = self._variances[1] * self._fakes.honest**0.5
         return np.asarray(each[:, None] * np.equal.outer(self.nodes.row, rows))
 
     def _apparent_variance(self, weights: Floats) -> Floats:
@@ -233,30 +172,16 @@ class Distribution(Displayed):
         """Return how `below` moves with what is added to the bins' shares, shape (bins, ...)."""
         return np.cumsum(of_bins, axis=0)[:-1]
 
-    def _hidden_variance(self, weights: Floats) -> Floats:
-        """Return an upper bound of the variances of the sums. Noise is linear in the bins' shares
-        p, and so is what sampling is at most, sum p (w - c)**2 for any c, w being what a bin is
-        worth in a row: the sum of both moves as far as made-up reports can `_shift` it."""
-        nodes, channel, square = self.nodes, self.nodes.channel, weights**2 / self._honest
-        groups = nodes.groups
-        unset, set_ = float(channel.variance(0.0)), float(channel.variance(1.0))
-        worth = (set_ - unset) * square @ groups
-        for number in np.unique(nodes.row):
-            at = nodes.row == number
-            if number < 0:
-                worth += square[:, at] @ groups[at]
-            else:
-                of_bins = weights[:, at] @ groups[at]
-                mean = 0.0 if self.is_part else (of_bins @ self.share)[:, None]
-                worth += (of_bins - mean) ** 2 / self._honest[at][0]
-        _, up = self._shift(worth @ self.matrix)
-        return np.asarray(unset * square.sum(axis=1) + worth @ self.share + up)
+    def _largest_variance(self, weights: Floats) -> Floats:
+        """Return what the variances of the sums of the nodes' shares by `weights` are at most, of
+        the honest reports."""
+        return self._fakes.largest_variance(weights, self.share, self.matrix, is_part=self.is_part)
 
     def linear(self, weight: Floats) -> tuple[float, float, Shift]:
         """Return the sum of the bins' shares by `weight`, shape (bins,), its standard error, and
         how far below and above it the honest reports' can lie."""
         weights = (weight @ self.matrix)[None, :]
-        down, up = self._shift(weights)
+        down, up = self._fakes.shift(weights)
         error = float(self._variance(weights)[0] ** 0.5)
         return float(weight @ self.share), error, (float(down[0]), float(up[0]))
 
@@ -265,8 +190,8 @@ class Distribution(Displayed):
         """Estimated shares below every inner edge, of the `total`, and their standard errors: shape
         (bins - 1,)."""
         error = self._apparent_errors
-        if self._fake_reports:
-            error = np.maximum(error, self._hidden_variance(self._cumulative) ** 0.5)
+        if self._fakes.number:
+            error = np.maximum(error, self._largest_variance(self._cumulative) ** 0.5)
         return np.cumsum(self.share)[:-1] / self.total, error
 
     @cached_property
@@ -333,8 +258,8 @@ class Distribution(Displayed):
         (share, error), noise = self.below, self.error_draws
         least, most = share, share
         increasing = decreasing = self._monotone
-        if self._fake_reports:
-            down, up = self._shift(self._cumulative)
+        if self._fakes.number:
+            down, up = self._fakes.shift(self._cumulative)
             least, most = share - down, share + up
             increasing, decreasing = self._increasing(least), self._increasing(most)
         before, after = self.nodes.tree.edges
@@ -388,7 +313,7 @@ class Distribution(Displayed):
         edges, shares = self.bins.edges, self.share
         if self.is_monotone:
             shares = np.diff(self._monotone, prepend=0.0, append=1.0) * self.total
-        errors, moved = self._variance(self.matrix) ** 0.5, self._shift(self.matrix)
+        errors, moved = self._variance(self.matrix) ** 0.5, self._fakes.shift(self.matrix)
         columns = (self.share, errors, *moved)
         rows = []
         for i, cells in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
@@ -402,7 +327,7 @@ class Distribution(Displayed):
         self, name: str, share: float, error: float, moved: Shift, level: float
     ) -> Statistic:
         """Return the number of reports that an estimated `share` of all is."""
-        n, honest = self.reports, self.reports - self._fake_reports
+        n, honest = self.reports, self.reports - self._fakes.number
         all_honest = _normal(name, n * share, n * error, level, 0.0, n)
         ends = _normal(name, share, error, level, 0.0, 1.0, moved)
         low, high = min(all_honest.low, honest * ends.low), max(all_honest.high, honest * ends.high)
@@ -483,18 +408,8 @@ class Distribution(Displayed):
     def fakes_move(self, share: float = FAKES) -> float:
         """Return how far a `share` of fake reports can move the estimated share below any edge: all
         of them in the level, and with the bits, that move it most."""
-        nodes, weights, moved = self.nodes, self._cumulative, []
-        at_zero = (
-            -float(nodes.channel.untouched) / nodes.channel.gain
-        )  # share that an unset bit tells
-        held = np.clip(nodes.tree.sums(self.share), 0, 1)
-        for number in np.unique(nodes.row):
-            at = nodes.row == number
-            unset = weights[:, at] * (at_zero - held[at])
-            set_ = unset + weights[:, at] / nodes.channel.gain
-            up, down = np.maximum(set_, unset).sum(axis=1), np.minimum(set_, unset).sum(axis=1)
-            moved.append(max(up.max(), -down.min()) * self.reports / nodes.reports[at].min())
-        return float(min(1.0, share * max(moved)))
+        held = np.clip(self.nodes.tree.sums(self.share), 0, 1)
+        return min(1.0, share * most_moved(self.nodes, self.reports, held, self._cumulative))
 
     def summary(
         self, quantiles: tuple[float, ...] = QUANTILES, level: float = 0.95
@@ -509,18 +424,18 @@ class Distribution(Displayed):
             "level": level,
             "quantiles": list(quantiles),
             "fakes_move": {"the share below any number": self.fakes_move()},
-            **fakes_details(self._fakes()),
+            **fakes_details(self._allowed()),
         }
 
-    def _fakes(self) -> Fakes | None:
+    def _allowed(self) -> Fakes | None:
         """Return how far the made-up reports that intervals allow for move the share below any
         edge."""
         if self.fake_share is None:
             return None
-        down, up = (float(shift.max(initial=0.0)) for shift in self._shift(self._cumulative))
+        down, up = (float(shift.max(initial=0.0)) for shift in self._fakes.shift(self._cumulative))
         return Fakes(
             share=self.fake_share,
-            number=self._fake_reports,
+            number=self._fakes.number,
             raised=min(1.0, down),
             lowered=min(1.0, up),
         )
@@ -551,7 +466,7 @@ def decode_distribution(table: Table, fakes: float | None = None) -> Distributio
             raise DecodeError("the table has a distribution for each category: decode_by_category")
         nodes = nodes_of_levels(table, mechanism)
     elif isinstance(mechanism, BitFlip) and not table.memoised:
-        nodes = _of_buckets(table, mechanism)
+        nodes = nodes_of_buckets(table, mechanism)
     else:
         raise DecodeError(f"a {mechanism.name} table has no percentiles")
     details = table_details(table, "distribution")
@@ -564,19 +479,7 @@ def expected_distribution(
 ) -> Distribution:
     """Return the distribution that reports of `users` people give on average, where the bins hold
     `share` of them, shape (bins,): its errors and intervals are those to expect."""
-    if isinstance(mechanism, HierarchicalHistogram):
-        tree = _levels(mechanism)
-        row, tells = tree.level, _told_by_level(tree.level)
-        reports = users / mechanism.shape.rows
-    else:
-        tree, row = Tree(mechanism.buckets, (1,)), _row_of_buckets(mechanism)
-        tells = _told_by_row(mechanism)
-        reports = users * mechanism.bits / mechanism.buckets
-    each = np.full(row.size, reports)
-    rows = mechanism.shape.rows
-    row_reports = np.full(rows, users / rows)
-    nodes = Nodes(tree, tree.sums(share), each, row, mechanism.channel, tells, row_reports)
-    return Distribution(bins_of(mechanism), nodes, users, {})
+    return Distribution(bins_of(mechanism), expected_nodes(mechanism, share, users), users, {})
 
 
 def bins_of(mechanism: HierarchicalHistogram | BitFlip) -> Bins:
@@ -584,53 +487,6 @@ def bins_of(mechanism: HierarchicalHistogram | BitFlip) -> Bins:
     if isinstance(mechanism, HierarchicalHistogram):
         return mechanism.bins
     return EqualBins(mechanism.bounds, mechanism.outside, mechanism.buckets)
-
-
-@lru_cache(maxsize=8)
-def _levels(mechanism: HierarchicalHistogram) -> Tree:
-    """Return the tree of the levels of one category."""
-    widths = map(mechanism.addressing.width, range(mechanism.shape.rows))
-    return Tree(len(mechanism.bins), tuple(widths))
-
-
-def nodes_of_levels(table: Table, mechanism: HierarchicalHistogram, category: int = 0) -> Nodes:
-    """Return the nodes of one category, by its place, or of all where there are none. Raises
-    DecodeError for a table with a level without reports."""
-    if not table.reports.all():
-        raise DecodeError("a level of the tree has no report: too few for estimates")
-    tree = _levels(mechanism)
-    row = tree.level
-    reports = table.reports[row].astype(np.float64)
-    sizes = [mechanism.addressing.groups(level) for level in range(row[-1] + 1)]
-    column = np.concatenate([category * size + np.arange(size) for size in sizes])
-    share = mechanism.channel.holders(table.counts[row, column] / reports, 1)
-    tells, row_reports = _told_by_level(row), table.reports.astype(np.float64)
-    return Nodes(tree, share, reports, row, mechanism.channel, tells, row_reports)
-
-
-def _told_by_level(row: Ints) -> Floats:
-    """Return `Nodes.tells` of levels, from the level of each node."""
-    return np.equal.outer(np.arange(row[-1] + 1), row).astype(np.float64)
-
-
-def _told_by_row(mechanism: BitFlip) -> Floats:
-    """Return `Nodes.tells` of bit flips: a report of row v is about the `bits` buckets from v."""
-    after = np.subtract.outer(np.arange(mechanism.buckets), np.arange(mechanism.buckets)).T
-    return (after % mechanism.buckets < mechanism.bits).astype(np.float64)
-
-
-def _of_buckets(table: Table, mechanism: BitFlip) -> Nodes:
-    named_counts, reports = counts_of_buckets(table)
-    share = mechanism.channel.holders(named_counts / reports, 1)
-    row, each = _row_of_buckets(mechanism), reports.astype(np.float64)
-    tells, row_reports = _told_by_row(mechanism), table.reports.astype(np.float64)
-    tree = Tree(mechanism.buckets, (1,))
-    return Nodes(tree, share, each, row, mechanism.channel, tells, row_reports)
-
-
-def _row_of_buckets(mechanism: BitFlip) -> Ints:
-    """Return 0 for each bucket if every report is about all of them, else -1."""
-    return np.full(mechanism.buckets, 0 if mechanism.bits == mechanism.buckets else -1)
 
 
 @lru_cache(maxsize=1)
@@ -683,12 +539,6 @@ def _critical(largest: Floats, level: float) -> Floats:
     miss = ndtr(-np.partition(largest, place, axis=-1)[..., place])
     tests = np.maximum(1.0, TAIL / np.maximum(miss, LEAST_MISS))
     return np.asarray(-ndtri(np.maximum((1 - level) / tests, LEAST_MISS) / 2))
-
-
-def _least(reports: int, part: Any) -> Any:
-    """Return the number that a binomial with mean `part` of `reports` is hardly ever below: CLEAR +
-    1 standard deviations, a probability of 2e-8."""
-    return np.maximum(reports * part - (CLEAR + 1) * np.sqrt(reports * part * (1 - part)), 0.0)
 
 
 def _normal(

@@ -43,10 +43,14 @@ def fakes_among(mechanism: Mechanism, reports: int, share: float) -> Fakes:
     )
 
 
+class NoBound(DecodeError):
+    """Error: no interval is known that holds under made-up reports."""
+
+
 def require_bounded(method: str) -> None:
-    """Raise DecodeError for a method that fits all candidates together: one made-up report can
-    change which of them are fitted, and no bound on that is known."""
-    raise DecodeError(
+    """Raise NoBound for a method that fits all candidates together: one made-up report can change
+    which of them are fitted, and no bound on that is known."""
+    raise NoBound(
         f"method {method} has no interval that holds under made-up reports, because one of them "
         "can change which candidates are fitted; leave --fakes out, or use method mean-sketch "
         "where the table is a sketch"

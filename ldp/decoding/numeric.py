@@ -19,7 +19,7 @@ from ldp.arrays import Floats, Ints
 from ldp.decoding.binomials import share_interval
 from ldp.decoding.by_category import Distributions, decode_by_category
 from ldp.decoding.distribution import Distribution, decode_distribution
-from ldp.decoding.fakes import fake_reports
+from ldp.decoding.fakes import NoBound, fake_reports
 from ldp.decoding.statistics import Statistic, numbers_csv
 from ldp.errors import DecodeError, ParameterError
 from ldp.files import write_whole
@@ -308,11 +308,11 @@ def decode_numbers(
     table: Table, fakes: float | None = None
 ) -> MeanEstimate | RegressionEstimate | Distribution | Distributions:
     """Return the mean, the regression or the distributions of a table, whichever its mechanism
-    has. `fakes`: largest share of the reports that may be made up. Raises DecodeError for a
+    has. `fakes`: largest share of the reports that may be made up. Raises NoBound for a
     regression with `fakes`: no bound on its coefficients is known."""
     if isinstance(table.mechanism, RegressionMoments):
         if fakes is not None:
-            raise DecodeError(
+            raise NoBound(
                 "a regression has no intervals that hold under made-up reports; leave --fakes out"
             )
         return decode_regression(table)

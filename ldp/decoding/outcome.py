@@ -12,6 +12,7 @@ from ldp.decoding.association import Association, associate
 from ldp.decoding.by_category import Distributions
 from ldp.decoding.counts import decode
 from ldp.decoding.distribution import QUANTILES, Distribution, decode_distribution
+from ldp.decoding.fakes import NoBound
 from ldp.decoding.ngrams import discover_ngrams
 from ldp.decoding.numeric import decode_numbers
 from ldp.decoding.prefixes import discover_prefixes
@@ -100,9 +101,19 @@ def associate_members(
     return replace(association, details={**association.details, **metric})
 
 
-def outcome(table: Table | JointTable, patterns: Patterns | None, members: Members) -> Outcome:
+def outcome(
+    table: Table | JointTable,
+    patterns: Patterns | None,
+    members: Members,
+    fakes: float | None = None,
+) -> Outcome:
     """Return what a `table` with its dictionary and label says, at the default rules and level, as
-    the command for it writes. `patterns`: those of the same reports where `needs_patterns`."""
+    the command for it writes. `patterns`: those of the same reports where `needs_patterns`.
+    `fakes`: largest share of the reports that may be made up; raises NoBound where no interval is
+    known that holds then."""
+    is_words = isinstance(table, JointTable) or isinstance(table.mechanism, PrefixExtension)
+    if fakes is not None and (is_words or (members and patterns)):
+        raise NoBound("words and associations have no intervals that hold under made-up reports")
     if members and patterns:
         association = associate_members(patterns, members, table.windows, table.labels[0])
         return Outcome(association.to_csv(), association.summary())
@@ -111,7 +122,7 @@ def outcome(table: Table | JointTable, patterns: Patterns | None, members: Membe
         metric = {"windows": [*table.windows], "labels": [label.fields for label in table.labels]}
         estimates = replace(words, details={**words.details, **metric})
     elif is_about_numbers(table.mechanism):
-        return numbers_outcome(table)
+        return numbers_outcome(table, fakes=fakes)
     else:
-        estimates = decode(table)
+        estimates = decode(table, fakes=fakes)
     return Outcome(estimates.to_csv(), estimates.summary())

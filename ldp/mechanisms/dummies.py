@@ -27,6 +27,20 @@ LEAST_PROBABILITY = 2**-12
 """From here on every double is a multiple of 2**-64, so that devices draw what is certified."""
 
 
+def checked_shares(probability: Any, sending: Any, least: float) -> tuple[float, float]:
+    """Return both as floats; raise ParameterError unless they are from `least` to 1, and where a
+    value may be left out though every slot holds a dummy, so that the number of messages tells
+    it."""
+    for name, share in (("probability", probability), ("sending", sending)):
+        if isinstance(share, bool) or not isinstance(share, int | float):
+            raise ParameterError(f"{name} must be a number")
+        if not least <= share <= 1:
+            raise ParameterError(f"{name} must be from {least:g} to 1")
+    if probability == 1 > sending:
+        raise ParameterError("probability must be below 1 where sending is")
+    return float(probability), float(sending)
+
+
 @dataclass(frozen=True)
 class MessageColumns(Identity):
     """Addressing of messages: a column a category, in their order. The one after them, which no
@@ -66,15 +80,9 @@ class Dummies(Mechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "categories", require_categories(self.categories))
         require_whole(self.slots, "slots", 1, MOST_SLOTS)
-        for name in ("probability", "sending"):
-            share = getattr(self, name)
-            if isinstance(share, bool) or not isinstance(share, int | float):
-                raise ParameterError(f"{name} must be a number")
-            if not LEAST_PROBABILITY <= share <= 1:
-                raise ParameterError(f"{name} must be from {LEAST_PROBABILITY:g} to 1")
-            object.__setattr__(self, name, float(share))
-        if self.probability == 1 > self.sending:
-            raise ParameterError("probability must be below 1 where sending is")
+        shares = checked_shares(self.probability, self.sending, LEAST_PROBABILITY)
+        for name, share in zip(("probability", "sending"), shares, strict=True):
+            object.__setattr__(self, name, share)
 
     @property
     def messages(self) -> int:

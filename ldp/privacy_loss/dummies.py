@@ -38,13 +38,14 @@ from ldp.accounting.cost import Cost
 from ldp.arrays import Floats, Ints
 from ldp.central.bisection import least_number
 from ldp.errors import ParameterError
-from ldp.mechanisms.dummies import Dummies
+from ldp.mechanisms.dummies import Dummies, checked_shares
+from ldp.protocol.channel import require_whole
 
 TAIL = 60
 """Negative logarithm of tails that are added to delta: those of the numbers of dummies."""
 ROUNDED = 1e-11
 """Relative error of a binomial probability, at most."""
-MOST_VALUES, MOST_SLOTS = 1 << 24, 1 << 16
+MOST_VALUES, MOST_SLOTS, LEAST_SHARE = 1 << 24, 1 << 16, 2.0**-64
 LEAST_DELTA = 1e-15
 """Least delta for which dummies are calibrated."""
 SENDING = tuple(tenths / 20 for tenths in range(20, 0, -1))
@@ -56,10 +57,9 @@ STEPS = 1_000
 @dataclass(frozen=True, kw_only=True)
 class DummyMessages:
     """Messages of a person: the value, one of `values`, with probability `sending`, and in each of
-    `slots` places a dummy with `probability`; both in (0, 1].
+    `slots` places a dummy with `probability`, from LEAST_SHARE to 1.
 
-    Raises ParameterError for numbers out of range, and where a value may be left out though every
-    slot holds a dummy, so that the number of messages tells it.
+    Raises ParameterError for numbers out of range, as `checked_shares` does too.
 
     >>> histogram = DummyMessages.calibrated(2_600, reports=100_000, epsilon=1.0, delta=1e-6)
     >>> histogram.slots, round(histogram.messages, 2), round(histogram.std_error(100_000), 2)
@@ -74,14 +74,9 @@ class DummyMessages:
     is_memoisable: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        for number, least, most in ((self.values, 2, MOST_VALUES), (self.slots, 1, MOST_SLOTS)):
-            if type(number) is not int or not least <= number <= most:
-                raise ParameterError(f"must be a whole number from {least} to {most}: {number!r}")
-        for share in (self.probability, self.sending):
-            if not 0 < share <= 1:
-                raise ParameterError(f"a probability must be in (0, 1], got {share!r}")
-        if self.probability == 1 > self.sending:
-            raise ParameterError("probability must be below 1 where sending is")
+        require_whole(self.values, "values", 2, MOST_VALUES)
+        require_whole(self.slots, "slots", 1, MOST_SLOTS)
+        checked_shares(self.probability, self.sending, LEAST_SHARE)
 
     @classmethod
     def of(cls, mechanism: Dummies) -> "DummyMessages":

@@ -105,7 +105,8 @@ class Line:
 @dataclass(frozen=True, kw_only=True)
 class Period:
     """One period as a whole. `discovered`: number of values that are more than noise, None where
-    the metric has no values."""
+    the metric has no values; `fakes`: largest share of made-up reports that its intervals allow
+    for, None where all are taken as honest."""
 
     first: date
     days: int
@@ -113,6 +114,7 @@ class Period:
     discovered: int | None
     noise_floor: float | None
     revision: int
+    fakes: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,4 +205,4 @@ def _period(first: date, table: pa.Table) -> Period:
     return Period(first=first, discovered=discovered, **{name: row[name] for name in _SHARED})
 
 
-_SHARED = ("days", "reports", "noise_floor", "revision")
+_SHARED = ("days", "reports", "noise_floor", "revision", "fakes")

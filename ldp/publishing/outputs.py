@@ -136,6 +136,9 @@ def _update(database: Any, out: Path, prefix: str, mark: str, insert: Any) -> in
         columns = ", ".join(f"{field.name} {_TYPES[field.type]}" for field in schema)
         primary = _primary(key, prefix)
         database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}{primary})")
+    database.execute(f"SELECT * FROM {results} LIMIT 0")
+    if len(database.description) < len(SCHEMA):  # of an earlier version
+        database.execute(f"ALTER TABLE {results} ADD COLUMN fakes DOUBLE PRECISION")
     database.execute(f"SELECT metric, version, period, digest FROM {periods}")
     known = {*database.fetchall()}
     changed = [part for part in parts(out) if (*part.key, part.digest) not in known]
@@ -162,7 +165,7 @@ def _primary(key: Sequence[str], prefix: str) -> str:
 
 
 def _insert_parquet(database: Any, table: str, path: Path) -> None:
-    database.execute(f"INSERT INTO {table} SELECT * FROM read_parquet(?)", [str(path)])
+    database.execute(f"INSERT INTO {table} BY NAME SELECT * FROM read_parquet(?)", [str(path)])
 
 
 def _copy_rows(cursor: Any, table: str, path: Path) -> None:

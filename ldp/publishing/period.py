@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from ldp.collection.aggregate import count_files
 from ldp.collection.object_store import StorePath
 from ldp.collection.patterns import patterns_of
+from ldp.decoding.fakes import NoBound
 from ldp.decoding.outcome import needs_patterns, outcome
 from ldp.errors import LdpError, ReportError
 from ldp.files import open_replacement
@@ -31,17 +32,20 @@ Files = Sequence[tuple[str, StorePath]]
 
 @dataclass(frozen=True)
 class CountedPeriod:
-    """A period that a run counted, or counted again (`revision` above 0), and its reports."""
+    """A period that a run counted, or counted again (`revision` above 0), and its reports; a
+    `note`, or ""."""
 
     metric: str
     version: int
     period: date
     reports: int
     revision: int
+    note: str = ""
 
     def __str__(self) -> str:
         again = "counted again, " if self.revision else ""
-        return f"{self.metric} v{self.version} {self.period}: {again}{self.reports:,} reports"
+        words = f"{self.metric} v{self.version} {self.period}: {again}{self.reports:,} reports"
+        return f"{words}; {self.note}" if self.note else words
 
 
 class Problem(NamedTuple):
@@ -65,8 +69,9 @@ class PeriodResult(NamedTuple):
 class PeriodTask:
     """One period of a subject, of `days` days from `first` on, with all its `files` in the store
     and its `state` if it was counted; `is_unfinished`: its results are not those of the kept table;
-    `out`: folder of the publication; `skip_damaged`: leave damaged files out; `workers`:
-    threads."""
+    `out`: folder of the publication; `skip_damaged`: leave damaged files out; `workers`: threads;
+    `fakes`: largest share of the reports that may be made up, of metrics whose intervals can allow
+    for it."""
 
     subject: Subject
     out: Path
@@ -77,6 +82,7 @@ class PeriodTask:
     is_unfinished: bool
     skip_damaged: bool
     workers: int
+    fakes: float | None = None
 
     @property
     def is_due(self) -> bool:
@@ -164,13 +170,13 @@ class PeriodTask:
         table = table.of_metric(subject.dictionary, subject.memoised).labelled(subject.label)
         table.save(state.table_path)
         try:
-            digest = self._decode(table, patterns, revision)
+            digest, note = self._decode(table, patterns, revision)
         except LdpError:
             self._keep(state)
             raise
         self._keep(replace(state, digest=digest))
         reports = table.total // subject.mechanism.messages
-        return CountedPeriod(subject.metric, subject.version, first, reports, revision)
+        return CountedPeriod(subject.metric, subject.version, first, reports, revision, note)
 
     def _keep(self, state: PeriodState) -> None:
         """Write the state, and delete the table of the one before."""
@@ -178,17 +184,24 @@ class PeriodTask:
         if self.state and self.state.table != state.table:
             self.state.table_path.unlink(missing_ok=True)
 
-    def _decode(self, table: Table | JointTable, patterns: Patterns | None, revision: int) -> str:
-        """Write estimates and rows of a table, and return the digest of the rows."""
+    def _decode(
+        self, table: Table | JointTable, patterns: Patterns | None, revision: int
+    ) -> tuple[str, str]:
+        """Write estimates and rows of a table, and return the digest of the rows, and a note."""
         metric, version, first = self.subject.metric, self.subject.version, self.first
-        estimates = estimates_path(self.out, metric, version, first)
-        write_with_summary(estimates, *outcome(table, patterns, self.subject.members))
+        estimates, note = estimates_path(self.out, metric, version, first), ""
+        try:
+            result = outcome(table, patterns, self.subject.members, self.fakes)
+        except NoBound:
+            result = outcome(table, patterns, self.subject.members)
+            note = "its intervals take all as honest, as no bound under made-up ones is known"
+        write_with_summary(estimates, *result)
         place = {"metric": metric, "version": version, "period": first, "revision": revision}
         rows = result_table(load(estimates), {**place, "days": self.days})
         results = results_path(self.out, metric, version, first)
         with open_replacement(results) as part:
             pq.write_table(rows, part, compression="zstd")
-        return hashlib.blake2b(results.read_bytes(), digest_size=16).hexdigest()
+        return hashlib.blake2b(results.read_bytes(), digest_size=16).hexdigest(), note
 
     @property
     def _path(self) -> Path:

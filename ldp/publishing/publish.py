@@ -46,7 +46,8 @@ class Publication:
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """Options of a run. `today`: in UTC; `since`: periods that begin before it are left alone;
-    `skip_damaged`: leave damaged files out; `processes`: how many metrics are counted at a time,
+    `skip_damaged`: leave damaged files out; `fakes`: largest share of a period's reports that may
+    be made up; `processes`: how many metrics are counted at a time,
     each with `workers` threads; `on_period` is called after each period; `is_ending` is asked
     before each, and leaves the rest to the next run."""
 
@@ -57,6 +58,7 @@ class Job:
     since: date | None = None
     period: str = "day"
     skip_damaged: bool = False
+    fakes: float | None = None
     processes: int = 1
     workers: int = 2
     on_period: Callable[[CountedPeriod], None] = lambda _: None
@@ -145,6 +147,7 @@ def _due_tasks(subject: Subject, job: Job) -> Iterator[PeriodTask]:
             is_unfinished=first in waiting,
             skip_damaged=job.skip_damaged,
             workers=job.workers,
+            fakes=job.fakes,
         )
         if task.is_due:
             yield task

@@ -34,9 +34,10 @@ SCHEMA = pa.schema(
         ("reports", pa.int64()),
         ("fakes_move", pa.float64()),
         ("revision", pa.int32()),
+        ("fakes", pa.float64()),
     ]
 )
-"""Columns of the data set."""
+"""Columns of the data set; files of earlier versions lack the last."""
 CHANGES_SCHEMA = pa.schema(
     [
         ("metric", pa.string()),
@@ -65,6 +66,7 @@ def result_table(file: ResultFile, place: Mapping[str, Any]) -> pa.Table:
         "epsilon": summary["epsilon"],
         "reports": int(summary["reports"]),
         "noise_floor": summary.get("noise_floor"),
+        "fakes": summary.get("fakes"),
     }
     return pa.Table.from_pylist([{**shared, **row} for row in _rows(file)], schema=SCHEMA)
 
@@ -73,7 +75,10 @@ def read_rows(path: Path) -> pa.Table:
     """Return the rows of one file of the data set; raise DecodeError for a damaged one."""
     try:
         with pq.ParquetFile(path) as file:  # read_table loads pandas
-            return file.read()
+            rows = file.read()
+            last = SCHEMA.field(len(SCHEMA) - 1)
+            is_older = rows.column_names == SCHEMA.names[:-1]
+            return rows.append_column(last, pa.nulls(len(rows), last.type)) if is_older else rows
     except (OSError, pa.ArrowException):
         raise DecodeError(f"{path}: {DAMAGED}") from None
 

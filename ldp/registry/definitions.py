@@ -16,6 +16,8 @@ from ldp.protocol.sealed_report import SHUFFLER
 Memoise = Literal[False, "epoch", "per-value"]
 Presence = Literal["public", "hidden"]
 Trust = Literal["device", "shuffler"]
+BEHIND_RELAY = ", behind an honest relay"
+"""Words after the name of what holds only there."""
 
 
 class Group(NamedTuple):

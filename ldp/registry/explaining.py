@@ -86,7 +86,6 @@ UNSHUFFLED = (
     "What protects is the relay: one that does not mix, or works together with whoever reads the "
     "messages, leaves nothing, and your answer can be read as it is (epsilon unlimited)."
 )
-BEHIND_RELAY = ", behind an honest relay"
 UNLESS = " That holds as long as nobody learns when a value changes."
 SEEN = {
     "public": (
@@ -161,11 +160,10 @@ def in_text(data: Mapping[str, Any]) -> str:
     lines += [" ".join(data["who"].values()), data["not_covered"]]
     if "remaining" in data:
         lives = data["remaining_for_life"]
-        trusting = {name for name, group in data["groups"].items() if group.get("trust")}
         budgets = [
             f"{name}: {left:g} in the current window, {lives[name]:g} for life"
-            + (BEHIND_RELAY if name in trusting else "")
             for name, left in data["remaining"].items()
+            if None not in (left, lives[name])  # without an honest relay there is no bound
         ]
         lines.append(f"Epsilon that may still be spent: {'; '.join(budgets)}.")
     return "\n".join(part for line in lines for part in _wrapped(line))

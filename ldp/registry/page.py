@@ -7,9 +7,8 @@ from typing import Any
 
 from ldp.accounting.explain import epsilon_text, round_up, touched_sentence
 from ldp.accounting.policy import periods_touched
-from ldp.registry.definitions import Metric
+from ldp.registry.definitions import BEHIND_RELAY, Metric
 from ldp.registry.explaining import (
-    BEHIND_RELAY,
     explanation,
     group_lines,
     length_in_words,

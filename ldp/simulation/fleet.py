@@ -15,16 +15,24 @@ from ldp import bulk
 from ldp.arrays import Ints, Points
 from ldp.mechanisms import CatalogueMechanism
 from ldp.mechanisms.base import threshold
+from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
 from ldp.registry.definitions import Memoise
-from ldp.simulation.reports import as_bytes, encode_batch, noisy_bits, points_of
+from ldp.simulation.reports import (
+    as_bytes,
+    encode_batch,
+    noisy_bits,
+    points_of,
+    shuffled_messages,
+)
 from ldp.tables.table import payload_numbers
 
 
 class Encoded(NamedTuple):
     """Reports, and the numbers of the permanent responses that they are about: of two with one
-    number everything but the instantaneous noise is the same. None without memoisation."""
+    number everything but the instantaneous noise is the same. None without memoisation. Messages
+    for a shuffler are shuffled, and in no order of devices."""
 
     rows: NDArray[np.uint32]
     payloads: NDArray[np.uint8]
@@ -45,7 +53,7 @@ class Fleet:
     ) -> None:
         self._mechanism = mechanism
         self._points = points_of(mechanism, values)
-        self._values = len(values)
+        self._listed, self._values = values, len(values)
         self._memoise = memoise
         self._secrets = secrets
         self._generator = generator
@@ -69,6 +77,12 @@ class Fleet:
     def encode(self, devices: Ints, places: Ints) -> Encoded:
         """Return a report of each of `devices` about the value at `places` of `values`; both int64,
         shape (reports,). By epoch the first value a device is given is the one of its epoch."""
+        if isinstance(self._mechanism, Dummies):
+            held = np.bincount(places, minlength=self._values)
+            batches = [*shuffled_messages(self._mechanism, self._listed, held, self._generator)]
+            none = np.empty((0, self._mechanism.layout.payload_bytes), np.uint8)
+            payloads = np.concatenate([none, *(payloads for _, payloads in batches)])
+            return Encoded(np.zeros(len(payloads), np.uint32), payloads, None)
         if not self._memoise:
             points = [part[places] for part in self._points]
             return Encoded(*encode_batch(self._mechanism, points, self._generator), None)

@@ -36,7 +36,8 @@ class Sent:
     index in `ScenarioMetric.values` of the value that it is about and of the one that its device
     held that day, row and payload; of a report in place of no record, both of the placeholder.
     `charged`: how often its price is charged, for each device. Reports of one `epoch` are about one
-    response each device."""
+    response each device. Of messages for a shuffler there is one device and value a record, and
+    rows and payloads are all messages of all records, shuffled."""
 
     scenario_metric: ScenarioMetric
     day: int
@@ -298,7 +299,8 @@ class Collection:
 
     def unlimited(self, names: Sequence[str]) -> Floats:
         """Return the same with fresh noise in every report and no caps."""
-        prices = [self._metrics[name].metric.mechanism.cost.epsilon for name in names]
+        metrics = [self._metrics[name].metric._replace(memoise=False) for name in names]
+        prices = [metric.price for metric in metrics]
         counts = [self._by_owner(self.possible[name]) for name in names]
         return _total_prices(list(zip(prices, counts, strict=True)))
 

@@ -69,9 +69,11 @@ class ScenarioMetric:
     @property
     def guessable(self) -> bool:
         """Return whether the values are such as reports name one by one: not numbers, which are
-        rounded at random, nor sets of answers."""
+        rounded at random, nor sets of answers; nor those of messages for a shuffler, which whoever
+        knows the sender just reads."""
         parts = parts_of(self.metric.mechanism)
-        return not any(isinstance(part.addressing, RandomizedAddressing) for part in parts)
+        is_random = any(isinstance(part.addressing, RandomizedAddressing) for part in parts)
+        return not (is_random or self.metric.needs_shuffler)
 
     def joint(self, leader: Population) -> Floats:
         """Return how frequent each pair of a value of this metric and one of the leader's is: shape

@@ -168,7 +168,8 @@ def require_attacks(mechanism: CatalogueMechanism) -> None:
         and mechanism.at_most_answers == 1 < mechanism.shape.columns
     ):
         addressing = mechanism.candidate_addressing
-    if not isinstance(addressing, tuple(FITTING)) or isinstance(addressing, Buckets):
+    is_known = isinstance(addressing, tuple(FITTING)) and not isinstance(addressing, Buckets)
+    if mechanism.needs_shuffler or not is_known:
         name = f"{mechanism.name} by category" if by else mechanism.name
         raise ParameterError(f"no attack on {name} is known here")
 

@@ -18,7 +18,9 @@ from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.addressing import Answers, Rounding
 from ldp.mechanisms.base import threshold
+from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
+from ldp.privacy_loss import DummyMessages
 from ldp.protocol.channel import Channel
 from ldp.protocol.hashing import Value
 from ldp.protocol.joint_layout import JointLayout
@@ -34,17 +36,21 @@ Batch = tuple[NDArray[np.uint32], NDArray[np.uint8]]
 def simulate(
     mechanism: CatalogueMechanism, population: Population, generator: np.random.Generator
 ) -> Iterator[Batch]:
-    """Yield one report a person, in uniformly random order: (rows, payloads) by batches of 65,536.
+    """Yield one report a person, or all messages for a shuffler, in uniformly random order: (rows,
+    payloads) by batches of 65,536.
 
     Every batch is a random subset of those not reported yet (multivariate hypergeometric) in
     random order, so memory is one batch whatever the population.
     """
     population = limited(mechanism, population, generator)
-    points = points_of(mechanism, population.values)
     users = population.users
-    if users >= _MOST_REPORTS:
+    if users * mechanism.messages >= _MOST_REPORTS:
         raise ParameterError("a billion reports or more: draw the table instead")
     assert population.counts is not None
+    if isinstance(mechanism, Dummies):
+        yield from shuffled_messages(mechanism, population.values, population.counts, generator)
+        return
+    points = points_of(mechanism, population.values)
     left = population.counts.copy()
     while users:
         size = min(BATCH, users)
@@ -53,6 +59,31 @@ def simulate(
         users -= size
         holders = generator.permutation(np.repeat(np.arange(taken.size), taken))
         yield encode_batch(mechanism, [part[holders] for part in points], generator)
+
+
+def shuffled_messages(
+    mechanism: Dummies, values: Sequence[Value], counts: Ints, generator: np.random.Generator
+) -> Iterator[Batch]:
+    """Yield the messages of people who hold each value `counts` times, as `simulate` does."""
+    left = message_counts(mechanism, values, counts, generator)
+    while total := int(left.sum()):
+        size = min(BATCH, total)
+        taken = generator.multivariate_hypergeometric(left, size, method="marginals")
+        left -= taken
+        columns = generator.permutation(np.repeat(np.arange(taken.size), taken))
+        yield np.zeros(size, np.uint32), as_bytes(columns, mechanism.layout)
+
+
+def message_counts(
+    mechanism: Dummies, values: Sequence[Value], counts: Ints, generator: np.random.Generator
+) -> Ints:
+    """Return how many messages name each category, and last how many are empty, of people who hold
+    each value `counts` times: shape (categories + 1,)."""
+    held = np.zeros(len(mechanism.categories), dtype=np.int64)
+    np.add.at(held, [mechanism.addressing.point(value) for value in values], counts)
+    messages = DummyMessages.of(mechanism).draw_messages(held, generator)
+    total = mechanism.messages * int(held.sum())
+    return np.append(messages, total - int(messages.sum()))
 
 
 def limited(

@@ -174,8 +174,6 @@ def _scenario_metric(
     path: Path, metric: Metric, section: Any, sections: Mapping[str, Any]
 ) -> ScenarioMetric:
     where = f"[metric.{metric.name}]"
-    if metric.needs_shuffler:
-        raise ParameterError(f"{where}: messages for a shuffler are in no scenario")
     if not isinstance(section, dict):
         raise ParameterError(f"{where} must be a section")
     keys = _read(f"{where}: ", section, _METRIC)

@@ -18,10 +18,9 @@ from ldp.mechanisms import CatalogueMechanism, JointMechanism, Mechanism
 from ldp.mechanisms.addressing import Answers, Rounding
 from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.joint_base import values_of_parts
-from ldp.privacy_loss import DummyMessages
 from ldp.protocol.kinds import Subset
 from ldp.simulation.populations import Population
-from ldp.simulation.reports import draw_signs, encode_batch, limited
+from ldp.simulation.reports import draw_signs, encode_batch, limited, message_counts
 from ldp.tables.joint_table import JointTable
 from ldp.tables.table import Table, TableBuilder, smallest_type
 
@@ -92,24 +91,13 @@ def draw_tables(
     given these, the tables of the parts of joint reports are independent. Of messages for a
     shuffler the table has all of a client's."""
     if isinstance(mechanism, Dummies):
-        return _draw_messages(mechanism, values, counts, generator)
+        cells = message_counts(mechanism, values, counts, generator)
+        return Table.from_counts(mechanism, cells[None, :], int(cells.sum()))
     tables = tuple(
         draw_table(part, part_values, counts=counts, generator=generator)  # type: ignore[arg-type]
         for part, part_values in values_of_parts(mechanism, values)
     )
     return JointTable(mechanism, tables) if isinstance(mechanism, JointMechanism) else tables[0]
-
-
-def _draw_messages(
-    mechanism: Dummies, values: Sequence[str], counts: Ints, generator: np.random.Generator
-) -> Table:
-    """Return the table of all messages of clients, the empty ones in its last column."""
-    held = np.zeros(len(mechanism.categories), dtype=np.int64)
-    np.add.at(held, [mechanism.addressing.point(value) for value in values], counts)
-    messages = DummyMessages.of(mechanism).draw_messages(held, generator)
-    total = mechanism.messages * int(held.sum())
-    cells = np.append(messages, total - int(messages.sum()))
-    return Table.from_counts(mechanism, cells[None, :], total)
 
 
 def _draw_block(

@@ -20,6 +20,7 @@ from ldp.mechanisms import (
 )
 from ldp.mechanisms.base import Example
 from ldp.mechanisms.base import threshold as as_threshold
+from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.mechanisms.numeric import Numeric
 from ldp.mechanisms.secrets import message as as_message
@@ -100,7 +101,7 @@ SECRET = bytes(range(32))
 VALUES = ("", "lol", "naïve", "😂", "a" * 40)
 
 
-EXAMPLES = (*WHOLE, *WIDE)
+EXAMPLES = (*WHOLE, *WIDE, *Dummies.examples())
 
 
 def primitives() -> dict[str, Any]:
@@ -165,7 +166,8 @@ def _example(example: Example) -> dict[str, Any]:
     are_tuples = isinstance(mechanism, JointReport) or getattr(mechanism, "by", None)
     spelled: Any = (lambda value: [*map(str, value)]) if are_tuples else _spelled
     values: list[Any] = [spelled(value) for value in example.values] * 8
-    reports = [encoder.encode(value) for value in example.values * 8]
+    records = [encoder.encode(value) for value in example.values * 8]
+    reports = [report for record in records for report in mechanism.split(record)]
     builder = empty_builder(mechanism)
     builder.add_all(reports)
     built = builder.build()
@@ -174,7 +176,7 @@ def _example(example: Example) -> dict[str, Any]:
     return {
         "parameters": mechanism.parameters(),
         "fingerprint": mechanism.fingerprint.hex(),
-        "epsilon": mechanism.cost.epsilon,
+        "epsilon": None if mechanism.needs_shuffler else mechanism.cost.epsilon,
         "thresholds": [
             {
                 "touched": str(as_threshold(part.channel.touched)),
@@ -183,7 +185,7 @@ def _example(example: Example) -> dict[str, Any]:
             for part in parts_of(mechanism)
         ],
         "seed_hex": b"golden".hex(),
-        "reports": [[value, report.hex()] for value, report in zip(values, reports, strict=True)],
+        "reports": [[value, record.hex()] for value, record in zip(values, records, strict=True)],
         "bad_reports": {
             "truncated": good[:-1].hex(),
             "trailing byte": (good + b"\0").hex(),
@@ -268,5 +270,5 @@ def _estimates(table: Table, candidates: list[str]) -> list[list[Any]] | None:
 
 FILES: dict[str, Callable[[], dict[str, Any]]] = {"primitives.json": primitives} | {
     f"{name}.json": (lambda name=name: of_mechanism(name))
-    for name in dict.fromkeys(example.mechanism.name for example in WHOLE)
+    for name in dict.fromkeys(example.mechanism.name for example in EXAMPLES)
 }

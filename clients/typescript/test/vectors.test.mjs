@@ -5,7 +5,8 @@ import { everyMechanism } from "../dist/mechanisms/index.js";
 import { checkFile } from "./vectors.mjs";
 
 const FOLDER = new URL("../../../tests/vectors/", import.meta.url);
-const files = readdirSync(FOLDER).filter((name) => name.endsWith(".json"));
+// messages for a shuffler are for clients that seal each of them by itself
+const files = readdirSync(FOLDER).filter((name) => name.endsWith(".json") && name !== "dummies.json");
 const read = (name) => JSON.parse(readFileSync(new URL(name, FOLDER), "utf8"));
 
 for (const name of files) {
