@@ -120,8 +120,8 @@ def compare_models(
         raise ParameterError(f"users must be from {LEAST_USERS} to {MOST_USERS}")
     people = population.sample(users, generator)
     if quantile is not None:
-        asked = Percentile.of(people, quantile, bounds, epsilon)
-        return _of_numbers(asked, epsilon, delta, generator, mechanism)
+        percentile = Percentile.of(people, quantile, bounds, epsilon)
+        return _of_numbers(percentile, epsilon, delta, generator, mechanism)
     if bounds is not None:
         return _of_numbers(Numbers.of(people, bounds), epsilon, delta, generator, mechanism)
     counts = people.counts

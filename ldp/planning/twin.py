@@ -144,8 +144,8 @@ def central_twin(
     if isinstance(mechanism, Numeric):
         return _mean(mechanism, people, table, epsilon, level, noise)
     if isinstance(mechanism, HierarchicalHistogram):
-        asked = quantiles or QUANTILES
-        return _percentiles(mechanism, people, table, asked, epsilon, level, noise)
+        quantiles = quantiles or QUANTILES
+        return _percentiles(mechanism, people, table, quantiles, epsilon, level, noise)
     at_most = getattr(mechanism, "at_most", None) or 1
     persons, people = people.users, limited(mechanism, people, generator)
     if isinstance(mechanism, BitFlip):

@@ -140,7 +140,6 @@ class Results(ResultFile):
             "unexplained": sum(truth[value] for value in unlisted) if whole else None,
             "below_floor": int((held[is_typed] < self.summary["noise_floor"]).sum()),
             "false": int((detected & ~is_typed).sum()),
-            "missed": int((is_typed & ~detected).sum()),
             "intervals_hold": float(holds.mean()) if holds.size else None,
             "selected_hold": float(selected[detected].mean()) if detected.any() else None,
         }
