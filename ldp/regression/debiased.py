@@ -149,10 +149,10 @@ class _Working:
             if not new.size:
                 return fit
 
-    def keep(self, kept: Places) -> None:
-        """Keep only the columns at these positions of `places` in descent."""
-        self.places, self.coefficients = self.places[kept], self.coefficients[kept]
-        self.gram, self.products = self.gram[np.ix_(kept, kept)], self.products[kept]
+    def keep(self, positions: Places) -> None:
+        """Keep only the columns at these `positions` of `places` in descent."""
+        self.places, self.coefficients = self.places[positions], self.coefficients[positions]
+        self.gram, self.products = self.gram[np.ix_(positions, positions)], self.products[positions]
 
     def add(self, new: Places) -> None:
         """Let the `new` columns take part in descent."""
