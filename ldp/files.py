@@ -77,6 +77,16 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
     return text.getvalue()
 
 
+def csv_cells(values: Iterable[object]) -> list[str]:
+    """Return each of `values` as a cell of CSV text, in quotes where it needs them."""
+    import csv  # late: devices write no CSV
+    from types import SimpleNamespace
+
+    lines = list[str]()
+    csv.writer(SimpleNamespace(write=lines.append), lineterminator="\n").writerows(zip(values))
+    return [line[:-1] for line in lines]
+
+
 def finite(result: Any) -> Any:
     """Return the `result`, JSON-ready data, with None for every number that is not finite."""
     if isinstance(result, Mapping):

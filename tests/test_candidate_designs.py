@@ -14,7 +14,7 @@ from ldp.errors import DecodeError
 from ldp.protocol.bloom import PolynomialBloom
 from ldp.protocol.cityhash import Bloom, CityBloom
 from ldp.protocol.md5_bloom import Md5Bloom
-from ldp.regression import least_squares, nonnegative_lasso
+from ldp.regression import debiased, least_squares, nonnegative_lasso
 from ldp.regression.debiased import Sparse, debias, nonnegative_path, refit
 from ldp.regression.least_squares import _solved, _solved_by_eigenvalues
 from ldp.server import decode
@@ -102,9 +102,10 @@ def test_the_design_is_that_of_its_docstring() -> None:
 
 class Dense:
     def __init__(self, matrix: Floats) -> None:
-        self.matrix = matrix
+        self.matrix, self.most = matrix, 0
 
     def columns(self, chosen: Places) -> Floats:
+        self.most = max(self.most, chosen.size)
         return self.matrix[:, chosen]
 
     def correlations(self, residual: Floats) -> Floats:
@@ -128,6 +129,39 @@ def test_few_columns_without_noise_are_fitted_as_by_least_squares() -> None:
     np.testing.assert_allclose(found[large], exact.coefficients[large], atol=0.1 * errors.min())
     np.testing.assert_allclose(errors[large], exact.std_errors[large] / exact.scale**0.5, rtol=0.02)
     assert not refit(Dense(columns), target, fit, 300).residual @ columns[:, 0] > 0.1
+
+
+@pytest.mark.exact
+def test_columns_that_come_in_portions_have_the_fit_of_all_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """2,000 columns of 300 equations, at most 20 at once: the same columns are chosen at the same
+    penalty, and all estimates are the same but for rounding. The twin, without what still passes
+    after the first portion, has another fit."""
+    generator = np.random.default_rng(3)
+    matrix, truth = generator.normal(size=(300, 2000)), np.zeros(2000)
+    truth[:60] = np.linspace(0.8, 0.1, 60)
+    target = matrix @ truth + generator.normal(size=300)
+    for name in ("EXACT", "EXACT_OF_PORTIONS"):
+        monkeypatch.setattr(debiased, name, 1e-10)
+
+    def fitted() -> tuple[int, Places, float, Floats]:
+        design = Dense(matrix)
+        fit = nonnegative_path(design, target, 300)
+        most, left = design.most, 1 - fit.chosen.size / 300
+        return most, np.sort(fit.chosen), fit.penalty, debias(design, fit, left, 1.0)[0]
+
+    whole = fitted()
+    monkeypatch.setattr(debiased, "PORTION", 20 * 300)
+    portions = fitted()
+    assert portions[0] == 20
+    assert whole[0] > 100
+    assert whole[1].size > 60
+    assert np.array_equal(whole[1], portions[1])
+    assert whole[2] == portions[2]
+    np.testing.assert_allclose(portions[3], whole[3], rtol=0, atol=1e-9)
+    monkeypatch.setattr(debiased, "EXACT_OF_PORTIONS", 10.0)
+    assert not np.array_equal(fitted()[1], whole[1])
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Estimates: unbiased, with intervals that cover and discoveries that keep their error rate."""
 
+import csv
+import io
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
@@ -438,6 +440,16 @@ def test_the_csv_is_in_falling_order_and_clipped() -> None:
     assert [line.split(",")[0] for line in lines[1:]] == ["3", "2", "1", "0"]
     assert lines[-1] == "0,0.00,2.00,0.00,3.92,0.0001,1,0.00,5.00"
     assert lines[1].endswith(",0.5,0,,")
+
+
+@pytest.mark.exact
+def test_the_csv_has_any_value_and_quotes_those_that_need_it() -> None:
+    values = ("plain", "a, b", 'say "x"', "two\nlines", "", " ", "naïve")
+    text = replace(toy([0.0001] * 7), values=values).to_csv()
+    found = {line["value"]: line["count"] for line in csv.DictReader(io.StringIO(text, newline=""))}
+    assert found == {value: f"{place}.00" for place, value in enumerate(values)}
+    assert '\n"say ""x""",2.00,' in text
+    assert "\nplain,0.00," in text
 
 
 @pytest.mark.slow

@@ -62,13 +62,11 @@ class BloomDesign:
 
     def columns(self, chosen: Places) -> Floats:
         """Return the chosen columns: shape (cohorts * bits, chosen)."""
-        cohorts, bits = self.weight.shape
-        columns = np.empty((chosen.size, cohorts, bits))
-        columns[:] = -self.mean * self.weight
-        rows, candidates = np.arange(cohorts), np.arange(chosen.size)[:, None]
-        for cells in np.moveaxis(self.map[chosen], 2, 0):
-            columns[candidates, rows, cells] = (1 - self.mean) * self.weight[rows, cells]
-        return columns.reshape(chosen.size, cohorts * bits).T
+        columns = np.tile(-self.mean * self.weight.ravel(), (chosen.size, 1))
+        cells = self.map[chosen] + self.weight.shape[1] * np.arange(len(self.weight))[:, None]
+        starts = self.weight.size * np.arange(chosen.size)[:, None, None]
+        np.put(columns, starts + cells, ((1 - self.mean) * self.weight.ravel())[cells])
+        return columns.T
 
     def correlations(self, residual: Floats) -> Floats:
         """Return the product of every column with `residual`, shape (cohorts * bits,): shape

@@ -12,6 +12,7 @@ the least generalised cross-validation (Golub, Heath and Wahba 1979).
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,8 +30,12 @@ MOST = 0.9
 """Largest number of degrees of freedom of a fit, for each equation."""
 EXACT = 0.01
 """Change of a coefficient, in standard errors of a column alone, below which descent ends."""
+EXACT_OF_PORTIONS = 1e-4
+"""The same where columns come in portions, so that the fit is that of all of them at once."""
 SWEEPS = 1_000
 ROUNDS = 5
+PORTION = 1 << 24
+"""Largest number of numbers in the columns that join the descent at once: 128 MiB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +57,9 @@ def nonnegative_path(design: Design, target: Floats, equations: int) -> Sparse:
     """
     work = _Working(design, target)
     z = work.scores(target)
-    penalty, best, least = max(LEAST, float(z.max(initial=0.0))), work.fit(np.inf), np.inf
+    penalty, best, least = max(LEAST, float(z.max(initial=0.0))), work.fit(np.inf, EXACT), np.inf
     while penalty >= LEAST:
-        work.add(np.flatnonzero(z > penalty))
-        fit = work.fit(penalty)
+        fit = work.fit_with(np.flatnonzero(z > penalty), z, penalty)
         freedom = equations - fit.chosen.size
         error = float(fit.residual @ fit.residual) / max(1, freedom) ** 2
         if error > WORSE * least or freedom < (1 - MOST) * equations:
@@ -78,7 +82,7 @@ def refit(design: Design, target: Floats, fit: Sparse, equations: int) -> Sparse
     new = fit.chosen
     for _ in range(ROUNDS):
         work.add(new)
-        fit = work.fit(fit.penalty)
+        fit = work.fit(fit.penalty, EXACT)
         new = np.flatnonzero(work.scores(fit.residual) > fit.penalty)
         if not new.size:
             break
@@ -105,42 +109,81 @@ def debias(design: Design, fit: Sparse, left: float, scale: float) -> tuple[Floa
 
 
 class _Working:
-    """The columns that may be in the fit, their products with each other and with the target."""
+    """The columns that may be in the fit: `has_passed`, all of them; `places`, those that take part
+    in descent, with their products with each other and with the target."""
 
     def __init__(self, design: Design, target: Floats) -> None:
         self.design, self.target = design, target
         norms = design.norms
         self.norms = np.where(norms > 0, norms, np.inf)
+        self.portion = max(1, PORTION // target.size)
+        self.has_passed = np.zeros(norms.size, dtype=bool)
         self.places = np.empty(0, dtype=np.intp)
-        self.columns = design.columns(self.places)
         self.gram, self.products = np.empty((0, 0)), np.empty(0)
         self.coefficients = np.empty(0)
         self.free = np.zeros(norms.size, dtype=bool)
 
     def scores(self, residual: Floats) -> Floats:
         """Return each column's product with `residual`, shape (equations,), in standard errors:
-        shape (columns,), 0 for columns that may be in the fit."""
+        shape (columns,), 0 for columns that take part in descent."""
         z: Floats = self.design.correlations(residual) / self.norms
         z[self.places] = 0
         return z
 
+    def fit_with(self, new: Places, z: Floats, penalty: float) -> Sparse:
+        """Return the fit of all columns that have passed, the `new` ones with them; `z`: the scores
+        by which they did. Of more than a portion those of the largest scores come first, columns
+        without a coefficient leave, and then comes what still passes."""
+        self.has_passed[new] = True
+        while True:
+            if new.size > self.portion:
+                self.keep(np.flatnonzero(self.coefficients))
+                new = new[np.argpartition(-z[new], self.portion)[: self.portion]]
+            if new.size:
+                self.add(new)
+            if self.places.size == np.count_nonzero(self.has_passed):
+                return self.fit(penalty, EXACT)
+            fit = self.fit(penalty, EXACT_OF_PORTIONS)
+            z = self.scores(fit.residual)
+            new = np.flatnonzero(self.has_passed & (z > penalty + EXACT_OF_PORTIONS))
+            if not new.size:
+                return fit
+
+    def keep(self, positions: Places) -> None:
+        """Keep only the columns at these `positions` of `places` in descent."""
+        self.places, self.coefficients = self.places[positions], self.coefficients[positions]
+        self.gram, self.products = self.gram[np.ix_(positions, positions)], self.products[positions]
+
     def add(self, new: Places) -> None:
-        columns = self.design.columns(new)
-        across = self.columns.T @ columns
-        self.gram = np.block([[self.gram, across], [across.T, columns.T @ columns]])
-        self.columns = np.hstack([self.columns, columns])
-        self.places = np.concatenate([self.places, new])
+        """Let the `new` columns take part in descent."""
+        columns, old = self.design.columns(new), self.places.size
+        gram = np.empty((old + new.size, old + new.size))
+        gram[:old, :old], gram[old:, old:] = self.gram, columns.T @ columns
+        for some, portion in self._portions(self.places):
+            gram[some, old:] = portion.T @ columns
+        gram[old:, :old] = gram[:old, old:].T
+        self.gram, self.places = gram, np.concatenate([self.places, new])
         self.products = np.concatenate([self.products, columns.T @ self.target])
         self.coefficients = np.concatenate([self.coefficients, np.zeros(new.size)])
 
-    def fit(self, penalty: float) -> Sparse:
+    def fit(self, penalty: float, exact: float) -> Sparse:
+        """Return the fit of the columns that take part in descent."""
         gradient = self.products - self.gram @ self.coefficients
         if self.places.size:
             from ldp.regression.descent import descend  # late: numba takes half a second to import
 
             penalties = np.where(self.free[self.places], 0.0, penalty)
-            descend(self.gram, gradient, self.coefficients, penalties, EXACT, SWEEPS)
+            descend(self.gram, gradient, self.coefficients, penalties, exact, SWEEPS)
         inside = np.flatnonzero(self.coefficients)
-        coefficients = self.coefficients[inside]
-        residual = self.target - self.columns[:, inside] @ coefficients
-        return Sparse(self.places[inside], coefficients, residual, penalty)
+        chosen, coefficients = self.places[inside], self.coefficients[inside]
+        residual = self.target.copy()
+        for some, portion in self._portions(chosen):
+            residual -= portion @ coefficients[some]
+        return Sparse(chosen, coefficients, residual, penalty)
+
+    def _portions(self, places: Places) -> Iterator[tuple[slice, Floats]]:
+        """Yield the columns at `places`, at most `portion` at a time, and which of them these
+        are."""
+        for start in range(0, places.size, self.portion):
+            some = slice(start, min(start + self.portion, places.size))
+            yield some, self.design.columns(places[some])

@@ -8,7 +8,7 @@ been selected (Benjamini and Yekutieli 2005).
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from itertools import chain
@@ -19,7 +19,7 @@ import numpy as np
 
 from ldp.arrays import Bools, Floats
 from ldp.errors import ParameterError
-from ldp.files import csv_text, finite, write_together
+from ldp.files import csv_cells, finite, write_together
 from ldp.tables.display import Displayed, Line
 
 if TYPE_CHECKING:
@@ -266,28 +266,28 @@ class Estimates(Displayed):
             dict(zip(COLUMNS, row, strict=True)) for row in zip(*self._columns(level), strict=True)
         ]
 
-    def _columns(self, level: float) -> list[list[Any]]:
-        """Return the columns of the CSV, a list of cells each."""
+    def _columns(self, level: float) -> Iterator[list[Any]]:
+        """Yield the columns of the CSV, a list of cells each."""
         bounds = [*self.interval(level), *self.interval(level, selected=True)]
         low, high, selected_low, selected_high = (np.clip(end, 0, self.reports) for end in bounds)
         detected = self.detected()
         count = self.count if self.projected is None else self.projected
         order = np.array(self._order(count), dtype=np.intp)
 
-        def cells(column: Floats, is_filled: Bools | None = None) -> list[Any]:
-            numbers: list[Any] = column[order].tolist()
-            if is_filled is None:
-                return numbers
-            return [x if full else None for x, full in zip(numbers, is_filled[order], strict=True)]
+        def cells(column: Floats, is_filled: Bools) -> list[Any]:
+            filled = np.full(order.size, None)
+            places = np.flatnonzero(is_filled[order])
+            filled[places] = column[order[places]]
+            numbers: list[Any] = filled.tolist()
+            return numbers
 
-        return [
-            [self.values[i] for i in order],
-            *(cells(column) for column in (count, self.std_error, low, high)),
-            cells(self.p_value, ~np.isnan(self.p_value)),
-            detected[order].astype(int).tolist(),
-            cells(selected_low, detected),
-            cells(selected_high, detected),
-        ]
+        yield np.fromiter(self.values, object, len(self.values))[order].tolist()
+        for column in (count, self.std_error, low, high):
+            yield column[order].tolist()
+        yield cells(self.p_value, ~np.isnan(self.p_value))
+        yield detected[order].astype(int).tolist()
+        yield cells(selected_low, detected)
+        yield cells(selected_high, detected)
 
     def _order(self, count: Floats) -> Iterable[int]:
         """Return the order of the CSV's rows: buckets as they are, other values by `count`."""
@@ -333,7 +333,7 @@ class Estimates(Displayed):
         """Return the estimates as CSV text; with `path`, write it there and `summary` beside it."""
         columns = zip(COLUMNS, self._columns(level), strict=True)
         rows = zip(*(_cells(name, column) for name, column in columns), strict=True)
-        text = csv_text(chain([COLUMNS], rows))
+        text = "".join(f"{','.join(row)}\n" for row in chain([COLUMNS], rows))
         if path is not None:
             write_with_summary(Path(path), text, self.summary(level))
         return text
@@ -377,9 +377,10 @@ def summary_path(path: Path) -> Path:
     return path.with_suffix(".json") if path.suffix == ".csv" else Path(f"{path}.json")
 
 
-def _cells(name: str, column: Sequence[Any]) -> Sequence[Any]:
-    """Return the cells of column `name` as they are written."""
-    if name in ("value", "detected"):
-        return column
-    form = ".4g" if name == "p_value" else ".2f"
-    return [None if number is None else format(number, form) for number in column]
+def _cells(name: str, column: Sequence[Any]) -> list[str]:
+    """Return the cells of column `name` as they are written. Numbers need no quotes, for which
+    csv's writer would look at each of their digits."""
+    if name == "value":
+        return csv_cells(column)
+    form = {"p_value": ".4g", "detected": "d"}.get(name, ".2f")
+    return ["" if number is None else format(number, form) for number in column]
