@@ -54,6 +54,8 @@ def test_a_device_of_tests_shows_each_message_and_stands_for_the_relay(tmp_path:
         statements = device.sealed()
         person.now += DAY
         person.client.upload()
+        waiting = [Batch.from_bytes(body) for body in memory.batches.values()]
+        assert not any(b"city" in item.report for batch in waiting for item in batch.items)
         (city,) = (one for one in device.client.sent() if "city" in one.reports)
         assert (city.state, city.reports) == ("acknowledged", {"city": OSLO.messages})
     assert Counter(one.metric for one in statements) == {"mood": 1, "city": OSLO.messages}

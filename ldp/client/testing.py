@@ -5,8 +5,10 @@ registry for development, to `ldp collect --dev` on this machine, and nowhere el
 `pytest_plugins = ["ldp.client.pytest_plugin"]` tests have one as the fixture `ldp_device`.
 """
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import ClassVar
 
 from ldp.client.destinations import Collector, Destination, Folder
 from ldp.client.periods import ending
@@ -59,15 +61,20 @@ class _Copying(Memory):
         return self._onward.send(identity, body)
 
 
-class _ReadableKey:
-    """Stand-in for a collector's key: what it seals is as long, and readable."""
+class _StandInKey:
+    """Stand-in for a collector's key: what it seals is as long as what that seals, and random, so
+    that a device's file tells nothing to a client that finds it. The `contents` are in memory."""
+
+    contents: ClassVar[dict[bytes, Content]] = {}
 
     def __init__(self, fingerprint: str) -> None:
         self.fingerprint = fingerprint
 
     def seal(self, queue: str, size: int, content: Content) -> Item:
-        """Return the item that carries a report, not encrypted."""
-        return Item(QUEUE + queue, SEALED_VERSION, content.to_bytes(size) + bytes(OVERHEAD))
+        """Return an item of random bytes in place of a report's."""
+        data = os.urandom(len(content.to_bytes(size)) + OVERHEAD)
+        self.contents[data] = content
+        return Item(QUEUE + queue, SEALED_VERSION, data)
 
 
 class _Relaying(_Copying):
@@ -77,7 +84,7 @@ class _Relaying(_Copying):
 
     def __init__(self, onward: Destination, fingerprint: str) -> None:
         super().__init__(onward)
-        self.key = _ReadableKey(fingerprint)
+        self.key = _StandInKey(fingerprint)
 
 
 class _KnownBits(SeededBits):
@@ -90,9 +97,8 @@ class Device:
 
     `folder`: of the device's file. `registry`: metrics.toml, or one that is loaded. `destination`:
     a `Folder`, or with a registry for development a `Collector` on this machine; memory without,
-    which also stands for the relay of a group with trust = "shuffler", and gets its messages
-    readable. `has_consent`: whether the owner agreed, to each such group by name too. Raises
-    ParameterError for another destination.
+    which also stands for the relay of a group with trust = "shuffler". `has_consent`: whether the
+    owner agreed, to each such group by name too. Raises ParameterError for another destination.
     """
 
     def __init__(
@@ -162,6 +168,6 @@ class Device:
 
 
 def _opened(item: Item) -> Item:
-    """Return the report that a `_ReadableKey` sealed, and any other as it is."""
-    is_sealed = item.metric.startswith(QUEUE)
-    return Content.from_bytes(item.report[:-OVERHEAD]).item if is_sealed else item
+    """Return the report that a `_StandInKey` sealed in this process, and any other as it is."""
+    content = _StandInKey.contents.get(item.report)
+    return content.item if content else item
