@@ -1,6 +1,7 @@
 """Arms of an experiment: intervals of differences hold though they are looked at every day."""
 
 import csv
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -13,10 +14,21 @@ import pytest
 from scipy.stats import norm
 
 from ldp.collection import ReportWriter
-from ldp.publishing.experiments import ALPHA, TYPICAL, Period, intervals, numbers_of_arm
+from ldp.decoding.numeric import decode_mean
+from ldp.errors import ParameterError
+from ldp.mechanisms import OneBitMean
+from ldp.publishing.experiments import (
+    ALPHA,
+    TYPICAL,
+    Period,
+    differences,
+    intervals,
+    numbers_of_arm,
+)
 from ldp.registry import Registry
 from ldp.report.formats import points, quantity
 from ldp.simulation import Population, simulate
+from ldp.tables.table import Table
 from simulations.publish import HEAD, METRIC, METRICS, START
 from tests.pages import words as words_of
 from tests.publications import run
@@ -188,6 +200,63 @@ def test_people_vary_at_most_as_the_mean_and_the_range_allow(tmp_path: Path) -> 
     period = Period({("mean", ""): (40.0, 1.0)}, (low, high), n, is_memoised=False)
     mean_, noise, people = numbers_of_arm([period], [("mean", "")])
     assert (mean_.item(), noise.item(), people.item()) == (40.0, 1.0, 20.0**2 / n)
+
+
+def missed_near_an_end(smoothed: bool) -> float:
+    """Share of experiments of which any day's interval misses the truth: 30 people of one bit at
+    epsilon 4, the same every day, of whom each is at the upper end with probability 0.05, and 30
+    at the lower end. Without `smoothed` the variance of who reports is the one that is estimated.
+    """
+    mechanism, random, n = OneBitMean(bounds=(0.0, 1.0), epsilon=4.0), np.random.default_rng(5), 30
+    tables = [Table(mechanism, np.array([[n - k, k]]), np.array([n])) for k in range(n + 1)]
+    decoded = [*map(decode_mean, tables)]
+    keep, held = float(mechanism.channel.touched), random.binomial(n, 0.05, MANY)
+    keys = [("mean", str(i)) for i in range(MANY)]
+
+    def arm(above: Any) -> list[Period]:
+        days = []
+        for _ in range(DAYS):
+            ones = random.binomial(above, keep) + random.binomial(n - above, 1 - keep)
+            cells = [(decoded[k].mean, decoded[k].std_error) for k in ones.tolist()]
+            days.append(Period(dict(zip(keys, cells, strict=True)), (0.0, 1.0), n, False))
+        return days
+
+    arms, is_missed = (arm(held), arm(np.zeros(MANY, int))), np.zeros(MANY, bool)
+    for day in range(5, DAYS + 1, 5):
+        (a, noise, people), (b, noise2, people2) = (numbers_of_arm(x[:day], keys) for x in arms)
+        if not smoothed:
+            means = np.clip([a.mean(axis=0), b.mean(axis=0)], 0, 1)
+            people, people2 = np.repeat((means * (1 - means))[:, None] / n, day, axis=1)
+        parts = a - b, noise + noise2, np.sqrt(people + people2)
+        mean, distance = intervals(*parts, alpha=ALPHA * MANY)  # each has a level of its own
+        is_missed |= np.abs(mean - 0.05) > distance
+    return float(is_missed.mean())
+
+
+@pytest.mark.statistical
+def test_intervals_hold_where_few_of_few_people_hold_what_is_rare() -> None:
+    """As above: more than 6.6 % has probability 1e-5 if 5 % were missed. The twin takes the spread
+    of the people as it is estimated, which is 0 where nobody is at the upper end: 9 % or fewer have
+    probability below 1e-9 at the 12 % that it misses."""
+    assert missed_near_an_end(smoothed=True) < 0.066
+    assert missed_near_an_end(smoothed=False) > 0.09
+
+
+@pytest.mark.exact
+def test_periods_without_a_mean_are_not_counted_and_ranges_must_be_equal(tmp_path: Path) -> None:
+    """As those that were published before means were compared."""
+    metrics = {"new": (60, 40), "old": (60, 40)}
+    words = stored(tmp_path, metrics, days=3, keys=MEANS, values=("10", "80"))
+    assert run(*words, "--arms", "new:old").exit_code == 0
+    summary = tmp_path / "out" / "estimates" / "new" / "v1" / "2026-01-01.json"
+    without = {k: v for k, v in json.loads(summary.read_text()).items() if k != "bounds"}
+    summary.write_text(json.dumps(without))
+    (found,) = differences(tmp_path / "out", "new", "old")
+    assert (found.periods, str(found.first)) == (2, "2026-01-02")
+    summary = summary.with_name("2026-01-03.json")
+    summary.write_text(summary.read_text().replace("100.0", "60.0"))
+    with pytest.raises(ParameterError, match="ranges differ, 0 to 60 and 0 to 100"):
+        differences(tmp_path / "out", "new", "old")
 
 
 @pytest.mark.exact

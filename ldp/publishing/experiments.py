@@ -157,24 +157,34 @@ def differences(out: Path, first: str, second: str) -> list[Difference]:
     common = measured[1][-1].cells.keys()
     keys = [key for key in measured[0][-1].cells if key in common]
     if not keys:
-        raise ParameterError("no value that both have, nor means of numbers with a stated range")
+        raise ParameterError("they have neither a value nor a mean in common in the last period")
+    ranges = [arm[-1].bounds for arm in measured]
+    if ranges[0] != ranges[1]:
+        words = " and ".join(f"{low:g} to {high:g}" for low, high in ranges)
+        raise ParameterError(f"their ranges differ, {words}: what is cut off would differ, too")
     (share, noise, people), (share2, noise2, people2) = (
         numbers_of_arm(arm, keys) for arm in measured
     )
     mean, distance = intervals(share - share2, noise + noise2, np.sqrt(people + people2))
-    return [
-        Difference(
-            statistic=statistic,
-            value=value,
-            difference=float(d),
-            low=float(d - r),
-            high=float(d + r),
-            first=periods[0],
-            last=periods[-1],
-            periods=len(periods),
+    rows = []
+    for (statistic, value), d, r, numbers in zip(
+        keys, mean, distance, (share - share2).T, strict=True
+    ):
+        places = np.flatnonzero(np.isfinite(numbers)).tolist()
+        known = [periods[t] for t in places] or periods
+        rows.append(
+            Difference(
+                statistic=statistic,
+                value=value,
+                difference=float(d),
+                low=float(d - r),
+                high=float(d + r),
+                first=known[0],
+                last=known[-1],
+                periods=len(places),
+            )
         )
-        for (statistic, value), d, r in zip(keys, mean, distance, strict=True)
-    ]
+    return rows
 
 
 class Period(NamedTuple):
@@ -198,14 +208,16 @@ class Period(NamedTuple):
 
 def numbers_of_arm(arm: Sequence[Period], keys: Sequence[Key]) -> tuple[Floats, Floats, Floats]:
     """Return the numbers of an arm's periods, and variances of their noise and of who reports:
-    shape (periods, values)."""
+    shape (periods, values). Four more people in the middle of the range (as in Agresti and Coull
+    1998) keep the latter from 0 where few hold what is rare."""
     unknown = (math.nan, math.nan)
     cells = np.array([[period.cells.get(key, unknown) for key in keys] for period in arm])
     number, error = cells[:, :, 0], cells[:, :, 1]
     n = np.array([[period.reports] for period in arm])
     mean = np.nansum(n * number, 0) / np.maximum((n * np.isfinite(number)).sum(0), 1)
     low, high = arm[-1].bounds
-    return number, error**2, np.clip((high - mean) * (mean - low), 0, None) / n
+    mean = (n * np.clip(mean, low, high) + 2 * (low + high)) / (n + 4)
+    return number, error**2, (high - mean) * (mean - low) / n
 
 
 def _latest(out: Path, metric: str) -> list[Part]:
