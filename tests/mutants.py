@@ -664,8 +664,17 @@ def epsilon_printed_too_small(mechanism: Mechanism) -> Mechanism:
     return wrong
 
 
+def probabilities_that_miss_a_quarter(mechanism: Mechanism) -> Mechanism:
+    """States a channel of the same ratio whose reports have a probability of 3/4 together."""
+    wrong, channel = copy(mechanism), mechanism.channel
+    less = {name: getattr(channel, name) * 3 / 4 for name in ("touched", "untouched")}
+    wrong.__dict__["channel"] = replace(channel, **less)
+    return wrong
+
+
 LawMutant = Callable[[Mechanism], Mechanism]
 LAW_MUTANTS: tuple[LawMutant, ...] = (
+    probabilities_that_miss_a_quarter,
     thresholds_rounded_the_wrong_way,
     a_bit_too_many_told,
     epsilon_printed_too_small,

@@ -51,7 +51,7 @@ from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Index, Subset
 
 CALLS = 1 << 8
-"""Calls modulo this are looked at each by itself; by their remainders calls are all numbered."""
+"""Calls are also looked at one by one, modulo this."""
 
 
 def check_reports(

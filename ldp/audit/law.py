@@ -31,7 +31,8 @@ def outcomes(mechanism: CatalogueMechanism) -> int:
 
 
 def report_law(mechanism: CatalogueMechanism, value: Value) -> Law:
-    """Return P(report | value) for every possible report; the probabilities add to exactly 1.
+    """Return P(report | value) for every possible report, as channel and cells state it; of a
+    mechanism that exists these add to exactly 1.
 
     Time and memory: `outcomes(mechanism)`.
     """
@@ -58,7 +59,10 @@ def _part_law(mechanism: Mechanism, value: Value) -> Law:
 
 def worst_ratio(mechanism: CatalogueMechanism, values: Sequence[Value]) -> Fraction:
     """Return max over reports and ordered pairs of `values` of P(report | a) / P(report | b)."""
-    laws = [report_law(mechanism, value) for value in values]
+    return _worst_of([report_law(mechanism, value) for value in values])
+
+
+def _worst_of(laws: Sequence[Law]) -> Fraction:
     return max(law[key] / other[key] for law, other in permutations(laws, 2) for key in law)
 
 
@@ -66,14 +70,23 @@ def exact_findings(mechanism: CatalogueMechanism, values: Sequence[Value]) -> li
     """Return sentences that refute the mechanism's claim in rational arithmetic (check A); empty
     when nothing does.
 
-    The worst ratio of the values' laws, over all reports where these can be enumerated and else
+    Where all reports can be enumerated, their probabilities must add to 1 for each value. The
+    worst ratio of the values' laws, over all reports where these can be enumerated and else
     over the cells in which two values differ, must not exceed the claimed one; the logarithm of
     that, to 60 digits, must not exceed the epsilon printed, nor that the one asked for.
     """
     claimed = claimed_ratio(mechanism)
-    enumerable = outcomes(mechanism) <= MOST_OUTCOMES
-    ratio = worst_ratio(mechanism, values) if enumerable else _worst_by_cells(mechanism, values)
     findings = []
+    if outcomes(mechanism) <= MOST_OUTCOMES:
+        laws = [report_law(mechanism, value) for value in values]
+        ratio = _worst_of(laws)
+        if any(sum(law.values()) != 1 for law in laws):
+            findings.append(
+                "the probabilities of all reports do not add to 1: where a report is one column, "
+                "`touched` and the number of columns fix `untouched`"
+            )
+    else:
+        ratio = _worst_by_cells(mechanism, values)
     if ratio > claimed:
         findings.append(f"the law's worst ratio is {float(ratio):g}, claimed {float(claimed):g}")
     exact = exact_log(claimed)
