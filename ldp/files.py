@@ -78,13 +78,14 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 
 
 def csv_cells(values: Iterable[object]) -> list[str]:
-    """Return each of `values` as a cell of CSV text, in quotes where it needs them."""
+    """Return each of `values` as a cell of CSV text, in quotes where it needs them: also where it
+    has a carriage return, which a writer whose lines end by a newline alone forgets."""
     import csv  # late: devices write no CSV
     from types import SimpleNamespace
 
     lines = list[str]()
-    csv.writer(SimpleNamespace(write=lines.append), lineterminator="\n").writerows(zip(values))
-    return [line[:-1] for line in lines]
+    csv.writer(SimpleNamespace(write=lines.append), lineterminator="\r\n").writerows(zip(values))
+    return [line[:-2] for line in lines]
 
 
 def finite(result: Any) -> Any:

@@ -99,6 +99,7 @@ def test_amplify_takes_a_preset_or_a_mechanism(
         ("--mechanism cms --epsilon 1 --delta 1", "delta must lie strictly between 0 and 1"),
         ("--epsilon 1 --delta 1e-6 --target 0.1", "give one of --users, --store, --sizes or"),
         ("--epsilon 1 --delta 1e-6 --fakes 100%", "is a share such as 1% or 0.01, below 1"),
+        ("--epsilon 1 --delta 1e-6 --fakes 1%2", "is a share such as 1% or 0.01, below 1"),
         ("--preset chrome-uma --delta 1e-6 --batches 2", "share what is memoised"),
         ("--preset chrome-uma --delta 1e-6 --per-person 2", "share what is memoised"),
     ],

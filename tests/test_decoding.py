@@ -444,8 +444,8 @@ def test_the_csv_is_in_falling_order_and_clipped() -> None:
 
 @pytest.mark.exact
 def test_the_csv_has_any_value_and_quotes_those_that_need_it() -> None:
-    values = ("plain", "a, b", 'say "x"', "two\nlines", "", " ", "naïve")
-    text = replace(toy([0.0001] * 7), values=values).to_csv()
+    values = ("plain", "a, b", 'say "x"', "two\nlines", "", " ", "naïve", "a\rb")
+    text = replace(toy([0.0001] * 8), values=values).to_csv()
     found = {line["value"]: line["count"] for line in csv.DictReader(io.StringIO(text, newline=""))}
     assert found == {value: f"{place}.00" for place, value in enumerate(values)}
     assert '\n"say ""x""",2.00,' in text

@@ -135,7 +135,9 @@ def test_commands_that_rest_on_noise_refuse_it_and_the_others_say_what_is_left(
     assert run("decode city.table --fakes 1% --out city.csv", monkeypatch) == 0
     assert json.loads(Path("city.json").read_text())["fakes_reports"] == 12
     assert run("decode city.table --out city.csv", monkeypatch) == 0
-    assert "among 400 reports" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "among 400 reports" in said.out
+    assert said.err == ""
     assert run("report city.csv --out city.html", monkeypatch) == 0
     assert run("registry page metrics.toml --out page.html", monkeypatch) == 0
     for page in ("city.html", "page.html"):

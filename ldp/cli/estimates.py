@@ -28,7 +28,7 @@ def write_estimates(
     """Write estimates to `out`, or print them for "-", and say how many of the `tested` values were
     discovered."""
     summary = estimates.summary(level)
-    if "warning" in summary:
+    if summary.get("warning"):
         click.echo(f"ldp: {summary['warning']}", err=True)
     if out == "-":
         listed = {**summary, "estimates": estimates.rows(level)}

@@ -42,7 +42,7 @@ def plain_number(text: str) -> str:
 
 class Typed(click.ParamType):  # type: ignore[type-arg]  # not subscriptable before 8.4
     """Type of what is typed: `read` makes it of the text, and raises LdpError with what is wrong.
-    `name`: of its place in the help."""
+    `name`: what the help has in its place."""
 
     def __init__(self, name: str, read: Callable[[str], Any]) -> None:
         self.name, self._read = name, read
@@ -58,7 +58,8 @@ class Typed(click.ParamType):  # type: ignore[type-arg]  # not subscriptable bef
 
 def _share(text: str) -> Fraction:
     try:
-        share = Fraction(text.replace("%", "").strip()) / (100 if "%" in text else 1)
+        number = text.strip().removesuffix("%")
+        share = Fraction(number.strip()) / (100 if number != text.strip() else 1)
     except (ValueError, ZeroDivisionError):
         share = Fraction(-1)
     if not 0 <= share < 1:

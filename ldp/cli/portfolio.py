@@ -5,6 +5,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import wrap
 
+import click
+
 from ldp.cli.options import say
 from ldp.errors import ParameterError
 from ldp.files import write_whole
@@ -23,6 +25,8 @@ def plan_questions(questions: Path, out: Path | None, as_json: bool) -> None:
         if (out / "metrics.toml").exists():
             raise ParameterError(f"{out / 'metrics.toml'} exists; name another folder for --out")
         if not portfolio.accepted:
+            if not as_json:
+                click.echo("\n".join(lines))
             raise ParameterError("no question fits: nothing was written")
         with TemporaryDirectory() as name:
             _write(portfolio, Path(name))

@@ -105,8 +105,8 @@ def publish(
     Days that have ended and have reports that are not counted yet become kept tables, estimates and
     rows of one data set; reports that come late re-open their day. Run it again as often as you
     like, from cron: a run that is killed is repeated, and a second one beside it ends with an
-    error. With --fakes the intervals of what it counts hold for the other reports, whatever that
-    share of all says. docs/publishing.md has the rest.
+    error. With --fakes the intervals of what it counts hold for the honest reports, whatever the
+    made-up ones say. docs/publishing.md has the rest.
 
     \b
     Example: ldp publish --registry metrics.toml --store reports --out published

@@ -323,8 +323,8 @@ def _words_of_reports(metrics: Mapping[str, Any]) -> Iterator[str]:
 def _of_relay(name: str, metric: Mapping[str, Any]) -> str:
     """Return in words what the relay did with messages for a shuffler."""
     return (
-        f"{name}, messages for a shuffler: a relay passes on the days of "
-        f"{metric['least_people']:,} people or more, and dropped {metric['dropped']:,} records of "
+        f"{name}, messages for a shuffler: a relay passes on a day's messages where there are "
+        f"{metric['least_people']:,} records or more, and dropped {metric['dropped']:,} records of "
         "other days, which are charged all the same."
     )
 

@@ -169,6 +169,7 @@ def require_attacks(mechanism: CatalogueMechanism) -> None:
     ):
         addressing = mechanism.candidate_addressing
     is_known = isinstance(addressing, tuple(FITTING)) and not isinstance(addressing, Buckets)
+    is_known &= not getattr(addressing, "untouching", ())  # no report names such a value
     if mechanism.needs_shuffler or not is_known:
         name = f"{mechanism.name} by category" if by else mechanism.name
         raise ParameterError(f"no attack on {name} is known here")
