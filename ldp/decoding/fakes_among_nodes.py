@@ -15,8 +15,8 @@ import numpy as np
 from ldp.arrays import Floats
 from ldp.decoding.nodes import Nodes
 
-HARDLY = 5.5
-"""Standard deviations by which a binomial number is hardly ever below its mean: with 2e-8."""
+FAR = 5.5
+"""Standard deviations; a binomial number is so far below its mean with probability 2e-8."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +93,8 @@ class FakesAmongNodes:
 
 def most_moved(nodes: Nodes, reports: int, held: Floats, weights: Floats) -> float:
     """Return how far made-up reports move one of the sums of the nodes' shares by `weights`, shape
-    (sums, nodes), times their share of all `reports`: all of them in the row, and with the bits,
-    that move it most. `held`: the share of each node, in [0, 1]."""
+    (sums, nodes), for each unit of their share of all `reports`: all of them in the row, and with
+    the bits, that move it most. `held`: the share of each node, in [0, 1]."""
     # the share that an unset bit tells
     at_zero, moved = -float(nodes.channel.untouched) / nodes.channel.gain, []
     for number in np.unique(nodes.row):
@@ -108,4 +108,4 @@ def most_moved(nodes: Nodes, reports: int, held: Floats, weights: Floats) -> flo
 
 def _least(reports: int, part: Any) -> Any:
     """Return the number that a binomial with mean `part` of `reports` is hardly ever below."""
-    return np.maximum(reports * part - HARDLY * np.sqrt(reports * part * (1 - part)), 0.0)
+    return np.maximum(reports * part - FAR * np.sqrt(reports * part * (1 - part)), 0.0)

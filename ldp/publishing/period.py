@@ -194,7 +194,7 @@ class PeriodTask:
             result = outcome(table, patterns, self.subject.members, self.fakes)
         except NoBound:
             result = outcome(table, patterns, self.subject.members)
-            note = "its intervals take all as honest, as no bound under made-up ones is known"
+            note = "its intervals take all reports as honest: no bound under made-up ones is known"
         write_with_summary(estimates, *result)
         place = {"metric": metric, "version": version, "period": first, "revision": revision}
         rows = result_table(load(estimates), {**place, "days": self.days})

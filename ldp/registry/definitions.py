@@ -17,7 +17,7 @@ Memoise = Literal[False, "epoch", "per-value"]
 Presence = Literal["public", "hidden"]
 Trust = Literal["device", "shuffler"]
 BEHIND_RELAY = ", behind an honest relay"
-"""Words after the name of what holds only there."""
+"""Words after the name of a number that holds only behind a relay that is honest."""
 
 
 class Group(NamedTuple):
