@@ -88,14 +88,24 @@ def _along(block: Floats, first: AnyInts, rest: AnyInts, inverses: Ints) -> Ints
         some = slice(start, start + AT_ONCE)
         keys[some] = rest[some] * inverses[leading[some], None] % field @ weights
     lines, line = np.unique(keys, return_inverse=True)
-    transformed = np.fft.fftn(block.reshape((field,) * size)).reshape(-1)
+    transformed = np.fft.rfftn(block.reshape((field,) * size))
     sums = np.empty((lines.size, field), np.int64)
     for start in range(0, lines.size, AT_ONCE // field + 1):
         some = slice(start, start + AT_ONCE // field + 1)
         directions = lines[some, None] // weights % field
-        slices = [transformed[c * directions % field @ weights] for c in range(field)]
-        sums[some] = np.rint(np.fft.ifft(slices, axis=0).real).T
+        slices = [_at(transformed, c * directions % field) for c in range(field // 2 + 1)]
+        sums[some] = np.rint(np.fft.irfft(slices, field, axis=0)).T
     return np.asarray(sums[line, -first * inverses[leading] % field])
+
+
+def _at(transformed: NDArray[np.complex128], places: Ints) -> NDArray[np.complex128]:
+    """Return the Fourier transform of real numbers at `places`, shape (n, m), from the half that
+    `rfftn` computes: the other half is its conjugate, mirrored."""
+    field, half = transformed.shape[0], transformed.shape[-1]
+    is_mirrored = places[:, -1] >= half
+    places = np.where(is_mirrored[:, None], -places % field, places)
+    values = transformed[tuple(places.T)]
+    return np.asarray(np.where(is_mirrored, values.conj(), values))
 
 
 @compiled()

@@ -44,7 +44,7 @@ def decode(
 def known_points(mechanism: Mechanism, candidates: tuple[str, ...]) -> list[int]:
     """Return the points of the candidates; raises DecodeError for one unknown to the mechanism."""
     try:
-        return [mechanism.candidate_addressing.point(candidate) for candidate in candidates]
+        return [*map(mechanism.candidate_addressing.point, candidates)]
     except ParameterError as error:
         raise DecodeError(f"a candidate is unknown to the mechanism: {error}") from None
 
