@@ -69,22 +69,22 @@ def quoted(text: str) -> str:
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
     """Return `rows` as CSV text, lines ended by a newline."""
-    import csv  # late: devices write no CSV
-    import io
-
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+    return "".join(f"{line}\n" for line in _csv_lines(rows))
 
 
 def csv_cells(values: Iterable[object]) -> list[str]:
-    """Return each of `values` as a cell of CSV text, in quotes where it needs them: also where it
-    has a carriage return, which a writer whose lines end by a newline alone forgets."""
+    """Return each of `values` as a cell of CSV text, in quotes where it needs them."""
+    return _csv_lines(zip(values))
+
+
+def _csv_lines(rows: Iterable[Iterable[object]]) -> list[str]:
+    """Return the lines of CSV text without their ends. The writer's lines end by a carriage return
+    and a newline, because one whose lines end by a newline alone quotes no carriage return."""
     import csv  # late: devices write no CSV
     from types import SimpleNamespace
 
     lines = list[str]()
-    csv.writer(SimpleNamespace(write=lines.append), lineterminator="\r\n").writerows(zip(values))
+    csv.writer(SimpleNamespace(write=lines.append), lineterminator="\r\n").writerows(rows)
     return [line[:-2] for line in lines]
 
 

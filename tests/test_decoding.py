@@ -25,6 +25,7 @@ from ldp.arrays import Floats
 from ldp.decoding.error_law import Collisions
 from ldp.decoding.mean_sketch import sum_of_squares
 from ldp.errors import DecodeError, MissingPackage
+from ldp.files import csv_text
 from ldp.mechanisms import Mechanism
 from ldp.mechanisms.sketch import MeanSketch
 from ldp.protocol.randomness import SeededBits
@@ -450,6 +451,14 @@ def test_the_csv_has_any_value_and_quotes_those_that_need_it() -> None:
     assert found == {value: f"{place}.00" for place, value in enumerate(values)}
     assert '\n"say ""x""",2.00,' in text
     assert "\nplain,0.00," in text
+
+
+@pytest.mark.exact
+def test_any_csv_quotes_a_carriage_return() -> None:
+    rows = [["a\rb", 'say "x"', "two\nlines", "", "c\r\nd"], ["1", "2", "3", "4", "5"]]
+    text = csv_text(rows)
+    assert [*csv.reader(io.StringIO(text, newline=""))] == rows
+    assert text.endswith("\n1,2,3,4,5\n")
 
 
 @pytest.mark.slow
