@@ -20,7 +20,7 @@ from ldp.mechanisms import OneBitMean
 from ldp.publishing.experiments import (
     ALPHA,
     TYPICAL,
-    Period,
+    ArmPeriod,
     differences,
     intervals,
     numbers_of_arm,
@@ -197,7 +197,7 @@ def test_people_vary_at_most_as_the_mean_and_the_range_allow(tmp_path: Path) -> 
         most = (high - mean) * (mean - low)
         assert variance <= most
         assert (variance == most) == (set(numbers) <= {low, high})
-    period = Period({("mean", ""): (40.0, 1.0)}, (low, high), n, is_memoised=False)
+    period = ArmPeriod({("mean", ""): (40.0, 1.0)}, (low, high), n, is_memoised=False)
     mean_, noise, people = numbers_of_arm([period], [("mean", "")])
     assert (mean_.item(), noise.item(), people.item()) == (40.0, 1.0, 20.0**2 / n)
 
@@ -213,12 +213,12 @@ def missed_near_an_end(smoothed: bool) -> float:
     keep, held = float(mechanism.channel.touched), random.binomial(n, 0.05, MANY)
     keys = [("mean", str(i)) for i in range(MANY)]
 
-    def arm(above: Any) -> list[Period]:
+    def arm(above: Any) -> list[ArmPeriod]:
         days = []
         for _ in range(DAYS):
             ones = random.binomial(above, keep) + random.binomial(n - above, 1 - keep)
             cells = [(decoded[k].mean, decoded[k].std_error) for k in ones.tolist()]
-            days.append(Period(dict(zip(keys, cells, strict=True)), (0.0, 1.0), n, False))
+            days.append(ArmPeriod(dict(zip(keys, cells, strict=True)), (0.0, 1.0), n, False))
         return days
 
     arms, is_missed = (arm(held), arm(np.zeros(MANY, int))), np.zeros(MANY, bool)

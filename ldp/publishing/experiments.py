@@ -151,7 +151,7 @@ def differences(out: Path, first: str, second: str) -> list[Difference]:
     periods = sorted(arms[0].keys() & arms[1].keys())
     if not periods:
         raise ParameterError("no period that both have")
-    measured = [[Period.of(out, arm[period]) for period in periods] for arm in arms]
+    measured = [[ArmPeriod.of(out, arm[period]) for period in periods] for arm in arms]
     if any(period.is_memoised for arm in measured for period in arm):
         raise ParameterError("memoised metrics share noise between periods")
     common = measured[1][-1].cells.keys()
@@ -187,9 +187,9 @@ def differences(out: Path, first: str, second: str) -> list[Difference]:
     return rows
 
 
-class Period(NamedTuple):
-    """Numbers of one period, shares or the mean, with their standard errors, the least and the
-    largest that one person's can be, and how many reports it has."""
+class ArmPeriod(NamedTuple):
+    """Numbers of one arm in one period, shares or the mean, with their standard errors, the least
+    and the largest that one person's can be, and how many reports it has."""
 
     cells: Mapping[Key, tuple[float, float]]
     bounds: tuple[float, float]
@@ -197,7 +197,7 @@ class Period(NamedTuple):
     is_memoised: bool
 
     @classmethod
-    def of(cls, out: Path, part: Part) -> "Period":
+    def of(cls, out: Path, part: Part) -> "ArmPeriod":
         summary = read_summary(out, part)
         low, high = summary.get("bounds", (0.0, 1.0))
         compared = "mean" if "bounds" in summary else "count"
@@ -206,7 +206,7 @@ class Period(NamedTuple):
         return cls(cells, (low, high), max(1, summary["reports"]), bool(summary.get("memoised")))
 
 
-def numbers_of_arm(arm: Sequence[Period], keys: Sequence[Key]) -> tuple[Floats, Floats, Floats]:
+def numbers_of_arm(arm: Sequence[ArmPeriod], keys: Sequence[Key]) -> tuple[Floats, Floats, Floats]:
     """Return the numbers of an arm's periods, and variances of their noise and of who reports:
     shape (periods, values). Four more people in the middle of the range (as in Agresti and Coull
     1998) keep the latter from 0 where few hold what is rare."""
