@@ -30,6 +30,7 @@ from ldp.decoding.numeric import decode_mean
 from ldp.decoding.outcome import is_about_numbers
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
+from ldp.mechanisms.addressing import Identity
 from ldp.mechanisms.base import Example
 from ldp.registry import Registry
 from ldp.simulation import Population, draw_table
@@ -39,6 +40,7 @@ from ldp.simulation.poisoning_gains import (
     Laboratory,
     Poisoned,
     recovered,
+    require_attacks,
 )
 from ldp.tables.table import Table
 from tests.command_line import run
@@ -308,6 +310,16 @@ def test_experiments_that_say_nothing_are_refused(wrong: dict[str, float], words
     settings = {"mechanism": MECHANISMS[0], "population": people, "reports": 100, "share": 0.1}
     with pytest.raises(ParameterError, match=words):
         Laboratory(**{**settings, **wrong})  # type: ignore[arg-type]
+
+
+@pytest.mark.exact
+def test_values_that_no_report_names_are_attacked_by_none() -> None:
+    """The twin is the same mechanism without them."""
+    mechanism = RandomizedResponse(categories=("yes", "no"), epsilon=1.0)
+    require_attacks(mechanism)
+    mechanism.__dict__["addressing"] = Identity(("yes", "no"), untouching=("skip",))
+    with pytest.raises(ParameterError, match="no attack on rr is known"):
+        require_attacks(mechanism)
 
 
 @sampling_everything

@@ -480,6 +480,18 @@ def test_the_command_writes_a_registry_that_holds(
     assert [row["question"] for row in accepted] == ["theme", "city"]
 
 
+def test_the_command_says_why_no_question_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    product(tmp_path, THEME.replace("within = 0.02", "within = 0.00001"))
+    monkeypatch.chdir(tmp_path)
+    assert run("plan questions.toml --out out", monkeypatch) == 2
+    said = capsys.readouterr()
+    assert "theme does not fit" in said.out
+    assert said.err == "ldp: no question fits: nothing was written\n"
+    assert not Path("out").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
