@@ -105,7 +105,11 @@ def _run(checkout: Path, code: str, *arguments: str, path: str = "") -> str:
 
 def _head(checkout: Path) -> str:
     done = subprocess.run(
-        ["git", "describe", "--always"], cwd=checkout, capture_output=True, text=True, check=False
+        ["git", "describe", "--always", "--dirty"],
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return done.stdout.strip()
 
