@@ -31,8 +31,8 @@ def outcomes(mechanism: CatalogueMechanism) -> int:
 
 
 def report_law(mechanism: CatalogueMechanism, value: Value) -> Law:
-    """Return P(report | value) for every possible report, as channel and cells state it; of a
-    mechanism that exists these add to exactly 1.
+    """Return P(report | value) for every possible report; the probabilities add to exactly 1,
+    unless the channel is none that reports can have (`exact_findings`).
 
     Time and memory: `outcomes(mechanism)`.
     """

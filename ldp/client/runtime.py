@@ -183,9 +183,8 @@ class Client:
     def remaining(self) -> dict[str, float]:
         """Return the epsilon that every group could still spend in its current window, rounded
         down; 0 where the file cannot be read. Of a group that trusts a shuffler it is infinite
-        while anything is left, and "GROUP, behind an honest relay" has what is
-        left where the relay is honest."""
-
+        while anything is left, and "GROUP, behind an honest relay" has what is left where the relay
+        is honest."""
         groups = self._registry.groups
 
         def left() -> dict[str, float]:
