@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, xlog1py, xlogy
 
 from ldp import bulk
-from ldp.arrays import Bools, Floats, Ints, Points
+from ldp.arrays import Bools, Floats, Ints, Points, add_at
 from ldp.mechanisms import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of
 from ldp.mechanisms.memoisation import MemoisedMechanism
@@ -116,7 +116,7 @@ class MemoisedEvidence:
                 self._named_counts[streams[at]] += bits[at]
         else:
             numbers = payload_numbers(self._mechanism.layout, rows, payloads)
-            np.add.at(self._named_counts, (streams, numbers), 1)
+            add_at(self._named_counts, streams, numbers, 1)
 
     def end_epoch(self) -> None:
         """Begin the next epoch: later reports are about another permanent response."""

@@ -12,7 +12,7 @@ from os import cpu_count
 import numpy as np
 
 from ldp import bulk
-from ldp.arrays import AnyInts, Floats, Ints, Points
+from ldp.arrays import AnyInts, Floats, Ints, Points, add_at
 from ldp.errors import ParameterError
 from ldp.mechanisms import CatalogueMechanism, JointMechanism, Mechanism
 from ldp.mechanisms.addressing import Answers, Rounding
@@ -167,7 +167,7 @@ def _add_few(
         of = points[np.searchsorted(ends, holders, side="right")]
         for cells in bulk.columns(mechanism.addressing, rows, of, start + at).T:
             is_cell = cells != bulk.NO_COLUMN
-            np.add.at(held, (at[is_cell], cells[is_cell]), 1)
+            add_at(held, at[is_cell], cells[is_cell], 1)
 
 
 def _draw_subsets(

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from ldp.accounting.label import Label
-from ldp.arrays import AnyInts, Ints
+from ldp.arrays import AnyInts, Ints, add_at
 from ldp.errors import DecodeError, LdpError, MergeError, ParameterError, ReportError
 from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism, Mechanism, from_parameters
@@ -457,9 +457,9 @@ def count_reports(
     if layout.is_bitmap:
         _count_bits(counts, rows.astype(np.uint32, copy=False), payloads, workers)
     elif layout.is_signed:
-        np.add.at(counts, (rows, numbers >> 1), unit - 2 * (numbers & 1).astype(counts.dtype))
+        add_at(counts, rows, numbers >> 1, unit - 2 * (numbers & 1).astype(counts.dtype))
     else:
-        np.add.at(counts, (rows, numbers), unit)
+        add_at(counts, rows, numbers, unit)
 
 
 def _count_bits(
