@@ -2,13 +2,14 @@
 
 import argparse
 import csv
+import fnmatch
 import io
 import json
 import subprocess
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,9 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True)
 class Study:
-    """`settings` become rows: each with what `run` measures, from a generator of its own. `chains`:
-    the figures from a Markov chain, which is another one after a step that another machine's
-    rounding makes otherwise. `each`: what of a setting names a picture of its row alone; without it
-    one picture shows all rows."""
+    """`settings` become rows: each with what `run` measures, from a generator of its own; one
+    picture shows all of them. `chains`: the figures from a Markov chain, which is another one after
+    a step that another machine's rounding makes otherwise."""
 
     name: str
     words: str
@@ -41,7 +41,6 @@ class Study:
     draw: Callable[[list[Row]], Figure]
     bars: Callable[[list[Row]], list[Bar]]
     chains: tuple[str, ...] = ()
-    each: str = ""
 
     def row(self, place: int) -> Row:
         """One row, the same whenever it is drawn."""
@@ -49,31 +48,36 @@ class Study:
         setting = self.settings[place]
         return {**setting, **self.run(setting, np.random.default_rng(seed))}
 
-    def pictures(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
-        """The rows that each picture shows, by its name."""
-        if not self.each:
-            return {self.name: list(rows)}
-        return {f"{self.name}-{row[self.each]}": [row] for row in rows}
+    def timed_row(self, place: int) -> tuple[Row, float]:
+        """The row, and the seconds of processor time that it took."""
+        begun = time.process_time()
+        return self.row(place), time.process_time() - begun
 
     def write(self, rows: list[Row], folder: Path) -> None:
-        """NAME.csv and the pictures as SVG."""
+        """NAME.csv and NAME.svg."""
         text = io.StringIO()
         table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
         table.writeheader()
         table.writerows({key: shown(value) for key, value in row.items()} for row in rows)
         write_whole(folder / f"{self.name}.csv", text.getvalue())
-        for name, shown_there in self.pictures(rows).items():
-            picture = io.StringIO()
-            figure = self.draw(shown_there)
-            figure.tight_layout()
-            with rc_context({"svg.hashsalt": name}):  # the same bytes every time
-                figure.savefig(picture, format="svg", metadata={"Date": None})
-            write_whole(folder / f"{name}.svg", picture.getvalue())
+        picture = io.StringIO()
+        figure = self.draw(rows)
+        figure.tight_layout()
+        with rc_context({"svg.hashsalt": self.name}):  # the same bytes every time
+            figure.savefig(picture, format="svg", metadata={"Date": None})
+        write_whole(folder / f"{self.name}.svg", picture.getvalue())
 
     def read(self, folder: Path) -> list[Row]:
-        """The rows of its CSV file, settings as they were given, figures as numbers."""
-        with (folder / f"{self.name}.csv").open(encoding="utf-8") as file:
-            listed = list(csv.DictReader(file))
+        """The rows of its CSV file, settings as they were given, figures as numbers. Raises
+        ValueError unless it has a row for each setting."""
+        path = folder / f"{self.name}.csv"
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        listed = list(csv.DictReader(io.StringIO(text)))
+        if len(listed) != len(self.settings):
+            raise ValueError(
+                f"{path} has {len(listed)} rows for {len(self.settings)} settings; draw it with "
+                f"`python -m simulations.{folder.name} {self.name}`"
+            )
         return [
             {**{name: float(text) for name, text in row.items() if name not in setting}, **setting}
             for row, setting in zip(listed, self.settings, strict=True)
@@ -125,23 +129,27 @@ def main(studies: Mapping[str, Study], folder: Path, words: str) -> int:
         "--resume", action="store_true", help="skip the studies that this code has drawn"
     )
     given = parser.parse_args()
-    unknown = set(given.names) - set(studies)
-    if unknown:
-        parser.error(f"unknown study {unknown.pop()}; known: {', '.join(studies)}")
+    named = {name: fnmatch.filter(studies, name) for name in given.names}
+    for name, found in named.items():
+        if not found:
+            parser.error(f"unknown study {name}; known: {', '.join(studies)}")
+    chosen = [name for found in named.values() for name in found] or list(studies)
     made, missed = provenance(), 0
     with ProcessPoolExecutor(given.workers) as workers:
-        for name in given.names or studies:
-            study = studies[name]
+        drawn: dict[str, list[Future[tuple[Row, float]]]] = {}
+        for name in chosen:
             if given.resume and is_current(given.out / f"{name}.json"):
                 print(f"{name}: drawn by this code")
                 continue
+            places = range(len(studies[name].settings))
+            drawn[name] = [workers.submit(studies[name].timed_row, place) for place in places]
+        for name, futures in drawn.items():
+            study = studies[name]
             print(f"{name}: {study.words}", flush=True)
-            begun = time.monotonic()
-            rows = list(workers.map(study.row, range(len(study.settings))))
+            rows, seconds = map(list, zip(*(one.result() for one in futures), strict=True))
             study.write(rows, given.out)
             bars = study.bars(rows)
-            seconds = round(time.monotonic() - begun, 1)
-            result = {"study": study.words, "seconds": seconds, "bars": bars}
+            result = {"study": study.words, "seconds": round(sum(seconds), 1), "bars": bars}
             write(given.out / f"{name}.json", made, result)
             missed |= shown_bars(bars)
     return missed

@@ -98,7 +98,7 @@ def catalogued() -> tuple[Subject, ...]:
 
 def _subject(kind: type[CatalogueMechanism], setting: base.Setting) -> Subject:
     fields = kind.__dataclass_fields__
-    values: tuple[Any, ...] = (VALUE, *OTHERS)
+    values: tuple[Any, ...] = setting.values or (VALUE, *OTHERS)
     parameters = {"mechanism": kind.name, **setting.parameters}
     if "categories" in fields:
         parameters["categories"] = values = CATEGORIES

@@ -57,11 +57,13 @@ class Example(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """Parameters with which campaigns measure a mechanism, and the number of `reports` of a table;
-    the campaigns add categories, seed and epsilon where the mechanism has them."""
+    """Parameters with which campaigns measure a mechanism, the number of `reports` of a table, and
+    the `values` that people hold, where the mechanism has its own; the campaigns add categories,
+    seed and epsilon where it has them."""
 
     parameters: Mapping[str, Any]
     reports: int = 2_000
+    values: tuple[Value, ...] = ()
 
 
 class ReportEncoder(Protocol):

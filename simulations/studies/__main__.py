@@ -1,4 +1,5 @@
-"""`python -m simulations.studies [NAME ...]`: runs studies, writes results, checks bars."""
+"""`python -m simulations.studies [NAME ...]`: runs studies, all or those named ('estimates-*'
+are several), writes results, checks bars."""
 
 import sys
 

@@ -43,7 +43,7 @@ from ldp.server import (
 from ldp.simulation import Population, draw_table, draw_tables, simulate
 from simulations import intervals, variance
 from simulations.campaign import Bar
-from simulations.study import Row, Study, column, figure
+from simulations.study import Row, Study, figure
 from simulations.study import Setting as Names
 
 Drawn = Iterator[tuple[float, float]]
@@ -274,35 +274,27 @@ def _draw(rows: list[Row]) -> Figure:
 
 
 def _bars(rows: list[Row]) -> list[Bar]:
-    off = column(rows, "drawn_over_stated") - 1
-    bias = np.abs(column(rows, "bias"))
+    (row,) = rows
+    ratio, bias = float(row["drawn_over_stated"]), abs(float(row["bias"]))
     return [
-        *(
-            Bar(
-                f"{row['mechanism']}: drawn over stated standard error",
-                ratio,
-                f"{1 - MOST_OFF:.2f} to {1 + MOST_OFF:.2f}",
-                abs(ratio - 1) <= MOST_OFF,
-            )
-            for row, ratio in zip(rows, (off + 1).tolist(), strict=True)
-        ),
         Bar(
-            "bias in standard errors of a mean, at worst",
-            float(bias.max()),
-            f"<= {MOST_BIAS}",
-            bool(bias.max() <= MOST_BIAS),
+            f"{row['mechanism']}: drawn over stated standard error",
+            ratio,
+            f"{1 - MOST_OFF:.2f} to {1 + MOST_OFF:.2f}",
+            abs(ratio - 1) <= MOST_OFF,
         ),
+        Bar("bias in standard errors of a mean", bias, f"<= {MOST_BIAS}", bias <= MOST_BIAS),
     ]
 
 
-STUDIES = (
+STUDIES = tuple(
     Study(
-        "estimates",
-        "an estimate of every mechanism, drawn, beside the normal law of its standard error",
-        tuple({"mechanism": name} for name in SUBJECTS),
+        f"estimates-{name}",
+        f"an estimate of {name}, drawn, beside the normal law of its standard error",
+        ({"mechanism": name},),
         _run,
         _draw,
         _bars,
-        each="mechanism",
-    ),
+    )
+    for name in SUBJECTS
 )
