@@ -129,6 +129,26 @@ def test_prices_are_those_of_the_registry_that_is_written(tmp_path: Path) -> Non
         assert metric.expires == answer.ask.until
 
 
+def test_each_question_is_told_before_it_is_reckoned_once_at_a_price(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = product(tmp_path, THEME, BATTERY, CITY, head=PRODUCT.replace("50_000", "900"))
+    told, reckoned = list[str](), list[tuple[str, float]]()
+    for kind in {type(ask) for ask in asked.questions}:
+        mechanisms = kind.mechanisms
+
+        def counted(self: Any, users: int, epsilon: float, way: Any = mechanisms) -> Any:
+            assert self.name in told
+            reckoned.append((self.name, epsilon))
+            return way(self, users, epsilon)
+
+        monkeypatch.setattr(kind, "mechanisms", counted)
+    portfolio = asked.answer(lambda ask: told.append(ask.name))
+    assert portfolio.refused  # so that all is asked again, with another rule
+    assert told == ["theme", "battery", "city"]
+    assert len(reckoned) == len(set(reckoned)) > len(told)
+
+
 def test_windows_are_counted_as_devices_count_them(tmp_path: Path) -> None:
     """From 1 December 2026, day 20,788 since 1970, to 31 March 2027, day 20,908: weeks 2,969 to
     2,986."""

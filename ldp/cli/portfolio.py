@@ -1,5 +1,6 @@
 """`ldp plan QUESTIONS`: the questions of one product, below one person's caps."""
 
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +12,7 @@ from ldp.cli.options import say
 from ldp.errors import ParameterError
 from ldp.files import write_whole
 from ldp.planning.portfolio import Answer, Portfolio, Product, Refusal
+from ldp.planning.questions import Ask
 from ldp.registry import Registry
 
 WIDTH = 96
@@ -19,7 +21,8 @@ WIDTH = 96
 def plan_questions(questions: Path, out: Path | None, as_json: bool) -> None:
     """Print which questions fit, and write their registry to the folder `out`. Raises
     ParameterError where none fits, and for a folder that has a registry already."""
-    portfolio = Product.load(questions, datetime.now(UTC).date()).answer()
+    product = Product.load(questions, datetime.now(UTC).date())
+    portfolio = product.answer(_say_begin if sys.stderr.isatty() else lambda ask: None)
     lines = _words(portfolio)
     if out is not None:
         if (out / "metrics.toml").exists():
@@ -36,6 +39,10 @@ def plan_questions(questions: Path, out: Path | None, as_json: bool) -> None:
         lines += ["", f"written: {', '.join(str(out / name) for name in portfolio.files())}"]
         lines.append(f"next: ldp registry check {out / 'metrics.toml'}")
     say(portfolio.to_dict(), "\n".join(lines), as_json)
+
+
+def _say_begin(ask: Ask) -> None:
+    click.echo(f"... {ask.name}", err=True)
 
 
 def _write(portfolio: Portfolio, folder: Path) -> None:

@@ -8,8 +8,9 @@ questions are accepted in the order of the file while the sums stay below the ca
 import json
 import tomllib
 from bisect import bisect_left
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from fractions import Fraction
 from functools import cached_property
@@ -44,6 +45,9 @@ class Product:
     day_epsilon: float
     lifetime_epsilon: float
     questions: tuple[Ask, ...]
+    _reckoned: dict[tuple[str, int, float], "tuple[Answer, ...]"] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def load(cls, path: Path, today: date) -> "Product":
@@ -79,20 +83,22 @@ class Product:
                 )
         return product
 
-    def answer(self) -> "Portfolio":
+    def answer(self, begin: Callable[[Ask], None] = lambda ask: None) -> "Portfolio":
         """Return which questions fit below the caps, each with its mechanism; small reports give
-        way where a question more fits without."""
-        plan = self._answer(NEAR)
+        way where a question more fits without. `begin` is called with each question before the
+        seconds that it takes."""
+        plan = self._answer(NEAR, begin)
         if not plan.refused:
             return plan
-        cheapest = self._answer(0)
+        cheapest = self._answer(0, lambda ask: None)
         return cheapest if len(cheapest.refused) < len(plan.refused) else plan
 
-    def _answer(self, near: int) -> "Portfolio":
+    def _answer(self, near: int, begin: Callable[[Ask], None]) -> "Portfolio":
         """Return the plan that takes the smallest report up to so many steps above the least
         price."""
         accepted, refused = list[Answer](), list[Refusal]()
         for ask in self.questions:
+            begin(ask)
             left = (
                 self.day_epsilon - sum(answer.day for answer in accepted),
                 self.lifetime_epsilon - sum(answer.life for answer in accepted),
@@ -130,13 +136,16 @@ class Product:
         answers = self.answers_at(ask, keep_days, epsilon)
         return min(answers, key=lambda answer: answer.error, default=None)
 
-    def answers_at(self, ask: Ask, keep_days: int, epsilon: float) -> "list[Answer]":
-        """Return the answers of all mechanisms at this price."""
-        answers, ways = list[Answer](), ask.memoised if keep_days else ask.mechanisms
-        with suppress(ParameterError):  # of a mechanism that does not exist at this epsilon
-            for mechanism, error in ways(self.users, epsilon):
-                answers.append(Answer(ask, mechanism, epsilon, error, keep_days, self.start))
-        return answers
+    def answers_at(self, ask: Ask, keep_days: int, epsilon: float) -> "tuple[Answer, ...]":
+        """Return the answers of all mechanisms at this price, which are reckoned once."""
+        key = (ask.name, keep_days, epsilon)
+        if key not in self._reckoned:
+            answers, ways = list[Answer](), ask.memoised if keep_days else ask.mechanisms
+            with suppress(ParameterError):  # of a mechanism that does not exist at this epsilon
+                for mechanism, error in ways(self.users, epsilon):
+                    answers.append(Answer(ask, mechanism, epsilon, error, keep_days, self.start))
+            self._reckoned[key] = tuple(answers)
+        return self._reckoned[key]
 
     def _affordable(self, ask: Ask, day: float, life: float) -> "Answer | None":
         """Return the most exact answer that what is left pays."""
