@@ -134,7 +134,7 @@ def test_tables_of_one_day_are_merged_if_that_is_meant(
     run(f"{SIMULATE} --reports store --day 2026-01-01", monkeypatch)
     run("aggregate city --registry metrics.toml store --out t", monkeypatch)
     assert run("merge t t --out twice", monkeypatch) == 2
-    assert "1 days are in more than one of these tables" in capsys.readouterr().err
+    assert "days in more than one of these tables: 1, the first" in capsys.readouterr().err
     assert not Path("twice").exists()
     capsys.readouterr()
     assert run("merge t t --out twice --overlapping --json", monkeypatch) == 0

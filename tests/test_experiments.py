@@ -136,7 +136,7 @@ def test_publish_compares_two_arms(tmp_path: Path) -> None:
     metrics = {"before": (6_000, 3_000, 1_000), "after": (4_600, 4_400, 1_000)}
     done = run(*stored(tmp_path, metrics), "--arms", "after:before")
     assert done.exit_code == 0, done.output
-    lines = (tmp_path / "out" / "arms" / "after-before.csv").read_text().splitlines()
+    lines = (tmp_path / "out" / "arms" / "after.before.csv").read_text().splitlines()
     rows = {row["value"]: row for row in csv.DictReader(lines)}
     truth = {"light": -0.14, "dark": 0.14, "system": 0.0}
     for value, true in truth.items():
@@ -147,9 +147,9 @@ def test_publish_compares_two_arms(tmp_path: Path) -> None:
         assert (f"after:before: {value}: " in done.output) == (true != 0)
     site = tmp_path / "out" / "site"
     index = (site / "index.html").read_text("utf-8")
-    assert 'href="arms/after-before.html"' in index
+    assert 'href="arms/after.before.html"' in index
     assert "after and before : 2 real differences , the largest that of" in words_of(index)
-    page = (site / "arms" / "after-before.html").read_text("utf-8")
+    page = (site / "arms" / "after.before.html").read_text("utf-8")
     for target in re.findall(r'href="([^"#:,]+)"', page):
         assert (site / "arms" / target).exists(), target
     pattern = r'<bdi>(\w+)</bdi></th><td class="latest">(<b>)?([^< ]*)'
@@ -170,7 +170,7 @@ def test_publish_compares_the_means_of_two_arms(tmp_path: Path) -> None:
     values = ("10", "80", "15", "85")
     done = run(*stored(tmp_path, metrics, keys=MEANS, values=values), "--arms", "new:old")
     assert done.exit_code == 0, done.output
-    text = (tmp_path / "out" / "arms" / "new-old.csv").read_text()
+    text = (tmp_path / "out" / "arms" / "new.old.csv").read_text()
     (row,) = csv.DictReader(text.splitlines())
     assert (row["statistic"], row["value"], row["periods"]) == ("mean", "", "7")
     assert float(row["low"]) < -5 < float(row["high"]) < 0
@@ -181,7 +181,7 @@ def test_publish_compares_the_means_of_two_arms(tmp_path: Path) -> None:
     assert (
         f"new and old : 1 real difference , the largest that of mean , {shown} (7 periods)" in index
     )
-    page = words_of((site / "arms" / "new-old.html").read_text("utf-8"))
+    page = words_of((site / "arms" / "new.old.html").read_text("utf-8"))
     assert "Mean in new minus that in old , over 7 periods" in page
     assert f"mean {shown}" in page
     assert "points" not in page
@@ -262,7 +262,11 @@ def test_periods_without_a_mean_are_not_counted_and_ranges_must_be_equal(tmp_pat
 @pytest.mark.exact
 def test_what_cannot_be_compared_is_said_in_one_line(tmp_path: Path) -> None:
     words = stored(tmp_path, {"left": (50, 30, 20), "kept": (50, 30, 20)}, days=1)
-    for pair, said in (("left", "--arms must be METRIC:METRIC"), ("left:nothing", "nothing")):
+    for pair, said in (
+        ("left", "--arms must be METRIC:METRIC"),
+        ("left:nothing", "nothing"),
+        ("left:left", "names one"),
+    ):
         done = run(*words, "--arms", pair)
         assert said in str(done.exception), pair
         assert not (tmp_path / "out").exists()
@@ -275,7 +279,7 @@ def test_an_experiment_that_cannot_be_compared_holds_up_nothing(tmp_path: Path) 
     done = run(*words, "--arms", "left:kept", "--arms", "left:right")
     assert done.exit_code != 0
     assert "ldp: left:kept: memoised metrics share noise between periods" in done.output
-    assert [path.name for path in (tmp_path / "out" / "arms").iterdir()] == ["left-right.csv"]
+    assert [path.name for path in (tmp_path / "out" / "arms").iterdir()] == ["left.right.csv"]
     index = (tmp_path / "out" / "site" / "index.html").read_text("utf-8")
     assert "left and right : no difference is more than noise (1 period)" in words_of(index)
     assert "kept and" not in index

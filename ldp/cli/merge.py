@@ -34,7 +34,7 @@ def merge(tables: tuple[Path, ...], out: Path, overlapping: bool, as_json: bool)
     repeated = sorted(day for day, times in Counter(windows).items() if times > 1)
     if repeated and not overlapping:
         raise ParameterError(
-            f"{len(repeated)} days are in more than one of these tables, the first {repeated[0]}: "
+            f"days in more than one of these tables: {len(repeated)}, the first {repeated[0]}; "
             "give --overlapping if their reports are others, or each table once"
         )
     total.save(out)

@@ -240,6 +240,8 @@ def _pair(pair: str, registry: "Registry") -> list[str]:
     metrics = pair.split(":")
     if len(metrics) != 2:
         raise ParameterError("--arms must be METRIC:METRIC")
+    if metrics[0] == metrics[1]:
+        raise ParameterError(f"--arms compares two metrics, and {pair} names one")
     return [registry.metric(metric).name for metric in metrics]
 
 

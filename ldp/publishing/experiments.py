@@ -100,6 +100,11 @@ class Experiment:
         return f"{self.first}:{self.second}"
 
     @property
+    def file_name(self) -> str:
+        """Name of its file and its page, without the ending; names of metrics have no point."""
+        return f"{self.first}.{self.second}"
+
+    @property
     def real(self) -> Sequence[Difference]:
         """Differences whose interval leaves 0 out, the largest first."""
         return [d for d in self.largest if d.is_real]
@@ -227,10 +232,11 @@ def _latest(out: Path, metric: str) -> list[Part]:
 
 
 def write_differences(out: Path, first: str, second: str) -> Experiment:
-    """Write the differences of two metrics to `arms/FIRST-SECOND.csv` in the folder `out`, and
+    """Write the differences of two metrics to `arms/FIRST.SECOND.csv` in the folder `out`, and
     return them. Raises ParameterError as `differences`."""
-    listed = differences(out, first, second)
-    path = out / "arms" / f"{first}-{second}.csv"
+    experiment = Experiment(first, second, differences(out, first, second))
+    path = out / "arms" / f"{experiment.file_name}.csv"
     path.parent.mkdir(exist_ok=True)
-    write_whole(path, csv_text([COLUMNS, *([getattr(d, c) for c in COLUMNS] for d in listed)]))
-    return Experiment(first, second, listed)
+    rows = ([getattr(d, c) for c in COLUMNS] for d in experiment.differences)
+    write_whole(path, csv_text([COLUMNS, *rows]))
+    return experiment

@@ -85,7 +85,7 @@ def write_site(
         if versions:
             _write(folder / "metrics" / f"{metric}.html", _metric_page(job, versions, health))
     for experiment in experiments:
-        path = folder / "arms" / f"{experiment.first}-{experiment.second}.html"
+        path = folder / "arms" / f"{experiment.file_name}.html"
         above = Markup(_macros().experiment(experiment, experiment.largest[:MOST_DIFFERENCES]))
         _write(path, render([], title=f"{experiment.first} and {experiment.second}", above=above))
     state, yesterday = _write_registry(folder / "registry.html", job), job.today - timedelta(days=1)
