@@ -3,6 +3,8 @@
 import json
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from ldp.decoding.nodes import Nodes
 from ldp.decoding.tree import Tree, TreeFit
 from ldp.errors import DecodeError, ParameterError
 from ldp.planning import plan_percentile
+from ldp.planning.percentiles import Percentile
 from ldp.server import Table, decode, decode_distribution
 from ldp.simulation import Population, draw_table
 from tests.command_line import run
@@ -411,6 +414,48 @@ def test_a_plan_for_numbers_by_command(
         command = f"plan --numbers {wrong} --users 9 --epsilon 1"
         assert run(command, monkeypatch) != 0, wrong
     assert run("plan --users 9 --epsilon 1", monkeypatch) != 0
+
+
+RATINGS, HELD = ("1", "2", "3", "4", "5"), (250, 250, 750, 1750, 2000)
+
+
+def curated(values: tuple[str, ...], counts: Sequence[int], bounds: Any = None) -> Percentile:
+    return Percentile.of(Population(values, counts=np.array(counts)), 0.95, bounds, 1.0)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("bounds", [None, (0.0, 10.0)])
+def test_a_curator_tells_a_percentile_that_many_people_hold(bounds: Any) -> None:
+    """Where the candidates were numbers, all above 5 were as good as 5: the error was 2e8."""
+    question = curated(RATINGS, HELD, bounds)
+    curator = question.curator(1.0, 10, np.random.default_rng(1))
+    assert question.truth == 5
+    assert curator.std_error < 0.005
+
+
+@pytest.mark.exact
+def test_a_curator_says_0_of_numbers_below_it_that_have_no_bins() -> None:
+    question = curated(("-500", "-250"), (500, 500))
+    assert question.curator(1.0, 1, np.random.default_rng(1)).errors == pytest.approx(250)
+
+
+@pytest.mark.exact
+def test_a_curators_law_is_private() -> None:
+    """Over all ways in which one of twenty people says another rating; the twin, a law of four
+    times the epsilon, is not."""
+    counts = [2, 2, 3, 6, 7]
+
+    def worst(epsilon: float) -> float:
+        _, before = curated(RATINGS, counts, (0.0, 10.0)).curator_law(epsilon)
+        ratios = []
+        for gone, come in permutations(range(5), 2):
+            other = [n - (i == gone) + (i == come) for i, n in enumerate(counts)]
+            _, after = curated(RATINGS, other, (0.0, 10.0)).curator_law(epsilon)
+            ratios.append(float(np.abs(np.log(after / before)).max()))
+        return max(ratios)
+
+    assert worst(1.0) <= 1 + 1e-12
+    assert worst(4.0) > 1
 
 
 @pytest.mark.campaign

@@ -165,11 +165,12 @@ def _words(
         *(_line(row, central.predicted) for row in (local, shuffled, *rivals, central)),
         "",
     ]
+    off = float(f"{100 * max(row.sampling_error for row in comparison.rows):.1g}")
     price = (
         f"The price of no trust: {comparison.price:,.3g} times the curator's error, or "
         f"{comparison.more_users:,.3g} times the users for the same error of a {wanted}. Standard "
         f"errors are {unit}; measured on draws of the "
-        f"estimates, to {100 * max(row.sampling_error for row in comparison.rows):.1g} %."
+        f"estimates, to {off:g} %."
     )
     shuffling = (
         f"Shuffled: a report of epsilon {shuffled.local_epsilon:.3g} by itself is certified to "

@@ -345,19 +345,29 @@ class Percentile:
         return np.array(estimates) - self.truth
 
     def curator(self, epsilon: float, draws: int, generator: np.random.Generator) -> Curator:
-        """Return what a curator says of the quantile: an edge of fine bins, by the exponential
-        mechanism, whose score is how many people are missing to q below it (Smith 2011)."""
-        edges = np.array([*filter(math.isfinite, _finer(bins_of(self.way)).edges)])
-        numbers, share = self._sorted
-        below = np.concatenate([[0.0], share])[np.searchsorted(numbers, edges)]
-        exponential = Exponential(
-            epsilon=epsilon, sensitivity=1.0, neighbours=Neighbours.REPLACE_VALUE
-        )
-        chances = exponential.probabilities(-np.abs(below - self.q) * self.users)
-        errors = edges - self.truth
+        """Return what a curator says of the quantile: the errors of `curator_law`."""
+        answers, chances = self.curator_law(epsilon)
+        errors = answers - self.truth
         return Curator(
             mechanism="exponential",
             parameters={"sensitivity": 1.0},
             std_error=float((chances @ errors**2) ** 0.5),
             errors=generator.choice(errors, size=draws, p=chances),
         )
+
+    def curator_law(self, epsilon: float) -> tuple[Floats, Floats]:
+        """Return the curator's answers, the middles of fine bins, and their probabilities, by the
+        exponential mechanism: shapes (bins,). The score of a bin is how many people more, below it
+        or in it, would put the quantile there (after Smith 2011, whose candidates are numbers:
+        where many people hold one number, no other number is near the quantile)."""
+        edges = np.array(_finer(bins_of(self.way)).edges)
+        numbers, share = self._sorted
+        below = np.concatenate([[0.0], share])[np.searchsorted(numbers, edges)]
+        below[-1] = 1.0  # the last bin has its upper edge
+        missing = np.maximum(np.maximum(below[:-1] - self.q, self.q - below[1:]), 0.0)
+        exponential = Exponential(
+            epsilon=epsilon, sensitivity=1.0, neighbours=Neighbours.REPLACE_VALUE
+        )
+        low, high = edges[:-1], edges[1:]
+        middles = np.where(np.isinf(low), high, np.where(np.isinf(high), low, (low + high) / 2))
+        return middles, exponential.probabilities(-missing * self.users)
