@@ -38,6 +38,10 @@ BAD = {
     "bad level": ("decode city.table --out e.csv --level 1", "level must lie"),
     "wrong method": ("decode city.table --out e.csv --method direct", "does not fit"),
     "missing option": ("decode city.table", "Missing option '--out'"),
+    "option twice": (
+        "plan --domain 9 --users 99 --epsilon 1 --epsilon 2",
+        "--epsilon is given 2 times, and takes one value",
+    ),
     "unknown command": ("decod city.table", "No such command"),
     "frequencies without users": (
         "simulate city --registry metrics.toml --population shares.csv --table t", "how many users",

@@ -69,8 +69,33 @@ def test_a_column_is_categories_or_numbers(
 def test_few_different_numbers_are_categories() -> None:
     few = Population(tuple(map(str, range(20))), counts=np.ones(20, dtype=np.int64))
     many = Population(tuple(map(str, range(21))), counts=np.ones(21, dtype=np.int64))
-    other = Population((*map(str, range(21)), "none"), counts=np.ones(22, dtype=np.int64))
-    assert [are_numbers(people) for people in (few, many, other)] == [False, True, False]
+    words = (*map(str, range(21)), "none")
+    other = Population(words, counts=np.array([*[99] * 21, 22]))
+    garbage = Population(words, counts=np.array([*[99] * 21, 20]))
+    assert [are_numbers(people) for people in (few, many, other, garbage)] == [
+        *(False, True, False, True)
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_cells_that_are_no_numbers_are_left_out_and_shown(
+    trips: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = ["minutes", *map(str, range(1, 1000)), "n/a", '""', "inf"]
+    Path("garbage.csv").write_text("\n".join(rows) + "\n")
+    assert run("try garbage.csv --column minutes --epsilon 1", monkeypatch) == 0
+    head = capsys.readouterr().out.splitlines()[0]
+    assert "999 people, 999 different values, read as numbers; 1 empty cells" in head
+    assert head.endswith("2 that are no numbers left out, as 'n/a' in row 1,000")
+
+
+@pytest.mark.exact
+@pytest.mark.filterwarnings("error")
+def test_the_largest_numbers_do_not_overflow() -> None:
+    people = Population(tuple(f"{rank}e302" for rank in range(1, 6)), counts=np.full(5, 10))
+    (made,) = try_numbers(people, (1.0,), (0.5,), np.random.default_rng(1))
+    assert made.true == (3e302,)
 
 
 @pytest.mark.statistical
@@ -107,7 +132,7 @@ def test_the_data_have_their_own_quantiles() -> None:
         ("trips.csv --column constant", "one value only"),
         (
             "trips.csv --column place --as numbers",
-            "40 of the 40 different values of place are no numbers: correct or empty",
+            "no cell of place is a number; leave out --as numbers",
         ),
         ("trips.csv --column place --epsilon 1,x", "must be numbers with commas between"),
         ("trips.csv --column place --epsilon 0", "epsilon"),

@@ -1,6 +1,7 @@
 """How commands read what people type: numbers as they are written, and mistakes said together."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
 from decimal import Decimal
@@ -72,8 +73,9 @@ SHARE = Typed("SHARE", _share)
 
 
 def make_lenient(command: click.Command) -> click.Command:
-    """Return the command, which now reads numbers as people write them, and names all options that
-    are missing together; so do the commands of a group."""
+    """Return the command, which now reads numbers as people write them, names all options that are
+    missing together, and refuses an option that is given twice where one value is read; so do the
+    commands of a group."""
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             make_lenient(inner)
@@ -86,7 +88,9 @@ def make_lenient(command: click.Command) -> click.Command:
     def parse_args(context: click.Context, args: list[str]) -> list[str]:
         words = list(args)
         try:
-            return parse(context, args)
+            rest = parse(context, args)
+            _refuse_repeated(command, context, words)
+            return rest
         except click.MissingParameter as error:
             missing = _missing(command, context, words)
             if len(missing) < 2:
@@ -105,6 +109,14 @@ def unknown_command(name: str, names: Sequence[str], context: click.Context) -> 
     nearest = get_close_matches(name, names, n=1)
     note = f"; did you mean {nearest[0]!r}?" if nearest else ""
     return click.UsageError(f"No such command {name!r}{note}", context)
+
+
+def _refuse_repeated(command: click.Command, context: click.Context, words: list[str]) -> None:
+    _, _, given = command.make_parser(context).parse_args(words)
+    for option, times in Counter(given).items():
+        is_one = isinstance(option, click.Option) and not (option.multiple or option.is_flag)
+        if times > 1 and is_one:
+            raise click.UsageError(f"{option.opts[-1]} is given {times} times, and takes one value")
 
 
 def _missing(command: click.Command, context: click.Context, words: list[str]) -> list[str]:

@@ -81,13 +81,7 @@ def trial(
     Example: ldp try trips.csv --column minutes --epsilon 1,4
     """
     from ldp.mechanisms.numeric import number_of
-    from ldp.planning.trial import (
-        FEW_NUMBERS,
-        are_numbers,
-        other_than_numbers,
-        try_numbers,
-        try_values,
-    )
+    from ldp.planning.trial import FEW_NUMBERS, are_numbers, is_number, try_numbers, try_values
     from ldp.simulation import Population
 
     name, cells = read_column(data, column)
@@ -96,21 +90,23 @@ def trial(
         raise ParameterError(f"{data}: the column {name} has no values")
     people = Population(tuple(held), counts=np.array([*held.values()], dtype=np.int64))
     epsilons = tuple({f"{epsilon:g}": epsilon for epsilon in epsilons}.values())
-    are_all = kind == "auto" and are_numbers(people)
-    of_numbers = kind == "numbers" or are_all
-    others = 0 if are_all else other_than_numbers(people)
-    if of_numbers and others:
-        raise ParameterError(
-            f"{data}: {others:,} of the {len(held):,} different values of {name} are no numbers: "
-            "correct or empty these cells, or leave out --as numbers"
-        )
+    of_numbers = are_numbers(people) if kind == "auto" else kind == "numbers"
+    others = [value for value in held if not is_number(value)]
+    if of_numbers and len(others) == len(held):
+        raise ParameterError(f"{data}: no cell of {name} is a number; leave out --as numbers")
     randomness = generator(seed)
     read_as = "numbers" if of_numbers else "categories"
+    empty, left_out = len(cells) - people.users, 0
+    if of_numbers:
+        left_out = sum(held.pop(value) for value in others)
+        people = Population(tuple(held), counts=np.array([*held.values()], dtype=np.int64))
     head = f"{name}: {people.users:,} people, {len(held):,} different values, read as {read_as}"
-    if not of_numbers and others and len(held) - others > FEW_NUMBERS:
-        head += f", because {others:,} of them are no numbers"
-    if empty := len(cells) - people.users:
+    if not of_numbers and others and len(held) - len(others) > FEW_NUMBERS:
+        head += f", because {len(others):,} of them are no numbers, as {_first(cells, others)}"
+    if empty:
         head += f"; {empty:,} empty cells left out"
+    if left_out:
+        head += f"; {left_out:,} that are no numbers left out, as {_first(cells, others)}"
     trials: Sequence[OfNumbers | OfValues]
     if of_numbers:
         trials = try_numbers(people, epsilons, QUANTILES, randomness)
@@ -136,6 +132,7 @@ def trial(
         "people": people.users,
         "values": len(held),
         "empty": empty,
+        "left_out": left_out,
         "trials": rows,
     }
     say(result, "\n".join(lines), as_json, "" if out else f"{_typed(data, column)} --out try.html")
@@ -243,6 +240,11 @@ def _html(head: str, table: Sequence[Sequence[str]], notes: str) -> "Markup":
     )
     body = Markup().join(row(cells, "td") for cells in table[1:])
     return form % (head, row(table[0], "th"), body, notes)
+
+
+def _first(cells: Sequence[str], others: Sequence[str]) -> str:
+    """Return the first cell that is one of `others`, with its row, as text."""
+    return f"{others[0][:LONGEST]!r} in row {cells.index(others[0]) + 1:,}"
 
 
 def _write_page(

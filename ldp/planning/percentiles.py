@@ -331,7 +331,7 @@ class Percentile:
         part = 1 / len(getattr(mechanism, "by", None) or "1")
         expected = _expected(mechanism, self.people, self.users, self.q, part)
         estimates = expected.quantile_draws(self.q)
-        return float(((estimates - self.truth) ** 2).mean() ** 0.5)
+        return math.hypot(*(estimates - self.truth)) / len(estimates) ** 0.5
 
     def errors(self, mechanism: Histogram, draws: int, generator: np.random.Generator) -> Floats:
         """Draw the error of the quantile of these people: shape (draws,)."""
@@ -351,7 +351,7 @@ class Percentile:
         return Curator(
             mechanism="exponential",
             parameters={"sensitivity": 1.0},
-            std_error=float((chances @ errors**2) ** 0.5),
+            std_error=math.hypot(*(chances**0.5 * errors)),  # squares of the largest overflow
             errors=generator.choice(errors, size=draws, p=chances),
         )
 

@@ -27,6 +27,8 @@ from ldp.tables.estimates import Estimates
 
 FEW_NUMBERS = 20
 """Largest number of different numbers that are taken for categories."""
+MOST_OTHERS = 0.01
+"""Largest share of people without a number in a column that is read as numbers."""
 REPLACE = Neighbours.REPLACE_VALUE
 
 
@@ -67,14 +69,18 @@ class OfNumbers:
 
 
 def are_numbers(people: Population) -> bool:
-    """Return whether the values are to be taken for numbers: all are, and there are more than
-    FEW_NUMBERS different ones."""
-    return len(people.values) > FEW_NUMBERS and all(map(_is_number, people.values))
+    """Return whether the values are to be taken for numbers: more than FEW_NUMBERS different ones
+    are, and those of all people but MOST_OTHERS of them."""
+    places = [place for place, value in enumerate(people.values) if is_number(value)]
+    held = people.shares[places].sum()
+    return len(places) > FEW_NUMBERS and bool(held >= 1 - MOST_OTHERS)
 
 
-def other_than_numbers(people: Population) -> int:
-    """Return how many values are no numbers."""
-    return len(people.values) - sum(map(_is_number, people.values))
+def is_number(text: str) -> bool:
+    """Return whether a text is a finite number."""
+    with suppress(ParameterError):
+        return bool(np.isfinite(number_of(text)))
+    return False
 
 
 def try_values(
@@ -147,9 +153,3 @@ def try_numbers(
             )
         )
     return trials
-
-
-def _is_number(text: str) -> bool:
-    with suppress(ParameterError):
-        return bool(np.isfinite(number_of(text)))
-    return False
