@@ -149,6 +149,22 @@ def test_each_question_is_told_before_it_is_reckoned_once_at_a_price(
     assert len(reckoned) == len(set(reckoned)) > len(told)
 
 
+@pytest.mark.slow
+def test_people_of_a_percentile_are_numbers_that_may_have_categories(tmp_path: Path) -> None:
+    """A file of words was planned for as if no epsilon were enough, and one of pairs too."""
+    question = START.replace("every =", 'population = "people.csv"\nevery =')
+    assert question != START
+    rows = [f"{number / 20}" for number in range(200)]
+    (tmp_path / "people.csv").write_text("\n".join(["value", *rows, ""]))
+    (alone,) = product(tmp_path, question).answer().accepted
+    pairs = [f"2.0,{row}" for row in rows]
+    (tmp_path / "people.csv").write_text("\n".join(["category,value", *pairs, ""]))
+    assert product(tmp_path, question).answer().accepted[0].epsilon == alone.epsilon
+    (tmp_path / "people.csv").write_text("value\nabc\n3\n")
+    with pytest.raises(ParameterError, match=r"people.csv: 'abc' is not a number"):
+        product(tmp_path, question)
+
+
 def test_windows_are_counted_as_devices_count_them(tmp_path: Path) -> None:
     """From 1 December 2026, day 20,788 since 1970, to 31 March 2027, day 20,908: weeks 2,969 to
     2,986."""

@@ -87,7 +87,9 @@ def compare(
         raise ParameterError("--out and --figure are of counts and means, not of a quantile")
     if bounds is None and mechanism in OF_NUMBERS:
         raise ParameterError(f"--mechanism {mechanism} goes with --bounds LOW HIGH")
-    people = Population.from_csv(population)
+    are_numbers = bounds is not None or quantile is not None
+    read = Population.numbers_from_csv if are_numbers else Population.from_csv
+    people = read(population)
     shared: dict[str, Any] = {
         "users": users,
         "epsilon": epsilon,
@@ -99,7 +101,7 @@ def compare(
     }
     comparison = compare_models(people, **shared)
     rivals: list[Row] = []
-    if bounds is None and quantile is None:
+    if not are_numbers:
         numbers = {name: shared[name] for name in ("users", "epsilon", "delta", "generator")}
         rows = shuffled_rivals(people, **numbers)
         rivals = [row for row in rows if row.mechanism != comparison.rows[1].mechanism]

@@ -129,7 +129,7 @@ def _plan_numbers(
     from ldp.planning.percentiles import plan_percentile
     from ldp.simulation import Population
 
-    people = None if population is None else Population.from_csv(population)
+    people = None if population is None else Population.numbers_from_csv(population)
     answer = plan_percentile(users=users, epsilon=epsilon, q=q, bounds=bounds, people=people, by=by)
     name = f"p{100 * q:.6g}"
     of_each = f" by {by:,} categories, each with {100 / by:.3g} % of them" if by > 1 else ""

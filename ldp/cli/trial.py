@@ -80,8 +80,8 @@ def trial(
     Example: ldp try trips.csv --column destination --out try.html
     Example: ldp try trips.csv --column minutes --epsilon 1,4
     """
-    from ldp.mechanisms.numeric import number_of
-    from ldp.planning.trial import FEW_NUMBERS, are_numbers, is_number, try_numbers, try_values
+    from ldp.mechanisms.numeric import is_number, number_of
+    from ldp.planning.trial import FEW_NUMBERS, are_numbers, try_numbers, try_values
     from ldp.simulation import Population
 
     name, cells = read_column(data, column)

@@ -73,6 +73,14 @@ def number_of(value: Value) -> int | float:
     raise ParameterError("value is not a number")
 
 
+def is_number(value: Value) -> bool:
+    """Return whether `number_of` reads it, and it is finite."""
+    try:
+        return math.isfinite(number_of(value))
+    except (ParameterError, OverflowError):
+        return False
+
+
 def position(value: Value, bounds: Range, outside: str) -> Fraction:
     """Return the exact place of a number between its bounds: 0 at the lower, 1 at the upper.
 

@@ -331,7 +331,7 @@ class Percentile:
         part = 1 / len(getattr(mechanism, "by", None) or "1")
         expected = _expected(mechanism, self.people, self.users, self.q, part)
         estimates = expected.quantile_draws(self.q)
-        return math.hypot(*(estimates - self.truth)) / len(estimates) ** 0.5
+        return math.hypot(*(estimates - self.truth)) / math.sqrt(len(estimates))
 
     def errors(self, mechanism: Histogram, draws: int, generator: np.random.Generator) -> Floats:
         """Draw the error of the quantile of these people: shape (draws,)."""

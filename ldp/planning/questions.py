@@ -319,4 +319,4 @@ def _values(keys: Keys, name: str = "values") -> tuple[str, ...]:
 def _people(keys: Keys) -> Population | None:
     if "population" not in keys.left:
         return None
-    return Population.from_csv(keys.path.parent / keys.text("population"))
+    return Population.numbers_from_csv(keys.path.parent / keys.text("population"))

@@ -5,7 +5,6 @@ the list of values.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from ldp.decoding.distribution import Distribution, decode_distribution
 from ldp.decoding.statistics import Statistic
 from ldp.errors import ParameterError
 from ldp.mechanisms import Mechanism
-from ldp.mechanisms.numeric import number_of
+from ldp.mechanisms.numeric import is_number, number_of
 from ldp.planning.candidates import best_mechanism
 from ldp.planning.percentiles import Percentile, plan_percentile
 from ldp.planning.question import Question
@@ -74,13 +73,6 @@ def are_numbers(people: Population) -> bool:
     places = [place for place, value in enumerate(people.values) if is_number(value)]
     held = people.shares[places].sum()
     return len(places) > FEW_NUMBERS and bool(held >= 1 - MOST_OTHERS)
-
-
-def is_number(text: str) -> bool:
-    """Return whether a text is a finite number."""
-    with suppress(ParameterError):
-        return bool(np.isfinite(number_of(text)))
-    return False
 
 
 def try_values(

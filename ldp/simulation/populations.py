@@ -18,9 +18,12 @@ from numpy.typing import NDArray
 from ldp.arrays import Floats, Ints
 from ldp.errors import ParameterError
 from ldp.files import csv_text
+from ldp.mechanisms.numeric import is_number
 
 MOST_USERS = 10**15
 KINDS = ("count", "frequency")
+SHOWN = 40
+"""Number of letters of a value that an error shows."""
 PAIR = ["category", "value"]
 """Columns of a number by category."""
 
@@ -145,6 +148,16 @@ class Population:
             return cls._from_rows(csv.reader(io.StringIO(text, newline="")), path)
         except csv.Error as error:
             raise ParameterError(f"{path}: not a CSV file: {error}") from None
+
+    @classmethod
+    def numbers_from_csv(cls, path: str | Path) -> "Population":
+        """Read the same of numbers, and of numbers by category the numbers alone. Raises
+        ParameterError with the first value that is no number."""
+        people = cls.from_csv(path).mapped(lambda v: v[-1] if isinstance(v, tuple) else v)
+        for value in people.values:
+            if not is_number(value):
+                raise ParameterError(f"{path}: {str(value)[:SHOWN]!r} is not a number")
+        return people
 
     @classmethod
     def _from_rows(cls, rows: Any, path: str | Path) -> "Population":
