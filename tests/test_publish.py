@@ -483,12 +483,22 @@ def test_a_damaged_state_is_named(world: World) -> None:
     world.publish()
     (state,) = world.folder("theme").glob("*.json")
     state.write_text("{}")
+    world.write("battery")
     done = run(
         *("publish", "--registry", world.top / "metrics.toml"),
         *("--store", world.store, "--out", world.out),
     )
     assert done.exit_code != 0
     assert str(state) in str(done.exception)
+    assert [*world.folder("battery").glob("*.json")]  # it is counted all the same
+
+
+@pytest.mark.exact
+def test_a_store_that_is_not_there_is_an_error(world: World) -> None:
+    words = ("publish", "--registry", world.top / "metrics.toml", "--out", world.out)
+    done = run(*words, "--store", world.top / "nowhere")
+    assert done.exit_code != 0
+    assert "nowhere is not a folder of reports" in str(done.exception)
 
 
 @pytest.mark.exact

@@ -153,6 +153,8 @@ def collect(
         return
     if store is None:
         raise ParameterError("--store names the folder of the reports")
+    if retain is not None and retain < timedelta(days=1):
+        raise ParameterError("--retain must be 1d or more: the reports of a day are kept together")
     if loaded.development:
         raise ParameterError(
             f"{registry} has development = true: run it with --dev, or take that line out for a "

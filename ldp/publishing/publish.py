@@ -17,7 +17,7 @@ from pathlib import Path
 from ldp.collection.lock import hold_lock
 from ldp.collection.object_store import StorePath
 from ldp.collection.store import NoReports, report_files
-from ldp.errors import DecodeError, ParameterError
+from ldp.errors import DecodeError, ParameterError, ReportError
 from ldp.files import write_whole
 from ldp.publishing.period import CountedPeriod, Files, PeriodResult, PeriodTask, Problem
 from ldp.publishing.processes import run_all
@@ -100,8 +100,11 @@ def publish(job: Job, lock: int) -> Publication:
     yet.
 
     What goes wrong with one period is a sentence among the `problems` and leaves the others alone.
-    The caller holds the `lock` (`opened`).
+    The caller holds the `lock` (`opened`). Raises ReportError for a store that is not there.
     """
+    for store in job.stores:
+        if isinstance(store, Path) and not store.is_dir():
+            raise ReportError(f"{store} is not a folder of reports")
     publication = Publication()
     unknown: list[tuple[str, str]] = []
     tasks: list[PeriodTask] = []

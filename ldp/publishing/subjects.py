@@ -7,6 +7,7 @@ from pathlib import Path
 from ldp.accounting.label import Label
 from ldp.collection.object_store import StorePath
 from ldp.decoding.outcome import Members
+from ldp.errors import DecodeError
 from ldp.mechanisms import CatalogueMechanism
 from ldp.publishing.state import (
     PeriodState,
@@ -78,10 +79,15 @@ def subjects(
 ) -> Iterator[Subject]:
     """Yield the metrics of the registry, each in all versions that have reports, or periods to be
     decoded, and can be counted: the registry's, and earlier ones of which a table is kept in `out`.
-    A metric and a sentence for each version that cannot be is added to `unknown`."""
+    A metric and a sentence for each version that cannot be, or whose state is damaged, is added to
+    `unknown`."""
     versions = kept_versions(out)
     for metric, definition in registry.metrics.items():
-        waiting = {n for name, n in versions if name == metric and unfinished(out, metric, n)}
+        try:
+            waiting = {n for name, n in versions if name == metric and unfinished(out, metric, n)}
+        except DecodeError as error:
+            unknown.append((metric, str(error)))
+            continue
         for version in sorted({*stored_versions(stores, metric), *waiting}):
             if version == definition.version:
                 yield Subject.of_registry(registry, metric)
