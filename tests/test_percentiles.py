@@ -327,6 +327,9 @@ def test_bit_flips_have_percentiles_where_they_are_asked_for(
         flips, ("0.5", "7.5"), counts=np.array([7000, 3000]), generator=np.random.default_rng(7)
     )
     table.save("t.table")
+    Path("names.txt").write_text("5\n")
+    assert run("decode t.table --candidates names.txt --out t.csv", monkeypatch) == 2
+    assert "a table of numbers has none" in capsys.readouterr().err
     assert run("decode t.table --quantile 0.95 --quantile 0.5 --out t.csv", monkeypatch) == 0
     lines = Path("t.csv").read_text().splitlines()
     assert lines[0] == "statistic,bin_low,bin_high,estimate,std_error,low,high"

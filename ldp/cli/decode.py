@@ -169,6 +169,8 @@ def decode(
         if rappor_map is not None:
             names, places = read_map(rappor_map, counted)
     if quantiles or is_about_numbers(counted.mechanism):
+        if candidates:
+            raise ParameterError("--candidates names values: a table of numbers has none")
         _write_numbers(counted, out, level, quantiles, consistency, fakes, as_json)
         return
     decoding = decoded if decoys is None else partial(decode_with_decoys, decoys=decoys)

@@ -1,6 +1,5 @@
 """`ldp plan QUESTIONS`: the questions of one product, below one person's caps."""
 
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,17 +11,17 @@ from ldp.cli.options import say
 from ldp.errors import ParameterError
 from ldp.files import write_whole
 from ldp.planning.portfolio import Answer, Portfolio, Product, Refusal
-from ldp.planning.questions import Ask
 from ldp.registry import Registry
 
 WIDTH = 96
+USELESS = 100
+"""Ratio of the error of an answer to the one asked for above which its figure says nothing."""
 
 
 def plan_questions(questions: Path, out: Path | None, as_json: bool) -> None:
     """Print which questions fit, and write their registry to the folder `out`. Raises
     ParameterError where none fits, and for a folder that has a registry already."""
-    product = Product.load(questions, datetime.now(UTC).date())
-    portfolio = product.answer(_say_begin if sys.stderr.isatty() else lambda ask: None)
+    portfolio = Product.load(questions, datetime.now(UTC).date()).answer()
     lines = _words(portfolio)
     if out is not None:
         if (out / "metrics.toml").exists():
@@ -39,10 +38,6 @@ def plan_questions(questions: Path, out: Path | None, as_json: bool) -> None:
         lines += ["", f"written: {', '.join(str(out / name) for name in portfolio.files())}"]
         lines.append(f"next: ldp registry check {out / 'metrics.toml'}")
     say(portfolio.to_dict(), "\n".join(lines), as_json)
-
-
-def _say_begin(ask: Ask) -> None:
-    click.echo(f"... {ask.name}", err=True)
 
 
 def _write(portfolio: Portfolio, folder: Path) -> None:
@@ -88,6 +83,8 @@ def _refusal(refusal: Refusal) -> str:
     text = f"{ask.name} does not fit: {refusal.reason}."
     if affordable is None:
         return text
+    if affordable.error > USELESS * ask.within:
+        return f"{text} What is left pays no answer of use; ask more users, or less often (every)."
     return text + (
         f" What is left pays a {ask.error_name} of {affordable.error:.3g} where {ask.within:g} is "
         "asked; a longer window (every) or more users take less."

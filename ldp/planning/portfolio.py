@@ -8,7 +8,6 @@ questions are accepted in the order of the file while the sums stay below the ca
 import json
 import tomllib
 from bisect import bisect_left
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -83,22 +82,20 @@ class Product:
                 )
         return product
 
-    def answer(self, begin: Callable[[Ask], None] = lambda ask: None) -> "Portfolio":
+    def answer(self) -> "Portfolio":
         """Return which questions fit below the caps, each with its mechanism; small reports give
-        way where a question more fits without. `begin` is called with each question before the
-        seconds that it takes."""
-        plan = self._answer(NEAR, begin)
+        way where a question more fits without."""
+        plan = self._answer(NEAR)
         if not plan.refused:
             return plan
-        cheapest = self._answer(0, lambda ask: None)
+        cheapest = self._answer(0)
         return cheapest if len(cheapest.refused) < len(plan.refused) else plan
 
-    def _answer(self, near: int, begin: Callable[[Ask], None]) -> "Portfolio":
+    def _answer(self, near: int) -> "Portfolio":
         """Return the plan that takes the smallest report up to so many steps above the least
         price."""
         accepted, refused = list[Answer](), list[Refusal]()
         for ask in self.questions:
-            begin(ask)
             left = (
                 self.day_epsilon - sum(answer.day for answer in accepted),
                 self.lifetime_epsilon - sum(answer.life for answer in accepted),

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
+from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
@@ -183,7 +184,8 @@ class Keys:
     def take(self, name: str, otherwise: Any = None) -> Any:
         value = self.left.pop(name, otherwise)
         if value is None:
-            raise self.error(f"{name} is missing")
+            close = get_close_matches(name, self.left, 1)
+            raise self.error(f"{name} is missing" + "".join(f"; is {word} it?" for word in close))
         return value
 
     def text(self, name: str) -> str:
@@ -195,7 +197,7 @@ class Keys:
     def amount(self, name: str) -> float:
         value = self.take(name)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
-            raise self.error(f"{name} must be a number above 0")
+            raise self.error(f"{name} must be a number above 0 and below 1e9")
         return float(value)
 
     def whole(self, name: str, most: int) -> int:
