@@ -328,7 +328,7 @@ def test_bit_flips_have_percentiles_where_they_are_asked_for(
     )
     table.save("t.table")
     Path("names.txt").write_text("5\n")
-    assert run("decode t.table --candidates names.txt --out t.csv", monkeypatch) == 2
+    assert run("decode t.table --quantile 0.5 --candidates names.txt --out t.csv", monkeypatch) != 0
     assert "a table of numbers has none" in capsys.readouterr().err
     assert run("decode t.table --quantile 0.95 --quantile 0.5 --out t.csv", monkeypatch) == 0
     lines = Path("t.csv").read_text().splitlines()
