@@ -85,7 +85,7 @@ def test_a_build_fails_when_something_is_not_as_it_was_signed_off(
             "group places: window epsilon was 8, is 9",
         ),
         ("team@", "ops@", "owners was team@example.org, is ops@example.org"),
-        ("[product]", "# a comment\n[product]", "in comments, or the order of keys, only"),
+        ("[product]", "# a comment\n[product]", "in what the record does not list, as comments;"),
     ):
         (folder / "metrics.toml").write_text(text.replace(old, new))
         (folder / "metrics.lock").unlink()
@@ -97,9 +97,18 @@ def test_a_build_fails_when_something_is_not_as_it_was_signed_off(
     (folder / "metrics.lock").unlink()
     assert run("registry lock metrics.toml", monkeypatch) == 0
     assert run(CHECK, monkeypatch) == 0
-    (folder / "audit.json").write_text("{}")
+    capsys.readouterr()
+    (folder / "audit.json").write_text('{"audits": []}')
     assert run(CHECK, monkeypatch) == 2
-    assert "audit.json: not as Officer signed off" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "audit.json: not as Officer signed off" in error
+    assert "the content (SHA-256) of audit.json is another than the one signed;" in error
+    assert "comments" not in error  # a certificate has none
+    (folder / "metrics.toml").write_text(f"# a comment\n{text}")
+    assert run(CHECK, monkeypatch) == 2
+    error = capsys.readouterr().err
+    assert "metrics.toml, audit.json: not as Officer" in error
+    assert "metrics.toml differs only in what the record does not list, as comments; the" in error
 
 
 @pytest.mark.exact

@@ -192,10 +192,19 @@ def check_sign_off(registry: Registry, record: Mapping[str, Any], folder: Path) 
     pairs += [(folder / entry["file"], entry) for entry in record["certificates"]]
     other = [path.name for path, entry in pairs if digest(path) != entry["sha256"]]
     if other:
-        found_changes = changes(record, registry) or ["in comments, or the order of keys, only"]
+        lines = changes(record, registry)
+        if registry.path.name in other and not lines:
+            lines = [
+                f"{registry.path.name} differs only in what the record does not list, as comments"
+            ]
+        lines += [
+            f"the content (SHA-256) of {name} is another than the one signed"
+            for name in other
+            if name != registry.path.name
+        ]
         raise RegistryError(
             f"{', '.join(other)}: not as {record['name']} signed off on {record['date']}: "
-            f"{'; '.join(found_changes)}; look at `ldp registry page`, and sign again"
+            f"{'; '.join(lines)}; look at `ldp registry page`, and sign again"
         )
 
 
