@@ -12,7 +12,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ldp.errors import RegistryError
+from ldp.errors import ParameterError, RegistryError
+from ldp.mechanisms import from_parameters
+from ldp.mechanisms.joint_base import claimed_ratio
+from ldp.protocol.channel import exact_log
 from ldp.registry.definitions import read_bytes
 from ldp.registry.registry import Registry
 
@@ -23,10 +26,9 @@ NOTE = "a record, and no cryptographic signature"
 
 
 class Certified(NamedTuple):
-    """Entry of a certificate of `ldp audit --report` about one mechanism."""
+    """Entry of a certificate of `ldp audit --report` about one mechanism, which passed."""
 
     path: Path
-    passed: bool
     claimed: float
     at_least: float
     version: str
@@ -36,19 +38,54 @@ class Certified(NamedTuple):
 
 def read_certificates(paths: Sequence[Path]) -> dict[str, Certified]:
     """Return what certificates say, by the fingerprint of the mechanism, as hexadecimal text. Raise
-    RegistryError for a file that is none."""
+    RegistryError for a file that is none, says that something failed, or contradicts the mechanism
+    that its parameters make."""
     certified = dict[str, Certified]()
     for path in paths:
         try:
             document = json.loads(read_bytes(path))
             origin = document["version"], document["commit"], document["made"][:10]
             for audit in document["audits"]:
-                claimed = math.inf if audit["claimed"] is None else float(audit["claimed"])
-                numbers = bool(audit["passed"]), claimed, float(audit["at_least"])
-                certified[audit["fingerprint"]] = Certified(path, *numbers, *origin)
-        except (ValueError, KeyError, TypeError):
+                fingerprint, numbers = _numbers(audit)
+                certified[fingerprint] = Certified(path, *numbers, *origin)
+            if "client" in document:
+                _require_equal("client", document["client"], {"passed": True, "findings": []})
+            _require_equal("the certificate", document, {"passed": True})
+        except ParameterError as error:
+            raise RegistryError(f"{path}: {error}; `ldp audit --report` writes another") from None
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             raise RegistryError(f"{path}: not a certificate of `ldp audit --report`") from None
     return certified
+
+
+def _numbers(audit: Mapping[str, Any]) -> tuple[str, tuple[float, float]]:
+    """Return the fingerprint of an entry, the epsilon claimed, and that seen from outside; raise
+    ParameterError unless they are those of a passed audit of its parameters."""
+    name, mechanism = audit["name"], from_parameters(audit["parameters"])
+    cost, fingerprint = mechanism.cost, mechanism.fingerprint.hex()
+    right = {"passed": True, "fingerprint": fingerprint, "claimed": _or_none(cost.epsilon)}
+    if not mechanism.needs_shuffler:
+        ratio = claimed_ratio(mechanism)
+        right |= {"worst_ratio": str(ratio), "exact_epsilon": str(exact_log(ratio))}
+    _require_equal(name, audit, {**right, "exact": [], "findings": []})
+    require_seen(name, audit["at_least"], cost.epsilon)
+    if memoised := audit["memoised"]:
+        _require_equal(name, memoised, {"lifetime": _or_none(cost.lifetime)})
+        require_seen(name, memoised["at_least"], cost.lifetime)
+    return fingerprint, (cost.epsilon, float(audit["at_least"]))
+
+
+def _require_equal(name: str, entry: Mapping[str, Any], right: Mapping[str, Any]) -> None:
+    for field, value in right.items():
+        if entry[field] != value:
+            raise ParameterError(f"{name}: {field} is {entry[field]!r}, must be {value!r}")
+
+
+def require_seen(name: str, at_least: Any, claimed: float) -> None:
+    """Raise ParameterError, with the `name` of an entry, unless `at_least`, the epsilon that was
+    seen from outside, is a number that is not above the one `claimed`."""
+    if not isinstance(at_least, int | float) or not at_least <= claimed:
+        raise ParameterError(f"{name}: at_least is {at_least!r}, must be at most {claimed}")
 
 
 def facts(registry: Registry) -> dict[str, Any]:
@@ -102,11 +139,9 @@ def missing_for_signing(
     if unlocked := registry.check(day):
         yield f"run `ldp registry lock {registry.path}` first: {', '.join(unlocked)}"
     for metric in registry.metrics.values():
-        audit = certified.get(metric.mechanism.fingerprint.hex())
-        if metric.expires >= day and (audit is None or not audit.passed):
-            problem = "failed the audit of its certificate" if audit else "has no certificate"
+        if metric.expires >= day and metric.mechanism.fingerprint.hex() not in certified:
             yield (
-                f"metric {metric.name!r} {problem}: `ldp audit {metric.name} "
+                f"metric {metric.name!r} has no certificate: `ldp audit {metric.name} "
                 f"--registry {registry.path} --report FILE`, and name it with --certificate"
             )
 
