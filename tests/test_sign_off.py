@@ -241,6 +241,11 @@ def test_a_description_cannot_become_markup(folder: Path) -> None:
     [
         ("check metrics.toml --fail-expiring 9999d", ""),
         ("check metrics.toml --most-odds 3", "can multiply odds by 1,203,000 (epsilon 14)"),
+        ("check metrics.toml --most-odds nan", "'--most-odds': nan lies in no range"),
+        ("check metrics.toml --most-odds inf", "--most-odds must be a finite number"),
+        ("check metrics.toml --most-odds 1e400", "--most-odds must be a finite number"),
+        ("check metrics.toml --accept-growth nan", "'--accept-growth': nan lies in no range"),
+        ("check metrics.toml --accept-growth inf", ""),
         ("check metrics.toml --against audit.json", "not a record of `ldp registry sign`"),
         ("page metrics.toml --out metrics.lock", "is also an input"),
         ("page metrics.toml --out p.html --certificate cities.txt", "not a certificate of"),

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -244,7 +245,7 @@ def _check_limits(
     loaded: Registry, today: date, within: timedelta | None, most_odds: float | None
 ) -> None:
     """Raise RegistryError for a metric that expires `within` a time, and for 24 hours of a device
-    that multiply odds by more than `most_odds`."""
+    that multiply odds by more than `most_odds`; ParameterError where that is no limit."""
     if within is not None:
         expiring = [x.name for x in loaded.metrics.values() if x.expires < today + within]
         if expiring:
@@ -252,6 +253,8 @@ def _check_limits(
                 f"{loaded.path}: by {today + within} these metrics will have expired: "
                 f"{', '.join(expiring)}"
             )
+    if most_odds == math.inf:
+        raise ParameterError("--most-odds must be a finite number: every odds are below infinity")
     epsilon = loaded.worst_case_of_all()["day"]
     if most_odds is not None and odds(epsilon) > most_odds:
         raise RegistryError(
