@@ -293,6 +293,19 @@ def test_a_metric_that_expires_soon_fails_the_build(
 
 
 @pytest.mark.exact
+def test_metrics_that_are_gone_are_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (folder / "metrics.toml").read_text()
+    (folder / "old.toml").write_text(text.replace("[metric.home]", "[metric.house]"))
+    check = "registry check metrics.toml --against old.toml"
+    assert run(check, monkeypatch) == 0
+    assert "\nnote: metric house of old.toml is gone\n" in capsys.readouterr().out
+    assert run(f"{check} --json", monkeypatch) == 0
+    assert json.loads(capsys.readouterr().out)["gone"] == ["house"]
+
+
+@pytest.mark.exact
 def test_a_page_is_written_and_said_as_json(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

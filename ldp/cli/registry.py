@@ -87,10 +87,13 @@ def check(
     loaded = Registry.load(file)
     today = datetime.now(UTC).date()
     unlocked = loaded.check(today)
+    gone: list[str] = []
     if against is not None and against.suffix == ".json":
         check_sign_off(loaded, read_sign_off(against), against.parent)
     elif against is not None:
-        loaded.check_against(Registry.load(against), accept_growth)
+        older = Registry.load(against)
+        loaded.check_against(older, accept_growth)
+        gone = [name for name in older.metrics if name not in loaded.metrics]
     _check_limits(loaded, today, fail_expiring, most_odds)
     expired = loaded.expired(today)
     worst = {name: loaded.worst_case(name) for name in loaded.groups}
@@ -109,6 +112,7 @@ def check(
     for window in sorted({group.caps.window for group in loaded.groups.values()}):
         windows = periods_touched(timedelta(days=1), window)
         lines.append(f"note: {touched_sentence(length_in_words(window), windows)}")
+    lines += [f"note: metric {name} of {against} is gone" for name in gone]
     lines += [f"metric {name} has expired" for name in expired]
     silent = {name: metric.silent for name, metric in loaded.metrics.items() if metric.silent}
     lines += [
@@ -117,6 +121,7 @@ def check(
     ]
     lines += [f"metric {name} is not locked yet: run `ldp registry lock`" for name in unlocked]
     result = {
+        "gone": gone,
         "expired": expired,
         "not_locked": unlocked,
         "silent_about": silent,
