@@ -155,7 +155,11 @@ def test_nothing_is_signed_off_without_a_lock_and_a_passed_audit(folder: Path) -
         ),
         (lambda made: made["audits"][1].update(worst_ratio="2"), "home: worst_ratio is '2', "),
         (lambda made: made["audits"][1]["parameters"].update(epsilon=2), "home: fingerprint is "),
-        (lambda made: made["audits"][1]["parameters"].update(epsilon=99), "at most 64"),
+        (lambda made: made["audits"][1]["parameters"].update(epsilon=99), "home: epsilon must be"),
+        (
+            lambda made: made["audits"][1].update(memoised={"lifetime": 1.0, "at_least": 0}),
+            "home: lifetime is 1.0, must be None",
+        ),
         (lambda made: made["audits"][1].update(parameters=[1]), "not a certificate"),
         (lambda made: made["audits"][1].pop("parameters"), "not a certificate"),
         (lambda made: made.update(passed=False), "the certificate: passed is False, "),

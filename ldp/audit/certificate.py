@@ -111,7 +111,7 @@ def subject_of(entry: Mapping[str, Any]) -> Subject:
             f"certificate says {entry.get('fingerprint')}"
         )
     if entry.get("passed"):
-        require_seen(name, entry.get("at_least"), mechanism.cost.epsilon)
+        require_seen(f"{name}: at_least", entry.get("at_least"), mechanism.cost.epsilon)
     return Subject(name, mechanism, tuple(dictionary))
 
 

@@ -23,6 +23,8 @@ FORMAT = 1
 BESIDE = "metrics.signed.json"
 """Name of the record beside a registry, unless another is told."""
 NOTE = "a record, and no cryptographic signature"
+PASSED = {"passed": True, "findings": list[str]()}
+"""What a certificate says of an audit that passed."""
 
 
 class Certified(NamedTuple):
@@ -46,13 +48,17 @@ def read_certificates(paths: Sequence[Path]) -> dict[str, Certified]:
             document = json.loads(read_bytes(path))
             origin = document["version"], document["commit"], document["made"][:10]
             for audit in document["audits"]:
+                name = audit["name"]
                 fingerprint, numbers = _numbers(audit)
                 certified[fingerprint] = Certified(path, *numbers, *origin)
-            if "client" in document:
-                _require_equal("client", document["client"], {"passed": True, "findings": []})
-            _require_equal("the certificate", document, {"passed": True})
+            name = "client"
+            _require_equal(document.get(name, PASSED), PASSED)
+            name = "the certificate"
+            _require_equal(document, {"passed": True})
         except ParameterError as error:
-            raise RegistryError(f"{path}: {error}; `ldp audit --report` writes another") from None
+            raise RegistryError(
+                f"{path}: {name}: {error}; `ldp audit --report` writes another"
+            ) from None
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             raise RegistryError(f"{path}: not a certificate of `ldp audit --report`") from None
     return certified
@@ -61,31 +67,31 @@ def read_certificates(paths: Sequence[Path]) -> dict[str, Certified]:
 def _numbers(audit: Mapping[str, Any]) -> tuple[str, tuple[float, float]]:
     """Return the fingerprint of an entry, the epsilon claimed, and that seen from outside; raise
     ParameterError unless they are those of a passed audit of its parameters."""
-    name, mechanism = audit["name"], from_parameters(audit["parameters"])
+    mechanism = from_parameters(audit["parameters"])
     cost, fingerprint = mechanism.cost, mechanism.fingerprint.hex()
-    right = {"passed": True, "fingerprint": fingerprint, "claimed": _or_none(cost.epsilon)}
+    right = PASSED | {"exact": [], "fingerprint": fingerprint, "claimed": _or_none(cost.epsilon)}
     if not mechanism.needs_shuffler:
         ratio = claimed_ratio(mechanism)
         right |= {"worst_ratio": str(ratio), "exact_epsilon": str(exact_log(ratio))}
-    _require_equal(name, audit, {**right, "exact": [], "findings": []})
-    require_seen(name, audit["at_least"], cost.epsilon)
+    _require_equal(audit, right)
+    require_seen("at_least", audit["at_least"], cost.epsilon)
     if memoised := audit["memoised"]:
-        _require_equal(name, memoised, {"lifetime": _or_none(cost.lifetime)})
-        require_seen(name, memoised["at_least"], cost.lifetime)
+        _require_equal(memoised, {"lifetime": _or_none(cost.lifetime)})
+        require_seen("memoised at_least", memoised["at_least"], cost.lifetime)
     return fingerprint, (cost.epsilon, float(audit["at_least"]))
 
 
-def _require_equal(name: str, entry: Mapping[str, Any], right: Mapping[str, Any]) -> None:
+def _require_equal(entry: Mapping[str, Any], right: Mapping[str, Any]) -> None:
     for field, value in right.items():
         if entry[field] != value:
-            raise ParameterError(f"{name}: {field} is {entry[field]!r}, must be {value!r}")
+            raise ParameterError(f"{field} is {entry[field]!r}, must be {value!r}")
 
 
 def require_seen(name: str, at_least: Any, claimed: float) -> None:
-    """Raise ParameterError, with the `name` of an entry, unless `at_least`, the epsilon that was
-    seen from outside, is a number that is not above the one `claimed`."""
+    """Raise ParameterError, with its `name`, unless `at_least`, the epsilon that was seen from
+    outside, is a number that is not above the one `claimed`."""
     if not isinstance(at_least, int | float) or not at_least <= claimed:
-        raise ParameterError(f"{name}: at_least is {at_least!r}, must be at most {claimed}")
+        raise ParameterError(f"{name} is {at_least!r}, must be at most {claimed}")
 
 
 def facts(registry: Registry) -> dict[str, Any]:
