@@ -137,6 +137,7 @@ def test_a_certificate_that_says_otherwise_fails(
         (lambda made: made["audits"][0]["tried"].update(dictionary=[1, {}]), "a list of texts"),
         (lambda made: made["audits"][0].pop("tried"), "lacks 'tried'"),
         (lambda made: made["audits"][0].update(fingerprint="00"), "the certificate says 00"),
+        (lambda made: made["audits"][0].update(at_least=9.0), "home: at_least is 9.0, must be at"),
         (lambda made: made["audits"][0]["parameters"].update(epsilon=2), "have the fingerprint"),
     ],
 )

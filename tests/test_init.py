@@ -104,6 +104,8 @@ def test_a_registry_for_development_becomes_the_peoples_by_its_comments(
         ("dark,dark", "two or more different texts"),
         ("numbers 1 to x", "'x' is not a number"),
         ("numbers 5 to 1", "bounds"),
+        ("numbers nan to 1", "'nan' is not a number"),
+        ("numbers 0 to 1e400", "'1e400' is not a number"),
     ],
 )
 def test_a_wrong_answer_is_one_line_and_leaves_no_file(
@@ -115,6 +117,27 @@ def test_a_wrong_answer_is_one_line_and_leaves_no_file(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert started(monkeypatch, answers) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [(x, "--epsilon must be > 0 and at most 64") for x in ("nan", "inf", "-1", "0", "1e400", "65")]
+    + [("two", "'two' is not a valid float")],
+)
+def test_an_epsilon_that_is_none_is_one_line_and_leaves_no_folder(
+    number: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert started(monkeypatch, "a,b", "new", "--epsilon", number) == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1

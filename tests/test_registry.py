@@ -82,16 +82,28 @@ def test_a_registry_is_read(tmp_path: Path) -> None:
 
 
 CHANGES = [
-    ("window_epsilon = 8.0", "window_epsilon = 9.0", "allows more epsilon a window"),
+    (
+        "window_epsilon = 8.0",
+        "window_epsilon = 9.0",
+        r"allows more epsilon a window \(9.0, before 8.0\) than in ",
+    ),
     (
         "lifetime_epsilon = 64.0",
         "lifetime_epsilon = 65.0",
         "grew .* group 'typing' by epsilon 1, one device by epsilon 1; .* --accept-growth",
     ),
     ("[metric.city]", OTHER + "[metric.city]", "group 'other' by epsilon 64, one device by"),
-    ("report_epsilon = 4.0", "report_epsilon = 4.5", "allows more epsilon a report"),
-    ("report_epsilon = 4.0", "", "allows more epsilon a report"),
-    ('window = "1d"', 'window = "23h"', "has shorter windows"),
+    (
+        "report_epsilon = 4.0",
+        "report_epsilon = 4.5",
+        r"epsilon a report \(4.5, before 4.0\) than in ",
+    ),
+    ("report_epsilon = 4.0", "", r"more epsilon a report \(inf, before 4.0\) than in "),
+    (
+        'window = "1d"',
+        'window = "23h"',
+        r"has shorter windows \(23:00:00, before 1 day, 0:00:00\) than in ",
+    ),
     ("[group.typing]", "[group.writing]", "group 'typing' was renamed or removed"),
     ("[metric.browser]", OTHER + "[metric.browser]", "'browser' was in group 'typing'"),
     ("epsilon = 2.0", "epsilon = 1.0", "changed its mechanism .* give it version 3"),

@@ -1,12 +1,18 @@
 """Signing a registry off: its page, its record, and the build that fails when it changed."""
 
 import json
+import math
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ldp.audit.certificate import Subject, certified
+from ldp.audit.verdict import Verdict
 from ldp.errors import RegistryError
+from ldp.mechanisms import CatalogueMechanism
 from ldp.registry import Registry
 from ldp.registry.page import page
 from ldp.registry.sign_off import (
@@ -37,19 +43,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def certify(folder: Path, registry: Registry, **changed: object) -> None:
-    """Write what `ldp audit --report` says, as far as it is read."""
-    audits = [
-        {
-            "fingerprint": metric.mechanism.fingerprint.hex(),
-            "passed": True,
-            "claimed": metric.mechanism.cost.epsilon,
-            "at_least": 2.5,
-            **changed,
-        }
-        for metric in registry.metrics.values()
-    ]
-    document = {"version": "0.1.0", "commit": None, "made": "2026-06-01T00:00:00", "audits": audits}
-    (folder / "audit.json").write_text(json.dumps(document))
+    """Write what `ldp audit --report` says of an audit that found nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ldp.audit.certificate.audited", found_nothing)
+        audits = [
+            certified(Subject(metric.name, metric.mechanism), 100, 0, with_cheats=False)[1]
+            for metric in registry.metrics.values()
+        ]
+    audits = [{**audit, **changed} for audit in audits]
+    document = {"passed": True, "version": "0.1.0", "commit": None, "made": "2026-06-01T00:00:00"}
+    (folder / "audit.json").write_text(json.dumps({**document, "audits": audits}))
+
+
+def found_nothing(name: str, mechanism: CatalogueMechanism, *_: Any, **__: Any) -> Verdict:
+    """Return the verdict of an audit at once."""
+    return Verdict(name, mechanism.cost.epsilon, [], 1, [], 2.5, None)
 
 
 @pytest.mark.exact
@@ -63,6 +71,7 @@ def test_the_state_of_a_sign_off_is_that_of_the_files(folder: Path) -> None:
 
 
 SIGN = "registry sign metrics.toml --name Officer --certificate audit.json"
+PAGE = "registry page metrics.toml --out page.html --certificate audit.json"
 CHECK = "registry check metrics.toml --against metrics.signed.json"
 
 
@@ -85,7 +94,7 @@ def test_a_build_fails_when_something_is_not_as_it_was_signed_off(
             "group places: window epsilon was 8, is 9",
         ),
         ("team@", "ops@", "owners was team@example.org, is ops@example.org"),
-        ("[product]", "# a comment\n[product]", "in comments, or the order of keys, only"),
+        ("[product]", "# a comment\n[product]", "in what the record does not list, as comments;"),
     ):
         (folder / "metrics.toml").write_text(text.replace(old, new))
         (folder / "metrics.lock").unlink()
@@ -97,9 +106,18 @@ def test_a_build_fails_when_something_is_not_as_it_was_signed_off(
     (folder / "metrics.lock").unlink()
     assert run("registry lock metrics.toml", monkeypatch) == 0
     assert run(CHECK, monkeypatch) == 0
-    (folder / "audit.json").write_text("{}")
+    capsys.readouterr()
+    (folder / "audit.json").write_text('{"audits": []}')
     assert run(CHECK, monkeypatch) == 2
-    assert "audit.json: not as Officer signed off" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "audit.json: not as Officer signed off" in error
+    assert "the content (SHA-256) of audit.json is another than the one signed;" in error
+    assert "comments" not in error  # a certificate has none
+    (folder / "metrics.toml").write_text(f"# a comment\n{text}")
+    assert run(CHECK, monkeypatch) == 2
+    error = capsys.readouterr().err
+    assert "metrics.toml, audit.json: not as Officer" in error
+    assert "metrics.toml differs only in what the record does not list, as comments; the" in error
 
 
 @pytest.mark.exact
@@ -109,9 +127,6 @@ def test_nothing_is_signed_off_without_a_lock_and_a_passed_audit(folder: Path) -
     assert sign(registry, "Officer", [audit], TODAY)["date"] == "2026-06-01"
     with pytest.raises(RegistryError, match="'city' has no certificate: `ldp audit city"):
         sign(registry, "Officer", [], TODAY)
-    certify(folder, registry, passed=False)
-    with pytest.raises(RegistryError, match="'city' failed the audit"):
-        sign(registry, "Officer", [audit], TODAY)
     assert sign(registry, "Officer", [], date(3000, 1, 1))  # of what expired nothing is asked
     with pytest.raises(RegistryError, match="development = true asks nobody"):
         sign(registry._replace(development=True), "Officer", [audit], TODAY)
@@ -122,10 +137,66 @@ def test_nothing_is_signed_off_without_a_lock_and_a_passed_audit(folder: Path) -
 
 
 @pytest.mark.exact
+@pytest.mark.parametrize("command", [SIGN, PAGE])
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda made: made["audits"][1].update(claimed=1.0), "home: claimed is 1.0, "),
+        (lambda made: made["audits"][1].update(claimed=None), "home: claimed is None, "),
+        (lambda made: made["audits"][1].update(findings=["no!"]), "home: findings is ['no!'], "),
+        (lambda made: made["audits"][1].update(exact=["no!"]), "home: exact is ['no!'], "),
+        (lambda made: made["audits"][1].update(at_least=9.0), "home: at_least is 9.0, must be at"),
+        (lambda made: made["audits"][1].update(at_least=math.nan), "home: at_least is nan, must"),
+        (lambda made: made["audits"][1].update(at_least="0"), "home: at_least is '0', must be"),
+        (lambda made: made["audits"][1].update(passed=False), "home: passed is False, "),
+        (
+            lambda made: made["audits"][1].update(exact_epsilon="2.9"),
+            "home: exact_epsilon is '2.9'",
+        ),
+        (lambda made: made["audits"][1].update(worst_ratio="2"), "home: worst_ratio is '2', "),
+        (lambda made: made["audits"][1]["parameters"].update(epsilon=2), "home: fingerprint is "),
+        (lambda made: made["audits"][1]["parameters"].update(epsilon=99), "home: epsilon must be"),
+        (
+            lambda made: made["audits"][1].update(memoised={"lifetime": 1.0, "at_least": 0}),
+            "home: lifetime is 1.0, must be None",
+        ),
+        (lambda made: made["audits"][1].update(parameters=[1]), "not a certificate"),
+        (lambda made: made["audits"][1].pop("parameters"), "not a certificate"),
+        (lambda made: made.update(passed=False), "the certificate: passed is False, "),
+        (lambda made: made.update(client={"passed": False, "findings": []}), "client: passed is F"),
+    ],
+)
+def test_a_certificate_that_contradicts_itself_is_refused(
+    command: str,
+    spoil: Callable[[Any], Any],
+    said: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also where another one of the same mechanism passed, named before or after it."""
+    made = json.loads((folder / "audit.json").read_text())
+    spoil(made)
+    (folder / "bad.json").write_text(json.dumps(made))
+    for names in ("bad.json --certificate audit.json", "audit.json --certificate bad.json"):
+        assert run(command.replace("audit.json", names), monkeypatch) == 2
+        error = capsys.readouterr().err
+        assert "bad.json: " in error
+        assert said in error
+        assert error.count("\n") == 1
+
+
+@pytest.mark.exact
+def test_the_committed_certificate_can_be_signed() -> None:
+    committed = Path(__file__).parent.parent / "simulations/results/certificate.json"
+    entries = json.loads(committed.read_text("utf-8"))["audits"]
+    assert {*read_certificates([committed])} == {entry["fingerprint"] for entry in entries}
+
+
+@pytest.mark.exact
 def test_the_page_has_all_that_an_officer_signs(folder: Path) -> None:
     registry = Registry.load(folder / "metrics.toml")
-    certified = read_certificates([folder / "audit.json"])
-    text = page(registry, certified, None, TODAY)
+    text = page(registry, read_certificates([folder / "audit.json"]), None, TODAY)
     for part in (
         "Where people live",
         "team@example.org",
@@ -163,7 +234,7 @@ def test_the_page_says_what_changed_since_the_last_sign_off(folder: Path) -> Non
 def test_a_description_cannot_become_markup(folder: Path) -> None:
     path = folder / "metrics.toml"
     path.write_text(path.read_text().replace("Where people live", "<script>x</script>"))
-    certified = {"x": Certified(Path("audit.json"), True, 1.0, 1.0, "<b>", None, "<i>")}
+    certified = {"x": Certified(Path("audit.json"), 1.0, 1.0, "<b>", None, "<i>")}
     text = page(Registry.load(path), certified, None, TODAY)
     assert "<script>" not in text
 
@@ -174,6 +245,11 @@ def test_a_description_cannot_become_markup(folder: Path) -> None:
     [
         ("check metrics.toml --fail-expiring 9999d", ""),
         ("check metrics.toml --most-odds 3", "can multiply odds by 1,203,000 (epsilon 14)"),
+        ("check metrics.toml --most-odds nan", "'--most-odds': nan lies in no range"),
+        ("check metrics.toml --most-odds inf", "--most-odds must be a finite number"),
+        ("check metrics.toml --most-odds 1e400", "--most-odds must be a finite number"),
+        ("check metrics.toml --accept-growth nan", "'--accept-growth': nan lies in no range"),
+        ("check metrics.toml --accept-growth inf", ""),
         ("check metrics.toml --against audit.json", "not a record of `ldp registry sign`"),
         ("page metrics.toml --out metrics.lock", "is also an input"),
         ("page metrics.toml --out p.html --certificate cities.txt", "not a certificate of"),
@@ -221,13 +297,25 @@ def test_a_metric_that_expires_soon_fails_the_build(
 
 
 @pytest.mark.exact
+def test_metrics_that_are_gone_are_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (folder / "metrics.toml").read_text()
+    (folder / "old.toml").write_text(text.replace("[metric.home]", "[metric.house]"))
+    check = "registry check metrics.toml --against old.toml"
+    assert run(check, monkeypatch) == 0
+    assert "\nnote: metric house of old.toml is gone\n" in capsys.readouterr().out
+    assert run(f"{check} --json", monkeypatch) == 0
+    assert json.loads(capsys.readouterr().out)["gone"] == ["house"]
+
+
+@pytest.mark.exact
 def test_a_page_is_written_and_said_as_json(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = "registry page metrics.toml --out page.html --certificate audit.json --json"
-    assert run(words, monkeypatch) == 0
+    assert run(f"{PAGE} --json", monkeypatch) == 0
     assert json.loads(capsys.readouterr().out) == {"written": "page.html", "missing": []}
-    assert run(words.replace("--certificate audit.json --json", ""), monkeypatch) == 0
+    assert run(PAGE.replace("--certificate audit.json", ""), monkeypatch) == 0
     assert (
         "\nto sign it, metric 'city' has no certificate: `ldp audit city" in capsys.readouterr().out
     )

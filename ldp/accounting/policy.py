@@ -33,11 +33,14 @@ class Caps:
         """Return what these caps allow more than `older`, in words, except for life; "" if nothing
         more."""
         report, older_report = (caps.report_epsilon or math.inf for caps in (self, older))
+        now, before = self.window_epsilon, older.window_epsilon
         if self.window < older.window:
-            return "has shorter windows"
-        if self.window_epsilon > older.window_epsilon:
-            return "allows more epsilon a window"
-        return "allows more epsilon a report" if report > older_report else ""
+            return f"has shorter windows ({self.window}, before {older.window})"
+        if now > before:
+            return f"allows more epsilon a window ({now}, before {before})"
+        if report > older_report:
+            return f"allows more epsilon a report ({report}, before {older_report})"
+        return ""
 
 
 def periods_touched(span: timedelta, period: timedelta) -> int:

@@ -21,6 +21,7 @@ from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.joint_base import claimed_ratio, parts_of
 from ldp.protocol.channel import exact_log
 from ldp.protocol.hashing import Value
+from ldp.registry.sign_off import require_seen
 
 FORMAT = 1
 MEASURED = ("at_least", "checks", "drawn_values")
@@ -95,7 +96,8 @@ def _certified_messages(
 
 def subject_of(entry: Mapping[str, Any]) -> Subject:
     """Return the subject of an entry, made from its parameters; raise ParameterError for an entry
-    that is damaged, or whose fingerprint is not that of its parameters."""
+    that is damaged, whose fingerprint is not that of its parameters, or that says it passed with
+    more seen from outside than is claimed."""
     try:
         mechanism = from_parameters(entry["parameters"])
         name, dictionary = str(entry["name"]), entry["tried"]["dictionary"]
@@ -108,6 +110,8 @@ def subject_of(entry: Mapping[str, Any]) -> Subject:
             f"{name}: these parameters have the fingerprint {mechanism.fingerprint.hex()}, the "
             f"certificate says {entry.get('fingerprint')}"
         )
+    if entry.get("passed"):
+        require_seen(f"{name}: at_least", entry.get("at_least"), mechanism.cost.epsilon)
     return Subject(name, mechanism, tuple(dictionary))
 
 

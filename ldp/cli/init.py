@@ -14,6 +14,7 @@ import click
 from ldp.cli.options import FILE, JSON, say
 from ldp.errors import ParameterError
 from ldp.files import quoted, write_together
+from ldp.protocol.channel import require_epsilon
 from ldp.registry import Registry, read_values
 
 YEAR = timedelta(days=365)
@@ -92,11 +93,7 @@ QUESTIONS = {
 )
 @click.option("--owner", help="E-mail address of who answers for the metric.")
 @click.option(
-    "--epsilon",
-    type=click.FloatRange(0, 64, min_open=True),
-    default=2.0,
-    show_default=True,
-    help="Privacy loss of one report.",
+    "--epsilon", type=float, default=2.0, show_default=True, help="Privacy loss of one report."
 )
 @click.option("--dev", is_flag=True, help="For your own screen: windows of a minute.")
 @JSON
@@ -115,10 +112,11 @@ def init(folder: Path, epsilon: float, dev: bool, as_json: bool, **given_texts: 
     for path in paths:
         if path.exists():
             raise ParameterError(f"{path} is there already: name another folder")
+    require_epsilon(epsilon, "--epsilon")
     texts = _answered(given_texts)
-    folder.mkdir(parents=True, exist_ok=True)
     today = datetime.now(UTC).date()
     registry, app = _texts(folder, texts, epsilon, dev, today)
+    folder.mkdir(parents=True, exist_ok=True)
     write_together(dict(zip(paths, (registry, app), strict=True)))
     try:
         loaded = Registry.load(paths[0])

@@ -145,7 +145,10 @@ def _lenient(kind: click.ParamType) -> click.ParamType:  # type: ignore[type-arg
 
     def read(value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         text = plain_number(value) if isinstance(value, str) else value
-        return convert(text, parameter, context)
+        number = convert(text, parameter, context)
+        if isinstance(kind, click.FloatRange) and number != number:  # no comparison refuses nan
+            kind.fail("nan lies in no range", parameter, context)
+        return number
 
     lenient.convert = read
     return lenient  # type: ignore[no-any-return]

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -86,10 +87,13 @@ def check(
     loaded = Registry.load(file)
     today = datetime.now(UTC).date()
     unlocked = loaded.check(today)
+    gone: list[str] = []
     if against is not None and against.suffix == ".json":
         check_sign_off(loaded, read_sign_off(against), against.parent)
     elif against is not None:
-        loaded.check_against(Registry.load(against), accept_growth)
+        older = Registry.load(against)
+        loaded.check_against(older, accept_growth)
+        gone = [name for name in older.metrics if name not in loaded.metrics]
     _check_limits(loaded, today, fail_expiring, most_odds)
     expired = loaded.expired(today)
     worst = {name: loaded.worst_case(name) for name in loaded.groups}
@@ -108,6 +112,7 @@ def check(
     for window in sorted({group.caps.window for group in loaded.groups.values()}):
         windows = periods_touched(timedelta(days=1), window)
         lines.append(f"note: {touched_sentence(length_in_words(window), windows)}")
+    lines += [f"note: metric {name} of {against} is gone" for name in gone]
     lines += [f"metric {name} has expired" for name in expired]
     silent = {name: metric.silent for name, metric in loaded.metrics.items() if metric.silent}
     lines += [
@@ -116,6 +121,7 @@ def check(
     ]
     lines += [f"metric {name} is not locked yet: run `ldp registry lock`" for name in unlocked]
     result = {
+        "gone": gone,
         "expired": expired,
         "not_locked": unlocked,
         "silent_about": silent,
@@ -244,7 +250,7 @@ def _check_limits(
     loaded: Registry, today: date, within: timedelta | None, most_odds: float | None
 ) -> None:
     """Raise RegistryError for a metric that expires `within` a time, and for 24 hours of a device
-    that multiply odds by more than `most_odds`."""
+    that multiply odds by more than `most_odds`; ParameterError where that is no limit."""
     if within is not None:
         expiring = [x.name for x in loaded.metrics.values() if x.expires < today + within]
         if expiring:
@@ -252,6 +258,8 @@ def _check_limits(
                 f"{loaded.path}: by {today + within} these metrics will have expired: "
                 f"{', '.join(expiring)}"
             )
+    if most_odds == math.inf:
+        raise ParameterError("--most-odds must be a finite number: every odds are below infinity")
     epsilon = loaded.worst_case_of_all()["day"]
     if most_odds is not None and odds(epsilon) > most_odds:
         raise RegistryError(

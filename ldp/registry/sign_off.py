@@ -12,7 +12,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ldp.errors import RegistryError
+from ldp.errors import ParameterError, RegistryError
+from ldp.mechanisms import from_parameters
+from ldp.mechanisms.joint_base import claimed_ratio
+from ldp.protocol.channel import exact_log
 from ldp.registry.definitions import read_bytes
 from ldp.registry.registry import Registry
 
@@ -20,13 +23,14 @@ FORMAT = 1
 BESIDE = "metrics.signed.json"
 """Name of the record beside a registry, unless another is told."""
 NOTE = "a record, and no cryptographic signature"
+PASSED = {"passed": True, "findings": list[str]()}
+"""What a certificate says of an audit that passed."""
 
 
 class Certified(NamedTuple):
-    """Entry of a certificate of `ldp audit --report` about one mechanism."""
+    """Entry of a certificate of `ldp audit --report` about one mechanism, which passed."""
 
     path: Path
-    passed: bool
     claimed: float
     at_least: float
     version: str
@@ -36,19 +40,58 @@ class Certified(NamedTuple):
 
 def read_certificates(paths: Sequence[Path]) -> dict[str, Certified]:
     """Return what certificates say, by the fingerprint of the mechanism, as hexadecimal text. Raise
-    RegistryError for a file that is none."""
+    RegistryError for a file that is none, says that something failed, or contradicts the mechanism
+    that its parameters make."""
     certified = dict[str, Certified]()
     for path in paths:
         try:
             document = json.loads(read_bytes(path))
             origin = document["version"], document["commit"], document["made"][:10]
             for audit in document["audits"]:
-                claimed = math.inf if audit["claimed"] is None else float(audit["claimed"])
-                numbers = bool(audit["passed"]), claimed, float(audit["at_least"])
-                certified[audit["fingerprint"]] = Certified(path, *numbers, *origin)
-        except (ValueError, KeyError, TypeError):
+                name = audit["name"]
+                fingerprint, numbers = _numbers(audit)
+                certified[fingerprint] = Certified(path, *numbers, *origin)
+            name = "client"
+            _require_equal(document.get(name, PASSED), PASSED)
+            name = "the certificate"
+            _require_equal(document, {"passed": True})
+        except ParameterError as error:
+            raise RegistryError(
+                f"{path}: {name}: {error}; `ldp audit --report` writes another"
+            ) from None
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             raise RegistryError(f"{path}: not a certificate of `ldp audit --report`") from None
     return certified
+
+
+def _numbers(audit: Mapping[str, Any]) -> tuple[str, tuple[float, float]]:
+    """Return the fingerprint of an entry, the epsilon claimed, and that seen from outside; raise
+    ParameterError unless they are those of a passed audit of its parameters."""
+    mechanism = from_parameters(audit["parameters"])
+    cost, fingerprint = mechanism.cost, mechanism.fingerprint.hex()
+    right = PASSED | {"exact": [], "fingerprint": fingerprint, "claimed": _or_none(cost.epsilon)}
+    if not mechanism.needs_shuffler:
+        ratio = claimed_ratio(mechanism)
+        right |= {"worst_ratio": str(ratio), "exact_epsilon": str(exact_log(ratio))}
+    _require_equal(audit, right)
+    require_seen("at_least", audit["at_least"], cost.epsilon)
+    if memoised := audit["memoised"]:
+        _require_equal(memoised, {"lifetime": _or_none(cost.lifetime)})
+        require_seen("memoised at_least", memoised["at_least"], cost.lifetime)
+    return fingerprint, (cost.epsilon, float(audit["at_least"]))
+
+
+def _require_equal(entry: Mapping[str, Any], right: Mapping[str, Any]) -> None:
+    for field, value in right.items():
+        if entry[field] != value:
+            raise ParameterError(f"{field} is {entry[field]!r}, must be {value!r}")
+
+
+def require_seen(name: str, at_least: Any, claimed: float) -> None:
+    """Raise ParameterError, with its `name`, unless `at_least`, the epsilon that was seen from
+    outside, is a number that is not above the one `claimed`."""
+    if not isinstance(at_least, int | float) or not at_least <= claimed:
+        raise ParameterError(f"{name} is {at_least!r}, must be at most {claimed}")
 
 
 def facts(registry: Registry) -> dict[str, Any]:
@@ -102,11 +145,9 @@ def missing_for_signing(
     if unlocked := registry.check(day):
         yield f"run `ldp registry lock {registry.path}` first: {', '.join(unlocked)}"
     for metric in registry.metrics.values():
-        audit = certified.get(metric.mechanism.fingerprint.hex())
-        if metric.expires >= day and (audit is None or not audit.passed):
-            problem = "failed the audit of its certificate" if audit else "has no certificate"
+        if metric.expires >= day and metric.mechanism.fingerprint.hex() not in certified:
             yield (
-                f"metric {metric.name!r} {problem}: `ldp audit {metric.name} "
+                f"metric {metric.name!r} has no certificate: `ldp audit {metric.name} "
                 f"--registry {registry.path} --report FILE`, and name it with --certificate"
             )
 
@@ -192,10 +233,19 @@ def check_sign_off(registry: Registry, record: Mapping[str, Any], folder: Path) 
     pairs += [(folder / entry["file"], entry) for entry in record["certificates"]]
     other = [path.name for path, entry in pairs if digest(path) != entry["sha256"]]
     if other:
-        found_changes = changes(record, registry) or ["in comments, or the order of keys, only"]
+        lines = changes(record, registry)
+        if registry.path.name in other and not lines:
+            lines = [
+                f"{registry.path.name} differs only in what the record does not list, as comments"
+            ]
+        lines += [
+            f"the content (SHA-256) of {name} is another than the one signed"
+            for name in other
+            if name != registry.path.name
+        ]
         raise RegistryError(
             f"{', '.join(other)}: not as {record['name']} signed off on {record['date']}: "
-            f"{'; '.join(found_changes)}; look at `ldp registry page`, and sign again"
+            f"{'; '.join(lines)}; look at `ldp registry page`, and sign again"
         )
 
 
