@@ -18,17 +18,18 @@ export interface Group extends Caps {
   readonly lateness: number;
 }
 
+/** With the loose types that an import of JSON has; `checked` declines what does not hold. */
 interface MetricDocument {
   readonly version: number;
   readonly group: string;
   readonly description: string;
   readonly expires: string;
   readonly reports_per_window: number;
-  readonly memoise?: "epoch" | "per-value";
+  readonly memoise?: string;
   readonly epoch?: number;
-  readonly presence: "public" | "hidden";
+  readonly presence: string;
   readonly none?: Value;
-  readonly cleans?: true;
+  readonly cleans?: boolean;
   readonly other?: string;
   readonly of?: readonly string[];
   readonly mechanism: Parameters;
@@ -43,7 +44,7 @@ export interface RegistryDocument {
   readonly product: {
     readonly name: string;
     readonly lifetime_epsilon?: number;
-    readonly development?: true;
+    readonly development?: boolean;
   };
   readonly groups: Readonly<Record<string, Group>>;
   readonly metrics: Readonly<Record<string, MetricDocument>>;

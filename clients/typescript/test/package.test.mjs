@@ -1,12 +1,16 @@
 // What is shipped: how large it is, and that it is nothing else.
 
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { test } from "node:test";
+import { registry } from "./devices.mjs";
 import { sizes } from "./sizes.mjs";
 
 const FOLDER = fileURLToPath(new URL("..", import.meta.url));
+const TSC = join(FOLDER, "node_modules", ".bin", "tsc");
 
 test("a page loads at most 20 KB with two mechanisms, and 40 KB with all", () => {
   const [two, all] = Object.values(sizes());
@@ -16,8 +20,29 @@ test("a page loads at most 20 KB with two mechanisms, and 40 KB with all", () =>
 });
 
 test("the types are those that an app expects, checked with strict", () => {
-  const tsc = fileURLToPath(new URL("../node_modules/.bin/tsc", import.meta.url));
-  execFileSync(tsc, ["-p", "test"], { cwd: FOLDER, stdio: "pipe" });
+  execFileSync(TSC, ["-p", "test"], { cwd: FOLDER, stdio: "pipe" });
+});
+
+test("the examples of the README compile with strict, beside a registry in a file", () => {
+  const cache = join(FOLDER, ".test_cache");
+  mkdirSync(cache, { recursive: true });
+  const folder = mkdtempSync(join(cache, "readme-"));
+  const put = (name, text) => writeFileSync(join(folder, name), text);
+  try {
+    const examples = [...readFileSync(join(FOLDER, "README.md"), "utf8").matchAll(/^```js\n(.*?)^```$/gms)];
+    assert.equal(examples.length, 2);
+    examples.forEach(([, text], i) => put(`example${i}.ts`, text));
+    const document = registry();
+    document.product.development = document.metrics.word.cleans = true;
+    document.metrics.smile.none = ["2.0", 1];
+    put("metrics.json", JSON.stringify(document));
+    const compilerOptions = { noUnusedLocals: false };
+    put("tsconfig.json", JSON.stringify({ extends: "../../test/tsconfig.json", compilerOptions, include: ["."] }));
+    const done = spawnSync(TSC, ["-p", folder], { encoding: "utf8" });
+    assert.equal(done.stdout, "");
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test("the package holds what is needed and nothing else", () => {
