@@ -361,7 +361,9 @@ export class Client {
       if (!this.#destination) return { ...total, why: "there is no collector" };
       try {
         const refused = await this.#destination.send(next.body!);
-        if (!Number.isInteger(refused) || refused < 0) throw new TypeError();
+        if (!Number.isInteger(refused) || refused < 0) {
+          throw new Unreachable("a destination's send() must resolve to the number of refused reports");
+        }
         const keeps = !!this.#options.keepSent;
         await this.#change((device) => acknowledge(device, next.id, refused, keeps), true);
         total.acknowledged += 1;

@@ -12,7 +12,8 @@ const [FIRST_WAIT, LONGEST_WAIT] = [60, 6 * 3600];
 export interface Destination {
   /** Whether it is on this machine: a registry for development may send there. */
   readonly isLocal?: boolean;
-  /** How many reports of the batch will never be counted. Rejects where it is not taken now. */
+  /** Resolves to how many reports of the batch will never be counted, once it is kept for good:
+   * 0 for none. Rejects where it is not taken now. */
   send(body: Uint8Array): Promise<number>;
 }
 

@@ -291,6 +291,21 @@ test("10 and 11 a retry repeats the batch byte for byte, and nothing is sent twi
   assert.equal(device.inbox.batches.length, 1);
 });
 
+test("10 a destination that does not say how many it refused did not take the batch", async () => {
+  const device = await granted({ registry: publicRegistry() });
+  await device.client.record("city", "Oslo");
+  device.sleep(1);
+  for (const answer of [[], undefined, "0", -1, 0.5, { refused: [] }]) {
+    device.restart({ collector: { send: async () => answer } });
+    const { acknowledged, waiting, why } = await device.client.upload();
+    assert.deepEqual([acknowledged, waiting], [0, 1]);
+    assert.equal(why, "a destination's send() must resolve to the number of refused reports");
+    device.sleep(0.5);
+  }
+  device.restart();
+  assert.equal((await device.client.upload()).acknowledged, 1);
+});
+
 test("11 what was sent is said as long as it is kept", async () => {
   const device = await granted({ registry: publicRegistry(), keepSent: 3 });
   await device.client.record("city", "Oslo");
