@@ -6,6 +6,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { test } from "node:test";
+import { everyMechanism } from "../dist/mechanisms/index.js";
 import { registry } from "./devices.mjs";
 import { sizes } from "./sizes.mjs";
 
@@ -43,6 +44,21 @@ test("the examples of the README compile with strict, beside a registry in a fil
   } finally {
     rmSync(folder, { recursive: true });
   }
+});
+
+test("the page says which import and file each mechanism is", async () => {
+  const page = readFileSync(join(FOLDER, "../../docs/embedding-web.md"), "utf8");
+  const rows = [...page.matchAll(/^\| `([a-z-]+)` \| `(\w+)` \| `([a-z-]+)` \|$/gm)];
+  const others = Object.fromEntries(rows.map(([, name, ...rest]) => [name, rest]));
+  assert.ok(rows.length > 0);
+  for (const mechanism of everyMechanism) {
+    const camel = mechanism.name.replace(/-(.)/g, (_, letter) => letter.toUpperCase());
+    const [exported, file] = others[mechanism.name] ?? [camel, mechanism.name];
+    const module = await import(`ldp-telemetry/mechanisms/${file}`);
+    assert.equal(module[exported], mechanism);
+    delete others[mechanism.name];
+  }
+  assert.deepEqual(others, {});
 });
 
 test("the package holds what is needed and nothing else", () => {
