@@ -372,5 +372,5 @@ def test_a_destination_that_does_not_say_how_many_it_refused_took_nothing(
     app.client.record("city", "Oslo")
     app.now += DAY
     app.client._sender.destination = Mistaken()
-    why = "a destination's send() must return the number of refused reports"
+    why = "a destination must return how many reports it refused"
     assert app.client.upload() == Uploaded(waiting=1, why=why)

@@ -106,12 +106,10 @@ def test_the_test_of_an_app_on_the_page_passes(tmp_path: Path) -> None:
     (tmp_path / "package.json").write_text("{}")
     (tmp_path / "node_modules").mkdir()
     (tmp_path / "node_modules" / "ldp-telemetry").symlink_to(FOLDER)
-    said = {}
-    for name, text in {"as shown": example[1], "twin": example[1].replace("60_000", "1_000")}.items():
-        (tmp_path / "app.test.mjs").write_text(text)
-        said[name] = run("node", "--test", str(tmp_path / "app.test.mjs"))
-    assert said["as shown"].returncode == 0, said["as shown"].stdout
-    assert said["twin"].returncode == 1
+    for wait, code in (("60_000", 0), ("1_000", 1)):  # the twin's period is not over
+        (tmp_path / "app.test.mjs").write_text(example[1].replace("60_000", wait))
+        done = run("node", "--test", str(tmp_path / "app.test.mjs"))
+        assert done.returncode == code, done.stdout
 
 
 def test_every_sentence_of_the_protocol_has_a_test_or_a_reason_here() -> None:

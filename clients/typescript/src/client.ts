@@ -362,7 +362,7 @@ export class Client {
       try {
         const refused = await this.#destination.send(next.body!);
         if (!Number.isInteger(refused) || refused < 0) {
-          throw new Unreachable("a destination's send() must resolve to the number of refused reports");
+          throw new Unreachable("a destination must return how many reports it refused");
         }
         const keeps = !!this.#options.keepSent;
         await this.#change((device) => acknowledge(device, next.id, refused, keeps), true);

@@ -299,7 +299,7 @@ test("10 a destination that does not say how many it refused did not take the ba
     device.restart({ collector: { send: async () => answer } });
     const { acknowledged, waiting, why } = await device.client.upload();
     assert.deepEqual([acknowledged, waiting], [0, 1]);
-    assert.equal(why, "a destination's send() must resolve to the number of refused reports");
+    assert.equal(why, "a destination must return how many reports it refused");
     device.sleep(0.5);
   }
   device.restart();
