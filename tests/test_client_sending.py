@@ -358,3 +358,19 @@ def test_a_collector_that_says_when_is_not_asked_before(app: App) -> None:
     app.now += timedelta(seconds=1)
     app.client.upload()
     assert len(later.got) == 2
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("answer", [[], None, "0", -1, True])
+def test_a_destination_that_does_not_say_how_many_it_refused_took_nothing(
+    app: App, answer: object
+) -> None:
+    class Mistaken(Memory):
+        def send(self, identity: bytes, body: bytes) -> int:
+            return answer  # type: ignore[return-value]
+
+    app.client.record("city", "Oslo")
+    app.now += DAY
+    app.client._sender.destination = Mistaken()
+    why = "a destination must return how many reports it refused"
+    assert app.client.upload() == Uploaded(waiting=1, why=why)

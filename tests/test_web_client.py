@@ -4,6 +4,8 @@ import itertools
 import json
 import re
 import subprocess
+import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,6 +89,27 @@ def test_the_hashes_and_responses_without_vectors_are_those_of_python() -> None:
     said = json.loads(done.stdout)
     assert said["columns"] == expected
     assert said["responses"] == [pair for _, pair in responses]
+
+
+def test_the_test_of_an_app_on_the_page_passes(tmp_path: Path) -> None:
+    """The page's test, with the registry of its first steps, beside the package."""
+    require_web_client()
+    page = (FOLDER.parents[1] / "docs" / "embedding-web.md").read_text("utf-8")
+    toml = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
+    example = re.search(r"## The tests of your app\n.*?```js\n(.*?)```", page, re.DOTALL)
+    assert toml
+    assert example
+    (tmp_path / "metrics.toml").write_text(textwrap.dedent(toml[1]))
+    (tmp_path / "metrics.json").write_bytes(
+        resolved_bytes(Registry.load(tmp_path / "metrics.toml"))
+    )
+    (tmp_path / "package.json").write_text("{}")
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / "ldp-telemetry").symlink_to(FOLDER)
+    for wait, code in (("60_000", 0), ("1_000", 1)):  # the twin's period is not over
+        (tmp_path / "app.test.mjs").write_text(example[1].replace("60_000", wait))
+        done = run("node", "--test", str(tmp_path / "app.test.mjs"))
+        assert done.returncode == code, done.stdout
 
 
 def test_every_sentence_of_the_protocol_has_a_test_or_a_reason_here() -> None:

@@ -149,7 +149,7 @@ class Sender:
         try:
             refused = self.destination.send(*batch)
             if type(refused) is not int or refused < 0:
-                raise TypeError("a destination must say how many reports it refused")
+                raise Unreachable("a destination must return how many reports it refused")
         except Exception as error:  # any error: the batch is sent again later, the app goes on
             self._note_failure(device, clock, getattr(error, "retry_after", 0.0))
             return Uploaded(waiting=waiting, why=error_line(error))

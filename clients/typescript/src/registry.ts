@@ -18,17 +18,18 @@ export interface Group extends Caps {
   readonly lateness: number;
 }
 
+/** With the loose types that an import of JSON has; `checked` declines what does not hold. */
 interface MetricDocument {
   readonly version: number;
   readonly group: string;
   readonly description: string;
   readonly expires: string;
   readonly reports_per_window: number;
-  readonly memoise?: "epoch" | "per-value";
+  readonly memoise?: string;
   readonly epoch?: number;
-  readonly presence: "public" | "hidden";
+  readonly presence: string;
   readonly none?: Value;
-  readonly cleans?: true;
+  readonly cleans?: boolean;
   readonly other?: string;
   readonly of?: readonly string[];
   readonly mechanism: Parameters;
@@ -43,7 +44,7 @@ export interface RegistryDocument {
   readonly product: {
     readonly name: string;
     readonly lifetime_epsilon?: number;
-    readonly development?: true;
+    readonly development?: boolean;
   };
   readonly groups: Readonly<Record<string, Group>>;
   readonly metrics: Readonly<Record<string, MetricDocument>>;
@@ -75,6 +76,8 @@ export class Registry {
   /** Raises RegistryError for a document that is not a registry. */
   constructor(document: RegistryDocument, mechanisms: Mechanisms) {
     if (document?.format !== 1) throw new RegistryError("not a registry of format 1");
+    const problem = lack(document);
+    if (problem) throw new RegistryError(`the registry has no right ${problem}: use ldp registry export`);
     this.product = document.product.name;
     this.isDevelopment = document.product.development ?? false;
     this.lifetime = document.product.lifetime_epsilon ?? Infinity;
@@ -119,6 +122,17 @@ export class Registry {
       ? value.map((part, i) => this.cleaned(members[i]!, part))
       : value.map((answer) => cleanedText(metric, answer));
   }
+}
+
+/** What is missing outside of the metrics, or is no number that is 0 or more; "" if nothing is. */
+function lack({ product, groups, metrics }: RegistryDocument): string {
+  if (!product?.name || !groups || !metrics) return "product, groups or metrics";
+  for (const [name, caps] of Object.entries(groups)) {
+    for (const key of ["window", "lateness", "window_epsilon", "lifetime_epsilon"] as const) {
+      if (!(Number.isFinite(caps?.[key]) && caps[key] >= 0)) return `${key} of group ${name}`;
+    }
+  }
+  return "";
 }
 
 function checked(

@@ -12,7 +12,8 @@ const [FIRST_WAIT, LONGEST_WAIT] = [60, 6 * 3600];
 export interface Destination {
   /** Whether it is on this machine: a registry for development may send there. */
   readonly isLocal?: boolean;
-  /** How many reports of the batch will never be counted. Rejects where it is not taken now. */
+  /** Resolves to how many reports of the batch will never be counted, once it is kept for good:
+   * 0 for none. Rejects where it is not taken now. */
   send(body: Uint8Array): Promise<number>;
 }
 
@@ -26,19 +27,30 @@ export class Unreachable extends Error {
   }
 }
 
+/** Error: an option cannot be right; the message says what it must be. */
+export class OptionError extends Error {}
+
+/** Throw OptionError unless it holds. */
+export function require(holds: unknown, what: string): asserts holds {
+  if (!holds) throw new OptionError(what);
+}
+
 /** A collector that is sent batches with `POST url/v1/reports`; 202 acknowledges. */
 export class Collector implements Destination {
   readonly isLocal: boolean;
   private readonly address: string;
 
-  /** `url`: https, or http on this machine. Throws TypeError. */
+  /** `url`: https, or http on this machine. Throws OptionError. */
   constructor(url: string) {
-    const { protocol, hostname, username, password, search, hash } = new URL(url);
+    let parsed: Partial<URL> = {};
+    try {
+      parsed = new URL(url);
+    } catch {} // no address at all
+    const { protocol, hostname = "", username, password, search, hash } = parsed;
     this.isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(hostname);
     const isSafe = protocol === "https:" || (protocol === "http:" && this.isLocal);
-    if (!isSafe || username || password || search || hash) {
-      throw new TypeError("a collector's address must be https (http on this machine only)");
-    }
+    const isBare = !(username || password || search || hash);
+    require(isSafe && isBare, "a collector's address must be https (http on this machine only)");
     this.address = `${url.replace(/\/+$/, "")}/v1/reports`;
   }
 

@@ -4,7 +4,9 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { unpackBatch } from "../dist/batch.js";
-import { Client, memoryStorage, StorageError, Unreachable } from "../dist/index.js";
+import {
+  Client, memoryStorage, OptionError, RegistryError, StorageError, Unreachable,
+} from "../dist/index.js";
 import { everyMechanism } from "../dist/mechanisms/index.js";
 import { Registry } from "../dist/registry.js";
 import { localHashing } from "../dist/mechanisms/local-hashing.js";
@@ -198,8 +200,7 @@ test("3 a period is sealed by the first call after its end, and charged at that 
 
 test("4 each period that was missed has a sample of its own", async () => {
   const device = await granted();
-  const { collector, ...offline } = device.options;
-  device.restart({ ...offline, collector: undefined });
+  device.restart({ collector: null });
   for (let day = 0; day < 5; day += 1) {
     await device.client.record("city", "Oslo");
     device.sleep(1);
@@ -288,6 +289,21 @@ test("10 and 11 a retry repeats the batch byte for byte, and nothing is sent twi
   assert.equal(device.document.batches[0].body, null);
   assert.equal((await device.client.upload()).acknowledged, 0);
   assert.equal(device.inbox.batches.length, 1);
+});
+
+test("10 a destination that does not say how many it refused did not take the batch", async () => {
+  const device = await granted({ registry: publicRegistry() });
+  await device.client.record("city", "Oslo");
+  device.sleep(1);
+  for (const answer of [[], undefined, "0", -1, 0.5, { refused: [] }]) {
+    device.restart({ collector: { send: async () => answer } });
+    const { acknowledged, waiting, why } = await device.client.upload();
+    assert.deepEqual([acknowledged, waiting], [0, 1]);
+    assert.equal(why, "a destination must return how many reports it refused");
+    device.sleep(0.5);
+  }
+  device.restart();
+  assert.equal((await device.client.upload()).acknowledged, 1);
 });
 
 test("11 what was sent is said as long as it is kept", async () => {
@@ -512,7 +528,7 @@ test("27 a storage of another product is declined, with its consent and its repo
 
 test("28 nothing that fails reaches the app", async () => {
   const broken = { transaction: () => { throw new Error("secret Oslo"); }, alone: (w) => w(), close() {} };
-  const client = new Client({ registry: registry(), mechanisms: everyMechanism, storage: broken });
+  const client = new Client({ ...new Device().options, storage: broken });
   const answers = [
     await client.grant(), await client.withdraw(), await client.record("city", "Oslo"),
     await client.upload(), await client.remaining(), await client.status(), await client.pending(),
@@ -565,11 +581,10 @@ test("a registry that says what does not hold is declined, metric by metric", as
     assert.deepEqual([answer.reason, answer.details], ["registry", why]);
     assert.deepEqual(await device.client.record("word", "snow"), yes);
   }
-  assert.throws(() => new Client({ ...new Device().options, registry: { format: 2 } }), /format 1/);
 });
 
 test("pending says what waits, explain what it tells", async () => {
-  const device = await granted({ collector: undefined });
+  const device = await granted({ collector: null });
   await device.client.record("city", "Oslo");
   await device.client.record("word", "snow");
   device.sleep(1);
@@ -593,12 +608,40 @@ test("a registry for development sends to this machine only", async () => {
   }
   client("http://127.0.0.1:8787");
   client("http://[::1]:8787");
-  client(undefined);
+  client(null);
   client(Object.assign(inbox, { isLocal: true }));
 });
 
-test("a fetched registry needs its SHA-256", () => {
-  const options = { ...new Device().options, registry: "https://x.example/v1/registry.json" };
-  assert.throws(() => new Client(options), /registrySha256/);
-  assert.throws(() => new Client({ ...new Device().options, collector: "http://x.example" }), /https/);
+/** The registry without these keys of its group of places. */
+function lacking(...keys) {
+  const document = registry();
+  for (const key of keys) delete document.groups.places[key];
+  return document;
+}
+
+test("the constructor says which option cannot be right", () => {
+  for (const [option, values, said] of [
+    ["storage", [undefined, {}, memoryStorage, "device.ldp"], /^storage must be one, such as/],
+    ["mechanisms", [undefined, rr, [undefined], ["rr"]], /^mechanisms must be a list, such as \[rr\]$/],
+    ["collector", [undefined, {}, 7], /^collector must be an address, have send\(\), or be null/],
+    ["collector", ["http://x.example", "x.example", "/", "https://a@x.example"], /must be https/],
+    ["registry", ["https://x.example/v1/registry.json"], /^registrySha256 must be 64 hex digits$/],
+    ["secret", [new Uint8Array(15)], /^a secret has 16 bytes or more$/],
+  ]) {
+    for (const value of values) {
+      const made = () => new Client({ ...new Device().options, [option]: value });
+      assert.throws(made, (error) => error instanceof OptionError && said.test(error.message));
+    }
+  }
+  for (const [document, said] of [
+    [undefined, /^not a registry of format 1$/],
+    [{ format: 2 }, /^not a registry of format 1$/],
+    [{ ...registry(), product: {} }, /^the registry has no right product, groups or metrics: use/],
+    [{ ...registry(), metrics: undefined }, /no right product, groups or metrics/],
+    [lacking("lifetime_epsilon"), /^the registry has no right lifetime_epsilon of group places: use/],
+    [lacking("lateness", "window_epsilon"), /no right lateness of group places/],
+  ]) {
+    const made = () => new Client({ ...new Device().options, registry: document });
+    assert.throws(made, (error) => error instanceof RegistryError && said.test(error.message));
+  }
 });

@@ -9,8 +9,11 @@ import { sqliteStorage } from "ldp-telemetry/node";
 
 declare const registry: RegistryDocument;
 const mechanisms = [rr, localHashing];
-const client = new Client({ registry, mechanisms, storage: indexedDbStorage("weather"), jitter: 0 });
-new Client({ registry, mechanisms: everyMechanism, storage: sqliteStorage("device.ldp") });
+const collector = "https://telemetry.app.example";
+const storage = indexedDbStorage("weather");
+const client = new Client({ registry, collector, mechanisms, storage, jitter: 0 });
+const every = { mechanisms: everyMechanism, storage: sqliteStorage("device.ldp") };
+new Client({ registry, collector: null, ...every });
 
 const recorded: Recorded = await client.record("city", "Oslo");
 if (!recorded.recorded) recorded.reason satisfies string;
@@ -18,6 +21,8 @@ const report: Uint8Array = new Encoder({ mechanism: "rr" }, mechanisms).encode([
 report satisfies Uint8Array;
 
 // @ts-expect-error a registry is not optional
-new Client({ mechanisms, storage: indexedDbStorage("weather") });
+new Client({ collector, mechanisms, storage });
+// @ts-expect-error nor is where reports go
+new Client({ registry, mechanisms, storage });
 // @ts-expect-error a value is no object
 await client.record("city", { city: "Oslo" });

@@ -11,11 +11,25 @@ import { fileURLToPath } from "node:url";
 import { test } from "node:test";
 import { DAY, Device, lastingRegistry, publicRegistry } from "./devices.mjs";
 import { check } from "./invariants.mjs";
+import { StorageError } from "../dist/index.js";
+import { sqliteStorage } from "../dist/storage/sqlite.js";
 
 const [major, minor] = process.versions.node.split(".").map(Number);
 const skip = (major > 22 || (major === 22 && minor >= 13)) ? false : "needs Node 22.13";
-const { sqliteStorage } = skip ? {} : await import("../dist/storage/sqlite.js");
 const place = () => join(mkdtempSync(join(tmpdir(), "ldp-")), "device.ldp");
+
+test("sqlite: a Node without it is told which one it needs", () => {
+  const { getBuiltinModule } = process;
+  try {
+    for (const lacking of [undefined, () => undefined]) {
+      process.getBuiltinModule = lacking;
+      const why = /^sqliteStorage needs Node 22\.13 or newer; this is \d+\./;
+      assert.throws(() => sqliteStorage("device.ldp"), (e) => e instanceof StorageError && why.test(e.message));
+    }
+  } finally {
+    process.getBuiltinModule = getBuiltinModule;
+  }
+});
 
 test("sqlite: nothing before consent, then a file of the owner's that a restart goes on with",
   { skip }, async () => {

@@ -1,15 +1,19 @@
 // The document in a SQLite file, for Node 22.13 or newer: one row, whole transactions or none.
 
 import { chmodSync, statSync } from "node:fs";
-import { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
 import { deserialize, serialize } from "node:v8";
 import { checkedDevice, type Storage, StorageError } from "../device.js";
 
 const APPLICATION = 0x6c647074;
 const SCHEMA = "CREATE TABLE device (id INTEGER PRIMARY KEY CHECK (id = 0), content BLOB NOT NULL)";
 
-/** `path`: made when consent is given. Processes may share it. */
+/** `path`: made when consent is given. Processes may share it. Throws StorageError before Node 22.13. */
 export function sqliteStorage(path: string): Storage {
+  const sqlite = process.getBuiltinModule?.("node:sqlite"); // an import would fail without a word of why
+  if (!sqlite) {
+    throw new StorageError(`sqliteStorage needs Node 22.13 or newer; this is ${process.versions.node}`);
+  }
   let opened: DatabaseSync | null = null;
   let openedFile = "";
   let isSending = false;
@@ -30,7 +34,7 @@ export function sqliteStorage(path: string): Storage {
     if (opened && !file) throw new StorageError("the device's file was deleted while it was open");
     if (file !== openedFile) close();
     if (opened) return opened;
-    const database = new DatabaseSync(path);
+    const database = new sqlite.DatabaseSync(path);
     try {
       if (!file) chmodSync(path, 0o600);
       database.exec("PRAGMA busy_timeout = 250; PRAGMA secure_delete = ON");
