@@ -112,8 +112,8 @@ def unknown_command(name: str, names: Sequence[str], context: click.Context) -> 
 
 
 def _refuse_repeated(command: click.Command, context: click.Context, words: list[str]) -> None:
-    _, _, given = command.make_parser(context).parse_args(words)
-    for option, times in Counter(given).items():
+    _, _, options = command.make_parser(context).parse_args(words)
+    for option, times in Counter(options).items():
         is_one = isinstance(option, click.Option) and not (option.multiple or option.is_flag)
         if times > 1 and is_one:
             raise click.UsageError(f"{option.opts[-1]} is given {times} times, and takes one value")
