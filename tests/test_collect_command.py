@@ -60,7 +60,7 @@ def test_the_command_serves_the_real_client_and_a_second_one_ends(tmp_path: Path
         (("--listen", "here"), "--listen must be HOST:PORT"),
         (("--listen", "127.0.0.1:70000"), "--listen must be HOST:PORT"),
         (("--shuffle-longest", "soon"), "a length of time must be text"),
-        (("--registry", "nowhere.toml"), "cannot read nowhere.toml"),
+        (("--registry", "nowhere.toml"), "--registry is given 2 times, and takes one value"),
     ],
 )
 def test_wrong_words_end_with_one_line(

@@ -19,6 +19,7 @@ from click.testing import CliRunner
 
 from ldp import HierarchicalHistogram, JointReport, PrefixExtension, RapporNgrams, RegressionMoments
 from ldp.cli import commands
+from ldp.decoding.outcome import is_about_numbers
 from ldp.mechanisms import CATALOGUE, SequenceFragmentPuzzle
 from ldp.mechanisms.addressing import Identity, Rounding
 from ldp.mechanisms.base import Example, Mechanism
@@ -108,7 +109,9 @@ def outputs(example: Example, folder: Path) -> Iterator[Path]:
     for name, part, part_values in decoded_parts(mechanism, values):
         listed = folder / "candidates.txt"
         listed.write_text("".join(f"{value}\n" for value in part_values if value))
-        has_list = isinstance(part.candidate_addressing, Identity | Buckets | Rounding)
+        has_list = is_about_numbers(part) or isinstance(
+            part.candidate_addressing, Identity | Buckets | Rounding
+        )
         ldp(
             *("decode", table, "--out", made),
             *(("--part", name) if name else ()),
