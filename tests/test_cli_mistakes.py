@@ -42,6 +42,9 @@ BAD = {
         "plan --domain 9 --users 99 --epsilon 1 --epsilon 2",
         "--epsilon is given 2 times, and takes one value",
     ),
+    "registry that is not there": (
+        "collect --registry nowhere.toml --store r", "cannot read nowhere.toml",
+    ),
     "reports kept for no day": (
         "collect --registry metrics.toml --store r --retain 0d", "--retain must be 1d or more",
     ),

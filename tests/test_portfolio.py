@@ -146,6 +146,20 @@ def test_each_question_is_reckoned_once_at_a_price(
     assert len(reckoned) == len(set(reckoned)) > len(asked.questions)
 
 
+def test_an_answer_of_no_use_has_no_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An error of a share that is 1 or more; with more people it is less, and said."""
+    monkeypatch.chdir(tmp_path)
+    for users, said in (("20", "no answer of use"), ("50_000", "a standard error of 0.")):
+        head = PRODUCT.replace("50_000", users).replace("= 9.0", "= 0.1")
+        (mean, *_) = product(tmp_path, BATTERY, THEME, head=head).questions
+        assert mean.useless_error == 100
+        assert run("plan questions.toml", monkeypatch) == 0
+        told = " ".join(capsys.readouterr().out.split()).split("theme does not fit")[1]
+        assert f"What is left pays {said}" in told
+
+
 @pytest.mark.slow
 def test_people_of_a_percentile_are_numbers_that_may_have_categories(tmp_path: Path) -> None:
     """A file of words was planned for as if no epsilon were enough, and one of pairs too."""
@@ -374,7 +388,10 @@ def test_words_are_found_as_often_as_the_plan_says(tmp_path: Path) -> None:
     ("change", "message"),
     [
         (("within = 0.02", "within = -1"), "[question.theme]: within must be a number above 0"),
-        (("within = 0.02", "wihtin = 0.02"), "[question.theme]: within is missing; is wihtin it?"),
+        (
+            ("within = 0.02", "wihtin = 0.02"),
+            "within is missing; did you mean it by 'wihtin'?",
+        ),
         (("within = 0.02", ""), "[question.theme]: within is missing"),
         (('every = "30d"', 'every = "1h"'), '[question.theme]: every must be whole days, as "7d"'),
         (("until = 2027-06-30", 'until = "June"'), "until must be a date, as 2027-06-30"),

@@ -86,7 +86,9 @@ def test_the_site_has_the_page_that_an_officer_signs(world: World) -> None:
     assert "Nothing changed of what people are asked" in asked.read_text("utf-8")
     world.registry.path.with_name("metrics.signed.json").write_text("{}")
     world.publish(**after(1))
-    assert "metrics.signed.json or a certificate that it names is damaged." in words(index(world))
+    assert "metrics.signed.json or a certificate that it names cannot be used." in words(
+        index(world)
+    )
     assert "Nothing changed" not in asked.read_text("utf-8")
 
 

@@ -86,8 +86,8 @@ def test_cells_that_are_no_numbers_are_left_out_and_shown(
     Path("garbage.csv").write_text("\n".join(rows) + "\n")
     assert run("try garbage.csv --column minutes --epsilon 1", monkeypatch) == 0
     head = capsys.readouterr().out.splitlines()[0]
-    assert "999 people, 999 different values, read as numbers; 1 empty cells" in head
-    assert head.endswith("2 that are no numbers left out, as 'n/a' in row 1,000")
+    assert "999 people, 999 different values, read as numbers; 1 empty cell left out" in head
+    assert head.endswith("2 cells without a number left out, as 'n/a' in row 1,000")
 
 
 @pytest.mark.exact

@@ -35,7 +35,7 @@ class Caps:
         report, older_report = (caps.report_epsilon or math.inf for caps in (self, older))
         now, before = self.window_epsilon, older.window_epsilon
         if self.window < older.window:
-            return f"has shorter windows ({self.window}, before {older.window})"
+            return "has shorter windows"
         if now > before:
             return f"allows more epsilon a window ({now}, before {before})"
         if report > older_report:

@@ -14,8 +14,6 @@ from ldp.planning.portfolio import Answer, Portfolio, Product, Refusal
 from ldp.registry import Registry
 
 WIDTH = 96
-USELESS = 100
-"""Ratio of the error of an answer to the one asked for above which its figure says nothing."""
 
 
 def plan_questions(questions: Path, out: Path | None, as_json: bool) -> None:
@@ -83,7 +81,7 @@ def _refusal(refusal: Refusal) -> str:
     text = f"{ask.name} does not fit: {refusal.reason}."
     if affordable is None:
         return text
-    if affordable.error > USELESS * ask.within:
+    if affordable.error >= ask.useless_error:
         return f"{text} What is left pays no answer of use; ask more users, or less often (every)."
     return text + (
         f" What is left pays a {ask.error_name} of {affordable.error:.3g} where {ask.within:g} is "

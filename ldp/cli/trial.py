@@ -82,6 +82,7 @@ def trial(
     """
     from ldp.mechanisms.numeric import is_number, number_of
     from ldp.planning.trial import FEW_NUMBERS, are_numbers, try_numbers, try_values
+    from ldp.report.formats import counted
     from ldp.simulation import Population
 
     name, cells = read_column(data, column)
@@ -104,9 +105,10 @@ def trial(
     if not of_numbers and others and len(held) - len(others) > FEW_NUMBERS:
         head += f", because {len(others):,} of them are no numbers, as {_first(cells, others)}"
     if empty:
-        head += f"; {empty:,} empty cells left out"
+        head += f"; {counted(empty, 'empty cell')} left out"
     if left_out:
-        head += f"; {left_out:,} that are no numbers left out, as {_first(cells, others)}"
+        without = counted(left_out, "cell")
+        head += f"; {without} without a number left out, as {_first(cells, others)}"
     trials: Sequence[OfNumbers | OfValues]
     if of_numbers:
         trials = try_numbers(people, epsilons, QUANTILES, randomness)

@@ -39,7 +39,7 @@ from typing import Any
 
 import numpy as np
 
-from ldp.arrays import Floats, Ints, Places
+from ldp.arrays import Floats, Ints, Places, add_at
 from ldp.arrays import Points as Map
 from ldp.errors import DecodeError
 from ldp.mechanisms import CatalogueMechanism, Rappor
@@ -334,7 +334,7 @@ def pattern_counts(patterns: Patterns) -> Ints:
     shape (rows, 2**bits)."""
     mechanism = require_decodable(patterns.mechanism)
     counts = np.zeros((mechanism.cohorts, 1 << mechanism.bits), np.int64)
-    np.add.at(counts, (patterns.rows, patterns.payloads[:, 0]), patterns.counts)
+    add_at(counts, patterns.rows, patterns.payloads[:, 0], patterns.counts)
     return counts
 
 

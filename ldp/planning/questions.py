@@ -51,6 +51,11 @@ class Ask:
     error_name: ClassVar[str] = "standard error"
     """Name of the error that `within` bounds."""
 
+    @property
+    def useless_error(self) -> float:
+        """Error from which an answer says nothing: of a share, or relative to a percentile, 1."""
+        return 1.0
+
     @abstractmethod
     def mechanisms(self, users: int, epsilon: float) -> Iterator[tuple[Mechanism, float]]:
         """Yield mechanisms whose report is fresh, each with its standard error."""
@@ -117,6 +122,10 @@ class MeanAsk(Ask):
     """Question for the mean of a number in `bounds`."""
 
     bounds: tuple[float, float]
+
+    @property
+    def useless_error(self) -> float:
+        return self.bounds[1] - self.bounds[0]
 
     def mechanisms(self, users: int, epsilon: float) -> Iterator[tuple[Mechanism, float]]:
         for kind in OF_NUMBERS.values():
@@ -185,7 +194,8 @@ class Keys:
         value = self.left.pop(name, otherwise)
         if value is None:
             close = get_close_matches(name, self.left, 1)
-            raise self.error(f"{name} is missing" + "".join(f"; is {word} it?" for word in close))
+            meant = f"; did you mean it by {close[0]!r}?" if close else ""
+            raise self.error(f"{name} is missing{meant}")
         return value
 
     def text(self, name: str) -> str:

@@ -103,7 +103,7 @@ def _write_registry(path: Path, job: Job) -> str:
         certified = read_certificates([beside.with_name(name) for name in names])
     except RegistryError:
         _write(path, page(job.registry, {}, None, job.today))
-        return f"not signed off, {BESIDE} or a certificate that it names is damaged"
+        return f"not signed off, {BESIDE} or a certificate that it names cannot be used"
     _write(path, page(job.registry, certified, record, job.today))
     return state_of(job.registry, record, beside.parent)
 

@@ -199,8 +199,8 @@ def _by_step(
     held = np.zeros((steps + 2, rows), dtype=np.int64)
     lower = np.broadcast_to(row_points[..., 0].astype(np.int64), by_value.shape)
     at = np.broadcast_to(np.arange(rows), by_value.shape)
-    np.add.at(held, (lower, at), by_value - up)
-    np.add.at(held, (lower + 1, at), up)
+    add_at(held, lower, at, by_value - up)
+    add_at(held, lower + 1, at, up)
     return np.arange(steps + 1, dtype=np.uint64), held[: steps + 1]
 
 
