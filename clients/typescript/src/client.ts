@@ -35,7 +35,6 @@ import {
   type Destination,
   nextBatch,
   noteFailure,
-  require,
   Unreachable,
 } from "./sending.js";
 import { type Statement, statementOf } from "./statements.js";
@@ -114,19 +113,17 @@ export class Client {
   /** Why the registry could not be had, the last time. */
   #problem = "";
 
-  /** Throws OptionError or RegistryError for options that cannot be right. */
+  /** Throws TypeError or RegistryError for options that cannot be meant. */
   constructor(options: Options) {
-    const { registry, registrySha256, collector, mechanisms, storage, secret } = options;
-    const { jitter = 0, keepSent = 0 } = options;
-    const isPinned = typeof registry !== "string" || /^[0-9a-f]{64}$/.test(registrySha256 ?? "");
-    require(isPinned, "registrySha256 must be 64 hex digits");
-    const isDestination = collector === null || typeof collector === "string" || collector?.send;
-    require(isDestination, "collector must be an address, have send(), or be null: nothing leaves");
-    require(mechanisms?.every?.((m) => m?.parts), "mechanisms must be a list, such as [rr]");
-    require(storage?.transaction, 'storage must be one, such as indexedDbStorage("product")');
-    require(!secret || secret.length >= 16, "a secret has 16 bytes or more");
-    const areWhole = [jitter, keepSent].every((n) => Number.isSafeInteger(n) && n >= 0);
-    require(areWhole, "jitter and keepSent are whole numbers, 0 or more");
+    const { registry, registrySha256, collector, secret, jitter = 0, keepSent = 0 } = options;
+    if (!options.storage || !options.mechanisms) throw new TypeError("no storage or mechanisms");
+    if (typeof registry === "string" && !/^[0-9a-f]{64}$/.test(registrySha256!)) {
+      throw new TypeError("registrySha256 must be 64 hex digits");
+    }
+    if (secret && secret.length < 16) throw new TypeError("a secret has 16 bytes or more");
+    if (![jitter, keepSent].every((n) => n === n >>> 0)) {
+      throw new TypeError("jitter and keepSent are whole numbers, 0 or more");
+    }
     this.#options = options;
     this.#bits = options.bits ?? systemBits();
     this.#clock = options.clock ?? (() => Date.now());
@@ -357,13 +354,11 @@ export class Client {
         total.waiting = device.batches.filter(({ state }) => state === "waiting").length;
         return nextBatch(device, this.#now(device), clock, this.#bits);
       });
-      if (typeof next === "string") return next ? { ...total, why: next } : total;
+      if (typeof next === "string") return { ...total, why: next || total.why };
       if (!this.#destination) return { ...total, why: "there is no collector" };
       try {
         const refused = await this.#destination.send(next.body!);
-        if (!Number.isInteger(refused) || refused < 0) {
-          throw new Unreachable("a destination must return how many reports it refused");
-        }
+        if (refused !== refused >>> 0) throw new TypeError();
         const keeps = !!this.#options.keepSent;
         await this.#change((device) => acknowledge(device, next.id, refused, keeps), true);
         total.acknowledged += 1;

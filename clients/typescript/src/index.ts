@@ -14,7 +14,7 @@ export { type Device, type Storage, StorageError } from "./device.js";
 export type { Mechanism, Mechanisms, Value } from "./encoder.js";
 export type { Allowance, Explanation, Question } from "./explain.js";
 export { type Caps, type RegistryDocument, RegistryError } from "./registry.js";
-export { Collector, type Destination, OptionError, Unreachable } from "./sending.js";
+export { Collector, type Destination, Unreachable } from "./sending.js";
 export type { Statement } from "./statements.js";
 export { indexedDbStorage } from "./storage/indexed-db.js";
 export { memoryStorage } from "./storage/memory.js";

@@ -76,8 +76,6 @@ export class Registry {
   /** Raises RegistryError for a document that is not a registry. */
   constructor(document: RegistryDocument, mechanisms: Mechanisms) {
     if (document?.format !== 1) throw new RegistryError("not a registry of format 1");
-    const problem = lack(document);
-    if (problem) throw new RegistryError(`the registry has no right ${problem}: use ldp registry export`);
     this.product = document.product.name;
     this.isDevelopment = document.product.development ?? false;
     this.lifetime = document.product.lifetime_epsilon ?? Infinity;
@@ -122,17 +120,6 @@ export class Registry {
       ? value.map((part, i) => this.cleaned(members[i]!, part))
       : value.map((answer) => cleanedText(metric, answer));
   }
-}
-
-/** What is missing outside of the metrics, or is no number that is 0 or more; "" if nothing is. */
-function lack({ product, groups, metrics }: RegistryDocument): string {
-  if (!product?.name || !groups || !metrics) return "product, groups or metrics";
-  for (const [name, caps] of Object.entries(groups)) {
-    for (const key of ["window", "lateness", "window_epsilon", "lifetime_epsilon"] as const) {
-      if (!(Number.isFinite(caps?.[key]) && caps[key] >= 0)) return `${key} of group ${name}`;
-    }
-  }
-  return "";
 }
 
 function checked(

@@ -27,30 +27,19 @@ export class Unreachable extends Error {
   }
 }
 
-/** Error: an option cannot be right; the message says what it must be. */
-export class OptionError extends Error {}
-
-/** Throw OptionError unless it holds. */
-export function require(holds: unknown, what: string): asserts holds {
-  if (!holds) throw new OptionError(what);
-}
-
 /** A collector that is sent batches with `POST url/v1/reports`; 202 acknowledges. */
 export class Collector implements Destination {
   readonly isLocal: boolean;
   private readonly address: string;
 
-  /** `url`: https, or http on this machine. Throws OptionError. */
+  /** `url`: https, or http on this machine. Throws TypeError. */
   constructor(url: string) {
-    let parsed: Partial<URL> = {};
-    try {
-      parsed = new URL(url);
-    } catch {} // no address at all
-    const { protocol, hostname = "", username, password, search, hash } = parsed;
+    const { protocol, hostname, username, password, search, hash } = new URL(url);
     this.isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(hostname);
     const isSafe = protocol === "https:" || (protocol === "http:" && this.isLocal);
-    const isBare = !(username || password || search || hash);
-    require(isSafe && isBare, "a collector's address must be https (http on this machine only)");
+    if (!isSafe || username || password || search || hash) {
+      throw new TypeError("a collector's address must be https (http on this machine only)");
+    }
     this.address = `${url.replace(/\/+$/, "")}/v1/reports`;
   }
 
