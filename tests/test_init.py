@@ -96,6 +96,13 @@ def test_a_registry_for_development_becomes_the_peoples_by_its_comments(
     assert tomllib.loads("\n".join(changed)) == tomllib.loads(live)
 
 
+def require_one_line(error: str, message: str, folder: Path) -> None:
+    """Assert that one line was said, with the message, and nothing was left in the folder."""
+    assert message in error
+    assert error.count("\n") == 1
+    assert [*folder.iterdir()] == []
+
+
 @pytest.mark.exact
 @pytest.mark.parametrize(
     ("answers", "message"),
@@ -117,10 +124,7 @@ def test_a_wrong_answer_is_one_line_and_leaves_no_file(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert started(monkeypatch, answers) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
-    assert [*tmp_path.iterdir()] == []
+    require_one_line(capsys.readouterr().err, message, tmp_path)
 
 
 @pytest.mark.exact
@@ -138,10 +142,7 @@ def test_an_epsilon_that_is_none_is_one_line_and_leaves_no_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert started(monkeypatch, "a,b", "new", "--epsilon", number) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
-    assert [*tmp_path.iterdir()] == []
+    require_one_line(capsys.readouterr().err, message, tmp_path)
 
 
 @pytest.mark.exact
