@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,9 @@ from ldp.accounting.explain import guess_sentence, odds, posterior
 from ldp.cli import main
 from ldp.registry import Registry
 from ldp.registry.explaining import NOT_COVERED, explained, group_lines, length_in_words
+from ldp.registry.page import page
+from ldp.registry.resolved import resolved_bytes
+from ldp.registry.sign_off import facts
 from simulations.device import registry_text
 
 
@@ -110,3 +113,38 @@ def test_the_command_prints_words_or_numbers(
     with pytest.raises(SystemExit):
         run("lng")
     assert "did you mean 'lang'?" in capsys.readouterr().err
+
+
+@pytest.mark.exact
+def test_what_a_changing_value_tells_is_said_wherever_the_caps_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chrome's 32 bits: p = 1/4, q = 3/4, so 32 ln 3 = 35.16 for one report."""
+    path = tmp_path / "metrics.toml"
+    kept = (
+        '[product]\nname = "p"\n[group.places]\nwindow = "1d"\nwindow_epsilon = 4\n'
+        'lifetime_epsilon = 40\n[metric.place]\nversion = 1\ngroup = "places"\n'
+        'description = "Where?"\nowners = ["a"]\nexpires = 2099-12-31\nmechanism = "rappor"\n'
+        'bits = 32\nhashes = 2\nf = 0.75\np = 0.25\nq = 0.75\nmemoise = "per-value"\n'
+    )
+    path.write_text(kept)
+    registry = Registry.load(path)
+    sentence, condition = (
+        "by at most epsilon 35.16",
+        "as long as nobody learns when a value changes",
+    )
+    monkeypatch.setattr("sys.argv", ["ldp", "registry", "check", str(path)])
+    main()
+    pages = [
+        " ".join(explained(registry).split()),
+        capsys.readouterr().out,
+        page(registry, {}, None, date(2026, 1, 1)),
+    ]
+    assert [sentence in shown and condition in shown for shown in pages] == [True] * 3
+    assert facts(registry)["groups"]["places"]["changing_per_value"] == pytest.approx(35.15559)
+    metric = json.loads(resolved_bytes(registry))["metrics"]["place"]
+    assert metric["changing_per_value"] == pytest.approx(35.15559)
+    path.write_text(kept.replace("p = 0.25", "p = 0").replace("q = 0.75", "q = 1"))
+    registry = Registry.load(path)
+    assert "by at most epsilon unlimited" in " ".join(explained(registry).split())
+    assert "changing_per_value" not in json.loads(resolved_bytes(registry))["metrics"]["place"]

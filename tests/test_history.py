@@ -1,8 +1,9 @@
 """Many days of a memoised value: what each mode promises, exactly and from outside (check C)."""
 
+from fractions import Fraction
 from functools import partial
 from itertools import count, product
-from math import comb
+from math import comb, inf, log, prod
 
 import numpy as np
 import pytest
@@ -50,6 +51,103 @@ def test_what_a_changing_value_tells(days: int, published: float, by_epoch: floa
     pair = (stays("0", days), changes("1", "0", days))
     assert float(exact_epsilon(BASIC, pair, "per-value")) == pytest.approx(published, abs=0.005)
     assert float(exact_epsilon(BASIC, pair, "epoch")) == pytest.approx(by_epoch, abs=0.005)
+
+
+def _told_of_one_report(mechanism: MemoisedMechanism, others: int, reports: int) -> float:
+    """The worst log-ratio of all that two lives send that are about "0" and "1" in as many `others`
+    each, alike, and differ in `reports`: a sum over all permanent responses of two values, for
+    every unit of a report by itself."""
+    high, low = mechanism.instantaneous
+    assert mechanism.permanent_channel
+    keep, change = mechanism.permanent_channel.touched, mechanism.permanent_channel.untouched
+    has_bits = mechanism.kind.has_independent_bits
+    symbols = range(2 if has_bits else mechanism.shape.columns)
+
+    def chance(symbol: int, about: int, if_about: Fraction, if_not: Fraction) -> Fraction:
+        if has_bits:
+            of_one = if_about if about else if_not
+            return of_one if symbol else 1 - of_one
+        return if_about if symbol == about else if_not
+
+    def shown(symbol: int, permanent: int) -> Fraction:
+        return chance(symbol, permanent, high, low)
+
+    def ratio(truths: tuple[int, int]) -> tuple[Fraction, Fraction]:
+        worst = [Fraction(1), Fraction(1)]
+        for sent in product(symbols, repeat=2 * others + reports):
+            about = sent[:others], sent[others : 2 * others], sent[2 * others :]
+            chances = [Fraction(0), Fraction(0)]
+            for pair in product(symbols, repeat=2):
+                weight = Fraction(1)
+                for permanent, true in zip(pair, truths, strict=True):
+                    weight *= chance(permanent, true, keep, change)
+                weight *= prod(
+                    (shown(s, p) for part, p in zip(about, pair, strict=False) for s in part),
+                    start=Fraction(1),
+                )
+                for life, permanent in enumerate(pair):
+                    chances[life] += weight * prod(
+                        (shown(s, permanent) for s in about[2]), start=Fraction(1)
+                    )
+            quotient = chances[0] / chances[1]
+            worst = [max(worst[0], quotient), max(worst[1], 1 / quotient)]
+        return worst[0], worst[1]
+
+    if not has_bits:
+        return log(max(ratio((0, 1))))
+    units = [ratio((1, 0)), ratio((0, 1))] + [ratio((0, 0))] * (mechanism.shape.columns - 2)
+    return log(max(prod(column, start=Fraction(1)) for column in zip(*units, strict=True)))
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        BASIC,
+        NOISY,
+        Rappor(bits=3, scheme="identity", f=0.25, p=0.4, q=0.7),
+        MemoisedResponse(categories=("0", "1"), epsilon=1.0, lifetime_epsilon=1.5),
+        MemoisedResponse(categories=("0", "1", "2"), epsilon=1.0, lifetime_epsilon=4.0),
+    ],
+    ids=lambda mechanism: f"{mechanism.name} {mechanism.shape.columns}",
+)
+@pytest.mark.parametrize("reports", [1, 2])
+def test_no_life_tells_more_of_a_changing_value_than_its_figure(
+    mechanism: MemoisedMechanism, reports: int
+) -> None:
+    """By every report that can be sent, and by the audit's own law for longer lives: the more other
+    reports there are the more is told, up to the figure and never above."""
+    figure, before = reports * mechanism.changing_per_value, 0.0
+    for others in range(3):
+        told = _told_of_one_report(mechanism, others, reports)
+        lives = tuple(("0",) * others + ("1",) * others + (v,) * reports for v in "01")
+        assert float(exact_epsilon(mechanism, (lives[0], lives[1]), "per-value")) == (
+            pytest.approx(told)
+        )
+        assert before <= told + 1e-9
+        assert (before := told) <= figure
+    others = 20 if mechanism.kind.has_independent_bits else 8
+    lives = tuple(("0",) * others + ("1",) * others + (v,) * reports for v in "01")
+    told = float(exact_epsilon(mechanism, (lives[0], lives[1]), "per-value"))
+    assert told <= figure
+    assert told > 0.99 * figure, "the twin: no figure that is 1 % smaller holds"
+
+
+@pytest.mark.exact
+def test_permanent_noise_alone_tells_a_changing_value_without_a_bound() -> None:
+    one_time = Rappor(bits=2, scheme="identity", f=0.5, p=0.0, q=1.0)
+    assert one_time.changing_per_value == inf
+    assert Rappor(bits=2, scheme="identity", f=0.5, p=0.1, q=1.0).changing_per_value == inf
+
+
+@pytest.mark.exact
+def test_the_audit_refutes_a_smaller_figure_of_a_changing_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert audited("basic", BASIC, 200).exact == []
+    figure = property(lambda mechanism: mechanism.cost.lifetime / 4)
+    monkeypatch.setattr(MemoisedMechanism, "changing_per_value", figure)
+    assert "a changing value" in audited("basic", BASIC, 200).exact[0]
 
 
 @pytest.mark.exact

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from ldp.audit.history import exact_epsilon
 from ldp.client import Client, runtime
 from ldp.protocol.batch import Batch
 from ldp.protocol.randomness import SeededBits
@@ -227,6 +228,55 @@ def subjects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime, "Responses", Subjects)
 
 
+def changing(chance: random.Random, folder: Path) -> Pair:
+    """A random registry with a metric memoised per value, and two lives that differ in what one day
+    records, of values that both record on other days, too."""
+    p, q = chance.choice([(0.25, 0.75), (0.1, 0.6), (0.4, 0.5)])
+    reports, f = chance.choice([1, 2, 3]), chance.choice([0.25, 0.5, 0.75])
+    how = 'mechanism = "rappor"\nscheme = "identity"\nmemoise = "per-value"\n'
+    text = '[product]\nname = "product"\n[group.one]\nwindow = "1d"\nlateness = "9000d"\n'
+    text += f"window_epsilon = {chance.choice([4, 8, 20])}\nlifetime_epsilon = 9000.0\n"
+    shape = {"group": "one", "categories": '"a", "b"'}
+    text += METRIC.format(name="kept", reports=reports, how=f"{how}f={f}\np={p}\nq={q}", **shape)
+    if chance.random() < 0.5:
+        text += METRIC.format(name="rr", reports=2, how='mechanism = "rr"\nepsilon = 1.5', **shape)
+    (folder / "metrics.toml").write_text(text)
+    registry = Registry.load(folder / "metrics.toml")
+    days = chance.choice([3, 9, 17])
+    differing = chance.randrange(days)
+    events = []
+    for day in range(days):
+        at, value = START + timedelta(days=day), chance.choice("ab")
+        both = ("a", "b") if day == differing else (value, value)
+        for metric in registry.metrics:
+            events += [(at + timedelta(hours=n), metric, both) for n in range(reports)]
+        events.append((at + timedelta(days=1, minutes=1), "", ("", "")))
+    return Pair(registry, "window", "one", sorted(events, key=lambda event: event[0]))
+
+
+def losses_of_changes(pairs: range) -> Iterator[tuple[float, Registry]]:
+    """The largest log-ratio of all that two lives send whose values change, and their registry: by
+    the audit's law of histories, and that of every fresh report."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number in pairs:
+            home = Path(folder) / str(number)
+            home.mkdir()
+            pair = changing(random.Random(number), home)  # noqa: S311
+            lives = [sent(home / str(which), pair, which, b"%d" % number) for which in (0, 1)]
+            loss, histories = 0.0, (list[str](), list[str]())
+            for (name, one), (_, other) in zip(*lives, strict=True):
+                if name == "rr":
+                    loss += (one != other) * _largest(pair.registry.metrics[name], 1, False)
+                    continue
+                histories[0].append(one.split(":")[2])
+                histories[1].append(other.split(":")[2])
+            mechanism: Any = pair.registry.metrics["kept"].mechanism
+            both = tuple(histories[0]), tuple(histories[1])
+            if both[0] != both[1]:
+                loss += float(exact_epsilon(mechanism, both, "per-value"))
+            yield loss, pair.registry
+
+
 FAST = range(60)
 SLOW = range(60, PAIRS)
 
@@ -235,6 +285,20 @@ SLOW = range(60, PAIRS)
 @pytest.mark.parametrize("pairs", [FAST, pytest.param(SLOW, marks=pytest.mark.slow)], ids=str)
 def test_no_pair_of_lives_is_told_apart_by_more_than_is_printed(pairs: range) -> None:
     assert next(excess(pairs), None) is None
+
+
+@pytest.mark.exact
+def test_no_pair_of_lives_whose_values_change_is_told_apart_by_more_than_is_printed() -> None:
+    """Nor is the figure too large; and the cap of a window, which was all that was printed, and a
+    figure that is a twentieth smaller are exceeded."""
+    shares, passed = [], 0
+    for loss, registry in losses_of_changes(range(30)):
+        figure = registry.worst_case("one")["changing_per_value"]
+        shares.append(loss / figure)
+        passed += loss > registry.groups["one"].caps.window_epsilon
+    assert max(shares) <= 1 + TOLERANCE
+    assert max(shares) > 0.95
+    assert passed > 0
 
 
 @pytest.mark.exact

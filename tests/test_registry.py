@@ -203,6 +203,8 @@ def test_the_worst_case_of_a_memoised_metric_is_its_lifetime_price(tmp_path: Pat
         worst = registry.worst_case("typing")
         assert worst["day"] == pytest.approx(day * price)
         assert worst["year"] == pytest.approx(year * price)
+        changing = worst.pop("changing_per_value", None)
+        assert changing == (pytest.approx(6 * math.log(3)) if "per-value" in how else None)
         assert registry.worst_case_of_all() == worst
 
 

@@ -5,6 +5,8 @@ from decimal import ROUND_CEILING, Context, Decimal
 
 PRIORS = (0.01, 0.1, 0.5, 0.9)
 REPORTS_MULTIPLY = "Each further report about the same answer can multiply the odds as much again."
+UNLESS = ", as long as nobody learns when a value changes"
+"""Condition of every cap on metrics memoised per value."""
 MOST_ODDS = 1000.0
 """Largest factor of odds that is stated: from it on a report is no protection on its own."""
 
@@ -85,15 +87,18 @@ def touched_sentence(length: str, windows: int) -> str:
     )
 
 
-def caps_sentence(length: str, window_epsilon: float, lifetime_epsilon: float) -> str:
-    """Return the caps in words; `length` is that of a window, such as "1 day"."""
+def caps_sentence(
+    length: str, window_epsilon: float, lifetime_epsilon: float, memoise: str | bool = ""
+) -> str:
+    """Return the caps in words; `length` is that of a window, such as "1 day". Those of a metric
+    memoised per value have a condition."""
     window, span = f"window of {length} (fixed, UTC)", length
     if length == "1 day":
         window, span = "UTC day", "24 hours"
     return (
         f"at most epsilon {round_up(window_epsilon)} in every {window}, so at most "
         f"{round_up(min(2 * window_epsilon, lifetime_epsilon))} in any {span}, and "
-        f"{round_up(lifetime_epsilon)} for life"
+        f"{round_up(lifetime_epsilon)} for life{UNLESS if memoise == 'per-value' else ''}"
     )
 
 

@@ -168,7 +168,7 @@ def _verdict(
     return Verdict(
         name=name,
         claimed=mechanism.cost.epsilon,
-        exact=exact_findings(mechanism, values),
+        exact=exact_findings(mechanism, values) + _changing_findings(mechanism, held),
         checks=audit.checks,
         findings=[str(finding) for finding in worst[:MOST_FINDINGS]],
         at_least=epsilon_at_least(
@@ -244,6 +244,17 @@ def _held_for_days(
         at_least=max(at_least((stays, other)), at_least((stays, changes), "e")),
         cohorts=max(cohorts),
     )
+
+
+def _changing_findings(mechanism: CatalogueMechanism, held: Memoised | None) -> list[str]:
+    """Return a sentence if half of DAYS tell more of a changing value than the mechanism claims."""
+    if held is None:
+        return []
+    assert isinstance(mechanism, MemoisedMechanism)
+    loss, claimed = _or_infinite(held.changing_per_value), mechanism.changing_per_value
+    if loss <= DAYS // 2 * claimed:
+        return []
+    return [f"{DAYS // 2} days of a changing value tell {loss:g}, each at most {claimed:g} claimed"]
 
 
 def _or_none(number: float | Decimal) -> float | None:

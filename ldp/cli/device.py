@@ -72,7 +72,8 @@ def _lines(file: Path, registry: Registry, result: dict[str, Any]) -> list[str]:
         lines.append(f"It sends nothing: {result['storage']}")
     for name, group in registry.groups.items():
         caps, span = group.caps, length_in_words(group.caps.window)
-        sentence = caps_sentence(span, caps.window_epsilon, caps.lifetime_epsilon)
+        memoise = "per-value" if "changing_per_value" in registry.worst_case(name) else ""
+        sentence = caps_sentence(span, caps.window_epsilon, caps.lifetime_epsilon, memoise)
         left = result["remaining"]
         words = f"{left[name]:g}"
         if group.needs_shuffler and left[name]:

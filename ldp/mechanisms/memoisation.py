@@ -18,7 +18,7 @@ from ldp.errors import ParameterError, ReportError
 from ldp.mechanisms.base import Encoder, Mechanism, threshold
 from ldp.mechanisms.permanent_response import Memory
 from ldp.mechanisms.secrets import LEAST_SECRET, Secret, message
-from ldp.protocol.channel import Channel
+from ldp.protocol.channel import EXACT, Channel, exact_log, round_up
 from ldp.protocol.hashing import Value, value_bytes
 from ldp.protocol.kinds import Bits, Index
 from ldp.protocol.randomness import BitSource, KeyedBits, SystemBits, uniform_below
@@ -68,6 +68,26 @@ class MemoisedMechanism(Mechanism, ABC):
             lifetime=self.permanent_channel.epsilon if self.permanent_channel else math.inf,
         )
 
+    @cached_property
+    def changing_per_value(self) -> float:
+        """Epsilon of one report, memoised per value, between lives in which its value differs.
+
+        All else that is sent is alike in both, and as often about either value as you like. What is
+        sent has, in both lives, the probability sum w P over the permanent responses of all values,
+        with the same weights w; so the ratio is at most the largest ratio of two P, that of the
+        instantaneous step between two permanent responses, to the power of the reports that
+        differ. The more other reports there are, the nearer the worst lives come to it. Permanent
+        responses can differ in all bits, whatever their values. Infinite without instantaneous
+        noise.
+        """
+        high, low = self.instantaneous
+        has_bits = self.kind.has_independent_bits
+        if not low or (has_bits and high == 1):
+            return math.inf
+        ratio = max(high / low, (1 - low) / (1 - high)) if has_bits else high / low
+        units = self.shape.columns if has_bits else 1
+        return round_up(EXACT.multiply(exact_log(ratio), units))
+
     def pooled_variance(self, reports: int, frequency: Any = 0.0) -> Any:
         """Return by how much the variance of a count, in `reports` squared, grows with each further
         report that every client sends under the same permanent response.
@@ -103,7 +123,8 @@ class MemoisedMechanism(Mechanism, ABC):
         mechanism and of `metric`, the metric's name and version:
 
         - alone, memoised *per value*: reports about one value cost `cost.lifetime` in total, as
-          published. There is no bound between histories whose responses change at different times.
+          published. Histories whose responses change at different times are told apart by up to
+          `changing_per_value` for each report that differs.
           Two values that touch the same cells share one response, so a change may not show.
         - with `epoch` (its name, such as "2026-W47"), memoised *by epoch*: all reports of the epoch
           are about the first value encoded, whatever values follow, so any number of them costs

@@ -10,7 +10,9 @@ from typing import Any
 from ldp.accounting.explain import (
     MOST_ODDS,
     REPORTS_MULTIPLY,
+    UNLESS,
     caps_sentence,
+    epsilon_text,
     guess_sentence,
     odds,
     posterior,
@@ -67,10 +69,16 @@ REMEMBERED = {
     ),
     "per-value": (
         "A value is always answered from the same randomised response, and counted once. When a "
-        "value changes is not covered: between people whose answers change at other times only one "
-        "report is covered."
+        "value changes is not covered: who links reports, and sees when they change, learns more "
+        "from one of them than its epsilon."
     ),
 }
+CHANGING = (
+    "Two lives that differ only in the answers of one {window}, and have these answers at other "
+    "times too, are told apart by at most epsilon {epsilon}; each further {window} that differs "
+    "can tell as much again. When reports end for good tells how many different answers there were."
+)
+"""Sentence about a group with metrics memoised per value, whose caps hold unless values change."""
 CONSENT = {
     "unknown": "You have not agreed: nothing is recorded or sent.",
     "granted": "You have agreed.",
@@ -86,7 +94,6 @@ UNSHUFFLED = (
     "What protects is the relay: one that does not mix, or works together with whoever reads the "
     "messages, leaves nothing, and your answer can be read as it is (epsilon unlimited)."
 )
-UNLESS = " That holds as long as nobody learns when a value changes."
 SEEN = {
     "public": (
         "Sent: at most {reports} of the answers recorded in {window}, drawn at random, with noise. "
@@ -148,9 +155,10 @@ def in_text(data: Mapping[str, Any]) -> str:
             lines.append("All groups together have no bound where a relay is not honest.")
         elif len(data["groups"]) > 1:
             day, life = map(round_up, epsilons)
+            unless = any(group["is_conditional"] for group in data["groups"].values()) * UNLESS
             lines.append(
                 f"The groups add up: together they tell at most epsilon {day} about what was "
-                f"recorded in any 24 hours, and {life} for life."
+                f"recorded in any 24 hours, and {life} for life{unless}."
             )
     else:
         for name in data["metrics"]:
@@ -258,7 +266,7 @@ def _linked(registry: Registry, metric: Metric, belief: float, certainty: float)
     sharing = registry.metrics_of(metric.group)
     if life == registry.lifetime_epsilon:
         sharing = list(registry.metrics.values())
-    in_window = min(metric.reports_per_window, math.floor(Fraction(caps.window_epsilon) / price))
+    in_window = registry.most_reports(metric)
     is_never = metric.memoise == "per-value" and least > 1
     return {
         "unit": {"epoch": "epochs", "per-value": "values"}.get(metric.memoise or "", "reports"),
@@ -416,18 +424,26 @@ def group_lines(name: str, group: Mapping[str, Any], belief: float) -> Iterator[
         yield f"  {UNSHUFFLED}"
         return
     limits = caps_sentence(length, group["window_epsilon"], group["lifetime_epsilon"])
-    metrics = ", ".join(group["metrics"])
+    metrics, unless = ", ".join(group["metrics"]), group["is_conditional"] * UNLESS
     yield (
-        f"{name} ({metrics}): {limits}, on each device; what is left unspent is not added to the "
-        f"next {length.removeprefix('1 ')}."
+        f"{name} ({metrics}): {limits}, on each device{unless}; what is left unspent is not added "
+        f"to the next {length.removeprefix('1 ')}."
     )
     touched = periods_touched(timedelta(days=1), timedelta(seconds=group["window_seconds"]))
     if group["day"]["epsilon"] < min(group["lifetime_epsilon"], touched * group["window_epsilon"]):
         most = round_up(group["day"]["epsilon"])
         yield f"  The metrics that it has now take at most {most} of that in any 24 hours."
-    unless = UNLESS if group["is_conditional"] else ""
+    holds = " That holds" + unless.removeprefix(",") + "." if unless else ""
     for span, events in SPANS.items():
-        yield f"  {guess_sentence(group[span]['epsilon'], events, None, belief)}{unless}"
+        yield f"  {guess_sentence(group[span]['epsilon'], events, None, belief)}{holds}"
+    if unless:
+        changing = group["changing_per_value"]["epsilon"]
+        yield f"  {changing_sentence(length, math.inf if changing is None else changing)}"
+
+
+def changing_sentence(length: str, changing: float) -> str:
+    """Return what a changing value tells in each window of a `length`: epsilon `changing`."""
+    return CHANGING.format(window=length.removeprefix("1 "), epsilon=epsilon_text(changing))
 
 
 def _seconds(span: timedelta) -> int:

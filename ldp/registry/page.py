@@ -5,10 +5,11 @@ from datetime import date, timedelta
 from html import escape
 from typing import Any
 
-from ldp.accounting.explain import epsilon_text, round_up, touched_sentence
+from ldp.accounting.explain import UNLESS, epsilon_text, round_up, touched_sentence
 from ldp.accounting.policy import periods_touched
 from ldp.registry.definitions import BEHIND_RELAY, Metric
 from ldp.registry.explaining import (
+    changing_sentence,
     explanation,
     group_lines,
     length_in_words,
@@ -60,6 +61,7 @@ def page(
         "<h2>What one device can lose at most</h2>",
         _worst_cases(registry),
         *_touched(registry),
+        *_changing(registry),
         "<h2>What reports reveal</h2>",
         *(part for name in registry.metrics for part in _section(metric_lines(data, name))),
         *(
@@ -117,7 +119,7 @@ def _worst_cases(registry: Registry) -> str:
         [
             name,
             round_up(group.caps.window_epsilon) + (BEHIND_RELAY if group.needs_shuffler else ""),
-            *map(epsilon_text, worst[name].values()),
+            *(epsilon_text(worst[name][span]) for span in SPANS),
         ]
         for name, group in registry.groups.items()
     ]
@@ -131,6 +133,13 @@ def _touched(registry: Registry) -> Iterator[str]:
         windows = periods_touched(timedelta(days=1), window)
         sentence = touched_sentence(length_in_words(window), windows)
         yield _line(f"{sentence[0].upper()}{sentence[1:]}.")
+
+
+def _changing(registry: Registry) -> Iterator[str]:
+    for name, group in registry.groups.items():
+        if changing := registry.worst_case(name).get("changing_per_value"):
+            sentence = changing_sentence(length_in_words(group.caps.window), changing)
+            yield _line(f"The figures of group {name} hold{UNLESS[1:]}. {sentence}")
 
 
 def _section(lines: Iterable[str]) -> Iterator[str]:

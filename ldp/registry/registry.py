@@ -219,10 +219,42 @@ class Registry(Contents):
         """Return the most epsilon that the group can spend on any 24 hours ("day"), any 366 days
         ("year") and a life: the least of what its metrics can be charged, what the windows that the
         span touches allow, and its cap for life. Infinite for a group that trusts a shuffler: to
-        whoever sees what leaves the device."""
+        whoever sees what leaves the device.
+
+        A group with metrics memoised per value has these figures between lives whose values change
+        at the same times, and "changing_per_value": what one window tells of lives that differ in
+        it, where its values may be those of other windows, too. Lives that differ in more windows
+        are told apart by as much for each. While the cap for life is not reached: when reports end
+        tells how many values there were.
+        """
         if self.groups[group].needs_shuffler:
             return dict.fromkeys((*SPANS, "life"), math.inf if self.metrics_of(group) else 0.0)
-        return self.capped(group)
+        changing = self._changing_per_value(group)
+        return self.capped(group) | ({"changing_per_value": changing} if changing else {})
+
+    def _changing_per_value(self, group: str) -> float:
+        """Return what one window of a group tells where values change; 0 where nothing is memoised
+        per value."""
+        cap, changing, charged = self.groups[group].caps.window_epsilon, [0.0], [0.0]
+        is_within = True
+        for metric in self.metrics_of(group):
+            if metric.memoise == "per-value":
+                mechanism: Any = metric.mechanism
+                changing += [mechanism.changing_per_value] * self.most_reports(metric)
+                is_within &= mechanism.changing_per_value <= metric.price
+            else:
+                charged += [metric.price] * (1 if metric.epoch else self.most_reports(metric))
+        if is_within:  # no report tells more than it is charged as the first about its value
+            return cap if len(changing) > 1 else 0.0
+        return exact_sum([*changing, min(cap, exact_sum(charged))])
+
+    def most_reports(self, metric: Metric) -> int:
+        """Return the largest number of reports of a metric in one window: what its cap pays for, or
+        all slots where a response of an epoch is paid once."""
+        caps, price = self.groups[metric.group].caps, Fraction(metric.price)
+        paid = Fraction(min(caps.window_epsilon, caps.lifetime_epsilon)) / price
+        reports = metric.reports_per_window
+        return reports if metric.epoch else min(reports, math.floor(paid))
 
     def capped(self, group: str) -> dict[str, float]:
         """Return `worst_case` by the prices and caps of the group alone: of one that trusts a

@@ -69,7 +69,16 @@ def _metric(metric: Metric) -> dict[str, Any]:
         thresholds=[_thresholds(part.channel) for part in parts_of(mechanism)],
         epsilon=None if metric.needs_shuffler else mechanism.cost.epsilon,
         price=metric.price,
+        changing_per_value=_changing_per_value(metric),
     )
+
+
+def _changing_per_value(metric: Metric) -> float | None:
+    """Return what one report tells of a changing value; None where that has no bound, and where
+    nothing is memoised per value."""
+    mechanism: Any = metric.mechanism
+    changing = mechanism.changing_per_value if metric.memoise == "per-value" else math.inf
+    return None if math.isinf(changing) else changing
 
 
 def _thresholds(channel: Channel) -> dict[str, str]:

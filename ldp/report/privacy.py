@@ -26,11 +26,7 @@ def in_short(file: ResultFile) -> str:
     """Return the label of a `file` in a sentence or two."""
     if shuffled := [*map(_shuffled, filter(_trusts_shuffler, file.labels))]:
         return " ".join([f"Epsilon of one person's messages: unlimited. {UNSHUFFLED}", *shuffled])
-    caps = [
-        f"Group {label.group}: "
-        f"{caps_sentence(label.window, label.window_epsilon, label.lifetime_epsilon)}."
-        for label in file.labels
-    ]
+    caps = [f"Group {label.group}: {_caps_of(label)}." for label in file.labels]
     first = f"Epsilon of one report: {epsilon_text(report_epsilon(file))}."
     return " ".join([first, *dict.fromkeys(caps)])
 
@@ -91,9 +87,11 @@ def _several(summary: Mapping[str, Any], epsilon: float, known: list[Label]) -> 
 
 def _capped(label: Label) -> str:
     return (
-        f"Its group, {label.group}, may spend "
-        f"{caps_sentence(label.window, label.window_epsilon, label.lifetime_epsilon)}, all metrics "
-        "together. "
+        f"Its group, {label.group}, may spend {_caps_of(label)}, all metrics together. "
         f"{guess_sentence(label.lifetime_epsilon, 'everything, ever, of this group')} "
         "What other groups of the product spend adds to it."
     )
+
+
+def _caps_of(label: Label) -> str:
+    return caps_sentence(label.window, label.window_epsilon, label.lifetime_epsilon, label.memoise)
