@@ -515,3 +515,30 @@ def test_the_page_lists_every_column_of_every_preset_of_apple() -> None:
             texts = ["" if value is None else str(value).removesuffix(".0") for value in values]
             assert shown.pop(name) == texts
     assert not shown
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("metric.city", 'metric."c\u0456ty"'), "letters a to z"),
+        (("metric.browser", "metric.City"), "differ in case only"),
+        (('name = "', 'name = "\\u202e'), "name must be a text of one line"),
+        (('description = "', 'description = "a\\u0000'), "description must be a text of one line"),
+        (('owners = ["', 'owners = ["a\\nb'), "owners must be a text of one line"),
+    ],
+)
+def test_names_and_texts_that_look_like_others_are_refused(
+    tmp_path: Path, change: tuple[str, str], message: str
+) -> None:
+    with pytest.raises(RegistryError, match=message) as raised:
+        Registry.load(written(tmp_path, GOOD.replace(*change, 1)))
+    assert str(raised.value).isprintable(), "one line, which hides nothing"
+
+
+@pytest.mark.exact
+def test_emoji_that_are_joined_and_any_script_may_stand_in_a_description(tmp_path: Path) -> None:
+    text = "\U0001f468\u200d\U0001f469 \u0645\u06cc\u200c\u0634\u0648\u062f\u3000?"
+    toml = re.sub('description = "[^"]*"', f'description = "{text}"', GOOD)
+    loaded = Registry.load(written(tmp_path, toml))
+    assert {metric.description for metric in loaded.metrics.values()} == {text}

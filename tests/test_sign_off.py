@@ -11,7 +11,7 @@ import pytest
 
 from ldp.audit.certificate import Subject, certified
 from ldp.audit.verdict import Verdict
-from ldp.errors import RegistryError
+from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import CatalogueMechanism
 from ldp.registry import Registry
 from ldp.registry.page import page
@@ -322,3 +322,18 @@ def test_a_page_is_written_and_said_as_json(
     assert run(f"{SIGN} --json", monkeypatch) == 0
     record = json.loads(capsys.readouterr().out)
     check_sign_off(Registry.load("metrics.toml"), record, folder)
+
+
+@pytest.mark.parametrize("name", ["", " ", "A\nB", "A\u202eB"])
+def test_a_signer_whose_name_is_no_line_is_refused(folder: Path, name: str) -> None:
+    registry = Registry.load(folder / "metrics.toml")
+    with pytest.raises(ParameterError, match="the name of who signs"):
+        sign(registry, name, [], date(2026, 1, 1))
+
+
+def test_deep_json_is_no_record(tmp_path: Path) -> None:
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(RegistryError, match="not a record"):
+        read_sign_off(tmp_path / "deep.json")
+    with pytest.raises(RegistryError, match="not a certificate"):
+        read_certificates([tmp_path / "deep.json"])

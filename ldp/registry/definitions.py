@@ -193,6 +193,18 @@ class Metric(NamedTuple):
         return "cleaned" if self.cleans else f"other {self.other}" if self.other else ""
 
 
+def is_plain(text: str) -> bool:
+    """Return whether a text that people are shown is not empty, and of one line without control
+    and format characters, which hide or reorder letters (Unicode Cc, Cf, Zl, Zp). The joiners of
+    letters and pictures, U+200C and U+200D, may be in it."""
+    if text.isprintable():  # by far the most texts
+        return bool(text.strip())
+    from unicodedata import category  # late: few texts need it
+
+    hidden = {category(letter) for letter in text if letter not in "\u200c\u200d"}
+    return hidden.isdisjoint({"Cc", "Cf", "Zl", "Zp"}) and bool(text.strip())
+
+
 def listed_in(mechanism: CatalogueMechanism) -> tuple[str, ...]:
     """Return the categories of the values of `mechanism`, or of its numbers; empty without."""
     return getattr(mechanism, "categories", None) or getattr(mechanism, "by", None) or ()

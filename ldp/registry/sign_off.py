@@ -16,7 +16,7 @@ from ldp.errors import ParameterError, RegistryError
 from ldp.mechanisms import from_parameters
 from ldp.mechanisms.joint_base import claimed_ratio
 from ldp.protocol.channel import exact_log
-from ldp.registry.definitions import read_bytes
+from ldp.registry.definitions import is_plain, read_bytes
 from ldp.registry.registry import Registry
 
 FORMAT = 1
@@ -59,7 +59,7 @@ def read_certificates(paths: Sequence[Path]) -> dict[str, Certified]:
             raise RegistryError(
                 f"{path}: {name}: {error}; `ldp audit --report` writes another"
             ) from None
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             raise RegistryError(f"{path}: not a certificate of `ldp audit --report`") from None
     return certified
 
@@ -155,6 +155,8 @@ def missing_for_signing(
 def sign(registry: Registry, name: str, certificates: Sequence[Path], day: date) -> dict[str, Any]:
     """Return the record that `name` agreed on `day`. Raise RegistryError with a line for each thing
     that is missing (`missing_for_signing`)."""
+    if not is_plain(name):
+        raise ParameterError("the name of who signs must be a text of one line, not empty")
     certified = read_certificates(certificates)
     if missing := [*missing_for_signing(registry, certified, day)]:
         raise RegistryError("\n".join(f"{registry.path}: {line}" for line in missing))
@@ -181,7 +183,7 @@ def read_sign_off(path: Path) -> dict[str, Any]:
         record: dict[str, Any] = json.loads(read_bytes(path))
         is_whole = (
             record["sign_off"] == FORMAT
-            and all(isinstance(record[key], str) for key in ("name", "date"))
+            and all(is_plain(record[key]) for key in ("name", "date"))
             and all(isinstance(record[key]["sha256"], str) for key in ("registry", "lock"))
             and all(
                 isinstance(entry[key], str)
@@ -192,7 +194,7 @@ def read_sign_off(path: Path) -> dict[str, Any]:
                 isinstance(record["facts"][key], dict) for key in ("metrics", "groups", "device")
             )
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         is_whole = False
     if not is_whole:
         raise RegistryError(f"{path}: not a record of `ldp registry sign`")

@@ -24,6 +24,7 @@ from ldp.registry.definitions import (
     Metric,
     Presence,
     Trust,
+    is_plain,
     listed_in,
     read_bytes,
     read_values,
@@ -158,6 +159,8 @@ def _contents(path: Path, document: dict[str, Any]) -> Contents:
         _require_known(product, PRODUCT_KEYS)
     if not isinstance(product.get("name"), str) or not product["name"]:
         raise RegistryError("[product] needs a name")
+    with _errors_in("[product]"):
+        _require_plain("name", product["name"])
     lifetime = _number(product["lifetime_epsilon"]) if "lifetime_epsilon" in product else math.inf
     if not lifetime > 0:
         raise RegistryError("[product]: lifetime_epsilon must be a number > 0")
@@ -166,6 +169,9 @@ def _contents(path: Path, document: dict[str, Any]) -> Contents:
     with _errors_in("[product]"):
         sealing_keys = _sealing_keys(product)
     groups, mistakes = dict[str, Group](), dict[str, str]()
+    for section in ("group", "metric"):
+        with _errors_in(f"[{section}]"):
+            _require_names(section, _section(document, section, section))
     for name in (group_sections := _section(document, "group", "group")):
         with _noting(mistakes, f"group.{name}"):
             groups[name] = _group(name, _section(group_sections, name, f"group.{name}"))
@@ -202,6 +208,23 @@ def _sealing_keys(product: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(keys)
 
 
+def _require_plain(key: str, text: object) -> None:
+    """Raise RegistryError, with the key, for what cannot be shown as a text of one line."""
+    if not isinstance(text, str) or not is_plain(text):
+        raise RegistryError(f"{key} must be a text of one line without control characters")
+
+
+def _require_names(kind: str, names: Iterable[str]) -> None:
+    """Raise RegistryError for a name that is not plain ASCII, or that differs from another in case
+    only: people could not tell them apart."""
+    lowered = dict[str, str]()
+    for name in names:
+        if not re.fullmatch("[A-Za-z0-9_-]+", name):
+            raise RegistryError(f"a {kind}'s name has letters a to z, digits, - and _: {name!a}")
+        if (other := lowered.setdefault(name.lower(), name)) != name:
+            raise RegistryError(f"{other} and {name} differ in case only: give one another name")
+
+
 def _is_joint(keys: Any) -> bool:
     return isinstance(keys, dict) and keys.get("mechanism") == JOINT
 
@@ -229,6 +252,8 @@ def _trust(keys: Mapping[str, Any], caps: Caps) -> tuple[Trust, str]:
         raise RegistryError(
             'consent, the text that people agree to, goes with trust = "shuffler", and only with it'
         )
+    if consent:
+        _require_plain("consent", consent.strip())
     if trust == "shuffler" and (caps.report_epsilon or caps.window % timedelta(days=1)):
         raise RegistryError(
             'trust = "shuffler" needs a window of whole days, so that a batch of a day has one '
@@ -262,8 +287,6 @@ def _metric(
     keys: dict[str, Any],
     metrics: Mapping[str, Metric],
 ) -> Metric:
-    if not name.replace("-", "").replace("_", "").isalnum():
-        raise RegistryError("a metric's name has letters, digits, - and _ only")
     _require_keys(keys, METRIC_REQUIRED)
     if len(name.encode()) > MOST_NAME:
         raise RegistryError(f"a metric's name has {MOST_NAME} bytes at most")
@@ -276,9 +299,12 @@ def _metric(
     _one_of("group", keys["group"], groups)
     if type(keys["expires"]) is not date:
         raise RegistryError("expires must be a date such as 2027-12-31, without quotes")
+    _require_plain("description", keys["description"])
     owners = keys["owners"]
-    if not isinstance(owners, list) or not owners or not all(isinstance(o, str) for o in owners):
+    if not isinstance(owners, list) or not owners:
         raise RegistryError("owners must be a list of texts")
+    for owner in owners:
+        _require_plain("owners", owner)
     reports = keys.get("reports_per_window", _donations(keys, groups[keys["group"]].caps))
     if type(reports) is not int or not 1 <= reports <= MOST_REPORTS_PER_WINDOW:
         most = MOST_REPORTS_PER_WINDOW
@@ -294,7 +320,7 @@ def _metric(
         name=name,
         version=version,
         group=keys["group"],
-        description=str(keys["description"]),
+        description=keys["description"],
         owners=tuple(owners),
         expires=keys["expires"],
         mechanism=mechanism,
