@@ -1,7 +1,9 @@
 """Questions of a product: prices are the registry's, and answers as exact as asked, not more."""
 
 import json
+import math
 from datetime import UTC, date, datetime
+from fractions import Fraction
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from ldp.client import Client
 from ldp.errors import ParameterError
 from ldp.mechanisms import HierarchicalHistogram
 from ldp.planning.percentiles import Percentile, typical_people
-from ldp.planning.portfolio import EPSILONS, NEAR, Answer, Portfolio, Product
+from ldp.planning.portfolio import EPSILONS, NEAR, Answer, Portfolio, Product, _left
 from ldp.planning.question import report_bytes
 from ldp.planning.questions import PercentileAsk, ShareAsk
 from ldp.registry import Registry
@@ -457,7 +459,7 @@ def test_a_device_records_a_cell_of_a_cross_table(tmp_path: Path) -> None:
     )
     client.grant()
     assert client.record("theme_by_plan", "dark/city 39")
-    assert not client.record("theme_by_plan", "dark")
+    assert client.record("theme_by_plan", "dark"), "counted as the last, and not seen to be silent"
 
 
 def test_an_answer_about_a_cross_table_may_stand_for_later_ones(tmp_path: Path) -> None:
@@ -507,11 +509,11 @@ def test_a_joint_report_has_the_error_that_it_is_refused_for(tmp_path: Path) -> 
 
 
 def test_texts_of_any_language_are_written_as_they_are(tmp_path: Path) -> None:
-    text = THEME.replace("How many use dark mode?", 'Wie \\"dunkel\\" \U0001f600 \\u007f?')
+    text = THEME.replace("How many use dark mode?", 'Wie \\"dunkel\\" \U0001f600 ?')
     text = text.replace('"dark"', '"d\U0001f600rk"')
     registry = written(product(tmp_path, text).answer(), tmp_path / "out")
     metric = registry.metric("theme")
-    assert metric.description == 'Wie "dunkel" \U0001f600 \x7f?'
+    assert metric.description == 'Wie "dunkel" \U0001f600 ?'
     assert "d\U0001f600rk" in metric.mechanism.parameters()["categories"]
 
 
@@ -556,3 +558,28 @@ def test_wrong_calls_are_one_line(
 ) -> None:
     assert run(words, monkeypatch) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_plan_never_passes_its_caps_in_exact_sums(tmp_path: Path) -> None:
+    """Three prices whose sum as doubles is the cap, and exactly is above it."""
+    assert _left(0.6, [0.1, 0.2]) <= Fraction(0.6) - Fraction(0.1) - Fraction(0.2)
+    one, two, three = 0.1, 0.2, 0.3
+    cap = math.fsum([one, two]) + three
+    exact = sum(map(Fraction, (one, two, three)))
+    assert (three <= _left(cap, [one, two])) == (exact <= Fraction(cap))
+    assert _left(1.0, [0.1] * 10) == 0.0 < 1.0 - sum([0.1] * 10), "doubles leave a rest"
+
+
+def test_the_registry_of_a_plan_is_checked_without_a_note_about_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    by = START.replace("range = [0, 10]", 'by = ["2.0", "2.1"]').replace("0.03", "0.5")
+    registry = written(product(tmp_path, THEME, BY_PLAN, by).answer(), tmp_path / "out")
+    assert [metric.other for metric in registry.metrics.values()] == [
+        "system",
+        "system/paid",
+        "2.1",
+    ]
+    capsys.readouterr()
+    assert run(f"registry check {tmp_path}/out/metrics.toml", monkeypatch) == 0
+    assert "sends nothing for" not in capsys.readouterr().out

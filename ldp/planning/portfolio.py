@@ -8,6 +8,7 @@ questions are accepted in the order of the file while the sums stay below the ca
 import json
 import tomllib
 from bisect import bisect_left
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -23,7 +24,7 @@ from ldp.files import quoted
 from ldp.mechanisms import Mechanism
 from ldp.planning.question import MOST_USERS, registry_parameters, report_bytes
 from ldp.planning.questions import Ask, Keys, read_ask
-from ldp.protocol.channel import require_whole, round_up
+from ldp.protocol.channel import require_whole, round_down, round_up
 
 EPSILONS = tuple(0.02 * 1.02**step for step in range(340))
 """Prices that are tried: 0.02 to 16.5 in steps of 2 %."""
@@ -96,15 +97,13 @@ class Product:
         price."""
         accepted, refused = list[Answer](), list[Refusal]()
         for ask in self.questions:
-            left = (
-                self.day_epsilon - sum(answer.day for answer in accepted),
-                self.lifetime_epsilon - sum(answer.life for answer in accepted),
-            )
+            day = _left(self.day_epsilon, (answer.day for answer in accepted))
+            life = _left(self.lifetime_epsilon, (answer.life for answer in accepted))
             best = self._least(ask, near)
-            if best is not None and best.day <= left[0] and best.life <= left[1]:
+            if best is not None and best.day <= day and best.life <= life:
                 accepted.append(best)
             else:
-                refused.append(Refusal(ask, best, *left, self._affordable(ask, *left)))
+                refused.append(Refusal(ask, best, day, life, self._affordable(ask, day, life)))
         return Portfolio(self, tuple(accepted), tuple(refused))
 
     def _least(self, ask: Ask, near: int) -> "Answer | None":
@@ -157,6 +156,11 @@ class Product:
         return min(answers, key=lambda answer: answer.error, default=None)
 
 
+def _left(cap: float, spent: Iterable[float]) -> float:
+    """Return what is left of a cap, rounded down."""
+    return round_down(max(Fraction(0), Fraction(cap) - sum(map(Fraction, spent))))
+
+
 @dataclass(frozen=True)
 class Answer:
     """How a question is answered: the mechanism, `epsilon` of a charge, the `error` that the ask
@@ -187,7 +191,7 @@ class Answer:
     def day(self) -> float:
         """Epsilon of any 24 hours, as `ldp registry check` prints it."""
         length = timedelta(days=self.keep_days or self.ask.days)
-        return self.price * periods_touched(DAY, length)
+        return round_up(Fraction(self.price) * periods_touched(DAY, length))
 
     @property
     def life(self) -> float:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ldp.errors import ParameterError
+from ldp.files import quoted
 from ldp.mechanisms import Mechanism, MemoisedHashing, MemoisedResponse
 from ldp.planning.candidates import SEED, candidates
 from ldp.planning.numbers import OF_NUMBERS
@@ -21,7 +22,7 @@ from ldp.planning.percentiles import Percentile, percentile_ways, typical_people
 from ldp.planning.question import MOST_CATEGORIES, Question, category_names
 from ldp.planning.words import prefix_mechanisms, smallest_share
 from ldp.protocol.spelling import MOST_LETTERS
-from ldp.registry.definitions import read_values
+from ldp.registry.definitions import is_plain, read_values
 from ldp.simulation import Population
 
 BELOW = 0.99
@@ -113,8 +114,9 @@ class ShareAsk(Ask):
         return {f"{self.name}.txt": "".join(f"{value}\n" for value in self.values)}
 
     def lines(self, mechanism: Mechanism) -> str:
-        is_list = any(entry.name == "categories" for entry in fields(mechanism))
-        return f'{"categories" if is_list else "dictionary"} = "{self.name}.txt"\n'
+        if not any(entry.name == "categories" for entry in fields(mechanism)):
+            return f'dictionary = "{self.name}.txt"\n'
+        return f'categories = "{self.name}.txt"\n{_other_line(self.values)}'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +155,9 @@ class PercentileAsk(Ask):
             percentile = Percentile(people, self.q, way)
             yield way, MARGIN * percentile.std_error(way) / percentile.range
 
+    def lines(self, mechanism: Mechanism) -> str:
+        return _other_line(self.by) if self.by else ""
+
 
 @dataclass(frozen=True, kw_only=True)
 class WordsAsk(Ask):
@@ -165,6 +170,12 @@ class WordsAsk(Ask):
     def mechanisms(self, users: int, epsilon: float) -> Iterator[tuple[Mechanism, float]]:
         for mechanism in prefix_mechanisms(self.letters, epsilon):
             yield mechanism, smallest_share(mechanism, users)
+
+
+def _other_line(values: Sequence[str]) -> str:
+    """Return the line of metrics.toml by which the last of `values` stands for what is not listed:
+    an answer that were not sent would be seen."""
+    return f"other = {quoted(values[-1])}  # stands for every answer that is not listed\n"
 
 
 def _worst_share_error(mechanism: Mechanism, question: Question) -> float:
@@ -200,8 +211,8 @@ class Keys:
 
     def text(self, name: str) -> str:
         value = self.take(name)
-        if not isinstance(value, str) or not value:
-            raise self.error(f"{name} must be a text")
+        if not isinstance(value, str) or not is_plain(value):
+            raise self.error(f"{name} must be a text of one line without control characters")
         return value
 
     def amount(self, name: str) -> float:
