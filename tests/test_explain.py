@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from ldp.accounting.explain import guess_sentence, odds, posterior
+from ldp.accounting.policy import length_in_words
 from ldp.cli import main
 from ldp.registry import Registry
-from ldp.registry.explaining import NOT_COVERED, explained, group_lines, length_in_words
+from ldp.registry.explaining import NOT_COVERED, explained, group_lines
 from ldp.registry.page import page
 from ldp.registry.resolved import resolved_bytes
 from ldp.registry.sign_off import facts
@@ -85,6 +86,7 @@ def test_a_guess_that_is_all_but_sure_is_not_rounded_to_certainty() -> None:
         (timedelta(days=90), "90 days"),
         (timedelta(hours=36), "36 hours"),
         (timedelta(minutes=90), "90 minutes"),
+        (timedelta(seconds=1.5), "1.5 seconds"),
     ],
 )
 def test_lengths_are_said_in_the_largest_unit_that_fits(span: timedelta, said: str) -> None:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from math import log
+from math import log, log2
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from ldp.client import Client, runtime
 from ldp.protocol.batch import Batch
 from ldp.protocol.randomness import SeededBits
 from ldp.registry import Metric, Registry
+from ldp.registry.explaining import marks_of
 from tests.devices import Memory
 from tests.lives import METRIC, Subjects
 
@@ -325,3 +326,38 @@ def test_the_twin_whose_epochs_take_nothing_of_a_window_is_seen(
     pair, _, ratio, limit = next(excess(range(PAIRS), "window"))
     assert pair.span == "window"
     assert ratio > limit
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("experiments", [1, 2, 6])
+def test_days_are_linked_by_names_alone_no_better_than_the_printed_bits(
+    tmp_path: Path, experiments: int
+) -> None:
+    """Real devices, each with an arm of every experiment. The attacker has the names in
+    the batches of two days, and links each to one with the same names."""
+    devices, chance = 60, random.Random(experiments)  # noqa: S311
+    arms = [f"e{n}{arm}" for n in range(experiments) for arm in "ab"]
+    text = '[product]\nname = "p"\n[group.one]\nwindow = "1d"\nwindow_epsilon = 99\n'
+    text += "lifetime_epsilon = 9999\n"
+    shape = {"group": "one", "categories": '"a"', "reports": 1}
+    how = 'mechanism = "rr"\nepsilon = 1.0'
+    (tmp_path / "metrics.toml").write_text(
+        text + "".join(METRIC.format(name=name, how=how, **shape) for name in arms)
+    )
+    registry = Registry.load(tmp_path / "metrics.toml")
+    days: tuple[list[frozenset[str]], list[frozenset[str]]] = ([], [])
+    for device in range(devices):
+        mine = [f"e{n}{chance.choice('ab')}" for n in range(experiments)]
+        for day, names in enumerate(days):
+            at = START + timedelta(days=day)
+            events = [(at, name, ("a", "a")) for name in mine]
+            events.append((at + timedelta(days=1, minutes=1), "", ("", "")))
+            life = Pair(registry, "day", "one", events)
+            reports = sent(tmp_path / f"{device}.{day}", life, 0, b"%d" % device)
+            names.append(frozenset(name for name, _ in reports))
+    yesterday = Counter(days[0])
+    linked = sum((names == before) / yesterday[names] for before, names in zip(*days, strict=True))
+    groups = registry.marks()
+    assert marks_of(registry)["bits"] == 2 * experiments == log2(groups)
+    assert linked <= groups + TOLERANCE
+    assert linked > min(2**experiments, devices / 3) - TOLERANCE, "the twin: names do link days"

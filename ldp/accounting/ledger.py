@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ldp.accounting.composition import exact_sum
 from ldp.accounting.cost import Cost
-from ldp.accounting.policy import Caps
+from ldp.accounting.policy import Caps, length_in_words
 from ldp.errors import BudgetExceeded, ParameterError
 from ldp.protocol.channel import round_down
 
@@ -63,7 +63,7 @@ class Ledger:
     >>> ledger.charge("typing", Cost(epsilon=4.0), now=noon)
     Traceback (most recent call last):
     ldp.errors.BudgetExceeded: group 'typing': 4.0 would pass the cap of 4.0 for any window of \
-1 day, 0:00:00; 4.0 is spent
+1 day; 4.0 is spent
     """
 
     def __init__(self, caps: Mapping[str, Caps]) -> None:
@@ -88,7 +88,7 @@ class Ledger:
         in_window = self.spent_in_window(group, now=now)
         for cap, spent, scope in (
             (caps.report_epsilon, 0.0, "one report"),
-            (caps.window_epsilon, in_window, f"any window of {caps.window}"),
+            (caps.window_epsilon, in_window, f"any window of {length_in_words(caps.window)}"),
             (caps.lifetime_epsilon, self.spent(group), "life"),
         ):
             if cap is not None and exact_sum([spent, cost.epsilon]) > cap:

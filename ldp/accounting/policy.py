@@ -46,3 +46,11 @@ class Caps:
 def periods_touched(span: timedelta, period: timedelta) -> int:
     """Return the largest number of consecutive periods of this length that a `span` can touch."""
     return -(-span // period) + 1
+
+
+def length_in_words(span: timedelta) -> str:
+    """Return a length of time in words, such as "1 day": in the largest unit that divides it."""
+    units = ("day", "hour", "minute", "second")
+    sizes = dict(zip(units, map(timedelta, (1, 0, 0, 0), (0, 3600, 60, 1)), strict=True))
+    unit = next((unit for unit, size in sizes.items() if not span % size), "second")
+    return f"1 {unit}" if span == sizes[unit] else f"{span / sizes[unit]:,.15g} {unit}s"

@@ -9,14 +9,14 @@ from pathlib import Path
 import click
 
 from ldp.accounting.explain import UNLESS, epsilon_text, odds, round_up, touched_sentence
-from ldp.accounting.policy import periods_touched
+from ldp.accounting.policy import length_in_words, periods_touched
 from ldp.cli.options import FILE, JSON, SPAN, say
 from ldp.cli.parsing import unknown_command
 from ldp.errors import ParameterError, RegistryError
 from ldp.files import write_whole
 from ldp.registry import Registry
 from ldp.registry.definitions import BEHIND_RELAY
-from ldp.registry.explaining import changing_sentence, length_in_words
+from ldp.registry.explaining import changing_sentence, marks_of
 from ldp.registry.page import page as page_text
 from ldp.registry.sign_off import (
     BESIDE,
@@ -116,6 +116,11 @@ def check(
     for window in sorted({group.caps.window for group in loaded.groups.values()}):
         windows = periods_touched(timedelta(days=1), window)
         lines.append(f"note: {touched_sentence(length_in_words(window), windows)}")
+    marks = marks_of(loaded)
+    lines.append(
+        "note: what a device sends of one period has names, versions and numbers of reports in "
+        f"the clear, which mark it by at most {marks['bits']:g} bits ({marks['groups']} groups)"
+    )
     lines += [f"note: metric {name} of {against} is gone" for name in gone]
     lines += [f"metric {name} has expired" for name in expired]
     silent = {name: metric.silent for name, metric in loaded.metrics.items() if metric.silent}
@@ -132,6 +137,7 @@ def check(
         "worst_case_epsilon": worst,
         **({"worst_case_behind_relay": shuffled} if shuffled else {}),
         "worst_case_epsilon_of_all": of_all,
+        "marks": marks,
     }
     following = f"ldp registry lock {file}" if unlocked else f"ldp explain --registry {file}"
     say(result, "\n".join(lines), as_json, following)

@@ -20,7 +20,7 @@ from ldp.accounting.explain import (
 )
 from ldp.accounting.guessing import linked_reports, require_share
 from ldp.accounting.label import Label
-from ldp.accounting.policy import periods_touched
+from ldp.accounting.policy import length_in_words, periods_touched
 from ldp.mechanisms.outcomes import outcomes, permanent_pair
 from ldp.registry import Metric, Registry
 from ldp.registry.answers import Listing, listing, naming, quoted
@@ -37,11 +37,17 @@ NOT_COVERED = (
     "people like you, which would be learned without you as well; what your other devices send, "
     "each with allowances of its own."
 )
+MARKS = (
+    "Names and versions of questions, and how many reports of each, leave in the clear. For one "
+    "period they say in which of {groups} groups your device is, at most ({bits} bits; another app "
+    "version is another mark): days can be linked by that alone. Which questions you are asked, as "
+    "the arm of an experiment, is told without noise, and no epsilon counts it."
+)
 WHO = {
     "receiver": (
         "Reports carry no name. To know which ones are yours it takes somebody who receives what "
         "your device sends (a relay, the collector, their hosts, or who breaks into them) and "
-        "keeps the address or the time of each delivery. Whoever receives reports that leave "
+        "keeps address, time or marks of each delivery. Whoever receives reports that leave "
         "together knows that they belong together: those of all questions of one period, and after "
         "days without a network those of several."
     ),
@@ -137,6 +143,7 @@ def explanation(
             group: _group(registry, group, belief) for group in registry.groups if group in groups
         },
         "device": {} if name else _meanings(registry.worst_case_of_all(), belief),
+        "marks": marks_of(registry),
         "who": {**WHO, "people": SHUFFLED_PEOPLE} if trusting else WHO,
         "not_covered": NOT_COVERED,
     }
@@ -165,7 +172,7 @@ def in_text(data: Mapping[str, Any]) -> str:
             lines += metric_lines(data, name)
         for name, group in data["groups"].items():
             lines += group_lines(name, group, data["belief"])
-    lines += [" ".join(data["who"].values()), data["not_covered"]]
+    lines += [marks_sentence(data["marks"]), " ".join(data["who"].values()), data["not_covered"]]
     if "remaining" in data:
         lives = data["remaining_for_life"]
         budgets = [
@@ -175,6 +182,19 @@ def in_text(data: Mapping[str, Any]) -> str:
         ]
         lines.append(f"Epsilon that may still be spent: {'; '.join(budgets)}.")
     return "\n".join(part for line in lines for part in _wrapped(line))
+
+
+def marks_of(registry: Registry) -> dict[str, Any]:
+    """Return in how many `groups` of devices what one period sends in the clear says a device is,
+    as text, and its logarithm to base 2, `bits`."""
+    groups = registry.marks()
+    bits = math.ceil(100 * math.log2(groups)) / 100
+    return {"groups": f"{groups:,}" if bits < 40 else f"2**{bits:g}", "bits": bits}
+
+
+def marks_sentence(marks: Mapping[str, Any]) -> str:
+    """Return `marks_of` in words."""
+    return MARKS.format(**marks)
 
 
 def label(registry: Registry, name: str) -> Label:
@@ -448,13 +468,6 @@ def changing_sentence(length: str, changing: float) -> str:
 
 def _seconds(span: timedelta) -> int:
     return round(span.total_seconds())
-
-
-def length_in_words(span: timedelta) -> str:
-    """Return a length of time, a whole number of minutes, in words such as "1 day"."""
-    sizes = {"day": timedelta(days=1), "hour": timedelta(hours=1), "minute": timedelta(minutes=1)}
-    unit, size = next(pair for pair in sizes.items() if span % pair[1] == timedelta(0))
-    return f"1 {unit}" if span == size else f"{span // size:,} {unit}s"
 
 
 def _wrapped(line: str) -> list[str]:

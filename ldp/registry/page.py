@@ -6,13 +6,13 @@ from html import escape
 from typing import Any
 
 from ldp.accounting.explain import UNLESS, epsilon_text, round_up, touched_sentence
-from ldp.accounting.policy import periods_touched
+from ldp.accounting.policy import length_in_words, periods_touched
 from ldp.registry.definitions import BEHIND_RELAY, Metric
 from ldp.registry.explaining import (
     changing_sentence,
     explanation,
     group_lines,
-    length_in_words,
+    marks_sentence,
     metric_lines,
 )
 from ldp.registry.registry import Registry
@@ -71,6 +71,7 @@ def page(
         ),
         "<h2>What is not covered</h2>",
         _line(data["not_covered"]),
+        _line(marks_sentence(data["marks"])),
         _line(" ".join(data["who"].values())),
         "<h2>Certificates of the audit</h2>",
         _table(

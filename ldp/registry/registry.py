@@ -283,6 +283,13 @@ class Registry(Contents):
             for span in (*SPANS, "life")
         }
 
+    def marks(self) -> int:
+        """Return the number of groups of devices that what leaves of one period tells apart in the
+        clear, at most: the product, over the metrics with public presence, of the numbers of
+        reports, 0 up to `most_reports`. Hidden metrics always send as many."""
+        metrics = self.metrics.values()
+        return math.prod(1 + self.most_reports(m) for m in metrics if m.presence == "public")
+
     def is_hidden(self, group: str) -> bool:
         """Return whether the presence of the group's metrics is hidden (all of them, or none)."""
         return any(metric.presence == "hidden" for metric in self.metrics_of(group))
