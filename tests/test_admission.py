@@ -1,10 +1,14 @@
 """A deployment's own decision who may send: before a batch is read, and without its bytes."""
 
+import asyncio
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ldp.collection.admission import Arrival
+from ldp.collection.service import Limits
 from ldp.protocol.batch import MEDIA_TYPE
 from tests.collecting import Service, batch, items, registry
 from tests.command_line import run
@@ -54,6 +58,81 @@ def test_a_relay_asks_the_same_function(tmp_path: Path) -> None:
         assert not relay.has_any()
         assert relay.send(body, authorization=TOKEN).status == 202
         assert relay.has_any()
+
+
+REPORTS_PATH = "/v1/reports"
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "post", "put", "BREW")
+READ = {
+    "/v1/health": 200,
+    "/v1/metrics": 200,
+    "/v1/registry": 200,
+    "/v1/registry.json": 200,
+    "/v1/openapi.json": 200,
+    "/v1/queues": 200,
+}
+"""Status of GET and HEAD without a token, by route; 405 for every other method."""
+ASKED = {("POST", REPORTS_PATH), ("PUT", f"{REPORTS_PATH}/{'0' * 32}"), ("PUT", f"{REPORTS_PATH}/")}
+"""Methods and paths that can store, so a token is asked for; all others of reports are 405."""
+
+
+@pytest.mark.parametrize("kind", ["collector", "relay"])
+def test_no_way_in_stores_without_a_token(kind: str, tmp_path: Path) -> None:
+    """Every method of every route, as the application lists them, is answered as the table says."""
+    door = _Door()
+    make: Any = partial(Relaying, destination=Way(None)) if kind == "relay" else Service
+    with make(tmp_path, admits=door) as service:
+        reads = READ | ({"/v1/health": 503} if kind == "relay" else {})  # its thread does not run
+        routes = {route.path for route in service.collector.app.routes}
+        expected = {
+            (method, path): reads[path] if method in ("GET", "HEAD") else 405
+            for path in routes
+            for method in METHODS
+        } | {
+            (method, path): 401 if (method, path) in ASKED else 405
+            for path in (REPORTS_PATH, *(path for _, path in ASKED))
+            for method in METHODS
+        }
+        headers = {"content-type": MEDIA_TYPE}
+        body = batch(items(service.registry, "city", "Oslo", 1))
+        got = {
+            (method, path): service.ask(method, path, body, headers).status
+            for method, path in expected
+        }
+        assert got == expected
+        assert len(door.asked) == len(ASKED)
+
+
+@pytest.mark.parametrize(
+    "answer", [True, False, 0, -1, 700, 200, 404, "401", 401.5, [], KeyError()]
+)
+def test_an_odd_answer_of_the_function_is_503(answer: Any, tmp_path: Path) -> None:
+    async def admits(_: Arrival) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    with Service(tmp_path, admits=admits) as service:
+        assert service.send(batch(items(service.registry, "city", "Oslo", 1))).status == 503
+
+
+def test_requests_that_the_function_holds_count_against_the_limit(tmp_path: Path) -> None:
+    async def admits(_: Arrival) -> None:
+        await asyncio.sleep(0.5)
+
+    limits = Limits(requests=2)
+    with Service(tmp_path, admits=admits, limits=limits) as service:
+        body = batch(items(service.registry, "city", "Oslo", 1))
+        request = ("POST", REPORTS_PATH, body, {"content-type": MEDIA_TYPE})
+        got = [one.status for one in service.ask_together([request] * 5)]
+    assert got.count(503) == 3
+
+
+def test_a_function_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
+    async def admits(_: Arrival) -> None:
+        await asyncio.Event().wait()
+
+    with Service(tmp_path, admits=admits, limits=Limits(body_seconds=0.05)) as service:
+        assert service.send(batch(items(service.registry, "city", "Oslo", 1))).status == 503
 
 
 def test_without_a_function_everybody_may_send(tmp_path: Path) -> None:

@@ -1,14 +1,14 @@
 """Who may send: a deployment's own decision before a collector reads a batch.
 
 The decision sees headers, sender and size, never the body, so that a token can be redeemed without
-learning what is reported. It is an ASGI middleware around the page that takes batches.
+learning what is reported. The service asks wherever it would read a batch, by any method.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
-from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
 
 class Arrival(NamedTuple):
@@ -25,22 +25,19 @@ Admits = Callable[[Arrival], Awaitable[int | None]]
 401 or 403 for good, 429 or 503 for a device to repeat it."""
 
 
-class Admission:
-    """ASGI middleware that asks `admits` before `app` is called; the body is not received by then.
-    A request whose decision fails is answered 503, and its device repeats it."""
+REFUSALS = (401, 403, 413, 429, 503)
+"""Statuses with which a function may refuse a request; any other answer but None becomes 503."""
 
-    def __init__(self, app: ASGIApp, admits: Admits) -> None:
-        self._app, self._admits = app, admits
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            status = await self._admits(_arrival(scope)) if scope["method"] == "POST" else None
-        except Exception:  # the deployment's own code: whatever it raises admits nobody
-            status = 503
-        if status is None:
-            await self._app(scope, receive, send)
-        else:
-            await Response(status_code=status)(scope, receive, send)
+async def refusal_status(admits: Admits, scope: Scope, seconds: float) -> int | None:
+    """Return None where `admits` admits a request, else the status of its refusal: 503 where the
+    function raises, answers neither None nor one of REFUSALS, or takes longer than `seconds`."""
+    try:
+        async with asyncio.timeout(seconds):
+            status = await admits(_arrival(scope))
+        return status if status is None or status in REFUSALS else 503
+    except Exception:  # the deployment's own code: whatever it raises admits nobody
+        return 503
 
 
 def _arrival(scope: Scope) -> Arrival:

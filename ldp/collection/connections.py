@@ -15,8 +15,13 @@ REQUEST_SECONDS = 30.0
 """Longest time from the connection, or the last answer, to the last byte of a request."""
 ANSWER_SECONDS = 60.0
 """Longest time from the last byte of a request to the last of its answer."""
-HEAD_BYTES = 1 << 16
-"""Most bytes of a request's line and headers."""
+MOST_OVERHEAD = 1 << 16
+"""Most bytes of a request that no application receives: its line, headers, sizes and extensions of
+chunks, trailers, and what follows an answer."""
+MOST_PIPELINED = 16
+"""Most requests that wait for the answers to those before them."""
+LINGER_SECONDS = 1.0
+"""Time for a sender to read its answer before a connection that is read no more is closed."""
 MOST, RESERVED, BACKLOG = 8192, 128, 1024
 
 
@@ -83,7 +88,7 @@ class Connection(HttpToolsProtocol):
     """One connection, which notes in `open_connections` what it waits for."""
 
     open_connections: Connections
-    _head_bytes = 0
+    _overhead = 0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -94,18 +99,24 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._head_bytes += len(data)
+        self._overhead += len(data)
         super().data_received(data)
-        if self._head_bytes > HEAD_BYTES:
+        self._overhead = max(0, self._overhead)
+        if len(self.pipeline) > MOST_PIPELINED:
             self.transport.abort()
+        elif self._overhead > MOST_OVERHEAD and not self.transport.is_closing():
+            is_answered = self.cycle is not None and self.cycle.response_complete
+            self.transport.pause_reading()
+            self.loop.call_later(LINGER_SECONDS * is_answered, self.transport.abort)
 
-    def on_headers_complete(self) -> None:
-        super().on_headers_complete()
-        self._head_bytes = -(1 << 62)  # what comes now is the body
+    def on_body(self, body: bytes) -> None:
+        if not self.cycle.response_complete:
+            self._overhead -= len(body)
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        self._head_bytes = 0
+        self._overhead = 0
         if self.cycle.response_complete:  # it was refused before it arrived
             self.open_connections.await_request(self)
         else:

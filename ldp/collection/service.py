@@ -22,7 +22,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ldp.collection.acknowledged import BatchFile, BufferUnusable, PendingBatch
-from ldp.collection.admission import Admission, Admits
+from ldp.collection.admission import Admits, refusal_status
 from ldp.collection.counts import Counts, exposition
 from ldp.collection.cross_origin import CrossOrigin
 from ldp.collection.intake import SortedBatch, days
@@ -95,11 +95,11 @@ class Service(ABC):
     ) -> None:
         self._writer, self._worker, self._buffers = writer, worker, buffers
         self._counts, self._today, self._limits = counts, today, limits
-        self._in_flight = 0
+        self._admits, self._in_flight = admits, 0
         self._bodies: dict[asyncio.Timeout, float] = {}
         self._bucket, self._filled_at = limits.rate, time.monotonic()
         self.app = _Application(
-            Admission(self._reports, admits) if admits else self._reports,
+            self._reports,
             cross_origin,
             routes=[
                 *routes,
@@ -154,6 +154,10 @@ class Service(ABC):
             return Response(status_code=405, headers={"Allow": method})
         if self._in_flight > self._limits.requests and not self._has_made_room():
             return _retry_later(503, "too many requests at one time", 1)
+        if self._admits:
+            seconds = self._limits.body_seconds
+            if refusal := await refusal_status(self._admits, scope, seconds):
+                return Response(status_code=refusal)
         if not self._within_rate():
             return _retry_later(429, "too many requests a second", 1)
         if self._writer.queued_bytes > self._limits.queue_bytes or self._is_full():
