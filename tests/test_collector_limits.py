@@ -123,6 +123,7 @@ def test_connections_have_clocks(tmp_path: Path) -> None:
 
 
 HEAD = b"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: application/vnd.ldp.batch\r\n"
+LONG = b"Content-Length: 99999999\r\n\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 PARTS = {
     "line": (b"GET /", b"x" * 1024),
@@ -132,12 +133,12 @@ PARTS = {
     "trailers": (CHUNKED + b"1\r\nx\r\n0\r\n", b"a: b\r\n"),
     "chunks of one byte": (CHUNKED, b"1;aaaaaaaaaaaaaaaa\r\nx\r\n"),
     "body after 405": (
-        b"GET /v1/reports HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n",
+        b"GET /v1/reports HTTP/1.1\r\n" + LONG,
         b"x" * 1024,
     ),
-    "body after 413": (HEAD + b"Content-Length: 99999999\r\n\r\n", b"x" * 1024),
+    "body after 413": (HEAD + LONG, b"x" * 1024),
     "body after 415": (
-        b"POST /v1/reports HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n",
+        b"POST /v1/reports HTTP/1.1\r\n" + LONG,
         b"x" * 1024,
     ),
     "chunks beyond a batch": (CHUNKED, b"400\r\n" + b"x" * 1024 + b"\r\n"),
@@ -159,11 +160,13 @@ def test_no_part_of_a_request_is_without_end(tmp_path: Path) -> None:
     taken = {}
     for part, (beginning, repeated) in PARTS.items():
         block, sent = repeated * (1 + (1 << 16) // len(repeated)), 0
-        with socket.create_connection((where.hostname, where.port), timeout=5) as one:
-            with suppress(ConnectionError, TimeoutError):
-                one.sendall(beginning)
-                while sent < 1 << 24:
-                    sent += one.send(block)
+        with (
+            socket.create_connection((where.hostname, where.port), timeout=5) as one,
+            suppress(ConnectionError, TimeoutError),
+        ):
+            one.sendall(beginning)
+            while sent < 1 << 24:
+                sent += one.send(block)
         taken[part] = sent
     assert served.end() == 0
     assert {part for part, sent in taken.items() if sent >= 1 << 24} == set()

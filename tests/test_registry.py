@@ -320,7 +320,7 @@ def test_a_group_is_a_queue_and_a_metric_that_is_shuffled_to_a_target_has_its_ow
     registry = Registry.load(written(tmp_path, text))
     assert registry.sealing_keys == (key,)
     assert {name: queue.size for name, queue in registry.queues().items()} == {
-        "typing/city": 256,
+        "typing/city/1": 256,
         "typing": 128,
     }
 

@@ -98,7 +98,7 @@ def test_a_report_that_came_by_another_queue_is_malformed(tmp_path: Path) -> Non
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "metrics.toml").write_text(lone)
     (elsewhere,) = sealed(registry(tmp_path / "other"), [good])
-    assert elsewhere.metric == "queue:places/city"
+    assert elsewhere.metric == "queue:places/city/3"
     with opening(tmp_path) as service:
         assert codes(service, batch([elsewhere])) == ["malformed"]
     with opening(tmp_path / "other") as service:

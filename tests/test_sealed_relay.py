@@ -281,7 +281,34 @@ def test_queues_do_not_mix_and_are_of_one_size(tmp_path: Path) -> None:
         buffer = RelayBuffer(relay.buffer)
         batches = [Batch.from_bytes(buffer.body(identity)) for identity in buffer.outgoing()]
         shapes = [{(item.metric, len(item.report)) for item in each.items} for each in batches]
-        assert sorted(shapes, key=str) == [{("queue:places", 256)}, {("queue:places/city", 128)}]
+        assert sorted(shapes, key=str) == [{("queue:places", 256)}, {("queue:places/city/3", 128)}]
+        buffer.close()
+
+
+@pytest.mark.exact
+def test_a_batch_with_a_target_is_of_one_day_and_one_version(tmp_path: Path) -> None:
+    """Of two days and two versions each batch has its own reports, and never fewer than asked."""
+    text = registry(tmp_path / "other").path.read_text()
+    text = text.replace("categories", "shuffled_epsilon = 1.0\ncategories")
+    (tmp_path / "metrics.toml").write_text(text)
+    older = tmp_path / "older"
+    older.mkdir()
+    (older / "metrics.toml").write_text(text.replace("version = 3", "version = 2"))
+    asked, before = registry(tmp_path), registry(older)
+    assert asked.metric("city").queue != before.metric("city").queue
+    yesterday = TODAY - timedelta(days=1)
+    holding = Holding(smallest=3, shortest=timedelta(0))
+    with Relaying(tmp_path, destination=Way(None), holding=holding) as relay:
+        new = sealed(asked, items(asked, "city", "Oslo", 4))
+        old = sealed(asked, items(asked, "city", "Oslo", 2), yesterday)
+        gone = sealed(before, items(before, "city", "Oslo", 4))
+        for some, day in ((new, TODAY), (old, yesterday), (gone, TODAY)):
+            relay.send(Batch(bytes([len(some), day.day]) * 8, day, tuple(some)).to_bytes())
+        relay.work()
+        buffer = RelayBuffer(relay.buffer)
+        left = [Batch.from_bytes(buffer.body(identity)).items for identity in buffer.outgoing()]
+        assert [{item.report for item in each} for each in left] == [{one.report for one in new}]
+        assert buffer.tallies()["places/city/3"]["waiting"] == 2
         buffer.close()
 
 
@@ -353,16 +380,16 @@ def test_a_queue_waits_until_its_shuffled_epsilon_is_met(tmp_path: Path) -> None
     assert amplify_by_shuffling(mechanism, reports=target, delta=1e-6).epsilon <= 1.0
     fewer = round(0.98 * target)  # the search stops within 1 % of the least
     assert amplify_by_shuffling(mechanism, reports=fewer, delta=1e-6).epsilon > 1.0
-    assert target_sizes(asked, 1e-6, Fraction(1, 2)) == {"places/city": 2 * target}
+    assert target_sizes(asked, 1e-6, Fraction(1, 2)) == {"places/city/3": 2 * target}
     way = Way(None)
-    holding = Holding(smallest=1, shortest=timedelta(0), targets={"places/city": 5}, delta=1e-7)
+    holding = Holding(smallest=1, shortest=timedelta(0), targets={"places/city/3": 5}, delta=1e-7)
     with Relaying(tmp_path, destination=way, holding=holding) as relay:
         for number, batches in ((4, 0), (1, 1)):
             relay.send(batch(sealed(asked, items(asked, "city", "Oslo", number))))
             relay.work()
-            assert relay.tallies("places/city")["batches"] == batches
-        assert relay.tallies("places/city")["smallest_batch"] == 5
-        assert relay.tallies("places/city")["delta"] == 1e-7
+            assert relay.tallies("places/city/3")["batches"] == batches
+        assert relay.tallies("places/city/3")["smallest_batch"] == 5
+        assert relay.tallies("places/city/3")["delta"] == 1e-7
         assert relay.tallies("places")["smallest_batch"] == 1
         assert "delta" not in relay.tallies("places")
 

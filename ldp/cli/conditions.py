@@ -12,7 +12,7 @@ def shuffling_conditions(mechanism: Shuffled, reports: int, per_person: int) -> 
     often = "one report" if per_person == 1 else f"at most {per_person} reports"
     conditions = [
         "an independent party shuffles the batch, and hands on reports without addresses or times: "
-        "one that opens the batches of devices, each of which holds reports of several metrics",
+        "it takes each report out of its device's batch, or each is sealed by itself (ldp relay)",
         "how many reports a person sends does not depend on what they would say",
         f"at least {reports:,} reports of the batch are honest and about this metric",
         f"a person sends {often} to a batch: r in one batch cost r epsilon and "

@@ -77,13 +77,17 @@ class RelayBuffer(BatchFile):
         attest: Callable[[Attestation], Item] | None = None,
         order: Callable[[list[Any]], None] = SYSTEM_ORDER,
         by_day: bool = False,
+        most: int = MOST_REPORTS,
     ) -> int:
         """Make a batch of all reports of a queue that wait, and return how many it has: at least
         `smallest`, or 0. It leaves as sealed batches of `day` with random ids, each with the item
-        that `attest` returns; `order` permutes a list in place, uniformly. `by_day`: the batch has
-        all that were sealed on one day, the first of which enough wait, and none other."""
+        that `attest` returns; `order` permutes a list in place, uniformly. `by_day`: the batch is of
+        one day of sealing, the first of which enough wait. `most` reports of it leave at most, -1
+        for all: a limit would part the messages of a person."""
         with self._transaction():
-            rows = self._of_one_day(queue, smallest) if by_day else self._of_any_day(queue)
+            rows = (
+                self._of_one_day(queue, smallest, most) if by_day else self._of_any_day(queue, most)
+            )
             if len(rows) < smallest:
                 return 0
             self._connection.executemany(
@@ -103,23 +107,24 @@ class RelayBuffer(BatchFile):
             self._tally(queue, waiting=-len(rows), outgoing=len(rows), batches=1)
         return len(rows)
 
-    def _of_any_day(self, queue: str) -> list[tuple[bytes]]:
-        """Return the reports of a queue that wait, MOST_REPORTS at most."""
+    def _of_any_day(self, queue: str, most: int) -> list[tuple[bytes]]:
+        """Return the reports of a queue that wait, `most` at most."""
         rows = self._connection.execute(
-            "SELECT sealed FROM waiting WHERE queue = ? LIMIT ?", (queue, MOST_REPORTS)
+            "SELECT sealed FROM waiting WHERE queue = ? LIMIT ?", (queue, most)
         )
         return rows.fetchall()
 
-    def _of_one_day(self, queue: str, smallest: int) -> list[tuple[bytes]]:
-        """Return all reports of a queue that were sealed on the first day of which `smallest` wait.
-        There is no limit, which would part the messages of a person."""
+    def _of_one_day(self, queue: str, smallest: int, most: int) -> list[tuple[bytes]]:
+        """Return the reports of a queue that were sealed on the first day of which `smallest` wait,
+        `most` at most, -1 for all."""
         row = self._connection.execute(
             "SELECT day FROM waiting WHERE queue = ? GROUP BY day HAVING count(*) >= ? "
             "ORDER BY day LIMIT 1",
             (queue, smallest),
         ).fetchone()
         rows = self._connection.execute(
-            "SELECT sealed FROM waiting WHERE queue = ? AND day = ?", (queue, *(row or ("",)))
+            "SELECT sealed FROM waiting WHERE queue = ? AND day = ? LIMIT ?",
+            (queue, *(row or ("",)), most),
         )
         return rows.fetchall()
 

@@ -22,12 +22,12 @@ from ldp.collection.admission import Admits
 from ldp.collection.counts import Counts
 from ldp.collection.holding import Holding
 from ldp.collection.intake import Lot, Refusal, SortedBatch, days
-from ldp.collection.relay_buffer import RelayBuffer
+from ldp.collection.relay_buffer import MOST_REPORTS, RelayBuffer
 from ldp.collection.service import JSON_TYPE, Limits, Service, longest_lateness, utc_today
 from ldp.collection.workers import Worker, Writer
 from ldp.errors import ReportError
 from ldp.protocol.batch import Batch, Item
-from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, SHUFFLER, Attestation, is_sealed
+from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, Attestation, is_sealed
 from ldp.registry import Registry
 from ldp.registry.definitions import Queue
 
@@ -101,10 +101,10 @@ class Forwarder(Worker):
         self._attempt("batches cannot be forwarded", self._forward)
 
     def _may_leave(self, name: str, waiting: int) -> bool:
-        """Return whether so many sealed reports of a queue suffice for a batch. Of messages for a
-        shuffler none does when the registry does not say any more how many they must be."""
+        """Return whether so many sealed reports of a queue suffice for a batch. Of a metric's own
+        queue none does when the registry does not say any more how many they must be."""
         queue = self._queues.get(name)
-        is_unknown = queue is None and name.startswith(SHUFFLER)
+        is_unknown = queue is None and "/" in name
         return not is_unknown and waiting >= self._holding.least(name, queue)
 
     def _drop(self) -> None:
@@ -122,8 +122,12 @@ class Forwarder(Worker):
     def _shuffle(self, queue: str) -> None:
         known = self._queues.get(queue)
         settings = self._holding.least(queue, known), self._today(), self._attest
-        by_day = known is not None and known.messages > 1
-        self._writer.perform(lambda buffer: buffer.shuffle(queue, *settings, by_day=by_day))
+        days_apart, whole = (known.is_daily, known.messages > 1) if known else (False, False)
+        self._writer.perform(
+            lambda buffer: buffer.shuffle(
+                queue, *settings, by_day=days_apart, most=-1 if whole else MOST_REPORTS
+            )
+        )
         self._writer.perform(lambda buffer: buffer.erase())
         del self._since[queue]
 

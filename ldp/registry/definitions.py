@@ -41,11 +41,13 @@ class Group(NamedTuple):
 class Queue(NamedTuple):
     """Sealed reports that a relay shuffles together. `size`: of each of them, in bytes; `lateness`:
     how long after sealing it forwards them; `messages`: number that a person's record becomes. With
-    more than one, a device's batch is one record, and a relay's batch is of one day of sealing."""
+    more than one, a device's batch is one record. `is_daily`: whether a relay's batch is of one day
+    of sealing."""
 
     size: int
     lateness: timedelta
     messages: int = 1
+    is_daily: bool = False
 
 
 class Metric(NamedTuple):
@@ -95,11 +97,10 @@ class Metric(NamedTuple):
 
     @property
     def queue(self) -> str:
-        """Name of the queue of its sealed reports: its group's, or one of its own; of messages for
-        a shuffler one for each version, which the collector tells apart."""
-        if self.needs_shuffler:
-            return f"{SHUFFLER}{self.group}/{self.name}/{self.version}"
-        return f"{self.group}/{self.name}" if self.shuffled_epsilon else self.group
+        """Name of the queue of its sealed reports: its group's, or with `shuffled_epsilon` one of
+        its own for each version, which the collector tells apart."""
+        name = f"{self.group}/{self.name}/{self.version}" if self.shuffled_epsilon else self.group
+        return SHUFFLER + name if self.needs_shuffler else name
 
     @property
     def manner(self) -> str:

@@ -57,13 +57,14 @@ class Registry(Contents):
 
     def queues(self) -> dict[str, Queue]:
         """Return the queues of sealed reports by name: one a group, and one for each metric with
-        `shuffled_epsilon`."""
+        `shuffled_epsilon`, whose batches are of one day."""
         items = dict[str, list[Item]]()
-        rest = dict[str, tuple[timedelta, int]]()
+        rest = dict[str, tuple[timedelta, int, bool]]()
         for metric in self.metrics.values():
             report = bytes(HEADER_BYTES + metric.mechanism.layout.body_bytes)
             items.setdefault(metric.queue, []).append(Item(metric.name, metric.version, report))
-            rest[metric.queue] = self.groups[metric.group].lateness, metric.mechanism.messages
+            lateness, messages = self.groups[metric.group].lateness, metric.mechanism.messages
+            rest[metric.queue] = lateness, messages, metric.shuffled_epsilon is not None
         return {name: Queue(sealed_bytes(items[name]), *rest[name]) for name in items}
 
     @property
