@@ -3,10 +3,12 @@
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ldp.protocol.batch import Item
+from ldp.protocol.sealing_keys import open_with
 from tests.collecting import (
     REGISTRY,
     TODAY,
@@ -61,6 +63,20 @@ def test_a_retired_key_opens_and_a_foreign_one_does_not(tmp_path: Path) -> None:
         assert codes(service, batch([one, *items(asked, "city", "Oslo", 1)])) == [
             *("repeated", "unopened")
         ]
+
+
+@pytest.mark.exact
+def test_noise_in_sealed_batches_is_given_up_after_three(tmp_path: Path) -> None:
+    asked, opened = registry(tmp_path), list[Item]()
+
+    def open_report(item: Item) -> Any:
+        opened.append(item)
+        return open_with([KEY], item)
+
+    noise = sealed(asked, items(asked, "city", "Oslo", 500), key=FOREIGN)
+    with Service(tmp_path, open_report=open_report) as service:
+        got = service.send(batch(noise))
+    assert (got.status, got.headers["connection"], len(opened)) == (400, "close", 3)
 
 
 @pytest.mark.exact

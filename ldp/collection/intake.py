@@ -55,8 +55,14 @@ CODES: tuple[Code, ...] = get_args(Code)
 """Codes in the order in which the buffer numbers them; new ones come last."""
 UNATTESTED = Attestation("", b"", 0)
 """Statement that stands for none: of reports that came without one of a known relay."""
+MOST_UNOPENED = 3
+"""Reports that do not open after which a batch without a known relay's statement is given up."""
 FEW = 16
 """Number of items below which an array costs more than a loop."""
+
+
+class GivenUp(ReportError):
+    """Error: too many reports of a batch do not open, and the rest of it is not tried."""
 
 
 class Refusal(NamedTuple):
@@ -213,11 +219,12 @@ def sort_sealed(
 ) -> SortedBatch:
     """Return the content of a batch of sealed reports; raise ReportError unless the bytes are one.
     `open_report` returns the content of an item, and `verify`, where a relay is known, the
-    attestation of one; both raise ReportError."""
+    attestation of one; both raise ReportError. Raise GivenUp where MOST_UNOPENED do not open and no
+    known relay states the batch."""
     batch = Batch.from_bytes(data)
     result = SortedBatch(batch.id, batch.day, attestation=UNATTESTED if verify else None)
     queues = {item.metric.removeprefix(QUEUE) for item in batch.items}
-    reports = list[tuple[int, Item]]()
+    reports, unopened = list[tuple[int, Item]](), 0
     for number, sealed in enumerate(batch.items):
         if not sealed.metric.startswith(ATTESTED):
             reports.append((number, sealed))
@@ -231,6 +238,9 @@ def sort_sealed(
             day, item = open_report(sealed)
         except ReportError:
             result.refused.append(Refusal(number, "unopened"))
+            unopened += 1
+            if unopened == MOST_UNOPENED and result.attestation in (None, UNATTESTED):
+                raise GivenUp(f"{unopened} reports do not open: the batch is given up") from None
             continue
         queue = sealed.metric.removeprefix(QUEUE)
         code = _code_of(item, metrics, today, queue)

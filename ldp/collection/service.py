@@ -25,7 +25,7 @@ from ldp.collection.acknowledged import BatchFile, BufferUnusable, PendingBatch
 from ldp.collection.admission import Admits, refusal_status
 from ldp.collection.counts import Counts, exposition
 from ldp.collection.cross_origin import CrossOrigin
-from ldp.collection.intake import SortedBatch, days
+from ldp.collection.intake import GivenUp, SortedBatch, days
 from ldp.collection.workers import Worker, Writer
 from ldp.errors import LdpError, ReportError
 from ldp.protocol.batch import MEDIA_TYPE, MOST_BYTES
@@ -34,6 +34,8 @@ from ldp.registry import Registry
 JSON_TYPE, TEXT_TYPE = "application/json", "text/plain; version=0.0.4"
 SLOW_SECONDS = 0.2
 """Seconds after which an incomplete body is given up when there are too many requests."""
+BYTES_OF_REQUEST = 1 << 16
+"""Bytes of a body that are charged to the rate as one request more; so is each report opened."""
 REPORTS, REGISTRY, _MEDIA_TYPE = "/v1/reports", "/v1/registry.json", MEDIA_TYPE.encode()
 WEEK = timedelta(days=7)
 """Lateness of a registry without groups."""
@@ -133,6 +135,8 @@ class Service(ABC):
             response = await self._take(scope, dict(scope["headers"]), receive)
         except ReportError as error:
             response = _problem(400, str(error))
+            if isinstance(error, GivenUp):
+                response.headers["Connection"] = "close"
         except NotNow as error:
             response = _retry_later(503, str(error), 60)
         except BufferUnusable:
@@ -169,7 +173,9 @@ class Service(ABC):
         body = await self._body(headers, receive)
         if body is None:
             return _problem(413, f"a batch has at most {MOST_BYTES} bytes")
+        self._bucket -= len(body) / BYTES_OF_REQUEST
         batch = await self._sort(body)
+        self._bucket -= len(batch.opened)
         if identity and identity != f"/{batch.id.hex()}":
             return _problem(400, "the path does not end with the batch's id")
         digest = hashlib.blake2b(body, digest_size=16).digest()
