@@ -81,8 +81,8 @@ class RelayBuffer(BatchFile):
     ) -> int:
         """Make a batch of all reports of a queue that wait, and return how many it has: at least
         `smallest`, or 0. It leaves as sealed batches of `day` with random ids, each with the item
-        that `attest` returns; `order` permutes a list in place, uniformly. `by_day`: the batch is
-        of one day of sealing, the first of which enough wait. `most` reports of it leave at most, -1
+        that `attest` returns; `order` permutes a list in place, uniformly. `by_day`: the batch
+        is of one day of sealing, the first of which enough wait. At most `most` reports leave, -1
         for all: a limit would part the messages of a person."""
         with self._transaction():
             rows = (

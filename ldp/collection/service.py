@@ -160,8 +160,8 @@ class Service(ABC):
             return _retry_later(503, "too many requests at one time", 1)
         if self._admits:
             seconds = self._limits.body_seconds
-            if refusal := await refusal_status(self._admits, scope, seconds):
-                return Response(status_code=refusal)
+            if status := await refusal_status(self._admits, scope, seconds):
+                return Response(status_code=status)
         if not self._within_rate():
             return _retry_later(429, "too many requests a second", 1)
         if self._writer.queued_bytes > self._limits.queue_bytes or self._is_full():
