@@ -28,6 +28,8 @@ def resolved_bytes(registry: Registry) -> bytes:
         product["lifetime_epsilon"] = registry.lifetime_epsilon
     if registry.development:
         product["development"] = True
+    if registry.sealing_keys:
+        product["sealing_keys"] = registry.sealing_keys
     document = {
         "format": FORMAT,
         "product": product,
