@@ -141,6 +141,7 @@ def test_what_a_metric_that_is_gone_was_charged_counts_for_every_group(app: App)
     app.write({"town": {"group": "other"}})
     app.client = app.open()
     assert app.client.remaining() == {"places": 8.0, "other": 0.0}
+    app.client.grant()
     assert app.client.record("town", "Oslo").reason == "cap"  # type: ignore[union-attr]
 
 
@@ -220,6 +221,36 @@ def test_a_consent_from_before_caps_were_kept_stands_for_those_of_today(app: App
 
 
 @pytest.mark.exact
+def test_a_new_metric_of_a_group_that_was_agreed_to_waits_for_a_consent(app: App) -> None:
+    app.write({"city": {}, "town": {}})
+    app.client.close()
+    app.client = app.open()
+    assert app.client.status().unasked == ("town",)
+    assert app.client.record("town", "Oslo").reason == "consent"  # type: ignore[union-attr]
+    assert app.client.record("city", "Oslo")
+    app.client.grant()
+    assert app.client.status().unasked == ()
+    assert app.client.record("town", "Oslo")
+
+
+@pytest.mark.exact
+def test_a_consent_from_before_metrics_were_kept_stands_for_those_of_today(app: App) -> None:
+    with closing(sqlite3.connect(app.path)) as connection:
+        connection.execute(
+            "UPDATE state SET value = json_remove(value, '$.metrics') WHERE name = 'terms'"
+        )
+        connection.commit()
+    assert app.client.record("city", "Oslo")
+    app.now += DAY
+    app.client.upload()
+    assert len(app.server.items) == 1
+    app.write({"city": {}, "town": {}})
+    app.client.close()
+    app.client = app.open()
+    assert app.client.record("town", "Oslo").reason == "consent"  # type: ignore[union-attr]
+
+
+@pytest.mark.exact
 def test_charges_follow_a_metric_into_another_group(app: App) -> None:
     for _ in range(2):
         app.client.record("city", "Oslo")
@@ -231,4 +262,5 @@ def test_charges_follow_a_metric_into_another_group(app: App) -> None:
     app.client = app.open()
     assert app.client.remaining() == {"places": 8.0, "other": 0.0}
     assert app.client.record("city", "Oslo").reason == "cap"  # type: ignore[union-attr]
+    app.client.grant()
     assert app.client.record("home", "Oslo")

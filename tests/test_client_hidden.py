@@ -136,7 +136,7 @@ def test_hidden_a_new_group_sends_nothing_before_the_owner_is_asked(home: Any) -
     )
     one.restart()
     one.day()
-    assert one.client.status().unasked == ("spots",)
+    assert one.client.status().unasked == ("spots", "ort")
     assert {item.metric for item in one.server.items} == {"city"}
     one.client.grant()
     one.day()

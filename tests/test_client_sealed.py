@@ -128,8 +128,18 @@ def test_a_key_that_the_registry_does_not_list_is_refused(app: SealingApp) -> No
         with pytest.raises(ParameterError, match="does not list the key"):
             app.open(destination=destination)
     app.open(destination=Collector(HERE, relay=RELAY, key=KEY.public)).close()
-    with pytest.raises(ParameterError, match="give the collector's key"):
+    with pytest.raises(ParameterError, match="give the destination the collector's key"):
         app.open(destination=Collector(HERE))
+
+
+@pytest.mark.exact
+def test_a_destination_of_its_own_without_a_key_is_refused(app: SealingApp) -> None:
+    class Own:
+        def send(self, identity: bytes, body: bytes) -> int:
+            return 0
+
+    with pytest.raises(ParameterError, match="give the destination the collector's key"):
+        app.open(destination=Own())
 
 
 @pytest.mark.exact

@@ -19,14 +19,14 @@ from ldp.registry import Metric, Registry
 Charge = tuple[str, str, float, int]
 """Group, metric, price, and how often it was charged."""
 TERMS = "terms"
-"""Name of the state with the caps that the owner was shown with the consent."""
+"""Name of the state with the caps and the metrics that the owner was shown with the consent."""
 
 
 def agree(
     connection: Connection, registry: Registry, shuffler_groups: Collection[str] = ()
 ) -> None:
-    """Write down the caps of the registry as those that the owner agreed to; of groups that trust a
-    shuffler only of `shuffler_groups`."""
+    """Write down the caps and metrics of the registry as those that the owner agreed to; of groups
+    that trust a shuffler only of `shuffler_groups`."""
     groups = {
         _term(registry, name): [
             *(length(group.caps.window), group.caps.window_epsilon, group.caps.lifetime_epsilon),
@@ -36,7 +36,24 @@ def agree(
         if not group.needs_shuffler or name in shuffler_groups
     }
     life = None if registry.lifetime_epsilon == math.inf else registry.lifetime_epsilon
-    remember(connection, TERMS, json.dumps({"life": life, "groups": groups}))
+    terms = {"life": life, "groups": groups, "metrics": sorted(registry.metrics)}
+    remember(connection, TERMS, json.dumps(terms))
+
+
+def complete_terms(connection: Connection, registry: Registry) -> None:
+    """Let a consent from before caps were kept stand for those of this registry, and one from
+    before metrics were kept for its metrics."""
+    terms = json.loads(state(connection, TERMS, "{}"))
+    if not terms:
+        agree(connection, registry)
+    elif "metrics" not in terms:
+        remember(connection, TERMS, json.dumps(terms | {"metrics": sorted(registry.metrics)}))
+
+
+def is_new(connection: Connection, metric: str) -> bool:
+    """Return whether a metric was not among those that the owner was shown with the consent."""
+    terms = json.loads(state(connection, TERMS, "{}"))
+    return metric not in terms.get("metrics", (metric,))
 
 
 def is_agreed(connection: Connection, group: str) -> bool:
@@ -45,18 +62,20 @@ def is_agreed(connection: Connection, group: str) -> bool:
     return terms is None or group in json.loads(terms)["groups"]
 
 
-def groups_to_ask(connection: Connection, registry: Registry) -> tuple[str, ...]:
-    """Return the groups that are new since the consent, or whose caps are looser, and "[product]"
-    if the cap of the device is. The smaller caps hold until the owner is asked again."""
+def names_to_ask(connection: Connection, registry: Registry) -> tuple[str, ...]:
+    """Return the groups that are new since the consent, or whose caps are looser, the metrics that
+    are new, and "[product]" if the cap of the device is looser. The smaller caps hold, and new
+    metrics wait, until the owner is asked again."""
     life, agreed_caps = _terms(connection, registry)
-    names = tuple(
+    groups = [
         name
         for name, group in registry.groups.items()
         if (caps := agreed_caps.get(_term(registry, name))) is None
         or group.caps.lifetime_epsilon > caps.lifetime_epsilon
         or group.caps.increase_over(caps)
-    )
-    return names + ("[product]",) * (registry.lifetime_epsilon > life)
+    ]
+    metrics = [name for name in registry.metrics if is_new(connection, name)]
+    return (*groups, *metrics, *["[product]"] * (registry.lifetime_epsilon > life))
 
 
 def life_left(connection: Connection, registry: Registry, group: str) -> Fraction:

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from weakref import WeakSet
 
 from ldp.client import periods
-from ldp.client.charges import TERMS, agree, groups_to_ask, life_left, remaining_budget
+from ldp.client.charges import (
+    agree,
+    complete_terms,
+    is_new,
+    life_left,
+    names_to_ask,
+    remaining_budget,
+)
 from ldp.client.destinations import Destination
 from ldp.client.device_file import DeviceFile, StorageError, remember, state
 from ldp.client.memoisation_modes import modes_of
@@ -272,24 +279,19 @@ class Client:
             return otherwise(error)
 
     def _record(self, name: str, value: Any) -> Recorded | Declined:
-        metric = self._registry.metrics.get(name) if isinstance(name, str) else None
-        if metric is None:
-            return self._declare(Declined("unknown metric", "no such metric is registered"))
         if not self._may_write():
             return Declined("consent", NOBODY_AGREED)
-        if metric.needs_shuffler and not self._has_relay:
-            return self._declare(Declined("relay", f"metric {name!r} needs a relay to send to"))
-        value = metric.cleaned(value)
-        try:
-            metric.mechanism.check(value)
-        except ParameterError as error:
-            return self._declare(Declined("value", str(error)))
-        may_seal = metric.presence == "public"  # a hidden record decides nothing about sending
+        mistake, metric, value = self._checked(name, value)
+        # a hidden record decides nothing about sending
+        may_seal = metric is not None and metric.presence == "public"
         while True:
             with self._open_file().transaction() as connection:
                 if self._read_consent(connection) != "granted":
                     return Declined("consent", "the owner does not agree")
                 self._witness.check(connection)
+                if mistake is not None:
+                    return self._declare(mistake)
+                assert metric
                 settle(connection, self._registry)
                 now = periods.ledger_time(connection, self._clock())
                 if not (may_seal and self._sealer.public_periods(connection, now)):
@@ -297,16 +299,33 @@ class Client:
             self._seal(uploads=False)
             may_seal = False
 
+    def _checked(self, name: str, value: Any) -> tuple[Declined | None, Metric | None, Any]:
+        """Return what is wrong with a record, None for nothing, its metric and the value to
+        encode."""
+        metric = self._registry.metrics.get(name) if isinstance(name, str) else None
+        if metric is None:
+            return Declined("unknown metric", "no such metric is registered"), None, value
+        if metric.needs_shuffler and not self._has_relay:
+            return Declined("relay", f"metric {name!r} needs a relay to send to"), metric, value
+        value = metric.cleaned(value)
+        try:
+            metric.mechanism.check(value)
+        except ParameterError as error:
+            return Declined("value", str(error)), metric, value
+        return None, metric, value
+
     def _enter(
         self, connection: Connection, metric: Metric, value: Value, now: int
     ) -> Recorded | Declined:
         if metric.expires < periods.day_of(now):
             return Declined("expired", f"metric {metric.name!r} expired on {metric.expires}")
+        if is_new(connection, metric.name):
+            return Declined("consent", f"metric {metric.name!r} is new: ask again")
         mode, life = self._modes[metric.name], life_left(connection, self._registry, metric.group)
         if (frozen := mode.current_response(connection, now)) and not frozen.response:
             return Declined("cap", "this epoch sends nothing more after the withdrawal")
         if Fraction(metric.price) > life and not (frozen and frozen.charged):
-            if metric.group in groups_to_ask(connection, self._registry):
+            if metric.group in names_to_ask(connection, self._registry):
                 what = "needs its own consent" if metric.needs_shuffler else "allows more now"
                 return Declined("consent", f"group {metric.group!r} {what}: ask again")
             return Declined("cap", f"group {metric.group!r} has spent its lifetime")
@@ -323,8 +342,7 @@ class Client:
                 return
             self._witness.check(connection)
             settle(connection, self._registry)
-            if state(connection, TERMS) is None:
-                agree(connection, self._registry)
+            complete_terms(connection, self._registry)
             now = periods.ledger_time(connection, self._clock())
             due_periods = self._sealer.public_periods(connection, now)
             if uploads:
@@ -467,7 +485,7 @@ class Client:
                 acknowledged=states.get("acknowledged", 0),
                 refused=state(connection, "refused", 0),
                 dropped=states.get("dropped", 0),
-                unasked=groups_to_ask(connection, self._registry),
+                unasked=names_to_ask(connection, self._registry) if consent == "granted" else (),
                 witnesses_lost=state(connection, LOSSES, 0),
             )
 
@@ -539,10 +557,11 @@ def _sealing_key(destination: Destination | None, registry: Registry) -> "Public
             f"{registry.path} does not list the key {key.fingerprint} in sealing_keys: devices "
             "seal to no other"
         )
-    if key is None and hasattr(destination, "key") and registry.sealing_keys:
+    stays = destination is None or getattr(destination, "is_local", False)
+    if key is None and registry.sealing_keys and (hasattr(destination, "key") or not stays):
         raise ParameterError(
-            f"{registry.path} has sealing_keys, so reports are sealed: give the collector's key, "
-            "Collector(..., key=...)"
+            f"{registry.path} has sealing_keys, so reports are sealed: give the destination the "
+            "collector's key, Collector(..., key=...)"
         )
     for name, queue in registry.queues().items() if key is not None else ():
         if HEAD_BYTES + Item(QUEUE + name, 1, bytes(queue.size)).size > MOST_BYTES:

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, TypeVar
 
-from ldp.client.charges import charge, is_agreed, remaining_budget
+from ldp.client.charges import charge, is_agreed, is_new, remaining_budget
 from ldp.client.device_file import remember, state
 from ldp.client.memoisation_modes import Mode
 from ldp.client.periods import beginning, day_of, length
@@ -134,7 +134,11 @@ class Sealer:
         """Return the reports that a group may send of one period, and charge them. The order of its
         metrics is drawn before any pool is read, and a grant that is not used lapses."""
         metrics, day = self._registry.metrics_of(group), day_of(end - 1)
-        modes = [self._modes[metric.name] for metric in metrics if metric.expires >= day]
+        modes = [
+            self._modes[metric.name]
+            for metric in metrics
+            if metric.expires >= day and not is_new(connection, metric.name)
+        ]
         items, remaining = list[Item](), remaining_budget(connection, self._registry, group, end)
         for mode in random_order(modes, self._bits):
             grant = mode.grant(connection, end, remaining)
@@ -168,8 +172,11 @@ class Sealer:
             "SELECT metric, version, meaning FROM frozen WHERE NOT charged"
         ).fetchall():
             for table in ("frozen", "pool", "seen") if key not in current else ():
+                what = (
+                    " AND NOT charged" if table == "frozen" else ""
+                )  # a charge is never forgotten
                 connection.execute(
-                    f"DELETE FROM {table} WHERE (metric, version, meaning) = (?, ?, ?)", key
+                    f"DELETE FROM {table} WHERE (metric, version, meaning) = (?, ?, ?){what}", key
                 )
 
     def _group(self, metric: str) -> str:

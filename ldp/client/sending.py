@@ -42,7 +42,7 @@ class Sender:
         self._keeps = keeps
         self._clock = clock
         self._bits = bits
-        self._next_try = 0
+        self._next_try, self._failure = 0, ""
         self._stopped = threading.Event()
         self.forget_threads()
 
@@ -107,14 +107,15 @@ class Sender:
             return self._until(connection, end, "what was recorded is sealed after its period")
         if self.destination is None:
             return NO_DESTINATION, None
-        next_try = state(connection, "next_try", 0)
-        if self._clock().timestamp() < next_try:
-            return FAILED, datetime.fromtimestamp(next_try, UTC)
+        next_try, clock = state(connection, "next_try", 0), math.floor(self._clock().timestamp())
+        if clock < next_try <= clock + LONGEST_WAIT:
+            why = ": ".join(filter(None, (FAILED, self._failure)))
+            return why, datetime.fromtimestamp(next_try, UTC)
         return self._until(connection, sealed, RANDOM_MOMENT)
 
     def _until(self, connection: Connection, moment: int, why: str) -> tuple[str, datetime | None]:
         if moment <= ledger_time(connection, self._clock()):
-            return "waits for upload(), which the thread of start() calls", None
+            return "waits for upload(), which start() calls", None
         return why, datetime.fromtimestamp(moment, UTC)
 
     def _send_batch(
@@ -151,8 +152,10 @@ class Sender:
             if type(refused) is not int or refused < 0:
                 raise Unreachable("a destination must return how many reports it refused")
         except Exception as error:  # any error: the batch is sent again later, the app goes on
+            self._failure = error_line(error)
             self._note_failure(device, clock, getattr(error, "retry_after", 0.0))
-            return Uploaded(waiting=waiting, why=error_line(error))
+            return Uploaded(waiting=waiting, why=self._failure)
+        self._failure = ""
         _acknowledge(device(), batch[0], refused, self._keeps)
         return Uploaded(1, refused, waiting - 1)
 
