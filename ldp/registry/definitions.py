@@ -2,6 +2,8 @@
 
 import hashlib
 import io
+import math
+import re
 from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import Path
@@ -18,6 +20,7 @@ Presence = Literal["public", "hidden"]
 Trust = Literal["device", "shuffler"]
 BEHIND_RELAY = ", behind an honest relay"
 """Words after the name of a number that holds only behind a relay that is honest."""
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Group(NamedTuple):
@@ -109,21 +112,25 @@ class Metric(NamedTuple):
         return ", ".join(sorted(parts - {"", "epoch", "public"}))
 
     def cleaned(self, value: Any) -> Any:
-        """Return the value to encode: cleaned, or `other`; for a joint metric a tuple of them. What
-        is not a value of the metric is returned as it is: its mechanism rejects it."""
+        """Return the value to encode: cleaned, or `other`; for a joint metric a tuple of them. A
+        NaN becomes minus infinity, and what is not Unicode in a text U+FFFD. What is not a value of
+        the metric is returned as it is: its mechanism rejects it."""
         if self.members and isinstance(value, tuple) and len(value) == len(self.members):
             pairs = zip(self.members, value, strict=True)
             return tuple(member.cleaned(part) for member, part in pairs)
         if isinstance(value, set | frozenset):
             return frozenset(map(self._cleaned, value))
-        if isinstance(value, list | tuple) and getattr(self.mechanism, "by", None):
-            return (*map(self._cleaned, value[:1]), *value[1:])
+        if isinstance(value, list | tuple):
+            names = 1 if getattr(self.mechanism, "by", None) else 0
+            return (*map(self._cleaned, value[:names]), *map(_number, value[names:]))
         return self._cleaned(value)
 
     def _cleaned(self, value: Any) -> Any:
         """Return one text as it is encoded."""
         if not isinstance(value, str | bytes):
-            return value
+            return _number(value)
+        if isinstance(value, str):
+            value = _SURROGATES.sub("\ufffd", value)
         if self.cleans:
             spelled: Any = self.mechanism
             with suppress(ParameterError):
@@ -192,6 +199,11 @@ class Metric(NamedTuple):
         if any(members):
             return "; ".join(members)
         return "cleaned" if self.cleans else f"other {self.other}" if self.other else ""
+
+
+def _number(value: Any) -> Any:
+    """Return the value, or below all bounds where it is not a number."""
+    return -math.inf if isinstance(value, float) and value != value else value
 
 
 def is_plain(text: str) -> bool:

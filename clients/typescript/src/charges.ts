@@ -26,12 +26,12 @@ export function unasked({ terms }: Device, registry: Registry): string[] {
     caps.window < shown.window ||
     caps.window_epsilon > shown.window_epsilon ||
     (caps.report_epsilon ?? Infinity) > (shown.report_epsilon ?? Infinity);
-  const groups = Object.entries(registry.groups).filter(([name, caps]) =>
-    isLooser(caps, terms.groups[name]),
+  const groups = Object.keys(registry.groups).filter((name) =>
+    isLooser(registry.groups[name]!, terms.groups[name]),
   );
   const metrics = Object.keys(registry.metrics).filter((name) => !terms.metrics.includes(name));
   const product = registry.lifetime > terms.lifetime ? ["[product]"] : [];
-  return [...groups.map(([name]) => name), ...metrics, ...product];
+  return [...groups, ...metrics, ...product];
 }
 
 /** Charges count for their group, for the metric's group today, and for all once it is gone. */

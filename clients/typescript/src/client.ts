@@ -34,7 +34,9 @@ import {
   Collector,
   type Destination,
   nextBatch,
+  NO_DESTINATION,
   noteFailure,
+  outlook,
   Unreachable,
 } from "./sending.js";
 import { type Statement, statementOf } from "./statements.js";
@@ -66,6 +68,10 @@ export interface Status {
   refused: number;
   /** What is new, or allows more than the owner was shown: ask, and call `grant` again. */
   unasked: string[];
+  /** Why nothing more is sent now. */
+  why: string;
+  /** The earliest time at which something can be, where a clock decides it. */
+  nextUpload: Date | null;
 }
 
 /** A sealed batch, and what its reports say while its bytes are kept. */
@@ -94,6 +100,7 @@ export interface Options {
 }
 
 const MOST_BATCHES = 20;
+const NOBODY_AGREED = "nobody has agreed yet";
 /** Latest time that a clock is believed to show: the year 9000. */
 const LAST_SECOND = 221_845_392_000;
 
@@ -110,6 +117,8 @@ export class Client {
   #isClosed = false;
   #sending: Promise<unknown> = Promise.resolve();
   #timer: ReturnType<typeof setTimeout> | undefined;
+  /** Why the last batch was not taken, "" if it was or none was sent. */
+  #failure = "";
   /** Why the registry could not be had, the last time. */
   #problem = "";
 
@@ -196,9 +205,9 @@ export class Client {
       if (typeof registry === "string") return {};
       return this.#read((device) =>
         Object.fromEntries(
-          Object.entries(registry.groups).map(([group, caps]) => [
+          Object.keys(registry.groups).map((group) => [
             group,
-            device ? rest(device, registry, group, this.#now(device)) : caps.window_epsilon,
+            rest(device, registry, group, this.#now(device ?? newDevice())),
           ]),
         ),
       );
@@ -212,20 +221,27 @@ export class Client {
     const empty = {
       ...{ consent: this.#consent, storage: "", registry: isRead ? "" : registry || this.#problem },
       ...{ pooled: 0, waiting: 0, acknowledged: 0, dropped: 0, refused: 0, unasked: [] },
+      ...{ why: NOBODY_AGREED, nextUpload: null },
     };
     return this.#safely(
       () =>
         this.#read((device) => {
           if (!device) return empty;
+          const [consent, now] = [this.#consentOf(device), this.#now(device)];
+          const clock = Math.floor(this.#clock() / 1000);
           const count = (state: string) => device.batches.filter((b) => b.state === state).length;
           return {
-            ...{ ...empty, consent: this.#consentOf(device), refused: device.refused },
+            ...{ ...empty, consent, refused: device.refused },
+            ...(consent === "granted"
+              ? outlook(device, now, clock, !!this.#destination, this.#failure)
+              : { why: consent }),
             pooled: device.periods.flatMap(({ pool }) => Object.keys(pool)).length,
             ...{ waiting: count("waiting"), acknowledged: count("acknowledged") },
-            ...{ dropped: count("dropped"), unasked: isRead ? unasked(device, registry) : [] },
+            dropped: count("dropped"),
+            unasked: isRead && device.consent === "granted" ? unasked(device, registry) : [],
           };
         }),
-      (error) => ({ ...empty, storage: errorLine(error) }),
+      (error) => ({ ...empty, storage: errorLine(error), why: errorLine(error) }),
     );
   }
 
@@ -297,24 +313,26 @@ export class Client {
         if (!device || this.#consentOf(device) !== "granted") {
           return { result: refusal("consent", "the owner does not agree") };
         }
-        settle(device, registry);
+        const kept = settle(device, registry) && { device };
+        const refused = (reason: Reason, details: string) =>
+          ({ ...kept, result: refusal(reason, details) });
         const now = this.#now(device);
-        if (maySeal && publicPeriods(device, registry, now).length) return { result: null };
+        if (maySeal && publicPeriods(device, registry, now).length) return { ...kept, result: null };
         if (metric.expires < dayOf(now)) {
-          return { result: refusal("expired", `it expired on ${metric.expires}`) };
+          return refused("expired", `it expired on ${metric.expires}`);
         }
         if (!device.terms.metrics.includes(name)) {
-          return { result: refusal("consent", "the metric is new: ask again") };
+          return refused("consent", "the metric is new: ask again");
         }
         const [scene, mode] = [sceneOf(around, device, metric), modeOf(metric)];
         const epoch = mode.current?.(scene, now);
         if (epoch && !epoch.response) {
-          return { result: refusal("cap", "this epoch sends nothing more after the withdrawal") };
+          return refused("cap", "this epoch sends nothing more after the withdrawal");
         }
         if (!epoch?.charged && metric.cost > lifeLeft(device, registry, metric.group)) {
           return unasked(device, registry).includes(metric.group)
-            ? { result: refusal("consent", "the group allows more now: ask again") }
-            : { result: refusal("cap", `group ${metric.group} has spent its lifetime`) };
+            ? refused("consent", "the group allows more now: ask again")
+            : refused("cap", `group ${metric.group} has spent its lifetime`);
         }
         if (metric.presence === "public") this.#keepTime(device, registry, now);
         mode.enter(scene, cleaned, now);
@@ -355,18 +373,20 @@ export class Client {
         return nextBatch(device, this.#now(device), clock, this.#bits);
       });
       if (typeof next === "string") return { ...total, why: next || total.why };
-      if (!this.#destination) return { ...total, why: "there is no collector" };
+      if (!this.#destination) return { ...total, why: NO_DESTINATION };
       try {
         const refused = await this.#destination.send(next.body!);
         if (refused !== refused >>> 0) throw new TypeError();
         const keeps = !!this.#options.keepSent;
         await this.#change((device) => acknowledge(device, next.id, refused, keeps), true);
+        this.#failure = "";
         total.acknowledged += 1;
         total.refused += refused;
         if (refused) total.why = "reports were refused: is the collector's registry this one?";
         total.waiting -= 1;
       } catch (error) {
         if (error instanceof StorageError) throw error;
+        this.#failure = errorLine(error);
         await this.#change((device) => noteFailure(device, error, clock, this.#bits), false);
         return { ...total, why: errorLine(error) };
       }

@@ -138,6 +138,11 @@ export const isOf =
     key.meaning === meaning &&
     (ends === undefined || key.ends === ends);
 
+/** An order that says nothing about when something was recorded. */
+export const byKey = (a: Key, b: Key): number =>
+  a.ends - b.ends || (named(a) < named(b) ? -1 : 1);
+const named = ({ metric, version, meaning }: Key): string => `${metric} ${version} ${meaning}`;
+
 export const DAY = 86_400;
 export const dayOf = (seconds: number): string => new Date(1000 * seconds).toISOString().slice(0, 10);
 /** The end of the period or epoch of that length which holds `now`; each begins at a multiple. */

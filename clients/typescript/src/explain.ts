@@ -1,7 +1,7 @@
 // What a device may send and what that tells, for its owner: as data, and as the text of that data.
 
 import { budget, rounded } from "./charges.js";
-import { DAY, type Device, ending } from "./device.js";
+import { DAY, dayOf, type Device, ending } from "./device.js";
 import type { Registry } from "./registry.js";
 
 export interface Explanation {
@@ -56,16 +56,20 @@ export function explanation(
       caps.window_epsilon * (Math.ceil(DAY / caps.window) + 1),
     ),
     lifetimeEpsilon: caps.lifetime_epsilon,
-    remaining: device ? rest(device, registry, name, now) : caps.window_epsilon,
+    remaining: rest(device, registry, name, now),
   }));
   return { product: registry.product, consent, questions, groups, problems: registry.problems };
 }
 
 /** Epsilon that a group could still spend in its current window, rounded down. */
-export function rest(device: Device, registry: Registry, group: string, now: number): number {
-  const end = ending(now, registry.groups[group]!.window);
+export function rest(device: Device | null, registry: Registry, group: string, now: number) {
+  const caps = registry.groups[group]!;
+  if (!device?.product) { // nobody agreed yet
+    return Math.min(caps.window_epsilon, caps.lifetime_epsilon, registry.lifetime);
+  }
+  const end = ending(now, caps.window);
   const { life, window } = budget(device, registry, group, end);
-  const inWindow = window + registry.setAside(group, new Date(1000 * now).toISOString().slice(0, 10));
+  const inWindow = window + registry.setAside(group, dayOf(end - 1));
   return rounded(life < inWindow ? life : inWindow);
 }
 

@@ -1,7 +1,7 @@
 // How a metric is memoised: what a record enters, what a period may afford, and what it takes.
 
 import { type Budget } from "./charges.js";
-import { type Device, ending, type Epoch, isOf, type Period, type Pooled } from "./device.js";
+import { byKey, type Device, ending, type Epoch, isOf, type Period, type Pooled } from "./device.js";
 import { message, toHex } from "./bytes.js";
 import type { Value } from "./encoder.js";
 import { drawResponse, KeyedResponses, reportOf } from "./memory.js";
@@ -52,6 +52,7 @@ function enterPeriod({ device, metric, window, bits }: Scene, now: number, draw:
     const { name, version, meaning } = metric;
     period = { ends, metric: name, version, meaning, records: 0, pool: {} };
     device.periods.push(period);
+    device.periods.sort(byKey);
   }
   const slots = metric.reports_per_window;
   let slot = indexBelow(bits, Math.max(slots, period.records + 1));
@@ -121,6 +122,7 @@ const perValue: Mode = {
     const known = new Set(scene.device.tags);
     const tags = new Set(pooled.map(({ tag }) => tag!).filter((tag) => !known.has(tag)));
     scene.device.tags.push(...tags);
+    scene.device.tags.sort();
     return { reports: reportsOf(pooled), times: tags.size };
   },
 };
@@ -128,12 +130,11 @@ const perValue: Mode = {
 /** One response for all reports of an epoch, to its first value: they cost one price together. */
 const byEpoch: Mode = {
   enter(scene, value, now) {
-    const { device, metric, bits } = scene;
+    const { metric, bits } = scene;
     let epoch = byEpoch.current!(scene, now);
     if (!epoch) {
       epoch = newEpoch(scene, ending(now, metric.epoch!));
       epoch.response = drawResponse(metric.encoder, value, bits);
-      device.epochs.push(epoch);
     }
     const { response } = epoch;
     enterPeriod(scene, now, () => ({ report: reportOf(metric.encoder, response!, bits) }));
@@ -164,20 +165,19 @@ const hiddenByEpoch: Mode = {
   enter(scene, value, now) {
     const { device, metric, bits } = scene;
     const ends = ending(now, metric.epoch!) + metric.epoch!;
-    let next = device.epochs.find(isOf(metric, ends));
-    if (!next) device.epochs.push((next = newEpoch(scene, ends)));
+    const next = device.epochs.find(isOf(metric, ends)) ?? newEpoch(scene, ends);
     next.records += 1;
     if (indexBelow(bits, next.records) === 0) {
       next.response = drawResponse(metric.encoder, value, bits);
     }
   },
   take(scene, end, grant) {
-    const { device, metric, bits } = scene;
+    const { metric, bits } = scene;
     const { encoder, none } = metric;
     const slots = Array.from({ length: metric.reports_per_window });
     if (!grant.reports) return { reports: slots.map(() => encoder.encode(none!, bits)), times: 0 };
-    let epoch = byEpoch.current!(scene, end - 1);
-    if (!epoch) device.epochs.push((epoch = newEpoch(scene, ending(end - 1, metric.epoch!))));
+    const epoch =
+      byEpoch.current!(scene, end - 1) ?? newEpoch(scene, ending(end - 1, metric.epoch!));
     epoch.response ??= drawResponse(encoder, none!, bits);
     epoch.charged ||= grant.life > 0n;
     const { response } = epoch;
@@ -188,10 +188,15 @@ const hiddenByEpoch: Mode = {
   },
 };
 
-const newEpoch = ({ metric }: Scene, ends: number): Epoch => ({
-  ...{ ends, metric: metric.name, version: metric.version, meaning: metric.meaning },
-  ...{ records: 0, charged: false, response: null },
-});
+/** An epoch without a response, which is kept from now on. */
+function newEpoch({ device, metric: { name, version, meaning } }: Scene, ends: number): Epoch {
+  const epoch: Epoch = {
+    ...{ ends, metric: name, version, meaning, records: 0, charged: false, response: null },
+  };
+  device.epochs.push(epoch);
+  device.epochs.sort(byKey);
+  return epoch;
+}
 
 const MODES: Record<string, Mode> = {
   "fresh public": fresh,

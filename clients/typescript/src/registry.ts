@@ -45,6 +45,7 @@ export interface RegistryDocument {
     readonly name: string;
     readonly lifetime_epsilon?: number;
     readonly development?: boolean;
+    readonly sealing_keys?: readonly string[];
   };
   readonly groups: Readonly<Record<string, Group>>;
   readonly metrics: Readonly<Record<string, MetricDocument>>;
@@ -84,6 +85,9 @@ export class Registry {
     const problems = bare<string>();
     for (const [name, metric] of Object.entries(document.metrics)) {
       try {
+        if (document.product.sealing_keys?.length) {
+          throw new RegistryError("its reports are sealed, which this client cannot do");
+        }
         metrics[name] = checked(name, metric, this.groups, mechanisms);
       } catch (error) {
         problems[name] = (error as Error).message;
@@ -114,7 +118,9 @@ export class Registry {
   /** The value to encode: cleaned, or `other`. What is no value of the metric stays as it is. */
   cleaned(metric: Metric, value: Value): Value {
     if (!Array.isArray(value)) return cleanedText(metric, value);
-    if ("by" in metric.mechanism) return [cleanedText(metric, value[0]), ...value.slice(1)];
+    if ("by" in metric.mechanism) {
+      return [cleanedText(metric, value[0]), ...value.slice(1).map(number)];
+    }
     const members = metric.of?.map((name) => this.metrics[name]!);
     return members?.length === value.length
       ? value.map((part, i) => this.cleaned(members[i]!, part))
@@ -149,10 +155,14 @@ function checked(
   return { ...document, name, encoder, meaning, cost: exact(document.price) };
 }
 
+/** A value, below all bounds where it is not a number. */
+const number = (value: Value): Value => (Number.isNaN(value) ? -Infinity : value);
+
 function cleanedText(metric: Metric, value: Value): Value {
-  if (typeof value !== "string") return value;
+  if (typeof value !== "string") return number(value);
+  value = value.replace(/\p{Cs}/gu, "\ufffd");
   const { alphabet, length } = metric.mechanism as { alphabet?: string; length?: number };
-  if (metric.cleans && alphabet && !/\p{Cs}/u.test(value)) {
+  if (metric.cleans && alphabet) {
     return [...value.normalize("NFC")].flatMap((letter) => letters(letter, alphabet))
       .slice(0, length).join("");
   }

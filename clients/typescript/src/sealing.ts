@@ -40,7 +40,7 @@ export function publicPeriods(device: Device, registry: Registry, now: number): 
     const group = registry.groupOf(metric);
     if (end <= now && !registry.isHidden(group)) due.set(`${end} ${group}`, { end, group });
   }
-  return [...due.values()].sort((a, b) => a.end - b.end);
+  return [...due.values()];
 }
 
 /** The periods that are over of hidden groups, by their calendars; one that has none begins now. */
@@ -60,7 +60,8 @@ export function hiddenPeriods(device: Device, registry: Registry, now: number): 
 export function seal(device: Device, around: Surroundings, due: readonly Due[], now: number) {
   const { registry, bits } = around;
   const items: Item[] = [];
-  for (const { end, group } of [...due].sort((a, b) => a.end - b.end)) {
+  const byGroup = (a: Due, b: Due) => a.end - b.end || (a.group < b.group ? -1 : 1);
+  for (const { end, group } of [...due].sort(byGroup)) {
     if (registry.groups[group]) items.push(...chargedItems(device, around, group, end));
     forget(device, registry, group, end);
   }
@@ -122,15 +123,19 @@ function forgetOthers(device: Device, registry: Registry, day: string): void {
   device.periods = device.periods.filter((period) => !isStale(period));
 }
 
-/** Delete what metrics recorded whose group or window changed: their periods overlap today's. */
-export function settle(device: Device, registry: Registry): void {
+/** Delete what metrics recorded whose group or window changed: their periods overlap today's.
+ * Returns whether any had. */
+export function settle(device: Device, registry: Registry): boolean {
+  let isChanged = false;
   for (const { name, group } of Object.values(registry.metrics)) {
     const place = `${group} ${registry.groups[group]!.window}`;
     if ((device.layout[name] ??= place) === place) continue;
+    isChanged = true;
     device.layout[name] = place;
     device.periods = device.periods.filter(({ metric }) => metric !== name);
     device.epochs = device.epochs.filter(({ metric, charged }) => metric !== name || charged);
   }
+  return isChanged;
 }
 
 /** Drop batches that no collector takes any more, and the oldest beyond MOST_WAITING bytes; delete

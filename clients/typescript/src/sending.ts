@@ -66,14 +66,46 @@ export class Collector implements Destination {
   }
 }
 
+export const NO_DESTINATION = "there is no destination";
+const [FAILED, RANDOM_MOMENT] = ["waits after a failure", "waits for its random moment"];
+
+const waitingOf = (device: Device) => device.batches.filter(({ state }) => state === "waiting");
+const hasFailed = ({ nextTry }: Device, clock: number): boolean =>
+  clock < nextTry && nextTry <= clock + LONGEST_WAIT;
+
 /** A batch that may leave now, each as likely; or why none may. */
 export function nextBatch(device: Device, now: number, clock: number, bits: BitSource) {
-  const waiting = device.batches.filter(({ state }) => state === "waiting");
+  const waiting = waitingOf(device);
   if (!waiting.length) return "";
-  const { nextTry } = device;
-  if (clock < nextTry && nextTry <= clock + LONGEST_WAIT) return "waits after a failure";
+  if (hasFailed(device, clock)) return FAILED;
   const ready = waiting.filter(({ notBefore }) => notBefore <= now);
-  return ready.length ? ready[indexBelow(bits, ready.length)]! : "waits for its random moment";
+  return ready.length ? ready[indexBelow(bits, ready.length)]! : RANDOM_MOMENT;
+}
+
+/** Why nothing more is sent now, and the earliest time of the next batch, if a clock decides it. */
+export function outlook(
+  device: Device,
+  now: number,
+  clock: number,
+  hasDestination: boolean,
+  failure: string,
+) {
+  const until = (moment: number, why: string) =>
+    moment <= now
+      ? { why: "waits for upload(), which start() calls", nextUpload: null }
+      : { why, nextUpload: new Date(1000 * moment) };
+  const moments = waitingOf(device).map(({ notBefore }) => notBefore);
+  if (!moments.length) {
+    const ends = device.periods.map((period) => period.ends);
+    return ends.length
+      ? until(Math.min(...ends), "what was recorded is sealed after its period")
+      : { why: "nothing is recorded that was not sent", nextUpload: null };
+  }
+  if (!hasDestination) return { why: NO_DESTINATION, nextUpload: null };
+  if (hasFailed(device, clock)) {
+    return { why: [FAILED, failure].filter(Boolean).join(": "), nextUpload: new Date(1000 * device.nextTry) };
+  }
+  return until(Math.min(...moments), RANDOM_MOMENT);
 }
 
 /** Note that a batch was taken; its bytes stay where the app keeps what was sent. */

@@ -184,6 +184,49 @@ test("a cap that was raised or a metric that is new waits for a new consent", as
   assert.deepEqual(await device.client.record("novel", "Oslo"), yes);
 });
 
+test("a registry whose reports are sealed is declined: this client would send in the clear", async () => {
+  const { product, ...rest } = registry();
+  const sealed = { ...rest, product: { ...product, sealing_keys: ["00".repeat(32)] } };
+  const device = await granted({ registry: sealed });
+  const { reason, details } = await device.client.record("city", "Oslo");
+  assert.deepEqual([reason, details], ["registry", "its reports are sealed, which this client cannot do"]);
+  device.sleep(1);
+  await device.client.upload();
+  assert.deepEqual(device.inbox.batches, []);
+  assert.match(await device.client.explain(), /city: never sent, its reports are sealed/);
+});
+
+test("7 the document does not tell in which order first records were made", async () => {
+  const keys = [];
+  for (const names of [["city", "word"], ["word", "city"]]) {
+    const device = await granted({ registry: publicRegistry() });
+    for (const name of names) await device.client.record(name, "Oslo");
+    keys.push(device.document.periods.map(({ metric, ends }) => `${metric} ${ends}`));
+  }
+  assert.deepEqual(keys[0], keys[1]);
+});
+
+test("status says why nothing leaves, and when something can", async () => {
+  const device = await granted({ registry: publicRegistry() });
+  const said = async () => {
+    const { why, nextUpload } = await device.client.status();
+    return [why, nextUpload];
+  };
+  assert.deepEqual(await said(), ["nothing is recorded that was not sent", null]);
+  await device.client.record("city", "Oslo");
+  const end = new Date(Date.UTC(2026, 10, 22));
+  assert.deepEqual(await said(), ["what was recorded is sealed after its period", end]);
+  device.sleep(1);
+  assert.deepEqual(await said(), ["waits for upload(), which start() calls", null]);
+  device.inbox.error = new Unreachable("no network", 60);
+  await device.client.upload();
+  const [why, next] = await said();
+  assert.equal(why, "waits after a failure: no network");
+  assert.ok(next.getTime() > 1000 * device.now - 1);
+  await device.client.withdraw();
+  assert.deepEqual(await said(), ["withdrawn", null]);
+});
+
 test("3 a period is sealed by the first call after its end, and charged at that end", async () => {
   const device = await granted();
   assert.deepEqual(await device.client.record("city", "Oslo"), yes);
