@@ -173,9 +173,9 @@ class WordsAsk(Ask):
 
 
 def _other_line(values: Sequence[str]) -> str:
-    """Return the line of metrics.toml by which the last of `values` stands for what is not listed:
-    an answer that were not sent would be seen."""
-    return f"other = {quoted(values[-1])}  # stands for every answer that is not listed\n"
+    """Return the line of metrics.toml by which the value "other", in any case, stands for what is
+    not listed; "" where `values` have none: another value would be counted too often."""
+    return "".join(f"other = {quoted(v)}\n" for v in values if v.casefold() == "other")
 
 
 def _worst_share_error(mechanism: Mechanism, question: Question) -> float:
