@@ -104,7 +104,7 @@ def registry(
         product="weather",
         groups=made,
         metrics=metrics,
-        sealing_keys=(KEY.fingerprint,),
+        sealing_keys=(KEY.fingerprint,) if trusting else (),
     )
 
 

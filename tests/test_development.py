@@ -143,7 +143,7 @@ def test_the_status_says_why_nothing_was_sent_and_when_it_will_be(tmp_path: Path
         assert status.next_upload == NOON.replace(minute=1, second=0)
         clock.advance(timedelta(minutes=1))
         assert client.status()[-2:] == (
-            "waits for upload(), which the thread of start() calls",
+            "waits for upload(), which start() calls",
             None,
         )
         while client.upload().waiting == 0:  # until one has to wait
