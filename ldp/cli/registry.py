@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ldp.accounting.explain import UNLESS, epsilon_text, odds, round_up, touched_sentence
+from ldp.accounting.explain import epsilon_text, odds, round_up, touched_sentence
 from ldp.accounting.policy import length_in_words, periods_touched
 from ldp.cli.options import FILE, JSON, SPAN, say
 from ldp.cli.parsing import unknown_command
@@ -16,7 +16,7 @@ from ldp.errors import ParameterError, RegistryError
 from ldp.files import write_whole
 from ldp.registry import Registry
 from ldp.registry.definitions import BEHIND_RELAY
-from ldp.registry.explaining import changing_sentence, marks_of
+from ldp.registry.explaining import changing_notes, marks_of
 from ldp.registry.page import page as page_text
 from ldp.registry.sign_off import (
     BESIDE,
@@ -109,10 +109,7 @@ def check(
             ("all of one device", of_all),
         ]
     ]
-    for name, group in loaded.groups.items():
-        if changing := worst[name].get("changing_per_value"):
-            sentence = changing_sentence(length_in_words(group.caps.window), changing)
-            lines.append(f"note: the figures of group {name} hold{UNLESS[1:]}. {sentence}")
+    lines += [f"note: {sentence}" for sentence in changing_notes(loaded)]
     for window in sorted({group.caps.window for group in loaded.groups.values()}):
         windows = periods_touched(timedelta(days=1), window)
         lines.append(f"note: {touched_sentence(length_in_words(window), windows)}")

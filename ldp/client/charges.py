@@ -52,8 +52,8 @@ def complete_terms(connection: Connection, registry: Registry) -> None:
 
 def is_new(connection: Connection, metric: str) -> bool:
     """Return whether a metric was not among those that the owner was shown with the consent."""
-    terms = json.loads(state(connection, TERMS, "{}"))
-    return metric not in terms.get("metrics", (metric,))
+    agreed = _agreed_metrics(state(connection, TERMS, "{}"))
+    return agreed is not None and metric not in agreed
 
 
 def is_agreed(connection: Connection, group: str) -> bool:
@@ -148,6 +148,12 @@ def _term(registry: Registry, group: str) -> str:
         return group
     digest = hashlib.blake2b(trusting.consent.encode(), digest_size=16).hexdigest()
     return f"{SHUFFLER}{group}/{digest}"
+
+
+@lru_cache(maxsize=8)
+def _agreed_metrics(text: str) -> frozenset[str] | None:
+    metrics = json.loads(text).get("metrics")
+    return None if metrics is None else frozenset(metrics)
 
 
 @lru_cache(maxsize=8)

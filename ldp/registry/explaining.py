@@ -172,7 +172,7 @@ def in_text(data: Mapping[str, Any]) -> str:
             lines += metric_lines(data, name)
         for name, group in data["groups"].items():
             lines += group_lines(name, group, data["belief"])
-    lines += [marks_sentence(data["marks"]), " ".join(data["who"].values()), data["not_covered"]]
+    lines += [MARKS.format(**data["marks"]), " ".join(data["who"].values()), data["not_covered"]]
     if "remaining" in data:
         lives = data["remaining_for_life"]
         budgets = [
@@ -190,11 +190,6 @@ def marks_of(registry: Registry) -> dict[str, Any]:
     groups = registry.marks()
     bits = math.ceil(100 * math.log2(groups)) / 100
     return {"groups": f"{groups:,}" if bits < 40 else f"2**{bits:g}", "bits": bits}
-
-
-def marks_sentence(marks: Mapping[str, Any]) -> str:
-    """Return `marks_of` in words."""
-    return MARKS.format(**marks)
 
 
 def label(registry: Registry, name: str) -> Label:
@@ -459,6 +454,14 @@ def group_lines(name: str, group: Mapping[str, Any], belief: float) -> Iterator[
     if unless:
         changing = group["changing_per_value"]["epsilon"]
         yield f"  {changing_sentence(length, math.inf if changing is None else changing)}"
+
+
+def changing_notes(registry: Registry) -> Iterator[str]:
+    """Yield what the caps of each group with metrics memoised per value do not cover."""
+    for name, group in registry.groups.items():
+        if changing := registry.worst_case(name).get("changing_per_value"):
+            sentence = changing_sentence(length_in_words(group.caps.window), changing)
+            yield f"The figures of group {name} hold{UNLESS[1:]}. {sentence}"
 
 
 def changing_sentence(length: str, changing: float) -> str:

@@ -5,14 +5,14 @@ from datetime import date, timedelta
 from html import escape
 from typing import Any
 
-from ldp.accounting.explain import UNLESS, epsilon_text, round_up, touched_sentence
+from ldp.accounting.explain import epsilon_text, round_up, touched_sentence
 from ldp.accounting.policy import length_in_words, periods_touched
 from ldp.registry.definitions import BEHIND_RELAY, Metric
 from ldp.registry.explaining import (
-    changing_sentence,
+    MARKS,
+    changing_notes,
     explanation,
     group_lines,
-    marks_sentence,
     metric_lines,
 )
 from ldp.registry.registry import Registry
@@ -61,7 +61,7 @@ def page(
         "<h2>What one device can lose at most</h2>",
         _worst_cases(registry),
         *_touched(registry),
-        *_changing(registry),
+        *map(_line, changing_notes(registry)),
         "<h2>What reports reveal</h2>",
         *(part for name in registry.metrics for part in _section(metric_lines(data, name))),
         *(
@@ -71,7 +71,7 @@ def page(
         ),
         "<h2>What is not covered</h2>",
         _line(data["not_covered"]),
-        _line(marks_sentence(data["marks"])),
+        _line(MARKS.format(**data["marks"])),
         _line(" ".join(data["who"].values())),
         "<h2>Certificates of the audit</h2>",
         _table(
@@ -134,13 +134,6 @@ def _touched(registry: Registry) -> Iterator[str]:
         windows = periods_touched(timedelta(days=1), window)
         sentence = touched_sentence(length_in_words(window), windows)
         yield _line(f"{sentence[0].upper()}{sentence[1:]}.")
-
-
-def _changing(registry: Registry) -> Iterator[str]:
-    for name, group in registry.groups.items():
-        if changing := registry.worst_case(name).get("changing_per_value"):
-            sentence = changing_sentence(length_in_words(group.caps.window), changing)
-            yield _line(f"The figures of group {name} hold{UNLESS[1:]}. {sentence}")
 
 
 def _section(lines: Iterable[str]) -> Iterator[str]:
