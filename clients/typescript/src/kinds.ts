@@ -2,7 +2,7 @@
 
 import { bit, range } from "./bytes.js";
 import { binomial, type Channel } from "./probability.js";
-import { bernoulli, type BitSource, indexBelow, ONE, uniformBelow } from "./randomness.js";
+import { bernoulli, type BitSource, coin, either, indexBelow, ONE, uniformBelow } from "./randomness.js";
 
 export type Value = string | number | Uint8Array | readonly Value[];
 
@@ -68,9 +68,12 @@ export function drawColumn(
   all: number,
   columns: Columns,
 ): number {
-  if (bernoulli(bits, told, 1)) return columns[indexBelow(bits, columns.length)]!;
-  const o = indexBelow(bits, all - columns.length);
-  return columns.outside?.(o) ?? columns.reduce((n, t) => n + Number(n >= t), o);
+  const drawLie = () => {
+    const o = indexBelow(bits, all - columns.length);
+    return columns.outside?.(o) ?? columns.reduce((n, t) => n + Number(n >= t), o);
+  };
+  const drawTruth = () => columns[indexBelow(bits, columns.length)]!;
+  return either(bits, coin(bits, told), drawLie, drawTruth);
 }
 
 export const isColumn = (number: bigint, column: number): number =>
@@ -99,9 +102,8 @@ export const bits = (shape: Shape, channel: Channel): Part =>
 
 /** Parity of the 1 bits. */
 export const parity = (n: number): number => {
-  let odd = 0;
-  for (; n; n &= n - 1) odd ^= 1;
-  return odd;
+  for (const half of [16, 8, 4, 2, 1]) n ^= n >> half; // as long for any number
+  return n & 1;
 };
 
 /** A report is a column and the sign of the value's Hadamard row in it. */
@@ -111,8 +113,8 @@ export const sign = (shape: Shape, channel: Channel): Part =>
     vote: (number, column) => isColumn(number >> 1n, column) * (1 - 2 * Number(number & 1n)),
     draw: ([touched], source) => {
       const column = indexBelow(source, shape.columns);
-      const truth = BigInt(parity(column & touched!));
-      return 2n * BigInt(column) + (truth ^ 1n ^ bernoulli(source, channel.told, 1));
+      const truth = parity(column & touched!);
+      return 2n * BigInt(column) + BigInt(truth ^ 1 ^ coin(source, channel.told));
     },
   });
 
@@ -124,15 +126,18 @@ export const subset = (shape: Shape, channel: Channel, size: number): Part =>
     vote: hasBit,
     draw: (columns, source) => {
       const [all, own] = [shape.columns, columns.length];
-      const coin = (ONE * BigInt(size)) / BigInt(all);
-      const isTold = Number(bernoulli(source, channel.told, 1));
-      const named = isTold * drawShare(source, all, own, size);
-      const inside = own > 1 ? drawSet(source, own, named, 0n) : BigInt(named);
-      const others = drawSet(source, all - own, size - named, coin);
-      return columns.reduce((set, t, i) => {
-        const low = set & (bit(t) - 1n);
-        return low | (((inside >> BigInt(i)) & 1n) << BigInt(t)) | ((set ^ low) << 1n);
-      }, others);
+      const some = (ONE * BigInt(size)) / BigInt(all);
+      const drawNaming = (named: number) => {
+        const inside = own > 1 ? drawSet(source, own, named, 0n) : BigInt(named);
+        const others = drawSet(source, all - own, size - named, some);
+        return columns.reduce((set, t, i) => {
+          const low = set & (bit(t) - 1n);
+          return low | (((inside >> BigInt(i)) & 1n) << BigInt(t)) | ((set ^ low) << 1n);
+        }, others);
+      };
+      const isTold = coin(source, channel.told);
+      const share = drawShare(source, all, own, size);
+      return either(source, isTold, () => drawNaming(0), () => drawNaming(share));
     },
   });
 

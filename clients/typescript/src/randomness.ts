@@ -3,7 +3,7 @@
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { shake256 } from "@noble/hashes/sha3.js";
-import { bit, concat, digits, toBytes, toInteger, utf8 } from "./bytes.js";
+import { bit, concat, digits, range, toBytes, toInteger, utf8 } from "./bytes.js";
 
 /** 2**64: a probability is a whole number of its parts. */
 export const ONE = 1n << 64n;
@@ -12,6 +12,9 @@ const BLOCK_BYTES = 4096;
 export interface BitSource {
   /** A whole number of `bits` random bits; every draw begins at a whole byte. */
   draw(bits: number): bigint;
+  /** Whether what is drawn need not be the same again: then more is drawn than is used, so that the
+   * time of a report does not tell which was. */
+  readonly isSystem?: boolean;
 }
 
 /** The source that reads blocks one after the other and overwrites what it has read. */
@@ -33,8 +36,10 @@ export function bitsFrom(nextBlock: () => Uint8Array): BitSource {
 }
 
 /** The random bits of a device: the platform's cryptographic generator. */
-export const systemBits = (): BitSource =>
-  bitsFrom(() => globalThis.crypto.getRandomValues(new Uint8Array(BLOCK_BYTES)));
+export const systemBits = (): BitSource => ({
+  ...bitsFrom(() => globalThis.crypto.getRandomValues(new Uint8Array(BLOCK_BYTES))),
+  isSystem: true,
+});
 
 const stream = (label: string, blockBytes: number, seed: Uint8Array): BitSource => {
   let blocks = 0;
@@ -67,10 +72,27 @@ export function uniformBelow(bits: BitSource, bound: bigint): bigint {
 export const indexBelow = (bits: BitSource, bound: number): number =>
   Number(uniformBelow(bits, BigInt(bound)));
 
+/** Most lanes of which the system's source is asked for whole numbers. */
+const FEW_LANES = 64;
+const HALF = 2 ** 32;
+
+/** 1 with probability `threshold / 2**64`, else 0. */
+export function coin(bits: BitSource, threshold: bigint): number {
+  if (!bits.isSystem) return Number(bernoulli(bits, threshold, 1));
+  const [high, low] = [Number(bits.draw(32)), Number(bits.draw(32))];
+  // subtracted half by half: neither a comparison nor a jump, whose time could depend on the bits
+  const isLowLess = 1 ^ ((low - Number(threshold & 0xffffffffn) + HALF) / HALF);
+  return 1 ^ ((high - isLowLess - Number(threshold >> 32n) + HALF) / HALF);
+}
+
+/** The lie or the truth; of the system's source both are drawn, whichever is told. */
+export const either = <T>(bits: BitSource, isTold: number, ...draws: [() => T, () => T]): T =>
+  bits.isSystem ? draws.map((draw) => draw())[isTold]! : draws[isTold]!();
+
 /**
  * `lanes` independent bits: a lane is 1 with probability `high / 2**64` where its bit of `chosen`
  * is 1, else with `low / 2**64`. Each compares 64 random bits with its threshold from the top bit
- * down, and is decided at the first difference.
+ * down, and is decided at the first difference; of the system's source few are compared whole.
  */
 export function bernoulli(
   bits: BitSource,
@@ -79,6 +101,13 @@ export function bernoulli(
   chosen = 0n,
   high = 0n,
 ): bigint {
+  if (bits.isSystem && lanes <= FEW_LANES) {
+    const isChosen = (lane: number) => Number((chosen >> BigInt(lane)) & 1n);
+    return range(lanes).reduce(
+      (n, lane) => n | (BigInt(coin(bits, [low, high][isChosen(lane)]!)) << BigInt(lane)),
+      0n,
+    );
+  }
   const every = bit(lanes) - 1n;
   const pick = (isLow: boolean, isHigh: boolean) =>
     (isLow ? every & ~chosen : 0n) | (isHigh ? chosen : 0n);
