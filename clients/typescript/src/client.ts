@@ -116,6 +116,8 @@ export class Client {
   #decisions = 0;
   #isClosed = false;
   #sending: Promise<unknown> = Promise.resolve();
+  /** Ends what is on its way. */
+  #stop = new AbortController();
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** Why the last batch was not taken, "" if it was or none was sent. */
   #failure = "";
@@ -165,6 +167,8 @@ export class Client {
   async withdraw(): Promise<boolean> {
     this.#decisions += 1;
     this.#isWithdrawing = true;
+    this.#stop.abort();
+    this.#stop = new AbortController();
     const isWritten = await this.#safely(() => this.#writeWithdrawal(), () => false);
     await this.#sending;
     return isWritten;
@@ -177,14 +181,15 @@ export class Client {
 
   /** Seal the periods that are over, and send what waits. */
   upload(): Promise<Uploaded> {
+    const total = { ...NOTHING_SENT };
     return this.#safely(
       async () => {
         if (this.#isWithdrawing) await this.#writeWithdrawal();
-        const work = this.#options.storage.alone(() => this.#upload());
+        const work = this.#options.storage.alone(() => this.#upload(total));
         this.#sending = Promise.allSettled([this.#sending, work]);
         return (await work) ?? { ...NOTHING_SENT, why: "another tab uploads" };
       },
-      (error) => ({ ...NOTHING_SENT, why: errorLine(error) }),
+      (error) => ({ ...total, why: errorLine(error) }),
     );
   }
 
@@ -360,8 +365,7 @@ export class Client {
     }, true);
   }
 
-  async #upload(): Promise<Uploaded> {
-    const total = { ...NOTHING_SENT };
+  async #upload(total: Uploaded): Promise<Uploaded> {
     const consent = await this.#read((device) => this.#consentOf(device));
     if (consent !== "granted") return { ...total, why: "consent" };
     await this.#seal(await this.#registry(), true);
@@ -374,8 +378,9 @@ export class Client {
       });
       if (typeof next === "string") return { ...total, why: next || total.why };
       if (!this.#destination) return { ...total, why: NO_DESTINATION };
+      const { signal } = this.#stop;
       try {
-        const refused = await this.#destination.send(next.body!);
+        const refused = await this.#destination.send(next.body!, signal);
         if (refused !== refused >>> 0) throw new TypeError();
         const keeps = !!this.#options.keepSent;
         await this.#change((device) => acknowledge(device, next.id, refused, keeps), true);
@@ -386,6 +391,7 @@ export class Client {
         total.waiting -= 1;
       } catch (error) {
         if (error instanceof StorageError) throw error;
+        if (signal.aborted) return { ...total, waiting: 0, why: "consent" };
         this.#failure = errorLine(error);
         await this.#change((device) => noteFailure(device, error, clock, this.#bits), false);
         return { ...total, why: errorLine(error) };

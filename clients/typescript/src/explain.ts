@@ -22,7 +22,11 @@ export interface Question {
   readonly epsilon: number;
   /** What a report's receiver can believe at most who believed in an answer with 50 percent. */
   readonly belief: number;
+  /** So many linked reports with fresh noise, or more, let a guess be right so often. */
+  readonly linked: number;
   readonly memoise: string;
+  /** Epsilon that one report can tell about a value that changes: with `memoise` "per-value". */
+  readonly changing: number;
   readonly presence: string;
   readonly expires: string;
 }
@@ -31,11 +35,16 @@ export interface Allowance {
   readonly name: string;
   readonly window: number;
   readonly windowEpsilon: number;
+  /** Whether the epsilons hold only as long as nobody learns when a value changes. */
+  readonly isConditional: boolean;
   /** At most, in any 24 hours: all windows that they touch. */
   readonly dayEpsilon: number;
   readonly lifetimeEpsilon: number;
   readonly remaining: number;
 }
+
+/** How often a guess between two answers, equally likely before, is to be right. */
+const CERTAINTY = 0.99;
 
 export function explanation(
   registry: Registry,
@@ -47,10 +56,13 @@ export function explanation(
     ...{ name: metric.name, description: metric.description, group: metric.group },
     ...{ reports: metric.reports_per_window, window: registry.groups[metric.group]!.window },
     ...{ epsilon: metric.epsilon, belief: 1 / (1 + Math.exp(-metric.epsilon)) },
+    linked: Math.ceil(Math.log(CERTAINTY / (1 - CERTAINTY)) / metric.epsilon),
+    changing: metric.changing_per_value ?? Infinity,
     ...{ memoise: metric.memoise ?? "", presence: metric.presence, expires: metric.expires },
   }));
   const groups = Object.entries(registry.groups).map(([name, caps]) => ({
     ...{ name, window: caps.window, windowEpsilon: caps.window_epsilon },
+    isConditional: registry.metricsOf(name).some(({ memoise }) => memoise === "per-value"),
     dayEpsilon: Math.min(
       caps.lifetime_epsilon,
       caps.window_epsilon * (Math.ceil(DAY / caps.window) + 1),
@@ -100,17 +112,37 @@ export function inText({ product, consent, questions, groups, problems }: Explan
       `  Who believed in an answer of yours with 50 % believes it with at most ` +
         `${percent(q.belief)} after one report. ${MEMOISED[q.memoise]}`,
     );
+    if (q.belief >= 0.999) {
+      lines.push(
+        `  Epsilon ${q.epsilon} is no protection on its own; what protects then is only that nobody ` +
+          "knows which reports are yours.",
+      );
+    } else if (!q.memoise) {
+      lines.push(
+        `  To be right ${100 * CERTAINTY} times in 100 takes at least ${q.linked} of your reports ` +
+          "about one answer, and somebody who knows that they are yours.",
+      );
+    }
+    if (q.memoise === "per-value") {
+      lines.push(
+        "  When a value changes is not covered: one report about a value that changes can tell up " +
+          `to epsilon ${q.changing < Infinity ? q.changing : "unlimited"}.`,
+      );
+    }
   }
   for (const group of groups) {
     lines.push(
       `${group.name}: at most epsilon ${group.windowEpsilon} each ${span(group.window)} (UTC), ` +
-        `${group.dayEpsilon} in any 24 hours, ${group.lifetimeEpsilon} per stored site data; ` +
+        `${group.dayEpsilon} in any 24 hours, ${group.lifetimeEpsilon} per stored site data` +
+        `${group.isConditional ? ", as long as nobody learns when a value changes" : ""}; ` +
         `${group.remaining} is left now.`,
     );
   }
   for (const [name, why] of Object.entries(problems)) lines.push(`${name}: never sent, ${why}.`);
   lines.push(
     "",
+    "Names and versions of questions, and how many reports of each, leave in the clear: days can " +
+      "be linked by that alone.",
     "No epsilon here covers that you take part, when your device sends, and from which address; " +
       "nor what your other browsers and devices send, each with allowances of its own. Clearing " +
       "this site's data deletes what waits, and begins new allowances.",

@@ -37,6 +37,7 @@ interface MetricDocument {
   readonly thresholds: readonly { touched: string; untouched: string }[];
   readonly epsilon: number;
   readonly price: number;
+  readonly changing_per_value?: number;
 }
 
 export interface RegistryDocument {

@@ -13,8 +13,8 @@ export interface Destination {
   /** Whether it is on this machine: a registry for development may send there. */
   readonly isLocal?: boolean;
   /** Resolves to how many reports of the batch will never be counted, once it is kept for good:
-   * 0 for none. Rejects where it is not taken now. */
-  send(body: Uint8Array): Promise<number>;
+   * 0 for none. Rejects where it is not taken now. `signal`: aborted when the owner withdraws. */
+  send(body: Uint8Array, signal?: AbortSignal): Promise<number>;
 }
 
 /** Error: the destination did not take the batch, whose bytes are sent again later. */
@@ -43,12 +43,13 @@ export class Collector implements Destination {
     this.address = `${url.replace(/\/+$/, "")}/v1/reports`;
   }
 
-  async send(body: Uint8Array): Promise<number> {
+  async send(body: Uint8Array, stop?: AbortSignal): Promise<number> {
+    const late = AbortSignal.timeout(TIMEOUT);
     const response = await fetch(this.address, {
       ...{ method: "POST", headers: { "Content-Type": MEDIA_TYPE }, redirect: "error" },
       ...{ credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store" },
       body: body as Uint8Array<ArrayBuffer>,
-      signal: AbortSignal.timeout(TIMEOUT),
+      signal: (stop && AbortSignal.any?.([stop, late])) ?? late, // older browsers have no any
     }).catch(() => {
       throw new Unreachable("the collector cannot be reached from this origin");
     });

@@ -154,6 +154,67 @@ test("2 a withdrawal and close wait for a batch on its way, whatever was called 
   }
 });
 
+test("2 a withdrawal ends what is on its way to a collector that does not answer", async () => {
+  const asked = [];
+  const collector = {
+    send: (body, signal) => new Promise((resolve, reject) => {
+      asked.push(signal);
+      if (!signal) reject(new Error("nothing ends this"));
+      signal.addEventListener("abort", () => reject(signal.reason));
+    }),
+  };
+  const device = await granted({ registry: publicRegistry(), collector });
+  await device.client.record("city", "Oslo");
+  device.sleep(1);
+  const uploading = device.client.upload();
+  while (!asked.length) await new Promise((resolve) => setTimeout(resolve, 1));
+  assert.equal(await device.client.withdraw(), true);
+  assert.equal((await uploading).why, "consent");
+  assert.equal(device.document.failures, 0);
+  assert.deepEqual(device.document.batches.map(({ state, body }) => [state, body]), [["withdrawn", null]]);
+});
+
+test("an upload that fails in storage says what is known: what it sent, and what waits", async () => {
+  const device = await granted({ registry: publicRegistry() });
+  await device.client.record("city", "Oslo");
+  device.sleep(1);
+  const { storage } = device.options;
+  const { transaction } = storage;
+  device.inbox.send = async () => {
+    storage.transaction = async () => { throw new StorageError("the disk is full"); };
+    return 0;
+  };
+  const said = await device.client.upload();
+  storage.transaction = transaction;
+  assert.deepEqual(said, { acknowledged: 0, refused: 0, waiting: 1, why: "the disk is full" });
+});
+
+test("explain says how many linked reports tell an answer, and what a changing value tells", async () => {
+  const document = registry();
+  document.metrics.font.changing_per_value = 5.25;
+  document.metrics.word.mechanism.epsilon = 3;
+  const texts = [await new Device({ registry: document }).client.explain()];
+  delete document.metrics.font.changing_per_value;
+  texts.push(await new Device({ registry: document }).client.explain());
+  texts.forEach((text, i) => {
+    assert.match(text, /To be right 99 times in 100 takes at least 3 of your reports about one answer/);
+    const changing = "one report about a value that changes can tell up to epsilon";
+    assert.ok(text.includes(`When a value changes is not covered: ${changing} ${["5.25", "unlimited"][i]}.`));
+    assert.match(text, /^settings: .* per stored site data, as long as nobody learns when a value changes;/m);
+    assert.match(text, /^places: .* 64 per stored site data; /m);
+    assert.match(text, /how many reports of each, leave in the clear: days can be linked by that alone\./);
+    assert.doesNotMatch(text, /no protection on its own/);
+  });
+});
+
+test("explain says that a large epsilon is no protection on its own", async () => {
+  const document = registry();
+  const { city } = document.metrics;
+  city.epsilon = city.price = 8; // more than it tells: taken
+  const text = await new Device({ registry: document }).client.explain();
+  assert.match(text, /Epsilon 8 is no protection on its own; what protects then is only that nobody knows/);
+});
+
 test("2 a consent holds that was given while a withdrawal was being written down", async () => {
   const device = await granted();
   const [withdrawing, granting] = [device.client.withdraw(), device.client.grant()];

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { createServer } from "node:http";
 import { after, before, test } from "node:test";
+import { Collector, Unreachable } from "../dist/index.js";
 import { Device, publicRegistry } from "./devices.mjs";
 
 const BODY = JSON.stringify(publicRegistry());
@@ -62,6 +63,14 @@ test("28 whatever the collector answers, the batch waits until it is acknowledge
   assert.deepEqual([last.method, last.url], ["POST", "/v1/reports"]);
   assert.equal(last["content-type"], "application/vnd.ldp.batch");
   assert.ok(!("cookie" in last) && !("referer" in last));
+});
+
+test("a request that was ended does not reach the collector", async () => {
+  const before = requests.length;
+  answer = head(202, '{"refused": []}');
+  const sending = new Collector(url).send(new Uint8Array(1024), AbortSignal.abort());
+  await assert.rejects(sending, Unreachable);
+  assert.equal(requests.length, before);
 });
 
 test("a registry that is fetched must have the bytes that the app pins", async () => {

@@ -6,7 +6,9 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { test } from "node:test";
+import * as all from "../dist/mechanisms/index.js";
 import { everyMechanism } from "../dist/mechanisms/index.js";
+import { buildSync } from "esbuild";
 import { registry } from "./devices.mjs";
 import { sizes } from "./sizes.mjs";
 
@@ -18,6 +20,14 @@ test("a page loads at most 21.5 KB with two mechanisms, and 40 KB with all", () 
   assert.ok(two <= 21_500, `${two}`);
   assert.ok(all <= 40_000, `${all}`);
   assert.ok(two < all);
+});
+
+test("one mechanism of the file of all is as large as from a file of its own", () => {
+  const bytes = (file) => buildSync({
+    ...{ bundle: true, minify: true, format: "esm", write: false },
+    stdin: { contents: `export { rr } from "./dist/mechanisms/${file}.js";`, resolveDir: FOLDER },
+  }).outputFiles[0].contents.length;
+  assert.equal(bytes("index"), bytes("rr"));
 });
 
 test("the types are those that an app expects, checked with strict", () => {
@@ -56,6 +66,7 @@ test("the page says which import and file each mechanism is", async () => {
     const [exported, file] = others[mechanism.name] ?? [camel, mechanism.name];
     const module = await import(`ldp-telemetry/mechanisms/${file}`);
     assert.equal(module[exported], mechanism);
+    assert.equal(all[exported], mechanism);
     delete others[mechanism.name];
   }
   assert.deepEqual(others, {});

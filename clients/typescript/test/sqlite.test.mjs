@@ -51,6 +51,24 @@ test("sqlite: nothing before consent, then a file of the owner's that a restart 
     assert.equal((await device.client.record("city", "Oslo")).reason, "storage");
   });
 
+test("sqlite: a full disk is named, although SQLite rolled back by itself", { skip }, async () => {
+  const { DatabaseSync } = await import("node:sqlite");
+  const { exec } = DatabaseSync.prototype;
+  const device = new Device({ storage: sqliteStorage(place()) });
+  await device.client.grant();
+  DatabaseSync.prototype.exec = function (text) {
+    if (text !== "COMMIT") return exec.call(this, text);
+    exec.call(this, "ROLLBACK");
+    throw Object.assign(new Error("database or disk is full"), { code: "ERR_SQLITE_ERROR" });
+  };
+  try {
+    const { details } = await device.client.record("city", "Oslo");
+    assert.equal(details, "the device's file cannot be used: database or disk is full");
+  } finally {
+    DatabaseSync.prototype.exec = exec;
+  }
+});
+
 test("sqlite: a foreign or damaged file is declined and left alone", { skip }, async () => {
   for (const content of ["not a database, but long enough to look at".repeat(30), ""]) {
     const path = place();

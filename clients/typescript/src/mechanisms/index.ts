@@ -27,3 +27,9 @@ export const everyMechanism: Mechanisms = [
   ...[memoisedBitFlip, memoisedHashing, memoisedRr, moments, oneBitMean, pgr, piecewise, prefix],
   ...[privset, rappor, rapporNgramPairs, rapporNgrams, rr, sfp, sfpFragments, subset, unary],
 ];
+
+export {
+  bitFlip, cms, coin, hadamard, hcms, hierarchicalHistogram, joint, localHashing,
+  memoisedBitFlip, memoisedHashing, memoisedRr, moments, oneBitMean, piecewise, pgr, prefix,
+  privset, rapporNgramPairs, rapporNgrams, rappor, rr, sfp, sfpFragments, subset, unary,
+};

@@ -73,7 +73,9 @@ export function sqliteStorage(path: string): Storage {
           database.exec("COMMIT");
           return result;
         } catch (error) {
-          database.exec("ROLLBACK");
+          try {
+            database.exec("ROLLBACK");
+          } catch {} // SQLite did already, as on a full disk
           throw error;
         }
       } catch (error) {
