@@ -165,6 +165,10 @@ def test_failures_are_followed_by_longer_random_waits(app: App) -> None:
             assert app.client.upload().why == "waits after a failure"
         app.now += timedelta(seconds=1)
     assert len(set(waits)) > 8
+    app.server.down = False
+    assert app.client.upload().acknowledged == 1
+    left = app.rows("SELECT value FROM state WHERE name = 'next_try'")
+    assert left == [(0,)], "a clock that goes back begins no old wait again"
     late = app.open(jitter=timedelta(hours=5), bits=SeededBits(b"late"))
     late.record("city", "Oslo")
     app.now += DAY

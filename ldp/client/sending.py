@@ -181,7 +181,8 @@ def _acknowledge(device: DeviceFile, identity: bytes, refused: int, keeps: bool)
             "sealed = NULL, not_before = 0 WHERE id = ? AND state IN ('waiting', 'withdrawn')",
             (keeps, identity),
         ).rowcount
-        remember(connection, "failures", 0)
+        for name in ("failures", "next_try"):  # a clock that goes back begins no old wait again
+            remember(connection, name, 0)
         if is_new:  # not by another process already
             remember(connection, "refused", state(connection, "refused", 0) + refused)
 
