@@ -71,6 +71,30 @@ def test_a_bucket_is_counted_as_a_folder_is(bucket: str, tmp_path: Path) -> None
 
 
 @pytest.mark.exact
+def test_one_failed_request_of_a_bucket_does_not_end_a_count(
+    bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, system, failures = f"s3://{BUCKET}/cut", S3Path._system, [OSError("404")]
+    stored(place, DAYS[0])
+
+    class Failing:
+        def __init__(self, path: S3Path) -> None:
+            self.bucket = system.fget(path)  # type: ignore[attr-defined]
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.bucket, name)
+
+        def open_input_file(self, key: str) -> Any:
+            if failures:
+                raise failures.pop()
+            return self.bucket.open_input_file(key)
+
+    monkeypatch.setattr(S3Path, "_system", property(Failing))
+    assert aggregate([place], "letters", 1, MECHANISM).total == 50
+    assert not failures
+
+
+@pytest.mark.exact
 def test_a_worker_of_spark_reads_objects_by_their_urls(bucket: str) -> None:
     path = str(stored(f"s3://{BUCKET}/spark", DAYS[0]).path)
     batch = pa.RecordBatch.from_pylist([{"day": str(DAYS[0]), "path": path}])

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -67,7 +67,12 @@ class S3Path(PurePosixPath):
         return self
 
     def read_bytes(self) -> bytes:
-        """Return the bytes of the object."""
+        """Return the bytes of the object; where a request fails, it is tried once again."""
+        with suppress(StoreUnusable):
+            return self._read()
+        return self._read()
+
+    def _read(self) -> bytes:
         with self._errors(), self._system.open_input_file(self._key) as file:
             return bytes(file.read())
 
