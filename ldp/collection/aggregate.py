@@ -1,20 +1,25 @@
 """Aggregation on one machine: a stream of files, with memory for two tables and one block."""
 
+import hashlib
+import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from ldp.collection.checkpoint import Checkpoint
 from ldp.collection.object_store import StorePath
 from ldp.collection.store import read_reports, report_files
-from ldp.errors import ReportError
+from ldp.errors import LdpError, ReportError
+from ldp.files import write_whole
 from ldp.mechanisms import CatalogueMechanism
 from ldp.tables.joint_table import JointTable, JointTableBuilder, empty_builder, split_batch
 from ldp.tables.table import Table, TableBuilder
 
 EVERY = 100
 """Number of files between two checkpoints."""
+_DIGEST_BYTES = 16
 
 
 def aggregate(
@@ -138,3 +143,41 @@ def check_file(path: StorePath, mechanism: CatalogueMechanism) -> None:
             split_batch(mechanism.layout, rows, payloads)
         except ReportError as error:
             raise ReportError(f"{path}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Progress of an aggregation: one file, replaced whole. `question`: what is counted (metric,
+    version, mechanism, days); `files`: those in `table`. Where one of them was removed since, the
+    aggregation starts over."""
+
+    question: str
+    files: tuple[str, ...]
+    table: Table | JointTable
+
+    def save(self, path: Path) -> None:
+        """Write the checkpoint atomically: a line of JSON, the table's bytes, a checksum."""
+        head = {"question": self.question, "files": self.files}
+        data = json.dumps(head).encode() + b"\n" + self.table.to_bytes()
+        write_whole(path, data + _digest(data))
+
+    @classmethod
+    def load(cls, path: Path, question: str, files: Iterable[str]) -> "Checkpoint | None":
+        """Return the checkpoint of a question if all its files are among `files`, else None."""
+        with suppress(OSError, ValueError, KeyError, TypeError, LdpError):
+            data = path.read_bytes()
+            body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+            line, _, table_bytes = body.partition(b"\n")
+            head = json.loads(line)
+            if _digest(body) != digest or head["question"] != question:
+                return None
+            if not {*head["files"]} <= {*files}:
+                return None
+            with suppress(LdpError):
+                return cls(question, tuple(head["files"]), Table.from_bytes(table_bytes))
+            return cls(question, tuple(head["files"]), JointTable.from_bytes(table_bytes))
+        return None
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
