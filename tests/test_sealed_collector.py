@@ -1,13 +1,17 @@
 """A collector that opens sealed reports: each is counted once, whoever repeats it, in any batch."""
 
 import json
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ldp.collection.intake import GivenUp, collected_metrics, sort_sealed
 from ldp.protocol.batch import Item
+from ldp.protocol.sealed_report import QUEUE, Attestation
 from ldp.protocol.sealing_keys import open_with
 from tests.collecting import (
     REGISTRY,
@@ -25,6 +29,13 @@ from tests.command_line import run
 from tests.sealing import FOREIGN, KEY, RETIRED, opening, sealed
 
 WEEK, DAY = timedelta(days=7), timedelta(days=1)
+
+
+def suppressed(attempt: Callable[[], list[str]]) -> list[str] | None:
+    """Return what a try gives, None where the batch was given up."""
+    with suppress(GivenUp):
+        return attempt()
+    return None
 
 
 def codes(service: Service, body: bytes) -> list[str]:
@@ -77,6 +88,46 @@ def test_noise_in_sealed_batches_is_given_up_after_three(tmp_path: Path) -> None
     with Service(tmp_path, open_report=open_report) as service:
         got = service.send(batch(noise))
     assert (got.status, got.headers["connection"], len(opened)) == (400, "close", 3)
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("bad", [3, 5])
+def test_reports_that_do_not_open_cost_the_batch_unless_a_relay_states_it(
+    tmp_path: Path, bad: int
+) -> None:
+    """Without a known relay they must be the fewer, in whatever order they are tried."""
+    asked = registry(tmp_path)
+    reports = sealed(asked, items(asked, "city", "Oslo", 40))
+    reports += sealed(asked, items(asked, "city", "Oslo", bad), key=FOREIGN)
+    queue = reports[0].metric.removeprefix(QUEUE)
+    stated = Attestation(queue, bytes(16), len(reports))
+    metrics = collected_metrics(asked)
+
+    def refused(all_items: list[Item], verify: Any) -> list[str]:
+        body = batch(all_items)
+        result = sort_sealed(body, metrics, TODAY, lambda item: open_with([KEY], item), verify)
+        assert [report.item for report in result.opened] == [*range(40)]
+        return [code for _, code in result.refused]
+
+    signed = [*reports, stated.to_item(bytes(64))]
+    assert refused(signed, lambda item: stated) == ["unopened"] * bad
+    with pytest.raises(GivenUp):
+        refused(reports, lambda item: stated)
+    tries = [suppressed(lambda: refused(reports, None)) for _ in range(20)]
+    assert ["unopened"] * bad in tries, "the order is drawn anew at each try"
+
+
+@pytest.mark.exact
+def test_reports_in_the_clear_of_a_registry_with_keys_are_counted(tmp_path: Path) -> None:
+    keys = f'[product]\nsealing_keys = ["{KEY.fingerprint}"]'
+    (tmp_path / "metrics.toml").write_text(REGISTRY.replace("[product]", keys))
+    asked = registry(tmp_path)
+    (report,) = sealed(asked, items(asked, "city", "Oslo", 1))
+    with opening(tmp_path) as service:
+        assert codes(service, batch([report])) == []
+        assert codes(service, batch(items(asked, "city", "Oslo", 2))) == []
+        text = service.ask("GET", "/v1/metrics").body
+    assert b'ldp_reports_unsealed_total{metric="city"} 2\n' in text
 
 
 @pytest.mark.exact

@@ -91,7 +91,8 @@ class Collector(Service):
         self._expected = collected_metrics(registry)
         self._open_report, self._verify = open_report, verify
         self._openapi = files("ldp.collection").joinpath("openapi.json").read_bytes()
-        counts, lateness = Counts.of_metrics(self._expected), longest_lateness(registry)
+        counts = Counts.of_metrics(self._expected, bool(registry.sealing_keys))
+        lateness = longest_lateness(registry)
         self._buffer = (
             SharedBuffer(buffer, synchronous, shared) if shared else Buffer(buffer, synchronous)
         )

@@ -15,13 +15,14 @@ REQUEST_SECONDS = 30.0
 """Longest time from the connection, or the last answer, to the last byte of a request."""
 ANSWER_SECONDS = 60.0
 """Longest time from the last byte of a request to the last of its answer."""
-MOST_OVERHEAD = 1 << 16
+MOST_OVERHEAD = 1 << 14
 """Most bytes of a request that no application receives: its line, headers, sizes and extensions of
 chunks, trailers, and what follows an answer."""
 MOST_PIPELINED = 16
 """Most requests that wait for the answers to those before them."""
 LINGER_SECONDS = 1.0
-"""Time for a sender to read its answer before a connection that is read no more is closed."""
+"""Time until a connection that is read no more is closed: its sender can read its answer, and does
+not connect again at once."""
 MOST, RESERVED, BACKLOG = 8192, 128, 1024
 
 
@@ -99,15 +100,19 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        for start in range(0, len(data), MOST_OVERHEAD):
+            if self._overhead <= MOST_OVERHEAD and not self.transport.is_closing():
+                self._receive(data[start : start + MOST_OVERHEAD])
+        if self._overhead > MOST_OVERHEAD and not self.transport.is_closing():
+            self.transport.pause_reading()
+            self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+    def _receive(self, data: bytes) -> None:
         self._overhead += len(data)
         super().data_received(data)
         self._overhead = max(0, self._overhead)
         if len(self.pipeline) > MOST_PIPELINED:
-            self.transport.abort()
-        elif self._overhead > MOST_OVERHEAD and not self.transport.is_closing():
-            is_answered = self.cycle is not None and self.cycle.response_complete
-            self.transport.pause_reading()
-            self.loop.call_later(LINGER_SECONDS * is_answered, self.transport.abort)
+            self._overhead = MOST_OVERHEAD + 1
 
     def on_body(self, body: bytes) -> None:
         if not self.cycle.response_complete:

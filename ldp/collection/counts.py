@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from ldp.collection.intake import CODES
 
-STATUSES = (202, 400, 405, 408, 409, 410, 413, 415, 422, 429, 503)
+STATUSES = (202, 400, 401, 403, 405, 408, 409, 410, 413, 415, 422, 429, 503)
 """Statuses of answers to batches."""
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, math.inf)
 """Upper ends of the classes of `ldp_commit_seconds`, in seconds."""
@@ -29,6 +29,7 @@ class _Counter(NamedTuple):
 _COUNTERS = (
     _Counter("answers", "ldp_requests_total", "Batches answered.", "status"),
     _Counter("accepted", "ldp_reports_accepted_total", "Reports acknowledged.", "metric"),
+    _Counter("unsealed", "ldp_reports_unsealed_total", "Reports in the clear.", "metric"),
     _Counter("refused", "ldp_reports_refused_total", "Reports refused for good.", "code"),
     _Counter("stored", "ldp_reports_stored_total", "Reports moved to the store.", "metric"),
     _Counter("set_aside", "ldp_reports_set_aside_total", "Reports not plausible.", "metric"),
@@ -47,6 +48,7 @@ class Counts:
 
     answers: Counter[int] = field(default_factory=lambda: _zeros(STATUSES))
     accepted: Counter[str] = field(default_factory=Counter)
+    unsealed: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=lambda: _zeros(CODES))
     stored: Counter[str] = field(default_factory=Counter)
     set_aside: Counter[str] = field(default_factory=Counter)
@@ -55,11 +57,13 @@ class Counts:
     commit_seconds: float = 0.0
 
     @classmethod
-    def of_metrics(cls, metrics: Iterable[str]) -> "Counts":
-        """Return counts of 0 of the reports of these metrics."""
+    def of_metrics(cls, metrics: Iterable[str], are_sealed: bool = False) -> "Counts":
+        """Return counts of 0 of the reports of these metrics. Those in the clear are counted where
+        reports `are_sealed` as a rule."""
         names = [*metrics]
         return cls(
             accepted=_zeros(names),
+            unsealed=_zeros(names if are_sealed else ()),
             stored=_zeros(names),
             set_aside=_zeros(names),
             damaged=_zeros(names),

@@ -7,6 +7,7 @@ or is refused, checked field by field. Nothing here touches a disk or knows a se
 """
 
 import hashlib
+import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -219,8 +220,9 @@ def sort_sealed(
 ) -> SortedBatch:
     """Return the content of a batch of sealed reports; raise ReportError unless the bytes are one.
     `open_report` returns the content of an item, and `verify`, where a relay is known, the
-    attestation of one; both raise ReportError. Raise GivenUp where MOST_UNOPENED do not open and no
-    known relay states the batch."""
+    attestation of one; both raise ReportError. Reports are tried in random order. Raise GivenUp at
+    the report that is the last of MOST_UNOPENED or more that do not open, unless a known relay
+    states the batch or, where no relay is known, more were opened than not."""
     batch = Batch.from_bytes(data)
     result = SortedBatch(batch.id, batch.day, attestation=UNATTESTED if verify else None)
     queues = {item.metric.removeprefix(QUEUE) for item in batch.items}
@@ -233,13 +235,15 @@ def sort_sealed(
             stated = verify(sealed) if verify else None
             if stated and stated.queue in queues:
                 result.attestation = stated
-    for number, sealed in reports:
+    for tried, (number, sealed) in enumerate(random.sample(reports, len(reports)), 1):
         try:
             day, item = open_report(sealed)
         except ReportError:
             result.refused.append(Refusal(number, "unopened"))
             unopened += 1
-            if unopened == MOST_UNOPENED and result.attestation in (None, UNATTESTED):
+            is_stated = result.attestation not in (None, UNATTESTED)
+            has_most_opened = not verify and tried > 2 * unopened
+            if unopened >= MOST_UNOPENED and not (is_stated or has_most_opened):
                 raise GivenUp(f"{unopened} reports do not open: the batch is given up") from None
             continue
         queue = sealed.metric.removeprefix(QUEUE)
@@ -251,6 +255,8 @@ def sort_sealed(
         else:
             lot = Lot(item.metric, item.version, 1, item.report[HEADER_BYTES:])
             result.opened.append(OpenedReport(number, day, digest_of(sealed.report), lot))
+    result.refused.sort()
+    result.opened.sort()
     return result
 
 

@@ -183,6 +183,8 @@ class Service(ABC):
         if answer.is_new:
             for metric, _, reports, _ in batch.lots:
                 self._counts.accepted[metric] += reports
+                if metric in self._counts.unsealed and not batch.opened:
+                    self._counts.unsealed[metric] += reports
             for refusal in batch.refused:
                 self._counts.refused[refusal.code] += 1
         return Response(answer.text, answer.status, media_type=JSON_TYPE)
