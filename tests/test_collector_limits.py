@@ -2,7 +2,9 @@
 
 import socket
 import time
+from collections.abc import Iterator
 from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -99,18 +101,21 @@ def test_a_collector_that_is_stopped_at_once_stops(tmp_path: Path) -> None:
     assert stopped_at_once(tmp_path, 3) == 0
 
 
+IMPATIENT = (
+    "from ldp.collection import connections;"
+    "connections.REQUEST_SECONDS = 1.0;"
+    "from ldp.__main__ import main; main()"
+)
+"""A collector that waits a second for a request."""
+
+
 @pytest.mark.slow
 @pytest.mark.exact
 def test_connections_have_clocks(tmp_path: Path) -> None:
     """One that says nothing, one that stops in its head, one whose head does not end and one that
     was answered: all are closed."""
-    code = (
-        "from ldp.collection import connections;"
-        "connections.REQUEST_SECONDS = 1.0;"
-        "from ldp.__main__ import main; main()"
-    )
     served = Served(tmp_path)
-    served.start(code=("-c", code))
+    served.start(code=("-c", IMPATIENT))
     where = urlsplit(served.url)
     endless = b"GET /v1/health HTTP/1.1\r\nHost: x\r\nX: " + b"x" * (1 << 17)
     for said in (b"", b"POST /v1/rep", endless, b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n"):
@@ -170,3 +175,30 @@ def test_no_part_of_a_request_is_without_end(tmp_path: Path) -> None:
         taken[part] = sent
     assert served.end() == 0
     assert {part for part, sent in taken.items() if sent >= 1 << 24} == set()
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_no_part_of_a_request_is_waited_for_without_end(tmp_path: Path) -> None:
+    """A byte of each every tenth of a second: the collector ends every connection by its clock."""
+    served = Served(tmp_path)
+    served.start(code=("-c", IMPATIENT))
+    where, living = urlsplit(served.url), dict[str, tuple[socket.socket, Iterator[int]]]()
+    for part, (beginning, repeated) in PARTS.items():
+        one = socket.create_connection((where.hostname, where.port), timeout=5)
+        one.sendall(beginning)
+        living[part] = one, cycle(repeated)
+    until = time.monotonic() + 10.0
+    while living and time.monotonic() < until:
+        time.sleep(0.1)
+        for part, (one, repeating) in [*living.items()]:
+            try:
+                one.sendall(bytes([next(repeating)]))
+            except OSError:
+                one.close()
+                del living[part]
+    still = {*living}
+    for one, _ in living.values():
+        one.close()
+    assert served.end() == 0
+    assert still == set()
