@@ -39,9 +39,9 @@ NOT_COVERED = (
 )
 MARKS = (
     "Names and versions of questions, and how many reports of each, leave in the clear. For one "
-    "period they say in which of {groups} groups your device is, at most ({bits} bits; another app "
-    "version is another mark): days can be linked by that alone. Which questions you are asked, as "
-    "the arm of an experiment, is told without noise, and no epsilon counts it."
+    "period they say in which of {groups} groups your device is, at most (bits: {bits:g}; another "
+    "app version is another mark): days can be linked by that alone. Which questions you are "
+    "asked, as the arm of an experiment, is told without noise, and no epsilon counts it."
 )
 WHO = {
     "receiver": (
