@@ -102,17 +102,18 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         for start in range(0, len(data), MOST_OVERHEAD):
             if self._overhead <= MOST_OVERHEAD and not self.transport.is_closing():
-                self._receive(data[start : start + MOST_OVERHEAD])
+                piece = data[start : start + MOST_OVERHEAD]
+                self._overhead += len(piece)
+                super().data_received(piece)
+                excess = (len(self.pipeline) > MOST_PIPELINED) * (MOST_OVERHEAD + 1)
+                self._overhead = max(excess, self._overhead)
         if self._overhead > MOST_OVERHEAD and not self.transport.is_closing():
             self.transport.pause_reading()
             self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
-    def _receive(self, data: bytes) -> None:
-        self._overhead += len(data)
-        super().data_received(data)
-        self._overhead = max(0, self._overhead)
-        if len(self.pipeline) > MOST_PIPELINED:
-            self._overhead = MOST_OVERHEAD + 1
+    def send_400_response(self, msg: str) -> None:
+        self.transport.write(b"HTTP/1.1 400 \r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+        self._overhead = MOST_OVERHEAD + 1
 
     def on_body(self, body: bytes) -> None:
         if not self.cycle.response_complete:

@@ -241,9 +241,8 @@ def sort_sealed(
         except ReportError:
             result.refused.append(Refusal(number, "unopened"))
             unopened += 1
-            is_stated = result.attestation not in (None, UNATTESTED)
-            has_most_opened = not verify and tried > 2 * unopened
-            if unopened >= MOST_UNOPENED and not (is_stated or has_most_opened):
+            is_direct = result.attestation in (None, UNATTESTED)
+            if unopened >= MOST_UNOPENED and is_direct and (verify or tried <= 2 * unopened):
                 raise GivenUp(f"{unopened} reports do not open: the batch is given up") from None
             continue
         queue = sealed.metric.removeprefix(QUEUE)
