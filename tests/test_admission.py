@@ -103,11 +103,26 @@ def test_no_way_in_stores_without_a_token(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [True, False, 0, -1, 700, 200, 404, "401", 401.5, [], KeyError()]
+    "answer",
+    [
+        True,
+        False,
+        0,
+        -1,
+        700,
+        200,
+        404,
+        "401",
+        401.5,
+        401.0,
+        [],
+        KeyError(),
+        asyncio.CancelledError(),
+    ],
 )
 def test_an_odd_answer_of_the_function_is_503(answer: Any, tmp_path: Path) -> None:
     async def admits(_: Arrival) -> Any:
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 

@@ -115,8 +115,8 @@ def check(
         lines.append(f"note: {touched_sentence(length_in_words(window), windows)}")
     marks = marks_of(loaded)
     lines.append(
-        "note: what a device sends of one period has names, versions and numbers of reports in the "
-        f"clear: they say in which of {marks['groups']} groups it is (bits: {marks['bits']:g})"
+        f"note: of one period names, versions and numbers of reports {marks['leave']}: they say in "
+        f"which of {marks['groups']} groups a device is, at most (bits: {marks['bits']:g})"
     )
     lines += [f"note: metric {name} of {against} is gone" for name in gone]
     lines += [f"metric {name} has expired" for name in expired]

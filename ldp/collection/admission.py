@@ -35,7 +35,12 @@ async def refusal_status(admits: Admits, scope: Scope, seconds: float) -> int | 
     try:
         async with asyncio.timeout(seconds):
             status = await admits(_arrival(scope))
-        return status if status is None or status in REFUSALS else 503
+        is_refusal = type(status) is int and status in REFUSALS
+        return status if status is None or is_refusal else 503
+    except asyncio.CancelledError:  # the request's own end, or a function that cancels itself
+        if (task := asyncio.current_task()) and task.cancelling():
+            raise
+        return 503
     except Exception:  # the deployment's own code: whatever it raises admits nobody
         return 503
 

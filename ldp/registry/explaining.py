@@ -38,7 +38,7 @@ NOT_COVERED = (
     "each with allowances of its own."
 )
 MARKS = (
-    "Names and versions of questions, and how many reports of each, leave in the clear. For one "
+    "Names and versions of questions, and how many reports of each, {leave}. For one "
     "period they say in which of {groups} groups your device is, at most (bits: {bits:g}; another "
     "app version is another mark): days can be linked by that alone. Which questions you are "
     "asked, as the arm of an experiment, is told without noise, and no epsilon counts it."
@@ -172,7 +172,8 @@ def in_text(data: Mapping[str, Any]) -> str:
             lines += metric_lines(data, name)
         for name, group in data["groups"].items():
             lines += group_lines(name, group, data["belief"])
-    lines += [MARKS.format(**data["marks"]), " ".join(data["who"].values()), data["not_covered"]]
+    lines += [MARKS.format(**data["marks"])] * (data["marks"]["bits"] > 0)
+    lines += [" ".join(data["who"].values()), data["not_covered"]]
     if "remaining" in data:
         lives = data["remaining_for_life"]
         budgets = [
@@ -186,10 +187,12 @@ def in_text(data: Mapping[str, Any]) -> str:
 
 def marks_of(registry: Registry) -> dict[str, Any]:
     """Return in how many `groups` of devices what one period sends in the clear says a device is,
-    as text, and its logarithm to base 2, `bits`."""
+    as text, and its logarithm to base 2, `bits`; and where that can be read, `leave`."""
     groups = registry.marks()
     bits = math.ceil(100 * math.log2(groups)) / 100
-    return {"groups": f"{groups:,}" if bits < 40 else f"2**{bits:g}", "bits": bits}
+    leave = "are read by whoever opens them" if registry.sealing_keys else "leave in the clear"
+    stated = f"{groups:,}" if bits < 40 else f"2**{bits:g}"
+    return {"groups": stated, "bits": bits, "leave": leave}
 
 
 def label(registry: Registry, name: str) -> Label:

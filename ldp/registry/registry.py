@@ -245,9 +245,11 @@ class Registry(Contents):
                 is_within &= mechanism.changing_per_value <= metric.price
             else:
                 charged += [metric.price] * (1 if metric.epoch else self.most_reports(metric))
-        if is_within:  # no report tells more than it is charged as the first about its value
-            return cap if len(changing) > 1 else 0.0
-        return exact_sum([*changing, min(cap, exact_sum(charged))])
+        if len(changing) == 1:
+            return 0.0
+        told = exact_sum([*changing, min(cap, exact_sum(charged))])
+        # where no report tells more than it is charged as the first about its value, the cap holds
+        return min(cap, told) if is_within else told
 
     def most_reports(self, metric: Metric) -> int:
         """Return the largest number of reports of a metric in one window: what its cap pays for, or
