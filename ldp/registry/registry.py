@@ -247,9 +247,9 @@ class Registry(Contents):
                 charged += [metric.price] * (1 if metric.epoch else self.most_reports(metric))
         if len(changing) == 1:
             return 0.0
-        told = exact_sum([*changing, min(cap, exact_sum(charged))])
+        loss = exact_sum([*changing, min(cap, exact_sum(charged))])
         # where no report tells more than it is charged as the first about its value, the cap holds
-        return min(cap, told) if is_within else told
+        return min(cap, loss) if is_within else loss
 
     def most_reports(self, metric: Metric) -> int:
         """Return the largest number of reports of a metric in one window: what its cap pays for, or
