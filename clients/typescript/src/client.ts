@@ -366,9 +366,13 @@ export class Client {
   }
 
   async #upload(total: Uploaded): Promise<Uploaded> {
+    const { signal } = this.#stop; // of before any wait: a later one is not aborted by a withdrawal
     const consent = await this.#read((device) => this.#consentOf(device));
     if (consent !== "granted") return { ...total, why: "consent" };
-    await this.#seal(await this.#registry(), true);
+    const registry = await this.#registry(signal).catch((error) => {
+      if (!signal.aborted) throw error;
+    });
+    if (registry) await this.#seal(registry, true);
     for (let sent = 0; sent < MOST_BATCHES; sent += 1) {
       const clock = Math.floor(this.#clock() / 1000);
       const next = await this.#read((device) => {
@@ -376,9 +380,9 @@ export class Client {
         total.waiting = device.batches.filter(({ state }) => state === "waiting").length;
         return nextBatch(device, this.#now(device), clock, this.#bits);
       });
+      if (signal.aborted) return { ...total, waiting: 0, why: "consent" };
       if (typeof next === "string") return { ...total, why: next || total.why };
       if (!this.#destination) return { ...total, why: NO_DESTINATION };
-      const { signal } = this.#stop;
       try {
         const refused = await this.#destination.send(next.body!, signal);
         if (refused !== refused >>> 0) throw new TypeError();
@@ -420,13 +424,13 @@ export class Client {
     return true;
   }
 
-  async #registry(): Promise<Registry> {
+  async #registry(stop?: AbortSignal): Promise<Registry> {
     if (this.#loaded) return this.#loaded;
     const { registry, registrySha256 } = this.#options;
     try {
-      return this.#load(await fetchRegistry(registry as string, registrySha256!));
+      return this.#load(await fetchRegistry(registry as string, registrySha256!, stop));
     } catch (error) {
-      this.#problem = errorLine(error);
+      if (!stop?.aborted) this.#problem = errorLine(error);
       throw error;
     }
   }

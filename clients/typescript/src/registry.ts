@@ -5,6 +5,7 @@ import { bare, toHex } from "./bytes.js";
 import { Encoder, type Mechanisms, type Parameters, type Value } from "./encoder.js";
 import { modeOf } from "./modes.js";
 import { exact, isWithin } from "./probability.js";
+import { limited } from "./sending.js";
 
 export interface Caps {
   /** In seconds, like every length of time here. */
@@ -184,11 +185,15 @@ function letters(letter: string, alphabet: string): string[] {
 }
 
 /** Fetch a registry whose bytes have this SHA-256; throws RegistryError for any others. */
-export async function fetchRegistry(url: string, pin: string): Promise<RegistryDocument> {
+export async function fetchRegistry(
+  url: string,
+  pin: string,
+  stop?: AbortSignal,
+): Promise<RegistryDocument> {
   const bytes = async (cache: RequestCache): Promise<Uint8Array> => {
     const response = await fetch(url, {
       ...{ cache, credentials: "omit", referrerPolicy: "no-referrer", redirect: "error" },
-      signal: AbortSignal.timeout(20_000),
+      signal: limited(stop),
     });
     return new Uint8Array(await response.arrayBuffer());
   };

@@ -4,7 +4,12 @@ import { MEDIA_TYPE } from "./batch.js";
 import type { Device, SealedBatch } from "./device.js";
 import { type BitSource, indexBelow } from "./randomness.js";
 
-const TIMEOUT = 20_000;
+/** Aborted after 20 seconds, or with `stop`: not in older browsers, which have no `any`. */
+export function limited(stop?: AbortSignal): AbortSignal {
+  const late = AbortSignal.timeout(20_000);
+  return (stop && AbortSignal.any?.([stop, late])) ?? late;
+}
+
 /** Bounds of the waits after failures, in seconds; the bound doubles with every failure. */
 const [FIRST_WAIT, LONGEST_WAIT] = [60, 6 * 3600];
 
@@ -44,12 +49,11 @@ export class Collector implements Destination {
   }
 
   async send(body: Uint8Array, stop?: AbortSignal): Promise<number> {
-    const late = AbortSignal.timeout(TIMEOUT);
     const response = await fetch(this.address, {
       ...{ method: "POST", headers: { "Content-Type": MEDIA_TYPE }, redirect: "error" },
       ...{ credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store" },
       body: body as Uint8Array<ArrayBuffer>,
-      signal: (stop && AbortSignal.any?.([stop, late])) ?? late, // older browsers have no any
+      signal: limited(stop),
     }).catch(() => {
       throw new Unreachable("the collector cannot be reached from this origin");
     });

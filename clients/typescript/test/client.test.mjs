@@ -135,8 +135,11 @@ test("a registry of another digest is named, and nothing is granted", async () =
 test("2 a withdrawal and close wait for a batch on its way, whatever was called since", async () => {
   for (const end of ["withdraw", "close"]) {
     const said = [];
+    let begin;
+    const isSending = new Promise((resolve) => { begin = resolve; });
     const collector = {
       async send() {
+        begin();
         await new Promise((resolve) => setTimeout(resolve, 50));
         said.push("sent");
         return 0;
@@ -147,6 +150,7 @@ test("2 a withdrawal and close wait for a batch on its way, whatever was called 
     device.sleep(1);
     const uploading = device.client.upload();
     assert.equal((await device.client.upload()).why, "another tab uploads");
+    await isSending;
     await device.client[end]();
     said.push(end);
     await uploading;
@@ -172,6 +176,54 @@ test("2 a withdrawal ends what is on its way to a collector that does not answer
   assert.equal((await uploading).why, "consent");
   assert.equal(device.document.failures, 0);
   assert.deepEqual(device.document.batches.map(({ state, body }) => [state, body]), [["withdrawn", null]]);
+});
+
+test("2 a withdrawal does not wait for a registry that does not arrive", async () => {
+  const before = globalThis.fetch;
+  const text = JSON.stringify(publicRegistry());
+  const registrySha256 = createHash("sha256").update(text).digest("hex");
+  const device = new Device({ registry: "https://x.example/v1/registry.json", registrySha256 });
+  const asked = [];
+  try {
+    globalThis.fetch = async () => new Response(text);
+    await device.client.grant();
+    device.restart();
+    globalThis.fetch = (url, { signal }) => new Promise((resolve, reject) => {
+      asked.push(signal);
+      signal.addEventListener("abort", () => reject(signal.reason));
+    });
+    const uploading = device.client.upload();
+    while (!asked.length) await new Promise((resolve) => setTimeout(resolve, 1));
+    const withdrawing = device.client.withdraw();
+    assert.equal(asked[0].aborted, true);
+    assert.equal(await withdrawing, true);
+    assert.equal((await uploading).why, "consent");
+    assert.equal((await device.client.status()).registry, "");
+  } finally {
+    globalThis.fetch = before;
+  }
+});
+
+test("2 a withdrawal holds that was made while a batch was being chosen", async () => {
+  const device = await granted({ registry: publicRegistry() });
+  await device.client.record("city", "Oslo");
+  device.sleep(1);
+  const { storage } = device.options;
+  const { transaction } = storage;
+  let withdrawing;
+  storage.transaction = async (work, durable) => {
+    let chosen;
+    const done = await transaction.call(storage, (kept) => {
+      const answer = work(kept);
+      chosen = answer.result?.body;
+      return answer;
+    }, durable);
+    if (chosen) withdrawing ??= device.client.withdraw(); // after the read, before what follows it
+    return done;
+  };
+  const { why } = await device.client.upload();
+  assert.equal(await withdrawing, true);
+  assert.deepEqual([why, device.inbox.tries.length], ["consent", 0]);
 });
 
 test("an upload that fails in storage says what is known: what it sent, and what waits", async () => {
