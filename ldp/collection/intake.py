@@ -7,13 +7,13 @@ or is refused, checked field by field. Nothing here touches a disk or knows a se
 """
 
 import hashlib
-import random
+import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cached_property, lru_cache
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,8 @@ UNATTESTED = Attestation("", b"", 0)
 """Statement that stands for none: of reports that came without one of a known relay."""
 MOST_UNOPENED = 3
 """Reports that do not open after which a batch without a known relay's statement is given up."""
+SYSTEM_ORDER: Callable[[list[Any]], None] = secrets.SystemRandom().shuffle
+"""A uniform permutation of a list, in place, by the operating system's randomness."""
 FEW = 16
 """Number of items below which an array costs more than a loop."""
 
@@ -217,12 +219,14 @@ def sort_sealed(
     today: date,
     open_report: Callable[[Item], Content],
     verify: Callable[[Item], Attestation] | None = None,
+    order: Callable[[list[Any]], None] = SYSTEM_ORDER,
 ) -> SortedBatch:
     """Return the content of a batch of sealed reports; raise ReportError unless the bytes are one.
     `open_report` returns the content of an item, and `verify`, where a relay is known, the
-    attestation of one; both raise ReportError. Reports are tried in random order. Raise GivenUp at
-    the report that is the last of MOST_UNOPENED or more that do not open, unless a known relay
-    states the batch or, where no relay is known, more were opened than not."""
+    attestation of one; both raise ReportError. `order` permutes a list in place, uniformly: in that
+    order reports are tried, so that no sender chooses which come first. Raise GivenUp where
+    MOST_UNOPENED or more do not open, unless a known relay states the batch or, where no relay is
+    known, more were opened than not."""
     batch = Batch.from_bytes(data)
     result = SortedBatch(batch.id, batch.day, attestation=UNATTESTED if verify else None)
     queues = {item.metric.removeprefix(QUEUE) for item in batch.items}
@@ -235,7 +239,8 @@ def sort_sealed(
             stated = verify(sealed) if verify else None
             if stated and stated.queue in queues:
                 result.attestation = stated
-    for tried, (number, sealed) in enumerate(random.sample(reports, len(reports)), 1):
+    order(reports)
+    for tried, (number, sealed) in enumerate(reports, 1):
         try:
             day, item = open_report(sealed)
         except ReportError:

@@ -12,14 +12,12 @@ from datetime import date
 from typing import Any
 
 from ldp.collection.acknowledged import BatchFile, Form
-from ldp.collection.intake import SortedBatch
+from ldp.collection.intake import SYSTEM_ORDER, SortedBatch
 from ldp.protocol.batch import HEAD_BYTES, ID_BYTES, MOST_BYTES, MOST_ITEMS, Batch, Item
 from ldp.protocol.sealed_report import QUEUE, SEALED_VERSION, Attestation
 
 MOST_REPORTS = 1 << 20
 """Most reports of a batch; those beyond wait for the next."""
-SYSTEM_ORDER: Callable[[list[Any]], None] = secrets.SystemRandom().shuffle
-"""A uniform permutation of a list, in place, by the operating system's randomness."""
 _TABLES = """
 CREATE TABLE state (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE waiting (queue TEXT, sealed BLOB, day TEXT NOT NULL, PRIMARY KEY (queue, sealed))

@@ -122,11 +122,10 @@ class Forwarder(Worker):
     def _shuffle(self, queue: str) -> None:
         known = self._queues.get(queue)
         settings = self._holding.least(queue, known), self._today(), self._attest
-        days_apart, whole = (known.is_daily, known.messages > 1) if known else (False, False)
+        by_day = known is not None and known.is_daily
+        most = -1 if known and known.messages > 1 else MOST_REPORTS  # of a person all or none
         self._writer.perform(
-            lambda buffer: buffer.shuffle(
-                queue, *settings, by_day=days_apart, most=-1 if whole else MOST_REPORTS
-            )
+            lambda buffer: buffer.shuffle(queue, *settings, by_day=by_day, most=most)
         )
         self._writer.perform(lambda buffer: buffer.erase())
         del self._since[queue]
