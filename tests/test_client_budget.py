@@ -234,6 +234,22 @@ def test_a_new_metric_of_a_group_that_was_agreed_to_waits_for_a_consent(app: App
 
 
 @pytest.mark.exact
+def test_a_new_metric_with_a_groups_name_does_not_ask_for_the_group(app: App) -> None:
+    app.write({"city": {"group": "other"}})
+    app.client.close()
+    app.client = app.open()
+    for _ in range(2):
+        app.client.record("city", "Oslo")
+        app.now += DAY
+        app.client.upload()
+    app.write({"city": {"group": "other"}, "other": {}})
+    app.client.close()
+    app.client = app.open()
+    assert app.client.status().unasked == ("other",)
+    assert app.client.record("city", "Oslo").reason == "cap"  # type: ignore[union-attr]
+
+
+@pytest.mark.exact
 def test_a_consent_from_before_metrics_were_kept_stands_for_those_of_today(app: App) -> None:
     with closing(sqlite3.connect(app.path)) as connection:
         connection.execute(

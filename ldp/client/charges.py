@@ -63,19 +63,24 @@ def is_agreed(connection: Connection, group: str) -> bool:
 
 
 def names_to_ask(connection: Connection, registry: Registry) -> tuple[str, ...]:
-    """Return the groups that are new since the consent, or whose caps are looser, the metrics that
-    are new, and "[product]" if the cap of the device is looser. The smaller caps hold, and new
-    metrics wait, until the owner is asked again."""
-    life, agreed_caps = _terms(connection, registry)
-    groups = [
+    """Return `groups_to_ask`, the metrics that are new, and "[product]" if the cap of the device is
+    looser. The smaller caps hold, and new metrics wait, until the owner is asked again."""
+    life, _ = _terms(connection, registry)
+    metrics = [name for name in registry.metrics if is_new(connection, name)]
+    product = ["[product]"] * (registry.lifetime_epsilon > life)
+    return (*groups_to_ask(connection, registry), *metrics, *product)
+
+
+def groups_to_ask(connection: Connection, registry: Registry) -> list[str]:
+    """Return the groups that are new since the consent, or whose caps are looser."""
+    _, agreed_caps = _terms(connection, registry)
+    return [
         name
         for name, group in registry.groups.items()
         if (caps := agreed_caps.get(_term(registry, name))) is None
         or group.caps.lifetime_epsilon > caps.lifetime_epsilon
         or group.caps.increase_over(caps)
     ]
-    metrics = [name for name in registry.metrics if is_new(connection, name)]
-    return (*groups, *metrics, *["[product]"] * (registry.lifetime_epsilon > life))
 
 
 def life_left(connection: Connection, registry: Registry, group: str) -> Fraction:

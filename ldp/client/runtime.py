@@ -19,6 +19,7 @@ from ldp.client import periods
 from ldp.client.charges import (
     agree,
     complete_terms,
+    groups_to_ask,
     is_new,
     life_left,
     names_to_ask,
@@ -325,7 +326,7 @@ class Client:
         if (frozen := mode.current_response(connection, now)) and not frozen.response:
             return Declined("cap", "this epoch sends nothing more after the withdrawal")
         if Fraction(metric.price) > life and not (frozen and frozen.charged):
-            if metric.group in names_to_ask(connection, self._registry):
+            if metric.group in groups_to_ask(connection, self._registry):
                 what = "needs its own consent" if metric.needs_shuffler else "allows more now"
                 return Declined("consent", f"group {metric.group!r} {what}: ask again")
             return Declined("cap", f"group {metric.group!r} has spent its lifetime")

@@ -27,6 +27,8 @@ MOST_WAITING = 4 << 20
 """Most bytes of sealed batches that wait; beyond it the oldest are dropped, and counted."""
 MOST_PERIODS = 30
 """Most periods of a hidden group that are sealed at once: the latest."""
+_FORGOTTEN = {"frozen": " AND NOT charged", "pool": "", "seen": ""}
+"""Tables from which other versions of metrics go, but for what was charged."""
 T = TypeVar("T")
 
 
@@ -171,12 +173,9 @@ class Sealer:
         for key in connection.execute(
             "SELECT metric, version, meaning FROM frozen WHERE NOT charged"
         ).fetchall():
-            for table in ("frozen", "pool", "seen") if key not in current else ():
-                what = (
-                    " AND NOT charged" if table == "frozen" else ""
-                )  # a charge is never forgotten
+            for table, rest in _FORGOTTEN.items() if key not in current else ():
                 connection.execute(
-                    f"DELETE FROM {table} WHERE (metric, version, meaning) = (?, ?, ?){what}", key
+                    f"DELETE FROM {table} WHERE (metric, version, meaning) = (?, ?, ?){rest}", key
                 )
 
     def _group(self, metric: str) -> str:

@@ -242,7 +242,7 @@ class Follower:
             return "cap"
         is_paid = epoch is not None and epoch.is_charged
         if not is_paid and metric.price > self._life_left(metric.group):
-            return "consent" if metric.group in self._unasked() else "cap"
+            return "consent" if metric.group in self._groups_to_ask() else "cap"
         if not metric.is_hidden:
             self._keep_time()
         if metric.memoise == "epoch" and metric.is_hidden:
@@ -517,13 +517,15 @@ class Follower:
             left[group] = max(Fraction(0), min(life, in_window))
         return left
 
-    def _unasked(self) -> set[str]:
-        names = {
+    def _groups_to_ask(self) -> set[str]:
+        return {
             name
             for name, caps in self.registry.groups.items()
             if name not in self.shown or caps.is_looser_than(self.shown[name])
         }
-        names |= {*self.registry.metrics} - self.shown_metrics
+
+    def _unasked(self) -> set[str]:
+        names = self._groups_to_ask() | ({*self.registry.metrics} - self.shown_metrics)
         return names | ({"[product]"} if self.registry.lifetime > self.shown_lifetime else set())
 
     def _status(self) -> dict[str, Any]:

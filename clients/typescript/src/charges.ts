@@ -18,20 +18,25 @@ export const termsOf = ({ lifetime, groups, metrics }: Registry): Terms => ({
   ...{ lifetime, groups: bare<Caps>(groups), metrics: Object.keys(metrics) },
 });
 
-/** What is new since the consent, or allows more: smaller caps hold until the owner is asked. */
-export function unasked({ terms }: Device, registry: Registry): string[] {
+/** Groups that are new since the consent, or allow more. */
+export function groupsToAsk({ terms }: Device, registry: Registry): string[] {
   const isLooser = (caps: Caps, shown: Caps | undefined): boolean =>
     !shown ||
     caps.lifetime_epsilon > shown.lifetime_epsilon ||
     caps.window < shown.window ||
     caps.window_epsilon > shown.window_epsilon ||
     (caps.report_epsilon ?? Infinity) > (shown.report_epsilon ?? Infinity);
-  const groups = Object.keys(registry.groups).filter((name) =>
+  return Object.keys(registry.groups).filter((name) =>
     isLooser(registry.groups[name]!, terms.groups[name]),
   );
+}
+
+/** What is new since the consent, or allows more: smaller caps hold until the owner is asked. */
+export function unasked(device: Device, registry: Registry): string[] {
+  const { terms } = device;
   const metrics = Object.keys(registry.metrics).filter((name) => !terms.metrics.includes(name));
   const product = registry.lifetime > terms.lifetime ? ["[product]"] : [];
-  return [...groups, ...metrics, ...product];
+  return [...groupsToAsk(device, registry), ...metrics, ...product];
 }
 
 /** Charges count for their group, for the metric's group today, and for all once it is gone. */

@@ -3,7 +3,7 @@
 
 import { unpackBatch } from "./batch.js";
 import { toBytes } from "./bytes.js";
-import { lifeLeft, termsOf, unasked } from "./charges.js";
+import { groupsToAsk, lifeLeft, termsOf, unasked } from "./charges.js";
 import {
   bareNames,
   dayOf,
@@ -335,7 +335,7 @@ export class Client {
           return refused("cap", "this epoch sends nothing more after the withdrawal");
         }
         if (!epoch?.charged && metric.cost > lifeLeft(device, registry, metric.group)) {
-          return unasked(device, registry).includes(metric.group)
+          return groupsToAsk(device, registry).includes(metric.group)
             ? refused("consent", "the group allows more now: ask again")
             : refused("cap", `group ${metric.group} has spent its lifetime`);
         }
