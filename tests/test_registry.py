@@ -526,6 +526,8 @@ def test_the_page_lists_every_column_of_every_preset_of_apple() -> None:
         (('name = "', 'name = "\\u202e'), "name must be a text of one line"),
         (('description = "', 'description = "a\\u0000'), "description must be a text of one line"),
         (('owners = ["', 'owners = ["a\\nb'), "owners must be a text of one line"),
+        (('name = "', 'name = "\\u3164'), "name must be a text of one line"),
+        (('owners = ["', 'owners = ["\\u200d", "'), "owners must be a text of one line"),
     ],
 )
 def test_names_and_texts_that_look_like_others_are_refused(

@@ -114,10 +114,10 @@ def check(
         windows = periods_touched(timedelta(days=1), window)
         lines.append(f"note: {touched_sentence(length_in_words(window), windows)}")
     marks = marks_of(loaded)
-    lines.append(
+    lines += [
         f"note: of one period names, versions and numbers of reports {marks['leave']}: they say in "
         f"which of {marks['groups']} groups a device is, at most (bits: {marks['bits']:g})"
-    )
+    ] * (marks["bits"] > 0)
     lines += [f"note: metric {name} of {against} is gone" for name in gone]
     lines += [f"metric {name} has expired" for name in expired]
     silent = {name: metric.silent for name, metric in loaded.metrics.items() if metric.silent}

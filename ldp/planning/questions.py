@@ -212,7 +212,9 @@ class Keys:
     def text(self, name: str) -> str:
         value = self.take(name)
         if not isinstance(value, str) or not is_plain(value):
-            raise self.error(f"{name} must be a text of one line without control characters")
+            raise self.error(
+                f"{name} must be a text of one line, with a letter and no hidden characters"
+            )
         return value
 
     def amount(self, name: str) -> float:

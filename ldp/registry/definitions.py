@@ -20,6 +20,7 @@ Presence = Literal["public", "hidden"]
 Trust = Literal["device", "shuffler"]
 BEHIND_RELAY = ", behind an honest relay"
 """Words after the name of a number that holds only behind a relay that is honest."""
+_SHAPELESS = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -207,15 +208,17 @@ def _number(value: Any) -> Any:
 
 
 def is_plain(text: str) -> bool:
-    """Return whether a text that people are shown is not empty, and of one line without control
-    and format characters, which hide or reorder letters (Unicode Cc, Cf, Zl, Zp). The joiners of
-    letters and pictures, U+200C and U+200D, may be in it."""
+    """Return whether a text that people are shown has a letter or a digit, and is of one line
+    without characters that hide or reorder letters: controls and formats (Unicode Cc, Cf, Zl, Zp)
+    and letters without a shape. The joiners U+200C and U+200D may be in it."""
+    if not (any(map(str.isalnum, text)) and _SHAPELESS.isdisjoint(text)):
+        return False
     if text.isprintable():  # by far the most texts
-        return bool(text.strip())
+        return True
     from unicodedata import category  # late: few texts need it
 
     hidden = {category(letter) for letter in text if letter not in "\u200c\u200d"}
-    return hidden.isdisjoint({"Cc", "Cf", "Zl", "Zp"}) and bool(text.strip())
+    return hidden.isdisjoint({"Cc", "Cf", "Zl", "Zp"})
 
 
 def listed_in(mechanism: CatalogueMechanism) -> tuple[str, ...]:

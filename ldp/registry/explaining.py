@@ -80,9 +80,10 @@ REMEMBERED = {
     ),
 }
 CHANGING = (
-    "Two lives that differ only in the answers of one {window}, and have these answers at other "
-    "times too, are told apart by at most epsilon {epsilon}; each further {window} that differs "
-    "can tell as much again. When reports end for good tells how many different answers there were."
+    "Two lives that differ only in the answers of one {window}, and give these answers at other "
+    "times as well, are told apart by at most epsilon {epsilon}; each further {window} that "
+    "differs can tell as much again. The day on which reports end for good tells how many "
+    "different answers there were."
 )
 """Sentence about a group with metrics memoised per value, whose caps hold unless values change."""
 CONSENT = {
@@ -172,7 +173,7 @@ def in_text(data: Mapping[str, Any]) -> str:
             lines += metric_lines(data, name)
         for name, group in data["groups"].items():
             lines += group_lines(name, group, data["belief"])
-    lines += [MARKS.format(**data["marks"])] * (data["marks"]["bits"] > 0)
+    lines += marks_lines(data["marks"])
     lines += [" ".join(data["who"].values()), data["not_covered"]]
     if "remaining" in data:
         lives = data["remaining_for_life"]
@@ -193,6 +194,11 @@ def marks_of(registry: Registry) -> dict[str, Any]:
     leave = "are read by whoever opens them" if registry.sealing_keys else "leave in the clear"
     stated = f"{groups:,}" if bits < 40 else f"2**{bits:g}"
     return {"groups": stated, "bits": bits, "leave": leave}
+
+
+def marks_lines(marks: Mapping[str, Any]) -> list[str]:
+    """Return `marks_of` in words; no line where all devices send the same."""
+    return [MARKS.format(**marks)] if marks["bits"] else []
 
 
 def label(registry: Registry, name: str) -> Label:

@@ -9,10 +9,10 @@ from ldp.accounting.explain import epsilon_text, round_up, touched_sentence
 from ldp.accounting.policy import length_in_words, periods_touched
 from ldp.registry.definitions import BEHIND_RELAY, Metric
 from ldp.registry.explaining import (
-    MARKS,
     changing_notes,
     explanation,
     group_lines,
+    marks_lines,
     metric_lines,
 )
 from ldp.registry.registry import Registry
@@ -71,7 +71,7 @@ def page(
         ),
         "<h2>What is not covered</h2>",
         _line(data["not_covered"]),
-        _line(MARKS.format(**data["marks"])),
+        *map(_line, marks_lines(data["marks"])),
         _line(" ".join(data["who"].values())),
         "<h2>Certificates of the audit</h2>",
         _table(

@@ -211,7 +211,9 @@ def _sealing_keys(product: Mapping[str, Any]) -> tuple[str, ...]:
 def _require_plain(key: str, text: object) -> None:
     """Raise RegistryError, with the key, for what cannot be shown as a text of one line."""
     if not isinstance(text, str) or not is_plain(text):
-        raise RegistryError(f"{key} must be a text of one line without control characters")
+        raise RegistryError(
+            f"{key} must be a text of one line, with a letter and no hidden characters"
+        )
 
 
 def _require_names(kind: str, names: Iterable[str]) -> None:
