@@ -1,9 +1,12 @@
 """What a collector does with too much, too slow and no HTTP."""
 
+import os
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
+from http.client import HTTPConnection
 from itertools import cycle
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,7 +14,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from ldp.collection.service import SLOW_SECONDS, Limits
-from simulations.collector import Served, crowded, stopped_at_once
+from ldp.protocol.batch import MEDIA_TYPE, Batch
+from ldp.registry import Registry
+from simulations.collector import VALUES, Served, crowded, stopped_at_once
 from tests.collecting import Service, batch, items, registry, waiting
 
 
@@ -202,3 +207,29 @@ def test_no_part_of_a_request_is_waited_for_without_end(tmp_path: Path) -> None:
         one.close()
     assert served.end() == 0
     assert still == set()
+
+
+@pytest.mark.exact
+def test_a_large_batch_that_is_refused_does_not_end_the_connection(tmp_path: Path) -> None:
+    """As large as a batch may be, and refused before it arrived: the next one is taken."""
+    served = Served(tmp_path)
+    served.start()
+    where, asked = urlsplit(served.url), Registry.load(served.registry_path)
+    reports = [item for name, value in VALUES.items() for item in items(asked, name, value, 1)]
+
+    def good() -> bytes:
+        return Batch(os.urandom(16), datetime.now(UTC).date(), tuple(reports)).to_bytes()
+
+    one = HTTPConnection(str(where.hostname), where.port, timeout=10)
+    for body, kind, status in (
+        (bytes(1 << 20), "text/plain", 415),
+        (good(), MEDIA_TYPE, 202),
+        (bytes((1 << 20) + 1), MEDIA_TYPE, 413),
+        (good(), MEDIA_TYPE, 202),
+    ):
+        one.request("POST", "/v1/reports", body, {"Content-Type": kind})
+        answer = one.getresponse()
+        answer.read()
+        assert answer.status == status
+    one.close()
+    assert served.end() == 0

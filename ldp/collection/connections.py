@@ -11,6 +11,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from ldp.protocol.batch import MOST_BYTES
+
 REQUEST_SECONDS = 30.0
 """Longest time from the connection, or the last answer, to the last byte of a request."""
 ANSWER_SECONDS = 60.0
@@ -18,6 +20,9 @@ ANSWER_SECONDS = 60.0
 MOST_OVERHEAD = 1 << 14
 """Most bytes of a request that no application receives: its line, headers, sizes and extensions of
 chunks, trailers, and what follows an answer."""
+MOST_REFUSED = 2 * MOST_BYTES
+"""Most bytes of a body that are still read after the answer, so that a sender whose batch is
+refused early has its answer, and may send the next one over the same connection."""
 MOST_PIPELINED = 16
 """Most requests that wait for the answers to those before them."""
 LINGER_SECONDS = 1.0
@@ -89,7 +94,7 @@ class Connection(HttpToolsProtocol):
     """One connection, which notes in `open_connections` what it waits for."""
 
     open_connections: Connections
-    _overhead = 0
+    _overhead = _refused = 0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -116,13 +121,14 @@ class Connection(HttpToolsProtocol):
         self._overhead = MOST_OVERHEAD + 1
 
     def on_body(self, body: bytes) -> None:
-        if not self.cycle.response_complete:
+        self._refused += len(body) * self.cycle.response_complete
+        if self._refused <= MOST_REFUSED:
             self._overhead -= len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        self._overhead = 0
+        self._overhead = self._refused = 0
         if self.cycle.response_complete:  # it was refused before it arrived
             self.open_connections.await_request(self)
         else:
