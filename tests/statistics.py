@@ -54,10 +54,11 @@ def chance_missed(checks: Sequence[Checks], alpha: float) -> float:
     observed, trials, claimed = (
         np.concatenate([each[part] for each in checks]) for part in (1, 2, 3)
     )
-    level, missed = alpha / observed.size, [1.0]
+    shares = [np.full(each[1].size, 1 / (len(checks) * max(1, each[1].size))) for each in checks]
+    levels, missed = alpha / 2 * (1 / observed.size + np.concatenate(shares)), [1.0]
     for seen, chance in ((observed, claimed), (trials - observed, 1 - claimed)):
-        far = np.flatnonzero((seen > trials * chance) & (binomial_p(seen, trials, chance) < level))
-        seen, of, chance = seen[far], trials[far], chance[far]
+        far = np.flatnonzero((seen > trials * chance) & (binomial_p(seen, trials, chance) < levels))
+        seen, of, chance, level = seen[far], trials[far], chance[far], levels[far]
         critical = binom.isf(level / 2, of, chance) + 1
         critical += 2 * binom.sf(critical - 1, of, chance) >= level
         least = beta.ppf(ALPHA / observed.size, seen, of - seen + 1)

@@ -17,7 +17,7 @@ Checks = tuple[str, Ints, Ints, Floats]
 
 @dataclass(frozen=True)
 class Finding:
-    """A count that an honest encoder would show with probability below alpha / checks."""
+    """A count that an honest encoder would show with a probability below its share of alpha."""
 
     what: str
     observed: int
@@ -52,12 +52,17 @@ def binomial_p(observed: Ints, trials: Ints, probability: Floats) -> Floats:
 
 
 def judge(checks: Sequence[Checks], alpha: float) -> Audit:
-    """Return the findings among `checks`, at `alpha` for all of them together."""
+    """Return the findings among `checks`, at `alpha` for all of them together: half of it is shared
+    by all counts alike, half by all checks alike, so that a sum over everything is not judged as
+    one of a million remainders."""
     total = sum(observed.size for _, observed, _, _ in checks)
     findings = []
     for what, observed, trials, probability in checks:
+        if not observed.size:
+            continue
+        level = alpha / 2 * (1 / total + 1 / (len(checks) * observed.size))
         far = np.arange(observed.size)
-        if alpha / max(1, total) <= 1e-7:  # of counts that lie nearer the p-value is not computed
+        if level <= 1e-7:  # of counts that lie nearer the p-value is not computed
             expected = trials * probability
             variance = expected * (1 - probability)
             far = np.flatnonzero((observed - expected) ** 2 > LEAST_DEVIATION**2 * variance)
@@ -70,6 +75,6 @@ def judge(checks: Sequence[Checks], alpha: float) -> Audit:
                 float(p_value),
             )
             for i, p_value in zip(far, p_values, strict=True)
-            if p_value < alpha / total
+            if p_value < level
         ]
     return Audit(total, tuple(findings))
