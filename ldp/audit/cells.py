@@ -22,9 +22,11 @@ from ldp.arrays import Bools, Ints
 from ldp.audit.counts import (
     LAGS,
     MOST_BITS,
+    RESIDUES,
     block_checks,
     blocks_of,
     checks_by_number,
+    checks_by_two,
     column_sums,
     count_checks,
     equality_checks,
@@ -44,11 +46,11 @@ from ldp.audit.counts import (
 )
 from ldp.audit.judging import Checks
 from ldp.audit.law import MOST_OUTCOMES, Law, outcomes, report_law
-from ldp.mechanisms.addressing import Answers, RandomizedAddressing, Rounding
+from ldp.mechanisms.addressing import Answers, RandomizedAddressing, unpacked
 from ldp.mechanisms.base import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.hashing import Value
-from ldp.protocol.kinds import Index, Subset
+from ldp.protocol.kinds import Index, Subset, as_bits
 
 CALLS = 1 << 8
 """Calls are also looked at one by one, modulo this."""
@@ -75,7 +77,8 @@ def check_reports(
         yield from _whole("reports", numbers, report_law(mechanism, value))
     for i in chosen:
         part, (part_value,) = parts[i]
-        yield _check_choice(part, part_value, [report[i][1] for report in split])
+        payloads = [report[i][1] for report in split]
+        yield _check_choice(part, part_value, payload_bits(payloads, part.shape.columns))
     which = np.zeros(len(reports), dtype=np.int64)
     certain = [
         _Reports.of(part, part_values, which, [report[i] for report in split], start)
@@ -85,15 +88,22 @@ def check_reports(
     yield from _check_parts(certain)
 
 
-def _check_choice(mechanism: Mechanism, value: Value, payloads: Sequence[bytes]) -> Checks:
-    """Check how often each column is named about a set of too many answers: as a touched one as
-    often as its answer is chosen, else as an untouched one."""
-    channel, touched = mechanism.channel, np.zeros(mechanism.shape.columns)
-    for share, cells in mechanism.roundings(value, 0):
-        touched[list(cells)] += float(share)
+def _check_choice(mechanism: Mechanism, value: Value, bits: Bools) -> Checks:
+    """Check how often each column is named (`bits`, shape (reports, columns)) about a set of
+    answers, too many perhaps: as a touched one as often as its answer is chosen, else as an
+    untouched one."""
+    channel, addressing = mechanism.channel, mechanism.addressing
+    assert isinstance(addressing, Answers)
+    touched, answers = np.zeros(mechanism.shape.columns), unpacked(addressing.point(value))
+    most = addressing.at_most
+    if len(answers) > most:
+        for answer in answers:
+            touched[list(addressing.of.cells(answer, 0))] = most / len(answers)
+    else:
+        touched[list(addressing.cells(addressing.point(value), 0))] = 1
     claimed = float(channel.untouched) + channel.gain * touched
-    counts = payload_bits(payloads, touched.size).sum(axis=0, dtype=np.int64)
-    return "column about a larger set", counts, np.full(touched.size, len(payloads)), claimed
+    counts = bits.sum(axis=0, dtype=np.int64)
+    return "column about a larger set", counts, np.full(touched.size, len(bits)), claimed
 
 
 def check_values(
@@ -112,19 +122,55 @@ def check_values(
     certain = []
     for i, (part, part_values) in enumerate(values_of_parts(mechanism, values)):
         part_reports = [report[i] for report in split]
-        if not isinstance(part.addressing, Rounding):
+        if not isinstance(part.addressing, RandomizedAddressing):
             certain.append(_Reports.of(part, part_values, which, part_reports, start))
         elif outcomes(part) <= MOST_OUTCOMES:
-            numbers = [(row, int.from_bytes(payload, "little")) for row, payload in part_reports]
-            for value, part_value in enumerate(part_values):
-                some = [numbers[at] for at in np.flatnonzero(which == value)]
-                yield from _whole(
-                    f"part {i + 1}: reports of value {value}",
-                    some,
-                    report_law(part, part_value),
-                    (),
-                )
+            yield from _check_laws(f"part {i + 1}", part, part_values, which, part_reports)
+        elif isinstance(part.addressing, Answers):
+            yield _check_choices(part, part_values, which, [payload for _, payload in part_reports])
     yield from _check_parts(certain)
+
+
+def _check_laws(
+    what: str,
+    mechanism: Mechanism,
+    values: Sequence[Value],
+    which: Ints,
+    reports: Sequence[tuple[int, bytes]],
+) -> Iterator[Checks]:
+    """Check that the reports of each value have their whole law, and of sets how many of the set's
+    answers they name."""
+    laws = [report_law(mechanism, value) for value in values]
+    place = {key: i for i, key in enumerate(laws[0])}
+    keys = np.array([place[row, int.from_bytes(payload, "little")] for row, payload in reports])
+    size, trials = len(place), np.bincount(which, minlength=len(values))
+    claimed = np.array([[float(chance) for chance in law.values()] for law in laws])
+    counts = np.bincount(which * size + keys, minlength=claimed.size).reshape(claimed.shape)
+    yield f"{what}: reports by value", counts.ravel(), np.repeat(trials, size), claimed.ravel()
+    if not isinstance(mechanism.addressing, Answers):
+        return
+    most = mechanism.shape.columns + 1
+    names = np.zeros((2, len(values), most))
+    for number, value in enumerate(values):
+        answers = as_bits({cell for _, some in mechanism.roundings(value, 0) for cell in some})
+        at = [(report & answers).bit_count() for _, report in place]
+        for of, weights in zip(names, (counts, claimed), strict=True):
+            of[number] = np.bincount(at, weights[number], most)
+    seen, chances = names[0].astype(np.int64).ravel(), np.minimum(names[1], 1.0).ravel()
+    yield f"{what}: answers named by value", seen, np.repeat(trials, most), chances
+
+
+def _check_choices(
+    mechanism: Mechanism, values: Sequence[Value], which: Ints, payloads: Sequence[bytes]
+) -> Checks:
+    """Return the check of how often each column is named about each set of answers."""
+    bits = payload_bits(payloads, mechanism.shape.columns)
+    checks = [
+        _check_choice(mechanism, value, bits[which == number])
+        for number, value in enumerate(values)
+    ]
+    counts, trials, claimed = (np.concatenate([c[at] for c in checks]) for at in (1, 2, 3))
+    return "column by value", counts, trials, claimed
 
 
 def _whole(
@@ -160,18 +206,21 @@ def is_rounded(mechanism: Mechanism, value: Value, rows: set[int]) -> bool:
 class _Reports:
     """Reports through one mechanism, and the cells that each one's value touches.
 
-    `which`: int, shape (reports,), the number of each report's value, below `values`. `calls`: int,
-    shape (reports,), the number of the call that made it. `reported`, `touched`: bool, shape
-    (reports, columns), of all but SIGN reports.
+    `which`: int, shape (reports,), the number of each report's value, below `values`; `before`:
+    that of the report before it (of the first: the last one's). `calls`: int, shape (reports,), the
+    number of the call that made it. `reported`, `touched`: bool, shape (reports, columns), of all
+    but SIGN reports. `cells_before`: what the value before touches in the report's row.
     """
 
     mechanism: Mechanism
     values: int
     which: Ints
+    before: Ints
     calls: Ints
     rows: Ints
     numbers: Sequence[int]
     true_cells: Sequence[Sequence[int]]
+    cells_before: Sequence[Sequence[int]]
     reported: Bools
     touched: Bools
 
@@ -187,14 +236,20 @@ class _Reports:
         columns, addressing = mechanism.shape.columns, mechanism.addressing
         numbers = [int.from_bytes(payload, "little") for _, payload in reports]
         rows = np.array([row for row, _ in reports], dtype=np.int64)
-        if isinstance(addressing, Rounding):
+        before = np.roll(which, 1)
+        places, places_before = (
+            list(zip(numbers_of.tolist(), rows.tolist(), strict=True))
+            for numbers_of in (which, before)
+        )
+        if isinstance(addressing, RandomizedAddressing):
             (value,) = values
             known = {(0, row): mechanism.cells(value, row) for row in set(rows.tolist())}
         else:
             points = [addressing.point(value) for value in values]
-            places = set(zip(which.tolist(), rows.tolist(), strict=True))
-            known = {(at, row): addressing.cells(points[at], row) for at, row in places}
-        true_cells = [known[key] for key in zip(which.tolist(), rows.tolist(), strict=True)]
+            every = {*places, *places_before}
+            known = {(at, row): addressing.cells(points[at], row) for at, row in every}
+        true_cells = [known[key] for key in places]
+        cells_before = [known[key] for key in places_before]
         if mechanism.kind.is_bitmap:
             reported = payload_bits([payload for _, payload in reports], columns)
         elif mechanism.kind is Index:
@@ -207,7 +262,17 @@ class _Reports:
                 touched[i, cells] = True
         calls = start + np.arange(len(reports))
         return cls(
-            mechanism, len(values), which, calls, rows, numbers, true_cells, reported, touched
+            mechanism,
+            len(values),
+            which,
+            before,
+            calls,
+            rows,
+            numbers,
+            true_cells,
+            cells_before,
+            reported,
+            touched,
         )
 
 
@@ -220,7 +285,8 @@ def _check_part(reports: _Reports) -> Iterator[Checks]:
 
 
 def _apart(left: _Reports, right: _Reports) -> Iterator[Checks]:
-    """Check that two parts of a report, both BITS, know nothing of each other but the value."""
+    """Check that two parts of a report, neither signed, know nothing of each other but the
+    value."""
     rows = right.mechanism.shape.rows
     both_rows = left.rows * rows + right.rows
     yield from uniform_checks("rows of both parts", both_rows, left.mechanism.shape.rows * rows)
@@ -244,6 +310,9 @@ def _apart(left: _Reports, right: _Reports) -> Iterator[Checks]:
     free = ~left.touched[:, :width] & ~right.touched[:, :width]
     lies = left.reported[:, :width] & right.reported[:, :width] & free
     chance = untouched[0] * untouched[1]
+    if not all(part.mechanism.kind.has_independent_bits for part in (left, right)):
+        yield "lies of both parts", column_sums(lies), column_sums(free), np.full(width, chance)
+        return
     yield from count_checks("lies of both parts", lies.sum(axis=1), free.sum(axis=1), chance)
 
 
@@ -283,6 +352,15 @@ def _signs(reports: _Reports) -> Iterator[Checks]:
         *_numbers_of_reports(reports),
     ):
         yield from checks_by_number(f"true signs by {what}", is_true, by, below, claimed)
+    yield from _by_two("true signs", reports, is_true, every, claimed)
+    if reports.values > 1:
+        names_before = [
+            names(number, true)
+            for number, (true,) in zip(numbers, reports.cells_before, strict=True)
+        ]
+        alike = (is_true == names_before).astype(np.int64)
+        what = "true signs by whether the value before has the same"
+        yield group_checks(what, is_true, alike, 2, claimed)
     yield from lag_checks("true signs", is_true[:, None], every[:, None], claimed)
 
 
@@ -292,6 +370,20 @@ def _numbers_of_reports(reports: _Reports) -> Iterator[tuple[str, Ints, int]]:
     yield "call", reports.calls, CALLS
     if reports.values > 1:
         yield "value", reports.which, reports.values
+        yield "value before", reports.before, reports.values
+
+
+def _by_two(
+    what: str, reports: _Reports, seen: Bools, possible: Bools, probability: float
+) -> Iterator[Checks]:
+    """Check that what is `seen` in those reports where it is `possible` depends on no two numbers
+    of a report."""
+    numbers = ("row", reports.rows, reports.mechanism.shape.rows), *_numbers_of_reports(reports)
+    for (one, first, limit), (two, second, other_limit) in combinations(numbers, 2):
+        left, right = (first[possible], limit), (second[possible], other_limit)
+        yield from checks_by_two(
+            f"{what} by {one} and {two}", seen[possible], left, right, probability
+        )
 
 
 def _cells(reports: _Reports) -> Iterator[Checks]:
@@ -329,6 +421,8 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
             yield from checks_by_number(
                 f"{what} by {by}", names_cell[held, 0], numbers[held], limit, float(channel.touched)
             )
+        if which == "first":
+            yield from _by_two(what, reports, names_cell[:, 0], held, float(channel.touched))
         if mechanism.kind is not Index:
             truths = names_cell[:, 0]
             free = ~_following(touched[truths], cell[truths])
@@ -338,6 +432,8 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
             yield f"lies so far from a told {what}", counts, trials, chance
     if mechanism.kind is Index and mechanism.touches == 1 and columns > 2:
         yield from _lies(reports)
+    if reports.values > 1:
+        yield _before(reports)
     if mechanism.kind.has_independent_bits:
         for what, numbers, limit in _numbers_of_reports(reports):
             noise, free_cells = (
@@ -351,6 +447,20 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
     if isinstance(layout, Subset) and columns > mechanism.touches + 1:
         _, both = layout.pair_probabilities(channel.touched, mechanism.touches)
         yield from pair_checks(reported & ~touched, ~touched, float(both))
+
+
+def _before(reports: _Reports) -> Checks:
+    """Check how often a report names the first cell of the value before that its own does not
+    touch."""
+    before = np.zeros(reports.touched.shape, dtype=bool)
+    for number, cells in enumerate(reports.cells_before):
+        before[number, cells] = True
+    before &= ~reports.touched
+    cell = before.argmax(axis=1)
+    names_it = np.take_along_axis(reports.reported & before, cell[:, None], axis=1)
+    possible = np.take_along_axis(before, cell[:, None], axis=1)
+    chance = float(reports.mechanism.channel.untouched)
+    return sum_checks("first cell of the value before", names_it, possible, chance)
 
 
 def _following(cells: Bools, places: Ints) -> Bools:
@@ -375,6 +485,16 @@ def _lies(reports: _Reports) -> Iterator[Checks]:
     distance = (lies - true) % columns - 1
     yield block_checks("lies in block of distances from the truth", distance, columns - 1)
     yield from remainder_checks("lies by distance", distance, columns - 1)
+    yield from equality_checks("distance of a lie", distance, 1 / (columns - 1), LAGS[:4])
+    for modulus in (2, *RESIDUES):
+        if modulus < columns:
+            every = np.arange(columns)
+            for name, groups in (("rest", every % modulus), ("block", every * modulus // columns)):
+                sizes, trials = (np.bincount(g, minlength=modulus) for g in (groups, groups[true]))
+                same = groups[true] == groups[lies]
+                counts = np.bincount(groups[true][same], minlength=modulus)
+                what = f"lies in the truth's {name} of {modulus}"
+                yield what, counts, trials, (sizes - 1) / (columns - 1)
     low = low_limit(columns)
     true, lies = true & (low - 1), lies & (low - 1)
     turned = [hadamard(np.bincount(n, minlength=low)) for n in (true, lies, true ^ lies)]

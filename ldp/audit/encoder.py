@@ -10,6 +10,8 @@ from ldp.audit.black_box import reports_of
 from ldp.audit.cells import check_reports, check_values, is_rounded
 from ldp.audit.counts import sum_checks
 from ldp.audit.judging import Audit, Checks, judge
+from ldp.audit.values import MOST_CATEGORIES
+from ldp.mechanisms import JointReport
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
@@ -24,8 +26,11 @@ REPEATS = {Bits: 6, Subset: 6, Index: 16, Sign: 16}
 """Reports that are searched for repeated noise, as a multiple of the trials."""
 
 
-LEAST_EACH = 64
-"""Reports of each of many values."""
+LEAST_EACH, EACH_OF_ALL = 64, 400
+"""Reports of each of many values; of each of a joint metric's, where all of them are tried."""
+STRANGE = 8
+"""Values that are tried again: those whose reports look strangest, and those after which they
+do."""
 
 
 def audit_encoder(
@@ -70,17 +75,51 @@ def value_checks(
     generator: np.random.Generator,
 ) -> list[Checks]:
     """Return the checks of reports of many values, in an order drawn from `generator`: `trials` in
-    total, but LEAST_EACH of each value at least; of values that are rounded at random, a quarter of
-    `trials` of each."""
-    has_rounding = any(isinstance(part.addressing, Rounding) for part in parts_of(mechanism))
-    repetitions = max(LEAST_EACH, trials // 4 if has_rounding else trials // len(values))
-    order = generator.permutation(np.repeat(np.arange(len(values)), repetitions))
+    total, but LEAST_EACH of each value at least, of values that are rounded at random `trials` / 16
+    and of all of a joint metric's EACH_OF_ALL or `trials` / 5. The values that look strangest are
+    then tried again, `trials` / 2 of each; these reports are new, so nothing in them is chosen."""
+    parts = parts_of(mechanism)
+    has_rounding = any(isinstance(part.addressing, Rounding) for part in parts)
+    least = max(LEAST_EACH, trials // 16) if has_rounding else LEAST_EACH
+    if isinstance(mechanism, JointReport) and len(values) < MOST_CATEGORIES:
+        least = max(least, min(EACH_OF_ALL, trials // 5))
+    repetitions = max(least, trials // len(values))
+    checks = _mixed(mechanism, values, encode, repetitions, generator)
+    strange = [values[place] for place in _strangest(checks, len(values))]
+    again = _mixed(mechanism, strange, encode, trials // 2, generator) if len(strange) > 1 else []
+    return checks + [(f"once more: {what}", *counted) for what, *counted in again]  # type: ignore[misc]
+
+
+def _mixed(
+    mechanism: CatalogueMechanism,
+    values: Sequence[Value],
+    encode: Callable[[Value], bytes],
+    repetitions: int,
+    generator: np.random.Generator,
+) -> list[Checks]:
+    """Return the checks of so many reports of each value, in an order drawn from `generator`."""
     pool: dict[tuple[str, int], Checks] = {}
+    order = generator.permutation(np.repeat(np.arange(len(values)), repetitions))
     for start in range(0, order.size, CHUNK):
         which = order[start : start + CHUNK]
         reports = reports_of(mechanism, [values[i] for i in which], encode)
         _add(pool, check_values(mechanism, values, which, reports, start))
     return list(pool.values())
+
+
+def _strangest(checks: Sequence[Checks], values: int) -> list[int]:
+    """Return the values, by number, whose counts lie farthest from what is claimed: STRANGE of the
+    values themselves, and as many of those before."""
+    strange: list[int] = []
+    for end in ("by value", "by value before"):
+        scores = np.zeros(values)
+        for what, counts, trials, claimed in checks:
+            if what.endswith(end) and counts.size % values == 0:
+                spread = np.sqrt(np.maximum(trials * claimed * (1 - claimed), 1e-9))
+                squares = ((counts - trials * claimed) / spread) ** 2
+                scores = np.maximum(scores, squares.reshape(values, -1).sum(axis=1))
+        strange += np.argsort(-scores)[: STRANGE * bool(scores.any())].tolist()
+    return list(dict.fromkeys(strange))
 
 
 def repeat_checks(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import cycle
+from itertools import cycle, product
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,10 @@ from ldp.protocol.spelling import PositionAddressing
 VALUES = ("lol", "a value of more than sixteen bytes", "")
 MOST_CATEGORIES = 256
 """Up to so many categories are tried all; of more, so many."""
-MANY, NUMBERS = 64, 16
-"""Texts that are drawn, of each dictionary as many; numbers that are drawn."""
+MANY, NUMBERS = 256, 64
+"""Texts and sets that are drawn, of each dictionary as many; numbers that are drawn."""
+LONGEST = 4096
+"""Bytes of the longest text that is drawn."""
 ALPHABETS = (
     "abcdefghijklmnopqrstuvwxyz",
     " 0123456789.-_/ABCXYZ",
@@ -73,26 +75,35 @@ def drawn_values(
 ) -> tuple[Value, ...]:
     """Return many values that the mechanism knows, drawn by `generator`: all categories or
     MOST_CATEGORIES of them; else MANY of the dictionary and as many texts of many scripts, lengths
-    and bytes, or words of the alphabet; or NUMBERS numbers."""
+    and bytes, or words of the alphabet; or NUMBERS numbers. Of a joint metric: all pairs of what is
+    drawn of its members, or MOST_CATEGORIES of them."""
     if isinstance(mechanism, JointReport):
         members = [drawn_values(member, generator) for member in mechanism.of]
-        longest = max(map(len, members))
-        tuples: Any = zip(
-            *([texts[i % len(texts)] for i in range(longest)] for texts in members), strict=True
-        )
-        return tuple(tuples)
+        tuples: Any = _tuples(members, generator)
+        return tuples  # type: ignore[no-any-return]
     addressing = parts_of(mechanism)[0].addressing
     if isinstance(addressing, Answers):
-        return _sets(addressing, _draw_single(addressing.of, generator, dictionary), generator)
+        return _sets(_draw_single(addressing.of, generator, dictionary), generator)
     return _draw_single(addressing, generator, dictionary)
 
 
-def _sets(
-    addressing: Answers, answers: Sequence[Any], generator: np.random.Generator
-) -> tuple[frozenset[Any], ...]:
-    """Return MANY sets of 0 to `at_most` answers, all different."""
-    most = min(addressing.at_most, len(answers))
-    sizes = generator.integers(most + 1, size=MANY)
+def _tuples(
+    members: Sequence[Sequence[Any]], generator: np.random.Generator
+) -> tuple[tuple[Any, ...], ...]:
+    """Return all tuples with one value of each member; where there are more than MOST_CATEGORIES so
+    many, but each member's value stands in one at least."""
+    if math.prod(map(len, members)) <= MOST_CATEGORIES:
+        return tuple(product(*members))
+    size = max(MOST_CATEGORIES, *map(len, members))
+    columns = [generator.permutation(np.resize(np.arange(len(some)), size)) for some in members]
+    places = zip(*(column.tolist() for column in columns), strict=True)
+    chosen = [tuple(some[at] for some, at in zip(members, place, strict=True)) for place in places]
+    return tuple(dict.fromkeys(chosen))
+
+
+def _sets(answers: Sequence[Any], generator: np.random.Generator) -> tuple[frozenset[Any], ...]:
+    """Return MANY sets of no answers up to all, all different."""
+    sizes = generator.integers(len(answers) + 1, size=MANY)
     places = (generator.choice(len(answers), size, replace=False) for size in sizes)
     return tuple({frozenset(answers[place] for place in some): None for some in places})
 
@@ -105,21 +116,26 @@ def _draw_single(
     if isinstance(addressing, Identity):
         return _some(addressing.categories + addressing.untouching, MOST_CATEGORIES, generator)
     if isinstance(addressing, Numbers | Buckets):
-        return tuple(_numbers(addressing.bounds, generator))
+        numbers = _numbers(addressing.bounds, generator)
+        return tuple(number for number in numbers if _knows(addressing, number))
     if isinstance(addressing, Levels):
         edges = _edges(addressing)
-        numbers = _some(edges, MANY, generator), _numbers((edges[0], edges[-1]), generator)
-        return _by(addressing, (*numbers[0], *numbers[1]))
+        numbers_in = (*_some(edges, MANY, generator), *_numbers((edges[0], edges[-1]), generator))
+        plain = replace(addressing, by=())
+        known = tuple(number for number in numbers_in if _knows(plain, number))
+        return _tuples((addressing.by, known), generator) if addressing.by else known
     if isinstance(addressing, Products):
         columns = [_numbers(bounds, generator) for bounds in addressing.bounds]
         for column in columns:
             generator.shuffle(column)
-        return tuple(zip(*columns, strict=True))
+        rows = zip(*columns, strict=True)
+        return tuple(row for row in rows if _knows(addressing, row))
     if isinstance(addressing, PositionAddressing):
         spelling = addressing.spelling
         texts = _texts((spelling.alphabet,), spelling.length, generator)
     else:
-        texts = [*_texts(ALPHABETS, 24, generator), generator.bytes(12), generator.bytes(40)]
+        texts = [*_texts(ALPHABETS, LONGEST // 4, generator)]
+        texts += [generator.bytes(size) for size in (1, 12, 40, LONGEST)]
     chosen = dict.fromkeys([*_some(tuple(dictionary), MANY, generator), *texts])
     return tuple(value for value in chosen if _knows(addressing, value))
 
@@ -135,11 +151,20 @@ def _some(
 
 
 def _numbers(bounds: Range, generator: np.random.Generator) -> list[float]:
-    """Return numbers within the bounds: half of them anywhere, half near a bound."""
+    """Return numbers, a quarter of them each: anywhere within the bounds; near a bound, on either
+    side; of both signs and of every magnitude from a millionth of the bounds to a thousand times
+    theirs; of both signs and of every magnitude from .001 to a billion."""
     low, high = bounds
-    near = generator.random(NUMBERS // 4) / 16
-    shares = [*generator.random(NUMBERS // 2), *near, *(1 - near)]
-    return [min(max(low + (high - low) * float(share), low), high) for share in shares]
+    size, scale = NUMBERS // 4, max(abs(low), abs(high))
+    signs, within = generator.choice((-1.0, 1.0), (2, size)), generator.random(size)
+    ends, apart = generator.choice((low, high), size), generator.normal(0, (high - low) / 32, size)
+    numbers = (
+        low + (high - low) * within,
+        ends + apart,
+        signs[0] * scale * 10 ** generator.uniform(-6, 3, size),
+        signs[1] * 10 ** generator.uniform(-3, 9, size),
+    )
+    return [float(number) for number in np.concatenate(numbers)]
 
 
 def _edges(addressing: Levels) -> tuple[float, ...]:
@@ -155,11 +180,14 @@ def _by(addressing: Levels, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _texts(alphabets: Sequence[str], length: int, generator: np.random.Generator) -> list[Value]:
-    """Return MANY texts of up to so many letters, each of one alphabet; none is empty."""
+    """Return MANY texts of up to so many letters, each of one alphabet, half of them of at most 24
+    letters; none is empty."""
     texts: list[Value] = []
     for number in range(MANY):
         letters = alphabets[number % len(alphabets)]
-        places = generator.integers(len(letters), size=generator.integers(1, length + 1))
+        most = min(length, 24) if number % 2 else length
+        size = int((most + 1) ** generator.random())  # every magnitude alike
+        places = generator.integers(len(letters), size=size)
         texts.append("".join(letters[place] for place in places))
     return texts
 
