@@ -14,11 +14,13 @@ no audit by bytes can see.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from functools import lru_cache
+from itertools import combinations, compress
+from math import comb
 
 import numpy as np
 
-from ldp.arrays import Bools, Ints
+from ldp.arrays import Bools, Floats, Ints
 from ldp.audit.counts import (
     LAGS,
     MOST_BITS,
@@ -46,7 +48,7 @@ from ldp.audit.counts import (
 )
 from ldp.audit.judging import Checks
 from ldp.audit.law import MOST_OUTCOMES, Law, outcomes, report_law
-from ldp.mechanisms.addressing import Answers, RandomizedAddressing, unpacked
+from ldp.mechanisms.addressing import Answers, RandomizedAddressing, Rounding, unpacked
 from ldp.mechanisms.base import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.hashing import Value
@@ -54,6 +56,12 @@ from ldp.protocol.kinds import Index, Subset, as_bits
 
 CALLS = 1 << 8
 """Calls are also looked at one by one, modulo this."""
+VALUE, VALUE_BEFORE = "value", "value before"
+"""Names of two numbers of a report; a check "by" one of them alone has as many counts for each
+value."""
+MOST_TERMS = 1 << 21
+"""Largest number of terms of all laws that are enumerated for one check: reports, times choices of
+a value's step or of some of its answers."""
 
 
 def check_reports(
@@ -90,20 +98,15 @@ def check_reports(
 
 def _check_choice(mechanism: Mechanism, value: Value, bits: Bools) -> Checks:
     """Check how often each column is named (`bits`, shape (reports, columns)) about a set of
-    answers, too many perhaps: as a touched one as often as its answer is chosen, else as an
-    untouched one."""
+    answers: as a touched one as often as its answer is chosen, else as an untouched one."""
     channel, addressing = mechanism.channel, mechanism.addressing
     assert isinstance(addressing, Answers)
-    touched, answers = np.zeros(mechanism.shape.columns), unpacked(addressing.point(value))
-    most = addressing.at_most
-    if len(answers) > most:
-        for answer in answers:
-            touched[list(addressing.of.cells(answer, 0))] = most / len(answers)
-    else:
-        touched[list(addressing.cells(addressing.point(value), 0))] = 1
+    touched = np.zeros(mechanism.shape.columns)
+    chosen = addressing.at_most / max(_size(addressing, value), addressing.at_most)
+    touched[list(addressing.cells(addressing.point(value), 0))] = chosen
     claimed = float(channel.untouched) + channel.gain * touched
     counts = bits.sum(axis=0, dtype=np.int64)
-    return "column about a larger set", counts, np.full(touched.size, len(bits)), claimed
+    return "column about a set", counts, np.full(touched.size, len(bits)), claimed
 
 
 def check_values(
@@ -124,11 +127,36 @@ def check_values(
         part_reports = [report[i] for report in split]
         if not isinstance(part.addressing, RandomizedAddressing):
             certain.append(_Reports.of(part, part_values, which, part_reports, start))
-        elif outcomes(part) <= MOST_OUTCOMES:
+        elif _is_enumerable(part, part_values):
             yield from _check_laws(f"part {i + 1}", part, part_values, which, part_reports)
         elif isinstance(part.addressing, Answers):
             yield _check_choices(part, part_values, which, [payload for _, payload in part_reports])
+        if isinstance(part.addressing, Answers):
+            sizes = np.array([_size(part.addressing, value) for value in part_values])
+            where = (sizes <= part.addressing.at_most)[which]
+            certain.append(_Reports.of(part, part_values, which, part_reports, start, where))
     yield from _check_parts(certain)
+
+
+def _size(addressing: Answers, value: Value) -> int:
+    """Return how many answers a set has."""
+    return len(unpacked(addressing.point(value)))
+
+
+def _is_enumerable(mechanism: Mechanism, values: Sequence[Value]) -> bool:
+    """Return whether the whole laws of these values, which are rounded at random, are enumerated in
+    little time."""
+    addressing, choices = mechanism.addressing, 2 * len(values)
+    if isinstance(addressing, Answers):
+        most = addressing.at_most
+        choices = sum(comb(max(_size(addressing, value), most), most) for value in values)
+    return outcomes(mechanism) <= MOST_OUTCOMES and choices * outcomes(mechanism) <= MOST_TERMS
+
+
+@lru_cache(maxsize=512)
+def _chances(mechanism: Mechanism, value: Value) -> Floats:
+    """Return the probabilities of a value's reports, in the order of `report_law`."""
+    return np.array([float(chance) for chance in report_law(mechanism, value).values()])
 
 
 def _check_laws(
@@ -140,13 +168,12 @@ def _check_laws(
 ) -> Iterator[Checks]:
     """Check that the reports of each value have their whole law, and of sets how many of the set's
     answers they name."""
-    laws = [report_law(mechanism, value) for value in values]
-    place = {key: i for i, key in enumerate(laws[0])}
+    place = {key: i for i, key in enumerate(report_law(mechanism, values[0]))}
     keys = np.array([place[row, int.from_bytes(payload, "little")] for row, payload in reports])
     size, trials = len(place), np.bincount(which, minlength=len(values))
-    claimed = np.array([[float(chance) for chance in law.values()] for law in laws])
+    claimed = np.array([_chances(mechanism, value) for value in values])
     counts = np.bincount(which * size + keys, minlength=claimed.size).reshape(claimed.shape)
-    yield f"{what}: reports by value", counts.ravel(), np.repeat(trials, size), claimed.ravel()
+    yield f"{what}: reports by {VALUE}", counts.ravel(), np.repeat(trials, size), claimed.ravel()
     if not isinstance(mechanism.addressing, Answers):
         return
     most = mechanism.shape.columns + 1
@@ -157,7 +184,7 @@ def _check_laws(
         for of, weights in zip(names, (counts, claimed), strict=True):
             of[number] = np.bincount(at, weights[number], most)
     seen, chances = names[0].astype(np.int64).ravel(), np.minimum(names[1], 1.0).ravel()
-    yield f"{what}: answers named by value", seen, np.repeat(trials, most), chances
+    yield f"{what}: answers named by {VALUE}", seen, np.repeat(trials, most), chances
 
 
 def _check_choices(
@@ -170,7 +197,7 @@ def _check_choices(
         for number, value in enumerate(values)
     ]
     counts, trials, claimed = (np.concatenate([c[at] for c in checks]) for at in (1, 2, 3))
-    return "column by value", counts, trials, claimed
+    return f"column by {VALUE}", counts, trials, claimed
 
 
 def _whole(
@@ -232,22 +259,26 @@ class _Reports:
         which: Ints,
         reports: Sequence[tuple[int, bytes]],
         start: int,
+        where: Bools | None = None,
     ) -> "_Reports":
+        """Return what is known of these reports, or of those that are `where`: shape (reports,)."""
         columns, addressing = mechanism.shape.columns, mechanism.addressing
+        where = np.ones(len(reports), dtype=bool) if where is None else where
+        before, calls = np.roll(which, 1)[where], (start + np.arange(len(reports)))[where]
+        which, reports = which[where], [*compress(reports, where)]
         numbers = [int.from_bytes(payload, "little") for _, payload in reports]
         rows = np.array([row for row, _ in reports], dtype=np.int64)
-        before = np.roll(which, 1)
         places, places_before = (
             list(zip(numbers_of.tolist(), rows.tolist(), strict=True))
             for numbers_of in (which, before)
         )
-        if isinstance(addressing, RandomizedAddressing):
+        if isinstance(addressing, Rounding):
             (value,) = values
             known = {(0, row): mechanism.cells(value, row) for row in set(rows.tolist())}
         else:
             points = [addressing.point(value) for value in values]
             every = {*places, *places_before}
-            known = {(at, row): addressing.cells(points[at], row) for at, row in every}
+            known = {(at, row): tuple(addressing.cells(points[at], row)) for at, row in every}
         true_cells = [known[key] for key in places]
         cells_before = [known[key] for key in places_before]
         if mechanism.kind.is_bitmap:
@@ -260,7 +291,6 @@ class _Reports:
         if reported.size:
             for i, cells in enumerate(true_cells):
                 touched[i, cells] = True
-        calls = start + np.arange(len(reports))
         return cls(
             mechanism,
             len(values),
@@ -299,7 +329,11 @@ def _apart(left: _Reports, right: _Reports) -> Iterator[Checks]:
     )
     for part, true, chance in ((left, second, untouched[0]), (right, first, untouched[1])):
         lies, free = (part.reported & ~part.touched)[true], ~part.touched[true]
-        yield sum_checks("lies where the other part's true cell is told", lies, free, chance)
+        what = "lies where the other part's true cell is told"
+        if part.mechanism.kind.has_independent_bits:
+            yield sum_checks(what, lies, free, chance)
+        else:
+            yield what, column_sums(lies), column_sums(free), np.full(free.shape[1], chance)
     for first_true, rows_there, limit, chance in (
         (first, right.rows, rows, touched[0]),
         (second, left.rows, left.mechanism.shape.rows, touched[1]),
@@ -310,10 +344,10 @@ def _apart(left: _Reports, right: _Reports) -> Iterator[Checks]:
     free = ~left.touched[:, :width] & ~right.touched[:, :width]
     lies = left.reported[:, :width] & right.reported[:, :width] & free
     chance = untouched[0] * untouched[1]
-    if not all(part.mechanism.kind.has_independent_bits for part in (left, right)):
+    if all(part.mechanism.kind.has_independent_bits for part in (left, right)):
+        yield from count_checks("lies of both parts", lies.sum(axis=1), free.sum(axis=1), chance)
+    else:
         yield "lies of both parts", column_sums(lies), column_sums(free), np.full(width, chance)
-        return
-    yield from count_checks("lies of both parts", lies.sum(axis=1), free.sum(axis=1), chance)
 
 
 def _first(reports: _Reports) -> Bools:
@@ -369,8 +403,8 @@ def _numbers_of_reports(reports: _Reports) -> Iterator[tuple[str, Ints, int]]:
     each by itself: its call's and its value's."""
     yield "call", reports.calls, CALLS
     if reports.values > 1:
-        yield "value", reports.which, reports.values
-        yield "value before", reports.before, reports.values
+        yield VALUE, reports.which, reports.values
+        yield VALUE_BEFORE, reports.before, reports.values
 
 
 def _by_two(

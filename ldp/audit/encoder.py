@@ -1,5 +1,6 @@
 """What is checked of an encoder: reports of each value, of many values, and repeated noise."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -7,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from ldp.audit.black_box import reports_of
-from ldp.audit.cells import check_reports, check_values, is_rounded
+from ldp.audit.cells import VALUE, VALUE_BEFORE, check_reports, check_values, is_rounded
 from ldp.audit.counts import sum_checks
 from ldp.audit.judging import Audit, Checks, judge
-from ldp.audit.values import MOST_CATEGORIES
 from ldp.mechanisms import JointReport
 from ldp.mechanisms.addressing import Rounding
 from ldp.mechanisms.base import CatalogueMechanism, Mechanism
@@ -77,17 +77,22 @@ def value_checks(
     """Return the checks of reports of many values, in an order drawn from `generator`: `trials` in
     total, but LEAST_EACH of each value at least, of values that are rounded at random `trials` / 16
     and of all of a joint metric's EACH_OF_ALL or `trials` / 5. The values that look strangest are
-    then tried again, `trials` / 2 of each; these reports are new, so nothing in them is chosen."""
+    then tried again, `trials` / 3 of each; these reports are new, so nothing in them is chosen."""
     parts = parts_of(mechanism)
     has_rounding = any(isinstance(part.addressing, Rounding) for part in parts)
     least = max(LEAST_EACH, trials // 16) if has_rounding else LEAST_EACH
-    if isinstance(mechanism, JointReport) and len(values) < MOST_CATEGORIES:
+    if isinstance(mechanism, JointReport) and _are_all_pairs(values):
         least = max(least, min(EACH_OF_ALL, trials // 5))
     repetitions = max(least, trials // len(values))
     checks = _mixed(mechanism, values, encode, repetitions, generator)
     strange = [values[place] for place in _strangest(checks, len(values))]
-    again = _mixed(mechanism, strange, encode, trials // 2, generator) if len(strange) > 1 else []
+    again = _mixed(mechanism, strange, encode, trials // 3, generator) if len(strange) > 1 else []
     return checks + [(f"once more: {what}", *counted) for what, *counted in again]  # type: ignore[misc]
+
+
+def _are_all_pairs(values: Sequence[Any]) -> bool:
+    """Return whether these tuples are all that their entries make."""
+    return len(values) == math.prod(len(set(entries)) for entries in zip(*values, strict=True))
 
 
 def _mixed(
@@ -111,7 +116,7 @@ def _strangest(checks: Sequence[Checks], values: int) -> list[int]:
     """Return the values, by number, whose counts lie farthest from what is claimed: STRANGE of the
     values themselves, and as many of those before."""
     strange: list[int] = []
-    for end in ("by value", "by value before"):
+    for end in (f"by {VALUE}", f"by {VALUE_BEFORE}"):
         scores = np.zeros(values)
         for what, counts, trials, claimed in checks:
             if what.endswith(end) and counts.size % values == 0:

@@ -83,7 +83,8 @@ def drawn_values(
         return tuples  # type: ignore[no-any-return]
     addressing = parts_of(mechanism)[0].addressing
     if isinstance(addressing, Answers):
-        return _sets(_draw_single(addressing.of, generator, dictionary), generator)
+        answers = _draw_single(addressing.of, generator, dictionary)
+        return _sets(answers, addressing.at_most, generator)
     return _draw_single(addressing, generator, dictionary)
 
 
@@ -101,10 +102,15 @@ def _tuples(
     return tuple(dict.fromkeys(chosen))
 
 
-def _sets(answers: Sequence[Any], generator: np.random.Generator) -> tuple[frozenset[Any], ...]:
-    """Return MANY sets of no answers up to all, all different."""
-    sizes = generator.integers(len(answers) + 1, size=MANY)
-    places = (generator.choice(len(answers), size, replace=False) for size in sizes)
+def _sets(
+    answers: Sequence[Any], at_most: int, generator: np.random.Generator
+) -> tuple[frozenset[Any], ...]:
+    """Return MANY sets, all different: half of them of up to `at_most` answers, half of up to
+    all."""
+    most = np.resize((min(at_most, len(answers)), len(answers)), MANY)
+    places = (
+        generator.choice(len(answers), size, replace=False) for size in generator.integers(most + 1)
+    )
     return tuple({frozenset(answers[place] for place in some): None for some in places})
 
 
