@@ -624,7 +624,7 @@ WHOLE_MUTANTS: tuple[tuple[Mutant, Mechanism], ...] = (
         HadamardCountMeanSketch(epsilon=2.0, rows=1024, width=32768, seed=_SEED),
     ),
 )
-"""Caught by what the whole audit does with one encoder, `way_checks` and `repeat_checks`, at its
+"""Caught by what the whole audit does with one encoder, `way_stages` and `repeat_checks`, at its
 default trials, each on a small mechanism where it shows."""
 
 

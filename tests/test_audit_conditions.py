@@ -3,6 +3,7 @@ The twins are the same encoders without a cheat. Bits are seeded, so results rep
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ import pytest
 from scipy.stats import binom
 
 from ldp.audit.counts import checks_by_number, checks_by_two, sum_checks
-from ldp.audit.judging import Checks, judge
+from ldp.audit.judging import Checks, first_finding, judge, size_of
 from ldp.audit.values import drawn_values
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
-from ldp.audit.verdict import way_checks
+from ldp.audit.verdict import encoder_stages, way_stages
 from ldp.mechanisms import (
     HierarchicalHistogram,
     JointReport,
@@ -78,7 +79,8 @@ CHEATS: dict[str, tuple[Any, Cheat]] = {
 
 
 def checks_of(mechanism: Any, encode: Encode) -> list[Checks]:
-    return way_checks(mechanism, encode, TRIALS, np.random.default_rng(0))
+    stages = way_stages(mechanism, encode, TRIALS, np.random.default_rng(0))
+    return [*chain.from_iterable(stages)]
 
 
 @pytest.mark.statistical
@@ -146,3 +148,17 @@ def _coins(generator: np.random.Generator) -> list[Checks]:
     trials, half = np.full(counts.size, 10_000), np.full(counts.size, 0.5)
     sums = [sum_checks("sum", counts[i : i + 1], trials[i : i + 1], 0.5) for i in range(2)]
     return [*sums, ("counts", counts[2:], trials[2:], half[2:])]
+
+
+@pytest.mark.statistical
+def test_an_audit_can_stop_at_its_first_finding() -> None:
+    """With the size of the honest audit the first stage refutes a cheat, and later ones are not
+    made; the honest encoder passes all, but with AUDIT_ALPHA."""
+    mechanism, cheat = CHEATS["the value before"]
+    honest = [*encoder_stages(mechanism, TRIALS)]
+    size = size_of([*chain.from_iterable(honest)])
+    assert first_finding(honest, AUDIT_ALPHA, size) is None
+    encode = cheat(mechanism.encoder(SeededBits(b"device")).encode, mechanism)
+    stages = way_stages(mechanism, encode, TRIALS, np.random.default_rng(0))
+    assert first_finding(stages, AUDIT_ALPHA, size) is not None
+    assert len([*stages]) == 1

@@ -1,6 +1,6 @@
 """Counts that are checked, and which of them an honest encoder would hardly show."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,16 +51,32 @@ def binomial_p(observed: Ints, trials: Ints, probability: Floats) -> Floats:
     return smaller
 
 
-def judge(checks: Sequence[Checks], alpha: float) -> Audit:
-    """Return the findings among `checks`, at `alpha` for all of them together: half of it is shared
-    by all counts alike, half by all checks alike, so that a sum over everything is not judged as
-    one of a million remainders."""
-    total = sum(observed.size for _, observed, _, _ in checks)
+Size = tuple[int, int]
+"""Numbers of counts and of checks that share alpha."""
+
+
+def size_of(checks: Sequence[Checks]) -> Size:
+    """Return how many counts and how many checks there are."""
+    return sum(observed.size for _, observed, _, _ in checks), len(checks)
+
+
+def first_finding(stages: Iterable[Sequence[Checks]], alpha: float, size: Size) -> Finding | None:
+    """Return a finding of the first stage that has one at `alpha`, which is shared by as many
+    counts and checks as an honest audit has in all its stages, its `size`."""
+    audits = (judge(checks, alpha, size) for checks in stages)
+    return next((finding for audit in audits for finding in audit.findings), None)
+
+
+def judge(checks: Sequence[Checks], alpha: float, size: Size | None = None) -> Audit:
+    """Return the findings among `checks`, at `alpha` for all of them together, or for an audit of
+    this `size`: half of it is shared by all counts alike, half by all checks alike, so that a sum
+    over everything is not judged as one of a million remainders."""
+    total, number = size or size_of(checks)
     findings = []
     for what, observed, trials, probability in checks:
         if not observed.size:
             continue
-        level = alpha / 2 * (1 / total + 1 / (len(checks) * observed.size))
+        level = alpha / 2 * (1 / total + 1 / (number * observed.size))
         far = np.arange(observed.size)
         if level <= 1e-7:  # of counts that lie nearer the p-value is not computed
             expected = trials * probability

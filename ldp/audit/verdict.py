@@ -3,10 +3,11 @@ one device and of many, a bound from outside) and C (many days, where a response
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -86,50 +87,49 @@ def audited(
     *,
     dictionary: Sequence[Value] = (),
     seed: int = 0,
+    alpha: float = ALPHA,
 ) -> Verdict:
-    """Encode every value that is tried `trials` times on one device and on as many new ones, many
-    values drawn by `seed` (of the dictionary, too) fewer times, and two values 2 x `trials` times
-    more; with a memoised response also on half as many devices by epoch, and some for DAYS.
-
-    An honest encoder fails with probability 2 ALPHA at most, 3 ALPHA if it memoises: all counts
-    together have ALPHA, and so has each bound from outside.
-    """
+    """Hold an encoder to its mechanism: the checks of `encoder_stages`, a bound on epsilon from
+    outside by 2 x `trials` reports of two values and, where a response is memoised, by devices that
+    live DAYS. An honest encoder fails with probability `alpha` at most: half of it is shared by all
+    counts, half by the bounds from outside."""
+    checks = list(chain.from_iterable(encoder_stages(mechanism, trials, dictionary, seed)))
     if isinstance(mechanism, Dummies):
-        return _audited_messages(name, mechanism, trials)
+        return _verdict_of(name, mechanism, checks, messages.exact_findings(mechanism), alpha / 2)
+    held = None
+    if isinstance(mechanism, MemoisedMechanism):
+        held = _held_for_days(mechanism, tried(mechanism), trials, alpha / 4)
+    return _verdict(name, mechanism, checks, mechanism.encoder().encode, trials, alpha, held)
+
+
+def encoder_stages(
+    mechanism: CatalogueMechanism,
+    trials: int,
+    dictionary: Sequence[Value] = (),
+    seed: int = 0,
+) -> Iterator[list[Checks]]:
+    """Yield the checks of an encoder, made only when the next ones are asked for: of one device and
+    of new ones, many values that `seed` draws (of the dictionary, too), then a few values `trials`
+    times each, then repeated noise; with a memoised response also of half as many devices by epoch,
+    and of lives."""
+    if isinstance(mechanism, Dummies):
+        for encode in (mechanism.encoder().encode, lambda value: mechanism.encoder().encode(value)):
+            yield messages.record_checks(mechanism, encode, trials)
+        return
     generator, values = np.random.default_rng(seed), tried(mechanism)
-    encode, held = mechanism.encoder().encode, None
-    checks: list[Checks] = []
+    encode = mechanism.encoder().encode
     is_noisy = isinstance(mechanism, MemoisedMechanism) and mechanism.kind.has_independent_bits
     ways: list[Callable[[Value], bytes]] = [encode, lambda value: mechanism.encoder().encode(value)]
     if isinstance(mechanism, MemoisedMechanism):
         ways[1:] = [lambda value: _device(mechanism)(value)]
         ways.append(lambda value: _device(mechanism, "e")(value))
-        held = _held_for_days(mechanism, values, trials)
-        checks += all_lives(mechanism, (values[0], values[1]), _device, trials)
     for number, way in enumerate(ways):
         fewer = trials // 2 if number > 1 else trials  # the third only has other secrets
-        checks += way_checks(mechanism, way, fewer, generator, dictionary)
+        yield from way_stages(mechanism, way, fewer, generator, dictionary)
     for way in ways[:1] if is_noisy else ways[:2]:
-        checks += repeat_checks(mechanism, values[0], way, trials)
-    return _verdict(name, mechanism, checks, encode, trials, held)
-
-
-def _audited_messages(name: str, mechanism: Dummies, trials: int) -> Verdict:
-    """Audit an encoder of messages for a shuffler, on one device and on new ones."""
-    encode = mechanism.encoder().encode
-    ways: list[messages.Encode] = [encode, lambda value: mechanism.encoder().encode(value)]
-    checks = [c for way in ways for c in messages.record_checks(mechanism, way, trials)]
-    audit = judge(checks, ALPHA)
-    worst = sorted(audit.findings, key=lambda finding: finding.p_value)
-    return Verdict(
-        name=name,
-        claimed=mechanism.cost.epsilon,
-        exact=messages.exact_findings(mechanism),
-        checks=audit.checks,
-        findings=[str(finding) for finding in worst[:MOST_FINDINGS]],
-        at_least=0.0,
-        memoised=None,
-    )
+        yield repeat_checks(mechanism, values[0], way, trials)
+    if isinstance(mechanism, MemoisedMechanism):
+        yield all_lives(mechanism, (values[0], values[1]), _device, trials)
 
 
 def audited_from_outside(
@@ -140,18 +140,21 @@ def audited_from_outside(
     *,
     dictionary: Sequence[Value] = (),
     seed: int = 0,
+    alpha: float = ALPHA,
 ) -> Verdict:
     """Audit an encoder of which only the bytes are seen, such as a client's in another language.
 
     It encodes what `audited` has one device encode, with fresh noise; what is memoised is not
     tried. Raises ReportError for bytes that are no report of the mechanism. An honest encoder fails
-    with probability 2 ALPHA at most.
+    with probability `alpha` at most.
     """
     if mechanism.needs_shuffler:
         raise ParameterError("clients in other languages send no messages for a shuffler")
-    checks = way_checks(mechanism, encode, trials, np.random.default_rng(seed), dictionary)
+    generator = np.random.default_rng(seed)
+    stages = way_stages(mechanism, encode, trials, generator, dictionary)
+    checks = list(chain.from_iterable(stages))
     checks += repeat_checks(mechanism, tried(mechanism)[0], encode, trials)
-    return _verdict(name, mechanism, checks, encode, trials)
+    return _verdict(name, mechanism, checks, encode, trials, alpha)
 
 
 def _verdict(
@@ -160,37 +163,51 @@ def _verdict(
     checks: list[Checks],
     encode: Callable[[Value], bytes],
     trials: int,
+    alpha: float,
     held: Memoised | None = None,
 ) -> Verdict:
     """Return the verdict of these checks, of the exact law, and of a bound from outside."""
-    values, audit = tried(mechanism), judge(checks, ALPHA)
+    values = tried(mechanism)
+    exact = exact_findings(mechanism, values) + _changing_findings(mechanism, held)
+    pair, error = (values[0], values[1]), alpha / (4 if held else 2)
+    at_least = epsilon_at_least(mechanism, pair, encode, trials=2 * trials, error=error)
+    return _verdict_of(name, mechanism, checks, exact, alpha / 2, at_least, held)
+
+
+def _verdict_of(
+    name: str,
+    mechanism: CatalogueMechanism,
+    checks: list[Checks],
+    exact: list[str],
+    alpha: float,
+    at_least: float = 0.0,
+    held: Memoised | None = None,
+) -> Verdict:
+    """Return the verdict of counts at `alpha`, with what else was seen."""
+    audit = judge(checks, alpha)
     worst = sorted(audit.findings, key=lambda finding: finding.p_value)
     return Verdict(
         name=name,
         claimed=mechanism.cost.epsilon,
-        exact=exact_findings(mechanism, values) + _changing_findings(mechanism, held),
+        exact=exact,
         checks=audit.checks,
         findings=[str(finding) for finding in worst[:MOST_FINDINGS]],
-        at_least=epsilon_at_least(
-            mechanism, (values[0], values[1]), encode, trials=2 * trials, error=ALPHA
-        ),
+        at_least=at_least,
         memoised=held,
     )
 
 
-def way_checks(
+def way_stages(
     mechanism: CatalogueMechanism,
     encode: Callable[[Value], bytes],
     trials: int,
     generator: np.random.Generator,
     dictionary: Sequence[Value] = (),
-) -> list[Checks]:
-    """Return the checks of one way to encode: of a few values at length, and of many values."""
-    values, many = tried(mechanism), drawn_values(mechanism, generator, dictionary)
-    return [
-        *encoder_checks(mechanism, values, encode, trials),
-        *value_checks(mechanism, many, encode, trials, generator),
-    ]
+) -> Iterator[list[Checks]]:
+    """Yield the checks of one way to encode: of many values, and of a few at length."""
+    many = drawn_values(mechanism, generator, dictionary)
+    yield value_checks(mechanism, many, encode, trials, generator)
+    yield encoder_checks(mechanism, tried(mechanism), encode, trials)
 
 
 def all_lives(
@@ -225,15 +242,16 @@ def _device(mechanism: MemoisedMechanism, epoch: str | None = None) -> Callable[
 
 
 def _held_for_days(
-    mechanism: MemoisedMechanism, values: tuple[Value, ...], trials: int
+    mechanism: MemoisedMechanism, values: tuple[Value, ...], trials: int, error: float
 ) -> Memoised:
+    """Return what DAYS tell; what devices show `at_least` is wrong with probability `error`."""
     stays, other = (values[0],) * DAYS, (values[1],) * DAYS
     changes = other[: DAYS // 2] + stays[DAYS // 2 :]
     devices = max(LEAST_DEVICES, trials // DEVICES)
 
     def at_least(pair: Pair, epoch: str | None = None) -> float:
         device = partial(_device, mechanism, epoch)
-        return epsilon_over_days(mechanism, pair, device, trials=devices, error=ALPHA / 2)
+        return epsilon_over_days(mechanism, pair, device, trials=devices, error=error / 2)
 
     cohorts = cohorts_named(mechanism, changes, partial(_device, mechanism), trials=devices)
     return Memoised(

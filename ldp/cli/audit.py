@@ -61,8 +61,8 @@ def audit(
     law, of one encoder and of a new one for each report, over many values (the metric's dictionary,
     too); an epsilon that the encoder has at least, from outside; and of memoised mechanisms what
     many days tell. Of the client: which records are sent, the order and the ids of sealed batches,
-    what is memoised, the secret. An honest encoder fails with probability 3e-6 at most, an honest
-    client with 1e-6. docs/audit.md says what is checked, and what no audit can see.
+    what is memoised, the secret. An honest encoder or client fails with probability 1e-6 at most.
+    docs/audit.md says what is checked, and what no audit can see.
 
     --encoder holds a program in another language to the mechanism of METRIC or --preset, by its
     bytes alone: it reads the parameters, then one value a line, and answers with reports.
