@@ -477,7 +477,7 @@ def test_the_whole_audit_catches_the_mutant(mutant: Mutant, mechanism: Mechanism
     honest encoders below."""
     generator = np.random.default_rng(0)
     encode = mutant(mechanism, SeededBits(b"whole mutant"))
-    checks = [*chain.from_iterable(way_stages(mechanism, encode, TRIALS, generator))]
+    checks = [*chain.from_iterable(way_stages(mechanism, lambda: encode, TRIALS, generator))]
     if mutant is noise_of_a_short_seed:
         checks += repeat_checks(mechanism, tried(mechanism)[0], encode, TRIALS)
     assert not judge(checks, AUDIT_ALPHA / 4).passed
@@ -492,7 +492,7 @@ def test_the_whole_audit_passes_where_mutants_are_caught(mechanism: Mechanism) -
     """False failure: ALPHA, and seeds are fixed. The twins are the mutants above."""
     generator = np.random.default_rng(0)
     encode = mechanism.encoder(SeededBits(b"no mutant")).encode
-    checks = [*chain.from_iterable(way_stages(mechanism, encode, TRIALS, generator))]
+    checks = [*chain.from_iterable(way_stages(mechanism, lambda: encode, TRIALS, generator))]
     checks += repeat_checks(mechanism, tried(mechanism)[0], encode, TRIALS)
     audit = judge(checks, ALPHA)
     assert audit.passed, audit.findings[0]

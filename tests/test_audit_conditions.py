@@ -3,25 +3,30 @@ The twins are the same encoders without a cheat. Bits are seeded, so results rep
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
+from functools import partial
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ldp.audit.counts import checks_by_number, checks_by_two, sum_checks
+from ldp.audit.conditions import evened
+from ldp.audit.counts import sum_checks
 from ldp.audit.judging import Checks, first_finding, judge, size_of
 from ldp.audit.values import drawn_values
 from ldp.audit.verdict import ALPHA as AUDIT_ALPHA
-from ldp.audit.verdict import encoder_stages, way_stages
+from ldp.audit.verdict import CALLS_EACH, encoder_stages, way_stages
+from ldp.bulk import count_by_two
 from ldp.mechanisms import (
     HierarchicalHistogram,
     JointReport,
     PrivSet,
     RandomizedResponse,
+    UnaryEncoding,
 )
 from ldp.protocol.randomness import SeededBits
+from ldp.protocol.wire import pack_report, split_report
 from tests.statistics import ALPHA, chance_missed
 
 ASKED = RandomizedResponse(categories=("no", "yes"), epsilon=1.0)
@@ -79,7 +84,7 @@ CHEATS: dict[str, tuple[Any, Cheat]] = {
 
 
 def checks_of(mechanism: Any, encode: Encode) -> list[Checks]:
-    stages = way_stages(mechanism, encode, TRIALS, np.random.default_rng(0))
+    stages = way_stages(mechanism, lambda: encode, TRIALS, np.random.default_rng(0))
     return [*chain.from_iterable(stages)]
 
 
@@ -116,17 +121,135 @@ def test_values_beyond_those_that_a_mechanism_is_made_for_are_drawn() -> None:
     assert len(drawn_values(JOINT, generator)) == 4
 
 
+def plain_sometimes(honest: Encode, mechanism: Any) -> Encode:
+    """One report in 28 is without noise: of every fourth call, if the value's place is 3 modulo
+    7."""
+    calls, (header, layout) = count(), (mechanism.header, mechanism.layout)
+
+    def encode(value: Any) -> bytes:
+        report, point = honest(value), mechanism.addressing.point(value)
+        if next(calls) % 4 != 1 or point % 7 != 3:
+            return report
+        row, _ = split_report(report, header, layout)
+        return pack_report(
+            header, layout, row, layout.payload_of(mechanism.addressing.cells(point, row))
+        )
+
+    return encode
+
+
+def parity_sometimes(honest: Encode, mechanism: Any) -> Encode:
+    """A lie is as odd as the value's place after a value whose place is 0 modulo 3; the last byte
+    is the column."""
+    before, point = mechanism.categories[0], mechanism.addressing.point
+
+    def encode(value: Any) -> bytes:
+        nonlocal before
+        report, last, before = honest(value), before, value
+        while point(last) % 3 == 0 and (report[-1] - point(value)) % 2:
+            report = honest(value)
+        return report
+
+    return encode
+
+
+def repeated_sometimes(honest: Encode, mechanism: Any) -> Encode:
+    """Every tenth call has the lie of the call five before."""
+    calls, lie = count(), honest(mechanism.categories[0])
+
+    def encode(value: Any) -> bytes:
+        nonlocal lie
+        report, call = honest(value), next(calls) % 10
+        lie = report if call == 2 else lie
+        return lie if call == 7 and report[-1] != mechanism.addressing.point(value) else report
+
+    return encode
+
+
+MORE = tuple(f"c{i}" for i in range(40))
+OF_TWO: dict[str, tuple[Any, Cheat]] = {
+    "plain, rr": (RandomizedResponse(categories=MORE, epsilon=1.0), plain_sometimes),
+    "plain, oue": (UnaryEncoding(categories=MORE, epsilon=1.0), plain_sometimes),
+    "parity": (RandomizedResponse(categories=MORE, epsilon=1.0), parity_sometimes),
+    "repeated": (RandomizedResponse(categories=MORE, epsilon=1.0), repeated_sometimes),
+}
+
+
 @pytest.mark.statistical
-def test_two_numbers_are_looked_at_together() -> None:
-    """What is seen depends on whether both have one parity, and on neither alone. False failure of
-    the first: AUDIT_ALPHA; the second misses with less."""
-    generator = np.random.default_rng(2)
-    left, right = generator.integers(64, size=(2, 20_000))
-    seen = generator.random(left.size) < np.where(left % 2 == right % 2, 0.7, 0.3)
-    for number in (left, right):
-        assert judge([*checks_by_number("seen", seen, number, 64, 0.5)], AUDIT_ALPHA).passed
-    checks = [*checks_by_two("seen", seen, (left, 64), (right, 64), 0.5)]
-    assert chance_missed(checks, AUDIT_ALPHA) < ALPHA
+@pytest.mark.parametrize("name", OF_TWO)
+def test_a_cheat_on_two_things_at_once_is_refuted(name: str) -> None:
+    """Fresh noise would miss one with probability ALPHA at most; the honest twins pass."""
+    mechanism, cheat = OF_TWO[name]
+    encode = cheat(mechanism.encoder(SeededBits(b"device")).encode, mechanism)
+    assert chance_missed(checks_of(mechanism, encode), AUDIT_ALPHA) < ALPHA
+    assert judge(checks_of(mechanism, mechanism.encoder().encode), AUDIT_ALPHA).passed
+
+
+@pytest.mark.statistical
+def test_a_device_that_is_plain_on_some_calls_is_refuted() -> None:
+    """Every third device is plain on its odd calls: one device alone need not show it, nor new
+    devices that make a report each. False failure: AUDIT_ALPHA for the twin."""
+    mechanism = RandomizedResponse(categories=MORE, epsilon=1.0)
+    devices = count()
+
+    def device(is_honest: bool) -> Encode:
+        encoder, number, calls = mechanism.encoder(), next(devices), count()
+        clear = replace(mechanism, epsilon=12.0).encoder()
+
+        def encode(value: Any) -> bytes:
+            is_plain = next(calls) % 2 and number % 3 == 0 and not is_honest
+            report = encoder.encode(value)
+            return mechanism.header + clear.encode(value)[-1:] if is_plain else report
+
+        return encode
+
+    def passes(is_honest: bool) -> bool:
+        make = partial(device, is_honest)
+        stages = way_stages(mechanism, make, TRIALS, np.random.default_rng(0), (), CALLS_EACH)
+        return judge(next(stages), AUDIT_ALPHA).passed
+
+    assert not passes(is_honest=False)
+    assert passes(is_honest=True)
+
+
+@pytest.mark.exact
+def test_sums_by_two_are_those_of_a_slow_way() -> None:
+    generator = np.random.default_rng(4)
+    left, right, lies, rows, columns = generator.integers(0, (9, 9, 6, 3, 5), (300, 5)).T
+    lies, counted = lies - 1, generator.integers(0, 3, (300, 2)).astype(np.int32)
+    touched = generator.random((300, 5)) < 0.3
+    rests = [(n[:, None] % np.arange(1, 65)).astype(np.uint8) for n in (left, right)]
+    moduli = np.array([[2, 3, 0], [1, 5, 6]])
+    sums = count_by_two(
+        rests[0], rests[1], moduli, 11, counted, lies, rows, columns[:, None], touched
+    )
+    expected, last = np.zeros((11, 6), dtype=int), dict[int, int]()
+    for modulus, other, start in moduli.tolist():
+        for i in range(300):
+            key = start + left[i] % modulus * other + right[i] % other
+            expected[key, :2] += counted[i]
+            before = last.get(key)
+            last[key] = i
+            if before is None:
+                continue
+            if lies[before] >= 0 and not touched[i, lies[before]]:
+                expected[key, 2:4] += (columns[i] == lies[before], 1)
+            expected[key, 4:] += (rows[i] == rows[before], 1)
+    assert (sums == expected).all()
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize("chance", [0.2, 0.5, 0.9])
+def test_chances_are_made_equal(chance: float) -> None:
+    """What is seen keeps as much as it can of its own: P(seen before | seen) or P(seen | seen
+    before) is 1. False failure: ALPHA for each of 3 x 3 counts; the twin is another chance."""
+    generator, trials = np.random.default_rng(5), 40_000
+    for before in (0.1, 0.5, 0.95):
+        seen = generator.random(trials) < before
+        after = evened(seen, np.full(trials, before), chance, generator)
+        assert (seen <= after).all() or (after <= seen).all()
+        low, high = binom.ppf([ALPHA / 2, 1 - ALPHA / 2], trials, chance)
+        assert low <= after.sum() <= high < binom.ppf(ALPHA / 2, trials, chance + 0.05)
 
 
 @pytest.mark.statistical
@@ -159,6 +282,6 @@ def test_an_audit_can_stop_at_its_first_finding() -> None:
     size = size_of([*chain.from_iterable(honest)])
     assert first_finding(honest, AUDIT_ALPHA, size) is None
     encode = cheat(mechanism.encoder(SeededBits(b"device")).encode, mechanism)
-    stages = way_stages(mechanism, encode, TRIALS, np.random.default_rng(0))
+    stages = way_stages(mechanism, lambda: encode, TRIALS, np.random.default_rng(0))
     assert first_finding(stages, AUDIT_ALPHA, size) is not None
     assert len([*stages]) == 1

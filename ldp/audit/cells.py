@@ -13,14 +13,14 @@ no audit by bytes can see.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations, compress
+from itertools import combinations
 from math import comb
 
 import numpy as np
 
 from ldp.arrays import Bools, Floats, Ints
+from ldp.audit.conditions import LARGEST, ROW, condition_checks, numbers_of_values
 from ldp.audit.counts import (
     LAGS,
     MOST_BITS,
@@ -28,7 +28,6 @@ from ldp.audit.counts import (
     block_checks,
     blocks_of,
     checks_by_number,
-    checks_by_two,
     column_sums,
     count_checks,
     equality_checks,
@@ -48,7 +47,8 @@ from ldp.audit.counts import (
 )
 from ldp.audit.judging import Checks
 from ldp.audit.law import MOST_OUTCOMES, Law, outcomes, report_law
-from ldp.mechanisms.addressing import Answers, RandomizedAddressing, Rounding, unpacked
+from ldp.audit.reports import Reports
+from ldp.mechanisms.addressing import Answers, RandomizedAddressing, unpacked
 from ldp.mechanisms.base import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import values_of_parts
 from ldp.protocol.hashing import Value
@@ -88,8 +88,9 @@ def check_reports(
         payloads = [report[i][1] for report in split]
         yield _check_choice(part, part_value, payload_bits(payloads, part.shape.columns))
     which = np.zeros(len(reports), dtype=np.int64)
+    calls = start + np.arange(len(reports))
     certain = [
-        _Reports.of(part, part_values, which, [report[i] for report in split], start)
+        Reports.of(part, part_values, which, [report[i] for report in split], calls, which)
         for i, (part, part_values) in enumerate(parts)
         if i not in rounded
     ]
@@ -114,28 +115,64 @@ def check_values(
     values: Sequence[Value],
     which: Ints,
     reports: Sequence[tuple[int, bytes]],
-    start: int,
+    coins: np.random.Generator,
+    calls: Ints | None = None,
+    devices: Ints | None = None,
 ) -> Iterator[Checks]:
     """Yield the checks of some reports (row, payload) of many values, in the order in which they
-    were made, from call number `start` on; report i is of values[which[i]]. Raises ReportError for
-    a payload out of range."""
+    were made; report i is of values[which[i]]. `calls`, `devices`: the number of the call that made
+    each, and of its device, 0, 1, ... on one device unless they are given; `coins` make chances
+    equal. Raises ReportError for a payload out of range."""
     for _, payload in reports:
         mechanism.layout.payload_number(payload)
+    calls = np.arange(len(reports)) if calls is None else calls
+    devices = np.zeros_like(calls) if devices is None else devices
     split = [mechanism.layout.split(row, payload) for row, payload in reports]
+    parts = [*values_of_parts(mechanism, values)]
+    known = [numbers_of_values(part, part_values) for part, part_values in parts]
     certain = []
-    for i, (part, part_values) in enumerate(values_of_parts(mechanism, values)):
+    for i, (part, part_values) in enumerate(parts):
         part_reports = [report[i] for report in split]
+        reports_of_part = Reports.of(part, part_values, which, part_reports, calls, devices)
         if not isinstance(part.addressing, RandomizedAddressing):
-            certain.append(_Reports.of(part, part_values, which, part_reports, start))
+            certain.append(reports_of_part)
         elif _is_enumerable(part, part_values):
             yield from _check_laws(f"part {i + 1}", part, part_values, which, part_reports)
         elif isinstance(part.addressing, Answers):
             yield _check_choices(part, part_values, which, [payload for _, payload in part_reports])
         if isinstance(part.addressing, Answers):
             sizes = np.array([_size(part.addressing, value) for value in part_values])
-            where = (sizes <= part.addressing.at_most)[which]
-            certain.append(_Reports.of(part, part_values, which, part_reports, start, where))
+            certain.append(reports_of_part.where((sizes <= part.addressing.at_most)[which]))
+        number, rank = known[i]
+        halves = rank[which] * 2 // len(values)
+        numbers = _two_of(reports_of_part, known, i)
+        for what, *counted in condition_checks(
+            reports_of_part, numbers, (number[which], halves), coins
+        ):
+            yield (f"part {i + 1}: {what}", *counted)  # type: ignore[misc]
     yield from _check_parts(certain)
+
+
+def _two_of(
+    reports: Reports, known: Sequence[tuple[Ints, Ints]], part: int
+) -> list[tuple[str, Ints, int]]:
+    """Return the numbers of reports of which each two are looked at together: (name, numbers, limit
+    below which they lie)."""
+    which, before, size = reports.which, reports.before, LARGEST
+    number, rank = known[part]
+    blocks = rank * size // reports.values
+    numbers = [
+        (ROW, reports.rows, reports.mechanism.shape.rows),
+        ("call", reports.calls, size if reports.calls.any() else 1),
+        ("device", reports.devices, size if reports.devices.any() else 1),
+        ("value", number[which], size),
+        ("rank", blocks[which], size),
+        ("value before", number[before], size),
+    ]
+    for other, (others, _) in enumerate(known):
+        if other != part:
+            numbers.append((f"value of part {other + 1}", others[which], size))
+    return [(name, of, limit) for name, of, limit in numbers if limit > 1]
 
 
 def _size(addressing: Answers, value: Value) -> int:
@@ -212,7 +249,7 @@ def _whole(
     yield from equality_checks("report", keys, float((claimed**2).sum()), lags)
 
 
-def _check_parts(certain: Sequence["_Reports"]) -> Iterator[Checks]:
+def _check_parts(certain: Sequence["Reports"]) -> Iterator[Checks]:
     for number, part_reports in enumerate(certain, 1):
         prefix = f"part {number}: " if len(certain) > 1 else ""
         for what, *counted in _check_part(part_reports):
@@ -229,84 +266,7 @@ def is_rounded(mechanism: Mechanism, value: Value, rows: set[int]) -> bool:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Reports:
-    """Reports through one mechanism, and the cells that each one's value touches.
-
-    `which`: int, shape (reports,), the number of each report's value, below `values`; `before`:
-    that of the report before it (of the first: the last one's). `calls`: int, shape (reports,), the
-    number of the call that made it. `reported`, `touched`: bool, shape (reports, columns), of all
-    but SIGN reports. `cells_before`: what the value before touches in the report's row.
-    """
-
-    mechanism: Mechanism
-    values: int
-    which: Ints
-    before: Ints
-    calls: Ints
-    rows: Ints
-    numbers: Sequence[int]
-    true_cells: Sequence[Sequence[int]]
-    cells_before: Sequence[Sequence[int]]
-    reported: Bools
-    touched: Bools
-
-    @classmethod
-    def of(
-        cls,
-        mechanism: Mechanism,
-        values: Sequence[Value],
-        which: Ints,
-        reports: Sequence[tuple[int, bytes]],
-        start: int,
-        where: Bools | None = None,
-    ) -> "_Reports":
-        """Return what is known of these reports, or of those that are `where`: shape (reports,)."""
-        columns, addressing = mechanism.shape.columns, mechanism.addressing
-        where = np.ones(len(reports), dtype=bool) if where is None else where
-        before, calls = np.roll(which, 1)[where], (start + np.arange(len(reports)))[where]
-        which, reports = which[where], [*compress(reports, where)]
-        numbers = [int.from_bytes(payload, "little") for _, payload in reports]
-        rows = np.array([row for row, _ in reports], dtype=np.int64)
-        places, places_before = (
-            list(zip(numbers_of.tolist(), rows.tolist(), strict=True))
-            for numbers_of in (which, before)
-        )
-        if isinstance(addressing, Rounding):
-            (value,) = values
-            known = {(0, row): mechanism.cells(value, row) for row in set(rows.tolist())}
-        else:
-            points = [addressing.point(value) for value in values]
-            every = {*places, *places_before}
-            known = {(at, row): tuple(addressing.cells(points[at], row)) for at, row in every}
-        true_cells = [known[key] for key in places]
-        cells_before = [known[key] for key in places_before]
-        if mechanism.kind.is_bitmap:
-            reported = payload_bits([payload for _, payload in reports], columns)
-        elif mechanism.kind is Index:
-            reported = np.arange(columns) == np.array(numbers)[:, None]
-        else:
-            reported = np.zeros((len(reports), 0), dtype=bool)
-        touched = np.zeros(reported.shape, dtype=bool)
-        if reported.size:
-            for i, cells in enumerate(true_cells):
-                touched[i, cells] = True
-        return cls(
-            mechanism,
-            len(values),
-            which,
-            before,
-            calls,
-            rows,
-            numbers,
-            true_cells,
-            cells_before,
-            reported,
-            touched,
-        )
-
-
-def _check_part(reports: _Reports) -> Iterator[Checks]:
+def _check_part(reports: Reports) -> Iterator[Checks]:
     yield from uniform_checks("row", reports.rows, reports.mechanism.shape.rows)
     if reports.mechanism.kind.is_signed:
         yield from _signs(reports)
@@ -314,7 +274,7 @@ def _check_part(reports: _Reports) -> Iterator[Checks]:
         yield from _cells(reports)
 
 
-def _apart(left: _Reports, right: _Reports) -> Iterator[Checks]:
+def _apart(left: Reports, right: Reports) -> Iterator[Checks]:
     """Check that two parts of a report, neither signed, know nothing of each other but the
     value."""
     rows = right.mechanism.shape.rows
@@ -350,14 +310,14 @@ def _apart(left: _Reports, right: _Reports) -> Iterator[Checks]:
         yield "lies of both parts", column_sums(lies), column_sums(free), np.full(width, chance)
 
 
-def _first(reports: _Reports) -> Bools:
+def _first(reports: Reports) -> Bools:
     """Return whether each report names the first cell that its value touches."""
     first = reports.touched.argmax(axis=1)[:, None]
     is_reported: Bools = np.take_along_axis(reports.reported, first, axis=1)[:, 0]
     return is_reported
 
 
-def _signs(reports: _Reports) -> Iterator[Checks]:
+def _signs(reports: Reports) -> Iterator[Checks]:
     """Check that columns are uniform and independent, and that signs are true with one probability,
     independently of columns and of each other."""
     mechanism, numbers, true_cells = reports.mechanism, reports.numbers, reports.true_cells
@@ -386,19 +346,10 @@ def _signs(reports: _Reports) -> Iterator[Checks]:
         *_numbers_of_reports(reports),
     ):
         yield from checks_by_number(f"true signs by {what}", is_true, by, below, claimed)
-    yield from _by_two("true signs", reports, is_true, every, claimed)
-    if reports.values > 1:
-        names_before = [
-            names(number, true)
-            for number, (true,) in zip(numbers, reports.cells_before, strict=True)
-        ]
-        alike = (is_true == names_before).astype(np.int64)
-        what = "true signs by whether the value before has the same"
-        yield group_checks(what, is_true, alike, 2, claimed)
     yield from lag_checks("true signs", is_true[:, None], every[:, None], claimed)
 
 
-def _numbers_of_reports(reports: _Reports) -> Iterator[tuple[str, Ints, int]]:
+def _numbers_of_reports(reports: Reports) -> Iterator[tuple[str, Ints, int]]:
     """Yield numbers that every report has, whatever its kind, and below what they are looked at
     each by itself: its call's and its value's."""
     yield "call", reports.calls, CALLS
@@ -407,20 +358,7 @@ def _numbers_of_reports(reports: _Reports) -> Iterator[tuple[str, Ints, int]]:
         yield VALUE_BEFORE, reports.before, reports.values
 
 
-def _by_two(
-    what: str, reports: _Reports, seen: Bools, possible: Bools, probability: float
-) -> Iterator[Checks]:
-    """Check that what is `seen` in those reports where it is `possible` depends on no two numbers
-    of a report."""
-    numbers = ("row", reports.rows, reports.mechanism.shape.rows), *_numbers_of_reports(reports)
-    for (one, first, limit), (two, second, other_limit) in combinations(numbers, 2):
-        left, right = (first[possible], limit), (second[possible], other_limit)
-        yield from checks_by_two(
-            f"{what} by {one} and {two}", seen[possible], left, right, probability
-        )
-
-
-def _cells(reports: _Reports) -> Iterator[Checks]:
+def _cells(reports: Reports) -> Iterator[Checks]:
     """Yield every column over all rows, apart where the value touches it and where not, and the
     first touched cell of reports some calls apart; for bits, whether cells are independent too."""
     mechanism, reported, touched = reports.mechanism, reports.reported, reports.touched
@@ -455,8 +393,6 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
             yield from checks_by_number(
                 f"{what} by {by}", names_cell[held, 0], numbers[held], limit, float(channel.touched)
             )
-        if which == "first":
-            yield from _by_two(what, reports, names_cell[:, 0], held, float(channel.touched))
         if mechanism.kind is not Index:
             truths = names_cell[:, 0]
             free = ~_following(touched[truths], cell[truths])
@@ -466,8 +402,6 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
             yield f"lies so far from a told {what}", counts, trials, chance
     if mechanism.kind is Index and mechanism.touches == 1 and columns > 2:
         yield from _lies(reports)
-    if reports.values > 1:
-        yield _before(reports)
     if mechanism.kind.has_independent_bits:
         for what, numbers, limit in _numbers_of_reports(reports):
             noise, free_cells = (
@@ -483,20 +417,6 @@ def _cells(reports: _Reports) -> Iterator[Checks]:
         yield from pair_checks(reported & ~touched, ~touched, float(both))
 
 
-def _before(reports: _Reports) -> Checks:
-    """Check how often a report names the first cell of the value before that its own does not
-    touch."""
-    before = np.zeros(reports.touched.shape, dtype=bool)
-    for number, cells in enumerate(reports.cells_before):
-        before[number, cells] = True
-    before &= ~reports.touched
-    cell = before.argmax(axis=1)
-    names_it = np.take_along_axis(reports.reported & before, cell[:, None], axis=1)
-    possible = np.take_along_axis(before, cell[:, None], axis=1)
-    chance = float(reports.mechanism.channel.untouched)
-    return sum_checks("first cell of the value before", names_it, possible, chance)
-
-
 def _following(cells: Bools, places: Ints) -> Bools:
     """Return of each report the cells after its place, round to the one before: shape (reports,
     columns - 1)."""
@@ -506,7 +426,7 @@ def _following(cells: Bools, places: Ints) -> Bools:
     return following
 
 
-def _lies(reports: _Reports) -> Iterator[Checks]:
+def _lies(reports: Reports) -> Iterator[Checks]:
     """Check that a column which is not the true one is any of the others: by its distance from it,
     and by every parity of the two."""
     columns = reports.mechanism.shape.columns

@@ -26,8 +26,6 @@ MOST_BITS = 16
 
 RESIDUES = range(3, 65)
 """Moduli by whose remainders numbers are counted too, and numbers of blocks."""
-MOST_OF_TWO = 64
-"""Largest product of the moduli by whose remainders two numbers are counted together."""
 
 
 def checks_by_number(
@@ -52,22 +50,6 @@ def checks_by_number(
             yield group_checks(f"{what} by block of {modulus}", seen, block, modulus, probability)
     if limit <= MOST_OUTCOMES:
         yield group_checks(what, seen, numbers % limit, limit, probability)
-
-
-def checks_by_two(
-    what: str, seen: Bools, first: tuple[Ints, int], second: tuple[Ints, int], probability: float
-) -> Iterator[Checks]:
-    """Check that what is `seen` does not depend on two numbers that each report has, each given
-    with the limit below which it lies: by their remainders together."""
-    (left, limit), (right, other_limit) = first, second
-    for modulus in range(2, min(limit, MOST_OF_TWO // 2) + 1):
-        for other in range(2, min(other_limit, MOST_OF_TWO // modulus) + 1):
-            name = f"{what} by rests of {modulus} and {other}"
-            both = left % modulus * other + right % other
-            yield group_checks(name, seen, both, modulus * other, probability)
-    if MOST_OF_TWO < limit * other_limit <= MOST_OUTCOMES:
-        both = left % limit * other_limit + right % other_limit
-        yield group_checks(f"{what} by both", seen, both, limit * other_limit, probability)
 
 
 def group_checks(what: str, seen: Bools, numbers: Ints, limit: int, probability: float) -> Checks:

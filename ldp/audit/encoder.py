@@ -17,11 +17,14 @@ from ldp.mechanisms.base import CatalogueMechanism, Mechanism
 from ldp.mechanisms.joint_base import parts_of, values_of_parts
 from ldp.protocol.hashing import Value
 from ldp.protocol.kinds import Bits, Index, Sign, Subset
+from ldp.protocol.wire import split_report
 
 CHUNK = 20_000
 """Reports looked at together."""
 
 
+Device = Callable[[], Callable[[Value], bytes]]
+"""Makes a device: its `encode`."""
 REPEATS = {Bits: 6, Subset: 6, Index: 16, Sign: 16}
 """Reports that are searched for repeated noise, as a multiple of the trials."""
 
@@ -70,24 +73,28 @@ def encoder_checks(
 def value_checks(
     mechanism: CatalogueMechanism,
     values: Sequence[Value],
-    encode: Callable[[Value], bytes],
+    device: Device,
     trials: int,
     generator: np.random.Generator,
+    most: int | None = None,
 ) -> list[Checks]:
     """Return the checks of reports of many values, in an order drawn from `generator`: `trials` in
     total, but LEAST_EACH of each value at least, of values that are rounded at random `trials` / 16
-    and of all of a joint metric's EACH_OF_ALL or `trials` / 5. The values that look strangest are
-    then tried again, `trials` / 3 of each; these reports are new, so nothing in them is chosen."""
+    and of all of a joint metric's EACH_OF_ALL or `trials` / 5. One device makes them, or new ones
+    at most so many each. The values that look strangest are then tried again, `trials` / 3 of each;
+    these reports are new, so nothing in them is chosen."""
     parts = parts_of(mechanism)
     has_rounding = any(isinstance(part.addressing, Rounding) for part in parts)
     least = max(LEAST_EACH, trials // 16) if has_rounding else LEAST_EACH
     if isinstance(mechanism, JointReport) and _are_all_pairs(values):
         least = max(least, min(EACH_OF_ALL, trials // 5))
     repetitions = max(least, trials // len(values))
-    checks = _mixed(mechanism, values, encode, repetitions, generator)
+    checks = _mixed(mechanism, values, device, repetitions, generator, most)
     strange = [values[place] for place in _strangest(checks, len(values))]
-    again = _mixed(mechanism, strange, encode, trials // 3, generator) if len(strange) > 1 else []
-    return checks + [(f"once more: {what}", *counted) for what, *counted in again]  # type: ignore[misc]
+    if len(strange) < 2:
+        return checks
+    repeated = _mixed(mechanism, strange, device, trials // 3, generator, most)
+    return checks + [(f"once more: {what}", *counted) for what, *counted in repeated]  # type: ignore[misc]
 
 
 def _are_all_pairs(values: Sequence[Any]) -> bool:
@@ -98,17 +105,31 @@ def _are_all_pairs(values: Sequence[Any]) -> bool:
 def _mixed(
     mechanism: CatalogueMechanism,
     values: Sequence[Value],
-    encode: Callable[[Value], bytes],
+    device: Device,
     repetitions: int,
     generator: np.random.Generator,
+    most: int | None,
 ) -> list[Checks]:
     """Return the checks of so many reports of each value, in an order drawn from `generator`."""
     pool: dict[tuple[str, int], Checks] = {}
     order = generator.permutation(np.repeat(np.arange(len(values)), repetitions))
+    devices, calls = np.zeros_like(order), np.arange(order.size)
+    if most is not None:
+        lengths = generator.integers(1, most, size=order.size, endpoint=True)
+        devices = np.repeat(np.arange(order.size), lengths)[: order.size]
+        calls -= (lengths.cumsum() - lengths)[devices]
+    encode = device()
     for start in range(0, order.size, CHUNK):
-        which = order[start : start + CHUNK]
-        reports = reports_of(mechanism, [values[i] for i in which], encode)
-        _add(pool, check_values(mechanism, values, which, reports, start))
+        some = slice(start, start + CHUNK)
+        encoded = []
+        for number, call in zip(order[some].tolist(), calls[some].tolist(), strict=True):
+            encode = encode if call else device()
+            encoded.append(encode(values[number]))
+        reports = [split_report(one, mechanism.header, mechanism.layout) for one in encoded]
+        checks = check_values(
+            mechanism, values, order[some], reports, generator, calls[some], devices[some]
+        )
+        _add(pool, checks)
     return list(pool.values())
 
 

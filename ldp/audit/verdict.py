@@ -13,7 +13,7 @@ import numpy as np
 
 from ldp.audit import messages
 from ldp.audit.black_box import epsilon_at_least
-from ldp.audit.encoder import encoder_checks, repeat_checks, value_checks
+from ldp.audit.encoder import Device, encoder_checks, repeat_checks, value_checks
 from ldp.audit.history import Pair, cohorts_named, exact_epsilon
 from ldp.audit.history import epsilon_at_least as epsilon_over_days
 from ldp.audit.judging import Checks, judge
@@ -27,6 +27,8 @@ from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.hashing import Value
 
 ALPHA = 1e-6
+CALLS_EACH = 100
+"""Largest number of reports of many values that a new device makes."""
 MOST_FINDINGS = 6
 """Findings that are printed."""
 DAYS = 8
@@ -119,17 +121,24 @@ def encoder_stages(
     generator, values = np.random.default_rng(seed), tried(mechanism)
     encode = mechanism.encoder().encode
     is_noisy = isinstance(mechanism, MemoisedMechanism) and mechanism.kind.has_independent_bits
-    ways: list[Callable[[Value], bytes]] = [encode, lambda value: mechanism.encoder().encode(value)]
+    ways: list[tuple[Device, int | None]] = [
+        (lambda: encode, None),
+        (lambda: mechanism.encoder().encode, CALLS_EACH),
+    ]
     if isinstance(mechanism, MemoisedMechanism):
-        ways[1:] = [lambda value: _device(mechanism)(value)]
-        ways.append(lambda value: _device(mechanism, "e")(value))
-    for number, way in enumerate(ways):
+        ways[1:] = [(partial(_device, mechanism, epoch), 1) for epoch in (None, "e")]
+    for number, (device, most) in enumerate(ways):
         fewer = trials // 2 if number > 1 else trials  # the third only has other secrets
-        yield from way_stages(mechanism, way, fewer, generator, dictionary)
-    for way in ways[:1] if is_noisy else ways[:2]:
-        yield repeat_checks(mechanism, values[0], way, trials)
+        yield from way_stages(mechanism, device, fewer, generator, dictionary, most)
+    for device, most in ways[:1] if is_noisy else ways[:2]:
+        yield repeat_checks(mechanism, values[0], _encoder(device, most), trials)
     if isinstance(mechanism, MemoisedMechanism):
         yield all_lives(mechanism, (values[0], values[1]), _device, trials)
+
+
+def _encoder(device: Device, most: int | None) -> Callable[[Value], bytes]:
+    """Return what encodes on one device, or on a new one each time."""
+    return device() if most is None else lambda value: device()(value)
 
 
 def audited_from_outside(
@@ -151,7 +160,7 @@ def audited_from_outside(
     if mechanism.needs_shuffler:
         raise ParameterError("clients in other languages send no messages for a shuffler")
     generator = np.random.default_rng(seed)
-    stages = way_stages(mechanism, encode, trials, generator, dictionary)
+    stages = way_stages(mechanism, lambda: encode, trials, generator, dictionary)
     checks = list(chain.from_iterable(stages))
     checks += repeat_checks(mechanism, tried(mechanism)[0], encode, trials)
     return _verdict(name, mechanism, checks, encode, trials, alpha)
@@ -199,15 +208,17 @@ def _verdict_of(
 
 def way_stages(
     mechanism: CatalogueMechanism,
-    encode: Callable[[Value], bytes],
+    device: Device,
     trials: int,
     generator: np.random.Generator,
     dictionary: Sequence[Value] = (),
+    most: int | None = None,
 ) -> Iterator[list[Checks]]:
-    """Yield the checks of one way to encode: of many values, and of a few at length."""
+    """Yield the checks of one way to encode, on one device or on new ones, which make at most so
+    many reports each of many values, and one each of a few that are tried at length."""
     many = drawn_values(mechanism, generator, dictionary)
-    yield value_checks(mechanism, many, encode, trials, generator)
-    yield encoder_checks(mechanism, tried(mechanism), encode, trials)
+    yield value_checks(mechanism, many, device, trials, generator, most)
+    yield encoder_checks(mechanism, tried(mechanism), _encoder(device, most), trials)
 
 
 def all_lives(

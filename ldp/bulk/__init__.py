@@ -10,6 +10,7 @@ from ldp.bulk.addressing import NO_COLUMN, columns, count_sets, pick, points, sc
 from ldp.bulk.counting import (
     add_to_cells,
     count_bits,
+    count_by_two,
     gather,
     gather_groups,
     negative_signs,
@@ -31,6 +32,7 @@ __all__ = [
     "coefficients",
     "columns",
     "count_bits",
+    "count_by_two",
     "count_sets",
     "draw_steps",
     "fit_subsets",

@@ -25,6 +25,9 @@ _FEW = 1 << 19
 _TILE = 512
 """Number of points hashed at once: their fractions and sums stay in the first-level cache."""
 
+_REPORTS = 128
+"""Number of reports that are counted together by one pair of moduli."""
+
 
 def sum_cells(places: Points, cells: Floats) -> Floats:
     """Return for every value the sum of the `cells`, shape (rows, columns), that its hashes name,
@@ -207,3 +210,67 @@ def count_bits(counts: Any, rows: Any, payloads: Any, start: int, stop: int) -> 
             cells = counts[row]
             for c in range(cells.size):
                 cells[c] += ones[c]
+
+
+def count_by_two(
+    left: NDArray[np.uint8],
+    right: NDArray[np.uint8],
+    moduli: Ints,
+    size: int,
+    counted: NDArray[np.int32],
+    lies: Ints,
+    rows: Ints,
+    columns: Any,
+    touched: Any,
+) -> NDArray[np.int32]:
+    """Return sums of what is `counted`, shape (reports, statistics), by the remainders of two
+    numbers, shape (size, statistics + 4): the last four are how often a report names the lie of the
+    last report with the same remainders, how often it could, how often it has that one's row, and
+    how many reports there are after the first.
+
+    `left`, `right`: remainders of the numbers by 1, 2, ...: shape (reports, moduli). `moduli`: two
+    moduli and the place of their first sum, shape (pairs, 3). `lies`: a column or -1, shape
+    (reports,). `columns`: the column of each report, shape (reports, 1), or which ones it names,
+    bool, shape (reports, columns). `touched`: bool, shape (reports, columns or 0).
+    """
+    every = left, right, moduli, size, counted, lies, rows, columns, touched
+    sums: NDArray[np.int32] = _count_by_two(*every)
+    return sums
+
+
+@compiled()
+def _count_by_two(
+    left: Any,
+    right: Any,
+    moduli: Any,
+    size: Any,
+    counted: Any,
+    lies: Any,
+    rows: Any,
+    columns: Any,
+    touched: Any,
+) -> Any:
+    """Count some reports at a time: the sums of two moduli stay in the first-level cache."""
+    reports, statistics = counted.shape
+    sums = np.zeros((size, statistics + 4), dtype=np.int32)
+    last = np.full(size, -1, dtype=np.int32)
+    is_bitmap, is_signed = columns.shape[1] > 1, touched.shape[1] == 0
+    for begin in range(0, reports, _REPORTS):
+        end = min(begin + _REPORTS, reports)
+        for pair in range(moduli.shape[0]):
+            modulus, other, start = moduli[pair, 0], moduli[pair, 1], moduli[pair, 2]
+            for i in range(begin, end):
+                key = start + left[i, modulus - 1] * other + right[i, other - 1]
+                for statistic in range(statistics):
+                    sums[key, statistic] += counted[i, statistic]
+                before = last[key]
+                last[key] = i
+                if before >= 0:
+                    lie = lies[before]
+                    if lie >= 0 and (is_signed or not touched[i, lie]):
+                        named = columns[i, lie] if is_bitmap else columns[i, 0] == lie
+                        sums[key, statistics] += named
+                        sums[key, statistics + 1] += 1
+                    sums[key, statistics + 2] += rows[before] == rows[i]
+                    sums[key, statistics + 3] += 1
+    return sums

@@ -1,0 +1,206 @@
+"""Checks of what depends on two things at once: a cheat on some values and calls, or in some rows.
+
+A report has numbers (its row, its call, its device, its value, the value before); a cheat may act
+where the remainders of two of them are such and such. What is looked at there: whether the report
+names its value, whether a lie keeps a part of the value, names the value before or repeats the lie
+of the last report of the same condition, and whether the row does. Each is seen with one
+probability whatever the numbers are, so every count is exactly binomial.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldp.arrays import Bools, Floats, Ints
+from ldp.audit.judging import Checks
+from ldp.audit.reports import Reports
+from ldp.mechanisms.addressing import Identity
+from ldp.mechanisms.base import Mechanism
+from ldp.protocol.hashing import Value
+from ldp.protocol.kinds import Index
+
+MOST_OF_TWO, LARGEST = 100, 64
+"""Largest product of two moduli, and largest modulus: a condition holds for 1 % or more."""
+
+
+ROW = "row"
+"""Name of a number of a report on which nothing that is counted of rows is counted by."""
+
+
+class _Statistic(NamedTuple):
+    """Something that is `seen` in a report so many times of those that are `possible`, each with
+    this `chance`: int, shape (reports,)."""
+
+    what: str
+    seen: Ints | Bools
+    possible: Ints | Bools
+    chance: float
+
+
+def condition_checks(
+    reports: Reports,
+    numbers: Sequence[tuple[str, Ints, int]],
+    parts: tuple[Ints, Ints],
+    coins: np.random.Generator,
+) -> Iterator[Checks]:
+    """Yield the checks of reports by the remainders of each two of their `numbers` (name, numbers,
+    limit below which they lie). `parts`: the number of each report's value, and its half, 0 or 1.
+    `coins` make chances that differ from report to report equal."""
+    lies = _lies(reports, coins)
+    statistics = [*_truths(reports, coins), *_of_lies(reports, lies, parts, coins)]
+    of_rows: list[_Statistic] = []
+    if reports.mechanism.shape.rows > 1:
+        rows, limit = reports.rows, reports.mechanism.shape.rows
+        even = np.where(parts[0] % 2, limit // 2, (limit + 1) // 2) / limit
+        seen = evened(rows % 2 == parts[0] % 2, even, 0.5, coins)
+        of_rows = [_Statistic("rows as odd as the value", seen, np.ones_like(seen), 0.5)]
+    for left, right in combinations(numbers, 2):
+        has_row = ROW in (left[0], right[0])
+        some = statistics if has_row else statistics + of_rows
+        yield from _by_two(reports, lies, some, left, right, has_row)
+
+
+def evened(seen: Bools, chances: Floats, chance: float, coins: np.random.Generator) -> Bools:
+    """Return what is `seen` with these `chances`, shape (reports,), changed by `coins` as little as
+    makes every chance this one."""
+    coin = coins.random(seen.size)
+    kept_true: Bools = np.where(
+        chances >= chance,
+        seen & (coin * chances < chance),
+        seen | (coin * (1 - chances) < chance - chances),
+    )
+    return kept_true
+
+
+def _truths(reports: Reports, coins: np.random.Generator) -> Iterator[_Statistic]:
+    """Yield how often reports name what their values touch."""
+    mechanism, channel = reports.mechanism, reports.mechanism.channel
+    truths, free = reports.reported & reports.touched, ~reports.touched
+    if mechanism.kind.has_independent_bits:
+        noise = (reports.reported & free).sum(axis=1)
+        yield _Statistic("untouched cells", noise, free.sum(axis=1), float(channel.untouched))
+    if reports.is_certain and mechanism.kind.has_independent_bits:
+        counts = truths.sum(axis=1), reports.touched.sum(axis=1)
+        yield _Statistic("touched cells", *counts, float(channel.touched))
+    elif reports.is_certain and mechanism.kind is Index:
+        chance = float(mechanism.layout.any_probability(channel.touched, mechanism.touches))
+        seen, possible = (cells.max(axis=1) for cells in (truths, reports.touched))
+        yield _Statistic("touched cells", seen, possible, chance)
+    else:
+        chance = float(np.median(reports.usual_chances))
+        seen = evened(reports.names(reports.firsts), reports.chances, chance, coins)
+        possible = reports.chances > 0
+        yield _Statistic("first touched cells", seen, possible, chance)
+
+
+def _lies(reports: Reports, coins: np.random.Generator) -> Ints:
+    """Return for each report one untouched column that it names, of several one that `coins`
+    choose; -1 where it names none; of a sign its column: int, shape (reports,)."""
+    if reports.mechanism.kind.is_signed:
+        return reports.columns
+    if reports.mechanism.kind is Index:
+        is_true = np.take_along_axis(reports.touched, reports.columns[:, None], axis=1)[:, 0]
+        return np.where(is_true, -1, reports.columns)
+    order = coins.random(reports.reported.shape, dtype=np.float32)
+    order *= reports.reported & ~reports.touched
+    lies: Ints = np.where(order.any(axis=1), order.argmax(axis=1), -1)
+    return lies
+
+
+def _of_lies(
+    reports: Reports, lies: Ints, parts: tuple[Ints, Ints], coins: np.random.Generator
+) -> Iterator[_Statistic]:
+    """Yield how often a lie, given that there is one, keeps a part of the value, and how often a
+    report names the first cell of the value before that its own does not touch."""
+    mechanism = reports.mechanism
+    columns, is_lie = mechanism.shape.columns, lies >= 0
+    if reports.values < 2:
+        return
+    every = np.arange(columns)
+    for what, groups, part in (
+        ("lies as odd as the value", every % 2, parts[0] % 2),
+        ("lies in the half of the value", every * 2 // columns, parts[1]),
+    ):
+        sizes = np.bincount(groups, minlength=2)[part]
+        free = np.full(lies.size, columns)
+        if not mechanism.kind.is_signed:
+            inside = np.stack([reports.touched[:, groups == half].sum(axis=1) for half in (0, 1)])
+            sizes, free = sizes - inside[part, np.arange(lies.size)], columns - inside.sum(axis=0)
+        seen = evened(groups[lies] == part, sizes / np.maximum(free, 1), 0.5, coins)
+        yield _Statistic(what, seen & is_lie, is_lie, 0.5)
+    cells = reports.first_before
+    chance = 0.5 if mechanism.kind.is_signed else float(mechanism.channel.untouched)
+    yield _Statistic("value before", reports.names(cells), cells >= 0, chance)
+
+
+def _by_two(
+    reports: Reports,
+    lies: Ints,
+    statistics: Sequence[_Statistic],
+    left: tuple[str, Ints, int],
+    right: tuple[str, Ints, int],
+    has_row: bool,
+) -> Iterator[Checks]:
+    """Yield the checks of `statistics` by the remainders of two numbers, and of what repeats the
+    last report that has the same remainders: its lie, or its row."""
+    from ldp.bulk import count_by_two  # late: numba takes half a second to import
+
+    mechanism = reports.mechanism
+    moduli, size = _moduli(left[2], right[2])
+    rests = [(n[:, None] % np.arange(1, LARGEST + 1)).astype(np.uint8) for n in (left[1], right[1])]
+    counted = [getattr(s, of) for of in ("seen", "possible") for s in statistics]
+    columns = reports.reported if mechanism.kind.is_bitmap else reports.columns[:, None]
+    sums = count_by_two(
+        *(rests[0], rests[1], moduli, size, np.stack(counted, axis=1).astype(np.int32)),
+        *(lies, reports.rows, columns, reports.touched),
+    ).astype(np.int64)
+    name = f"by rests of {left[0]} and {right[0]}"
+    for i, statistic in enumerate(statistics):
+        trials, chances = sums[:, len(statistics) + i], np.full(size, statistic.chance)
+        yield f"{statistic.what} {name}", sums[:, i], trials, chances
+    rows, chance = mechanism.shape.rows, float(mechanism.channel.untouched)
+    chance = 1 / mechanism.shape.columns if mechanism.kind.is_signed else chance
+    yield f"repeated lies {name}", sums[:, -4], sums[:, -3], np.full(size, chance)
+    if rows > 1 and not has_row:
+        yield f"repeated rows {name}", sums[:, -2], sums[:, -1], np.full(size, 1 / rows)
+
+
+@cache
+def _moduli(limit: int, other_limit: int) -> tuple[Ints, int]:
+    """Return every two moduli that tell numbers below these limits apart, with the place of their
+    first count: int, shape (pairs, 3); and the number of counts."""
+    pairs, size = [], 0
+    for modulus in range(1, min(limit, LARGEST) + 1):
+        for other in range(1, min(other_limit, LARGEST, MOST_OF_TWO // modulus) + 1):
+            if modulus * other > 1:
+                pairs.append((modulus, other, size))
+                size += modulus * other
+    return np.array(pairs, dtype=np.int64).reshape(-1, 3), size
+
+
+def numbers_of_values(mechanism: Mechanism, values: Sequence[Value]) -> tuple[Ints, Ints]:
+    """Return a number of each value that a program could look at (of a category its place, of a
+    number its whole part, of a text or a set its size), and its rank among all."""
+    addressing: Any = mechanism.addressing
+
+    def number(value: Any) -> int:
+        if isinstance(addressing, Identity):
+            return addressing.point(value)
+        if isinstance(value, int | float):
+            return int(min(abs(value), 2.0**62))
+        if isinstance(value, tuple):
+            return sum(map(number, value))
+        return len(value.encode() if isinstance(value, str) else value)
+
+    def key(value: Any) -> Any:
+        if isinstance(addressing, Identity):
+            return addressing.point(value)
+        return value if isinstance(value, int | float) else repr(value)
+
+    order = sorted(range(len(values)), key=lambda at: key(values[at]))
+    ranks = np.empty(len(values), dtype=np.int64)
+    ranks[order] = np.arange(len(values))
+    return np.array([number(value) for value in values], dtype=np.int64), ranks

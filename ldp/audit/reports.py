@@ -1,0 +1,151 @@
+"""Reports of values that are known, with the cells that each value touches."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import compress
+
+import numpy as np
+
+from ldp.arrays import Bools, Floats, Ints
+from ldp.audit.counts import payload_bits
+from ldp.mechanisms.addressing import Answers, RandomizedAddressing, Rounding, unpacked
+from ldp.mechanisms.base import Mechanism
+from ldp.protocol.hashing import Value
+from ldp.protocol.kinds import Index
+
+
+@dataclass(frozen=True, eq=False)
+class Reports:
+    """Reports through one mechanism, and the cells that each one's value touches, or could.
+
+    `which`: int, shape (reports,), the number of each report's value, below `values`; `before`:
+    that of the report before it (of the first: the last one's). `calls`, `devices`: int, shape
+    (reports,), the number of the call that made it, and of its device. `true_cells`: the columns of
+    its row that its value touches, of one that is replaced at random any that it could;
+    `cells_before`: those of the value before. `reported`, `touched`: bool, shape (reports,
+    columns), of all but SIGN reports. `chances`: P(the first touched cell is named), 0 where there
+    is none; `usual_chances` that of each value in row 0.
+    """
+
+    mechanism: Mechanism
+    values: int
+    which: Ints
+    before: Ints
+    calls: Ints
+    devices: Ints
+    rows: Ints
+    numbers: Sequence[int]
+    true_cells: Sequence[Sequence[int]]
+    cells_before: Sequence[Sequence[int]]
+    reported: Bools
+    touched: Bools
+    firsts: Ints
+    chances: Floats
+    usual_chances: Floats
+
+    @classmethod
+    def of(
+        cls,
+        mechanism: Mechanism,
+        values: Sequence[Value],
+        which: Ints,
+        reports: Sequence[tuple[int, bytes]],
+        calls: Ints,
+        devices: Ints,
+    ) -> "Reports":
+        columns = mechanism.shape.columns
+        numbers = [int.from_bytes(payload, "little") for _, payload in reports]
+        rows, before = np.array([row for row, _ in reports], dtype=np.int64), np.roll(which, 1)
+        places, places_before = (
+            list(zip(numbers_of.tolist(), rows.tolist(), strict=True))
+            for numbers_of in (which, before)
+        )
+        points = [mechanism.addressing.point(value) for value in values]
+        every = {*places, *places_before, *((at, 0) for at in range(len(values)))}
+        known = {(at, row): _touches(mechanism, points[at], row) for at, row in every}
+        true_cells, firsts, chances = zip(*(known[key] for key in places), strict=True)
+        if mechanism.kind.is_bitmap:
+            reported = payload_bits([payload for _, payload in reports], columns)
+        elif mechanism.kind is Index:
+            reported = np.arange(columns) == np.array(numbers)[:, None]
+        else:
+            reported = np.zeros((len(reports), 0), dtype=bool)
+        touched = np.zeros(reported.shape, dtype=bool)
+        if reported.size:
+            for i, cells in enumerate(true_cells):
+                touched[i, cells] = True
+        return cls(
+            mechanism,
+            len(values),
+            which,
+            before,
+            calls,
+            devices,
+            rows,
+            numbers,
+            true_cells,
+            [known[key][0] for key in places_before],
+            reported,
+            touched,
+            np.array(firsts),
+            np.array(chances),
+            np.array([known[at, 0][2] for at in range(len(values))]),
+        )
+
+    def where(self, is_in: Bools) -> "Reports":
+        """Return some of the reports: bool, shape (reports,)."""
+        arrays = ("which", "before", "calls", "devices", "rows", "reported", "touched", "firsts")
+        lists = ("numbers", "true_cells", "cells_before")
+        some = {name: getattr(self, name)[is_in] for name in (*arrays, "chances")}
+        some |= {name: [*compress(getattr(self, name), is_in)] for name in lists}
+        return replace(self, **some)
+
+    @cached_property
+    def columns(self) -> Ints:
+        """Column of each report of kind Index or Sign: int, shape (reports,)."""
+        shift = int(self.mechanism.kind.is_signed)
+        return np.array([number >> shift for number in self.numbers], dtype=np.int64)
+
+    @cached_property
+    def is_certain(self) -> bool:
+        """Whether no value is replaced at random."""
+        return not isinstance(self.mechanism.addressing, RandomizedAddressing)
+
+    def names(self, cells: Ints) -> Bools:
+        """Return whether each report names its cell of these, no cell being -1."""
+        if self.mechanism.kind.is_signed:
+            names = self.mechanism.layout.names
+            pairs = zip(self.numbers, cells.tolist(), strict=True)
+            return np.array([cell >= 0 and names(number, cell) for number, cell in pairs])
+        seen: Bools = np.take_along_axis(self.reported, cells[:, None], axis=1)[:, 0] & (cells >= 0)
+        return seen
+
+    @cached_property
+    def first_before(self) -> Ints:
+        """First cell of the value before that the value of each report does not touch, or -1."""
+        pairs = zip(self.cells_before, self.true_cells, strict=True)
+        firsts = (next((c for c in cells if c not in true), -1) for cells, true in pairs)
+        return np.fromiter(firsts, dtype=np.int64, count=len(self.numbers))
+
+
+def _touches(mechanism: Mechanism, point: int, row: int) -> tuple[Sequence[int], int, float]:
+    """Return the columns of `row` that a point touches or could, one of them, which it most often
+    does, and the probability that a report names that one."""
+    addressing, channel = mechanism.addressing, mechanism.channel
+    touched, chosen = float(channel.touched), 1.0
+    untouched = 0.5 if mechanism.kind.is_signed else float(channel.untouched)
+    if isinstance(addressing, Rounding):
+        steps = sorted(addressing.alternatives(point, row), reverse=True)
+        sets = [(float(share), addressing.cells(place, row)) for share, place in steps]
+        first = sets[0][1][0]
+        chosen = sum(share for share, cells in sets if first in cells)
+        cells: Sequence[int] = tuple(sorted({cell for _, some in sets for cell in some}))
+    else:
+        cells = tuple(addressing.cells(point, row))
+        if not cells:
+            return cells, -1, 0.0
+        first = cells[0]
+        if isinstance(addressing, Answers):
+            chosen = addressing.at_most / max(len(unpacked(point)), addressing.at_most)
+    return cells, first, untouched + (touched - untouched) * chosen
