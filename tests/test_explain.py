@@ -12,6 +12,7 @@ from ldp.accounting.explain import guess_sentence, odds, posterior
 from ldp.accounting.policy import length_in_words
 from ldp.cli import main
 from ldp.registry import Registry
+from ldp.registry.certificates import Certificates
 from ldp.registry.explaining import NOT_COVERED, explained, group_lines
 from ldp.registry.page import page
 from ldp.registry.resolved import resolved_bytes
@@ -140,7 +141,7 @@ def test_what_a_changing_value_tells_is_said_wherever_the_caps_are(
     pages = [
         " ".join(explained(registry).split()),
         capsys.readouterr().out,
-        page(registry, {}, None, date(2026, 1, 1)),
+        page(registry, Certificates(), None, date(2026, 1, 1)),
     ]
     assert [sentence in shown and condition in shown for shown in pages] == [True] * 3
     assert facts(registry)["groups"]["places"]["changing_per_value"] == pytest.approx(35.15559)

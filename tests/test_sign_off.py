@@ -9,55 +9,21 @@ from typing import Any
 
 import pytest
 
-from ldp.audit.certificate import Subject, certified
-from ldp.audit.verdict import Verdict
 from ldp.errors import ParameterError, RegistryError
-from ldp.mechanisms import CatalogueMechanism
 from ldp.registry import Registry
-from ldp.registry.page import page
+from ldp.registry.certificates import Certificates, read_certificates
+from ldp.registry.page import UNSEEN, page
 from ldp.registry.sign_off import (
-    Certified,
     changes,
     check_sign_off,
-    read_certificates,
     read_sign_off,
     sign,
     state_of,
 )
-from tests.command_line import REGISTRY, run
+from tests.command_line import run
+from tests.signing import CAUGHT, FAILED, PAGE, SIGN, TODAY, certify, folder
 
-TODAY = date(2026, 6, 1)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A locked registry with a certificate of each metric."""
-    monkeypatch.chdir(tmp_path)
-    text = REGISTRY.replace("expires = 2027-12-31", "expires = 2999-12-31")
-    (tmp_path / "metrics.toml").write_text(text)
-    (tmp_path / "cities.txt").write_text("Oslo\nBergen\nHell\n")
-    registry = Registry.load(tmp_path / "metrics.toml")
-    registry.lock()
-    certify(tmp_path, registry)
-    return tmp_path
-
-
-def certify(folder: Path, registry: Registry, **changed: object) -> None:
-    """Write what `ldp audit --report` says of an audit that found nothing."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ldp.audit.certificate.audited", found_nothing)
-        audits = [
-            certified(Subject(metric.name, metric.mechanism), 100, 0, with_cheats=False)[1]
-            for metric in registry.metrics.values()
-        ]
-    audits = [{**audit, **changed} for audit in audits]
-    document = {"passed": True, "version": "0.1.0", "commit": None, "made": "2026-06-01T00:00:00"}
-    (folder / "audit.json").write_text(json.dumps({**document, "audits": audits}))
-
-
-def found_nothing(name: str, mechanism: CatalogueMechanism, *_: Any, **__: Any) -> Verdict:
-    """Return the verdict of an audit at once."""
-    return Verdict(name, mechanism.cost.epsilon, [], 1, [], 2.5, None)
+__all__ = ["folder"]
 
 
 @pytest.mark.exact
@@ -70,8 +36,6 @@ def test_the_state_of_a_sign_off_is_that_of_the_files(folder: Path) -> None:
     assert state_of(registry, record, folder).endswith("on 2026-06-01, changed since")
 
 
-SIGN = "registry sign metrics.toml --name Officer --certificate audit.json"
-PAGE = "registry page metrics.toml --out page.html --certificate audit.json"
 CHECK = "registry check metrics.toml --against metrics.signed.json"
 
 
@@ -146,8 +110,8 @@ def test_nothing_is_signed_off_without_a_lock_and_a_passed_audit(folder: Path) -
         (lambda made: made["audits"][1].update(findings=["no!"]), "home: findings is ['no!'], "),
         (lambda made: made["audits"][1].update(exact=["no!"]), "home: exact is ['no!'], "),
         (lambda made: made["audits"][1].update(at_least=9.0), "home: at_least is 9.0, must be at"),
-        (lambda made: made["audits"][1].update(at_least=math.nan), "home: at_least is nan, must"),
-        (lambda made: made["audits"][1].update(at_least="0"), "home: at_least is '0', must be"),
+        (lambda made: made["audits"][1].update(at_least=math.nan), "not a certificate of"),
+        (lambda made: made["audits"][1].update(at_least="0"), "audit 2: at_least is '0'"),
         (lambda made: made["audits"][1].update(passed=False), "home: passed is False, "),
         (
             lambda made: made["audits"][1].update(exact_epsilon="2.9"),
@@ -157,13 +121,13 @@ def test_nothing_is_signed_off_without_a_lock_and_a_passed_audit(folder: Path) -
         (lambda made: made["audits"][1]["parameters"].update(epsilon=2), "home: fingerprint is "),
         (lambda made: made["audits"][1]["parameters"].update(epsilon=99), "home: epsilon must be"),
         (
-            lambda made: made["audits"][1].update(memoised={"lifetime": 1.0, "at_least": 0}),
+            lambda made: made["audits"][1].update(memoised={"lifetime": 1.0, "at_least": 0.0}),
             "home: lifetime is 1.0, must be None",
         ),
         (lambda made: made["audits"][1].update(parameters=[1]), "not a certificate"),
         (lambda made: made["audits"][1].pop("parameters"), "not a certificate"),
         (lambda made: made.update(passed=False), "the certificate: passed is False, "),
-        (lambda made: made.update(client={"passed": False, "findings": []}), "client: passed is F"),
+        (lambda made: made.update(client=FAILED), "client: passed is False, must be True"),
     ],
 )
 def test_a_certificate_that_contradicts_itself_is_refused(
@@ -190,7 +154,7 @@ def test_a_certificate_that_contradicts_itself_is_refused(
 def test_the_committed_certificate_can_be_signed() -> None:
     committed = Path(__file__).parent.parent / "simulations/results/certificate.json"
     entries = json.loads(committed.read_text("utf-8"))["audits"]
-    assert {*read_certificates([committed])} == {entry["fingerprint"] for entry in entries}
+    assert {*read_certificates([committed]).audits} == {entry["fingerprint"] for entry in entries}
 
 
 @pytest.mark.exact
@@ -206,26 +170,90 @@ def test_the_page_has_all_that_an_officer_signs(folder: Path) -> None:
         "any 24 hours can touch 2 of them",
         "What no epsilon here covers",
         registry.metric("home").mechanism.fingerprint.hex(),
-        "passed",
+        "Audited with 5,000 trials: 1 counts, 0 findings; 2 of 2 cheats caught; the client was "
+        "not audited (ldp audit --client --report)",
+        "What no audit can see",
+        *UNSEEN,
     ):
         assert part in text, part
     assert 'class="bad"' not in text
     assert "://" not in text  # it loads nothing
-    without = page(registry, {}, None, date(3000, 1, 1))
+    without = page(registry, Certificates(), None, date(3000, 1, 1))
     assert without.count("no certificate") == 2
     assert without.count(", expired") == 2
+
+
+@pytest.mark.exact
+@pytest.mark.parametrize(
+    ("head", "cheats", "said"),
+    [
+        ({"trials": 4999}, CAUGHT, "4,999 trials: 1 counts, 0 findings; 2 of 2 cheats caught"),
+        ({"trials": 5000}, {**CAUGHT, "repeated_report": False}, "1 of 2 cheats caught"),
+        ({"trials": 100}, {}, "100 trials: 1 counts, 0 findings; 0 of 0 cheats caught"),
+        ({"trials": 5000}, {}, "0 of 0 cheats caught"),
+    ],
+)
+def test_a_weak_certificate_is_not_signed_and_the_page_says_what_it_lacks(
+    head: dict[str, int],
+    cheats: dict[str, bool],
+    said: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also where a strong one is named, before it or after it."""
+    made = json.loads((folder / "audit.json").read_text()) | head
+    made["audits"].pop()
+    made["audits"][0]["tried"]["reports_of_each"] = made["trials"]
+    made["audits"][0]["cheats_caught"] = cheats
+    (folder / "weak.json").write_text(json.dumps(made))
+    for names in ("weak.json --certificate audit.json", "audit.json --certificate weak.json"):
+        assert run(SIGN.replace("audit.json", names), monkeypatch) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert "metric 'city' has a weak certificate, weak.json (" in error
+        assert f"{said}; due: 5,000 trials or more, and every cheat caught)" in error
+        assert "`ldp audit city --registry metrics.toml --report FILE`" in error
+        assert not (folder / "metrics.signed.json").exists()
+        assert run(PAGE.replace("audit.json", names), monkeypatch) == 0
+        assert "to sign it, metric 'city' has a weak" in capsys.readouterr().out
+        text = (folder / "page.html").read_text()
+        assert text.count('class="bad"') == text.count(">Too weak to be signed.<") == 1
+        assert said in text
+
+
+@pytest.mark.exact
+def test_the_page_and_the_record_name_the_audit_of_the_client(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be a certificate of its own."""
+    made = json.loads((folder / "audit.json").read_text()) | {"audits": []}
+    (folder / "client.json").write_text(json.dumps(made | {"client": FAILED}))
+    page_of_both = f"{PAGE} --certificate client.json"
+    assert run(page_of_both, monkeypatch) == 2
+    passed = {"passed": True, "checks": 1416, "findings": []}
+    (folder / "client.json").write_text(json.dumps(made | {"client": passed}))
+    assert run(page_of_both, monkeypatch) == 0
+    text = (folder / "page.html").read_text()
+    assert text.count("2 of 2 cheats caught; the client was audited<") == 2
+    assert "<td>client.json</td>" in text
+    assert run(f"{SIGN} --certificate client.json", monkeypatch) == 0
+    record = json.loads((folder / "metrics.signed.json").read_text())
+    assert [entry["file"] for entry in record["certificates"]] == ["audit.json", "client.json"]
 
 
 @pytest.mark.exact
 def test_the_page_says_what_changed_since_the_last_sign_off(folder: Path) -> None:
     registry = Registry.load(folder / "metrics.toml")
     record = sign(registry, "<Officer>", [folder / "audit.json"], TODAY)
-    assert "Nothing changed of what people are asked" in page(registry, {}, record, TODAY)
+    assert "Nothing changed of what people are asked" in page(
+        registry, Certificates(), record, TODAY
+    )
     path = folder / "metrics.toml"
     path.write_text(path.read_text().replace("[metric.home]", "[metric.house]"))
     changed = Registry.load(path)
     assert changes(record, changed) == ["metric house is new", "metric home is gone"]
-    text = page(changed, {}, record, TODAY)
+    text = page(changed, Certificates(), record, TODAY)
     assert "&lt;Officer&gt; signed off on 2026-06-01" in text
     assert "<li>metric home is gone</li>" in text
 
@@ -234,8 +262,9 @@ def test_the_page_says_what_changed_since_the_last_sign_off(folder: Path) -> Non
 def test_a_description_cannot_become_markup(folder: Path) -> None:
     path = folder / "metrics.toml"
     path.write_text(path.read_text().replace("Where people live", "<script>x</script>"))
-    certified = {"x": Certified(Path("audit.json"), 1.0, 1.0, "<b>", None, "<i>")}
-    text = page(Registry.load(path), certified, None, TODAY)
+    certificates = read_certificates([folder / "audit.json"])
+    audits = {key: audit._replace(origin="<script>") for key, audit in certificates.audits.items()}
+    text = page(Registry.load(path), certificates._replace(audits=audits), None, TODAY)
     assert "<script>" not in text
 
 
@@ -324,16 +353,8 @@ def test_a_page_is_written_and_said_as_json(
     check_sign_off(Registry.load("metrics.toml"), record, folder)
 
 
-@pytest.mark.parametrize("name", ["", " ", "A\nB", "A\u202eB"])
+@pytest.mark.parametrize("name", ["", " ", "A\nB", "A\u202eB", "A\udcff"])
 def test_a_signer_whose_name_is_no_line_is_refused(folder: Path, name: str) -> None:
     registry = Registry.load(folder / "metrics.toml")
     with pytest.raises(ParameterError, match="the name of who signs"):
         sign(registry, name, [], date(2026, 1, 1))
-
-
-def test_deep_json_is_no_record(tmp_path: Path) -> None:
-    (tmp_path / "deep.json").write_text("[" * 100_000)
-    with pytest.raises(RegistryError, match="not a record"):
-        read_sign_off(tmp_path / "deep.json")
-    with pytest.raises(RegistryError, match="not a certificate"):
-        read_certificates([tmp_path / "deep.json"])

@@ -16,14 +16,15 @@ from ldp.audit.cheats import TRIALS, cheats_caught
 from ldp.audit.values import drawn_values, tried
 from ldp.audit.verdict import ALPHA, Verdict, audited
 from ldp.errors import ParameterError
+from ldp.files import finite
 from ldp.mechanisms import CatalogueMechanism, from_parameters
 from ldp.mechanisms.dummies import Dummies
 from ldp.mechanisms.joint_base import claimed_ratio, parts_of
 from ldp.protocol.channel import exact_log
 from ldp.protocol.hashing import Value
-from ldp.registry.sign_off import require_seen
+from ldp.registry.certificates import require_seen
+from ldp.registry.strict_json import shortened
 
-FORMAT = 1
 MEASURED = ("at_least", "checks", "drawn_values")
 """Fields of an entry that depend on the noise of the run, or on all of a dictionary."""
 
@@ -42,24 +43,29 @@ def certified(
     """Return the verdict of a subject's audit, and its entry in a certificate: the mechanism, the
     law in fractions, what was tried, what was found, and which cheats the audit caught."""
     name, mechanism, dictionary = subject
-    if isinstance(mechanism, Dummies):
-        return _certified_messages(name, mechanism, trials, with_cheats)
     verdict = audited(name, mechanism, trials, dictionary=dictionary, seed=seed)
-    values = tried(mechanism)
-    ratio = claimed_ratio(mechanism)
-    many = drawn_values(mechanism, np.random.default_rng(seed), dictionary)
+    law: dict[str, Any] = {}
+    if isinstance(mechanism, Dummies):  # no epsilon is claimed before a relay shuffles: null
+        values: Sequence[Value] = mechanism.categories[: messages.MOST_TRIED]
+        many = values
+    else:
+        values, ratio = tried(mechanism), claimed_ratio(mechanism)
+        many = drawn_values(mechanism, np.random.default_rng(seed), dictionary)
+        law = {
+            "channels": [
+                {"touched": str(part.channel.touched), "untouched": str(part.channel.untouched)}
+                for part in parts_of(mechanism)
+            ],
+            "worst_ratio": str(ratio),
+            "exact_epsilon": str(exact_log(ratio)),
+        }
     listed = {*dictionary}
     entry = {
-        **asdict(verdict),
+        **finite(asdict(verdict)),
         "passed": verdict.passed,
         "parameters": mechanism.parameters(),
         "fingerprint": mechanism.fingerprint.hex(),
-        "channels": [
-            {"touched": str(part.channel.touched), "untouched": str(part.channel.untouched)}
-            for part in parts_of(mechanism)
-        ],
-        "worst_ratio": str(ratio),
-        "exact_epsilon": str(exact_log(ratio)),
+        **law,
         "tried": {
             "values": list(map(_readable, values)),
             "reports_of_each": trials,
@@ -67,52 +73,26 @@ def certified(
         },
         "drawn_values": len(many),
     }
-    if with_cheats:
+    if with_cheats and isinstance(mechanism, Dummies):
+        entry["cheats_caught"] = messages.caught(mechanism, min(trials, TRIALS), ALPHA)
+    elif with_cheats:
         entry["cheats_caught"] = dict(cheats_caught(mechanism, values, trials, ALPHA))
     return verdict, entry
 
 
-def _certified_messages(
-    name: str, mechanism: Dummies, trials: int, with_cheats: bool
-) -> tuple[Verdict, dict[str, Any]]:
-    """Return the same of messages for a shuffler, of which no epsilon is claimed: null."""
-    verdict = audited(name, mechanism, trials)
-    entry = {
-        **asdict(verdict),
-        "claimed": None,
-        "passed": verdict.passed,
-        "parameters": mechanism.parameters(),
-        "fingerprint": mechanism.fingerprint.hex(),
-        "tried": {
-            "values": [*mechanism.categories[: messages.MOST_TRIED]],
-            "reports_of_each": trials,
-            "dictionary": [],
-        },
-    }
-    if with_cheats:
-        entry["cheats_caught"] = messages.caught(mechanism, min(trials, TRIALS), ALPHA)
-    return verdict, entry
-
-
 def subject_of(entry: Mapping[str, Any]) -> Subject:
-    """Return the subject of an entry, made from its parameters; raise ParameterError for an entry
-    that is damaged, whose fingerprint is not that of its parameters, or that says it passed with
-    more seen from outside than is claimed."""
-    try:
-        mechanism = from_parameters(entry["parameters"])
-        name, dictionary = str(entry["name"]), entry["tried"]["dictionary"]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ParameterError(f"an entry of the certificate lacks {error}") from None
-    if not isinstance(dictionary, list) or not all(isinstance(word, str) for word in dictionary):
-        raise ParameterError(f"{name}: the dictionary must be a list of texts")
-    if mechanism.fingerprint.hex() != entry.get("fingerprint"):
+    """Return the subject of an entry that `read_certificate` read, made from its parameters; raise
+    ParameterError for an entry whose fingerprint is not that of its parameters, or that says it
+    passed with more seen from outside than is claimed."""
+    name, mechanism = entry["name"], from_parameters(entry["parameters"])
+    if mechanism.fingerprint.hex() != entry["fingerprint"]:
         raise ParameterError(
             f"{name}: these parameters have the fingerprint {mechanism.fingerprint.hex()}, the "
-            f"certificate says {entry.get('fingerprint')}"
+            f"certificate says {shortened(entry['fingerprint'])}"
         )
-    if entry.get("passed"):
-        require_seen(f"{name}: at_least", entry.get("at_least"), mechanism.cost.epsilon)
-    return Subject(name, mechanism, tuple(dictionary))
+    if entry["passed"]:
+        require_seen(f"{name}: at_least", entry["at_least"], mechanism.cost.epsilon)
+    return Subject(name, mechanism, tuple(entry["tried"]["dictionary"]))
 
 
 def differences(certificate: Mapping[str, Any], repetition: Mapping[str, Any]) -> list[str]:

@@ -18,7 +18,7 @@ import click
 import numpy as np
 
 import ldp
-from ldp.audit.certificate import FORMAT, Subject, certified, differences, subject_of
+from ldp.audit.certificate import Subject, certified, differences, subject_of
 from ldp.audit.client import audit_client
 from ldp.audit.foreign import ForeignEncoder
 from ldp.audit.verdict import ALPHA, DAYS, MOST_FINDINGS, Verdict, audited_from_outside
@@ -28,6 +28,7 @@ from ldp.files import write_whole
 from ldp.mechanisms import CATALOGUE
 from ldp.mechanisms.presets import COMPLETE, PRESETS, preset_mechanism
 from ldp.registry import Registry
+from ldp.registry.certificates import CLIENT, FORMAT, TRIALS, read_certificate
 
 
 @click.command()
@@ -38,7 +39,7 @@ from ldp.registry import Registry
 @click.option("--client", "of_client", is_flag=True, help="The client: what leaves a device.")
 @click.option("--all", "everything", is_flag=True, help="Every example and preset, and the client.")
 @click.option("--verify", type=FILE, help="Repeat a certificate, and say what differs.")
-@click.option("--trials", type=click.IntRange(100), default=5000, show_default=True)
+@click.option("--trials", type=click.IntRange(100), default=TRIALS, show_default=True)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Draws values.")
 @click.option("--report", type=FILE, help="Write a certificate there, as JSON.")
 @JSON
@@ -85,10 +86,10 @@ def audit(
         raise ParameterError("--encoder goes with METRIC or --preset, and has no certificate")
     certificate: dict[str, Any] = {}
     if verify is not None:
-        certificate = _read(verify)
+        certificate = read_certificate(verify)
         subjects = [subject_of(entry) for entry in certificate["audits"]]
         trials, seed = certificate["trials"], certificate["seed"]
-        of_client = "client" in certificate
+        of_client = CLIENT in certificate
     elif metric is not None and registry is not None:
         definition = Registry.load(registry).metric(metric)
         subjects = [Subject(metric, definition.mechanism, definition.candidates() or ())]
@@ -116,7 +117,7 @@ def audit(
     if of_client:
         client = audit_client(np.random.default_rng(seed), alpha=ALPHA)
         findings = [str(finding) for finding in client.findings]
-        result["client"] = {"passed": client.passed, "checks": client.checks, "findings": findings}
+        result[CLIENT] = {"passed": client.passed, "checks": client.checks, "findings": findings}
         line = f"{'ok  ' if client.passed else 'FAIL'} client: {client.checks:,} counts checked"
         lines.append("\n     ".join([line, *findings[:MOST_FINDINGS]]))
     passed = all(entry["passed"] for entry in _entries(result).values())
@@ -139,10 +140,6 @@ def _of_program(command: str, subject: Subject, trials: int, seed: int) -> Verdi
         )
 
 
-CLIENT = "client"
-"""Key of the client's audit in a certificate; no other audit has this name."""
-
-
 def _published(names: Iterable[str]) -> list[Subject]:
     return [Subject(name, preset_mechanism(name)) for name in names]
 
@@ -153,39 +150,6 @@ def _examples() -> list[Subject]:
         for name, kind in CATALOGUE.items()
         for number, example in enumerate(kind.examples(), 1)
     ]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Return a certificate; raise ParameterError for anything else."""
-    try:
-        certificate: dict[str, Any] = json.loads(
-            path.read_bytes(), object_pairs_hook=_without_repetition
-        )
-        is_whole = certificate["certificate"] == FORMAT and _is_whole(certificate)
-    except (ValueError, KeyError, TypeError):
-        is_whole = False
-    if not is_whole:
-        raise ParameterError(f"{path}: not a certificate of `ldp audit --report`")
-    return certificate
-
-
-def _is_whole(certificate: Mapping[str, Any]) -> bool:
-    """Return whether every audit has a name of its own, and there is one or more."""
-    names = [entry["name"] for entry in certificate["audits"]]
-    numbers = (certificate["trials"], 1), (certificate["seed"], 0)
-    return (
-        all(type(number) is int and number >= least for number, least in numbers)
-        and all(isinstance(name, str) and name != CLIENT for name in names)
-        and len(set(names)) == len(names)
-        and isinstance(certificate.get(CLIENT, {}), dict)
-        and bool(names or CLIENT in certificate)
-    )
-
-
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("a key is there twice")
-    return dict(pairs)
 
 
 def _provenance() -> dict[str, Any]:

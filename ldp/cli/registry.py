@@ -15,14 +15,14 @@ from ldp.cli.parsing import unknown_command
 from ldp.errors import ParameterError, RegistryError
 from ldp.files import write_whole
 from ldp.registry import Registry
-from ldp.registry.definitions import BEHIND_RELAY
+from ldp.registry.certificates import read_certificates
+from ldp.registry.definitions import BEHIND_RELAY, is_plain
 from ldp.registry.explaining import changing_notes, marks_of
 from ldp.registry.page import page as page_text
 from ldp.registry.sign_off import (
     BESIDE,
     check_sign_off,
     missing_for_signing,
-    read_certificates,
     read_sign_off,
 )
 from ldp.registry.sign_off import sign as sign_off
@@ -230,8 +230,8 @@ def sign(
     """Write down who agreed to FILE, when, and the SHA-256 of registry, lock and certificates.
 
     A record and no cryptographic signature: `ldp registry check --against` fails when one of them
-    is another. Every metric that has not expired needs a certificate of an audit that passed;
-    certificates belong beside the record.
+    is another. Every metric that has not expired needs a certificate of an audit that passed,
+    with 5,000 trials or more and every cheat caught; certificates belong beside the record.
 
     \b
     Example: ldp registry sign metrics.toml --name "A. Officer" --certificate city.json
@@ -251,6 +251,8 @@ def sign(
 def _require_other(out: Path, inputs: list[Path]) -> None:
     if out.resolve() in {path.resolve() for path in inputs}:
         raise ParameterError(f"{out} is also an input; name another file for the output")
+    if hidden := [path.name for path in (out, *inputs) if not is_plain(path.name)]:
+        raise ParameterError(f"the name of a file must be a text of one line: {hidden[0]!a}")
 
 
 def _check_limits(

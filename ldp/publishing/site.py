@@ -23,8 +23,9 @@ from ldp.publishing.history import HEIGHT, WIDTH, History, Line, histories
 from ldp.publishing.publish import PERIODS, Job, Publication, first_day
 from ldp.publishing.state import estimates_path
 from ldp.registry import Registry
+from ldp.registry.certificates import Certificates, read_certificates
 from ldp.registry.page import page
-from ldp.registry.sign_off import BESIDE, read_certificates, read_sign_off, state_of
+from ldp.registry.sign_off import BESIDE, read_sign_off, state_of
 from ldp.report import load, render
 from ldp.report.formats import counted
 from ldp.report.page import environment
@@ -102,7 +103,7 @@ def _write_registry(path: Path, job: Job) -> str:
         names = [entry["file"] for entry in record["certificates"]] if record else []
         certified = read_certificates([beside.with_name(name) for name in names])
     except RegistryError:
-        _write(path, page(job.registry, {}, None, job.today))
+        _write(path, page(job.registry, Certificates(), None, job.today))
         return f"not signed off, {BESIDE} or a certificate that it names cannot be used"
     _write(path, page(job.registry, certified, record, job.today))
     return state_of(job.registry, record, beside.parent)

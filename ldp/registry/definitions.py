@@ -209,8 +209,9 @@ def _number(value: Any) -> Any:
 
 def is_plain(text: str) -> bool:
     """Return whether a text that people are shown has a letter or a digit, and is of one line
-    without characters that hide or reorder letters: controls and formats (Unicode Cc, Cf, Zl, Zp)
-    and letters without a shape. The joiners U+200C and U+200D may be in it."""
+    without characters that hide or reorder letters: controls, formats and halves of surrogate
+    pairs (Unicode Cc, Cf, Cs, Zl, Zp) and letters without a shape. The joiners U+200C and U+200D
+    may be in it."""
     if not (any(map(str.isalnum, text)) and _SHAPELESS.isdisjoint(text)):
         return False
     if text.isprintable():  # by far the most texts
@@ -218,7 +219,7 @@ def is_plain(text: str) -> bool:
     from unicodedata import category  # late: few texts need it
 
     hidden = {category(letter) for letter in text if letter not in "\u200c\u200d"}
-    return hidden.isdisjoint({"Cc", "Cf", "Zl", "Zp"})
+    return hidden.isdisjoint({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def listed_in(mechanism: CatalogueMechanism) -> tuple[str, ...]:

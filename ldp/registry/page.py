@@ -7,6 +7,7 @@ from typing import Any
 
 from ldp.accounting.explain import epsilon_text, round_up, touched_sentence
 from ldp.accounting.policy import length_in_words, periods_touched
+from ldp.registry.certificates import Certificates
 from ldp.registry.definitions import BEHIND_RELAY, Metric
 from ldp.registry.explaining import (
     changing_notes,
@@ -16,7 +17,7 @@ from ldp.registry.explaining import (
     metric_lines,
 )
 from ldp.registry.registry import Registry
-from ldp.registry.sign_off import Certified, changes, digest
+from ldp.registry.sign_off import changes, digest
 
 STYLE = """
 body { font: 15px/1.5 system-ui, "Segoe UI", sans-serif; max-width: 60rem; margin: 2rem auto;
@@ -30,17 +31,24 @@ thead th { color: #55606e; font-size: .82rem; } .number { text-align: right; }
 .bad { color: #b04a08; font-weight: 700; } .sign td { height: 2.6rem; width: 50%; }
 code { font-size: .82rem; } section { break-inside: avoid; }
 """
+UNSEEN = (
+    "Whether devices run what was audited, what else they send, and the time that encoding takes.",
+    "What is rare or waits: one plain report in 100,000, a value, device or day that is not tried.",
+    "Noise that only looks random, as bits that follow from a key which somebody knows.",
+    "Small differences: with 5,000 trials a probability of 0.5 can be wrong by 0.05 unseen.",
+)
+"""What no audit can see, in short: docs/audit.md has all of it."""
 SPANS = {"day": "any 24 hours", "year": "any year", "life": "a life"}
 
 
 def page(
     registry: Registry,
-    certified: Mapping[str, Certified],
+    certificates: Certificates,
     signed: Mapping[str, Any] | None,
     day: date,
 ) -> str:
-    """Return the page as HTML text. `certified`: what certificates say, by fingerprint; `signed`:
-    the record of the last sign-off, None without; `day`: today."""
+    """Return the page as HTML text. `signed`: the record of the last sign-off, None without;
+    `day`: today."""
     data = explanation(registry)
     parts = [
         f"<h1>{escape(registry.product)}: what is asked of people</h1>",
@@ -74,13 +82,12 @@ def page(
         *map(_line, marks_lines(data["marks"])),
         _line(" ".join(data["who"].values())),
         "<h2>Certificates of the audit</h2>",
-        _table(
-            ["metric", "fingerprint", "audit", "epsilon claimed|number", "seen|number", "by"],
-            (_audit_cells(metric, certified) for metric in registry.metrics.values()),
-        ),
-        _line("An audit sees what an encoder does, and not that devices run it: docs/audit.md."),
+        *(_audit(metric, certificates) for metric in registry.metrics.values()),
+        "<h3>What no audit can see</h3>",
+        *map(_line, UNSEEN),
+        _line("docs/audit.md says what is checked, with which error, and all that is not.", "soft"),
         "<h2>Sign-off</h2>",
-        *_files(registry, certified),
+        *_files(registry, certificates),
         '<table class="sign"><tr><td>Name</td><td>Date</td></tr></table>',
         _line(
             "ldp registry sign writes a record of it, which is no cryptographic signature.", "soft"
@@ -142,19 +149,27 @@ def _section(lines: Iterable[str]) -> Iterator[str]:
     yield f"<section><h3>{escape(first)}</h3>{''.join(map(_line, others))}</section>"
 
 
-def _audit_cells(metric: Metric, certified: Mapping[str, Certified]) -> list[str]:
-    fingerprint = metric.mechanism.fingerprint.hex()
-    audit = certified.get(fingerprint)
-    if audit is None:
-        return [metric.name, fingerprint, "no certificate", "", "", ""]
-    origin = f"ldp {audit.version} ({audit.commit or 'commit not known'}), {audit.day}"
-    numbers = epsilon_text(audit.claimed), f"{audit.at_least:.3g}"
-    return [metric.name, fingerprint, "passed", *numbers, origin]
+def _audit(metric: Metric, certificates: Certificates) -> str:
+    """Return a section: what the audit of a metric tried, what it saw, and which code ran."""
+    fingerprint, epsilon = metric.mechanism.fingerprint.hex(), metric.mechanism.cost.epsilon
+    audit = certificates.audits.get(fingerprint)
+    lines = [_line("no certificate", "bad"), _line(f"fingerprint {fingerprint}", "soft")]
+    if audit is not None:
+        client = "audited" if certificates.client else "not audited (ldp audit --client --report)"
+        seen = (
+            f"epsilon {epsilon_text(epsilon)} claimed, at least {audit.entry['at_least']:.3g} seen"
+        )
+        lines = [
+            _line(f"Audited with {audit}; the client was {client}"),
+            *([_line("Too weak to be signed.", "bad")] if audit.is_weak else []),
+            _line(f"{seen} from outside; fingerprint {fingerprint}, {audit.origin}", "soft"),
+        ]
+    return f"<section><h3>{escape(metric.name)}</h3>{''.join(lines)}</section>"
 
 
-def _files(registry: Registry, certified: Mapping[str, Certified]) -> Iterator[str]:
+def _files(registry: Registry, certificates: Certificates) -> Iterator[str]:
     paths = [registry.path, *([registry.lock_path] if registry.lock_path.exists() else [])]
-    paths += dict.fromkeys(audit.path for audit in certified.values())
+    paths += dict.fromkeys(certificates.paths)
     yield _table(["file", "SHA-256"], ([path.name, digest(path)] for path in paths))
     if not registry.lock_path.exists():
         yield _line("The registry is not locked: ldp registry lock.", "bad")
@@ -175,8 +190,8 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    is_bad = text == "no certificate" or text.endswith(", expired")
-    return f'<b class="bad">{escape(text)}</b>' if is_bad else escape(text)
+    bad = text.endswith(", expired")
+    return f'<b class="bad">{escape(text)}</b>' if bad else escape(text)
 
 
 def _line(text: str, kind: str = "") -> str:

@@ -20,7 +20,8 @@ from ldp.protocol.batch import Item
 from ldp.protocol.channel import round_up
 from ldp.protocol.sealed_report import sealed_bytes
 from ldp.protocol.wire import HEADER_BYTES
-from ldp.registry.definitions import Group, Metric, Queue, read_bytes, read_values
+from ldp.registry.definitions import Group, Metric, Queue, read_values
+from ldp.registry.strict_json import Kinds, read_json, require_fields, shortened
 from ldp.registry.toml_file import Contents, duration, nearest, read_document, read_registry
 
 PINS = {
@@ -116,22 +117,11 @@ class Registry(Contents):
         """Return the pins of metrics.lock by metric, none without it; raise RegistryError."""
         if not self.lock_path.exists():
             return {}
-        try:
-            metrics: dict[str, dict[str, Any]] = json.loads(read_bytes(self.lock_path))["metrics"]
-            is_whole = all(
-                type(pins["version"]) is int
-                and isinstance(pins["fingerprint"], str)
-                and isinstance(pins["dictionary_sha256"], str | None)
-                for pins in metrics.values()
-            )
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            is_whole = False
-        if not is_whole:
-            raise RegistryError(
-                f"{self.lock_path}: damaged; restore it from version control, or delete it and run "
-                "`ldp registry lock` again"
-            )
-        return metrics
+        form = (
+            "a whole lock (damaged; restore it from version control, or delete it and run "
+            "`ldp registry lock` again)"
+        )
+        return dict(read_json(self.lock_path, form, _require_lock)["metrics"])
 
     def expired(self, today: date) -> list[str]:
         """Return the names of metrics whose last day lies before `today`."""
@@ -296,6 +286,14 @@ class Registry(Contents):
     def is_hidden(self, group: str) -> bool:
         """Return whether the presence of the group's metrics is hidden (all of them, or none)."""
         return any(metric.presence == "hidden" for metric in self.metrics_of(group))
+
+
+def _require_lock(lock: Any) -> None:
+    """Raise ParameterError unless each pin that is always there has its type."""
+    require_fields(lock, {dict: "metrics"})
+    for name, pins in lock["metrics"].items():
+        kinds: Kinds = {int: "version", str: "fingerprint", str | None: "dictionary_sha256"}
+        require_fields(pins, kinds, f"{shortened(name)}: ")
 
 
 def _total(charges: Iterable[tuple[float, int]]) -> float:

@@ -5,93 +5,22 @@ version control, it lets a build fail when the registry is no longer the one tha
 """
 
 import hashlib
-import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ldp.errors import ParameterError, RegistryError
-from ldp.mechanisms import from_parameters
-from ldp.mechanisms.joint_base import claimed_ratio
-from ldp.protocol.channel import exact_log
+from ldp.files import finite
+from ldp.registry.certificates import TRIALS, Certificates, read_certificates
 from ldp.registry.definitions import is_plain, read_bytes
 from ldp.registry.registry import Registry
+from ldp.registry.strict_json import Kinds, read_json, require_fields, shortened
 
 FORMAT = 1
 BESIDE = "metrics.signed.json"
 """Name of the record beside a registry, unless another is told."""
 NOTE = "a record, and no cryptographic signature"
-PASSED = {"passed": True, "findings": list[str]()}
-"""What a certificate says of an audit that passed."""
-
-
-class Certified(NamedTuple):
-    """Entry of a certificate of `ldp audit --report` about one mechanism, which passed."""
-
-    path: Path
-    claimed: float
-    at_least: float
-    version: str
-    commit: str | None
-    day: str
-
-
-def read_certificates(paths: Sequence[Path]) -> dict[str, Certified]:
-    """Return what certificates say, by the fingerprint of the mechanism, as hexadecimal text. Raise
-    RegistryError for a file that is none, says that something failed, or contradicts the mechanism
-    that its parameters make."""
-    certified = dict[str, Certified]()
-    for path in paths:
-        try:
-            document = json.loads(read_bytes(path))
-            origin = document["version"], document["commit"], document["made"][:10]
-            for audit in document["audits"]:
-                name = audit["name"]
-                fingerprint, numbers = _numbers(audit)
-                certified[fingerprint] = Certified(path, *numbers, *origin)
-            name = "client"
-            _require_equal(document.get(name, PASSED), PASSED)
-            name = "the certificate"
-            _require_equal(document, {"passed": True})
-        except ParameterError as error:
-            raise RegistryError(
-                f"{path}: {name}: {error}; `ldp audit --report` writes another"
-            ) from None
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-            raise RegistryError(f"{path}: not a certificate of `ldp audit --report`") from None
-    return certified
-
-
-def _numbers(audit: Mapping[str, Any]) -> tuple[str, tuple[float, float]]:
-    """Return the fingerprint of an entry, the epsilon claimed, and that seen from outside; raise
-    ParameterError unless they are those of a passed audit of its parameters."""
-    mechanism = from_parameters(audit["parameters"])
-    cost, fingerprint = mechanism.cost, mechanism.fingerprint.hex()
-    right = PASSED | {"exact": [], "fingerprint": fingerprint, "claimed": _or_none(cost.epsilon)}
-    if not mechanism.needs_shuffler:
-        ratio = claimed_ratio(mechanism)
-        right |= {"worst_ratio": str(ratio), "exact_epsilon": str(exact_log(ratio))}
-    _require_equal(audit, right)
-    require_seen("at_least", audit["at_least"], cost.epsilon)
-    if memoised := audit["memoised"]:
-        _require_equal(memoised, {"lifetime": _or_none(cost.lifetime)})
-        require_seen("memoised at_least", memoised["at_least"], cost.lifetime)
-    return fingerprint, (cost.epsilon, float(audit["at_least"]))
-
-
-def _require_equal(entry: Mapping[str, Any], right: Mapping[str, Any]) -> None:
-    for field, value in right.items():
-        if entry[field] != value:
-            raise ParameterError(f"{field} is {entry[field]!r}, must be {value!r}")
-
-
-def require_seen(name: str, at_least: Any, claimed: float) -> None:
-    """Raise ParameterError, with its `name`, unless `at_least`, the epsilon that was seen from
-    outside, is a number that is not above the one `claimed`."""
-    if not isinstance(at_least, int | float) or not at_least <= claimed:
-        raise ParameterError(f"{name} is {at_least!r}, must be at most {claimed}")
 
 
 def facts(registry: Registry) -> dict[str, Any]:
@@ -103,7 +32,7 @@ def facts(registry: Registry) -> dict[str, Any]:
             "description": metric.description,
             "owners": list(metric.owners),
             "expires": metric.expires.isoformat(),
-            "epsilon": _or_none(metric.mechanism.cost.epsilon),
+            "epsilon": metric.mechanism.cost.epsilon,
             "price": metric.price,
             "reports_per_window": metric.reports_per_window,
         }
@@ -115,39 +44,35 @@ def facts(registry: Registry) -> dict[str, Any]:
             "window_epsilon": group.caps.window_epsilon,
             "lifetime_epsilon": group.caps.lifetime_epsilon,
             "report_epsilon": group.caps.report_epsilon,
-            **_bounded(registry.worst_case(name)),
+            **registry.worst_case(name),
             **({"trust": group.trust, "consent": group.consent} if group.needs_shuffler else {}),
         }
         for name, group in registry.groups.items()
     }
     life = registry.lifetime_epsilon
-    device = {"cap for life": _or_none(life), **_bounded(registry.worst_case_of_all())}
-    return {"metrics": metrics, "groups": groups, "device": device}
+    device = {"cap for life": life, **registry.worst_case_of_all()}
+    contents: dict[str, Any] = finite({"metrics": metrics, "groups": groups, "device": device})
+    return contents
 
 
-def _or_none(epsilon: float) -> float | None:
-    return epsilon if math.isfinite(epsilon) else None
-
-
-def _bounded(worst: Mapping[str, float]) -> dict[str, float | None]:
-    return {span: _or_none(epsilon) for span, epsilon in worst.items()}
-
-
-def missing_for_signing(
-    registry: Registry, certified: Mapping[str, Certified], day: date
-) -> Iterator[str]:
+def missing_for_signing(registry: Registry, certificates: Certificates, day: date) -> Iterator[str]:
     """Yield a line for each thing that a signature on `day` lacks, with its remedy: a registry that
     asks people, a lock of every metric, and of each that has not expired a certificate of an audit
-    that passed."""
+    that passed, of as many trials as are usual or more, with every cheat caught."""
     if registry.development:
         yield "development = true asks nobody: nothing to sign off"
         return
     if unlocked := registry.check(day):
         yield f"run `ldp registry lock {registry.path}` first: {', '.join(unlocked)}"
     for metric in registry.metrics.values():
-        if metric.expires >= day and metric.mechanism.fingerprint.hex() not in certified:
+        audit = certificates.audits.get(metric.mechanism.fingerprint.hex())
+        if metric.expires >= day and (audit is None or audit.is_weak):
+            what = "no certificate"
+            if audit is not None:
+                due = f"due: {TRIALS:,} trials or more, and every cheat caught"
+                what = f"a weak certificate, {audit.path} ({audit}; {due})"
             yield (
-                f"metric {metric.name!r} has no certificate: `ldp audit {metric.name} "
+                f"metric {metric.name!r} has {what}: `ldp audit {metric.name} "
                 f"--registry {registry.path} --report FILE`, and name it with --certificate"
             )
 
@@ -157,8 +82,8 @@ def sign(registry: Registry, name: str, certificates: Sequence[Path], day: date)
     that is missing (`missing_for_signing`)."""
     if not is_plain(name):
         raise ParameterError("the name of who signs must be a text of one line, not empty")
-    certified = read_certificates(certificates)
-    if missing := [*missing_for_signing(registry, certified, day)]:
+    missing = [*missing_for_signing(registry, read_certificates(certificates), day)]
+    if missing:
         raise RegistryError("\n".join(f"{registry.path}: {line}" for line in missing))
     return {
         "sign_off": FORMAT,
@@ -179,26 +104,24 @@ def digest(path: Path) -> str:
 
 def read_sign_off(path: Path) -> dict[str, Any]:
     """Return the record of a sign-off; raise RegistryError for another file."""
-    try:
-        record: dict[str, Any] = json.loads(read_bytes(path))
-        is_whole = (
-            record["sign_off"] == FORMAT
-            and all(is_plain(record[key]) for key in ("name", "date"))
-            and all(isinstance(record[key]["sha256"], str) for key in ("registry", "lock"))
-            and all(
-                isinstance(entry[key], str)
-                for entry in record["certificates"]
-                for key in ("file", "sha256")
-            )
-            and all(
-                isinstance(record["facts"][key], dict) for key in ("metrics", "groups", "device")
-            )
-        )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        is_whole = False
-    if not is_whole:
-        raise RegistryError(f"{path}: not a record of `ldp registry sign`")
-    return record
+    return read_json(path, "a record of `ldp registry sign`", _require_record)
+
+
+def _require_record(record: Any) -> None:
+    """Raise ParameterError unless each field of a record has its type and form."""
+    kinds: Kinds = {int: "sign_off", str: "name date", dict: "registry lock facts"}
+    require_fields(record, {**kinds, list: "certificates"})
+    for entry in (record["registry"], record["lock"], *record["certificates"]):
+        require_fields(entry, {str: "file sha256"})
+        if Path(entry["file"]).name != entry["file"]:
+            raise ParameterError(f"{shortened(entry['file'])} is not the name of a file alone")
+    agreed = record["facts"]
+    require_fields(agreed, {dict: "metrics groups device"})
+    for entry in (*agreed["metrics"].values(), *agreed["groups"].values()):
+        require_fields(entry, {})
+    date.fromisoformat(record["date"])
+    if record["sign_off"] != FORMAT:
+        raise ParameterError(f"its format must be {FORMAT}")
 
 
 def state_of(registry: Registry, record: Mapping[str, Any] | None, folder: Path) -> str:
@@ -221,7 +144,7 @@ def changes(record: Mapping[str, Any], registry: Registry) -> list[str]:
     for section, word in (("metrics", "metric "), ("groups", "group ")):
         old, new = before[section], after[section]
         lines += [f"{word}{name} is new" for name in new if name not in old]
-        lines += [f"{word}{name} is gone" for name in old if name not in new]
+        lines += [f"{word}{_text(name)} is gone" for name in old if name not in new]
         for name in new:
             if name in old:
                 lines += _differences(f"{word}{name}", old[name], new[name])
@@ -260,6 +183,10 @@ def _differences(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> l
 
 
 def _text(value: Any) -> str:
+    """Return a fact in words, escaped where it could not be shown as a text of one line."""
     if isinstance(value, float):
         return f"{value:g}"
-    return ", ".join(value) if isinstance(value, list) else "none" if value is None else str(value)
+    if value is None:
+        return "none"
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if is_plain(text) else ascii(text)
