@@ -160,15 +160,19 @@ def _two_of(
     below which they lie)."""
     which, before, size = reports.which, reports.before, LARGEST
     number, rank = known[part]
-    blocks = rank * size // reports.values
+    few = min(reports.values, size)
+    blocks = rank * few // reports.values
     numbers = [
         (ROW, reports.rows, reports.mechanism.shape.rows),
         ("call", reports.calls, size if reports.calls.any() else 1),
         ("device", reports.devices, size if reports.devices.any() else 1),
-        ("value", number[which], size),
-        ("rank", blocks[which], size),
-        ("value before", number[before], size),
+        (VALUE, number[which], size),
+        ("rank", blocks[which], 1 if np.array_equal(number, rank) else few),
+        (VALUE_BEFORE, number[before], size),
     ]
+    if few == reports.values:
+        numbers[-1] = ("rank before", rank[before], few)
+    numbers.append(("whether the value is the one before", (which == before) * 1, 2))
     for other, (others, _) in enumerate(known):
         if other != part:
             numbers.append((f"value of part {other + 1}", others[which], size))

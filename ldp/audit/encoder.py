@@ -31,6 +31,8 @@ REPEATS = {Bits: 6, Subset: 6, Index: 16, Sign: 16}
 
 LEAST_EACH, EACH_OF_ALL = 64, 400
 """Reports of each of many values; of each of a joint metric's, where all of them are tried."""
+REPEATED = 0.25
+"""Probability that a value is the one before, as people's often are."""
 STRANGE = 8
 """Values that are tried again: those whose reports look strangest, and those after which they
 do."""
@@ -110,9 +112,12 @@ def _mixed(
     generator: np.random.Generator,
     most: int | None,
 ) -> list[Checks]:
-    """Return the checks of so many reports of each value, in an order drawn from `generator`."""
+    """Return the checks of about so many reports of each value, in an order drawn from `generator`:
+    every fourth is about the value before, on average."""
     pool: dict[tuple[str, int], Checks] = {}
     order = generator.permutation(np.repeat(np.arange(len(values)), repetitions))
+    places = np.where(generator.random(order.size) < REPEATED, 0, np.arange(order.size))
+    order = order[np.maximum.accumulate(places)]
     devices, calls = np.zeros_like(order), np.arange(order.size)
     if most is not None:
         lengths = generator.integers(1, most, size=order.size, endpoint=True)
