@@ -4,6 +4,7 @@ one. They stand before and behind a real client, whose inside they leave alone."
 import os
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -11,9 +12,14 @@ from typing import Any
 
 import pytest
 
-from ldp.client import Client, Recorded
+from ldp.client import Client, Recorded, responses
+from ldp.client.responses import Report, Responses
+from ldp.mechanisms import Rappor
 from ldp.mechanisms.permanent_response import KeyedFilter
 from ldp.protocol.batch import Batch
+from ldp.protocol.randomness import SeededBits
+from ldp.protocol.wire import HEADER_BYTES, pack_report
+from ldp.registry import Metric
 
 Change = Callable[[Batch], Batch]
 
@@ -174,13 +180,13 @@ SAMPLING_MUTANTS: dict[str, Callable[[], Callable[..., Client]]] = {
     "no padding": no_padding,
     "day of the records": day_of_the_records,
 }
-"""Caught by what `ldp.audit.client.audit_client` looks for in the periods of one device."""
+"""Caught by the stage "periods" of `ldp.audit.client.client_stages`."""
 SECRET_MUTANTS: dict[str, Callable[[], Callable[..., Client]]] = {
     "secret of two bytes": lambda: SecretOfTwoBytes,
     "secret of the product": lambda: SecretOfTheProduct,
     "secret made anew": lambda: SecretMadeAnew,
 }
-"""Caught by what it looks for in new devices."""
+"""Caught by its stage "lives"."""
 
 
 def share_flips(patch: pytest.MonkeyPatch) -> None:
@@ -191,3 +197,195 @@ def share_flips(patch: pytest.MonkeyPatch) -> None:
         "response",
         lambda self, secret, metric, truth: truth ^ honest(self, secret, metric, 0),
     )
+
+
+def _plain(mechanism: Any, value: Any) -> Report:
+    """The value itself, as bytes that could be a report."""
+    payload = mechanism.layout.payload_of(
+        mechanism.addressing.cells(mechanism.addressing.point(value), 0)
+    )
+    return Report(pack_report(mechanism.header, mechanism.layout, 0, payload))
+
+
+class _Calls:
+    """What a mutant knows of a call: of all on its device, the number of the device, the value and
+    the one before."""
+
+    def __init__(self) -> None:
+        self.devices: dict[int, int] = {}
+        self.calls = Counter[tuple[int, str]]()
+        self.before: dict[tuple[int, str], Any] = {}
+        self._kept: list[Responses] = []
+
+    def __call__(self, of: Responses, metric: Metric, value: Any) -> tuple[int, int, Any]:
+        self._kept.append(of)  # or its id would be another's later
+        device = self.devices.setdefault(id(of), len(self.devices))
+        key = device, metric.name
+        call, before = self.calls[key], self.before.get(key, value)
+        self.calls[key] += 1
+        self.before[key] = value
+        return device, call, before
+
+
+def _where(holds: Callable[[int, int, Any], bool]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Reports of the metric "new" are plain where this holds of (device, call, value)."""
+
+    def mutate(patch: pytest.MonkeyPatch) -> None:
+        honest, calls = Responses.fresh_report, _Calls()
+
+        def report(self: Responses, metric: Metric, value: Any) -> Report:
+            device, call, _ = calls(self, metric, value)
+            if metric.name == "new" and holds(device, call, value):
+                return _plain(metric.mechanism, value)
+            return honest(self, metric, value)
+
+        patch.setattr(Responses, "fresh_report", report)
+
+    return mutate
+
+
+def _lie_names_the_value_before(patch: pytest.MonkeyPatch) -> None:
+    honest, calls = Responses.fresh_report, _Calls()
+
+    def report(self: Responses, metric: Metric, value: Any) -> Report:
+        _, _, before = calls(self, metric, value)
+        drawn = honest(self, metric, value)
+        if metric.name == "new" and drawn != _plain(metric.mechanism, value) and before != value:
+            return _plain(metric.mechanism, before)
+        return drawn
+
+    patch.setattr(Responses, "fresh_report", report)
+
+
+def _doubled(mechanism: Any) -> Any:
+    """The mechanism with twice the epsilon, of all reports of a response."""
+    if isinstance(mechanism, Rappor):
+        return replace(mechanism, f=0.54)
+    if hasattr(mechanism, "lifetime_epsilon"):
+        return replace(mechanism, lifetime_epsilon=2 * mechanism.lifetime_epsilon)
+    return replace(mechanism, epsilon=2 * mechanism.epsilon)
+
+
+def _doubling(*methods: str) -> Callable[[pytest.MonkeyPatch], None]:
+    """These methods of `Responses` report with twice the epsilon, under the honest fingerprint."""
+
+    def doubled(honest: Callable[..., Any]) -> Callable[..., Any]:
+        def report(self: Responses, metric: Metric, *of: Any) -> Any:
+            if metric.name not in ("new", "value-1", "epoch-1"):
+                return honest(self, metric, *of)
+            done = honest(self, metric._replace(mechanism=_doubled(metric.mechanism)), *of)
+            if isinstance(done, bytes):
+                return done
+            return done._replace(report=metric.mechanism.header + done.report[HEADER_BYTES:])
+
+        return report
+
+    def mutate(patch: pytest.MonkeyPatch) -> None:
+        for method in methods:
+            patch.setattr(Responses, method, doubled(getattr(Responses, method)))
+
+    return mutate
+
+
+def _one_key_for_all_metrics(patch: pytest.MonkeyPatch) -> None:
+    honest = responses._key
+    patch.setattr(
+        responses,
+        "_key",
+        lambda secret, purpose, metric: honest(secret, purpose, metric._replace(name="")),
+    )
+
+
+def _one_noise_for_all_epochs(patch: pytest.MonkeyPatch) -> None:
+    """Cohort and noise of an epoch are a function of device and metric."""
+    honest = Responses.permanent_response
+
+    def response(self: Responses, metric: Metric, value: Any) -> bytes:
+        seed = self._secret.read() + metric.name.encode()
+        return honest(Responses(SeededBits(seed), self._secret), metric, value)
+
+    patch.setattr(Responses, "permanent_response", response)
+
+
+def _one_noise_for_metrics_of_an_epoch(patch: pytest.MonkeyPatch) -> None:
+    """Metrics of one mechanism share the noise of their first, second, ... epoch."""
+    honest, calls = Responses.permanent_response, _Calls()
+
+    def response(self: Responses, metric: Metric, value: Any) -> bytes:
+        _, epoch, _ = calls(self, metric, value)
+        seed = self._secret.read() + epoch.to_bytes(4, "big")
+        return honest(Responses(SeededBits(seed), self._secret), metric, value)
+
+    patch.setattr(Responses, "permanent_response", response)
+
+
+def _first_response_for_ever(patch: pytest.MonkeyPatch) -> None:
+    honest, kept = Responses.permanent_response, dict[tuple[bytes, str], bytes]()
+
+    def response(self: Responses, metric: Metric, value: Any) -> bytes:
+        key = self._secret.read(), metric.name
+        return kept.setdefault(key, honest(self, metric, value))
+
+    patch.setattr(Responses, "permanent_response", response)
+
+
+def _epochs_renewed(patch: pytest.MonkeyPatch) -> None:
+    """Every report of an epoch has a permanent response of its own."""
+    patch.setattr(
+        Responses,
+        "epoch_report",
+        lambda self, metric, response, value: self.fresh_report(metric, value),
+    )
+
+
+Mutate = Callable[[pytest.MonkeyPatch], None]
+NOISE_MUTANTS: dict[str, tuple[str, Mutate]] = {
+    "plain": ("touched cells reported", _where(lambda *_: True)),
+    "one category plain": (
+        "touched cell reported, column",
+        _where(lambda device, call, value: value == "c"),
+    ),
+    "every fourth call plain": (
+        "first touched cell by call by rest of 4",
+        _where(lambda device, call, value: call % 4 == 0),
+    ),
+    "odd devices plain": (
+        "touched cells reported",
+        _where(lambda device, call, value: device % 2 == 1),
+    ),
+    "lies name the value before": ("first cell of the value before", _lie_names_the_value_before),
+    "epsilon doubled, fresh": ("touched cells reported", _doubling("fresh_report")),
+}
+"""Caught by the stages "reports" in the metric "new", by a check of this name."""
+RESPONSE_MUTANTS: dict[str, tuple[str, Mutate]] = {
+    "epsilon doubled, per value": (
+        "metric 'value-1': untouched unit decoded",
+        _doubling("memoised_report"),
+    ),
+    "epsilon doubled, by epoch": (
+        "metric 'epoch-1': untouched unit decoded",
+        _doubling("permanent_response", "epoch_report"),
+    ),
+    "one key for all metrics": (
+        "day 1 of 'value-1' and day 1 of 'value-2', untouched unit and untouched unit",
+        _one_key_for_all_metrics,
+    ),
+    "one noise for all epochs": (
+        "metric 'epoch-1': periods 1 and 3, untouched unit and untouched unit",
+        _one_noise_for_all_epochs,
+    ),
+    "one noise for the metrics of an epoch": (
+        "day 1 of 'epoch-1' and day 1 of 'epoch-2', untouched unit and untouched unit",
+        _one_noise_for_metrics_of_an_epoch,
+    ),
+    "one noise for all values": (
+        "metric 'value-1': periods 1 and 2, untouched unit and untouched unit",
+        share_flips,
+    ),
+    "the first response for ever": (
+        "metric 'epoch-1': periods 1 and 3, untouched unit and untouched unit",
+        _first_response_for_ever,
+    ),
+    "epochs renewed": ("metric 'epoch-1': devices of several cohorts", _epochs_renewed),
+}
+"""Caught by the stage "lives", by a check of this name."""

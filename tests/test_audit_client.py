@@ -1,30 +1,50 @@
 """The audit of the client passes the real one and catches every mutant."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
-from ldp.audit.client import audit_client
+from ldp.audit.client import audit_client, client_stages
+from ldp.audit.judging import Checks, judge
 from ldp.client import Client
-from tests.client_mutants import SAMPLING_MUTANTS, SECRET_MUTANTS, share_flips
-from tests.statistics import ALPHA
+from tests.client_mutants import (
+    NOISE_MUTANTS,
+    RESPONSE_MUTANTS,
+    SAMPLING_MUTANTS,
+    SECRET_MUTANTS,
+)
+from tests.statistics import ALPHA, chance_missed
 
-PERIODS, DEVICES = 80, 40
-"""Fewer than those of `ldp audit --client`: what is caught with these is caught there."""
+AUDIT_ALPHA = 1e-8
+"""Stricter than that of the audit, as a part of it has fewer counts to share it with."""
 
 
-def audited(periods: int, devices: int, make: Callable[..., Client] = Client) -> list[str]:
+def checks_of(part: str, scale: float, make: Callable[..., Client] = Client) -> list[Checks]:
     generator = np.random.default_rng(1)
-    audit = audit_client(generator, make=make, periods=periods, devices=devices, alpha=ALPHA)
-    return [str(finding) for finding in audit.findings]
+    stages = client_stages(generator, make=make, scale=scale, parts=[part])
+    return [check for stage in stages for check in stage]
+
+
+@pytest.fixture
+def few_mechanisms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the metrics that the mutants change, which takes a tenth of the time."""
+    monkeypatch.setattr("ldp.audit.client.CATALOGUE", {})
 
 
 @pytest.mark.slow
 @pytest.mark.statistical
-def test_the_audit_of_the_client_passes() -> None:
+@pytest.mark.parametrize("part", ["reports", "lives", "periods"])
+def test_the_audit_of_the_client_passes(part: str) -> None:
     """False failure: ALPHA. The twins are the mutants below."""
-    assert audited(PERIODS, DEVICES) == []
+    assert judge(checks_of(part, 0.5), ALPHA).findings == ()
+
+
+@pytest.mark.statistical
+@pytest.mark.usefixtures("few_mechanisms")
+def test_a_small_audit_of_the_client_passes() -> None:
+    """Of a tenth. False failure: ALPHA. The twins are the mutants below."""
+    assert audit_client(np.random.default_rng(1), scale=0.1, alpha=ALPHA).findings == ()
 
 
 @pytest.mark.slow
@@ -33,7 +53,7 @@ def test_the_audit_of_the_client_passes() -> None:
 def test_the_periods_of_one_device_catch_the_mutant(mutant: str) -> None:
     """The weakest is 10 standard errors beyond its level, so missed with probability below
     1e-20. The twin is the real client above."""
-    assert audited(PERIODS, 0, SAMPLING_MUTANTS[mutant]())
+    assert judge(checks_of("periods", 0.27, SAMPLING_MUTANTS[mutant]()), AUDIT_ALPHA).findings
 
 
 @pytest.mark.slow
@@ -41,17 +61,38 @@ def test_the_periods_of_one_device_catch_the_mutant(mutant: str) -> None:
 @pytest.mark.parametrize("mutant", SECRET_MUTANTS)
 def test_new_devices_catch_the_mutant(mutant: str) -> None:
     """No chance is involved: 240 bits of a secret of two bytes are 0 on all devices, every bit of
-    the product's is the same, and each of 40 devices would have to stay in its cohort when its
+    the product's is the same, and each of 64 devices would have to stay in its cohort when its
     secret is made anew, of which one would be enough. The twin is the real client above."""
-    assert audited(0, DEVICES, SECRET_MUTANTS[mutant]())
+    assert judge(checks_of("lives", 1.0, SECRET_MUTANTS[mutant]()), AUDIT_ALPHA).findings
 
 
 @pytest.mark.slow
 @pytest.mark.statistical
-def test_flips_that_values_share_are_caught_through_the_client(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.usefixtures("few_mechanisms")
+@pytest.mark.parametrize("mutant", NOISE_MUTANTS)
+def test_reports_with_fresh_noise_catch_the_mutant(
+    mutant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """10 standard errors beyond its level, so missed with probability below 1e-20. The twin is the
-    real client above."""
-    share_flips(monkeypatch)
-    assert any("per-value" in finding for finding in audited(0, DEVICES))
+    """Missed with probability ALPHA at most (`missed`). The twin is the real client above."""
+    count, mutate = NOISE_MUTANTS[mutant]
+    mutate(monkeypatch)
+    checks = checks_of("reports", 2.0)
+    assert missed(checks, f"metric 'new': {count}") < ALPHA
+    assert all("'new'" in finding.what for finding in judge(checks, AUDIT_ALPHA).findings)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("mutant", RESPONSE_MUTANTS)
+def test_lives_catch_the_mutant(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Missed with probability ALPHA at most (`missed`). The twin is the real client above."""
+    count, mutate = RESPONSE_MUTANTS[mutant]
+    mutate(monkeypatch)
+    assert missed(checks_of("lives", 2.0), count) < ALPHA
+
+
+def missed(checks: Sequence[Checks], what: str) -> float:
+    """The chance that others like these checks would pass the audit: bounded by the one check of
+    this name, whose counts have the least that any can have of AUDIT_ALPHA."""
+    named = [check for check in checks if check[0] == what]
+    return chance_missed(named[-1:], AUDIT_ALPHA / sum(check[1].size for check in checks))

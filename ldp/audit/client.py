@@ -2,108 +2,144 @@
 
 Real clients run in a temporary folder, with a clock, bits and a destination of the audit's own; it
 reads the sealed batches and the secret files and nothing else. Every count is exactly binomial, as
-in `ldp.audit.cells`: which record of a period is sent, the order in a batch, the ids and the bits
-of the secrets are uniform, and what is memoised has the law of `ldp.audit.lives`. What has no
-chance in it (how many reports a batch has, its day and its size, that ids differ) may not differ
-once.
+in `ldp.audit.cells`: reports of every mechanism have their law, what is memoised has that of
+`ldp.audit.lives`, within a metric and between two; which record of a period is sent, the order in a
+batch, the ids and the bits of the secrets are uniform. What has no chance in it (how many reports a
+batch has, its day and its size, that ids differ) may not differ once.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
-from itertools import count, pairwise
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from itertools import combinations, count, pairwise, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
+from ldp.accounting.policy import Caps
+from ldp.arrays import Ints
+from ldp.audit.cells import VALUE, VALUE_BEFORE, check_values
 from ldp.audit.counts import never_checks, outcome_checks
 from ldp.audit.judging import Audit, Checks, judge
-from ldp.audit.lives import USUAL, life_checks
+from ldp.audit.lives import Period, independent_checks, response_checks
+from ldp.audit.values import drawn_values, tried
 from ldp.client import Client, Recorded
 from ldp.errors import ReportError
+from ldp.mechanisms import (
+    CATALOGUE,
+    CatalogueMechanism,
+    MemoisedResponse,
+    RandomizedResponse,
+    Rappor,
+)
+from ldp.mechanisms.memoisation import MemoisedMechanism
 from ldp.protocol.batch import ID_BYTES, Batch
 from ldp.protocol.hashing import Value
 from ldp.protocol.wire import split_report
 from ldp.registry import Metric, Registry
+from ldp.registry.definitions import Group
 
-PERIODS, DEVICES = 300, 80
-"""Periods of one device that has fresh noise; devices of each memoisation."""
+FIRST_DEVICES, DEVICES, DAYS = 2, 8, 128
+"""Devices that report with fresh noise: of the first stage, of both; for how many days each
+does."""
+LIVES, TIMES = 64, 4
+"""Devices whose responses are memoised; reports of each metric in each of their windows."""
+PERIODS = 300
+"""Periods of one device whose batches are looked at."""
+TRIED = 8
+"""Largest number of values of a mechanism that are recorded."""
+VALUES_OF_DAYS = (0, 1, 0, 2, 1)
+"""What a device with memoised responses records, a window each: the numbers of three values."""
 CATEGORIES = ("a", "b", "c", "d", "e", "f")
+YEARS = 60
+"""Devices with memoised responses begin within so many years."""
+WINDOW, WINDOWS_OF_EPOCH = timedelta(days=1), 2
+EPOCH = WINDOWS_OF_EPOCH * WINDOW
+EPOCHS = tuple(day // WINDOWS_OF_EPOCH for day in range(len(VALUES_OF_DAYS)))
+"""The number of the epoch of each of these days."""
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)
+"""Noon of the first day of an epoch."""
 SECRET_BYTES = 32
-RESPONSE = f'mechanism = "rr"\nepsilon = 6.0\ncategories = {list(CATEGORIES)}\n'
-RAPPOR = (
-    'mechanism = "rappor"\nbits = 32\nhashes = 2\ncohorts = 64\nf = 0.5\np = 0.25\nq = 0.75\n'
-    f"reports_per_window = {max(USUAL)}\n"
-)
-REGISTRY = """
-[product]
-name = "audit of the client"
-[group.public]
-window = "1d"
-window_epsilon = 1e9
-lifetime_epsilon = 1e9
-[group.hidden]
-window = "1d"
-window_epsilon = 1e9
-lifetime_epsilon = 1e9
-""" + "".join(
-    f"""
-[metric.{name}]
-version = 1
-group = "{group}"
-description = "audit"
-owners = ["audit"]
-expires = 2100-01-01
-{keys}
-"""
-    for name, group, keys in (
-        ("one", "public", RESPONSE),
-        ("all", "public", f"{RESPONSE}reports_per_window = {len(CATEGORIES)}"),
-        (
-            "hidden",
-            "hidden",
-            'mechanism = "rr"\nepsilon = 3.0\ncategories = ["none", "some"]\npresence = "hidden"',
-        ),
-        ("per-value", "public", f'{RAPPOR}memoise = "per-value"'),
-        ("epoch", "public", f'{RAPPOR}memoise = "epoch"\nepoch = "1000d"'),
-    )
-)
-MakesClient = Callable[..., Client]
+FILTER = Rappor(bits=32, hashes=1, cohorts=8, f=0.76, p=0.25, q=0.75, seed="6c66")
+"""Of 32 bits; all reports of a response have an epsilon of 1, and one has half of that."""
+COLUMN = MemoisedResponse(categories=CATEGORIES[:4], epsilon=0.5, lifetime_epsilon=1.0)
+RESPONSE = RandomizedResponse(categories=CATEGORIES, epsilon=1.0)
+CERTAIN = RandomizedResponse(categories=CATEGORIES, epsilon=6.0)
+HIDDEN = RandomizedResponse(categories=("none", *CATEGORIES[:3]), epsilon=1.0)
+SOME = RandomizedResponse(categories=("none", "some"), epsilon=3.0)
+NEW, SEVERAL, UNSEEN = "new", "several", "unseen"
+"""Metrics with fresh noise, beside one of every mechanism."""
+WORDS = ("lol", "afk", "brb")
+"""Values that touch different bits in every cohort."""
+MEMOISED: Mapping[str, tuple[MemoisedMechanism, tuple[str, ...], str]] = {
+    "value-1": (FILTER, WORDS, "per-value"),
+    "value-2": (FILTER, WORDS, "per-value"),
+    "value-3": (COLUMN, CATEGORIES, "per-value"),
+    "epoch-1": (FILTER, WORDS, "epoch"),
+    "epoch-2": (FILTER, WORDS, "epoch"),
+    "epoch-3": (COLUMN, CATEGORIES, "epoch"),
+    "hidden": (FILTER, WORDS, "epoch"),
+}
+"""Mechanism, values and memoisation of metrics whose responses are memoised."""
+MakesDevice = Callable[..., Any]
 """Makes a client from the arguments of `ldp.client.Client`."""
+PARTS = ("reports", "lives", "periods")
+_REPORTS = (
+    DEVICES * DAYS * (len(CATALOGUE) + 2 + TIMES),
+    LIVES * len(VALUES_OF_DAYS) * len(MEMOISED) * TIMES,
+    PERIODS * (2 + len(CATEGORIES)),
+)
+PLAYED = f"{sum(_REPORTS):,} reports, {len(CATALOGUE)} mechanisms, {DEVICES + LIVES + 1} devices"
+"""What an audit holds, as text."""
 
 
 def audit_client(
     generator: np.random.Generator,
     *,
-    make: MakesClient = Client,
-    periods: int = PERIODS,
-    devices: int = DEVICES,
+    make: MakesDevice = Client,
+    scale: float = 1.0,
+    parts: Sequence[str] = PARTS,
     alpha: float = 1e-6,
 ) -> Audit:
-    """Return the audit of whether clients follow the device protocol: one client for so many
-    `periods`, and so many `devices` for each memoisation; 0 leaves a part out. Their bits come from
-    `generator`, only secrets from the operating system. An honest client fails with probability
-    `alpha` at most."""
-    with TemporaryDirectory(prefix="ldp-audit-") as folder:
-        path = Path(folder) / "metrics.toml"
-        path.write_text(REGISTRY)
-        registry, numbers = Registry.load(path), count()
+    """Return the audit of whether clients follow the device protocol, of all `client_stages`
+    together. An honest client fails with probability `alpha` at most."""
+    stages = client_stages(generator, make=make, scale=scale, parts=parts)
+    return judge([check for stage in stages for check in stage], alpha)
 
-        def device() -> _Device:
-            home = Path(folder) / str(next(numbers))
-            return _Device(home, registry, generator, make)
 
-        checks: list[Checks] = []
-        try:
-            if periods:
-                checks += _sampling(device(), registry, periods)
-            if devices:
-                checks += _memoised(device, registry, devices)
-        except ReportError:
-            checks = [never_checks("batches that cannot be read", 1, 1)]
-    return judge(checks, alpha)
+def client_stages(
+    generator: np.random.Generator,
+    *,
+    make: MakesDevice = Client,
+    scale: float = 1.0,
+    parts: Sequence[str] = PARTS,
+) -> Iterator[list[Checks]]:
+    """Yield the checks of the client, a list for each stage, which is played when it is asked for:
+    "reports" of every mechanism with fresh noise, of two devices and of more; "lives" of devices
+    that memoise; "periods" of one device. `scale`: of the numbers of days, periods and lives.
+
+    Bits of Python clients come from `generator`, and secrets from the operating system. Where a
+    batch cannot be read or has another number of reports, that is the stage's only finding."""
+    of_parts: Mapping[str, Callable[..., Iterator[list[Checks]]]] = {
+        "reports": _report_stages,
+        "lives": _life_stages,
+        "periods": _period_stages,
+    }
+    memory = Path("/dev/shm")  # spares the disk; Linux only
+    folder_of_all = memory if memory.is_dir() else None
+    with TemporaryDirectory(prefix="ldp-audit-", dir=folder_of_all) as folder:
+        numbers, bits = count(), _GeneratedBits(generator)
+
+        def device(registry: Registry, start: datetime = START) -> _Device:
+            return _Device(Path(folder) / str(next(numbers)), registry, bits, make, start)
+
+        for part in parts:
+            try:
+                yield from of_parts[part](device, generator, scale)
+            except ReportError as error:
+                yield [never_checks(f"{part}: {error}", 1, 1)]
 
 
 class _Device:
@@ -112,19 +148,24 @@ class _Device:
     """
 
     def __init__(
-        self, home: Path, registry: Registry, generator: np.random.Generator, make: MakesClient
+        self,
+        home: Path,
+        registry: Registry,
+        bits: "_GeneratedBits",
+        make: MakesDevice,
+        start: datetime,
     ) -> None:
         home.mkdir()
         self.path = home / "client.db"
         self.batches: list[Batch] = []
         self.mistakes = 0
-        self._now = START
+        self._now = start
         self._client = make(
             self.path,
             registry=registry,
             destination=self,
             clock=lambda: self._now,
-            bits=_GeneratedBits(generator),
+            bits=bits,
             jitter=timedelta(0),
             witness=home / "witness",
         )
@@ -142,7 +183,7 @@ class _Device:
         before = len(self.batches)
         for metric, value in records:
             self.mistakes += not isinstance(self._client.record(metric, value), Recorded)
-        self._now += timedelta(days=1)
+        self._now += WINDOW
         why = self._client.upload().why
         if why.startswith("ReportError"):
             raise ReportError("a batch cannot be read")
@@ -150,8 +191,27 @@ class _Device:
             (item.metric, item.report) for batch in self.batches[before:] for item in batch.items
         ]
 
+    def reports(
+        self, records: Sequence[tuple[str, Value]], sizes: Mapping[str, int]
+    ) -> dict[str, list[bytes]]:
+        """Return the reports of a period by metric; raise ReportError unless there are as many of
+        each as `sizes` has."""
+        sent = defaultdict[str, list[bytes]](list)
+        for name, report in self.period(records):
+            sent[name].append(report)
+        if {name: len(reports) for name, reports in sent.items()} != sizes:
+            raise ReportError("a period has another number of reports")
+        return sent
+
+    def secret(self) -> bytes:
+        path = self.path.with_name(f"{self.path.name}.secret")
+        return path.read_bytes() if path.exists() else b""
+
     def close(self) -> None:
         self._client.close()
+
+
+MakesOne = Callable[..., _Device]
 
 
 class _GeneratedBits:
@@ -159,10 +219,186 @@ class _GeneratedBits:
 
     def __init__(self, generator: np.random.Generator) -> None:
         self._generator = generator
+        self._block, self._at = b"", 0
 
     def draw(self, count: int) -> int:
-        word = int.from_bytes(self._generator.bytes((count + 7) >> 3), "little")
+        size = (count + 7) >> 3
+        if self._at + size > len(self._block):
+            self._block, self._at = self._generator.bytes(max(size, 1 << 14)), 0
+        self._at += size
+        word = int.from_bytes(self._block[self._at - size : self._at], "little")
         return word & ((1 << count) - 1)
+
+
+def _registry(metrics: Iterable[Metric]) -> Registry:
+    """Return a registry of these metrics whose caps are never reached."""
+    caps = Caps(window=WINDOW, window_epsilon=1e9, lifetime_epsilon=1e9)
+    by_name = {metric.name: metric for metric in metrics}
+    groups = {metric.group: Group(metric.group, caps, WINDOW) for metric in by_name.values()}
+    return Registry(Path("metrics.toml"), "audit of the client", groups, by_name)
+
+
+def _metric(name: str, mechanism: CatalogueMechanism, group: str = "all", **keys: Any) -> Metric:
+    """Return a metric with one report a window, or other `keys`."""
+    keys = {"reports_per_window": 1, "dictionary": None, **keys}
+    expires, owners = date(2100, 1, 1), ("audit",)
+    return Metric(name, 1, group, "audit", owners, expires, mechanism, **keys)
+
+
+def _fresh_metrics() -> list[Metric]:
+    """Return a metric of every mechanism, and others of an epsilon of 1: with several reports in a
+    window, and with hidden presence. Few are in one group: its charges are summed for a record."""
+    examples = [(name, kind.examples()[0].mechanism) for name, kind in CATALOGUE.items()]
+    metrics = [
+        _metric(name, mechanism, f"group {number // 3}")
+        for number, (name, mechanism) in enumerate([*examples, (NEW, RESPONSE)])
+    ]
+    metrics.append(_metric(SEVERAL, RESPONSE, SEVERAL, reports_per_window=TIMES))
+    metrics.append(_metric(UNSEEN, HIDDEN, UNSEEN, presence="hidden"))
+    return metrics
+
+
+def _report_stages(
+    device: MakesOne, generator: np.random.Generator, scale: float
+) -> Iterator[list[Checks]]:
+    """Yield the checks of reports with fresh noise: a value drawn for each day, one report of most
+    metrics. All reports of a window with several are about one value, so that their order in the
+    batch is free; a day of the first value of hidden presence has no record of it."""
+    metrics, days = _fresh_metrics(), max(8, round(DAYS * scale))
+    registry, values = _registry(metrics), dict[str, tuple[Value, ...]]()
+    for name, metric in registry.metrics.items():
+        every = *tried(metric.mechanism), *drawn_values(metric.mechanism, generator)
+        values[name] = tuple(dict.fromkeys(every))[:TRIED]
+    sizes = {metric.name: metric.reports_per_window for metric in metrics}
+    for devices in (FIRST_DEVICES, DEVICES - FIRST_DEVICES):
+        shape = devices, days
+        which = {name: generator.integers(len(some), size=shape) for name, some in values.items()}
+        sent, mistakes = defaultdict[str, list[bytes]](list), 0
+        for number in range(devices):
+            one = device(registry)
+            for day in range(days):
+                of_day = {name: values[name][which[name][number, day]] for name in sizes}
+                if of_day[UNSEEN] == HIDDEN.placeholder:
+                    del of_day[UNSEEN]
+                records = [record for record in of_day.items() for _ in range(sizes[record[0]])]
+                for name, reports in one.reports(records, sizes).items():
+                    sent[name] += reports
+            one.close()
+            mistakes += one.mistakes
+        checks = [never_checks("mistakes of devices with fresh noise", mistakes, devices * days)]
+        for name, metric in registry.metrics.items():
+            calls = which[name].repeat(sizes[name], axis=1)
+            checks += _law_checks(metric, values[name], calls, sent[name])
+        yield checks
+
+
+def _law_checks(
+    metric: Metric, values: Sequence[Value], which: Ints, reports: Sequence[bytes]
+) -> Iterator[Checks]:
+    """Yield the checks of reports of a metric, of values[which], shape (devices, calls); also of
+    each device's by itself, as if it had values of its own."""
+    mechanism = metric.mechanism
+    split = [split_report(report, mechanism.header, mechanism.layout) for report in reports]
+    devices = len(which)
+    of_devices = which + len(values) * np.arange(devices)[:, None]
+    for name, *counted in check_values(mechanism, values, which.ravel(), split, 0):
+        yield (f"metric {metric.name!r}: {name}", *counted)  # type: ignore[misc]
+    for name, *counted in check_values(
+        mechanism, [*values] * devices, of_devices.ravel(), split, 0
+    ):
+        if f"by {VALUE}" in name and VALUE_BEFORE not in name:
+            yield (f"metric {metric.name!r}, by device and value: {name}", *counted)  # type: ignore[misc]
+
+
+def _life_stages(
+    device: MakesOne, generator: np.random.Generator, scale: float
+) -> Iterator[list[Checks]]:
+    """Yield the checks of devices that memoise: each begins at a time of its own, and records three
+    values in turn, the same of all metrics. Responses to one value, or of one epoch, are one; all
+    others are independent, also those of two metrics."""
+    devices, days = max(4, round(LIVES * scale)), range(len(VALUES_OF_DAYS))
+    registry, sizes = _registry(_memoised_metrics()), dict.fromkeys(MEMOISED, TIMES)
+    sent = {name: [list[list[bytes]]() for _ in days] for name in MEMOISED}
+    clients: list[_Device] = []
+    for start in generator.integers(YEARS * 366 // WINDOWS_OF_EPOCH, size=devices).tolist():
+        clients.append(one := device(registry, START + start * EPOCH))
+        for day in days:
+            records = [(name, _recorded(name, day)) for name in MEMOISED for _ in range(TIMES)]
+            for name, reports in one.reports(records, sizes).items():
+                sent[name][day].append(reports)
+    checks, periods = [*_secret_checks(clients)], dict[str, list[Period]]()
+    for name, (mechanism, _, memoise) in MEMOISED.items():
+        of_days = enumerate(sent[name])
+        periods[name] = [Period.of(mechanism, _about(name, day), of_day) for day, of_day in of_days]
+        responses = EPOCHS if memoise == "epoch" else VALUES_OF_DAYS
+        for what, *counted in response_checks(periods[name], responses, memoise):
+            checks.append((f"metric {name!r}: {what}", *counted))  # type: ignore[arg-type]
+    for left, right in combinations(MEMOISED, 2):
+        if MEMOISED[left][0] is MEMOISED[right][0]:
+            for i, j in product(days, days):
+                what = f"day {i + 1} of {left!r} and day {j + 1} of {right!r}"
+                checks += independent_checks(what, periods[left][i], periods[right][j])
+    yield checks
+
+
+def _memoised_metrics() -> Iterator[Metric]:
+    for name, (mechanism, _, memoise) in MEMOISED.items():
+        yield _metric(
+            name,
+            mechanism,
+            group="hidden" if name == "hidden" else memoise,
+            presence="hidden" if name == "hidden" else "public",
+            memoise=memoise,
+            epoch=EPOCH if memoise == "epoch" else None,
+            reports_per_window=TIMES,
+        )
+
+
+def _recorded(name: str, day: int) -> Value:
+    """Return the value that a memoised metric records on a day; with hidden presence all values of
+    an epoch are one, because any of them may be drawn."""
+    return MEMOISED[name][1][EPOCHS[day] if name == "hidden" else VALUES_OF_DAYS[day]]
+
+
+def _about(name: str, day: int) -> Value:
+    """Return the value that its reports of the day respond to: of an epoch the first, with hidden
+    presence that of the epoch before."""
+    mechanism, _, memoise = MEMOISED[name]
+    if memoise == "per-value":
+        return _recorded(name, day)
+    epoch = EPOCHS[day] - (name == "hidden")
+    return _recorded(name, EPOCHS.index(epoch)) if epoch >= 0 else mechanism.placeholder  # type: ignore[return-value]
+
+
+def _secret_checks(clients: Sequence[_Device]) -> Iterator[Checks]:
+    """Yield the checks of the secrets, ids and mistakes of new devices, and close them."""
+    secrets = [client.secret() for client in clients]
+    for client in clients:
+        client.close()
+    mistakes = sum(client.mistakes for client in clients)
+    yield never_checks("mistakes of new devices", mistakes, len(clients))
+    whole = [secret for secret in secrets if len(secret) == SECRET_BYTES]
+    yield never_checks("secrets of another length", len(secrets) - len(whole), len(secrets))
+    yield from _uniform_bits("secret", whole, SECRET_BYTES)
+    first = [client.batches[0].id for client in clients if client.batches]
+    yield from _uniform_bits("first id of a device", first, ID_BYTES)
+
+
+def _period_stages(
+    device: MakesOne, _: np.random.Generator, scale: float
+) -> Iterator[list[Checks]]:
+    """Yield the checks of one device: in every period each category once, in order, and every other
+    period a record of the metric that hides its presence. Noise is small, so that the records which
+    are sent show."""
+    size = len(CATEGORIES)
+    metrics = [
+        _metric("one", CERTAIN),
+        _metric("all", CERTAIN, reports_per_window=size),
+        _metric("hidden", SOME, "hidden", presence="hidden"),
+    ]
+    registry, periods = _registry(metrics), max(30, round(PERIODS * scale))
+    one = device(registry)
+    yield [*_sampling(one, registry, periods)]
 
 
 def _sampling(device: _Device, registry: Registry, periods: int) -> Iterator[Checks]:
@@ -218,46 +454,6 @@ def _columns(metric: Metric, reports: Sequence[tuple[str, bytes]]) -> list[int]:
         for name, report in reports
         if name == metric.name
     ]
-
-
-def _memoised(device: Callable[[], _Device], registry: Registry, devices: int) -> Iterator[Checks]:
-    """Yield the checks of new devices: one value in a period, another one in the next, and the
-    first again."""
-    clients: list[_Device] = []
-    for name in ("per-value", "epoch"):
-        metric = registry.metrics[name]
-
-        def lives(name: str = name) -> Callable[[Value, int], Sequence[bytes]]:
-            client = device()
-            clients.append(client)
-
-            def reports(value: Value, times: int) -> list[bytes]:
-                items = client.period([(name, value)] * times)
-                named_reports = [report for metric_name, report in items if metric_name == name]
-                if len(named_reports) != times:
-                    raise ReportError("a period has another number of reports")
-                return named_reports
-
-            return reports
-
-        mechanism: Any = metric.mechanism
-        yield from life_checks(mechanism, ("lol", "afk"), lives, devices, memoise=name)
-    secrets = [_secret(client) for client in clients[:devices]]
-    for client in clients:
-        client.close()
-    yield never_checks(
-        "mistakes of new devices", sum(client.mistakes for client in clients), len(clients)
-    )
-    whole = [secret for secret in secrets if len(secret) == SECRET_BYTES]
-    yield never_checks("secrets of another length", len(secrets) - len(whole), len(secrets))
-    yield from _uniform_bits("secret", whole, SECRET_BYTES)
-    first = [client.batches[0].id for client in clients if client.batches]
-    yield from _uniform_bits("first id of a device", first, ID_BYTES)
-
-
-def _secret(device: _Device) -> bytes:
-    path = device.path.with_name(f"{device.path.name}.secret")
-    return path.read_bytes() if path.exists() else b""
 
 
 def _uniform_bits(what: str, words: Sequence[bytes], size: int) -> Iterator[Checks]:

@@ -8,8 +8,10 @@ the third time must agree as often as one permanent response makes them, the sec
 independent, and by epoch all three must be about the first value, however long the life is.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations, product
 
 import numpy as np
 
@@ -31,20 +33,46 @@ MOST_REPEATS = 10.0
 
 
 @dataclass(frozen=True, eq=False)
-class _Lives:
-    """Reports of many devices: the cohort of each; of each of the three times how often each unit
-    was named, and whether the value reported touches it: shape (3, devices, units). `same`: bool,
-    shape (devices,), whether the two values touch the same. `first_two`: bool, shape (devices,
-    units), whether the first two reports name a unit. `moved`: devices of several cohorts."""
+class Period:
+    """Reports of one period of many devices, `reports` of each: the cohort that each names first,
+    shape (devices,); how often each names each unit, and whether what it responded to touches it,
+    shape (devices, units); whether its first two reports name a unit. `cells`: what each one's
+    value touches. `moved`: whether a device names several cohorts."""
 
     mechanism: MemoisedMechanism
-    reports: tuple[int, int, int]
+    reports: int
     cohorts: Ints
-    moved: int
-    named_counts: Ints
+    moved: Bools
+    counts: Ints
     touched: Bools
-    same: Bools
     first_two: Bools
+    cells: Sequence[Sequence[int]]
+
+    @classmethod
+    def of(
+        cls, mechanism: MemoisedMechanism, value: Value, sent: Sequence[Sequence[bytes]]
+    ) -> "Period":
+        """Return the period in which each device `sent` as many reports about a response to
+        `value`; raise ReportError for bytes that are no report of the mechanism."""
+        devices = []
+        for reports in sent:
+            split = [split_report(report, mechanism.header, mechanism.layout) for report in reports]
+            row = split[0][0]
+            cells = tuple(mechanism.cells(value, row))
+            names = _names_units(mechanism, cells, [payload for _, payload in split])
+            moved = any(other != row for other, _ in split)
+            counts, touched = names.sum(axis=0), _touched(mechanism, cells)
+            devices.append((row, moved, counts, touched, names[:2].all(axis=0), cells))
+        *arrays, cells_of_all = zip(*devices, strict=True)
+        rows, moves, counts, touched, first_two = map(np.array, arrays)
+        size = len(sent[0])
+        return cls(mechanism, size, rows, moves, counts, touched, first_two, cells_of_all)
+
+    @property
+    def decoded(self) -> Bools:
+        """Return whether each device's permanent response seems to name each unit."""
+        is_decoded: Bools = self.counts > _Unit.of(self.mechanism, True).cut(self.reports)
+        return is_decoded
 
 
 def life_checks(
@@ -59,9 +87,20 @@ def life_checks(
     """Return the checks of so many new devices, each of which tells of values[0], values[1] and
     values[0] again, so many `reports` each. `memoise`: "per-value" or "epoch". Raises ReportError
     for bytes that are no report of the mechanism."""
-    lives = _lived(mechanism, values, device, devices, memoise, reports)
+    lives, (first, second) = [], values
+    for _ in range(devices):
+        make_reports = device()
+        recorded = zip((first, second, first), reports, strict=True)
+        lives.append([make_reports(value, times) for value, times in recorded])
+    about = (first, first if memoise == "epoch" else second, first)
+    periods = [
+        Period.of(mechanism, value, sent)
+        for value, sent in zip(about, zip(*lives, strict=True), strict=True)
+    ]
+    responses = (0, 0, 0) if memoise == "epoch" else (0, 1, 0)
     what = f"lives of {sum(reports)} reports, {memoise}"
-    return [(f"{what}: {name}", *counted) for name, *counted in _checks(lives, memoise)]  # type: ignore[misc]
+    checks = [*response_checks(periods, responses, memoise), _repeats(periods[0], periods[2])]
+    return [(f"{what}: {name}", *counted) for name, *counted in filter(None, checks)]  # type: ignore[misc]
 
 
 def one_by_one(encode: Callable[[Value], bytes]) -> Callable[[Value, int], Sequence[bytes]]:
@@ -69,38 +108,60 @@ def one_by_one(encode: Callable[[Value], bytes]) -> Callable[[Value, int], Seque
     return lambda value, times: [encode(value) for _ in range(times)]
 
 
-def _lived(
-    mechanism: MemoisedMechanism,
-    values: tuple[Value, Value],
-    device: Device,
-    devices: int,
-    memoise: str,
-    reports: tuple[int, int, int],
-) -> _Lives:
-    first, second = values
-    response_values = (first, first if memoise == "epoch" else second, first)
-    header, layout = mechanism.header, mechanism.layout
-    lives, moved = [], 0
-    for _ in range(devices):
-        make_reports = device()
-        life = [
-            [split_report(report, header, layout) for report in make_reports(value, times)]
-            for value, times in zip((first, second, first), reports, strict=True)
-        ]
-        row = life[0][0][0]
-        moved += any(report[0] != row for part in life for report in part)
-        cells = [tuple(mechanism.cells(value, row)) for value in response_values]
-        names_units = [
-            _names_units(mechanism, touched, [payload for _, payload in part])
-            for touched, part in zip(cells, life, strict=True)
-        ]
-        named_counts = [part.sum(axis=0) for part in names_units]
-        touched = [_touched(mechanism, touched) for touched in cells]
-        is_same, first_two = cells[0] == cells[1], names_units[0][:2].all(axis=0)
-        lives.append((row, named_counts, touched, is_same, first_two))
-    cohorts, counts, touches, same, pairs = map(np.array, zip(*lives, strict=True))
-    counts, touches = counts.swapaxes(0, 1), touches.swapaxes(0, 1)
-    return _Lives(mechanism, reports, cohorts, moved, counts, touches, same, pairs)
+def response_checks(
+    periods: Sequence[Period], responses: Sequence[int], memoise: str
+) -> Iterator[Checks]:
+    """Yield the checks of some periods of one metric of the same devices: those with equal numbers
+    in `responses` are about one permanent response. Others are independent; per value they are of
+    one cohort, and about one response where both values touch the same, which no two values of
+    equally many reports do."""
+    per_value, size = memoise == "per-value", periods[0].reports
+    of_responses = dict(zip(responses[::-1], periods[::-1], strict=True)).values()
+    alike = [period for period in of_responses if period.reports == size]
+    for true in (False, True):
+        what, law = _unit_name(true), _Unit.of(periods[0].mechanism, true)
+        counts = np.concatenate([period.counts[period.touched == true] for period in alike])
+        yield outcome_checks(f"{what} named so often", counts, law.distribution(size))
+        decoded = counts > law.cut(size)
+        yield sum_checks(f"{what} decoded", decoded, decoded | True, law.decoded(size))
+        pairs = np.concatenate([period.first_two[period.touched == true] for period in alike])
+        yield sum_checks(f"{what} named by the first two", pairs, pairs | True, law.both())
+    moved = np.array([period.moved for period in periods]).any(axis=0)
+    for (i, first), (j, second) in combinations(enumerate(periods), 2):
+        what, is_one = f"periods {i + 1} and {j + 1}", responses[i] == responses[j]
+        if not (is_one or per_value):
+            yield from independent_checks(what, first, second)
+            continue
+        moved |= first.cohorts != second.cohorts
+        pairs_of_cells = zip(first.cells, second.cells, strict=True)
+        is_same = np.array([is_one or one == other for one, other in pairs_of_cells])
+        yield from _pair_checks(what, first, second, is_same)
+    yield never_checks("devices of several cohorts", int(moved.sum()), moved.size)
+
+
+def independent_checks(what: str, first: Period, second: Period) -> Iterator[Checks]:
+    """Yield the checks that two periods of the same devices, of equal mechanisms, share neither
+    cohort nor response."""
+    rows, same = first.mechanism.shape.rows, first.cohorts == second.cohorts
+    yield sum_checks(f"{what}, equal cohorts", same, same | True, 1 / rows)
+    yield from _pair_checks(what, first, second, same & False)
+
+
+def _pair_checks(what: str, first: Period, second: Period, is_same: Bools) -> Iterator[Checks]:
+    """Yield the checks of what two periods of the same devices decode, unit by unit: about one
+    permanent response where `is_same`, shape (devices,), else about two independent ones."""
+    both = 2 * first.decoded + second.decoded
+    for true, other, same in product((False, True), repeat=3):
+        one, two = (_Unit.of(first.mechanism, touched) for touched in (true, other))
+        where = (first.touched == true) & (second.touched == other) & (is_same == same)[:, None]
+        if where.any():
+            claimed = one.joint(two, first.reports, second.reports, same)
+            units = f"{_unit_name(true)} and {_unit_name(other)}"
+            yield outcome_checks(f"{what}, {units}", both[where], claimed)
+
+
+def _unit_name(true: bool) -> str:
+    return f"{'touched' if true else 'untouched'} unit"
 
 
 def _names_units(
@@ -121,53 +182,27 @@ def _touched(mechanism: MemoisedMechanism, cells: Sequence[int]) -> Bools:
     return touched
 
 
-def _checks(lives: _Lives, memoise: str) -> Iterator[Checks]:
-    devices = lives.cohorts.size
-    yield never_checks("devices of several cohorts", lives.moved, devices)
-    decoded = [
-        2 * counts > reports
-        for counts, reports in zip(lives.named_counts, lives.reports, strict=True)
-    ]
-    for true in (False, True):
-        here = lives.touched[0] == true
-        law = _Unit.of(lives.mechanism, true)
-        what = f"{'touched' if true else 'untouched'} unit"
-        counts, distribution = lives.named_counts[0][here], law.distribution(lives.reports[0])
-        yield outcome_checks(f"{what} named so often", counts, distribution)
-        pairs = lives.first_two[here]
-        yield sum_checks(f"{what} named by the first two", pairs, pairs | True, law.both())
-        claimed = law.joint(law, lives.reports[0], lives.reports[2], is_same_response=True)
-        both = 2 * decoded[0] + decoded[2]
-        yield outcome_checks(f"{what}, first time and third", both[here], claimed)
-        for other in (False, True):
-            second = _Unit.of(lives.mechanism, other)
-            for same in (False, True):
-                is_same = same or memoise == "epoch"
-                claimed = law.joint(second, lives.reports[0], lives.reports[1], is_same)
-                where = here & (lives.touched[1] == other) & (lives.same == same)[:, None]
-                both = 2 * decoded[0] + decoded[1]
-                yield outcome_checks(f"{what}, first and second", both[where], claimed)
-    yield from _repeats(lives)
-
-
-def _repeats(lives: _Lives) -> Iterator[Checks]:
+def _repeats(one: Period, other: Period) -> Checks | None:
     """Check that the responses of the second half of the devices are not those of the first half:
     how many equal one of them, given them, is binomial. A short secret shows here, where the units
-    have more responses than devices have pairs."""
-    mechanism, devices = lives.mechanism, lives.cohorts.size
-    of = lives.reports[0] + lives.reports[2]
-    decoded = (2 * (lives.named_counts[0] + lives.named_counts[2]) > of)[:, :UNITS]
-    touched = lives.touched[0][:, :UNITS]
+    have more responses than devices have pairs; None where they have fewer. Both periods are about
+    one response."""
+    mechanism, devices = one.mechanism, one.cohorts.size
+    of = one.reports + other.reports
+    cut = _Unit.of(mechanism, True).cut(of)
+    decoded = (one.counts + other.counts > cut)[:, :UNITS]
+    touched = one.touched[:, :UNITS]
     decoded_share = np.array([_Unit.of(mechanism, true).decoded(of) for true in (False, True)])
     decoded_share = decoded_share[touched.astype(int)]
     shares = np.where(decoded, decoded_share, 1 - decoded_share)
     likely = shares.prod(axis=1) / mechanism.shape.rows
-    keys = [(row, bits.tobytes()) for row, bits in zip(lives.cohorts, decoded, strict=True)]
+    keys = [(row, bits.tobytes()) for row, bits in zip(one.cohorts, decoded, strict=True)]
     first = dict(zip(keys[: devices // 2], likely[: devices // 2], strict=True))
     share = min(1.0, float(sum(first.values())))
     seen = np.array([key in first for key in keys[devices // 2 :]])
-    if share * seen.size <= MOST_REPEATS:
-        yield sum_checks("responses that another device has", seen, seen | True, share)
+    if share * seen.size > MOST_REPEATS:
+        return None
+    return sum_checks("responses that another device has", seen, seen | True, share)
 
 
 @dataclass(frozen=True)
@@ -204,9 +239,14 @@ class _Unit:
         """Return P(two reports about one permanent response name it)."""
         return sum(weight * shows**2 for weight, shows in self._weights)
 
+    def cut(self, reports: int) -> int:
+        """Return how many of so many reports may name it without being read as a permanent response
+        that does: midway between what the two responses show on average."""
+        return math.floor(reports * sum(self.shows) / 2 + 1e-9)  # whatever the last digit
+
     def decoded(self, reports: int) -> float:
-        """Return P(more than half of so many reports name it)."""
-        return float(self.distribution(reports)[reports // 2 + 1 :].sum())
+        """Return P(more than `cut` of so many reports name it)."""
+        return float(self.distribution(reports)[self.cut(reports) + 1 :].sum())
 
     def joint(self, other: "_Unit", reports: int, others: int, is_same_response: bool) -> Floats:
         """Return P(00, 01, 10, 11) of what two times decode: about one permanent response if it
@@ -214,8 +254,10 @@ class _Unit:
         if not is_same_response:
             first, second = self.decoded(reports), other.decoded(others)
             return np.outer([1 - first, first], [1 - second, second]).ravel()
+        from scipy.stats import binom
+
         law = np.zeros((2, 2))
         for weight, shows in self._weights:
-            first, second = (_Unit(1.0, (shows, shows)).decoded(n) for n in (reports, others))
+            first, second = (float(binom.sf(self.cut(n), n, shows)) for n in (reports, others))
             law += weight * np.outer([1 - first, first], [1 - second, second])
         return law.ravel()
