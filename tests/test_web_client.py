@@ -53,7 +53,7 @@ def test_the_typescript_client_draws_from_one_source_only() -> None:
         f"node:{name}" for name in of_node
     }
     uses_node = sorted(name for name, text in sources.items() if 'from "node:' in text)
-    assert uses_node == ["encode-lines.ts", "sqlite.ts"]
+    assert uses_node == ["client-lines.ts", "encode-lines.ts", "sqlite.ts"]
 
 
 SCHEMES = {"rappor-md5-le": 300, "rappor-md5-be16": 100, "chromium-city64": 128}

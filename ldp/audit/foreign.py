@@ -1,45 +1,38 @@
-"""Encoder in a process of its own, such as a client in another language: one line a request."""
+"""Programs that an audit talks to in a process of their own, one line a request: an encoder, or a
+whole client, such as those in another language."""
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import datetime
+from itertools import count
+from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
+from ldp.client.results import Declined, Recorded, Uploaded
 from ldp.errors import ParameterError, ReportError
 from ldp.mechanisms import CatalogueMechanism
+from ldp.protocol.batch import Batch
 from ldp.protocol.hashing import Value
+from ldp.protocol.randomness import BitSource
+from ldp.registry import Registry
+from ldp.registry.resolved import resolved_bytes
 
 
-class ForeignEncoder:
-    """Encoder that a `command` runs, in a `with` block.
+class _Program:
+    """Program that a `command` runs, in a `with` block; ParameterError if it cannot be started."""
 
-    The process reads the mechanism's parameters as one line of JSON, then one value a line, JSON as
-    well (a set or a tuple is a list, bytes are {"hex": "00ff"}), and answers each value with a
-    line, the report in hexadecimal digits. Raises ParameterError for a command that cannot be
-    started.
-    """
-
-    def __init__(self, command: Sequence[str], mechanism: CatalogueMechanism) -> None:
+    def __init__(self, command: Sequence[str]) -> None:
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
             )
         except (OSError, IndexError) as error:
-            raise ParameterError(f"the encoder cannot be started: {error}") from None
-        self._write(mechanism.parameters())
+            raise ParameterError(f"the program cannot be started: {error}") from None
 
-    def encode(self, value: Value) -> bytes:
-        """Return a report about a value; raise ReportError where the process gives none."""
-        assert self._process.stdout is not None
-        try:
-            self._write(_readable(value))
-            return bytes.fromhex(self._process.stdout.readline().strip() or "no report")
-        except (OSError, ValueError):
-            raise ReportError("the encoder answered a value with no report") from None
-
-    def __enter__(self) -> "ForeignEncoder":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -53,9 +46,121 @@ class ForeignEncoder:
         self._process.kill()
         self._process.wait()
 
-    def _write(self, content: Any) -> None:
+    def write(self, content: Any) -> None:
+        """Write a line of JSON; raise OSError if the process has ended."""
         assert self._process.stdin is not None
         print(json.dumps(content), file=self._process.stdin, flush=True)
+
+    def read(self) -> str:
+        """Return the next line; "" if the process has ended."""
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+
+class ForeignEncoder(_Program):
+    """Encoder that a `command` runs.
+
+    The process reads the mechanism's parameters as one line of JSON, then one value a line, JSON as
+    well (a set or a tuple is a list, bytes are {"hex": "00ff"}), and answers each value with a
+    line, the report in hexadecimal digits.
+    """
+
+    def __init__(self, command: Sequence[str], mechanism: CatalogueMechanism) -> None:
+        super().__init__(command)
+        self.write(mechanism.parameters())
+
+    def encode(self, value: Value) -> bytes:
+        """Return a report about a value; raise ReportError where the process gives none."""
+        try:
+            self.write(_readable(value))
+            return bytes.fromhex(self.read() or "no report")
+        except (OSError, ValueError):
+            raise ReportError("the encoder answered a value with no report") from None
+
+
+class ForeignClients(_Program):
+    """Clients that a `command` runs, all in one process.
+
+    A line of JSON is what one device did in a period: `device`, its number, with the first line
+    also `registry` (as `ldp registry export` writes it); `records`, a list of [seconds since 1970,
+    metric, value], values as `ForeignEncoder` has them; `upload`, seconds since 1970. The process
+    answers with a line of JSON: `batches`, the bodies of those that left, in hexadecimal digits;
+    `declined`, how many records were; `secret`, the device's, if it has one. With `seeded`, the
+    first line has a `seed` from the audit's bits.
+    """
+
+    def __init__(self, command: Sequence[str], *, seeded: bool = False) -> None:
+        super().__init__(command)
+        self._numbers, self._seeded = count(), seeded
+
+    def make(
+        self,
+        path: Path,
+        *,
+        registry: Registry,
+        destination: Any,
+        clock: Callable[[], datetime],
+        bits: BitSource,
+        **_: Any,
+    ) -> "ForeignClient":
+        """Return a client with a new number; the arguments are those of `ldp.client.Client`, whose
+        jitter and witness it has not."""
+        first: dict[str, Any] = {"registry": json.loads(resolved_bytes(registry))}
+        if self._seeded:
+            first["seed"] = f"{bits.draw(256):064x}"
+        number = next(self._numbers)
+        return ForeignClient(self, {"device": number, **first}, path, destination, clock)
+
+
+class ForeignClient:
+    """One of the `ForeignClients`: what is recorded is handed over with the next upload."""
+
+    def __init__(
+        self,
+        program: ForeignClients,
+        first: dict[str, Any],
+        path: Path,
+        destination: Any,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._program, self._line, self._path = program, first, path
+        self._destination, self._clock = destination, clock
+        self._records: list[Any] = []
+
+    def grant(self) -> bool:
+        """Do nothing: the owner agrees in the first line."""
+        return True
+
+    def record(self, metric: str, value: Value) -> Recorded | Declined:
+        """Take one record."""
+        self._records.append([self._seconds(), metric, _readable(value)])
+        return Recorded()
+
+    def upload(self) -> Uploaded:
+        """Send what the process answers; raise ReportError where that is no answer, or where it
+        declined a record."""
+        line = {**self._line, "records": self._records, "upload": self._seconds()}
+        self._line, self._records = {"device": self._line["device"]}, []
+        try:
+            self._program.write(line)
+            answer = json.loads(self._program.read())
+            bodies = [bytes.fromhex(body) for body in answer["batches"]]
+            secret, declined = bytes.fromhex(answer.get("secret", "")), int(answer["declined"])
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            raise ReportError("the program answered a period with no batches") from None
+        if declined:
+            raise ReportError(f"the program declined {declined} records")
+        for body in bodies:
+            self._destination.send(Batch.from_bytes(body).id, body)
+        if secret:
+            self._path.with_name(f"{self._path.name}.secret").write_bytes(secret)
+        return Uploaded(len(bodies))
+
+    def close(self) -> None:
+        """Do nothing: the process has all devices until it ends."""
+
+    def _seconds(self) -> int:
+        return int(self._clock().timestamp())
 
 
 def _readable(value: Any) -> Any:

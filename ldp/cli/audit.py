@@ -19,8 +19,8 @@ import numpy as np
 
 import ldp
 from ldp.audit.certificate import Subject, certified, differences, subject_of
-from ldp.audit.client import audit_client
-from ldp.audit.foreign import ForeignEncoder
+from ldp.audit.client import PLAYED, audit_client
+from ldp.audit.foreign import ForeignClients, ForeignEncoder
 from ldp.audit.verdict import ALPHA, DAYS, MOST_FINDINGS, Verdict, audited_from_outside
 from ldp.cli.options import FILE, JSON, say
 from ldp.errors import ParameterError
@@ -61,12 +61,15 @@ def audit(
     Checks: the law against the stated epsilon, in fractions; every count of reports against that
     law, of one encoder and of a new one for each report, over many values (the metric's dictionary,
     too); an epsilon that the encoder has at least, from outside; and of memoised mechanisms what
-    many days tell. Of the client: which records are sent, the order and the ids of sealed batches,
-    what is memoised, the secret. An honest encoder or client fails with probability 1e-6 at most.
+    many days tell. Of the client: the reports of every mechanism against its law, what is memoised
+    (within a metric, and between two), which records are sent, the order and the ids of sealed
+    batches, the secret. An honest encoder or client fails with probability 1e-6 at most.
     docs/audit.md says what is checked, and what no audit can see.
 
     --encoder holds a program in another language to the mechanism of METRIC or --preset, by its
-    bytes alone: it reads the parameters, then one value a line, and answers with reports.
+    bytes alone: it reads the parameters, then one value a line, and answers with reports. With
+    --client it is a client instead: a line is what a device recorded in a period, its answer the
+    batches that were sent.
 
     --report writes a certificate: what was audited, its law in fractions, what was tried, what was
     found, which cheats were caught. --verify repeats one, with its trials and seed.
@@ -82,8 +85,10 @@ def audit(
         )
     if (metric is None) != (registry is None):
         raise ParameterError("METRIC and --registry go together")
-    if encoder is not None and (report or of_client or everything or verify):
-        raise ParameterError("--encoder goes with METRIC or --preset, and has no certificate")
+    if encoder is not None and (report or everything or verify):
+        raise ParameterError(
+            "--encoder goes with METRIC, --preset or --client, and has no certificate"
+        )
     certificate: dict[str, Any] = {}
     if verify is not None:
         certificate = read_certificate(verify)
@@ -102,9 +107,13 @@ def audit(
     if encoder is not None:
         verdicts = [_of_program(encoder, subject, trials, seed) for subject in subjects]
         audits = [{**asdict(verdict), "passed": verdict.passed} for verdict in verdicts]
+        lines = [_line(verdict, {}, of_program=True) for verdict in verdicts]
         passed = all(verdict.passed for verdict in verdicts)
-        text = "\n".join(_line(verdict, {}) for verdict in verdicts)
-        say({"passed": passed, **result, "audits": audits}, text, as_json)
+        if of_client:
+            with ForeignClients(shlex.split(encoder)) as foreign:
+                result[CLIENT], line = _client(seed, make=foreign.make)
+            passed, lines = result[CLIENT]["passed"], [line]
+        say({"passed": passed, **result, "audits": audits}, "\n".join(lines), as_json)
         sys.exit(0 if passed else 1)
     gc.disable()  # reports make no cycles of references: the search took a tenth of the time
     try:
@@ -115,11 +124,8 @@ def audit(
     result["audits"] = [entry for _, entry in pairs]
     lines = [_line(verdict, entry.get("cheats_caught", {})) for verdict, entry in pairs]
     if of_client:
-        client = audit_client(np.random.default_rng(seed), alpha=ALPHA)
-        findings = [str(finding) for finding in client.findings]
-        result[CLIENT] = {"passed": client.passed, "checks": client.checks, "findings": findings}
-        line = f"{'ok  ' if client.passed else 'FAIL'} client: {client.checks:,} counts checked"
-        lines.append("\n     ".join([line, *findings[:MOST_FINDINGS]]))
+        result[CLIENT], line = _client(seed)
+        lines.append(line)
     passed = all(entry["passed"] for entry in _entries(result).values())
     if verify is not None:
         result["differences"] = _compare(certificate, {**result, "passed": passed})
@@ -130,6 +136,16 @@ def audit(
         write_whole(report, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
     say(result, "\n".join(lines), as_json)
     sys.exit(0 if passed else 1)
+
+
+def _client(seed: int, **make: Any) -> tuple[dict[str, Any], str]:
+    """Return the client's entry in a certificate, and its line."""
+    client = audit_client(np.random.default_rng(seed), alpha=ALPHA, **make)
+    findings = [str(finding) for finding in client.findings]
+    counted = f"{client.checks:,} counts checked of {PLAYED}"
+    line = f"{'ok  ' if client.passed else 'FAIL'} client: {counted}"
+    entry = {"passed": client.passed, "checks": client.checks, "findings": findings}
+    return entry, "\n     ".join([line, *findings[:MOST_FINDINGS]])
 
 
 def _of_program(command: str, subject: Subject, trials: int, seed: int) -> Verdict:
@@ -208,14 +224,15 @@ def _difference_lines(certificate: Mapping[str, Any], result: Mapping[str, Any])
     return lines if any(result["differences"].values()) else [*lines, same]
 
 
-def _line(verdict: Verdict, cheats: Mapping[str, bool]) -> str:
+def _line(verdict: Verdict, cheats: Mapping[str, bool], *, of_program: bool = False) -> str:
     seen = f"epsilon {verdict.claimed:g} claimed, at least {verdict.at_least:.3g} seen from outside"
     if math.isinf(verdict.claimed):
         seen = "epsilon unlimited before a relay shuffles"
-    line = (
-        f"{'ok  ' if verdict.passed else 'FAIL'} {verdict.name}: {seen}; its law is "
-        f"{'NOT ' if verdict.exact else ''}exact; {verdict.checks:,} counts checked"
-    )
+    law = f"its law is {'NOT ' if verdict.exact else ''}exact; {verdict.checks:,} counts checked"
+    if of_program:  # the exact law is that of the parameters
+        law = f"{verdict.checks:,} counts of its reports checked"
+        law += " against a law that is NOT exact" * bool(verdict.exact)
+    line = f"{'ok  ' if verdict.passed else 'FAIL'} {verdict.name}: {seen}; {law}"
     lines = [line, *verdict.exact, *verdict.findings]
     if (memoised := verdict.memoised) is not None:
         lifetime, unchanging, per_value, by_epoch, at_least, cohorts = (
